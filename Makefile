@@ -1,0 +1,47 @@
+# `make lab` is all a learner needs; `make help` lists the rest.
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup lab build check test test-fast test-all chapter slides clean browser
+
+BIN := .venv/bin
+QUICK := COURSEKIT_QUICK=1 $(BIN)/python -m pytest
+
+help: ## List these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Make .venv with the exact tested versions (installs only what is missing; PYTHON= chooses the Python)
+	@PYTHON="$(PYTHON)" bash scripts/setup.sh
+
+lab: setup ## Open the course in JupyterLab (PORT=8890 ARGS="--ip=0.0.0.0" if you need them)
+	@$(BIN)/coursekit lab $(if $(PORT),--port $(PORT)) -- $(ARGS)
+
+build: setup ## Write notebooks/ and solutions/ from chapters/
+	@$(BIN)/coursekit build
+
+check: setup ## Lint, check types, and fail if a notebook is stale (seconds)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/coursekit build --check
+
+test: check browser ## Everything in quick mode: what CI runs
+	$(QUICK) -m "not full"
+
+test-fast: check ## What runs within three minutes: no notebooks, no Ray, no browser
+	$(QUICK) -m "not slow and not full"
+
+test-all: check browser ## Everything, also what `make test` leaves out
+	$(QUICK)
+
+chapter: setup ## Start a new chapter from the templates: make chapter name=ch21_topic
+	@$(BIN)/coursekit chapter $(or $(name),$(error Which chapter? For example: make chapter name=ch21_topic))
+
+slides: setup ## Turn a chapter into slides that open offline: make slides name=ch01_tasks
+	@$(BIN)/coursekit slides $(or $(name),$(error Which chapter? For example: make slides name=ch01_tasks))
+
+clean: ## Remove caches and build/ (not .venv: rm -rf .venv)
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	find . -path ./.venv -prune -o -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -print | xargs rm -rf
+
+browser: setup
+	@$(BIN)/python tests/browser.py

@@ -1,0 +1,171 @@
+# %% [markdown]
+r"""
+# Chapter NN · A sentence that says what this chapter claims
+
+*About 30 minutes · builds on [Chapter 0](ch00_start.ipynb)*
+
+**What you will be able to do**
+
+- say in one line what the reader can do afterwards;
+- a second line, with a verb that can be seen: *measure*, *write*, *explain*.
+"""
+
+# %%
+from coursekit import begin, budget, check, compare_times, hint, passed, quiz
+
+begin("CHAPTER")
+
+# %% [markdown] tags=["notes"]
+r"""
+What to say here, how long it takes (2 minutes), and which question the room usually asks.
+"""
+
+# %% [markdown]
+r"""
+## A heading states something
+
+One idea in a short paragraph, and a picture where people would rather look.
+
+![A function takes a value and gives one back](../img/CHAPTER.svg)
+
+**Predict:** what is twice 21?
+"""
+
+# %% tags=["demo"]
+21 + 21
+
+# %% [markdown]
+r"""
+Compare the result with what you wrote down. Now write it yourself: `double` returns twice its argument.
+"""
+
+
+# %%
+def double(x):
+    """Return twice x."""
+    ### BEGIN SOLUTION
+    return 2 * x
+    ### END SOLUTION
+
+
+# %%
+check("double", double)
+
+# %% [markdown] tags=["solution"]
+r"""
+`x + x` is as good, and `x * 2` also works for a list, where it repeats the list.
+"""
+
+# %%
+### BEGIN SOLUTION
+what_is_double = "b"
+### END SOLUTION
+
+# %%
+quiz("what_is_double", what_is_double)
+
+# %% [markdown]
+r"""
+## A second heading, with a one-line answer
+
+`largest` returns the largest number of a list.
+"""
+
+
+# %%
+def largest(numbers):
+    """Return the largest of the numbers."""
+    ### BEGIN SOLUTION
+    return max(numbers)
+    ### END SOLUTION
+
+
+# %%
+check("largest", largest)
+
+# %%
+### BEGIN SOLUTION
+largest_of_none = "c"
+### END SOLUTION
+
+# %%
+quiz("largest_of_none", largest_of_none)
+
+# %% [markdown]
+r"""
+## A loop in Python is slower than `sum`
+
+**Predict:** how many times slower is a loop that adds 100,000 numbers than `sum`? Write a number down, then measure.
+"""
+
+# %% tags=["demo"]
+numbers = list(range(100_000))
+
+
+def add_in_a_loop():
+    """Return the sum of the numbers."""
+    total = 0
+    for number in numbers:
+        total += number
+    return total
+
+
+comparison = compare_times({"sum": lambda: sum(numbers), "loop": add_in_a_loop}, repeats=budget(20, 5))
+comparison.plot()
+comparison
+
+# %% [markdown]
+r"""
+The interval says how sure this machine is of the ratio. Was yours inside it?
+
+`Counter` is a class, so the check drives it with a *probe*: it makes one, calls `next` a few times, and looks at what
+comes back.
+"""
+
+
+# %%
+class Counter:
+    """Count up from a start."""
+
+    def __init__(self, start):
+        self.value = start
+
+    def next(self):
+        """Return the value, then move on by one."""
+        ### BEGIN SOLUTION
+        value = self.value
+        self.value += 1
+        return value
+        ### END SOLUTION
+
+
+# %%
+check("Counter", Counter)
+
+# %%
+if passed("Counter"):
+    counter = Counter(start=3)
+    print(counter.next(), counter.next())
+
+# %%
+### BEGIN SOLUTION
+why_a_probe = "a"
+### END SOLUTION
+
+# %%
+quiz("why_a_probe", why_a_probe)
+
+# %% [markdown]
+r"""
+## What you can do now
+
+- one line for each promise of the opening.
+
+## Traps
+
+- A trap that this chapter met, and how to see it.
+
+## Read on
+
+- A paper or a documentation page, with its address.
+"""

@@ -1,0 +1,135 @@
+"""What a check sees of an answer: calls go in as plain data, plain data comes back.
+
+In a notebook both ends are in one process; in grading the learner's end is in a sandbox. Every request and reply is the
+same bytes in both places, so types, copies and mutation are alike.
+"""
+
+import contextlib
+import reprlib
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+from coursekit import wire
+from coursekit.failure import STUB_TEXT, describe
+
+Ask = Callable[[bytes], bytes]
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 8
+_SHORT.maxstring = _SHORT.maxother = 120
+
+
+class Raised(Exception):
+    """The answer raised: `kind` is the name of its exception, `where` the place in the learner's code."""
+
+    def __init__(self, kind: str, message: str, where: str = "", todo: bool = False):
+        super().__init__(f"{kind}: {message}")
+        self.kind, self.message, self.where, self.todo = kind, message, where, todo
+
+
+class Answer:
+    """A learner's answer, as a check uses it: `answer(...)`, `answer.probe(...)`, `answer.value()`, `answer.watch()`."""
+
+    def __init__(self, name: str, ask: Ask):
+        self.name, self._ask = name, ask
+        self.tried = self.got = ""  # the last call and what came back, for the learner to read
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Return what the answer returns for copies of these arguments; raises `Raised` where it raises."""
+        self.tried, self.got = _call_text(self.name, args, kwargs), ""
+        result = self._request(op="call", args=args, kwargs=kwargs)
+        self.got = _SHORT.repr(result)
+        return result
+
+    def probe(self, probe: Callable, *args: object, **kwargs: object) -> Any:
+        """Return the raw results of a probe of `coursekit.given`, which drives the learner's object."""
+        self.tried = self.got = ""
+        return self._request(op="probe", probe=wire.name_of(probe), args=args, kwargs=kwargs)
+
+    def value(self) -> Any:
+        """Return the answer itself, which is plain data."""
+        self.tried, self.got = "", ""
+        value = self._request(op="value")
+        self.got = f"{self.name} = {_SHORT.repr(value)}"
+        return value
+
+    @contextlib.contextmanager
+    def watch(self) -> Iterator["Watched"]:
+        """Watch what Ray records while the block runs: `with answer.watch() as seen: ...`, then `seen.tasks()`."""
+        watched = Watched(self)
+        yield watched
+        watched.until = self._request(op="now")
+
+    def _request(self, **request: object) -> Any:
+        reply = wire.decode(self._ask(wire.encode(request)))
+        if "raised" in reply:
+            raise Raised(**reply["raised"])
+        return reply["value"]
+
+
+class Watched:
+    """Ray's records of the time in which an answer ran."""
+
+    def __init__(self, answer: Answer):
+        self._answer = answer
+        self.since: float = answer._request(op="now")
+        self.until: float | None = None
+
+    def tasks(self) -> list[dict]:
+        """Return one dict for each task attempt of the window (see `coursekit.records.tasks`)."""
+        return self._answer._request(op="tasks", since=self.since, until=self.until)
+
+    def objects(self) -> list[dict]:
+        """Return what the object store holds now (see `coursekit.records.objects`)."""
+        return self._answer._request(op="objects")
+
+    def actors(self) -> list[dict]:
+        """Return every actor that Ray knows of (see `coursekit.records.actors`)."""
+        return self._answer._request(op="actors")
+
+    def nodes(self) -> list[dict]:
+        """Return every node of the cluster (see `coursekit.records.nodes`)."""
+        return self._answer._request(op="nodes")
+
+
+def serve(answers: Mapping[str, object], name: str, request: bytes) -> bytes:
+    """Return the reply to one request about the answer `name`: the learner's end of the wire."""
+    try:
+        value = _perform(answers[name], **wire.decode(request, functions=True))
+        return wire.encode({"value": value})
+    except wire.NotPlain as error:
+        text = f"it returned {error}, which is not plain data"
+        if "ObjectRef" in text:
+            text = "it returned an ObjectRef, a reference: the check needs the value, so `ray.get` it"
+        return wire.encode({"raised": {"kind": "TypeError", "message": text}})
+    except (Exception, SystemExit) as error:  # the learner's code may raise whatever it likes
+        return wire.encode({"raised": describe(error)})
+
+
+def _perform(
+    learner: Any, op: str, args: tuple = (), kwargs: dict | None = None, probe: str = "", **window: Any
+) -> object:
+    """Return the result of one request: the only things that a check can ask of the learner's process."""
+    if learner is ...:
+        raise NotImplementedError(STUB_TEXT)
+    if op == "call":
+        return learner(*args, **(kwargs or {}))
+    if op == "probe":
+        return wire.function_named(probe)(learner, *args, **(kwargs or {}))
+    if op == "value":
+        return learner
+    if op in ("now", "tasks", "objects", "actors", "nodes"):
+        return getattr(import_module("coursekit.records"), op)(**window)  # imports Ray: only when asked
+    raise ValueError(f"There is no request {op!r}.")
+
+
+def local(name: str, learner: object) -> Answer:
+    """Return the answer for a check that runs in the learner's own process, as it does in a notebook."""
+    return Answer(name, lambda request: serve({name: learner}, name, request))
+
+
+def _call_text(name: str, args: tuple, kwargs: dict) -> str:
+    """Return a call as a learner would type it, long values shortened: `first_k(slow_square, [3, 1, ...], 2)`."""
+    parts = [getattr(value, "__name__", None) or _SHORT.repr(value) for value in args]
+    parts += [f"{key}={getattr(value, '__name__', None) or _SHORT.repr(value)}" for key, value in kwargs.items()]
+    return f"{name}({', '.join(parts)})"

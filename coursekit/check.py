@@ -1,0 +1,153 @@
+"""What a notebook calls: begin a chapter, check an answer, ask for a hint, answer a quiz, see the solution."""
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from coursekit import exercise, notebook
+from coursekit.answer import local
+from coursekit.progress import attempts, load, save
+from coursekit.quiet import quiet
+from coursekit.result import MARKS, Note, Result, card, plural, prose
+
+ATTEMPTS_BEFORE_SOLUTION = 3
+
+
+class NotPassed(AssertionError):
+    """A check did not pass under nbgrader, which scores a cell that raises as 0."""
+
+
+@dataclass
+class Session:
+    """What this notebook has seen: its chapter, the results so far, the hints given."""
+
+    chapter: str
+    results: dict[str, Result]
+    hints: dict[str, int]
+
+
+_session: Session | None = None
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The exercises of a chapter with their points, for `begin` to show."""
+
+    rows: list[tuple[str, str, int, int]]  # mark, name, points, minutes
+    note: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"{mark} {name}: {plural(points, 'point')}, {minutes} min" for mark, name, points, minutes in self.rows]
+        return "\n".join([*lines, *filter(None, [self.note])])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        lines = "".join(
+            f"<div>{mark} <code>{name}</code> · {plural(points, 'point')} · {minutes} min</div>"
+            for mark, name, points, minutes in self.rows
+        )
+        total = sum(row[2] for row in self.rows)
+        return card(f"{plural(total, 'point')} in this chapter", lines + prose(self.note), "#2563eb")
+
+
+def begin(chapter: str) -> Contents:
+    """Start a chapter: quiet Ray's log, list the exercises with what you have earned before."""
+    global _session
+    quiet()
+    items = exercise.load(chapter)
+    _session = Session(chapter, {}, {})
+    notebook.explain_missing_names()
+    saved, note = load()
+    marks = {name: MARKS[record["status"]] for name, record in saved.get(chapter, {}).items()}
+    rows = [(marks.get(item.name, "○"), item.name, item.points, item.minutes) for item in items.values()]
+    return Contents(rows, note)
+
+
+def check(name: str, answer: object) -> Result:
+    """Return the result of checking your answer: passed, wrong, todo or crashed, with what was tried."""
+    return _judged(name, answer, "exercise")
+
+
+def quiz(name: str, answer: object) -> Result:
+    """Return what your choice answers back."""
+    return _judged(name, answer, "quiz")
+
+
+def passed(name: str) -> bool:
+    """Return whether an exercise is passed in this notebook; says which comes first when it is not."""
+    session = _current()
+    exercise.find(session.chapter, name, _kind(session, name))
+    result = session.results.get(name)
+    if result and result.status == "passed":
+        return True
+    notebook.show(Note(f"This cell builds on {name}", f"Solve `{name}` above and run its check; then run this cell again."))
+    return False
+
+
+def hint(name: str) -> Note:
+    """Return the next hint of an exercise; each call shows one more."""
+    session = _current()
+    item: Any = exercise.find(session.chapter, name, "exercise")
+    number = session.hints[name] = min(session.hints.get(name, 0) + 1, len(item.hints))
+    more = "" if number < len(item.hints) else f'\nThat was the last one. After {plural(ATTEMPTS_BEFORE_SOLUTION, "attempt")}, `solution("{name}")` shows ours.'
+    return Note(f"Hint {number} of {len(item.hints)} for {name}", item.hints[number - 1] + more, "#7c3aed")
+
+
+def solution(name: str) -> Note:
+    """Return our solution with the idea behind it, after three attempts or a pass."""
+    session = _current()
+    item: Any = exercise.find(session.chapter, name, _kind(session, name))
+    tries = attempts(session.chapter, name)
+    result = session.results.get(name)
+    if tries < ATTEMPTS_BEFORE_SOLUTION and not (result and result.status == "passed"):
+        left = plural(ATTEMPTS_BEFORE_SOLUTION - tries, "more attempt")
+        return Note(f"Not yet: {name}", f"The solution opens after {left}, or when you pass. `hint` is free.")
+    if item.kind == "quiz":
+        text, feedback = item.options[item.key]
+        return Note(f"{name}: {item.key}) {text}", feedback, "#16a34a")
+    code = notebook.solution_code(session.chapter, name)
+    if not code:
+        return Note(f"No solution of {name} here", "This copy of the course came without solutions/: ask whoever gave it to you.")
+    return Note(f"Our solution of {name}", item.idea, "#16a34a", code)
+
+
+def _current() -> Session:
+    if _session is None:
+        raise RuntimeError("No chapter has begun: run the first cell of the notebook, the one with begin(...).")
+    return _session
+
+
+def _kind(session: Session, name: str) -> str:
+    item = exercise.load(session.chapter).get(name)
+    return item.kind if item else "exercise"
+
+
+def _judged(name: str, answer: object, kind: str) -> Result:
+    """Judge an answer, keep and save the result; under nbgrader a result that is not passed raises."""
+    session = _current()
+    item = exercise.find(session.chapter, name, kind)
+    with _clean_stderr():
+        result = exercise.judge(item, local(name, answer))
+    session.results[name] = result
+    if os.environ.get("NBGRADER_EXECUTION"):
+        if result.status != "passed":
+            raise NotPassed(str(result))
+        return result
+    note = save(result)
+    if note:
+        notebook.show(Note("About your progress", note))
+    return result
+
+
+@contextlib.contextmanager
+def _clean_stderr() -> Iterator[None]:
+    """Send what arrives on stderr to stdout: nbgrader takes any line on stderr in a test cell for a failure."""
+    with io.StringIO() as caught:
+        with contextlib.redirect_stderr(caught):
+            yield
+        sys.stdout.write(caught.getvalue())

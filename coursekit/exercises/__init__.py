@@ -1,0 +1,1 @@
+"""The judge's side of each chapter: points, hints, checks, expected values, quiz keys."""

@@ -1,0 +1,76 @@
+"""The judge's side of CHAPTER."""
+
+from numpy.random import Generator
+
+from coursekit.answer import Answer
+from coursekit.exercise import exercise, expect_equal, quiz
+from coursekit.given import CHAPTER as given
+
+
+@exercise(
+    points=1,
+    minutes=2,
+    hints=["Which operator repeats a number?", "Twice x is x times two."],
+)
+def double(answer: Answer, rng: Generator) -> None:
+    """Multiply by two; nothing else is needed."""
+    x = int(rng.integers(3, 100))
+    expect_equal(answer(x), 2 * x, "That is not twice the argument.")
+
+
+@exercise(
+    points=1,
+    minutes=2,
+    hints=["Python has a function for this.", "Its name is the first syllable of `maximum`."],
+)
+def largest(answer: Answer, rng: Generator) -> None:
+    """Let `max` walk the list."""
+    numbers = rng.integers(-50, -1, size=6).tolist()
+    expect_equal(answer(numbers), max(numbers), "That is not the largest of these numbers; all of them are negative.")
+    expect_equal(answer(sorted(numbers)), max(numbers), "The order of the numbers must not matter.")
+
+
+@exercise(
+    points=1,
+    minutes=3,
+    hints=["Remember the value before you change it.", "`self.value += 1` changes the counter itself."],
+)
+def Counter(answer: Answer, rng: Generator) -> None:
+    """Keep the old value in a name of its own, move on, return the old one."""
+    start, calls = int(rng.integers(10, 1000)), int(rng.integers(3, 7))
+    values = answer.probe(given.call_next, start, calls)
+    expect_equal(values, list(range(start, start + calls)), f"{calls} calls from {start} gave {values}.")
+
+
+quiz(
+    "what_is_double",
+    question='What does `double("ab")` return?',
+    options={
+        "a": ("an error", "Python repeats a string when you multiply it."),
+        "b": ('`"abab"`', "Right: `*` repeats a string."),
+        "c": ('`"aabb"`', "The string is repeated as a whole, not letter by letter."),
+    },
+    key="b",
+)
+
+quiz(
+    "largest_of_none",
+    question="What does `max([])` do?",
+    options={
+        "a": ("It returns `None`.", "`max` has no value to give back, and does not make one up."),
+        "b": ("It returns 0.", "0 would be larger than every negative number."),
+        "c": ("It raises `ValueError`.", "Right: there is no largest of nothing."),
+    },
+    key="c",
+)
+
+quiz(
+    "why_a_probe",
+    question="Why does the check not look at `counter.value`?",
+    options={
+        "a": ("What counts is what the object does.", "Right: a class may keep its state under any name."),
+        "b": ("Attributes cannot be read from outside.", "They can; but how the state is kept is your choice."),
+        "c": ("It would be slower.", "It would be as fast; but how the state is kept is your choice."),
+    },
+    key="a",
+)

@@ -1,0 +1,163 @@
+"""What the preflight looks at: one plain record of this machine, gathered without judging any of it."""
+
+import os
+import platform
+import re
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+
+DISTRIBUTION = "ray-rl-course"
+SHOWN = ["ray", "torch", "gymnasium", "numpy", "matplotlib", "jupyterlab", "nbgrader"]
+PORTS = {8265: "Ray's dashboard", 8888: "JupyterLab"}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A machine as the preflight sees it; sizes in bytes."""
+
+    python: tuple[int, int, int] = (3, 11, 0)
+    system: str = "Linux"  # Linux, Darwin (macOS) or Windows
+    machine: str = "x86_64"
+    wsl: bool = False
+    container: str = ""  # "Docker", "Codespaces", ...; "" outside a container
+    versions: tuple[tuple[str, str, str], ...] = ()  # package, version here ("" when missing), tested range
+    cores: float = 4.0  # what this process may use, not what the machine has
+    memory: int = 8 * 2**30  # the most that this machine or container may use
+    memory_free: int = 6 * 2**30  # what can be used now
+    shm: int | None = 4 * 2**30  # free in /dev/shm; None where there is none
+    temp: str = "/tmp"  # where Ray puts its files
+    disk_free: int = 50 * 2**30  # free in temp
+    disk_used: float = 0.5  # share of the disk below temp that is used
+    busy_ports: tuple[int, ...] = ()
+    rays: int = 0  # Ray nodes that run now
+    ray_address: str = ""
+
+
+def gather() -> Facts:
+    """Return the facts of this machine; takes a fraction of a second and starts nothing."""
+    temp = ray_temp_folder()
+    disk = shutil.disk_usage(_existing(temp))
+    total, free = _memory()
+    return Facts(
+        python=sys.version_info[:3],
+        system=platform.system(),
+        machine=platform.machine(),
+        wsl="microsoft" in platform.release().lower(),
+        container=_container(),
+        versions=tuple(_versions(SHOWN)),
+        cores=_cores(),
+        memory=total,
+        memory_free=free,
+        shm=shutil.disk_usage("/dev/shm").free if os.path.isdir("/dev/shm") else None,
+        temp=temp,
+        disk_free=disk.free,
+        disk_used=disk.used / disk.total,
+        busy_ports=tuple(port for port in PORTS if not port_is_free(port)),
+        rays=sum(process.info["name"] == "raylet" for process in psutil.process_iter(["name"])),
+        ray_address=os.environ.get("RAY_ADDRESS", ""),
+    )
+
+
+def port_is_free(port: int) -> bool:
+    """Return whether a server could listen on this port of this machine."""
+    with socket.socket() as probe:
+        probe.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # a port closed a moment ago counts as free
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def ray_temp_folder() -> str:
+    """Return the folder in which Ray makes its own folder `ray` (the rule of ray._common.utils)."""
+    if folder := os.environ.get("RAY_TMPDIR"):
+        return folder
+    if sys.platform == "linux":
+        return os.environ.get("TMPDIR", "/tmp")
+    return "/tmp" if sys.platform == "darwin" else tempfile.gettempdir()
+
+
+def _existing(folder: str) -> Path:
+    path = Path(folder).absolute()
+    return next(parent for parent in [path, *path.parents] if parent.exists())
+
+
+def _versions(names: Iterable[str]) -> Iterable[tuple[str, str, str]]:
+    """Yield each package with its version here and the range that pyproject.toml names."""
+    ranges = _tested_ranges()
+    for name in names:
+        try:
+            yield name, metadata.version(name), ranges.get(name, "")
+        except metadata.PackageNotFoundError:
+            yield name, "", ranges.get(name, "")
+
+
+def _tested_ranges() -> dict[str, str]:
+    try:
+        lines = metadata.requires(DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        return {}
+    matches = (
+        re.match(r"([\w.-]+)(?:\[[^]]*])?\s*([^;]*)", line) for line in lines if "extra ==" not in line
+    )
+    return {match[1].lower(): match[2].strip() for match in matches if match}
+
+
+def _cores() -> float:
+    """Return the cores that this process may use: its affinity, or the container's share if that is less."""
+    cores = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    quota, _, period = _read("/sys/fs/cgroup/cpu.max").partition(" ")  # cgroup v2
+    if not period:
+        quota, period = (_read(f"/sys/fs/cgroup/cpu/cpu.cfs_{part}_us") for part in ("quota", "period"))
+    if quota.isdigit() and period.isdigit():
+        cores = min(cores, int(quota) / int(period))
+    return cores
+
+
+def _memory() -> tuple[int, int]:
+    """Return the memory that may be used at most and what is free of it now, minding a container's limit."""
+    machine = psutil.virtual_memory()
+    limit = _read("/sys/fs/cgroup/memory.max") or _read("/sys/fs/cgroup/memory/memory.limit_in_bytes")
+    used = _read("/sys/fs/cgroup/memory.current") or _read("/sys/fs/cgroup/memory/memory.usage_in_bytes")
+    if not limit.isdigit() or int(limit) >= machine.total:  # "max", or cgroup v1's huge number: no limit
+        return machine.total, machine.available
+    in_use = int(used or 0) - _file_cache()
+    return int(limit), min(machine.available, int(limit) - in_use)
+
+
+def _file_cache() -> int:
+    """Return the bytes of file cache in this container, which the system gives back when they are needed."""
+    text = _read("/sys/fs/cgroup/memory.stat") or _read("/sys/fs/cgroup/memory/memory.stat")
+    found = re.search(r"^(?:total_)?inactive_file (\d+)$", text, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def _container() -> str:
+    if os.environ.get("CODESPACES"):
+        return "Codespaces"
+    if os.environ.get("BINDER_SERVICE_HOST"):
+        return "Binder"
+    if os.path.exists("/.dockerenv"):
+        return "Docker"
+    if os.path.exists("/run/.containerenv"):
+        return "Podman"
+    return "Kubernetes" if os.environ.get("KUBERNETES_SERVICE_HOST") else ""
+
+
+def _read(path: str) -> str:
+    """Return the text of a small file, "" where it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,43 @@
+"""What went wrong in a learner's code, as plain data: the exception, its message, and the line to look at."""
+
+import re
+import traceback
+
+STUB_TEXT = "your answer goes here"
+STUB = f'raise NotImplementedError("{STUB_TEXT}")'
+_CELL = re.compile(r"ipython-input|ipykernel_\d+|<cell|<answer")
+_REMOTE_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
+
+
+def describe(error: BaseException) -> dict:
+    """Return `kind`, `message`, `where` and `todo` (the stub is still there) of an exception, also one from a Ray worker."""
+    text = str(error)
+    cause = getattr(error, "cause", None)  # Ray wraps what a task raised, and keeps the original here
+    shown = cause if isinstance(cause, BaseException) else error
+    return {
+        "kind": type(shown).__name__,
+        "message": _shorten(str(shown)),
+        "where": _local_line(error) or _remote_line(text),
+        "todo": STUB_TEXT in text or STUB_TEXT in str(shown),
+    }
+
+
+def _shorten(message: str, limit: int = 600) -> str:
+    """Return the message without the pages that Ray adds; its end names the cause."""
+    message = re.sub(r"\x1b\[[0-9;]*m", "", message).strip()
+    return message if len(message) <= limit else f"{message[: limit // 3]} … {message[-limit * 2 // 3 :]}"
+
+
+def _local_line(error: BaseException) -> str:
+    """Return the last line of the learner's own cells in the traceback."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _CELL.search(frame.filename)]
+    if not frames:
+        return ""
+    code = f": `{frames[-1].line.strip()}`" if frames[-1].line else ""
+    return f"line {frames[-1].lineno} of the cell with `{frames[-1].name}`{code}"
+
+
+def _remote_line(text: str) -> str:
+    """Return the last line of the learner's own cells in the traceback that Ray brought back as text."""
+    frames = [match for match in _REMOTE_FRAME.findall(text) if _CELL.search(match[0])]
+    return f"line {frames[-1][1]} of the cell with `{frames[-1][2]}`" if frames else ""

@@ -1,0 +1,1 @@
+"""The learner's side of each chapter: functions and environments it hands out, and probes."""

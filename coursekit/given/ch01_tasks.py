@@ -1,0 +1,106 @@
+"""What chapter 1 hands out, and the probes that drive its answers."""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from coursekit import meeting
+
+
+def slow_square(x: float, seconds: float = 0.2) -> float:
+    """Return x squared, after a nap that stands for work."""
+    time.sleep(seconds)
+    return x * x
+
+
+def points_inside(count: int, seed: int) -> int:
+    """Return how many of `count` random points of the unit square lie inside the quarter circle."""
+    x, y = np.random.default_rng(seed).random((2, count))
+    return int(np.sum(x * x + y * y < 1))
+
+
+def square(x: int) -> int:
+    """Return x squared, at once."""
+    return x * x
+
+
+def meets_another(place: list) -> bool:
+    """Return whether another call was running at the same time; `place` is [room, me, other]."""
+    room, me, other = place
+    return meeting.meets(room, me, other)
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+def launch(as_task: Callable, x: int) -> dict:
+    """Return what `as_task` gave back for a function that only ends after `as_task` has returned."""
+    import ray
+
+    room = meeting.new_room()
+
+    def square_once_released(number: int) -> list:
+        return [number * number, meeting.wait_for(room, "returned"), os.getpid()]
+
+    given_back = as_task(square_once_released, x)
+    meeting.signal(room, "returned")
+    is_reference = isinstance(given_back, ray.ObjectRef)
+    value, waited, pid = ray.get(given_back) if is_reference else given_back
+    return {"reference": is_reference, "value": value, "released": waited, "pids": [os.getpid(), pid]}
+
+
+def finish_in_order(first_k: Callable, order: list[int], k: int) -> dict:
+    """Return the results of `first_k` for calls that end in a given order; those after the k-th wait for its return."""
+    room = meeting.new_room()
+
+    def end_in_turn(x: int) -> int:
+        turn = order.index(x)
+        if turn >= k:
+            on_time = meeting.wait_for(room, "returned")
+        else:
+            on_time = turn == 0 or meeting.wait_for(room, f"ended-{turn - 1}")
+            time.sleep(0.4)  # the caller notices each end before the next
+        meeting.signal(room, f"ended-{turn}" if on_time else "gave-up")
+        return x
+
+    results = first_k(end_in_turn, sorted(order), k)
+    meeting.signal(room, "returned")
+    return {"results": results, "waited_for_the_rest": meeting.signalled(room, "gave-up")}
+
+
+def sum_of_tree(tree_sum: Callable, numbers: list[int]) -> dict:
+    """Return the total and the depth of the additions; the first number exists only after `tree_sum` has returned."""
+    import ray
+
+    room = meeting.new_room()
+
+    @ray.remote
+    def late(number: int) -> list:
+        return [number, 0, meeting.wait_for(room, "returned")]
+
+    def add(a: list, b: list) -> list:
+        return [a[0] + b[0], 1 + max(a[1], b[1]), a[2] and b[2]]
+
+    refs = [late.remote(numbers[0]), *(ray.put([number, 0, True]) for number in numbers[1:])]
+    given_back = tree_sum(add, refs)
+    meeting.signal(room, "returned")
+    is_reference = isinstance(given_back, ray.ObjectRef)
+    total, depth, on_time = ray.get(given_back) if is_reference else given_back
+    return {"reference": is_reference, "total": total, "depth": depth, "returned_first": on_time}
+
+
+def one_long_many_short(bounded_map: Callable, xs: list[int], limit: int) -> dict:
+    """Return the results for calls of which the first ends only once the last has begun."""
+    room = meeting.new_room()
+
+    def work(x: int) -> list:
+        if x == xs[-1]:
+            meeting.signal(room, "last")
+        kept_moving = meeting.wait_for(room, "last") if x == xs[0] else True
+        return [x * x, kept_moving]
+
+    results = bounded_map(work, xs, limit)
+    return {"values": [value for value, _ in results], "kept_moving": all(moving for _, moving in results)}

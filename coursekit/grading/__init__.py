@@ -1,0 +1,1 @@
+"""Grading: nbgrader's own tools, with the configuration of this course."""

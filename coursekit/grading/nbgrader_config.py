@@ -1,0 +1,61 @@
+"""The configuration under which `nbgrader generate_assignment` makes notebooks/ of solutions/, cell for cell.
+
+Copy it into a course folder as nbgrader_config.py.
+"""
+
+from nbconvert.exporters.exporter import ResourcesDict
+from nbformat import NotebookNode
+from nbgrader.preprocessors import (
+    CheckCellMetadata,
+    ClearHiddenTests,
+    ClearMarkScheme,
+    ClearOutput,
+    ClearSolutions,
+    ComputeChecksums,
+    LockCells,
+    NbGraderPreprocessor,
+    SaveCells,
+)
+
+from coursekit.marks import without_solutions
+
+CELL_SECONDS = 180  # a check may train an agent; nbgrader's own limit is 30
+
+
+class DropInstructorCells(NbGraderPreprocessor):
+    """Leave out the discussion of solutions and the speaker notes."""
+
+    def preprocess(self, nb: NotebookNode, resources: ResourcesDict) -> tuple[NotebookNode, ResourcesDict]:
+        """Return the notebook without the cells that are tagged `solution` or `notes`."""
+        nb.cells = [cell for cell in nb.cells if not {"solution", "notes"} & set(cell.metadata.get("tags", []))]
+        return nb, resources
+
+
+class ClearAnswers(ClearSolutions):
+    """nbgrader's own preprocessor, with a stub that fits its place: a function's body or an assignment."""
+
+    def _replace_solution_region(self, cell: NotebookNode, language: str) -> bool:
+        if cell.cell_type != "code" or self.begin_solution_delimeter not in cell.source:
+            return False
+        cell.source = without_solutions(cell.source)
+        return True
+
+
+PREPROCESSORS = [
+    DropInstructorCells,
+    LockCells,
+    ClearAnswers,
+    ClearOutput,
+    CheckCellMetadata,
+    ComputeChecksums,
+    SaveCells,
+    ClearHiddenTests,
+    ClearMarkScheme,
+    ComputeChecksums,
+    CheckCellMetadata,
+]
+
+if "get_config" in globals():  # nbgrader reads this file; importing it as a module only gives the names above
+    config = globals()["get_config"]()
+    config.GenerateAssignment.preprocessors = PREPROCESSORS
+    config.ExecutePreprocessor.timeout = CELL_SECONDS

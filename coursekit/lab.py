@@ -1,0 +1,81 @@
+"""`coursekit lab`: JupyterLab on the first notebook, with settings that suit a course."""
+
+import os
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from coursekit.course import CommandError
+from coursekit.facts import Facts, port_is_free
+from coursekit.paths import ROOT
+
+FIRST = "notebooks/ch00_start.ipynb"
+PORT = 8888
+SETTINGS = Path(__file__).parent / "static" / "jupyter"  # no pop-ups: no news, no "build recommended"
+
+
+def choose_port(wanted: int | None) -> int:
+    """Return the port for JupyterLab: the one that was asked for, or the first free one from 8888."""
+    if wanted is None:
+        return next(port for port in range(PORT, PORT + 100) if port_is_free(port))
+    if not port_is_free(wanted):
+        raise CommandError(
+            f"Port {wanted} is in use by another program. Choose another: coursekit lab --port {wanted + 1}"
+        )
+    return wanted
+
+
+def why_no_browser(facts: Facts) -> str:
+    """Return the reason why no browser can be opened from here, "" when one can."""
+    if facts.container:
+        return f"inside a {facts.container} container"
+    if os.environ.get("SSH_CONNECTION"):
+        return "over ssh"
+    if facts.wsl:
+        return "inside WSL"
+    has_screen = facts.system == "Darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return "" if has_screen else "without a screen"
+
+
+def jupyter_command(port: int, open_browser: bool, extra: Sequence[str] = ()) -> list[str]:
+    """Return the command that starts JupyterLab; `extra` arguments come last, so they win."""
+    if not (ROOT / FIRST).exists():
+        raise CommandError(f"{FIRST} is missing. Build the notebooks first: coursekit build")
+    command = [sys.executable, "-m", "jupyterlab"]
+    command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
+    command += [f"--ServerApp.root_dir={ROOT}", f"--LabApp.default_url=/lab/tree/{FIRST}"]
+    if not open_browser:
+        command.append("--no-browser")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")
+    if not extra:
+        command.append(
+            "--log-level=WARN"
+        )  # our own line says the address; with extra arguments Jupyter says it
+    return [*command, *extra]
+
+
+def jupyter_environment(token: str) -> dict[str, str]:
+    """Return the environment for JupyterLab: the course's settings and a token that no process list shows."""
+    paths = [str(SETTINGS), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
+    return os.environ | {"JUPYTER_CONFIG_PATH": os.pathsep.join(paths), "JUPYTER_TOKEN": token}
+
+
+def start(facts: Facts, wanted_port: int | None, extra: Sequence[str]) -> NoReturn:
+    """Say the address, then become JupyterLab: Ctrl-C reaches it, and it ends when this process is ended."""
+    port, no_browser = choose_port(wanted_port), why_no_browser(facts)
+    command = jupyter_command(port, not no_browser, extra)
+    token = os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(16)
+    if port != PORT and wanted_port is None:
+        print(f"Port {PORT} is in use by another program; taking {port}.")
+    if not extra:
+        print(f"JupyterLab starts at  http://localhost:{port}/lab/tree/{FIRST}?token={token}")
+        print(
+            f"No browser opens {no_browser}: open this address in yours."
+            if no_browser
+            else "It opens in your browser."
+        )
+        print("Ctrl-C here, twice, stops it.", flush=True)
+    os.execve(command[0], command, jupyter_environment(token))

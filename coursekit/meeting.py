@@ -1,0 +1,65 @@
+"""Places where processes meet: what proves that tasks ran at the same time, in order, or never, without a clock.
+
+Signals live in Ray's own key-value store, so every task, actor and driver of a cluster sees them. A slow machine delays a
+meeting and never turns it: whoever waits is patient, for 20 seconds.
+"""
+
+import time
+import uuid
+
+PATIENCE = 20.0
+
+
+def new_room() -> str:
+    """Return the name of a place where nobody has been."""
+    return uuid.uuid4().hex
+
+
+def set_patience(seconds: float) -> None:
+    """Let every meeting in this Ray give up after so many seconds; tests of wrong answers need not wait for long."""
+    _put("patience", str(seconds))
+
+
+def _put(key: str, value: str) -> None:
+    from ray.experimental.internal_kv import _internal_kv_put
+
+    _internal_kv_put(key, value, overwrite=True, namespace="coursekit")
+
+
+def _get(key: str) -> str | None:
+    from ray.experimental.internal_kv import _internal_kv_get
+
+    value = _internal_kv_get(key, namespace="coursekit")
+    return value.decode() if value is not None else None
+
+
+def signal(room: str, name: str) -> None:
+    """Leave a signal for everybody."""
+    _put(f"{room}/{name}", "here")
+
+
+def signalled(room: str, name: str) -> bool:
+    """Return whether the signal is there."""
+    return _get(f"{room}/{name}") is not None
+
+
+def wait_for(room: str, name: str, unless: str = "") -> bool:
+    """Return True once the signal is there; False when `unless` comes first, or patience ends."""
+    end = time.monotonic() + float(_get("patience") or PATIENCE)
+    while time.monotonic() < end:
+        if signalled(room, name):
+            return True
+        if unless and signalled(room, unless):
+            return False
+        time.sleep(0.01)
+    return False
+
+
+def meets(room: str, me: int, other: int) -> bool:
+    """Return whether the process that calls `meets(room, other, me)` was here at the same time."""
+    signal(room, f"in-{me}")
+    met = wait_for(room, f"in-{other}", unless=f"out-{other}") and not signalled(room, f"missed-{other}")
+    if not met:
+        signal(room, f"missed-{me}")
+    signal(room, f"out-{me}")
+    return met

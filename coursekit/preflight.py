@@ -1,0 +1,163 @@
+"""What the course asks of a machine: one small judgement for each thing, on the facts that were gathered."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coursekit.facts import PORTS, Facts
+from coursekit.result import plural
+
+GIB = 2**30
+# Ray's longest socket path below its temp folder; Linux allows 107 bytes for the whole, macOS 103.
+SOCKET = "/ray/session_2026-01-31_12-00-00_123456_1234567/sockets/plasma_store"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the preflight: `status` is ok, note or problem; `mend` says what to do about it."""
+
+    name: str
+    status: str
+    found: str
+    mend: str = ""
+
+
+def _python(facts: Facts) -> Finding:
+    found = "{}.{}.{}".format(*facts.python)
+    if (3, 11) <= facts.python[:2] <= (3, 12):
+        return Finding("Python", "ok", found)
+    mend = "The course needs Python 3.11 or 3.12: make setup PYTHON=/path/to/python3.11"
+    return Finding("Python", "problem", found, mend)
+
+
+def _system(facts: Facts) -> Finding:
+    if facts.system == "Windows":
+        mend = "Ray needs Linux: run `wsl --install` in PowerShell, then clone and start the course in WSL."
+        return Finding("System", "problem", "Windows", mend)
+    if facts.system == "Darwin" and facts.machine == "x86_64":
+        mend = "PyTorch no longer supports it: use Codespaces or a Linux machine."
+        return Finding("System", "problem", "macOS on Intel", mend)
+    if facts.system == "Darwin":
+        mend = "When macOS asks whether Python may accept connections, allow it: Ray's processes need it."
+        return Finding("System", "note", "macOS; Ray's object store holds at most 2 GB here", mend)
+    where = [
+        facts.system,
+        "WSL" if facts.wsl else "",
+        f"{facts.container} container" if facts.container else "",
+    ]
+    return Finding("System", "ok", ", ".join(filter(None, where)))
+
+
+def _packages(facts: Facts) -> Finding:
+    wrong = [f"{name} is missing" for name, version, _ in facts.versions if not version]
+    for name, version, tested in facts.versions:
+        if version and not within(version, tested):
+            wrong.append(f"{name} {version} is outside {tested}")
+    if wrong:
+        return Finding(
+            "Packages", "problem", "; ".join(wrong), "make setup    (installs the tested versions)"
+        )
+    return Finding("Packages", "ok", ", ".join(f"{name} {version}" for name, version, _ in facts.versions))
+
+
+def within(version: str, tested: str) -> bool:
+    """Return whether a version lies in a range of `>=` and `<`, such as `>=2.60,<2.61`."""
+    release = _release(version)
+    bounds = [bound for bound in tested.split(",") if bound]
+    return all((release < _release(b)) if b.startswith("<") else (release >= _release(b)) for b in bounds)
+
+
+def _release(text: str) -> tuple[int, ...]:
+    """Return the numbers of `2.13.0+cpu` or `>=2.13` as (2, 13), so that 2.13 equals 2.13.0."""
+    parts = text.lstrip("<>= ").split("+")[0].split(".")
+    numbers = [int(part) for part in parts if part.isdigit()]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def _cores(facts: Facts) -> Finding:
+    found = f"{facts.cores:g}"
+    if facts.cores >= 2:
+        return Finding("Cores", "ok", found)
+    return Finding(
+        "Cores", "note", found, "Everything runs, but no speed-up will show: two cores are better."
+    )
+
+
+def _memory(facts: Facts) -> Finding:
+    found = f"{facts.memory_free / GIB:.1f} GB free of {facts.memory / GIB:.1f}"
+    if facts.memory_free < 2 * GIB:
+        mend = "Close other programs and notebooks: a chapter needs 2 to 6 GB."
+        if facts.memory < 4 * GIB:
+            mend = "A chapter needs 2 to 6 GB: give the container, or WSL (.wslconfig), 8 GB."
+        return Finding("Memory", "problem", found, mend)
+    if facts.memory_free < 5 * GIB:
+        mend = "Keep one chapter open at a time, and shut down the kernels of the others."
+        return Finding("Memory", "note", found, mend)
+    return Finding("Memory", "ok", found)
+
+
+def _shared_memory(facts: Facts) -> Finding:
+    if facts.shm is None:
+        return Finding("Shared memory", "ok", "no /dev/shm here; Ray uses files instead")
+    found = f"{facts.shm / GIB:.1f} GB free in /dev/shm"
+    if facts.shm >= GIB:
+        return Finding("Shared memory", "ok", found)
+    mend = "Delete old files in /dev/shm, or make it larger: sudo mount -o remount,size=2G /dev/shm"
+    if facts.container:
+        mend = "Start the container with more: docker run --shm-size=2g ..."
+    return Finding(
+        "Shared memory", "note", f"{found}: Ray will keep its objects on disk, which is slow", mend
+    )
+
+
+def _disk(facts: Facts) -> Finding:
+    found = f"{facts.disk_free / GIB:.1f} GB free for temporary files in {facts.temp}"
+    mend = f"Delete files; old Ray sessions lie in {facts.temp}/ray. Or: export RAY_TMPDIR=/a/larger/disk"
+    if facts.disk_free < GIB:
+        return Finding("Disk", "problem", found, mend)
+    if facts.disk_used > 0.95:
+        found += f", {facts.disk_used:.0%} used: above 95 % Ray does not move objects to disk"
+        return Finding("Disk", "note", found, mend)
+    return Finding("Disk", "ok", found)
+
+
+def _temp_path(facts: Facts) -> Finding:
+    limit = (103 if facts.system == "Darwin" else 107) - len(SOCKET)
+    length = len(facts.temp.rstrip("/").encode())
+    found = f"{facts.temp} ({plural(length, 'byte')}; Ray's sockets allow {limit})"
+    if length <= limit:
+        return Finding("Temp path", "ok", found)
+    return Finding("Temp path", "problem", found, "export RAY_TMPDIR=/tmp    (then start again)")
+
+
+def _ports(facts: Facts) -> Finding:
+    if not facts.busy_ports:
+        return Finding("Ports", "ok", f"{' and '.join(map(str, PORTS))} are free")
+    busy = ", ".join(f"{port} ({PORTS[port]})" for port in facts.busy_ports)
+    mend = "Nothing to do: each takes the next free port and says which."
+    return Finding("Ports", "note", f"in use: {busy}", mend)
+
+
+def _other_ray(facts: Facts) -> Finding:
+    if facts.ray_address:
+        mend = "Unless you want that: unset RAY_ADDRESS, then start again."
+        return Finding("Ray", "note", f"RAY_ADDRESS={facts.ray_address}: notebooks join that cluster", mend)
+    if facts.rays:
+        mend = "It shares your cores: shut down other notebooks' kernels before you measure anything."
+        return Finding("Ray", "note", f"{plural(facts.rays, 'Ray node')} already running here", mend)
+    return Finding("Ray", "ok", "no other Ray is running")
+
+
+CHECKS: list[Callable[[Facts], Finding]] = [
+    _python,
+    _system,
+    _packages,
+    _cores,
+    _memory,
+    _shared_memory,
+    _disk,
+    _temp_path,
+    _ports,
+    _other_ray,
+]

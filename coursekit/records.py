@@ -1,0 +1,158 @@
+"""Ray's own records of tasks, actors, nodes and objects, as plain data.
+
+They are read from Ray's control store (GCS) over its GlobalStateAccessor: no dashboard is needed, and no limit of 100 rows
+applies. The store keeps the last 100,000 tasks.
+
+**When are the records of a window complete?** Each process sends its part at intervals (Ray's default: one second): the
+process that launched a task says that it was created and that it ended, the worker says when it ran. `tasks` polls until
+
+1. what this process launched is on record: it adds a mark to its own events, which are sent in order, and waits for it;
+2. every task of the window has ended;
+3. the worker of every task that ran to its end has said so; what that task launched in turn was sent before.
+
+So the children of every task on record are on record too. A worker that died sends nothing more: nobody waits for it. A
+thread that Ray does not know cannot set a mark: there, 1 becomes `QUIET` seconds without news.
+"""
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import ray
+from ray._private.internal_api import node_stats
+from ray._private.state import state
+from ray._private.worker import global_worker
+from ray.core.generated import common_pb2, gcs_pb2
+
+QUIET = 2.5  # two and a half of Ray's default report intervals
+FULL_REPORT = 5_000  # a report carries at most 10,000 events; after one that may have been full, more can follow
+_MARK = "coursekit:mark"
+_KINDS = ("task", "actor_creation", "actor_call", "driver")  # by Ray's number of the task type
+_CREATED, _RUNNING, _FINISHED, _FAILED = (
+    common_pb2.TaskStatus.Value(name) for name in ("PENDING_ARGS_AVAIL", "RUNNING", "FINISHED", "FAILED")
+)
+
+
+def now() -> float:
+    """Return the time by the clock of the records, in seconds since the epoch."""
+    return time.time()
+
+
+class Window:
+    """The time in which a `with window()` block runs, and Ray's records of it."""
+
+    def __init__(self) -> None:
+        self.since = now()
+        self.until: float | None = None
+
+    def tasks(self, wait: float = 15.0) -> list[dict]:
+        """Return one dict for each task attempt that was created in the window (see `tasks`)."""
+        return tasks(self.since, self.until, wait)
+
+
+@contextlib.contextmanager
+def window() -> Iterator[Window]:
+    """Watch what Ray records while the block runs: `with window() as seen: ...`, then `seen.tasks()`."""
+    seen = Window()
+    try:
+        yield seen
+    finally:
+        seen.until = now()
+
+
+def tasks(since: float | None = None, until: float | None = None, wait: float = 15.0) -> list[dict]:
+    """Return one dict for each attempt of a task or actor call that this program created from `since` to `until`.
+
+    Keys: `name` (the function; `Class.method` for an actor), `kind` ("task", "actor_creation" or "actor_call"), `task_id`, `attempt`
+    (the first is 0), `parent_task_id`, `actor_id`, `job_id`, `node_id`, `worker_id`, `worker_pid`, `state` ("FINISHED",
+    "FAILED", "RUNNING", "PENDING_…"), `created`, `started`, `ended`, `error` (Ray's name of the kind of error), `error_message`,
+    `resources`, `placement_group`. Times are seconds since the epoch; from `started` to `ended` the worker ran the function
+    and stored its result. What is not known is None. Order: by creation. Waits, at most `wait` seconds, until the records
+    are complete.
+    """
+    since, until, deadline = since or 0.0, until or now(), time.monotonic() + wait
+    store = _connected()
+    launched = _Launched()
+    while True:
+        events = [event for event in store._get_all_task_events() if event.job_id == launched.job]
+        found = [event for event in events if since <= _created(event) <= until]
+        workers = _workers()
+        complete = (
+            launched.on_record(events)
+            and not any(_lacks_its_launch(event, since) for event in events)
+            and not any(_unsettled(event, workers) for event in found)
+        )
+        if complete or time.monotonic() >= deadline:
+            return sorted((_task(event, workers) for event in found), key=lambda task: task["created"])
+        time.sleep(0.05)
+
+
+def actors() -> list[dict]:
+    """Return one dict for each actor that Ray knows of, dead ones too, in the order of their start.
+
+    Keys: `actor_id`, `class_name`, `name`, `namespace`, `state` ("PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD", …), `pid`,
+    `node_id`, `worker_id`, `restarts`, `max_restarts` (-1: no limit), `detached`, `resources`, `placement_group`, `job_id`,
+    `started`, `ended` (seconds since the epoch), `death` (why it died). What is not known is None.
+    """
+    rows = _connected()._connect_and_get_accessor().get_actor_table(None, None)
+    return sorted(map(_actor, rows), key=lambda actor: actor["started"] or float("inf"))
+
+
+def nodes() -> list[dict]:
+    """Return one dict for each node of the cluster, dead ones too.
+
+    Keys: `node_id`, `alive`, `state` ("ALIVE" or "DEAD"), `head`, `name`, `address`, `resources` (in all), `labels`, `death`.
+    """
+    return [_node(row) for row in _connected().node_table()]
+
+
+def objects() -> list[dict]:
+    """Return one dict for each reference that a process of the cluster holds to an object.
+
+    Keys: `object_id`, `size` (bytes; None where unknown), `kind` ("pinned": it lies in the store for this process, which owns
+    it; "used_by_task", "local", "captured"), `node_id`, `worker_id`, `pid`, `role` ("driver" or "worker").
+    """
+    return [row for node, stats in _stats() for worker in stats.core_workers_stats for row in _references(node, worker)]
+
+
+def stores() -> list[dict]:
+    """Return one dict for the object store of each living node.
+
+    Keys: `node_id`, `objects` and `bytes` (now), `capacity` (bytes), `created_objects` and `created_bytes` (since its start: the
+    difference of two readings counts the copies that were made), `spilled_objects`, `spilled_bytes`, `restored_objects`.
+    """
+    return [_store(node, stats.store_stats) for node, stats in _stats()]
+
+
+class _Launched:
+    """What this process has launched: on record as soon as a mark that it sets now has arrived."""
+
+    def __init__(self) -> None:
+        self.job = global_worker.current_job_id.binary()
+        self._own_task = global_worker.current_task_id.binary()
+        self._count, self._last_news, self._done = 0, time.monotonic(), False
+        self._set_mark()
+
+    def _set_mark(self) -> None:
+        self._marked = time.time_ns()
+        with global_worker.core_worker.profile_event(_MARK.encode()):
+            pass
+
+    def on_record(self, events: list) -> bool:
+        """Return whether this reading of the records, or one before it, had all."""
+        count = sum(len(event.state_updates.state_ts_ns) for event in events)
+        fresh, self._count = count - self._count, count
+        if fresh:
+            self._last_news = time.monotonic()
+        own = [event for event in events if event.task_id == self._own_task]
+        if not own:
+            return time.monotonic() - self._last_news > QUIET
+        if any(self._is_mark(event) for record in own for event in record.profile_events.events):
+            self._done = self._done or fresh < FULL_REPORT
+            self._set_mark()
+        return self._done
+
+    def _is_mark(self, event: Any) -> bool:
+        return event.event_name == _MARK and event.start_time >= self._marked

@@ -1,0 +1,134 @@
+"""Plain data on its way between a check and an answer: msgpack, never pickle.
+
+Numbers, strings, bytes, None, lists, tuples, sets, dicts and arrays travel; a function of `coursekit.given` travels as
+its name. A subclass arrives as its plain base class, so nothing that comes back brings methods of its own.
+"""
+
+import math
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import msgpack
+import numpy as np
+
+GIVEN = "coursekit.given."
+LIMIT = 256 * 1024 * 1024  # bytes of one message
+TUPLE, SET, ARRAY, FUNCTION, LONG = range(1, 6)
+
+
+class NotPlain(TypeError):
+    """A value that cannot travel, because it is not plain data."""
+
+
+def encode(value: object) -> bytes:
+    """Return `value` as bytes; raises `NotPlain`, which names the type that cannot travel."""
+    try:
+        data: bytes = msgpack.packb(value, default=_encode_other, strict_types=True)
+    except (ValueError, RecursionError, UnicodeEncodeError) as error:
+        raise NotPlain(f"a value that cannot be copied ({error})") from None
+    if len(data) > LIMIT:
+        raise NotPlain(f"{len(data) / 2**20:.0f} MB, more than the {LIMIT // 2**20} MB that fit in one message")
+    return data
+
+
+def decode(data: bytes, functions: bool = False) -> Any:
+    """Return the value that `data` encodes; functions of `coursekit.given` only where `functions` allows them.
+
+    Raises ValueError for bytes that `encode` cannot have written.
+    """
+
+    def other(code: int, payload: bytes) -> object:
+        return _decode_other(code, payload, functions)
+
+    try:
+        return msgpack.unpackb(data, ext_hook=other, strict_map_key=False)
+    except (msgpack.UnpackException, ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise ValueError(f"These bytes are not a message: {error}") from None
+
+
+def copy(value: object) -> Any:
+    """Return a copy of `value` as it would arrive at the other side."""
+    return decode(encode(value))
+
+
+def _encode_other(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return float(value) if isinstance(value, np.floating) else value.item()
+    if isinstance(value, np.ndarray):
+        return _encode_array(np.array(value, copy=True, subok=False))
+    if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):
+        return _encode_array(value.detach().cpu().numpy())
+    if isinstance(value, tuple):
+        return msgpack.ExtType(TUPLE, encode(list(tuple.__iter__(value))))
+    if isinstance(value, set | frozenset):
+        return msgpack.ExtType(SET, encode(list(value)))
+    if type(value) is int:  # beyond 64 bits
+        return msgpack.ExtType(LONG, hex(value).encode())
+    if callable(value) and str(getattr(value, "__module__", "")).startswith(GIVEN):
+        return msgpack.ExtType(FUNCTION, name_of(value).encode())
+    return _base(value)
+
+
+def _base(value: Any) -> Any:
+    """Return an instance of a subclass as its plain base class."""
+    for base, plain in (
+        (int, int.__index__),
+        (float, float.__float__),
+        (str, str.__str__),
+        (bytes, lambda data: bytes(memoryview(data))),
+        (list, lambda items: list(list.__iter__(items))),
+        (dict, lambda items: dict(dict.items(items))),
+    ):
+        if isinstance(value, base):
+            return plain(value)
+    raise NotPlain(f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins."))
+
+
+def _encode_array(array: np.ndarray) -> msgpack.ExtType:
+    if array.dtype.kind not in "biufcU":
+        raise NotPlain(f"an array of {array.dtype}")
+    header = [array.dtype.str, list(array.shape), array.tobytes()]
+    return msgpack.ExtType(ARRAY, msgpack.packb(header))
+
+
+def _decode_other(code: int, payload: bytes, functions: bool) -> object:
+    if code == TUPLE:
+        return tuple(decode(payload, functions))
+    if code == SET:
+        return set(decode(payload))
+    if code == ARRAY:
+        return _decode_array(payload)
+    if code == LONG:
+        return int(payload, 16)
+    if code == FUNCTION and functions:
+        return function_named(payload.decode())
+    raise ValueError(f"extension type {code} has no business here")
+
+
+def _decode_array(payload: bytes) -> np.ndarray:
+    text, shape, data = msgpack.unpackb(payload)
+    dtype = np.dtype(text)
+    if dtype.kind not in "biufcU" or dtype.itemsize * math.prod(shape) != len(data):
+        raise ValueError(f"array of {dtype} with shape {shape} in {len(data)} bytes")
+    return np.frombuffer(data, dtype).reshape(shape).copy()
+
+
+def name_of(function: Callable) -> str:
+    """Return the name by which a function of `coursekit.given` travels: `ch01_tasks:slow_square`."""
+    chapter, name = function.__module__.removeprefix(GIVEN), function.__qualname__
+    if function_named(f"{chapter}:{name}") is not function:
+        raise NotPlain(f"{name}, which is not a top-level function of {function.__module__}")
+    return f"{chapter}:{name}"
+
+
+def function_named(name: str) -> Callable:
+    """Return the function of `coursekit.given` with this name; raises ValueError where there is none."""
+    chapter, _, attribute = name.partition(":")
+    if not chapter.isidentifier():
+        raise ValueError(f"{name!r} is not the name of a given function")
+    function = getattr(import_module(GIVEN + chapter), attribute, None)
+    if not callable(function):
+        raise ValueError(f"There is no function {attribute!r} in {GIVEN}{chapter}.")
+    return function

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Make .venv with the exact versions of constraints.txt. A second run finds everything in place and ends at once.
+#     PYTHON=/path/to/python3.11 bash scripts/setup.sh     chooses the Python yourself
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+HERE=$(pwd -P)
+STAMP=.venv/.installed
+CPU_INDEX=https://download.pytorch.org/whl/cpu
+
+main() {
+    if usable_venv && [ "$(wanted)" = "$(cat "$STAMP" 2>/dev/null)" ]; then return; fi
+    usable_venv || make_venv
+    say "Installing the course into .venv (1 to 3 GB, some minutes; only this once)."
+    install_torch || failed
+    install -e ".[dev]" || failed
+    wanted >"$STAMP"
+    say "Installed in $SECONDS s. Next: make lab"
+}
+
+# What an installation depends on. A changed version, or a folder moved to another place, installs again.
+wanted() { echo "$HERE" && cksum pyproject.toml constraints.txt; }
+
+# A virtual environment writes its own path into its scripts, so one that was moved or copied does not work.
+usable_venv() { fits .venv/bin/python && head -n 3 .venv/bin/pip 2>/dev/null | grep -qF "$HERE/.venv/bin/python"; }
+
+fits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; }
+
+make_venv() {
+    local python
+    python=$(find_python)
+    "$python" -c 'import ensurepip, venv' 2>/dev/null || stop "$("$python" --version) lacks its venv module." \
+        "Debian, Ubuntu: sudo apt-get install $("$python" -c 'import sys; print("python3.%d-venv" % sys.version_info[1])')" \
+        "Then run this again."
+    say "Making .venv with $("$python" --version)."
+    "$python" -m venv --clear .venv
+}
+
+find_python() {
+    local candidates=(python3.11 python3.12 python3 python) candidate
+    [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
+    for candidate in "${candidates[@]}"; do
+        if fits "$candidate"; then
+            echo "$candidate"
+            return
+        fi
+    done
+    stop "This course needs Python 3.11 or 3.12, and ${PYTHON:-python3} is $(version_of "${PYTHON:-python3}"). Install one of them:" \
+        "    Debian 12, Ubuntu 22.04: sudo apt-get install python3.11-venv      Ubuntu 24.04: sudo apt-get install python3.12-venv" \
+        "    macOS: brew install python@3.11      any other: conda env create -f environment.yml" \
+        "Then run this again, or say where it is: make setup PYTHON=/path/to/python3.11"
+}
+
+version_of() { "$1" --version 2>/dev/null || echo "not there"; }
+
+install() { .venv/bin/python -m pip install --disable-pip-version-check --no-input -c constraints.txt "$@"; }
+
+# PyTorch's usual build for Linux brings gigabytes of GPU libraries. Where no GPU can use them, take the CPU build.
+install_torch() {
+    if [ "$(uname)" = Linux ] && ! has_gpu && answers "$CPU_INDEX/torch/"; then
+        say "No NVIDIA GPU found: taking the CPU build of PyTorch."
+        install --extra-index-url "$CPU_INDEX" torch && return
+        say "The CPU build did not arrive: trying PyTorch's usual build instead."
+    fi
+    install torch
+}
+
+has_gpu() { nvidia-smi -L 2>/dev/null | grep -q '^GPU'; }
+
+answers() { timeout 6 .venv/bin/python -c 'import sys, urllib.request as web; web.urlopen(sys.argv[1], timeout=5)' "$1" 2>/dev/null; }
+
+failed() {
+    stop "The installation stopped before its end; what went wrong stands above." \
+        "A dropped connection: run the same command again, it goes on with what has already arrived." \
+        "Behind a proxy: first export HTTPS_PROXY=http://your.proxy:port. Disk full: 8 GB must be free here (now: $(free_space))."
+}
+
+free_space() { df -Ph . | awk 'NR == 2 {print $4}'; }
+
+say() { printf '\n== %s\n' "$1"; }
+
+stop() {
+    printf '\n' >&2
+    printf '%s\n' "$@" >&2
+    exit 1
+}
+
+main

@@ -1,0 +1,37 @@
+"""Right and wrong answers for every exercise: `@accepts(name)` and `@rejects(name)` above a function, a class, or `value(...)`."""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class Sample(NamedTuple):
+    """One answer to one exercise, named by its idea or its mistake."""
+
+    exercise: str
+    mistake: str
+    answer: object
+    right: bool
+
+
+SAMPLES: dict[str, list[Sample]] = {}  # by chapter
+
+
+def accepts(exercise: str) -> Callable[[T], T]:
+    """Register a right answer that differs from our solution."""
+    return _register(exercise, right=True)
+
+
+def rejects(exercise: str) -> Callable[[T], T]:
+    """Register a wrong answer, named by its mistake."""
+    return _register(exercise, right=False)
+
+
+def _register(exercise: str, right: bool) -> Callable[[T], T]:
+    def register(answer: T) -> T:
+        chapter = answer.__module__.rpartition(".")[2]
+        SAMPLES.setdefault(chapter, []).append(Sample(exercise, answer.__name__, answer, right))
+        return answer
+
+    return register

@@ -1,0 +1,248 @@
+"""Right and wrong answers of chapter 1."""
+
+import ray
+
+from tests.answers import accepts, rejects
+
+RAY = {"num_cpus": 4}
+
+
+@accepts("as_task")
+def with_options(function, x):
+    return ray.remote(function).options(name="mine").remote(x)
+
+
+@rejects("as_task")
+def gets_the_value(function, x):
+    return ray.get(ray.remote(function).remote(x))
+
+
+@rejects("as_task")
+def calls_it_here(function, x):
+    return function(x)
+
+
+@rejects("as_task")
+def puts_what_it_computed_here(function, x):
+    return ray.put(function(x))
+
+
+@rejects("as_task")
+def waits_before_it_returns(function, x):
+    ref = ray.remote(function).remote(x)
+    ray.wait([ref])
+    return ref
+
+
+@accepts("parallel_map")
+def comprehension(function, xs):
+    return ray.get([ray.remote(function).remote(x) for x in xs])
+
+
+@accepts("parallel_map")
+def gets_one_by_one_after_all_are_launched(function, xs):
+    task = ray.remote(function)
+    refs = [task.remote(x) for x in xs]
+    return [ray.get(ref) for ref in refs]
+
+
+@rejects("parallel_map")
+def waits_in_the_loop(function, xs):
+    return [ray.get(ray.remote(function).remote(x)) for x in xs]
+
+
+@rejects("parallel_map")
+def no_tasks_at_all(function, xs):
+    return [function(x) for x in xs]
+
+
+@rejects("parallel_map")
+def results_as_they_end(function, xs):
+    task, results = ray.remote(function), []
+    pending = [task.remote(x) for x in xs]
+    while pending:
+        done, pending = ray.wait(pending[::-1])
+        results.append(ray.get(done[0]))
+    return results
+
+
+@rejects("parallel_map")
+def returns_references(function, xs):
+    return [ray.remote(function).remote(x) for x in xs]
+
+
+@rejects("parallel_map")
+def one_task_for_everything(function, xs):
+    return ray.get(ray.remote(lambda: [function(x) for x in xs]).remote())
+
+
+@accepts("first_k")
+def keeps_a_set(function, xs, k):
+    task = ray.remote(function)
+    waiting, results = {task.remote(x) for x in xs}, []
+    for _ in range(k):
+        (ready,), _ = ray.wait(list(waiting), num_returns=1)
+        waiting.remove(ready)
+        results.append(ray.get(ready))
+    return results
+
+
+@rejects("first_k")
+def in_the_order_of_the_inputs(function, xs, k):
+    ready, _ = ray.wait([ray.remote(function).remote(x) for x in xs], num_returns=k)
+    return ray.get(ready)
+
+
+@rejects("first_k")
+def waits_for_all(function, xs, k):
+    pending, results = [ray.remote(function).remote(x) for x in xs], []
+    while pending:
+        done, pending = ray.wait(pending)
+        results += ray.get(done)
+    return results[:k]
+
+
+@rejects("first_k")
+def the_first_k_of_the_list(function, xs, k):
+    return ray.get([ray.remote(function).remote(x) for x in xs[:k]])
+
+
+@rejects("first_k")
+def returns_all_results(function, xs, k):
+    return ray.get([ray.remote(function).remote(x) for x in xs])
+
+
+@accepts("batched")
+def with_a_named_task(function, xs, size):
+    @ray.remote
+    def run(batch):
+        return list(map(function, batch))
+
+    refs = [run.remote(xs[i : i + size]) for i in range(0, len(xs), size)]
+    return sum(ray.get(refs), [])
+
+
+@rejects("batched")
+def one_task_for_each_input(function, xs, size):
+    return ray.get([ray.remote(function).remote(x) for x in xs])
+
+
+@rejects("batched")
+def drops_the_short_batch(function, xs, size):
+    run = ray.remote(lambda batch: [function(x) for x in batch])
+    refs = [run.remote(xs[i : i + size]) for i in range(0, len(xs) - size + 1, size)]
+    return [value for batch in ray.get(refs) for value in batch]
+
+
+@rejects("batched")
+def returns_a_list_of_lists(function, xs, size):
+    run = ray.remote(lambda batch: [function(x) for x in batch])
+    return ray.get([run.remote(xs[i : i + size]) for i in range(0, len(xs), size)])
+
+
+@rejects("batched")
+def takes_size_for_the_number_of_batches(function, xs, size):
+    run = ray.remote(lambda batch: [function(x) for x in batch])
+    length = -(-len(xs) // size)
+    return [value for batch in ray.get([run.remote(xs[i : i + length]) for i in range(0, len(xs), length)]) for value in batch]
+
+
+@rejects("batched")
+def batches_without_tasks(function, xs, size):
+    return [function(x) for i in range(0, len(xs), size) for x in xs[i : i + size]]
+
+
+@accepts("tree_sum")
+def recursive(add, refs):
+    if len(refs) == 1:
+        return refs[0]
+    half = len(refs) // 2
+    return ray.remote(add).remote(recursive(add, refs[:half]), recursive(add, refs[half:]))
+
+
+@accepts("tree_sum")
+def with_a_queue(add, refs):
+    add_task, queue = ray.remote(add), list(refs)
+    while len(queue) > 1:
+        queue.append(add_task.remote(queue.pop(0), queue.pop(0)))
+    return queue[0]
+
+
+@rejects("tree_sum")
+def gets_inside(add, refs):
+    while len(refs) > 1:
+        values = ray.get(refs)
+        pairs = zip(values[::2], values[1::2], strict=False)
+        refs = [ray.remote(add).remote(a, b) for a, b in pairs] + refs[len(refs) // 2 * 2 :]
+    return refs[0]
+
+
+@rejects("tree_sum")
+def a_chain_instead_of_a_tree(add, refs):
+    total = refs[0]
+    for ref in refs[1:]:
+        total = ray.remote(add).remote(total, ref)
+    return total
+
+
+@rejects("tree_sum")
+def forgets_the_odd_one(add, refs):
+    while len(refs) > 1:
+        refs = [ray.remote(add).remote(a, b) for a, b in zip(refs[::2], refs[1::2], strict=False)]
+    return refs[0]
+
+
+@rejects("tree_sum")
+def returns_the_value(add, refs):
+    return ray.get(recursive(add, refs))
+
+
+@accepts("bounded_map")
+def with_a_dictionary(function, xs, limit):
+    task, position, results = ray.remote(function), {}, [None] * len(xs)
+    todo = list(enumerate(xs))
+    while todo or position:
+        while todo and len(position) < limit:
+            i, x = todo.pop(0)
+            position[task.remote(x)] = i
+        (ready,), _ = ray.wait(list(position))
+        results[position.pop(ready)] = ray.get(ready)
+    return results
+
+
+@rejects("bounded_map")
+def launches_everything(function, xs, limit):
+    return ray.get([ray.remote(function).remote(x) for x in xs])
+
+
+@rejects("bounded_map")
+def in_waves(function, xs, limit):
+    results = []
+    for i in range(0, len(xs), limit):
+        results += ray.get([ray.remote(function).remote(x) for x in xs[i : i + limit]])
+    return results
+
+
+@rejects("bounded_map")
+def one_too_many(function, xs, limit):
+    return with_a_dictionary(function, xs, limit + 1)
+
+
+@rejects("bounded_map")
+def leaves_it_to_the_resources(function, xs, limit):
+    task = ray.remote(function).options(num_cpus=4 / limit)
+    return ray.get([task.remote(x) for x in xs])
+
+
+@rejects("bounded_map")
+def results_in_the_order_of_the_ends(function, xs, limit):
+    task, pending, results = ray.remote(function), [], []
+    for x in xs:
+        if len(pending) == limit:
+            done, pending = ray.wait(pending)
+            results += ray.get(done)
+        pending.append(task.remote(x))
+    while pending:
+        done, pending = ray.wait(pending)
+        results += ray.get(done)
+    return results

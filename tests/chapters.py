@@ -1,0 +1,103 @@
+"""What tests know of chapters: their names, and how to run a notebook and see everything that it did."""
+
+import os
+import re
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+import psutil
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+from coursekit.paths import ROOT
+from coursekit.result import MIME
+
+CHAPTERS = sorted(path.stem for path in ROOT.glob("chapters/ch*.py"))
+NOISE = re.compile(r"Warning\b|\bWARN\w*\b|\bERROR\b|\bINFO\b|Traceback|\(raylet|\(autoscaler|\bpid=\d+\)|Deprecat")
+
+
+@dataclass
+class Run:
+    """One run of a notebook: results of its checks, what it printed, what it cost."""
+
+    results: dict[str, dict]
+    stderr: str
+    noise: list[str]
+    leftovers: list[str]
+    seconds: float
+    cpu_seconds: float
+    peak_mb: float
+    notebook: NotebookNode = field(repr=False)
+
+    def earned(self) -> int:
+        return sum(result["earned"] for result in self.results.values())
+
+
+def run(path: Path, tmp: Path, quick: bool = True) -> Run:
+    """Run a notebook from its first cell to its last; an error in a cell is an error of the test."""
+    notebook = nbformat.read(path, as_version=4)
+    env = os.environ | {"COURSEKIT_QUICK": "1" if quick else "0", "COURSEKIT_HOME": str(tmp / "home")}
+    client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}})
+    meter = Meter()
+    with client.setup_kernel(env=env), meter:
+        for index, cell in enumerate(notebook.cells):
+            client.execute_cell(cell, index)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    records = [output.data[MIME] for output in outputs if MIME in output.get("data", {})]
+    return Run(
+        results={record["name"]: record for record in records},
+        stderr="".join(output.text for output in outputs if output.get("name") == "stderr"),
+        noise=[line for output in outputs for line in _lines(output) if NOISE.search(line)],
+        leftovers=meter.leftovers(),
+        seconds=meter.seconds,
+        cpu_seconds=sum(meter.cpu.values()),
+        peak_mb=meter.peak_mb,
+        notebook=notebook,
+    )
+
+
+def _lines(output: NotebookNode) -> list[str]:
+    text = output.get("text", "") or output.get("data", {}).get("text/plain", "")
+    return text.splitlines()
+
+
+class Meter(threading.Thread):
+    """Follows the processes that begin below this one: CPU seconds of each, memory of all together (PSS)."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.cpu: dict[psutil.Process, float] = {}
+        self.peak_mb = self.seconds = 0.0
+        self._done = threading.Event()
+        self._before = set(psutil.Process().children(recursive=True))
+
+    def __enter__(self) -> "Meter":
+        self._start = time.perf_counter()
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds = time.perf_counter() - self._start
+        self._done.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._done.wait(0.5):
+            megabytes = 0.0
+            for process in psutil.Process().children(recursive=True):
+                try:
+                    times = process.cpu_times()
+                    self.cpu[process] = times.user + times.system
+                    megabytes += process.memory_full_info().pss / 2**20
+                except psutil.Error:
+                    continue
+            self.peak_mb = max(self.peak_mb, megabytes)
+
+    def leftovers(self) -> list[str]:
+        """Return the command lines of processes that are still there after 15 seconds."""
+        started = [process for process in self.cpu if process not in self._before]
+        _, alive = psutil.wait_procs(started, timeout=15)
+        return [" ".join(process.cmdline()) for process in alive if process.status() != psutil.STATUS_ZOMBIE]

@@ -1,0 +1,70 @@
+"""A learner's process as grading knows it: `coursekit.exercises` does not exist there, and only bytes go in and out."""
+
+import multiprocessing
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from multiprocessing.connection import Connection
+
+from coursekit.paths import SOLUTIONS
+
+
+class NoExercises(MetaPathFinder):
+    """Makes the judge's side impossible to import."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        if fullname.startswith("coursekit.exercises"):
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
+def answers_of(chapter: str) -> dict:
+    """Return the names that a solved notebook defines: its imports, its Ray and its answers, no checks."""
+    import nbformat
+
+    from coursekit import check
+
+    check.begin = check.passed = lambda name: False
+    names: dict = {"__name__": "__main__"}
+    for cell in nbformat.read(SOLUTIONS / f"{chapter}.ipynb", as_version=4).cells:
+        is_answer = cell.metadata.get("nbgrader", {}).get("solution")
+        needed = is_answer or cell.source.startswith(("import ", "from ")) or "ray.init(" in cell.source
+        if cell.cell_type == "code" and needed:
+            exec(compile(cell.source, "<answer>", "exec"), names)
+    return names
+
+
+def learner(chapter: str, pipe: Connection) -> None:
+    """Answer requests until the pipe is closed."""
+    sys.meta_path.insert(0, NoExercises())
+    from coursekit.answer import serve
+
+    names = answers_of(chapter)
+    pipe.send_bytes(b"ready")
+    while True:
+        try:
+            name = pipe.recv_bytes().decode()
+            request = pipe.recv_bytes()
+        except EOFError:
+            break
+        pipe.send_bytes(serve(names, name, request))
+    assert not any(module.startswith("coursekit.exercises") for module in sys.modules)
+    if "ray" in names:
+        names["ray"].shutdown()
+
+
+@contextmanager
+def learner_process(chapter: str) -> Iterator[Connection]:
+    """Yield the judge's end of the pipe to a process with a chapter's solved answers."""
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=learner, args=(chapter, theirs))
+    process.start()
+    theirs.close()
+    try:
+        assert ours.recv_bytes() == b"ready"
+        yield ours
+    finally:
+        ours.close()
+        process.join(60)
+        process.kill()
+    assert process.exitcode == 0

@@ -1,0 +1,85 @@
+"""Every check can fail, and does not fail a right answer: it meets wrong answers by name, and right ones that are not ours."""
+
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+
+from coursekit.answer import local
+from coursekit.exercise import PUBLIC_SEED, find, judge, load
+from tests.answers import SAMPLES, Sample
+from tests.chapters import CHAPTERS
+
+MODULES = {chapter: import_module(f"tests.answers.{chapter}") for chapter in CHAPTERS}
+ALL = [pytest.param(chapter, sample, id=f"{chapter}-{sample.exercise}-{sample.mistake}") for chapter in CHAPTERS for sample in SAMPLES[chapter]]
+EXERCISES = [(chapter, item) for chapter in CHAPTERS for item in load(chapter).values() if item.kind == "exercise"]
+
+
+@pytest.fixture(scope="module")
+def ray_of() -> Iterator:
+    """Yield a function that starts the Ray a chapter's answers need, one at a time."""
+    started: list[str] = []
+
+    def start(chapter: str) -> None:
+        import ray
+
+        from coursekit import meeting
+
+        if chapter in started:
+            return
+        ray.shutdown()
+        started[:] = [chapter]
+        if hasattr(MODULES[chapter], "RAY"):
+            ray.init(include_dashboard=False, log_to_driver=False, **MODULES[chapter].RAY)
+            ray.get([ray.remote(int).remote() for _ in range(8)])
+            meeting.set_patience(20)
+
+    yield start
+    import ray
+
+    ray.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("chapter", "sample"), ALL)
+def test_check_tells_right_from_wrong(chapter, sample: Sample, ray_of):
+    ray_of(chapter)
+    if hasattr(MODULES[chapter], "RAY"):
+        from coursekit import meeting
+
+        meeting.set_patience(20 if sample.right else 2)
+    result = judge(find(chapter, sample.exercise, "exercise"), local(sample.exercise, sample.answer), PUBLIC_SEED + 1)
+    if sample.right:
+        assert (result.status, result.message) == ("passed", "")
+    else:
+        assert result.status in ("wrong", "crashed")
+        assert len(result.message) > 15
+
+
+@pytest.mark.parametrize(("chapter", "item"), EXERCISES, ids=lambda value: getattr(value, "name", value))
+def test_exercise_has_answers_hints_and_an_idea(chapter, item):
+    counts = Counter(sample.right for sample in SAMPLES[chapter] if sample.exercise == item.name)
+    assert counts[False] >= 3
+    assert counts[True] >= 1
+    assert len(item.hints) >= 2
+    assert item.points >= 1
+    assert item.minutes >= 1
+    assert item.idea.endswith(".")
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_every_sample_belongs_to_an_exercise(chapter):
+    names = {item.name for item in load(chapter).values() if item.kind == "exercise"}
+    assert {sample.exercise for sample in SAMPLES[chapter]} == names
+
+
+QUIZZES = [item for chapter in CHAPTERS for item in load(chapter).values() if item.kind == "quiz"]
+
+
+@pytest.mark.parametrize("item", QUIZZES, ids=lambda item: f"{item.chapter}-{item.name}")
+def test_every_option_of_a_quiz_answers_back_and_only_the_key_passes(item):
+    results = {letter: judge(item, local(item.name, letter)) for letter in item.options}
+    assert [letter for letter, result in results.items() if result.status == "passed"] == [item.key]
+    assert all(len(result.message) > 15 for result in results.values())
+    assert len({result.message for result in results.values()}) == len(results)

@@ -1,0 +1,178 @@
+"""Notebooks are what the chapters make of them, and what nbgrader makes of the solutions; mistakes stop the build by line."""
+
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from coursekit import exercise
+from coursekit.build import build, solved_notebook, stale, write
+from coursekit.exercise import AuthorError, Exercise, Quiz
+from coursekit.paths import NOTEBOOKS, ROOT, SOLUTIONS
+from tests.chapters import CHAPTERS
+
+
+@pytest.fixture(scope="module")
+def built() -> dict:
+    return build()
+
+
+def test_notebooks_equal_a_fresh_build(built):
+    assert stale(built) == [], "Run `make build` and commit the result."
+
+
+def test_building_twice_changes_no_byte(built):
+    assert build() == built
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_cells_keep_their_ids_from_solution_to_learner(chapter):
+    solved, learner = (nbformat.read(folder / f"{chapter}.ipynb", as_version=4) for folder in (SOLUTIONS, NOTEBOOKS))
+    kept = [cell.id for cell in solved.cells if not {"solution", "notes"} & set(cell.metadata.get("tags", []))]
+    assert [cell.id for cell in learner.cells] == kept
+    assert len(set(kept)) == len(kept)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_learners_get_no_solution_and_no_output(chapter):
+    learner = nbformat.read(NOTEBOOKS / f"{chapter}.ipynb", as_version=4)
+    assert not any("SOLUTION" in cell.source for cell in learner.cells)
+    assert not any(cell.get("outputs") for cell in learner.cells)
+
+
+@pytest.mark.slow
+def test_nbgrader_makes_the_same_notebooks_cell_for_cell(tmp_path):
+    shutil.copy(ROOT / "coursekit/grading/nbgrader_config.py", tmp_path)
+    for chapter in CHAPTERS:
+        (tmp_path / "source" / chapter).mkdir(parents=True)
+        shutil.copy(SOLUTIONS / f"{chapter}.ipynb", tmp_path / "source" / chapter)
+        command = [sys.executable, "-m", "nbgrader", "generate_assignment", chapter]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        release = tmp_path / "release" / chapter / f"{chapter}.ipynb"
+        theirs, ours = (nbformat.read(path, as_version=4) for path in (release, NOTEBOOKS / f"{chapter}.ipynb"))
+        assert theirs.cells == ours.cells
+
+
+# Mistakes of authors: a tiny chapter with one exercise and one quiz, written wrong in one place.
+
+ITEMS = {
+    "double": Exercise("ch98_tiny", "double", 1, 1, ("a", "b"), "Idea.", lambda answer, rng: None, 7),
+    "which": Quiz("ch98_tiny", "which", "Which?", {"a": ("x", "no"), "b": ("y", "yes")}, "b", 9),
+}
+GOOD = '''# %% [markdown]
+r"""
+# Tiny
+"""
+
+# %%
+def double(x):
+    ### BEGIN SOLUTION
+    return 2 * x
+    ### END SOLUTION
+
+# %%
+check("double", double)
+
+# %%
+### BEGIN SOLUTION
+which = "b"
+### END SOLUTION
+
+# %%
+quiz("which", which)
+'''
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    monkeypatch.setattr(exercise, "load", lambda chapter: ITEMS)
+    (tmp_path / "chapters").mkdir()
+    return tmp_path / "chapters" / "ch98_tiny.py"
+
+
+def test_the_tiny_chapter_builds(tiny):
+    tiny.write_text(GOOD)
+    learner = nbformat.reads(build(tiny.parents[1])[tiny.parents[1] / "notebooks/ch98_tiny.ipynb"], as_version=4)
+    sources = [cell.source for cell in learner.cells]
+    assert 'def double(x):\n    raise NotImplementedError("your answer goes here")' in sources
+    assert "which = ...  # your answer" in sources
+    assert "**Quiz · 1 point.** Which?\n\n- **a)** x\n- **b)** y" in sources
+
+
+def test_metadata_comes_from_the_code(tiny):
+    tiny.write_text(GOOD)
+    cells = [cell.metadata.get("nbgrader") for cell in solved_notebook(tiny).cells]
+    ids = [(meta["grade_id"], meta["solution"], meta["grade"], meta.get("points")) for meta in cells if meta]
+    assert ids == [
+        ("answer_double", True, False, None), ("double", False, True, 1),
+        ("answer_which", True, False, None), ("which", False, True, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("    ### END SOLUTION\n", "", ":6: solution marks come in pairs"),
+        ("    ### BEGIN SOLUTION\n", "    # BEGIN SOLUTION\n", ":6: solution marks come in pairs"),
+        ('\n# %%\ncheck("double", double)', '\ncheck("double", double)', ":6: a solution mark and a check in one cell"),
+        ('check("double"', 'check("doble"', ":12: check(\"doble\", …) has no exercise 'doble'"),
+        ('check("double", double)', "double(2)", ":1: exercise 'double' of coursekit/exercises (line 7) is never checked"),
+        ('quiz("which", which)', 'check("which", which)', ":20: 'which' is a quiz, not an exercise"),
+        ('quiz("which", which)', 'quiz("which", which)\ncheck("double", double)', ":20: one cell, one check"),
+        ('quiz("which", which)', 'quiz("which", which)\n\n# %%\nquiz("which", which)', ":23: 'which' is checked a second time"),
+        ("def double(x)", "def triple(x)", ":6: this answer cell defines ['triple']"),
+        ('which = "b"', "print(1)", ":15: this answer cell defines nothing"),
+        ("# %%\ncheck", '# %% tags=["dmeo"]\ncheck', ":12: unknown tag ['dmeo']"),
+        ("# %%\ncheck", '# %% tags=["notes"]\ncheck', ":12: speaker notes are Markdown"),
+        ("return 2 * x", "return 2 *", ":6: this cell is not Python"),
+        ("# %% [markdown]\n", "import os\n\n# %% [markdown]\n", ":1: every cell begins with"),
+    ],
+)
+def test_a_mistake_stops_the_build_with_file_and_line(tiny, old, new, message):
+    assert old in GOOD
+    tiny.write_text(GOOD.replace(old, new, 1))
+    with pytest.raises(AuthorError) as error:
+        build(tiny.parents[1])
+    assert f"chapters/ch98_tiny.py{message}" in str(error.value)
+
+
+def test_a_check_above_its_answer_stops_the_build(tiny):
+    cells = GOOD.split("# %%")
+    tiny.write_text("# %%".join([cells[0], cells[1], cells[3], cells[2], *cells[4:]]))
+    with pytest.raises(AuthorError, match=r":6: no answer cell above defines 'double'"):
+        build(tiny.parents[1])
+
+
+def test_all_mistakes_are_listed_at_once(tiny):
+    tiny.write_text(GOOD.replace('check("double"', 'check("doble"').replace('quiz("which"', 'quiz("wich"'))
+    with pytest.raises(AuthorError) as error:
+        build(tiny.parents[1])
+    assert len(str(error.value).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("@exercise(points=1, minutes=1, hints=[])\ndef one(answer, rng): ...\n" * 2, r"ch98_bad\.py:\d+: 'one' is already defined at line \d+"),
+        ('quiz("q", question="", options={"a": ("x", "y"), "b": ("x", "y")}, key="a")', r"ch98_bad\.py:\d+: quiz 'q' needs a question"),
+        ('quiz("q", question="Q?", options={"a": ("x", "y"), "b": ("x", "y")}, key="c")', r"ch98_bad\.py:\d+: quiz 'q' needs"),
+    ],
+)
+def test_a_mistake_in_the_exercises_stops_the_build_with_file_and_line(body, message):
+    source = f"from coursekit.exercise import exercise, quiz\n{body}\n"
+    names = {"__name__": "coursekit.exercises.ch98_bad"}
+    with pytest.raises(AuthorError, match=message):
+        exec(compile(source, "coursekit/exercises/ch98_bad.py", "exec"), names)
+    exercise.REGISTRY.pop("ch98_bad", None)
+
+
+def test_stale_names_changed_missing_and_orphaned_notebooks_and_write_mends_them(tmp_path):
+    wanted = {tmp_path / "notebooks" / name: "new" for name in ("changed.ipynb", "missing.ipynb", "same.ipynb")}
+    (tmp_path / "notebooks").mkdir()
+    for name, text in {"changed": "old", "same": "new", "orphan": "x"}.items():
+        (tmp_path / "notebooks" / f"{name}.ipynb").write_text(text)
+    assert [path.stem for path in stale(wanted, tmp_path)] == ["changed", "missing", "orphan"]
+    write(wanted, tmp_path)
+    assert stale(wanted, tmp_path) == []

@@ -1,0 +1,144 @@
+"""The `coursekit` command: help with examples, and errors that name the next step."""
+
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from coursekit import lab
+from coursekit.cli import app
+from coursekit.course import CommandError, existing_chapter
+from coursekit.facts import Facts, port_is_free
+from coursekit.scaffold import FOLDERS, new_chapter
+
+ROOT = Path(__file__).parents[1]
+COMMANDS = ["build", "lab", "doctor", "progress", "chapter", "slides"]
+
+
+def coursekit(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess:
+    """Return what the command did in a folder: `returncode`, `stdout`, `stderr`."""
+    command = [sys.executable, "-m", "coursekit.cli", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def course(tmp_path):
+    """A course without chapters: the package and the templates."""
+    shutil.copytree(
+        ROOT / "coursekit", tmp_path / "coursekit", ignore=shutil.ignore_patterns("__pycache__", "ch*.py")
+    )
+    for folder, ending in FOLDERS.items():
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / folder / f"_template{ending}", tmp_path / folder)
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_shows_an_example(command):
+    shown = CliRunner().invoke(app, [command, "--help"])
+    assert shown.exit_code == 0
+    assert f"Example: coursekit {command}" in shown.output
+
+
+def test_the_help_lists_every_command():
+    output = CliRunner().invoke(app, ["--help"]).output
+    assert [command for command in COMMANDS if f" {command} " not in output] == []
+
+
+def test_help_waits_for_no_heavy_import():
+    heavy = ["ray", "torch", "matplotlib", "nbformat", "jupytext", "nbconvert", "jsonschema"]
+    code = f"import sys, coursekit.cli; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True).strip() == "[]"
+
+
+def test_an_unknown_command_names_the_near_one():
+    result = coursekit("docter")
+    assert result.returncode == 2
+    assert "doctor" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_new_chapter_is_written_then_stale_then_built_then_fresh(course):
+    written = coursekit("chapter", "ch42_topic", folder=course)
+    assert written.returncode == 0
+    assert all((course / folder / f"ch42_topic{ending}").exists() for folder, ending in FOLDERS.items())
+    assert "CHAPTER" not in (course / "chapters" / "ch42_topic.py").read_text()
+    stale = coursekit("build", "--check", folder=course)
+    assert stale.returncode == 1
+    assert "notebooks/ch42_topic.ipynb" in stale.stdout
+    assert "Run `make build`" in stale.stderr
+    assert coursekit("build", folder=course).returncode == 0
+    assert coursekit("build", "--check", folder=course).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["ch1_topic", "topic", "ch01-topic", "ch01_Topic", "../ch01_topic", "ch01_"])
+def test_a_bad_chapter_name_is_refused_with_a_good_one(course, name):
+    with pytest.raises(CommandError, match=r"ch00_topic$"):
+        new_chapter(name, course)
+
+
+def test_a_chapter_is_never_overwritten(course):
+    new_chapter("ch42_topic", course)
+    (course / "chapters" / "ch42_topic.py").write_text("mine")
+    with pytest.raises(CommandError, match="ch42 is taken by ch42_topic. The next free one: ch43_topic"):
+        new_chapter("ch42_topic", course)
+    assert (course / "chapters" / "ch42_topic.py").read_text() == "mine"
+
+
+def test_nothing_is_written_when_one_of_the_files_exists(course):
+    (course / "img" / "ch42_topic.svg").write_text("mine")
+    with pytest.raises(CommandError, match=r"img/ch42_topic.svg exists already"):
+        new_chapter("ch42_topic", course)
+    assert not (course / "chapters" / "ch42_topic.py").exists()
+
+
+def test_an_unknown_chapter_names_the_near_ones(course):
+    new_chapter("ch42_topic", course)
+    new_chapter("ch43_other", course)
+    for name in ["ch42", "ch42_topics"]:
+        with pytest.raises(CommandError, match=rf"no chapter '{name}'. Did you mean ch42_topic\?"):
+            existing_chapter(name, course)
+    with pytest.raises(CommandError, match="There are: ch42_topic, ch43_other"):
+        existing_chapter("zzz", course)
+
+
+def test_slides_of_an_unknown_chapter_end_without_a_traceback():
+    result = coursekit("slides", "ch00_strat")
+    assert result.returncode == 1
+    assert "Did you mean ch00_start?" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_mistake_in_a_chapter_is_said_with_file_and_line(course):
+    new_chapter("ch42_topic", course)
+    chapter = course / "chapters" / "ch42_topic.py"
+    chapter.write_text(chapter.read_text().replace("### END SOLUTION", "", 1))
+    result = coursekit("build", folder=course)
+    assert result.returncode == 1
+    assert "chapters/ch42_topic.py:" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_busy_port_is_refused_with_the_next_step():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        with pytest.raises(CommandError, match=f"Port {port} is in use.*coursekit lab --port {port + 1}"):
+            lab.choose_port(port)
+
+
+def test_without_a_wish_the_port_is_the_first_free_one():
+    assert port_is_free(lab.choose_port(None))
+
+
+def test_a_container_opens_no_browser_and_extra_arguments_come_last():
+    assert lab.why_no_browser(Facts(container="Docker")) == "inside a Docker container"
+    command = lab.jupyter_command(8890, open_browser=False, extra=["--ip=0.0.0.0"])
+    assert "--no-browser" in command
+    assert "--ServerApp.port=8890" in command
+    assert command[-1] == "--ip=0.0.0.0"

@@ -1,0 +1,81 @@
+"""The chapter contract: what every chapter has, whoever wrote it."""
+
+import re
+
+import nbformat
+import pytest
+
+from coursekit.exercise import load
+from coursekit.paths import NOTEBOOKS, ROOT, SOLUTIONS
+from tests.chapters import CHAPTERS
+
+COUNTED = [chapter for chapter in CHAPTERS if chapter != "ch00_start"]
+
+
+def text_of(chapter: str, kind: str = "markdown", folder=NOTEBOOKS) -> str:
+    notebook = nbformat.read(folder / f"{chapter}.ipynb", as_version=4)
+    return "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == kind)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_chapter_opens_with_objectives_minutes_and_what_it_builds_on(chapter):
+    opening = nbformat.read(NOTEBOOKS / f"{chapter}.ipynb", as_version=4).cells[0].source
+    assert opening.startswith("# Chapter ")
+    assert re.search(r"^\*About \d+ minutes · builds on .+\*$", opening, re.MULTILINE)
+    assert len(re.findall(r"^- ", opening.partition("**What you will be able to do**")[2], re.MULTILINE)) >= 2
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_chapter_closes_with_what_one_can_do_the_traps_and_where_to_read_on(chapter):
+    headings = re.findall(r"^## (.+)$", text_of(chapter), re.MULTILINE)
+    assert headings[-3:] == ["What you can do now", "Traps", "Read on"]
+
+
+@pytest.mark.parametrize("chapter", COUNTED)
+def test_chapter_has_three_to_six_exercises_and_three_quizzes(chapter):
+    kinds = [item.kind for item in load(chapter).values()]
+    assert 3 <= kinds.count("exercise") <= 6
+    assert kinds.count("quiz") >= 3
+
+
+@pytest.mark.parametrize("chapter", COUNTED)
+def test_chapter_shows_a_diagram_of_its_own_and_a_plot_of_the_readers_measurement(chapter):
+    assert re.search(rf"\]\(\.\./img/{chapter[:4]}_\w+\.svg\)", text_of(chapter))
+    assert re.search(r"timeline\(|\.plot\(|axes?\.\w+\(", text_of(chapter, "code"))
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_every_picture_exists_and_says_what_it_shows(chapter):
+    for caption, path in re.findall(r"!\[(.*?)\]\((.*?)\)", text_of(chapter)):
+        assert len(caption) > 10
+        assert (NOTEBOOKS / path).resolve().is_file()
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_every_link_to_a_chapter_that_is_written_leads_to_it(chapter):
+    planned = {f"ch{number:02}" for number in range(21)}
+    for target in re.findall(r"\]\((ch\d\d_\w+)\.ipynb\)", text_of(chapter)):
+        assert target in CHAPTERS or target[:4] in planned - {name[:4] for name in CHAPTERS}
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_chapter_asks_for_predictions_and_has_speaker_notes(chapter):
+    assert "**Predict" in text_of(chapter)
+    tags = [cell.metadata.get("tags", []) for cell in nbformat.read(SOLUTIONS / f"{chapter}.ipynb", as_version=4).cells]
+    assert ["notes"] in tags
+    assert ["solution"] in tags
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_cells_are_short(chapter):
+    notebook = nbformat.read(SOLUTIONS / f"{chapter}.ipynb", as_version=4)
+    long = [
+        cell.source for cell in notebook.cells
+        if cell.cell_type == "code" and not cell.metadata.get("nbgrader") and len(cell.source.splitlines()) > 20
+    ]
+    assert long == []
+
+
+def test_a_chapter_has_all_its_files():
+    for folder in ("coursekit/exercises", "coursekit/given", "tests/answers"):
+        assert sorted(path.stem for path in (ROOT / folder).glob("ch*.py")) == CHAPTERS

@@ -1,0 +1,124 @@
+"""The preflight's judgement, on facts made up for the test."""
+
+import os
+import socket
+
+import pytest
+
+from coursekit.doctor import Report, examine
+from coursekit.facts import Facts, gather, port_is_free, ray_temp_folder
+from coursekit.preflight import SOCKET, Finding
+
+GIB = 2**30
+OK, NOTE, PROBLEM = (Finding("x", status, "found") for status in ("ok", "note", "problem"))
+
+
+def finding(name: str, **facts) -> Finding:
+    return next(one for one in examine(Facts(**facts)).findings if one.name == name)
+
+
+def test_a_usual_laptop_is_ready():
+    report = examine(Facts())
+    assert (report.ready, report.verdict) == (True, "Ready.")
+
+
+@pytest.mark.parametrize(
+    ("findings", "ready", "verdict"),
+    [
+        ((OK,), True, "Ready."),
+        ((OK, NOTE), True, "Ready, with notes."),
+        ((NOTE, PROBLEM), False, "Not ready: fix the 1 problem above."),
+        ((PROBLEM, OK, PROBLEM), False, "Not ready: fix the 2 problems above."),
+    ],
+)
+def test_the_verdict_follows_the_worst_finding(findings, ready, verdict):
+    report = Report(findings)
+    assert (report.ready, report.verdict) == (ready, verdict)
+    assert str(report).endswith(verdict)
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "facts", "mend"),
+    [
+        ("Python", "problem", {"python": (3, 10, 12)}, "PYTHON="),
+        ("Python", "problem", {"python": (3, 13, 0)}, "3.11 or 3.12"),
+        ("Python", "ok", {"python": (3, 12, 4)}, ""),
+        ("System", "problem", {"system": "Windows"}, "wsl --install"),
+        ("System", "problem", {"system": "Darwin", "machine": "x86_64"}, "Linux"),
+        ("System", "note", {"system": "Darwin", "machine": "arm64"}, "connections"),
+        ("System", "ok", {"wsl": True}, ""),
+        ("Packages", "problem", {"versions": (("ray", "", ">=2.60,<2.61"),)}, "make setup"),
+        ("Packages", "problem", {"versions": (("ray", "2.61.0", ">=2.60,<2.61"),)}, "make setup"),
+        ("Packages", "problem", {"versions": (("torch", "2.9.1", ">=2.13,<3"),)}, "make setup"),
+        ("Packages", "ok", {"versions": (("torch", "2.13.0+cpu", ">=2.13,<3"),)}, ""),
+        ("Cores", "note", {"cores": 1.0}, "two cores"),
+        ("Cores", "ok", {"cores": 2.0}, ""),
+        ("Memory", "problem", {"memory_free": 1 * GIB}, "Close other programs"),
+        ("Memory", "problem", {"memory": 2 * GIB, "memory_free": 1 * GIB}, "8 GB"),
+        ("Memory", "note", {"memory_free": 3 * GIB}, "one chapter"),
+        ("Shared memory", "note", {"shm": 64 * 2**20, "container": "Docker"}, "--shm-size"),
+        ("Shared memory", "note", {"shm": 64 * 2**20}, "remount"),
+        ("Shared memory", "ok", {"shm": None}, ""),
+        ("Disk", "problem", {"disk_free": GIB // 2}, "RAY_TMPDIR"),
+        ("Disk", "note", {"disk_used": 0.97}, "RAY_TMPDIR"),
+        ("Temp path", "problem", {"temp": "/home/" + "x" * 80}, "RAY_TMPDIR"),
+        ("Ports", "note", {"busy_ports": (8265,)}, "next free port"),
+        ("Ray", "note", {"ray_address": "10.0.0.1:6379"}, "unset RAY_ADDRESS"),
+        ("Ray", "note", {"rays": 2}, "cores"),
+    ],
+)
+def test_each_finding_has_its_status_and_names_the_mend(name, status, facts, mend):
+    found = finding(name, **facts)
+    assert found.status == status
+    assert mend in found.mend
+    assert bool(found.mend) == (status != "ok")
+
+
+def test_wsl_and_a_container_are_said():
+    assert finding("System", wsl=True, container="Docker").found == "Linux, WSL, Docker container"
+
+
+def test_the_temp_path_may_be_as_long_as_rays_sockets_allow_and_no_longer():
+    longest = "/" + "t" * (107 - len(SOCKET) - 1)
+    assert finding("Temp path", temp=longest).status == "ok"
+    assert finding("Temp path", temp=longest + "t").status == "problem"
+    assert finding("Temp path", temp=longest, system="Darwin").status == "problem"
+
+
+def test_the_short_form_leaves_out_what_is_ok():
+    assert examine(Facts()).text(only_what_matters=True) == "Ready."
+    short = examine(Facts(memory_free=GIB)).text(only_what_matters=True)
+    assert short.splitlines()[0].startswith("✘ Memory")
+    assert "Python" not in short
+
+
+def test_a_notebook_shows_every_finding_and_escapes_what_it_found():
+    page = examine(Facts(ray_address="<b>"))._repr_html_()
+    assert page.count("<tr>") == len(examine(Facts()).findings)
+    assert "RAY_ADDRESS=&lt;b&gt;" in page
+
+
+def test_this_machine_is_seen_as_it_is():
+    facts = gather()
+    assert 0 < facts.cores <= (os.cpu_count() or 1)
+    assert 0 < facts.memory_free <= facts.memory
+    assert dict.fromkeys(name for name, version, _ in facts.versions if not version) == {}
+
+
+def test_the_tested_ranges_come_from_the_installed_course():
+    assert {name: tested for name, _, tested in gather().versions}["ray"] == "<2.61,>=2.60"
+
+
+def test_a_port_is_busy_while_somebody_listens_on_it():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        assert not port_is_free(port)
+    assert port_is_free(port)
+
+
+def test_the_temp_folder_is_the_one_ray_takes():
+    from ray._common.utils import get_default_system_temp_dir
+
+    assert ray_temp_folder() == get_default_system_temp_dir()

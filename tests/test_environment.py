@@ -1,0 +1,73 @@
+"""What gets installed: environment.yml, constraints.txt and pyproject.toml agree."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+NAMED = {"jupyterlab", "ray", "gymnasium", "torch", "matplotlib", "nbgrader", "pytest"}
+
+
+def tested_versions() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    requirements = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(one.name): str(one.specifier).removeprefix("==") for one in requirements}
+
+
+def conda_dependencies() -> list:
+    return yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+
+
+def pip_lines() -> list[str]:
+    return next(item["pip"] for item in conda_dependencies() if isinstance(item, dict))
+
+
+def conda_requirements() -> dict[str, Requirement]:
+    requirements = [Requirement(line) for line in pip_lines() if not line.startswith("-")]
+    return {canonicalize_name(one.name): one for one in requirements}
+
+
+def declared() -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return project["dependencies"] + project["optional-dependencies"]["dev"]
+
+
+def test_conda_names_the_seven_packages():
+    assert set(conda_requirements()) == NAMED
+
+
+def test_conda_asks_for_rllib():
+    assert "rllib" in conda_requirements()["ray"].extras
+
+
+def test_conda_versions_equal_the_tested_ones():
+    asked = {name: str(requirement.specifier) for name, requirement in conda_requirements().items()}
+    assert asked == {name: f"=={tested_versions()[name]}" for name in NAMED}
+
+
+def test_conda_installs_the_course_under_the_tested_versions_and_a_tested_python():
+    assert {"-e .", "-c constraints.txt"} <= set(pip_lines())
+    assert "python=3.11" in conda_dependencies()
+
+
+@pytest.mark.parametrize("line", declared())
+def test_the_declared_range_admits_the_tested_version(line):
+    requirement = Requirement(line)
+    assert requirement.specifier.contains(tested_versions()[canonicalize_name(requirement.name)])
+
+
+def test_every_constraint_is_one_exact_public_version():
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
+
+
+def test_the_devcontainer_sets_up_the_course_and_names_its_ports():
+    text = (ROOT / ".devcontainer" / "devcontainer.json").read_text()
+    container = yaml.safe_load(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
+    assert container["postCreateCommand"] == "make setup"
+    assert set(map(str, container["forwardPorts"])) == set(container["portsAttributes"]) == {"8888", "8265"}

@@ -1,0 +1,186 @@
+"""A check answers in four ways, explains itself, and never raises at a learner."""
+
+import io
+import sys
+
+import pytest
+
+from coursekit import check as notebook_side
+from coursekit.answer import local
+from coursekit.check import NotPassed, begin, check, hint, passed, quiz, solution
+from coursekit.exercise import find, judge
+from coursekit.failure import STUB_TEXT
+from coursekit.result import MIME
+
+CHAPTER = "ch00_start"
+
+
+@pytest.fixture(autouse=True)
+def begun(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path))
+    begin(CHAPTER)
+
+
+def right(tasks, seconds_each, workers):
+    return -(-tasks // workers) * seconds_each
+
+
+def wrong(tasks, seconds_each, workers):
+    return tasks * seconds_each
+
+
+def stub(tasks, seconds_each, workers):
+    raise NotImplementedError(STUB_TEXT)
+
+
+def crashes(tasks, seconds_each, workers):
+    return tasks / 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"), [(right, "passed"), (wrong, "wrong"), (stub, "todo"), (..., "todo"), (crashes, "crashed"), (3, "crashed")]
+)
+def test_the_four_outcomes(answer, status):
+    assert check("best_seconds", answer).status == status
+
+
+def test_a_wrong_answer_hears_what_was_tried_and_what_came_back_but_not_the_answer():
+    result = check("best_seconds", wrong)
+    assert result.tried == "best_seconds(12, 0.5, 4)"
+    assert result.got == "6.0"
+    assert "1.5" not in str(result)
+
+
+def test_a_missing_return_is_pointed_out():
+    assert "return" in check("best_seconds", lambda *args: None).message
+
+
+def test_a_crash_names_the_exception():
+    assert "ZeroDivisionError: division by zero" in check("best_seconds", crashes).message
+
+
+def test_an_answer_that_exits_the_process_is_a_crash():
+    assert check("best_seconds", lambda *args: sys.exit(3)).status == "crashed"
+
+
+def test_an_answer_that_is_not_plain_data_is_named():
+    assert "object" in check("best_seconds", lambda *args: object()).message
+
+
+def test_a_result_is_text_and_html_and_a_record():
+    bundle = check("best_seconds", right)._repr_mimebundle_()
+    assert bundle["text/plain"] == "✔ best_seconds: passed, 1 of 1 point"
+    assert "best_seconds: passed" in bundle["text/html"]
+    assert bundle[MIME]["earned"] == 1
+
+
+def test_html_of_a_result_is_escaped():
+    html = check("best_seconds", lambda *args: "<script>alert(1)</script>")._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+
+
+def test_the_same_seed_gives_the_same_inputs_and_another_seed_others():
+    def inputs(seed):
+        calls = []
+        judge(find(CHAPTER, "best_seconds", "exercise"), local("x", lambda *args: calls.append(args) or right(*args)), seed)
+        return calls
+
+    assert inputs(1) == inputs(1)
+    assert inputs(1) != inputs(2)
+
+
+def test_hints_come_one_at_a_time():
+    first, second, third = (hint("best_seconds").text for _ in range(3))
+    assert first != second
+    assert second == third
+    assert "last" in second
+
+
+def test_solution_opens_after_three_attempts():
+    assert "Not yet" in solution("best_seconds").title
+    for _ in range(3):
+        check("best_seconds", stub)
+    assert "Not yet" in solution("best_seconds").title
+    for _ in range(3):
+        check("best_seconds", wrong)
+    assert "rounds * seconds_each" in solution("best_seconds").code
+
+
+def test_solution_opens_after_a_pass():
+    check("best_seconds", right)
+    assert "def best_seconds" in solution("best_seconds").code
+
+
+def test_solution_says_so_where_the_copy_has_none(monkeypatch, tmp_path):
+    monkeypatch.setattr("coursekit.notebook.SOLUTIONS", tmp_path)
+    check("best_seconds", right)
+    assert "without solutions/" in solution("best_seconds").text
+
+
+def test_passed_is_true_only_after_a_pass_in_this_notebook(capsys):
+    assert not passed("best_seconds")
+    assert "best_seconds" in capsys.readouterr().out
+    check("best_seconds", wrong)
+    assert not passed("best_seconds")
+    check("best_seconds", right)
+    assert passed("best_seconds")
+
+
+@pytest.mark.parametrize(("choice", "status"), [("c", "passed"), (" C ", "passed"), ("a", "wrong"), ("z", "wrong"), (3, "wrong"), (..., "todo")])
+def test_a_quiz_answers_back(choice, status):
+    assert quiz("what_distribution_costs", choice).status == status
+
+
+def test_an_option_that_does_not_exist_hears_the_options_there_are():
+    assert "a, b, c, d" in quiz("what_distribution_costs", "z").message
+
+
+@pytest.mark.parametrize(
+    ("call", "near"),
+    [
+        (lambda: check("best_second", right), "best_seconds"),
+        (lambda: hint("bestseconds"), "best_seconds"),
+        (lambda: passed("best"), "best_seconds"),
+        (lambda: quiz("what_distribution", "a"), "what_distribution_costs"),
+        (lambda: check("what_distribution_costs", "a"), "quiz("),
+        (lambda: quiz("best_seconds", right), "check("),
+        (lambda: begin("ch77_nothing"), "ch77_nothing"),
+    ],
+)
+def test_an_unknown_name_hears_the_near_ones(call, near):
+    with pytest.raises(LookupError) as error:
+        call()
+    assert near in str(error.value)
+
+
+def test_a_check_before_begin_says_what_to_run(monkeypatch):
+    monkeypatch.setattr(notebook_side, "_session", None)
+    with pytest.raises(RuntimeError, match="first cell"):
+        check("best_seconds", right)
+
+
+@pytest.mark.parametrize("answer", [wrong, stub, crashes])
+def test_under_nbgrader_a_check_that_is_not_passed_raises(answer, monkeypatch):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    with pytest.raises(NotPassed, match="best_seconds"):
+        check("best_seconds", answer)
+    assert check("best_seconds", right).status == "passed"
+
+
+def test_what_an_answer_writes_to_stderr_reaches_the_reader_on_stdout(capsys):
+    def chatty(*args):
+        print("thinking", file=sys.stderr)
+        return right(*args)
+
+    assert check("best_seconds", chatty).status == "passed"
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert "thinking" in captured.out
+
+
+def test_stderr_is_back_after_a_check():
+    stream = sys.stderr
+    check("best_seconds", crashes)
+    assert sys.stderr is stream
+    assert not isinstance(sys.stderr, io.StringIO)

@@ -1,0 +1,57 @@
+"""The judge's side stays with the judge: checks work across processes, and no recorded transcript passes twice."""
+
+from collections.abc import Callable
+
+import pytest
+
+from coursekit import wire
+from coursekit.answer import Answer
+from coursekit.exercise import PUBLIC_SEED, judge, load
+from tests.chapters import CHAPTERS
+from tests.isolated import learner_process
+
+pytestmark = pytest.mark.slow
+CONSTANTS = [None, True, 0, 1.0, "", [], {}, [True, True]]
+
+
+def replay(replies: list[tuple[str, bytes]]) -> Callable[[bytes], bytes]:
+    """Return a learner's end that gives the recorded replies again, whatever it is asked."""
+    left = list(replies)
+
+    def ask(request: bytes) -> bytes:
+        op = wire.decode(request, functions=True)["op"]
+        same = [pair for pair in left if pair[0] == op] or [pair for pair in replies if pair[0] == op]
+        if same[0] in left:
+            left.remove(same[0])
+        return same[0][1]
+
+    return ask
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_solution_passes_where_exercises_do_not_exist_and_its_transcript_does_not(chapter):
+    exercises = [item for item in load(chapter).values() if item.kind == "exercise"]
+    with learner_process(chapter) as pipe:
+        for item in exercises:
+            replies: list[tuple[str, bytes]] = []
+
+            def ask(request: bytes, name: str = item.name, replies: list = replies) -> bytes:
+                pipe.send_bytes(name.encode())
+                pipe.send_bytes(request)
+                replies.append((wire.decode(request, functions=True)["op"], pipe.recv_bytes()))
+                return replies[-1][1]
+
+            result = judge(item, Answer(item.name, ask), PUBLIC_SEED + 2)
+            assert (result.status, result.message) == ("passed", "")
+            again = judge(item, Answer(item.name, replay(replies)), PUBLIC_SEED + 3)
+            assert again.status != "passed", f"{item.name} passes with the transcript of another run"
+
+
+@pytest.mark.parametrize("constant", CONSTANTS, ids=repr)
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_no_exercise_passes_on_a_constant(chapter, constant):
+    reply = wire.encode({"value": constant})
+    for item in load(chapter).values():
+        if item.kind == "exercise":
+            result = judge(item, Answer(item.name, lambda request: reply), PUBLIC_SEED)
+            assert result.status == "wrong", f"{item.name} passes on {constant!r}"

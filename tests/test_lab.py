@@ -1,0 +1,83 @@
+"""`coursekit lab` starts JupyterLab on the first notebook, with no pop-up to click away."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from coursekit.paths import ROOT
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The address and the token of a JupyterLab that `coursekit lab` started."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    folder = tmp_path_factory.mktemp("home")
+    environment = os.environ | {"HOME": str(folder), "JUPYTER_TOKEN": "token-of-the-test", "DISPLAY": ""}
+    command = [sys.executable, "-m", "coursekit.cli", "lab", "--port", str(port)]
+    log = folder / "log"
+    with log.open("w") as file:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT)
+    try:
+        wait_for(f"http://localhost:{port}/api", process)
+        yield f"http://localhost:{port}", log
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def wait_for(address: str, process: subprocess.Popen, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            urllib.request.urlopen(address, timeout=5).close()
+            return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    raise AssertionError(f"JupyterLab did not answer at {address}; exit code {process.poll()}")
+
+
+def get(address: str) -> str:
+    request = urllib.request.Request(address, headers={"Authorization": "token token-of-the-test"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return answer.read().decode()
+
+
+@pytest.mark.slow
+def test_the_address_it_prints_leads_to_the_first_notebook(server):
+    address, log = server
+    printed = re.search(
+        r"http://localhost:\d+/lab/tree/notebooks/ch00_start.ipynb\?token=\S+", log.read_text()
+    )
+    assert printed
+    with urllib.request.urlopen(printed[0], timeout=20) as answer:
+        assert answer.status == 200
+    assert (
+        json.loads(get(f"{address}/api/contents/notebooks/ch00_start.ipynb?content=0"))["type"] == "notebook"
+    )
+
+
+@pytest.mark.slow
+def test_it_asks_nothing_about_news_updates_or_builds(server):
+    address, _ = server
+    settings = json.loads(get(f"{address}/lab/api/settings/@jupyterlab/apputils-extension:notification"))
+    defaults = {name: setting["default"] for name, setting in settings["schema"]["properties"].items()}
+    assert (defaults["fetchNews"], defaults["checkForUpdates"]) == ("false", False)
+    page = get(f"{address}/lab")
+    assert '"buildCheck": false' in page
+
+
+@pytest.mark.slow
+def test_pictures_beside_the_notebooks_can_be_read(server):
+    address, _ = server
+    picture = sorted((ROOT / "img").glob("ch*.svg"))[0]
+    assert "<svg" in get(f"{address}/files/img/{picture.name}")

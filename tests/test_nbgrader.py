@@ -1,0 +1,38 @@
+"""nbgrader's own tools score a solved notebook in full and an unsolved one with nothing."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from nbgrader.api import Gradebook
+
+from coursekit.paths import NOTEBOOKS, ROOT, SOLUTIONS
+from tests.chapters import CHAPTERS
+
+pytestmark = pytest.mark.slow
+EVERY_TIME = ["ch00_start", "ch01_tasks"]
+PARAMETERS = [pytest.param(name, marks=[] if name in EVERY_TIME else pytest.mark.full) for name in CHAPTERS]
+
+
+def nbgrader(course: Path, *arguments: str) -> None:
+    env = os.environ | {"COURSEKIT_QUICK": "1"}
+    run = subprocess.run([sys.executable, "-m", "nbgrader", *arguments], cwd=course, env=env, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-3000:]
+
+
+@pytest.mark.parametrize("chapter", PARAMETERS)
+def test_autograde_gives_solved_all_points_and_unsolved_none(chapter, tmp_path):
+    shutil.copy(ROOT / "coursekit/grading/nbgrader_config.py", tmp_path)
+    for folder, notebooks in {"source": SOLUTIONS, "submitted/solved": SOLUTIONS, "submitted/unsolved": NOTEBOOKS}.items():
+        (tmp_path / folder / chapter).mkdir(parents=True)
+        shutil.copy(notebooks / f"{chapter}.ipynb", tmp_path / folder / chapter)
+    nbgrader(tmp_path, "generate_assignment", chapter)
+    nbgrader(tmp_path, "autograde", chapter)
+    with Gradebook(f"sqlite:///{tmp_path}/gradebook.db") as gradebook:
+        scores = {student: gradebook.find_submission(chapter, student) for student in ("solved", "unsolved")}
+        assert scores["solved"].max_score > 0
+        assert scores["solved"].score == scores["solved"].max_score
+        assert scores["unsolved"].score == 0

@@ -1,0 +1,36 @@
+"""Every notebook proves itself: solved it earns every point, unsolved it runs to its end and earns nothing."""
+
+import pytest
+
+from coursekit.exercise import load
+from coursekit.paths import NOTEBOOKS, SOLUTIONS
+from tests.chapters import CHAPTERS, Run, run
+
+pytestmark = pytest.mark.slow
+
+
+def clean(result: Run) -> None:
+    assert result.stderr == ""
+    assert result.noise == []
+    assert result.leftovers == []
+    assert result.peak_mb < 6 * 1024
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_solved_notebook_earns_every_point(chapter, tmp_path, costs):
+    result = run(SOLUTIONS / f"{chapter}.ipynb", tmp_path)
+    costs.append((chapter, "solved", result.seconds, result.cpu_seconds, result.peak_mb))
+    failed = {name: record["message"] for name, record in result.results.items() if record["status"] != "passed"}
+    assert failed == {}
+    assert result.results.keys() == load(chapter).keys()
+    assert result.earned() == sum(item.points for item in load(chapter).values())
+    clean(result)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_unsolved_notebook_runs_to_its_end_and_earns_nothing(chapter, tmp_path, costs):
+    result = run(NOTEBOOKS / f"{chapter}.ipynb", tmp_path)
+    costs.append((chapter, "unsolved", result.seconds, result.cpu_seconds, result.peak_mb))
+    assert {name: record["status"] for name, record in result.results.items()} == dict.fromkeys(load(chapter), "todo")
+    assert result.earned() == 0
+    clean(result)

@@ -1,0 +1,84 @@
+"""Progress is kept: two notebooks may write at once, and a damaged file is set aside, not lost."""
+
+import json
+import multiprocessing
+
+import pytest
+
+from coursekit.progress import attempts, home, load, progress, save
+from coursekit.result import Result
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
+
+
+def result(name: str = "best_seconds", status: str = "passed", chapter: str = "ch00_start", points: int = 1) -> Result:
+    return Result(chapter, name, "exercise", status, points)
+
+
+def save_many(writer: int) -> None:
+    for number in range(20):
+        assert save(result(f"exercise_{writer}_{number}")) == ""
+
+
+def test_concurrent_writers_lose_nothing():
+    processes = [multiprocessing.get_context("spawn").Process(target=save_many, args=(writer,)) for writer in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 4
+    assert len(load()[0]["ch00_start"]) == 80
+
+
+def test_what_was_passed_stays_passed():
+    save(result())
+    save(result(status="wrong"))
+    assert load()[0]["ch00_start"]["best_seconds"] == {"status": "passed", "earned": 1, "points": 1, "attempts": 2}
+
+
+def test_only_real_attempts_count():
+    for status in ("todo", "wrong", "crashed", "todo"):
+        save(result(status=status))
+    assert attempts("ch00_start", "best_seconds") == 2
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"chapters": 3}', '{"chapters": {"a": {"b": {}}}}', "\x00\x01", '{"chapters": {"a": {"b": {"earned": "9"}}}}'])
+def test_a_damaged_file_is_set_aside_and_said(text):
+    home().mkdir(parents=True)
+    (home() / "progress.json").write_text(text)
+    note = save(result())
+    assert "damaged" in note
+    assert load() == ({"ch00_start": {"best_seconds": {"status": "passed", "earned": 1, "points": 1, "attempts": 1}}}, "")
+    (aside,) = home().glob("progress.damaged-*.json")
+    assert aside.read_text() == text
+    assert aside.name in note
+
+
+def test_a_file_that_is_not_text_is_set_aside():
+    home().mkdir(parents=True)
+    (home() / "progress.json").write_bytes(b"\xff\xfe\x00")
+    assert "damaged" in save(result())
+
+
+def test_a_folder_that_cannot_be_written_is_a_note_not_a_crash(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "file"))
+    assert "could not be saved" in save(result())
+    assert "could not be read" in load()[1]
+
+
+def test_the_file_is_json_that_a_person_can_read():
+    save(result())
+    assert json.loads((home() / "progress.json").read_text())["chapters"]["ch00_start"]["best_seconds"]["earned"] == 1
+
+
+def test_overview_shows_every_chapter_with_its_points():
+    save(result())
+    overview = progress()
+    start = overview.chapters[0]
+    assert (start.name, start.earned, start.points) == ("ch00_start", 1, 2)
+    assert "In all: 1 of" in str(overview)
+    assert "Chapter 0" in overview._repr_html_()
