@@ -6,6 +6,12 @@
 BIN := .venv/bin
 QUICK := COURSEKIT_QUICK=1 $(BIN)/python -m pytest
 
+ifneq ($(filter chapter slides,$(MAKECMDGOALS)),)
+ifndef name
+$(error Which chapter? For example: make $(firstword $(MAKECMDGOALS)) name=ch21_topic)
+endif
+endif
+
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -34,10 +40,10 @@ test-all: check browser ## Everything, also what `make test` leaves out
 	$(QUICK)
 
 chapter: setup ## Start a new chapter from the templates: make chapter name=ch21_topic
-	@$(BIN)/coursekit chapter $(or $(name),$(error Which chapter? For example: make chapter name=ch21_topic))
+	@$(BIN)/coursekit chapter $(name)
 
 slides: setup ## Turn a chapter into slides that open offline: make slides name=ch01_tasks
-	@$(BIN)/coursekit slides $(or $(name),$(error Which chapter? For example: make slides name=ch01_tasks))
+	@$(BIN)/coursekit slides $(name)
 
 clean: ## Remove caches and build/ (not .venv: rm -rf .venv)
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

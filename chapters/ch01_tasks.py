@@ -125,7 +125,7 @@ print(f"launch, then get: {time.perf_counter() - start:.2f} s")
 
 # %% tags=["demo"]
 figure, (above, below) = plt.subplots(2, figsize=(9, 5), constrained_layout=True)
-timeline(waits_in_the_loop, ax=above).set_title("get in the loop")
+timeline(waits_in_the_loop, ax=above).set_title("get in the loop");
 timeline(launches_first, ax=below).set_title("launch, then get");
 
 # %% [markdown]
@@ -251,7 +251,7 @@ def tree_sum(add, refs):
     ### BEGIN SOLUTION
     add_task = ray.remote(add)
     while len(refs) > 1:
-        pairs = [add_task.remote(a, b) for a, b in zip(refs[::2], refs[1::2])]
+        pairs = [add_task.remote(a, b) for a, b in zip(refs[::2], refs[1::2], strict=False)]
         refs = pairs + refs[2 * len(pairs) :]
     return refs[0]
     ### END SOLUTION
@@ -357,12 +357,11 @@ different lengths, and compares with four perfect workers.
 """
 
 # %%
-nap_task = ray.remote(time.sleep)
 lengths_ms, efficiency = [0.3, 1, 3, 10, 30, 100], []
 for length in lengths_ms:
     tasks = min(budget(1000, 250), max(8, int(budget(4000, 800) / length)))
     start = time.perf_counter()
-    ray.get([nap_task.remote(length / 1000) for _ in range(tasks)])
+    ray.get([slow_square_task.remote(0, length / 1000) for _ in range(tasks)])
     efficiency.append(tasks * length / 1000 / 4 / (time.perf_counter() - start))
 
 # %% tags=["demo"]
@@ -484,7 +483,6 @@ def seconds(action):
 
 calls, points, chunks = budget(2000, 500), budget(4_000_000, 1_000_000), 8
 work = [(points // chunks, seed) for seed in range(chunks)]
-ray_workers = seconds(lambda: ray.get([slow_square_task.remote(0) for _ in range(4)]))
 pi_task = ray.remote(points_inside)
 ray_row = {
     "start-up (s)": ray_start_seconds,

@@ -1,9 +1,11 @@
 """Exercises with instant feedback, measurements and plots for a course on distributed reinforcement learning with Ray.
 
-The names are loaded when they are first used: a Ray worker that imports a function of `coursekit.given` pays for no more.
+The names are loaded when first used: a Ray worker that imports a function of `coursekit.given` pays for no more.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,8 +32,19 @@ _HOME = {
 __all__ = list(_HOME)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"coursekit has no {name!r}; it has {', '.join(_HOME)}.")
-    globals()[name] = found = getattr(import_module(f"coursekit.{_HOME[name]}"), name)
-    return found
+class _Names(ModuleType):
+    """Keeps `coursekit.check` the function: Python would replace it by the module of that name when it is imported."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"coursekit has no {name!r}; it has {', '.join(_HOME)}.")
+        found = getattr(import_module(f"coursekit.{_HOME[name]}"), name)
+        super().__setattr__(name, found)
+        return found
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Names

@@ -41,7 +41,9 @@ class Contents:
     note: str = ""
 
     def __str__(self) -> str:
-        lines = [f"{mark} {name}: {plural(points, 'point')}, {minutes} min" for mark, name, points, minutes in self.rows]
+        lines = [
+            f"{mark} {name}: {plural(points, 'point')}, {minutes} min" for mark, name, points, minutes in self.rows
+        ]
         return "\n".join([*lines, *filter(None, [self.note])])
 
     __repr__ = __str__
@@ -85,7 +87,12 @@ def passed(name: str) -> bool:
     result = session.results.get(name)
     if result and result.status == "passed":
         return True
-    notebook.show(Note(f"This cell builds on {name}", f"Solve `{name}` above and run its check; then run this cell again."))
+    notebook.show(
+        Note(
+            f"This cell builds on {name}",
+            f"Solve `{name}` above and run its check; then run this cell again.",
+        )
+    )
     return False
 
 
@@ -94,7 +101,11 @@ def hint(name: str) -> Note:
     session = _current()
     item: Any = exercise.find(session.chapter, name, "exercise")
     number = session.hints[name] = min(session.hints.get(name, 0) + 1, len(item.hints))
-    more = "" if number < len(item.hints) else f'\nThat was the last one. After {plural(ATTEMPTS_BEFORE_SOLUTION, "attempt")}, `solution("{name}")` shows ours.'
+    more = (
+        ""
+        if number < len(item.hints)
+        else f'\nThat was the last one. After {plural(ATTEMPTS_BEFORE_SOLUTION, "attempt")}, `solution("{name}")` shows ours.'
+    )
     return Note(f"Hint {number} of {len(item.hints)} for {name}", item.hints[number - 1] + more, "#7c3aed")
 
 
@@ -112,7 +123,10 @@ def solution(name: str) -> Note:
         return Note(f"{name}: {item.key}) {text}", feedback, "#16a34a")
     code = notebook.solution_code(session.chapter, name)
     if not code:
-        return Note(f"No solution of {name} here", "This copy of the course came without solutions/: ask whoever gave it to you.")
+        return Note(
+            f"No solution of {name} here",
+            "This copy of the course came without solutions/: ask whoever gave it to you.",
+        )
     return Note(f"Our solution of {name}", item.idea, "#16a34a", code)
 
 

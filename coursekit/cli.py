@@ -36,9 +36,7 @@ def example(text: str) -> str:
 
 @app.command(epilog=example("coursekit build --check"))
 def build(
-    check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; fail when a notebook is stale.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when a notebook is stale.")] = False,
 ) -> None:
     """Write notebooks/ and solutions/ from chapters/."""
     with plain_errors():
@@ -58,9 +56,7 @@ def build(
 @app.command(epilog=example("coursekit lab --port 8890 -- --ip=0.0.0.0"))
 def lab(
     port: Annotated[int | None, typer.Option(help="The port; without it 8888 or the next free one.")] = None,
-    jupyter_arguments: Annotated[
-        list[str] | None, typer.Argument(help="Handed on to jupyter lab, after `--`.")
-    ] = None,
+    jupyter_arguments: Annotated[list[str] | None, typer.Argument(help="Handed on to jupyter lab, after `--`.")] = None,
 ) -> None:
     """Run the preflight, then open the course in JupyterLab."""
     with plain_errors():

@@ -24,7 +24,7 @@ def existing_chapter(name: str, root: Path = ROOT) -> str:
     if name in names:
         return name
     near = [other for other in names if other.startswith(name)] or difflib.get_close_matches(
-        name, names, n=3, cutoff=0.4
+        name, names, n=3, cutoff=0.6
     )
     hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(names)}."
     raise CommandError(f"There is no chapter {name!r}. {hint}")

@@ -74,7 +74,9 @@ def quiz(name: str, *, question: str, options: dict[str, tuple[str, str]], key: 
     frame = inspect.stack()[1]
     chapter = frame.frame.f_globals["__name__"].rpartition(".")[2]
     if not question.strip() or len(options) < 2 or key not in options:
-        raise AuthorError(f"{_place(chapter, frame.lineno)}: quiz {name!r} needs a question, options, and a key among them.")
+        raise AuthorError(
+            f"{_place(chapter, frame.lineno)}: quiz {name!r} needs a question, options, and a key among them."
+        )
     _register(Quiz(chapter, name, inspect.cleandoc(question), options, key, frame.lineno))
 
 
@@ -112,7 +114,9 @@ def find(chapter: str, name: str, kind: str) -> Exercise | Quiz:
         return items[name]
     if name in items:
         caller = {"quiz": "quiz", "exercise": "check"}[items[name].kind]
-        raise LookupError(f'{name!r} is a{"n" if caller == "check" else ""} {items[name].kind}: call {caller}("{name}", {name}).')
+        raise LookupError(
+            f'{name!r} is a{"n" if caller == "check" else ""} {items[name].kind}: call {caller}("{name}", {name}).'
+        )
     same_kind = [item.name for item in items.values() if item.kind == kind]
     near = difflib.get_close_matches(name, same_kind, n=3, cutoff=0.4) or same_kind
     raise LookupError(f"{chapter} has no {kind} {name!r}. Near: {', '.join(near) or 'none'}.")
@@ -174,8 +178,10 @@ def agree(got: object, want: object, rtol: float = 0.0, atol: float = 0.0) -> bo
     if isinstance(got, np.ndarray) and got.ndim == 0:
         got = got.item()
     if isinstance(want, dict):
-        return isinstance(got, dict) and got.keys() == want.keys() and all(
-            agree(got[key], want[key], rtol, atol) for key in want
+        return (
+            isinstance(got, dict)
+            and got.keys() == want.keys()
+            and all(agree(got[key], want[key], rtol, atol) for key in want)
         )
     if isinstance(got, np.ndarray) and isinstance(want, np.ndarray) and got.dtype.kind in "biufc":
         return got.shape == want.shape and bool(np.allclose(got, want, rtol, atol, equal_nan=True))

@@ -69,9 +69,7 @@ def gather() -> Facts:
 def port_is_free(port: int) -> bool:
     """Return whether a server could listen on this port of this machine."""
     with socket.socket() as probe:
-        probe.setsockopt(
-            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # a port closed a moment ago counts as free
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port closed a moment ago counts as free
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
@@ -108,9 +106,7 @@ def _tested_ranges() -> dict[str, str]:
         lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
         return {}
-    matches = (
-        re.match(r"([\w.-]+)(?:\[[^]]*])?\s*([^;]*)", line) for line in lines if "extra ==" not in line
-    )
+    matches = (re.match(r"([\w.-]+)(?:\[[^]]*])?\s*([^;]*)", line) for line in lines if "extra ==" not in line)
     return {match[1].lower(): match[2].strip() for match in matches if match}
 
 

@@ -1,5 +1,6 @@
 """`coursekit lab`: JupyterLab on the first notebook, with settings that suit a course."""
 
+import logging
 import os
 import secrets
 import sys
@@ -13,7 +14,8 @@ from coursekit.paths import ROOT
 
 FIRST = "notebooks/ch00_start.ipynb"
 PORT = 8888
-SETTINGS = Path(__file__).parent / "static" / "jupyter"  # no pop-ups: no news, no "build recommended"
+# No pop-ups (news, "build recommended") and no buttons for teachers (nbgrader's are in plain `jupyter lab`).
+SETTINGS = Path(__file__).parent / "static" / "jupyter"
 
 
 def choose_port(wanted: int | None) -> int:
@@ -51,9 +53,8 @@ def jupyter_command(port: int, open_browser: bool, extra: Sequence[str] = ()) ->
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
     if not extra:
-        command.append(
-            "--log-level=WARN"
-        )  # our own line says the address; with extra arguments Jupyter says it
+        # Our own line says the address; with extra arguments only Jupyter knows it, so let it speak.
+        command += [f"--{app}.log_level={logging.ERROR}" for app in ("ServerApp", "LabApp")]
     return [*command, *extra]
 
 
@@ -73,9 +74,7 @@ def start(facts: Facts, wanted_port: int | None, extra: Sequence[str]) -> NoRetu
     if not extra:
         print(f"JupyterLab starts at  http://localhost:{port}/lab/tree/{FIRST}?token={token}")
         print(
-            f"No browser opens {no_browser}: open this address in yours."
-            if no_browser
-            else "It opens in your browser."
+            f"No browser opens {no_browser}: open this address in yours." if no_browser else "It opens in your browser."
         )
         print("Ctrl-C here, twice, stops it.", flush=True)
     os.execve(command[0], command, jupyter_environment(token))

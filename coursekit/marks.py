@@ -60,7 +60,9 @@ def roles_of_cells(chapter: Path, cells: list[NotebookNode], items: Items) -> li
     """Return the role of each cell; raises AuthorError that lists every mistake with file and line."""
     lines = [n for n, line in enumerate(chapter.read_text(encoding="utf-8").splitlines(), 1) if line.startswith("# %%")]
     if len(lines) != len(cells):
-        raise AuthorError(f"chapters/{chapter.name}:1: every cell begins with `# %%`, and nothing stands before the first.")
+        raise AuthorError(
+            f"chapters/{chapter.name}:1: every cell begins with `# %%`, and nothing stands before the first."
+        )
     calls = [_calls(cell) for cell in cells]
     problems = [
         f"chapters/{chapter.name}:{line}: {problem}"
@@ -68,7 +70,9 @@ def roles_of_cells(chapter: Path, cells: list[NotebookNode], items: Items) -> li
         for problem in _problems_of_cell(cell, called, items)
     ]
     if not problems:
-        problems = [f"chapters/{chapter.name}:{line}: {text}" for line, text in _problems_of_order(lines, cells, calls, items)]
+        problems = [
+            f"chapters/{chapter.name}:{line}: {text}" for line, text in _problems_of_order(lines, cells, calls, items)
+        ]
     if problems:
         raise AuthorError("\n".join(problems))
     return [_role(cell, called, items) for cell, called in zip(cells, calls, strict=True)]
@@ -102,7 +106,7 @@ def _problems_of_cell(cell: NotebookNode, called: list[tuple[str, str]], items: 
     if tags - TAGS:
         yield f"unknown tag {sorted(tags - TAGS)}: the tags are {sorted(TAGS)}."
     if "notes" in tags and cell.cell_type != "markdown":
-        yield "speaker notes are Markdown: write `# %% [markdown] tags=[\"notes\"]`."
+        yield 'speaker notes are Markdown: write `# %% [markdown] tags=["notes"]`.'
     if cell.cell_type != "code":
         return
     try:
@@ -139,7 +143,9 @@ def _problems_of_marks(source: str, called: list[tuple[str, str]], items: Items)
         yield str(error)
 
 
-def _problems_of_order(lines: list[int], cells: list[NotebookNode], calls: list[list[tuple[str, str]]], items: Items) -> Iterator[tuple[int, str]]:
+def _problems_of_order(
+    lines: list[int], cells: list[NotebookNode], calls: list[list[tuple[str, str]]], items: Items
+) -> Iterator[tuple[int, str]]:
     """Yield what is wrong between cells: checks before their answer, twice, or never."""
     answered: set[str] = set()
     checked: dict[str, int] = {}
@@ -153,7 +159,10 @@ def _problems_of_order(lines: list[int], cells: list[NotebookNode], calls: list[
                 yield line, f"no answer cell above defines {name!r}."
             checked.setdefault(name, line)
     for name in items.keys() - checked.keys():
-        yield 1, f"{items[name].kind} {name!r} of coursekit/exercises (line {items[name].line}) is never checked here."
+        yield (
+            1,
+            f"{items[name].kind} {name!r} of coursekit/exercises (line {items[name].line}) is never checked here.",
+        )
 
 
 def without_solutions(source: str) -> str:
@@ -175,5 +184,7 @@ def _assignments(hidden: list[str]) -> list[str]:
     """Return `name = ...  # your answer` for each name that top-level solution lines assign."""
     tree = ast.parse("\n".join(hidden))
     if not tree.body or any(not isinstance(node, ast.Assign | ast.AnnAssign) for node in tree.body):
-        raise AuthorError("a solution mark at top level stands around assignments only; inside a function, around its body.")
+        raise AuthorError(
+            "a solution mark at top level stands around assignments only; inside a function, around its body."
+        )
     return [f"{name} = {ANSWER}" for name in dict.fromkeys(defined_names("\n".join(hidden)))]

@@ -29,7 +29,9 @@ def explain_missing_names() -> None:
         shell.set_custom_exc((NameError,), _one_line)
 
 
-def _one_line(shell: Any, kind: type, error: NameError, trace: TracebackType, tb_offset: int | None = None) -> list[str]:
+def _one_line(
+    shell: Any, kind: type, error: NameError, trace: TracebackType, tb_offset: int | None = None
+) -> list[str]:
     in_cell_itself = trace.tb_next is None or trace.tb_next.tb_next is None  # not inside a function that it called
     if not in_cell_itself or not error.name:
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
@@ -47,7 +49,9 @@ def solution_code(chapter: str, name: str) -> str:
     cells = nbformat.read(path, as_version=4).cells
     sources = [cell.source for cell in cells if cell.cell_type == "code" and "### BEGIN SOLUTION" in cell.source]
     found = next((source for source in sources if name in defined_names(source)), "")
-    return "\n".join(line for line in found.splitlines() if "## BEGIN SOLUTION" not in line and "## END SOLUTION" not in line)
+    return "\n".join(
+        line for line in found.splitlines() if "## BEGIN SOLUTION" not in line and "## END SOLUTION" not in line
+    )
 
 
 def defined_names(source: str) -> list[str]:

@@ -53,9 +53,7 @@ def _packages(facts: Facts) -> Finding:
         if version and not within(version, tested):
             wrong.append(f"{name} {version} is outside {tested}")
     if wrong:
-        return Finding(
-            "Packages", "problem", "; ".join(wrong), "make setup    (installs the tested versions)"
-        )
+        return Finding("Packages", "problem", "; ".join(wrong), "make setup    (installs the tested versions)")
     return Finding("Packages", "ok", ", ".join(f"{name} {version}" for name, version, _ in facts.versions))
 
 
@@ -79,9 +77,7 @@ def _cores(facts: Facts) -> Finding:
     found = f"{facts.cores:g}"
     if facts.cores >= 2:
         return Finding("Cores", "ok", found)
-    return Finding(
-        "Cores", "note", found, "Everything runs, but no speed-up will show: two cores are better."
-    )
+    return Finding("Cores", "note", found, "Everything runs, but no speed-up will show: two cores are better.")
 
 
 def _memory(facts: Facts) -> Finding:
@@ -106,9 +102,7 @@ def _shared_memory(facts: Facts) -> Finding:
     mend = "Delete old files in /dev/shm, or make it larger: sudo mount -o remount,size=2G /dev/shm"
     if facts.container:
         mend = "Start the container with more: docker run --shm-size=2g ..."
-    return Finding(
-        "Shared memory", "note", f"{found}: Ray will keep its objects on disk, which is slow", mend
-    )
+    return Finding("Shared memory", "note", f"{found}: Ray will keep its objects on disk, which is slow", mend)
 
 
 def _disk(facts: Facts) -> Finding:

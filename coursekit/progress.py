@@ -160,4 +160,6 @@ def _row(chapter: Chapter) -> str:
         f"<div style='width:{share:.0f}%;height:10px;border-radius:5px;background:#16a34a'></div></div>"
     )
     title = html.escape(chapter.title)
-    return f"<tr><td style='text-align:left'>{title}</td><td>{bar}</td><td>{chapter.earned} of {chapter.points}</td></tr>"
+    return (
+        f"<tr><td style='text-align:left'>{title}</td><td>{bar}</td><td>{chapter.earned} of {chapter.points}</td></tr>"
+    )

@@ -15,24 +15,20 @@ thread that Ray does not know cannot set a mark: there, 1 becomes `QUIET` second
 """
 
 import contextlib
-import re
 import time
 from collections.abc import Iterator
 from typing import Any
 
-import ray
 from ray._private.internal_api import node_stats
-from ray._private.state import state
+from ray._private.state import GlobalState, state
 from ray._private.worker import global_worker
-from ray.core.generated import common_pb2, gcs_pb2
+from ray.core.generated import gcs_pb2
+
+from coursekit import rows
 
 QUIET = 2.5  # two and a half of Ray's default report intervals
 FULL_REPORT = 5_000  # a report carries at most 10,000 events; after one that may have been full, more can follow
 _MARK = "coursekit:mark"
-_KINDS = ("task", "actor_creation", "actor_call", "driver")  # by Ray's number of the task type
-_CREATED, _RUNNING, _FINISHED, _FAILED = (
-    common_pb2.TaskStatus.Value(name) for name in ("PENDING_ARGS_AVAIL", "RUNNING", "FINISHED", "FAILED")
-)
 
 
 def now() -> float:
@@ -73,19 +69,19 @@ def tasks(since: float | None = None, until: float | None = None, wait: float = 
     are complete.
     """
     since, until, deadline = since or 0.0, until or now(), time.monotonic() + wait
-    store = _connected()
+    ray_state = _connected()
     launched = _Launched()
     while True:
-        events = [event for event in store._get_all_task_events() if event.job_id == launched.job]
-        found = [event for event in events if since <= _created(event) <= until]
-        workers = _workers()
+        events = [event for event in ray_state._get_all_task_events() if event.job_id == launched.job]
+        found = [event for event in events if since <= rows.created(event) <= until]
+        workers = _workers(ray_state)
         complete = (
             launched.on_record(events)
-            and not any(_lacks_its_launch(event, since) for event in events)
+            and not any(rows.lacks_creation(event, since) for event in events)
             and not any(_unsettled(event, workers) for event in found)
         )
         if complete or time.monotonic() >= deadline:
-            return sorted((_task(event, workers) for event in found), key=lambda task: task["created"])
+            return [rows.task(event, workers) for event in sorted(found, key=rows.created)]
         time.sleep(0.05)
 
 
@@ -96,8 +92,9 @@ def actors() -> list[dict]:
     `node_id`, `worker_id`, `restarts`, `max_restarts` (-1: no limit), `detached`, `resources`, `placement_group`, `job_id`,
     `started`, `ended` (seconds since the epoch), `death` (why it died). What is not known is None.
     """
-    rows = _connected()._connect_and_get_accessor().get_actor_table(None, None)
-    return sorted(map(_actor, rows), key=lambda actor: actor["started"] or float("inf"))
+    table = _connected()._connect_and_get_accessor().get_actor_table(None, None)
+    found = [rows.actor(gcs_pb2.ActorTableData.FromString(row)) for row in table]
+    return sorted(found, key=lambda actor: actor["started"] or float("inf"))
 
 
 def nodes() -> list[dict]:
@@ -105,7 +102,7 @@ def nodes() -> list[dict]:
 
     Keys: `node_id`, `alive`, `state` ("ALIVE" or "DEAD"), `head`, `name`, `address`, `resources` (in all), `labels`, `death`.
     """
-    return [_node(row) for row in _connected().node_table()]
+    return [rows.node(row) for row in _connected().node_table()]
 
 
 def objects() -> list[dict]:
@@ -114,7 +111,12 @@ def objects() -> list[dict]:
     Keys: `object_id`, `size` (bytes; None where unknown), `kind` ("pinned": it lies in the store for this process, which owns
     it; "used_by_task", "local", "captured"), `node_id`, `worker_id`, `pid`, `role` ("driver" or "worker").
     """
-    return [row for node, stats in _stats() for worker in stats.core_workers_stats for row in _references(node, worker)]
+    return [
+        rows.reference(node_id, worker, reference)
+        for node_id, stats in _node_stats(include_references=True)
+        for worker in stats.core_workers_stats
+        for reference in worker.object_refs
+    ]
 
 
 def stores() -> list[dict]:
@@ -123,7 +125,7 @@ def stores() -> list[dict]:
     Keys: `node_id`, `objects` and `bytes` (now), `capacity` (bytes), `created_objects` and `created_bytes` (since its start: the
     difference of two readings counts the copies that were made), `spilled_objects`, `spilled_bytes`, `restored_objects`.
     """
-    return [_store(node, stats.store_stats) for node, stats in _stats()]
+    return [rows.store(node_id, stats.store_stats) for node_id, stats in _node_stats(include_references=False)]
 
 
 class _Launched:
@@ -156,3 +158,38 @@ class _Launched:
 
     def _is_mark(self, event: Any) -> bool:
         return event.event_name == _MARK and event.start_time >= self._marked
+
+
+def _unsettled(event: Any, workers: dict[bytes, dict]) -> bool:
+    """Return whether more will come: the task has not ended, or a living worker has not yet said that it ran it."""
+    if not rows.has_ended(event):
+        return True
+    return rows.ran_to_its_end(event) and not rows.span(event)[1] and _worker_lives(event, workers)
+
+
+def _worker_lives(event: Any, workers: dict[bytes, dict]) -> bool:
+    if event.state_updates.worker_id:
+        return workers.get(event.state_updates.worker_id, {}).get("alive", False)
+    actor_id = event.task_info.actor_id.hex()  # only a worker's own report on an actor's creation names the worker
+    return any(each["actor_id"] == actor_id and each["state"] == "ALIVE" and not each["restarts"] for each in actors())
+
+
+def _connected() -> GlobalState:
+    if state.gcs_options is None:
+        raise RuntimeError("Ray is not running in this process, so there are no records: call `ray.init()` first.")
+    return state
+
+
+def _workers(ray_state: GlobalState) -> dict[bytes, dict]:
+    """Return `pid`, `node_id` and `alive` of every worker process by its id."""
+    living = {node["NodeID"] for node in ray_state.node_table() if node["Alive"]}
+    table = map(gcs_pb2.WorkerTableData.FromString, ray_state._connect_and_get_accessor().get_worker_table())
+    return {row.worker_address.worker_id: rows.worker(row, living) for row in table}
+
+
+def _node_stats(include_references: bool) -> Iterator[tuple[str, Any]]:
+    """Return what each living node says of its own processes and store."""
+    for node in _connected().node_table():
+        if node["Alive"]:
+            address, port = node["NodeManagerAddress"], node["NodeManagerPort"]
+            yield node["NodeID"], node_stats(address, port, include_memory_info=include_references)

@@ -22,6 +22,7 @@ class Result:
     tried: str = ""
     got: str = ""
     where: str = ""
+    seconds: float = 0.0
 
     @classmethod
     def of(cls, item: Any, status: str, message: str, **more: str) -> "Result":
@@ -62,7 +63,9 @@ class Result:
             body += f"<div style='margin-top:4px'><span style='opacity:.7'>{label}</span> {prose(_code(text))}</div>"
         if self.status in ("wrong", "crashed") and self.kind == "exercise":
             ask = f'hint("{self.name}")'
-            body += f"<div style='margin-top:4px;opacity:.7'>Stuck? Type {prose(_code(ask))} in a cell of your own.</div>"
+            body += (
+                f"<div style='margin-top:4px;opacity:.7'>Stuck? Type {prose(_code(ask))} in a cell of your own.</div>"
+            )
         return card(self.headline, body, COLOURS[self.status])
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:

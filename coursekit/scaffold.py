@@ -21,9 +21,7 @@ def new_chapter(name: str, root: Path = ROOT) -> list[Path]:
     texts = {}
     for folder, ending in FOLDERS.items():
         template = root / folder / f"_template{ending}"
-        texts[root / folder / f"{name}{ending}"] = template.read_text(encoding="utf-8").replace(
-            "CHAPTER", name
-        )
+        texts[root / folder / f"{name}{ending}"] = template.read_text(encoding="utf-8").replace("CHAPTER", name)
     if taken := [path for path in texts if path.exists()]:
         raise CommandError(f"{taken[0].relative_to(root)} exists already. Delete it, or choose another name.")
     for path, text in texts.items():
@@ -37,9 +35,7 @@ def _must_be_new(name: str, root: Path) -> None:
     free = max(numbers, default=-1) + 1
     if not NAME.fullmatch(name):
         good = f"ch{free:02}_topic"
-        raise CommandError(
-            f"{name!r} is not a chapter's name: ch, two digits, a topic in lower case. Try {good}"
-        )
+        raise CommandError(f"{name!r} is not a chapter's name: ch, two digits, a topic in lower case. Try {good}")
     same_number = [other for other in names if other[:4] == name[:4]]
     if same_number:
         raise CommandError(

@@ -26,12 +26,13 @@ usable_venv() { fits .venv/bin/python && head -n 3 .venv/bin/pip 2>/dev/null | g
 fits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; }
 
 make_venv() {
-    local python
+    local python version
     python=$(find_python)
-    "$python" -c 'import ensurepip, venv' 2>/dev/null || stop "$("$python" --version) lacks its venv module." \
-        "Debian, Ubuntu: sudo apt-get install $("$python" -c 'import sys; print("python3.%d-venv" % sys.version_info[1])')" \
-        "Then run this again."
-    say "Making .venv with $("$python" --version)."
+    version=$("$python" --version)
+    version=${version#Python }
+    "$python" -c 'import ensurepip, venv' 2>/dev/null || stop "Python $version lacks its venv module. Install it, then run this again:" \
+        "    Debian, Ubuntu: sudo apt-get install python${version%.*}-venv"
+    say "Making .venv with Python $version."
     "$python" -m venv --clear .venv
 }
 
@@ -69,9 +70,9 @@ has_gpu() { nvidia-smi -L 2>/dev/null | grep -q '^GPU'; }
 answers() { timeout 6 .venv/bin/python -c 'import sys, urllib.request as web; web.urlopen(sys.argv[1], timeout=5)' "$1" 2>/dev/null; }
 
 failed() {
-    stop "The installation stopped before its end; what went wrong stands above." \
-        "A dropped connection: run the same command again, it goes on with what has already arrived." \
-        "Behind a proxy: first export HTTPS_PROXY=http://your.proxy:port. Disk full: 8 GB must be free here (now: $(free_space))."
+    stop "The installation stopped before its end; the reason stands above. No or a broken connection (pip may call it a" \
+        "conflict of versions): run the same command again, it keeps what has arrived. Behind a proxy: first" \
+        "export HTTPS_PROXY=http://your.proxy:port. Disk full: it needs 3 GB, with GPU libraries 8 GB, and $(free_space) are free."
 }
 
 free_space() { df -Ph . | awk 'NR == 2 {print $4}'; }

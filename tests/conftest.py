@@ -24,4 +24,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for chapter, how, seconds, cpu, megabytes in COSTS:
         over = f"  over its share of {SHARE[how]} s" if seconds > SHARE[how] else ""
         terminalreporter.line(f"{chapter:24} {how:9} {seconds:6.1f} s {cpu:7.1f} CPU s {megabytes:6.0f} MB{over}")
-    terminalreporter.line(f"{'in all':34} {sum(row[2] for row in COSTS):6.1f} s {sum(row[3] for row in COSTS):7.1f} CPU s")
+    terminalreporter.line(
+        f"{'in all':34} {sum(row[2] for row in COSTS):6.1f} s {sum(row[3] for row in COSTS):7.1f} CPU s"
+    )

@@ -22,9 +22,9 @@ def answers_of(chapter: str) -> dict:
     """Return the names that a solved notebook defines: its imports, its Ray and its answers, no checks."""
     import nbformat
 
-    from coursekit import check
+    import coursekit
 
-    check.begin = check.passed = lambda name: False
+    coursekit.begin = coursekit.passed = lambda name: False  # type: ignore[assignment]
     names: dict = {"__name__": "__main__"}
     for cell in nbformat.read(SOLUTIONS / f"{chapter}.ipynb", as_version=4).cells:
         is_answer = cell.metadata.get("nbgrader", {}).get("solution")

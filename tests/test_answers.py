@@ -12,7 +12,11 @@ from tests.answers import SAMPLES, Sample
 from tests.chapters import CHAPTERS
 
 MODULES = {chapter: import_module(f"tests.answers.{chapter}") for chapter in CHAPTERS}
-ALL = [pytest.param(chapter, sample, id=f"{chapter}-{sample.exercise}-{sample.mistake}") for chapter in CHAPTERS for sample in SAMPLES[chapter]]
+ALL = [
+    pytest.param(chapter, sample, id=f"{chapter}-{sample.exercise}-{sample.mistake}")
+    for chapter in CHAPTERS
+    for sample in SAMPLES[chapter]
+]
 EXERCISES = [(chapter, item) for chapter in CHAPTERS for item in load(chapter).values() if item.kind == "exercise"]
 
 
@@ -32,7 +36,7 @@ def ray_of() -> Iterator:
         started[:] = [chapter]
         if hasattr(MODULES[chapter], "RAY"):
             ray.init(include_dashboard=False, log_to_driver=False, **MODULES[chapter].RAY)
-            ray.get([ray.remote(int).remote() for _ in range(8)])
+            ray.get([ray.remote(lambda: 0).remote() for _ in range(8)])
             meeting.set_patience(20)
 
     yield start

@@ -106,8 +106,10 @@ def test_metadata_comes_from_the_code(tiny):
     cells = [cell.metadata.get("nbgrader") for cell in solved_notebook(tiny).cells]
     ids = [(meta["grade_id"], meta["solution"], meta["grade"], meta.get("points")) for meta in cells if meta]
     assert ids == [
-        ("answer_double", True, False, None), ("double", False, True, 1),
-        ("answer_which", True, False, None), ("which", False, True, 1),
+        ("answer_double", True, False, None),
+        ("double", False, True, 1),
+        ("answer_which", True, False, None),
+        ("which", False, True, 1),
     ]
 
 
@@ -116,12 +118,24 @@ def test_metadata_comes_from_the_code(tiny):
     [
         ("    ### END SOLUTION\n", "", ":6: solution marks come in pairs"),
         ("    ### BEGIN SOLUTION\n", "    # BEGIN SOLUTION\n", ":6: solution marks come in pairs"),
-        ('\n# %%\ncheck("double", double)', '\ncheck("double", double)', ":6: a solution mark and a check in one cell"),
+        (
+            '\n# %%\ncheck("double", double)',
+            '\ncheck("double", double)',
+            ":6: a solution mark and a check in one cell",
+        ),
         ('check("double"', 'check("doble"', ":12: check(\"doble\", …) has no exercise 'doble'"),
-        ('check("double", double)', "double(2)", ":1: exercise 'double' of coursekit/exercises (line 7) is never checked"),
+        (
+            'check("double", double)',
+            "double(2)",
+            ":1: exercise 'double' of coursekit/exercises (line 7) is never checked",
+        ),
         ('quiz("which", which)', 'check("which", which)', ":20: 'which' is a quiz, not an exercise"),
         ('quiz("which", which)', 'quiz("which", which)\ncheck("double", double)', ":20: one cell, one check"),
-        ('quiz("which", which)', 'quiz("which", which)\n\n# %%\nquiz("which", which)', ":23: 'which' is checked a second time"),
+        (
+            'quiz("which", which)',
+            'quiz("which", which)\n\n# %%\nquiz("which", which)',
+            ":23: 'which' is checked a second time",
+        ),
         ("def double(x)", "def triple(x)", ":6: this answer cell defines ['triple']"),
         ('which = "b"', "print(1)", ":15: this answer cell defines nothing"),
         ("# %%\ncheck", '# %% tags=["dmeo"]\ncheck', ":12: unknown tag ['dmeo']"),
@@ -155,9 +169,18 @@ def test_all_mistakes_are_listed_at_once(tiny):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("@exercise(points=1, minutes=1, hints=[])\ndef one(answer, rng): ...\n" * 2, r"ch98_bad\.py:\d+: 'one' is already defined at line \d+"),
-        ('quiz("q", question="", options={"a": ("x", "y"), "b": ("x", "y")}, key="a")', r"ch98_bad\.py:\d+: quiz 'q' needs a question"),
-        ('quiz("q", question="Q?", options={"a": ("x", "y"), "b": ("x", "y")}, key="c")', r"ch98_bad\.py:\d+: quiz 'q' needs"),
+        (
+            "@exercise(points=1, minutes=1, hints=[])\ndef one(answer, rng): ...\n" * 2,
+            r"ch98_bad\.py:\d+: 'one' is already defined at line \d+",
+        ),
+        (
+            'quiz("q", question="", options={"a": ("x", "y"), "b": ("x", "y")}, key="a")',
+            r"ch98_bad\.py:\d+: quiz 'q' needs a question",
+        ),
+        (
+            'quiz("q", question="Q?", options={"a": ("x", "y"), "b": ("x", "y")}, key="c")',
+            r"ch98_bad\.py:\d+: quiz 'q' needs",
+        ),
     ],
 )
 def test_a_mistake_in_the_exercises_stops_the_build_with_file_and_line(body, message):

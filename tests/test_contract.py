@@ -70,7 +70,8 @@ def test_chapter_asks_for_predictions_and_has_speaker_notes(chapter):
 def test_cells_are_short(chapter):
     notebook = nbformat.read(SOLUTIONS / f"{chapter}.ipynb", as_version=4)
     long = [
-        cell.source for cell in notebook.cells
+        cell.source
+        for cell in notebook.cells
         if cell.cell_type == "code" and not cell.metadata.get("nbgrader") and len(cell.source.splitlines()) > 20
     ]
     assert long == []

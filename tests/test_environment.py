@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 NAMED = {"jupyterlab", "ray", "gymnasium", "torch", "matplotlib", "nbgrader", "pytest"}
 
 
-def tested_versions() -> dict[str, str]:
+def exact_versions() -> dict[str, str]:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     requirements = [Requirement(line) for line in lines if line and not line.startswith("#")]
     return {canonicalize_name(one.name): str(one.specifier).removeprefix("==") for one in requirements}
@@ -47,10 +47,10 @@ def test_conda_asks_for_rllib():
 
 def test_conda_versions_equal_the_tested_ones():
     asked = {name: str(requirement.specifier) for name, requirement in conda_requirements().items()}
-    assert asked == {name: f"=={tested_versions()[name]}" for name in NAMED}
+    assert asked == {name: f"=={exact_versions()[name]}" for name in NAMED}
 
 
-def test_conda_installs_the_course_under_the_tested_versions_and_a_tested_python():
+def test_conda_installs_the_course_under_the_exact_versions_and_a_tested_python():
     assert {"-e .", "-c constraints.txt"} <= set(pip_lines())
     assert "python=3.11" in conda_dependencies()
 
@@ -58,7 +58,7 @@ def test_conda_installs_the_course_under_the_tested_versions_and_a_tested_python
 @pytest.mark.parametrize("line", declared())
 def test_the_declared_range_admits_the_tested_version(line):
     requirement = Requirement(line)
-    assert requirement.specifier.contains(tested_versions()[canonicalize_name(requirement.name)])
+    assert requirement.specifier.contains(exact_versions()[canonicalize_name(requirement.name)])
 
 
 def test_every_constraint_is_one_exact_public_version():

@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from coursekit import check as notebook_side
 from coursekit.answer import local
 from coursekit.check import NotPassed, begin, check, hint, passed, quiz, solution
 from coursekit.exercise import find, judge
@@ -38,7 +37,15 @@ def crashes(tasks, seconds_each, workers):
 
 
 @pytest.mark.parametrize(
-    ("answer", "status"), [(right, "passed"), (wrong, "wrong"), (stub, "todo"), (..., "todo"), (crashes, "crashed"), (3, "crashed")]
+    ("answer", "status"),
+    [
+        (right, "passed"),
+        (wrong, "wrong"),
+        (stub, "todo"),
+        (..., "todo"),
+        (crashes, "crashed"),
+        (3, "crashed"),
+    ],
 )
 def test_the_four_outcomes(answer, status):
     assert check("best_seconds", answer).status == status
@@ -83,7 +90,11 @@ def test_html_of_a_result_is_escaped():
 def test_the_same_seed_gives_the_same_inputs_and_another_seed_others():
     def inputs(seed):
         calls = []
-        judge(find(CHAPTER, "best_seconds", "exercise"), local("x", lambda *args: calls.append(args) or right(*args)), seed)
+        judge(
+            find(CHAPTER, "best_seconds", "exercise"),
+            local("x", lambda *args: calls.append(args) or right(*args)),
+            seed,
+        )
         return calls
 
     assert inputs(1) == inputs(1)
@@ -127,7 +138,10 @@ def test_passed_is_true_only_after_a_pass_in_this_notebook(capsys):
     assert passed("best_seconds")
 
 
-@pytest.mark.parametrize(("choice", "status"), [("c", "passed"), (" C ", "passed"), ("a", "wrong"), ("z", "wrong"), (3, "wrong"), (..., "todo")])
+@pytest.mark.parametrize(
+    ("choice", "status"),
+    [("c", "passed"), (" C ", "passed"), ("a", "wrong"), ("z", "wrong"), (3, "wrong"), (..., "todo")],
+)
 def test_a_quiz_answers_back(choice, status):
     assert quiz("what_distribution_costs", choice).status == status
 
@@ -155,7 +169,7 @@ def test_an_unknown_name_hears_the_near_ones(call, near):
 
 
 def test_a_check_before_begin_says_what_to_run(monkeypatch):
-    monkeypatch.setattr(notebook_side, "_session", None)
+    monkeypatch.setattr(sys.modules["coursekit.check"], "_session", None)
     with pytest.raises(RuntimeError, match="first cell"):
         check("best_seconds", right)
 

@@ -55,15 +55,11 @@ def get(address: str) -> str:
 @pytest.mark.slow
 def test_the_address_it_prints_leads_to_the_first_notebook(server):
     address, log = server
-    printed = re.search(
-        r"http://localhost:\d+/lab/tree/notebooks/ch00_start.ipynb\?token=\S+", log.read_text()
-    )
+    printed = re.search(r"http://localhost:\d+/lab/tree/notebooks/ch00_start.ipynb\?token=\S+", log.read_text())
     assert printed
     with urllib.request.urlopen(printed[0], timeout=20) as answer:
         assert answer.status == 200
-    assert (
-        json.loads(get(f"{address}/api/contents/notebooks/ch00_start.ipynb?content=0"))["type"] == "notebook"
-    )
+    assert json.loads(get(f"{address}/api/contents/notebooks/ch00_start.ipynb?content=0"))["type"] == "notebook"
 
 
 @pytest.mark.slow

@@ -19,14 +19,20 @@ PARAMETERS = [pytest.param(name, marks=[] if name in EVERY_TIME else pytest.mark
 
 def nbgrader(course: Path, *arguments: str) -> None:
     env = os.environ | {"COURSEKIT_QUICK": "1"}
-    run = subprocess.run([sys.executable, "-m", "nbgrader", *arguments], cwd=course, env=env, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-m", "nbgrader", *arguments], cwd=course, env=env, capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr[-3000:]
 
 
 @pytest.mark.parametrize("chapter", PARAMETERS)
 def test_autograde_gives_solved_all_points_and_unsolved_none(chapter, tmp_path):
     shutil.copy(ROOT / "coursekit/grading/nbgrader_config.py", tmp_path)
-    for folder, notebooks in {"source": SOLUTIONS, "submitted/solved": SOLUTIONS, "submitted/unsolved": NOTEBOOKS}.items():
+    for folder, notebooks in {
+        "source": SOLUTIONS,
+        "submitted/solved": SOLUTIONS,
+        "submitted/unsolved": NOTEBOOKS,
+    }.items():
         (tmp_path / folder / chapter).mkdir(parents=True)
         shutil.copy(notebooks / f"{chapter}.ipynb", tmp_path / folder / chapter)
     nbgrader(tmp_path, "generate_assignment", chapter)

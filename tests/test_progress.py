@@ -36,7 +36,12 @@ def test_concurrent_writers_lose_nothing():
 def test_what_was_passed_stays_passed():
     save(result())
     save(result(status="wrong"))
-    assert load()[0]["ch00_start"]["best_seconds"] == {"status": "passed", "earned": 1, "points": 1, "attempts": 2}
+    assert load()[0]["ch00_start"]["best_seconds"] == {
+        "status": "passed",
+        "earned": 1,
+        "points": 1,
+        "attempts": 2,
+    }
 
 
 def test_only_real_attempts_count():
@@ -45,13 +50,27 @@ def test_only_real_attempts_count():
     assert attempts("ch00_start", "best_seconds") == 2
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"chapters": 3}', '{"chapters": {"a": {"b": {}}}}', "\x00\x01", '{"chapters": {"a": {"b": {"earned": "9"}}}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"chapters": 3}',
+        '{"chapters": {"a": {"b": {}}}}',
+        "\x00\x01",
+        '{"chapters": {"a": {"b": {"earned": "9"}}}}',
+    ],
+)
 def test_a_damaged_file_is_set_aside_and_said(text):
     home().mkdir(parents=True)
     (home() / "progress.json").write_text(text)
     note = save(result())
     assert "damaged" in note
-    assert load() == ({"ch00_start": {"best_seconds": {"status": "passed", "earned": 1, "points": 1, "attempts": 1}}}, "")
+    assert load() == (
+        {"ch00_start": {"best_seconds": {"status": "passed", "earned": 1, "points": 1, "attempts": 1}}},
+        "",
+    )
     (aside,) = home().glob("progress.damaged-*.json")
     assert aside.read_text() == text
     assert aside.name in note

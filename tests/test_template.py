@@ -35,5 +35,14 @@ def test_a_new_chapter_passes_every_test_untouched(tmp_path):
     python("-m", "ruff", "check", *(str(path) for path in tmp_path.rglob("ch98_sample.py")))
     python("-m", "ruff", "format", "--check", *(str(path) for path in tmp_path.rglob("ch98_sample.py")))
     files = ["test_notebooks.py", "test_answers.py", "test_isolation.py", "test_contract.py"]
-    summary = python("-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/{name}" for name in files), "-k", "ch98_sample")
+    summary = python(
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *(f"tests/{name}" for name in files),
+        "-k",
+        "ch98_sample",
+    )
     assert "passed" in summary

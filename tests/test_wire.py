@@ -16,7 +16,21 @@ from coursekit.given import ch01_tasks
 
 @pytest.mark.parametrize(
     "value",
-    [None, True, 3, 2**80, -(2**80), 2.5, -math.inf, "é", b"\x00", [1, [2]], (1, (2, 3)), {1, 2}, {"a": 1, (1, 2): [3]}],
+    [
+        None,
+        True,
+        3,
+        2**80,
+        -(2**80),
+        2.5,
+        -math.inf,
+        "é",
+        b"\x00",
+        [1, [2]],
+        (1, (2, 3)),
+        {1, 2},
+        {"a": 1, (1, 2): [3]},
+    ],
     ids=repr,
 )
 def test_plain_data_arrives_as_it_was(value):
@@ -25,7 +39,9 @@ def test_plain_data_arrives_as_it_was(value):
     assert type(copy) is type(value)
 
 
-@pytest.mark.parametrize("array", [np.arange(6.0).reshape(2, 3), np.zeros((0, 3), np.int8), np.array([True]), np.array("x")])
+@pytest.mark.parametrize(
+    "array", [np.arange(6.0).reshape(2, 3), np.zeros((0, 3), np.int8), np.array([True]), np.array("x")]
+)
 def test_arrays_keep_type_and_shape(array):
     copy = wire.copy(array)
     assert (copy.dtype, copy.shape) == (array.dtype, array.shape)
@@ -64,7 +80,14 @@ class LyingArray(np.ndarray):
 
 
 def test_subclasses_arrive_as_plain_data_without_their_methods():
-    lies = [LyingInt(3), LyingList([1, 2]), Colour.RED, np.float32(1.5), np.zeros(2).view(LyingArray), torch.ones(2)]
+    lies = [
+        LyingInt(3),
+        LyingList([1, 2]),
+        Colour.RED,
+        np.float32(1.5),
+        np.zeros(2).view(LyingArray),
+        torch.ones(2),
+    ]
     plain = wire.copy(lies)
     assert [type(value) for value in plain] == [int, list, int, float, np.ndarray, np.ndarray]
     assert plain[:4] == [3, [1, 2], 1, 1.5]
@@ -74,7 +97,11 @@ CYCLE: list = []
 CYCLE.append(CYCLE)
 
 
-@pytest.mark.parametrize("value", [object(), len, CYCLE, np.array([object()]), {"deep": [lambda: 1]}], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    "value",
+    [object(), len, CYCLE, np.array([object()]), {"deep": [lambda: 1]}],
+    ids=lambda v: type(v).__name__,
+)
 def test_everything_else_is_refused_by_name(value):
     with pytest.raises(wire.NotPlain, match=r"\w"):
         wire.encode(value)

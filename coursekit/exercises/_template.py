@@ -69,7 +69,10 @@ quiz(
     question="Why does the check not look at `counter.value`?",
     options={
         "a": ("What counts is what the object does.", "Right: a class may keep its state under any name."),
-        "b": ("Attributes cannot be read from outside.", "They can; but how the state is kept is your choice."),
+        "b": (
+            "Attributes cannot be read from outside.",
+            "They can; but how the state is kept is your choice.",
+        ),
         "c": ("It would be slower.", "It would be as fast; but how the state is kept is your choice."),
     },
     key="a",

@@ -32,7 +32,10 @@ quiz(
     question="A program runs on ten nodes, each with its own memory. Which of these got *harder* than on one?",
     options={
         "a": ("Using more than one core.", "That got easier: it is what the nodes are for."),
-        "b": ("Holding data that one machine's memory cannot.", "That got easier: ten nodes have ten memories."),
+        "b": (
+            "Holding data that one machine's memory cannot.",
+            "That got easier: ten nodes have ten memories.",
+        ),
         "c": (
             "Letting every part of the program see the newest value of a variable.",
             "Right: nothing is shared by itself any more. Values are sent, and somebody must say which is the newest.",

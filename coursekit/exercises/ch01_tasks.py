@@ -22,8 +22,14 @@ def as_task(answer: Answer, rng: Generator) -> None:
     """Make a task of the function and return the reference; whoever needs the value calls `ray.get`."""
     x = int(rng.integers(2, 1000))
     seen = answer.probe(given.launch, x)
-    expect(seen["released"], "`as_task` only returned when the task had ended. It must return while the task still runs.")
-    expect(seen["reference"], "`as_task` gave back a value. It must give back a reference, which `.remote()` returns.")
+    expect(
+        seen["released"],
+        "`as_task` only returned when the task had ended. It must return while the task still runs.",
+    )
+    expect(
+        seen["reference"],
+        "`as_task` gave back a value. It must give back a reference, which `.remote()` returns.",
+    )
     expect_equal(seen["value"], x * x, f"The task did not return what the function returns for {x}.")
     driver, worker = seen["pids"]
     expect(driver != worker, "The function ran in the notebook's own process, not in a task.")
@@ -40,10 +46,17 @@ def as_task(answer: Answer, rng: Generator) -> None:
 def parallel_map(answer: Answer, rng: Generator) -> None:
     """Launch everything first; the first `ray.get` comes when all tasks are on their way."""
     xs = rng.integers(-50, 50, size=6).tolist()
-    expect_equal(answer(given.square, xs), [x * x for x in xs], "One result for each input, in the order of the inputs.")
+    expect_equal(
+        answer(given.square, xs),
+        [x * x for x in xs],
+        "One result for each input, in the order of the inputs.",
+    )
     room = meeting.new_room()
     met = answer(given.meets_another, [[room, 0, 1], [room, 1, 0]])
-    expect(met == [True, True], "Two calls never ran at the same time: does something wait before all tasks are launched?")
+    expect(
+        met == [True, True],
+        "Two calls never ran at the same time: does something wait before all tasks are launched?",
+    )
 
 
 @exercise(
@@ -58,12 +71,14 @@ def parallel_map(answer: Answer, rng: Generator) -> None:
 def first_k(answer: Answer, rng: Generator) -> None:
     """Ask `ray.wait` for one at a time: the order of the answers is then the order of the ends."""
     order = rng.permutation(rng.choice(100, size=4, replace=False)).tolist()
-    if sorted(order)[:2] == order[:2]:
-        order[0], order[1] = order[1], order[0]
+    order[:2] = sorted(order[:2], reverse=True)  # the inputs are sorted: their order is then not that of the ends
     seen = answer.probe(given.finish_in_order, order, 2)
     results, task = seen["results"], f"The tasks {sorted(order)} ended in the order {order}, and k was 2. "
     expect(not seen["waited_for_the_rest"], task + "`first_k` waited for tasks that it does not need.")
-    expect(isinstance(results, list) and len(results) == 2, task + f"`first_k` returned {results}: that is not k results.")
+    expect(
+        isinstance(results, list) and len(results) == 2,
+        task + f"`first_k` returned {results}: that is not k results.",
+    )
     expect_equal(results, order[:2], task + f"`first_k` returned {results}.")
 
 
@@ -79,7 +94,7 @@ def first_k(answer: Answer, rng: Generator) -> None:
 def batched(answer: Answer, rng: Generator) -> None:
     """Put a loop inside the task: one task's cost is then shared by `size` calls."""
     size, rest = int(rng.integers(3, 7)), int(rng.integers(1, 3))
-    xs = rng.integers(-50, 50, size=4 * size + rest).tolist()
+    xs = rng.integers(-50, 50, size=6 * size + rest).tolist()
     with answer.watch() as seen:
         got = answer(given.square, xs, size)
     expect_equal(got, [x * x for x in xs], "One result for each input, in one flat list, in the order of the inputs.")
@@ -102,12 +117,18 @@ def tree_sum(answer: Answer, rng: Generator) -> None:
     for count in (int(rng.integers(9, 13)), int(rng.choice([5, 7]))):
         numbers = rng.integers(-100, 100, size=count).tolist()
         seen = answer.probe(given.sum_of_tree, numbers)
-        expect(seen["returned_first"], "`tree_sum` waited for a number. Pass references on; Ray does the waiting.")
+        expect(
+            seen["returned_first"],
+            "`tree_sum` waited for a number. Pass references on; Ray does the waiting.",
+        )
         expect(seen["reference"], "`tree_sum` must return the reference to the total, not the total.")
         expect_equal(seen["total"], sum(numbers), f"The total of {numbers} came out as {seen['total']}.")
         rounds, depth = math.ceil(math.log2(count)), seen["depth"]
         expect(depth > 0, "`add` was never called: the tasks must be made of it.")
-        expect(depth <= rounds + 1, f"{count} numbers need {rounds} rounds; yours made {depth} additions in a row.")
+        expect(
+            depth <= rounds + 1,
+            f"{count} numbers need {rounds} rounds; yours made {depth} additions in a row.",
+        )
 
 
 @exercise(
@@ -131,19 +152,28 @@ def bounded_map(answer: Answer, rng: Generator) -> None:
     expect(most <= limit, f"With limit={limit}, {most} tasks were under way at once.")
     mixed = answer.probe(given.one_long_many_short, xs, limit)
     expect_equal(mixed["values"], [x * x for x in xs], "With one long task, the results came back in another order.")
-    expect(mixed["kept_moving"], "While the first task was still running, the others stopped too: wait for any one, not for all.")
+    expect(
+        mixed["kept_moving"],
+        "While the first task was still running, the others stopped too: wait for any one, not for all.",
+    )
 
 
 quiz(
     "when_remote_returns",
     question="`ref = slow_square.remote(3)` has just run. What is true now?",
     options={
-        "a": ("The task has ended, and `ref` holds 9.", "Nothing has been waited for: the call returned at once."),
+        "a": (
+            "The task has ended, and `ref` holds 9.",
+            "Nothing has been waited for: the call returned at once.",
+        ),
         "b": (
             "The task will run at some time; `ref` stands for its result.",
             "Right. It may wait for a free slot, run, or have ended: `ref` is the same in all three cases.",
         ),
-        "c": ("The task starts when you call `ray.get(ref)`.", "Ray does not wait to be asked: it starts when a slot is free."),
+        "c": (
+            "The task starts when you call `ray.get(ref)`.",
+            "Ray does not wait to be asked: it starts when a slot is free.",
+        ),
     },
     key="b",
 )
@@ -153,7 +183,10 @@ quiz(
     question="`ray.get([a, b, c])`: c ends first, then a, then b. In which order are the results?",
     options={
         "a": ("c, a, b: as they ended.", "That is what a loop around `ray.wait` gives you."),
-        "b": ("a, b, c: as in the list.", "Right: `ray.get` waits for all, and keeps the order of its argument."),
+        "b": (
+            "a, b, c: as in the list.",
+            "Right: `ray.get` waits for all, and keeps the order of its argument.",
+        ),
         "c": ("In no particular order.", "The order is certain: it is that of the list."),
     },
     key="b",
@@ -163,7 +196,10 @@ quiz(
     "tiny_tasks",
     question="A loop of 10,000 additions takes 0.5 ms. You make each addition a task, on four cores. What happens?",
     options={
-        "a": ("It takes about a quarter of the time.", "Only if a task cost nothing. You have measured what it costs."),
+        "a": (
+            "It takes about a quarter of the time.",
+            "Only if a task cost nothing. You have measured what it costs.",
+        ),
         "b": ("It takes about as long as before.", "A task costs thousands of times what an addition costs."),
         "c": (
             "It takes thousands of times longer.",
@@ -177,8 +213,14 @@ quiz(
     "reference_as_argument",
     question="`total = add.remote(a_ref, b_ref)`, and `a_ref`'s task is still running. What happens?",
     options={
-        "a": ("The call waits until `a_ref` is ready.", "`.remote()` never waits, whatever its arguments are."),
-        "b": ("`add` starts, and must call `ray.get(a_ref)` itself.", "A reference that is an argument of its own arrives as its value."),
+        "a": (
+            "The call waits until `a_ref` is ready.",
+            "`.remote()` never waits, whatever its arguments are.",
+        ),
+        "b": (
+            "`add` starts, and must call `ray.get(a_ref)` itself.",
+            "A reference that is an argument of its own arrives as its value.",
+        ),
         "c": (
             "`add` starts once both values exist, and sees the values.",
             "Right: Ray keeps the order for you. That is how a graph of tasks is written.",

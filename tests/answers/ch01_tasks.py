@@ -144,7 +144,11 @@ def returns_a_list_of_lists(function, xs, size):
 def takes_size_for_the_number_of_batches(function, xs, size):
     run = ray.remote(lambda batch: [function(x) for x in batch])
     length = -(-len(xs) // size)
-    return [value for batch in ray.get([run.remote(xs[i : i + length]) for i in range(0, len(xs), length)]) for value in batch]
+    return [
+        value
+        for batch in ray.get([run.remote(xs[i : i + length]) for i in range(0, len(xs), length)])
+        for value in batch
+    ]
 
 
 @rejects("batched")

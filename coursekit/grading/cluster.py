@@ -1,0 +1,86 @@
+"""Grading on a Ray cluster: each submission is a task on some node, which has sandboxes of its own."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from nbformat import NotebookNode
+
+from coursekit.exercise import load
+from coursekit.grading.grade import Graded, Grader
+from coursekit.grading.run import Options, Outcome
+from coursekit.grading.sandbox import Nursery, SandboxDied
+from coursekit.grading.submission import Master, NotGradable, Submission, read
+
+RETRIES = 5  # a task whose node is lost runs again elsewhere
+_nursery: Nursery | None = None  # one for each worker process, started by its first submission
+
+
+def outcomes(todo: list[Submission], masters: dict, seed: int, options: Options) -> Iterator[Outcome]:
+    """Yield the outcomes as the cluster finishes them; never more under way than twice what it can run."""
+    import ray
+
+    ray.init(address=options.address, log_to_driver=False, ignore_reinit_error=True)
+    limit = 2 * int(ray.cluster_resources().get("CPU", 1))
+    grade = ray.remote(max_retries=RETRIES, scheduling_strategy="SPREAD")(_grade_here)
+    pending: dict[Any, Submission] = {}
+    for item in todo:
+        master = masters.get((item.assignment, item.notebook))
+        try:
+            notebook = _readable(item, master)
+        except NotGradable as reason:
+            yield Outcome(item, None, str(reason))
+            continue
+        if len(pending) >= limit:
+            yield _next(pending)
+        cpus = _whole_node() if _needs_to_be_alone(master) else 1
+        pending[grade.options(num_cpus=cpus).remote(notebook, master, seed, options)] = item
+    while pending:
+        yield _next(pending)
+
+
+def _readable(item: Submission, master: Master | None) -> NotebookNode:
+    if item.problem:
+        raise NotGradable(item.problem)
+    if master is None:
+        raise NotGradable(f"the assignment has no notebook named {item.notebook}.ipynb: was it renamed?")
+    return read(item.path)
+
+
+def _next(pending: dict[Any, Submission]) -> Outcome:
+    """Return the outcome of whichever submission ends first."""
+    import ray
+
+    (ready,), _ = ray.wait(list(pending), num_returns=1)
+    item = pending.pop(ready)
+    try:
+        return Outcome(item, ray.get(ready))
+    except Exception as error:  # the reason is recorded; the other submissions go on
+        return Outcome(item, None, f"no node could grade it ({type(error).__name__}: {str(error)[:300]})")
+
+
+def _grade_here(notebook: NotebookNode, master: Master, seed: int, options: Options) -> Graded:
+    """Grade one submission on the node where this runs."""
+    global _nursery
+    if _nursery is None:
+        os.environ.pop("RAY_ADDRESS", None)
+        _nursery = Nursery(options.limits, sandbox=options.sandbox).__enter__()
+    try:
+        return Grader(_nursery, options.limits, seed, options.all_cells).grade(notebook, master)
+    except SandboxDied:
+        _nursery.__exit__(None, None, None)
+        _nursery = None
+        raise
+
+
+def _needs_to_be_alone(master: Master | None) -> bool:
+    """Return whether a chapter measures time: its submissions then get a node to themselves."""
+    return bool(master and master.chapter) and any(
+        getattr(item, "alone", False) for item in load(master.chapter).values()
+    )
+
+
+def _whole_node() -> int:
+    import ray
+
+    return int(min(node["Resources"].get("CPU", 1) for node in ray.nodes() if node["Alive"]))

@@ -1,0 +1,214 @@
+"""One submission, from its cells to its points: the learner's cells run in a sandbox, every check outside it."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+
+import nbformat
+from nbformat import NotebookNode
+
+from coursekit.answer import Answer
+from coursekit.exercise import Exercise, Quiz, judge, load
+from coursekit.grading.sandbox import Limits, Nursery, Sandbox, SandboxDied
+from coursekit.grading.submission import Master, Plan, Step, plan
+from coursekit.result import MIME, Result
+
+RESTARTS = 8  # fresh sandboxes that one submission may use up
+
+
+@dataclass
+class Graded:
+    """What came of one submission: a result for every test cell, and the notebook with its outputs."""
+
+    results: dict[str, Result] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    notebook: NotebookNode | None = None
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_mb: float = 0.0
+
+    @property
+    def score(self) -> int | float:
+        """Return the points earned."""
+        return sum(result.earned for result in self.results.values())
+
+    def record(self) -> dict:
+        """Return everything but the notebook as plain data."""
+        rows = {name: result.record() for name, result in self.results.items()}
+        return asdict(self) | {"results": rows, "notebook": None, "score": self.score}
+
+
+class Turns:
+    """Lets many run side by side, or one alone: an exercise that measures time must have the machine to itself."""
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._running = 0
+        self._waiting_alone = 0
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Run beside others, unless one waits to be alone."""
+        with self._change:
+            self._change.wait_for(lambda: self._running >= 0 and not self._waiting_alone)
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._change:
+                self._running -= 1
+                self._change.notify_all()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Run while nobody else does."""
+        with self._change:
+            self._waiting_alone += 1
+            self._change.wait_for(lambda: self._running == 0)
+            self._waiting_alone -= 1
+            self._running = -1
+        try:
+            yield
+        finally:
+            with self._change:
+                self._running = 0
+                self._change.notify_all()
+
+
+class Grader:
+    """Grades one submission after another with the sandboxes of one nursery."""
+
+    def __init__(
+        self, nursery: Nursery, limits: Limits, seed: int, all_cells: bool = False, turns: Turns | None = None
+    ):
+        self.nursery, self.limits, self.seed, self.all_cells = nursery, limits, seed, all_cells
+        self.turns = turns or Turns()
+
+    def grade(self, notebook: NotebookNode, master: Master) -> Graded:
+        """Return the points of every test cell of the master; nothing that the submission does makes it raise."""
+        work = _Work(plan(notebook, master), load(master.chapter) if master.chapter else {}, self)
+        work.run()
+        return work.graded
+
+
+class _Work:
+    """The grading of one submission: goes through its steps, in a fresh sandbox again whenever one dies."""
+
+    def __init__(self, steps: Plan, items: dict[str, Exercise | Quiz], grader: Grader):
+        self.steps, self.items, self.grader = steps.steps, items, grader
+        self.graded = Graded(notes=list(steps.notes))
+        self.poisoned: dict[int, str] = {}  # steps that ended their sandbox, and how
+        self.deadline = time.monotonic() + grader.limits.total_seconds
+
+    def run(self) -> None:
+        """Judge every step; what could not be reached earns nothing, with the reason."""
+        start = time.perf_counter()
+        for _ in range(RESTARTS):
+            if self._pass():
+                break
+        for step in self.steps:
+            if step.kind in ("check", "quiz", "test") and self._id(step) not in self.graded.results:
+                self._record(step, Result(**self._blank(step), status="crashed", message=self._why_not_reached()))
+        self.graded.seconds = time.perf_counter() - start
+        self.graded.notebook = nbformat.v4.new_notebook(cells=[step.cell for step in self.steps])
+
+    def _why_not_reached(self) -> str:
+        reasons = "; ".join(dict.fromkeys(self.poisoned.values()))
+        return f"Not reached: the notebook {reasons or 'took too long'}."
+
+    def _pass(self) -> bool:
+        """Go through the notebook once; return whether it came to its end or to its time limit."""
+        with self.grader.nursery.sandbox() as box:
+            index = 0
+            try:
+                for index, step in enumerate(self.steps):
+                    if time.monotonic() > self.deadline:
+                        self.poisoned[index] = f"took longer than {self.grader.limits.total_seconds:.0f} s in all"
+                        return True
+                    if index not in self.poisoned:
+                        self._step(step, box)
+                return True
+            except SandboxDied as died:
+                self.poisoned[index] = died.reason
+                self._died_at(self.steps[index], died.reason)
+                return time.monotonic() > self.deadline
+            finally:
+                self._add_usage(box)
+
+    def _step(self, step: Step, box: Sandbox) -> None:
+        if step.kind == "run" or (step.kind == "demo" and self.grader.all_cells):
+            with self.grader.turns.shared():
+                outcome = box.run(step.cell.source, self._seconds_left())
+            step.cell.outputs = _outputs(outcome.output, outcome.error)
+        elif step.kind in ("check", "quiz"):
+            self._judge(step, box)
+        elif step.kind == "test":
+            self._own_test(step, box)
+
+    def _judge(self, step: Step, box: Sandbox) -> None:
+        """Judge a coursekit exercise or quiz from outside; judged once, also when a later step restarts the notebook."""
+        known = self.graded.results.get(self._id(step))
+        if known is None:
+            item = self.items[step.name]
+            answer = Answer(step.name, partial(self._ask, box, step.name))
+            with self.grader.turns.alone() if getattr(item, "alone", False) else self.grader.turns.shared():
+                start = time.perf_counter()
+                known = judge(item, answer, self.grader.seed)
+            self._record(step, replace(known, seconds=round(time.perf_counter() - start, 2)))
+        box.tell(step.name, known.status == "passed")
+
+    def _ask(self, box: Sandbox, name: str, request: bytes) -> bytes:
+        return box.ask(name, request, self._seconds_left())
+
+    def _own_test(self, step: Step, box: Sandbox) -> None:
+        """Run an instructor's own test cell by nbgrader's rules: an error earns nothing, no error earns all."""
+        with self.grader.turns.shared():
+            outcome = box.run(step.cell.source, self._seconds_left())
+        if self._id(step) in self.graded.results:
+            return
+        status = "passed" if outcome.status == "ok" else "wrong"
+        message = "" if outcome.status == "ok" else f"{outcome.error.get('kind')}: {outcome.error.get('message')}"
+        self._record(step, Result(**self._blank(step), status=status, message=message))
+
+    def _died_at(self, step: Step, reason: str) -> None:
+        if step.kind in ("check", "quiz", "test"):
+            self._record(step, Result(**self._blank(step), status="crashed", message=f"Your code {reason}."))
+        else:
+            step.cell.outputs = _outputs("", {"kind": "Stopped", "message": f"this cell {reason}"})
+            self.graded.notes.append(f"a cell was left out, because it {reason}: {step.cell.source.strip()[:60]!r}")
+
+    def _record(self, step: Step, result: Result) -> None:
+        result = replace(result, points=step.points)  # an instructor may weigh a cell otherwise
+        self.graded.results[self._id(step)] = result
+        error = None if result.status == "passed" else {"kind": "NotPassed", "message": str(result)}
+        step.cell.outputs = _outputs("", error)
+        shown = {"text/plain": str(result), "text/html": result._repr_html_(), MIME: result.record()}
+        step.cell.outputs.insert(0, nbformat.v4.new_output("display_data", shown))
+
+    def _seconds_left(self) -> float:
+        return max(0.1, min(self.grader.limits.cell_seconds, self.deadline - time.monotonic()))
+
+    def _add_usage(self, box: Sandbox) -> None:
+        usage = box.usage()
+        self.graded.cpu_seconds += usage.get("cpu_seconds", 0.0)
+        self.graded.peak_mb = max(self.graded.peak_mb, usage.get("peak_mb", 0.0))
+
+    @staticmethod
+    def _id(step: Step) -> str:
+        return str(step.cell.metadata.nbgrader.grade_id)
+
+    def _blank(self, step: Step) -> dict:
+        chapter = self.items[step.name].chapter if step.name in self.items else ""
+        return {"chapter": chapter, "name": step.name, "kind": step.kind, "points": step.points}
+
+
+def _outputs(text: str, error: dict | None) -> list[NotebookNode]:
+    """Return a cell's outputs as nbgrader's tools read them: what it printed, and the error it ended with."""
+    outputs = [nbformat.v4.new_output("stream", name="stdout", text=text)] if text else []
+    if error:
+        kind, message = str(error.get("kind", "Error")), str(error.get("message", ""))
+        outputs.append(nbformat.v4.new_output("error", ename=kind, evalue=message, traceback=[f"{kind}: {message}"]))
+    return outputs

@@ -1,0 +1,172 @@
+"""The learner's end of a sandbox: runs cells and answers the judge's requests. Everything here can be patched by a submission;
+nothing that the grader relies on is here.
+"""
+
+import contextlib
+import ctypes
+import importlib
+import os
+import pkgutil
+import resource
+import signal
+import socket
+import sys
+import warnings
+from types import ModuleType
+from typing import Any
+
+from coursekit import answer, wire
+from coursekit.failure import describe
+from coursekit.grading import frames
+
+_HEAVY = (
+    "numpy pandas gymnasium torch matplotlib.pyplot matplotlib.backends.backend_agg matplotlib_inline.backend_inline ray "
+    "ray.rllib.algorithms.ppo IPython.core.interactiveshell coursekit.check coursekit.timing coursekit.timeline coursekit.records"
+).split()
+_passed: dict[str, bool] = {}
+
+
+def prepare() -> Any:
+    """Import what submissions need and return the shell that runs their cells; once, before any sandbox is forked."""
+    warnings.simplefilter("ignore")
+    for name in _HEAVY + _given():
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
+    warnings.resetwarnings()
+    _replace_notebook_functions()
+    return _new_shell()
+
+
+def _given() -> list[str]:
+    from coursekit import given
+
+    return [f"coursekit.given.{module.name}" for module in pkgutil.iter_modules(given.__path__)]
+
+
+def _new_shell() -> Any:
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "nocolor"
+    config.InteractiveShell.xmode = "Context"
+    return InteractiveShell.instance(config=config)
+
+
+class Neutral:
+    """What check, quiz, hint and the others return while a submission is graded: nothing to see."""
+
+    status = "graded from outside"
+
+    def __repr__(self) -> str:
+        return ""
+
+    def _repr_html_(self) -> str:
+        return ""
+
+
+def _neutral(*args: object, **kwargs: object) -> Neutral:
+    return Neutral()
+
+
+def passed(name: str) -> bool:
+    """Return whether the judge, outside, has passed this exercise."""
+    return _passed.get(name, False)
+
+
+def _replace_notebook_functions() -> None:
+    """Put functions that judge nothing where a notebook imports begin, check and the others."""
+    import coursekit
+    from coursekit import check, progress
+
+    for name in ("begin", "check", "hint", "quiz", "solution"):
+        setattr(check, name, _named(_neutral, name, check))
+    check.passed = _named(passed, "passed", check)
+    progress.progress = _named(_neutral, "progress", progress)
+    for name in ("begin", "check", "hint", "quiz", "solution", "passed"):
+        setattr(coursekit, name, getattr(check, name))
+    coursekit.progress = progress.progress  # type: ignore[assignment]
+
+
+def _named(function: Any, name: str, module: ModuleType) -> Any:
+    """Return a copy of a function that pickles by the name of the one that it replaces."""
+    copy = type(function)(function.__code__, function.__globals__, name, None, function.__closure__)
+    copy.__module__, copy.__qualname__ = module.__name__, name
+    return copy
+
+
+def live(shell: Any, connection: socket.socket, output: int, settings: dict) -> None:
+    """Serve the grader until it closes the connection; never returns to the nursery's code."""
+    _settle(output, settings)
+    me = os.getpid()
+    with contextlib.suppress(OSError):
+        while (message := frames.receive(connection)) is not None:
+            identity, content = message
+            reply = _serve(shell, wire.decode(content))
+            if os.getpid() != me:  # a copy that the submission made with os.fork: only the original answers
+                os._exit(0)
+            connection.sendall(frames.pack(identity, reply))
+    os._exit(0)
+
+
+def _settle(output: int, settings: dict) -> None:
+    """Make the process a fresh one: its own environment, folder, output, limits and random numbers."""
+    os.setsid()
+    os.environ.update(settings["environment"])
+    os.chdir(os.environ["HOME"])
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    os.close(nothing)
+    os.close(output)
+    for stream in (sys.__stdout__, sys.__stderr__):
+        stream.reconfigure(line_buffering=True, encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name, value in settings["rlimits"].items():
+        number = getattr(resource, name)
+        hard = resource.getrlimit(number)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(number, (value, value))
+    sys.modules["numpy"].random.seed()  # a copy of the nursery would draw what every other copy draws
+
+
+def _serve(shell: Any, message: dict) -> bytes:
+    """Return the reply to one message of the grader; a SIGINT, which the grader sends when time is up, ends the work."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        if message["op"] == "run":
+            return _run(shell, message["source"])
+        if message["op"] == "ask":
+            return answer.serve(shell.user_ns, message["name"], message["request"])
+        _passed[message["name"]] = message["passed"]
+        return b""
+    except KeyboardInterrupt as stopped:
+        error = _described(stopped)
+        return wire.encode({"error": error} if message["op"] == "run" else {"raised": error})
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _flush()
+
+
+def _run(shell: Any, source: str) -> bytes:
+    """Run one cell as a notebook does and return what went wrong, if anything."""
+    result = shell.run_cell(source, store_history=True)
+    with contextlib.suppress(Exception):
+        sys.modules["matplotlib.pyplot"].close("all")  # as a notebook does after a cell
+    error = result.error_before_exec or result.error_in_exec
+    return wire.encode({"error": _described(error) if error is not None else None})
+
+
+def _described(error: BaseException) -> dict:
+    try:
+        return wire.copy(describe(error))
+    except BaseException:  # the learner's exception may itself raise when it is asked for its text
+        return {"kind": type(error).__name__, "message": "(its message cannot be shown)", "where": "", "todo": False}
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        with contextlib.suppress(Exception):
+            stream.flush()  # type: ignore[union-attr]
+    ctypes.CDLL(None).fflush(None)

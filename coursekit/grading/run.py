@@ -1,0 +1,176 @@
+"""Grade a whole class: every submission ends with one recorded outcome, whatever happens to it or to this program."""
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coursekit.course import CommandError
+from coursekit.grading.grade import Graded, Grader, Turns
+from coursekit.grading.gradebook import Book
+from coursekit.grading.report import Journal, write_feedback, write_grades
+from coursekit.grading.sandbox import Limits, Nursery, SandboxDied
+from coursekit.grading.submission import Master, NotGradable, Submission, find, read
+from coursekit.paths import SOLUTIONS
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a class is graded."""
+
+    jobs: int = 2
+    seed: int | None = None
+    only: tuple[str, ...] = ()
+    again: bool = False
+    all_cells: bool = False
+    sandbox: bool = True
+    address: str = ""
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass
+class Outcome:
+    """What came of one submission: graded, or not gradable with the reason."""
+
+    submission: Submission
+    graded: Graded | None
+    reason: str = ""
+
+    def record(self, master: Master | None) -> dict:
+        """Return the line for results.jsonl."""
+        tests = master.tests().values() if master else []
+        maximum = sum(float(cell.metadata.nbgrader.points) for cell in tests)
+        return {
+            "student": self.submission.student,
+            "assignment": self.submission.assignment,
+            "notebook": self.submission.notebook,
+            "digest": self.submission.digest(),
+            "outcome": "not gradable" if self.graded is None else "graded",
+            "reason": self.reason or "; ".join(self.graded.notes if self.graded else []),
+            "score": self.graded.score if self.graded else 0,
+            "max_score": maximum,
+            "seconds": round(self.graded.seconds, 3) if self.graded else 0,
+            "cpu_seconds": round(self.graded.cpu_seconds, 3) if self.graded else 0,
+            "peak_mb": round(self.graded.peak_mb) if self.graded else 0,
+            "results": {name: result.record() for name, result in self.graded.results.items()} if self.graded else {},
+            "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        }
+
+
+Report = Callable[[dict, int, int], None]  # record, done, all
+
+
+class Run:
+    """One grading run in a course folder. Its secret seed is kept there, so that a run can be continued."""
+
+    def __init__(self, submitted: Path, options: Options):
+        self.options = options
+        self.submitted = submitted.resolve()
+        self.folder = self.submitted.parent
+        self.journal = Journal(self.folder / "results.jsonl")
+        self.state = self.folder / ".coursekit-run.json"
+        self.seed = self._begin()
+
+    def _begin(self) -> int:
+        """Return the seed of the run that is under way, or begin a new one."""
+        old = json.loads(self.state.read_text()) if self.state.exists() else {}
+        chosen = self.options.seed
+        if old and not self.options.again and chosen in (None, old["seed"]):
+            return int(old["seed"])
+        if old and not self.options.again:
+            raise CommandError(
+                f"A run with another seed is recorded in {self.folder}. Add --again to grade everything anew with --seed {chosen}."
+            )
+        if self.journal.path.exists():
+            self.journal.path.rename(self.folder / f"results-{time.strftime('%Y%m%d-%H%M%S')}.jsonl")
+        seed = secrets.randbits(62) if chosen is None else chosen
+        handle = os.open(self.state, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w") as file:
+            json.dump({"seed": seed}, file)
+        return seed
+
+    def masters(self) -> dict[tuple[str, str], Master]:
+        """Return the instructor's notebooks by assignment and name: the course's source/, else this project's solutions/."""
+        source = self.folder / "source"
+        paths = {(path.parent.name, path.stem): path for path in sorted(source.glob("*/*.ipynb"))}
+        paths = paths or {(path.stem, path.stem): path for path in sorted(SOLUTIONS.glob("ch*.ipynb"))}
+        return {key: Master.of(path) for key, path in paths.items()}
+
+    def go(self, report: Report) -> list[dict]:
+        """Grade what has no outcome yet; return the records of all submissions."""
+        masters = self.masters()
+        found = [item for item in find(self.submitted, {assignment for assignment, _ in masters}) if self._wanted(item)]
+        records = {record["key"]: record for record in self.journal.lines()}
+        todo = [
+            item
+            for item in found
+            if records.get(item.key, {}).get("digest") != item.digest() or item.key not in records
+        ]
+        if not found:
+            raise CommandError(
+                f"There is nothing to grade in {self.submitted}: expected <student>/<assignment>/*.ipynb."
+            )
+        with Book(self.folder) as book:
+            for assignment in {item.assignment for item in todo}:
+                for (owner, _), master in masters.items():
+                    if owner == assignment:
+                        book.prepare(assignment, master)
+            for done, outcome in enumerate(self._outcomes(todo, masters), 1):
+                record = self._keep(outcome, masters, book)
+                records[record["key"]] = record
+                report(record, done, len(todo))
+        kept = [records[item.key] for item in found]
+        write_grades(self.folder / "grades.csv", list(records.values()))
+        return kept
+
+    def _wanted(self, item: Submission) -> bool:
+        names = {item.student, item.assignment, item.key, f"{item.student}/{item.assignment}"}
+        return not self.options.only or bool(names & set(self.options.only))
+
+    def _keep(self, outcome: Outcome, masters: dict, book: Book) -> dict:
+        """Record an outcome: gradebook, feedback, and last the line that says it is done."""
+        item = outcome.submission
+        book.record(item, outcome.graded)
+        page = self.folder / "feedback" / item.student / item.assignment / f"{item.notebook}.html"
+        write_feedback(page, item, outcome.graded, outcome.reason)
+        record = {"key": item.key} | outcome.record(masters.get((item.assignment, item.notebook)))
+        self.journal.add(record)
+        return record
+
+    def _outcomes(self, todo: list[Submission], masters: dict) -> Iterator[Outcome]:
+        """Yield the outcomes as they come, `jobs` submissions at a time; never more than a few wait in memory."""
+        if self.options.address:
+            from coursekit.grading.cluster import outcomes
+
+            yield from outcomes(todo, masters, self.seed, self.options)
+            return
+        with Nursery(self.options.limits, sandbox=self.options.sandbox) as nursery:
+            grader = Grader(nursery, self.options.limits, self.seed, self.options.all_cells, Turns())
+            with ThreadPoolExecutor(self.options.jobs) as pool:
+                waiting: set[Future[Outcome]] = set()
+                for item in todo:
+                    if len(waiting) >= 2 * self.options.jobs:
+                        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                        yield from (future.result() for future in done)
+                    waiting.add(pool.submit(outcome_of, item, masters.get((item.assignment, item.notebook)), grader))
+                yield from (future.result() for future in waiting)
+
+
+def outcome_of(item: Submission, master: Master | None, grader: Grader) -> Outcome:
+    """Return the outcome of one submission; whatever goes wrong is a reason, not an exception."""
+    try:
+        if item.problem:
+            raise NotGradable(item.problem)
+        if master is None:
+            raise NotGradable(f"the assignment has no notebook named {item.notebook}.ipynb: was it renamed?")
+        return Outcome(item, grader.grade(read(item.path), master))
+    except NotGradable as reason:
+        return Outcome(item, None, str(reason))
+    except SandboxDied as died:
+        return Outcome(item, None, f"the sandbox could not be started: it {died.reason}")
+    except Exception as error:  # one student's loss must never be another's
+        return Outcome(item, None, f"the grader failed, please report it ({type(error).__name__}: {error})")

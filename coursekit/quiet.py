@@ -1,0 +1,93 @@
+"""Ray, as quiet as a notebook needs it: what the reader's own code says stays, Ray's talk about itself goes.
+
+Nothing of Ray's reaches stderr, neither its log nor what a worker writes there: nbgrader scores a test cell 0 as soon as one
+line does, and a worker's line arrives in whatever cell is running by then.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+ENVIRONMENT = {
+    "RAY_DEDUP_LOGS": "0",  # else "hello from 1" and "hello from 2" count as one message, and only one is shown
+    "RAY_USAGE_STATS_ENABLED": "0",  # a course reports nothing about its learners
+    "RAY_task_events_report_interval_ms": "100",  # the record of a task is complete after 0.1 s instead of 1 s
+}
+NOISE = re.compile(
+    "|".join(
+        [
+            r"Token authentication is enabled",  # Ray's default; no cell can do anything about it
+            r"You are running \w+ on the new API stack",  # there is no other one in this course
+            r"`RLModule\(config=\[RLModuleConfig object\]\)` has been deprecated",  # RLlib's own call, with its own models
+            r"Install gputil for GPU system monitoring",
+            r"Didn't create a Catalog object for your RLModule",  # "ignore this message", it ends; an error says more
+        ]
+    )
+)
+
+
+def quiet() -> None:
+    """Send what Ray and its workers log to stdout, without what is noise. Call it before `ray.init`; twice does no harm."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)  # before Ray is imported: it reads them then
+    from ray._private import ray_logging, worker
+
+    ray_logging.RAY_DEDUP_LOGS = os.environ["RAY_DEDUP_LOGS"] != "0"  # where Ray was imported before
+    if not hasattr(worker, "coursekit_quiet"):
+        worker.coursekit_quiet = True
+        worker.print_to_stdstream = _printer(worker.print_to_stdstream)
+        worker.connect = _connector(worker.connect)
+        logging.StreamHandler.emit = _emitter(logging.StreamHandler.emit)  # type: ignore[method-assign]
+
+
+def _emitter(original: Callable) -> Callable:
+    """Return logging's function that writes to a stream, with Ray's warnings and errors going to stdout.
+
+    Ray, RLlib and Serve each add a handler of their own for stderr when they are imported, so there is none yet to change.
+    """
+
+    def emit(handler: logging.Handler, record: logging.LogRecord) -> None:
+        if record.name.partition(".")[0] != "ray" or isinstance(handler, logging.FileHandler):
+            original(handler, record)
+        elif record.levelno >= logging.WARNING and not NOISE.search(record.getMessage()):
+            print(handler.format(record))
+
+    return emit
+
+
+def _printer(original: Callable) -> Callable:
+    """Return Ray's function that prints what workers wrote, for stdout alone and without noise."""
+
+    def print_lines(data: dict[str, Any], ignore_prefix: bool) -> None:
+        lines = [line for line in data["lines"] if not NOISE.search(line)]
+        original({**data, "lines": lines, "is_err": False}, ignore_prefix)
+
+    return print_lines
+
+
+def _connector(original: Callable) -> Callable:
+    """Return Ray's function that connects this process to a cluster, with a silent C++ core.
+
+    The core writes its errors to the process's stderr, past Python: one for every algorithm of RLlib ("constructor arguments
+    in the object store"). What goes wrong for the reader comes as an exception.
+    """
+
+    def connect(*args: Any, **kwargs: Any) -> Any:
+        if "RAY_BACKEND_LOG_LEVEL" in os.environ:
+            return original(*args, **kwargs)
+        stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)  # the core announces its level there
+        os.environ["RAY_BACKEND_LOG_LEVEL"] = (
+            "fatal"  # after the cluster's own processes have started: they log as ever
+        )
+        try:
+            return original(*args, **kwargs)
+        finally:
+            del os.environ["RAY_BACKEND_LOG_LEVEL"]
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            os.close(nowhere)
+
+    return connect
