@@ -21,6 +21,7 @@ import ray
 
 from coursekit import begin, check, examine, hint, progress, quiz, recorded, timeline
 from coursekit.given.ch00_start import nap, ray_processes
+from coursekit.meeting import warm_up
 
 begin("ch00_start")
 
@@ -83,7 +84,7 @@ Now write `best_seconds`. Replace the line with `raise`; keep the rest. Then run
 
 # %%
 def best_seconds(tasks, seconds_each, workers):
-    """Return the seconds that `tasks` equal tasks take on `workers` workers at best: full rounds, nothing else."""
+    """Return the seconds that equal tasks take at best: full rounds of `workers` tasks, and nothing else."""
     ### BEGIN SOLUTION
     rounds = -(-tasks // workers)
     return rounds * seconds_each
@@ -163,19 +164,21 @@ returns at once with a *reference*, a receipt for a result that may not exist ye
 **Predict:** eight naps of 0.2 s take 1.6 s one after the other. How long on four workers? Your `best_seconds` knows.
 """
 
-# %%
+# %% tags=["demo"]
+warm_up(4)  # each worker is a process that has to start: do not measure that
 nap_task = ray.remote(nap)
-ray.get([nap_task.remote(0.01) for _ in range(8)])  # the first tasks also pay for starting their workers
 
-start = time.perf_counter()
-with recorded() as run:
-    pids = ray.get([nap_task.remote(0.2) for _ in range(8)])
-print(f"{time.perf_counter() - start:.2f} s, in {len(set(pids))} processes")
+for attempt in ("first", "second"):
+    start = time.perf_counter()
+    with recorded() as run:
+        pids = ray.get([nap_task.remote(0.2) for _ in range(8)])
+    print(f"{attempt} time: {time.perf_counter() - start:.2f} s, in {len(set(pids))} processes")
 
 # %% [markdown]
 r"""
-The rest of the difference to your prediction is what Ray itself costs. The picture shows when each task ran, and where.
-It is drawn from Ray's own records of *your* run, as every figure in this course is:
+The first time, Ray sent the function to the workers and shared out its slots; the second time all is in place, and what is
+left above your prediction is what Ray itself costs. The picture shows when each task of the second run ran, and where. It
+is drawn from Ray's own records of *your* run, as every figure in this course is:
 """
 
 # %% tags=["demo"]

@@ -24,6 +24,7 @@ import ray
 
 from coursekit import begin, budget, check, compare_times, passed, quiz, recorded, timeline
 from coursekit.given.ch01_tasks import points_inside, slow_square, square
+from coursekit.meeting import warm_up
 
 begin("ch01_tasks")
 
@@ -31,6 +32,7 @@ begin("ch01_tasks")
 started = time.perf_counter()
 ray.init(num_cpus=4, include_dashboard=False)
 ray_start_seconds = time.perf_counter() - started
+warm_up(4)  # each of the four workers is a process that has to start: the first tasks would wait for that
 
 # %% [markdown] tags=["notes"]
 r"""
@@ -51,19 +53,21 @@ machine: a nap needs no core. `ray.remote` makes a task of a function; `.remote(
 **Predict:** how long does the call with `.remote` take, and how long the `ray.get` after it?
 """
 
-# %%
+# %% tags=["demo"]
 slow_square_task = ray.remote(slow_square)
-ray.get(slow_square_task.remote(1))  # the first task waits for its worker to start: do not measure that
+ray.get(slow_square_task.remote(1))  # the first call also sends the function to a worker: do not measure that
 
 start = time.perf_counter()
 ref = slow_square_task.remote(7)
 launched = time.perf_counter()
 value = ray.get(ref)
-print(f"{ref}\nlaunch {1000 * (launched - start):.1f} ms, ray.get {1000 * (time.perf_counter() - launched):.1f} ms, value {value}")
+ended = time.perf_counter()
+print(ref)
+print(f"launch {1000 * (launched - start):.1f} ms, ray.get {1000 * (ended - launched):.1f} ms, value {value}")
 
 # %% [markdown]
 r"""
-The launch takes about a millisecond or less, and the wait takes the 200 ms of the nap. Between the two lines your program is
+The launch takes a few milliseconds at most, and the wait takes the 200 ms of the nap. Between the two lines your program is
 free to do something else: to launch more.
 
 People also write `@ray.remote` above a function. That makes the name a task for good: it can only be called with
@@ -107,15 +111,15 @@ The most common mistake with Ray is a `ray.get` in the wrong place. Both cells b
 **Predict** the seconds of each before you run them. (One nap is 0.2 s; chapter 0 has the formula.)
 """
 
-# %%
+# %% tags=["demo"]
 start = time.perf_counter()
 with recorded() as waits_in_the_loop:
     for x in range(8):
         ray.get(slow_square_task.remote(x))
 print(f"get in the loop: {time.perf_counter() - start:.2f} s")
 
-# %%
-ray.get([slow_square_task.remote(x) for x in range(4)])  # four workers are ready now
+# %% tags=["demo"]
+ray.get([slow_square_task.remote(x) for x in range(8)])  # Ray now holds four workers ready for this function
 
 start = time.perf_counter()
 with recorded() as launches_first:
@@ -137,7 +141,10 @@ are on their way before anybody waits. Same tasks, same workers; only `ray.get` 
 
 # %%
 def parallel_map(function, xs):
-    """Return [function(x) for x in xs], each call in a task of its own, all launched before the first is waited for."""
+    """Return [function(x) for x in xs], each call in a task of its own.
+
+    All tasks are launched before the first is waited for.
+    """
     ### BEGIN SOLUTION
     task = ray.remote(function)
     refs = [task.remote(x) for x in xs]
@@ -172,7 +179,7 @@ one is ready, and returns two lists: ready, and not ready.
 **Predict:** the tasks below nap for 0.4, 0.1, 0.3 and 0.2 s. In which order are their results printed?
 """
 
-# %%
+# %% tags=["demo"]
 pending = [slow_square_task.remote(x, seconds=x / 10) for x in (4, 1, 3, 2)]
 while pending:
     ready, pending = ray.wait(pending, num_returns=1)
@@ -218,7 +225,7 @@ whole graph of tasks in one go, and wait once, at the end.
 **Predict:** three naps of 0.2 s follow here, two side by side and one that needs both. How long in all?
 """
 
-# %%
+# %% tags=["demo"]
 def add(a, b):
     """Return a + b, after a nap."""
     time.sleep(0.2)
@@ -244,9 +251,9 @@ side, so $\lceil \log_2 n \rceil$ rounds are enough: four for ten values. Distri
 
 # %%
 def tree_sum(add, refs):
-    """Return a reference to the total of the values behind `refs`, added in pairs by tasks made of `add(a, b)`.
+    """Return a reference to the total of the values behind `refs`.
 
-    Returns before any value exists: there is no `ray.get` in here.
+    They are added in pairs, by tasks made of `add(a, b)`. Returns before any value exists: there is no `ray.get` in here.
     """
     ### BEGIN SOLUTION
     add_task = ray.remote(add)
@@ -290,7 +297,7 @@ children find room even when every slot is taken by a parent.
 **Predict:** four parents on four slots, each with two children that nap 0.2 s. Does this end? How long does it take?
 """
 
-# %%
+# %% tags=["demo"]
 @ray.remote
 def parent(x):
     """Return the sum of two squares, each computed by a child."""
@@ -328,7 +335,7 @@ does that cost *here*? `square` does nearly nothing, so its time as a task is al
 **Predict:** how many tasks a second can your machine run? A hundred, a thousand, ten thousand?
 """
 
-# %%
+# %% tags=["demo"]
 square_task, count = ray.remote(square), budget(2000, 500)
 ray.get([square_task.remote(x) for x in range(100)])
 
@@ -340,7 +347,8 @@ one_by_one = (time.perf_counter() - start) / (count // 10)
 start = time.perf_counter()
 ray.get([square_task.remote(x) for x in range(count)])
 together = (time.perf_counter() - start) / count
-print(f"one at a time: {1e6 * one_by_one:.0f} µs each; {count} at once: {1e6 * together:.0f} µs each, {1 / together:.0f} tasks a second")
+print(f"one at a time: {1e6 * one_by_one:.0f} µs each")
+print(f"{count} at once: {1e6 * together:.0f} µs each, {1 / together:.0f} tasks a second")
 
 # %% [markdown]
 r"""
@@ -356,7 +364,7 @@ different lengths, and compares with four perfect workers.
 **Predict:** from which length on is at least half of the time well spent?
 """
 
-# %%
+# %% tags=["demo"]
 lengths_ms, efficiency = [0.3, 1, 3, 10, 30, 100], []
 for length in lengths_ms:
     tasks = min(budget(1000, 250), max(8, int(budget(4000, 800) / length)))
@@ -368,7 +376,8 @@ for length in lengths_ms:
 figure, axes = plt.subplots(figsize=(7, 3.5), constrained_layout=True)
 axes.semilogx(lengths_ms, efficiency, "o-", color="#2563eb")
 axes.axhline(0.5, color="#94a3b8", linestyle="--")
-axes.set(xlabel="length of one task (ms)", ylabel="share of the ideal speed", ylim=(0, 1.05), title="Small tasks drown in their own cost");
+axes.set_title("Small tasks drown in their own cost")
+axes.set(xlabel="length of one task (ms)", ylabel="share of the ideal speed", ylim=(0, 1.05));
 
 # %% [markdown]
 r"""
@@ -379,7 +388,7 @@ typical for a laptop. When the natural unit of work is smaller, put many units i
 
 # %%
 def batched(function, xs, size):
-    """Return [function(x) for x in xs], computed by one task for each `size` inputs (the last may have fewer)."""
+    """Return [function(x) for x in xs], one task for each `size` inputs (the last may have fewer)."""
     ### BEGIN SOLUTION
     @ray.remote
     def run(batch):
@@ -473,7 +482,7 @@ the quarter circle with probability $\pi / 4$.
 **Predict** which one wins each row: start-up, a single call, calls a second, and real work.
 """
 
-# %%
+# %% tags=["demo"]
 def seconds(action):
     """Return how long an action takes."""
     start = time.perf_counter()
@@ -491,7 +500,7 @@ ray_row = {
     "π (s)": seconds(lambda: ray.get([pi_task.remote(*part) for part in work])),
 }
 
-# %%
+# %% tags=["demo"]
 def pool_row():
     """Return the same measurements for a pool of four processes."""
     begin = time.perf_counter()
@@ -500,7 +509,7 @@ def pool_row():
         ready = time.perf_counter() - begin
         return {
             "start-up (s)": ready,
-            "one call (µs)": 1e6 * seconds(lambda: [pool.apply(square, (1,)) for _ in range(calls // 10)]) / (calls // 10),
+            "one call (µs)": 1e4 * seconds(lambda: [pool.apply(square, (1,)) for _ in range(100)]),
             "calls a second": calls / seconds(lambda: pool.map(square, range(calls), chunksize=1)),
             "π (s)": seconds(lambda: pool.starmap(points_inside, work, chunksize=1)),
         }

@@ -63,3 +63,18 @@ def meets(room: str, me: int, other: int) -> bool:
         signal(room, f"missed-{me}")
     signal(room, f"out-{me}")
     return met
+
+
+def warm_up(workers: int) -> None:
+    """Return once this many workers are running: each starts a process, so the first tasks would pay for that."""
+    import ray
+
+    room = new_room()
+
+    @ray.remote
+    def meet_all(me: int) -> None:
+        signal(room, str(me))
+        for other in range(workers):
+            wait_for(room, str(other))
+
+    ray.get([meet_all.remote(me) for me in range(workers)])

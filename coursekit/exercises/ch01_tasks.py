@@ -203,7 +203,7 @@ quiz(
         "b": ("It takes about as long as before.", "A task costs thousands of times what an addition costs."),
         "c": (
             "It takes thousands of times longer.",
-            "Right: about a second, all of it spent on starting tasks. Put many additions into each task.",
+            "Right: seconds instead of half a millisecond, all spent on starting tasks. Put many additions into each task.",
         ),
     },
     key="c",

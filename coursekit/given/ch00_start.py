@@ -13,8 +13,8 @@ ROLES = {
     "monitor.py": "monitor: watches the load, for the autoscaler",
     "log_monitor.py": "log monitor: brings what workers print to you",
     "dashboard.py": "dashboard: the web page",
-    "agent.py": "dashboard agent: this node's statistics",
-    "main.py": "runtime environment agent: installs what tasks ask for",
+    "ray::DashboardAgent": "dashboard agent: this node's statistics",
+    "ray::RuntimeEnvAgent": "runtime environment agent: installs what tasks ask for",
     "ray::": "worker: runs tasks and actors",
 }
 

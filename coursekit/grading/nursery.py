@@ -1,6 +1,6 @@
 """The nursery: a clean process that has imported once what submissions need, and forks a sandbox whenever the grader asks.
 
-`python -m coursekit.grading.nursery FD SETTINGS`, where FD is its end of a socket pair. It lives in the jail itself, knows
+`python -m coursekit.grading.nursery FD`, where FD is its end of a socket pair. It lives in the jail itself, knows
 nothing of seeds, expected values or submissions, and ends when the grader does.
 """
 
@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -130,7 +131,12 @@ def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) ->
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if isolated:
             namespaces.hide_memory(False)  # tools look into their own process
-        inside.live(shell, messages, output, request)
+        try:
+            inside.live(shell, messages, output, request)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(70)
     messages.close()
     os.close(output)
     init.supervise(grader, learner, (lambda: None) if isolated else init.end_descendants)
@@ -192,18 +198,20 @@ def _end_with_the_grader() -> None:
     stop()
 
 
-def main(descriptor: int, settings: dict) -> None:
+def main(descriptor: int) -> None:
     """Enter the jail, import, serve."""
     control = socket.socket(fileno=descriptor)
+    os.set_inheritable(descriptor, False)
+    settings = json.loads(control.recv(MESSAGE_BYTES))
     nursery = Nursery(control, settings["isolated"])
     try:
         if nursery.isolated:
             _enter_jail(settings["user"], settings["count"], settings["hidden"])
         namespaces.adopt_orphans()
-        nursery.shell = inside.prepare()
+        nursery.shell = inside.prepare() if settings["imports"] else None
     except BaseException as error:
         control.sendall(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
-        raise
+        return
     control.sendall(b'{"ready": true}')
     _end_with_the_grader()
     try:
@@ -213,4 +221,4 @@ def main(descriptor: int, settings: dict) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), json.loads(sys.argv[2]))
+    main(int(sys.argv[1]))

@@ -9,18 +9,238 @@ import contextlib
 import json
 import os
 import secrets
-import select
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from coursekit import wire
-from coursekit.grading import cgroups, frames
-from coursekit.grading.setup import available, environment, settings
+from coursekit.grading import accounts, host, jail
+from coursekit.grading.host import available
+from coursekit.grading.limits import Limits, SandboxDied
+from coursekit.grading.line import Line
 
 __all__ = ["CellOutcome", "Limits", "Nursery", "NurseryFailed", "Sandbox", "SandboxDied", "available"]
+START_SECONDS = 180.0  # to import Ray and torch, on a slow or busy machine
+
+
+class NurseryFailed(RuntimeError):
+    """No sandbox could be made: the machine's fault, not a submission's."""
+
+
+@dataclass(frozen=True)
+class CellOutcome:
+    """How one cell ran: `error` is what `coursekit.failure.describe` gives, `output` what was printed, at most a limit."""
+
+    status: str  # "ok" or "error"
+    error: dict | None
+    output: str
+    seconds: float
+
+
+class Sandbox:
+    """One learner's process with all that it starts; `close` ends everything."""
+
+    def __init__(self, nursery: "Nursery", limits: Limits):
+        self._nursery, self.limits = nursery, limits
+        self._account = accounts.open_account(limits)
+        self._line = Line(limits, self._account.exceeded)
+        self._folder = "" if nursery.isolated else tempfile.mkdtemp(prefix="coursekit-sandbox-")
+        self._pid, self._spent, self._died = 0, 0.0, ""
+        self._usage: dict[str, float] = {}
+        try:
+            self._start()
+        except OSError as error:
+            self.close()
+            raise NurseryFailed(f"A sandbox could not be made: {error}") from None
+
+    def _start(self) -> None:
+        home, temporary = (self._folder, self._folder) if self._folder else (jail.HOME, "/tmp")
+        variables = host.environment(home, temporary) | {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        }
+        request = {
+            "op": "fork",
+            "user": self._nursery.next_user(),
+            "disk_mb": self.limits.disk_mb,
+            "shm_mb": self.limits.shm_mb,
+            "environment": variables,
+            "rlimits": self._rlimits(),
+        }
+        self._pid = self._nursery.request(request, self._line.far_ends())["pid"]
+        self._line.close_far_ends()
+        self._line.wait_until_ready()
+        self._account.add(self._pid)
+        self._line.go()
+
+    def _rlimits(self) -> dict[str, int]:
+        largest_file = max(self.limits.disk_mb, self.limits.shm_mb) * 2**20
+        limits = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": largest_file, "RLIMIT_NOFILE": 65_536}
+        return limits | {"RLIMIT_NPROC": self.limits.processes} if self._nursery.isolated else limits
+
+    def run(self, source: str, seconds: float | None = None) -> CellOutcome:
+        """Run a cell; one that takes too long is interrupted, as by the stop button; raises SandboxDied."""
+        began = time.monotonic()
+        reply, interrupted = self._exchange({"op": "run", "source": source}, seconds)
+        error = _checked_error(reply)
+        if interrupted:
+            error = _too_long(seconds or self.limits.cell_seconds, error)
+        return CellOutcome("error" if error else "ok", error, self._line.output(), time.monotonic() - began)
+
+    def ask(self, name: str, request: bytes, seconds: float | None = None) -> bytes:
+        """Return the reply to a request of `coursekit.answer.Answer`; raises SandboxDied."""
+        reply, interrupted = self._exchange({"op": "ask", "name": name, "request": request}, seconds)
+        self._line.output()
+        if interrupted:
+            return wire.encode({"raised": _too_long(seconds or self.limits.cell_seconds, None)})
+        return reply
+
+    def tell(self, name: str, passed: bool) -> None:
+        """Tell the notebook's `passed` what the judge says of an exercise; raises SandboxDied."""
+        self._exchange({"op": "tell", "name": name, "passed": passed}, 10.0)
+
+    def _exchange(self, message: dict, seconds: float | None) -> tuple[bytes, bool]:
+        if self._died:
+            raise SandboxDied(self._died)
+        left = self.limits.total_seconds - self._spent
+        began = time.monotonic()
+        try:
+            return self._line.exchange(message, min(seconds or self.limits.cell_seconds, left))
+        except SandboxDied as died:
+            self._died = died.reason
+            raise
+        finally:
+            self._spent += time.monotonic() - began
+
+    def alive(self) -> bool:
+        """Return whether the sandbox can still be asked."""
+        return not self._died and not self._usage and os.path.exists(f"/proc/{self._pid}")
+
+    def usage(self) -> dict[str, float]:
+        """Return `cpu_seconds` and `peak_mb` of all processes together."""
+        if self._usage:
+            return self._usage
+        return {"cpu_seconds": accounts.cpu_seconds(self._pid), "peak_mb": self._account.peak_mb()}
+
+    def close(self) -> None:
+        """End all processes of the sandbox and wait until none is left."""
+        if self._usage:
+            return
+        self._usage = self.usage() if self._pid else {"cpu_seconds": 0.0, "peak_mb": 0.0}
+        self._line.close()
+        if self._pid:
+            self._usage["cpu_seconds"] = self._nursery.end(self._pid) or self._usage["cpu_seconds"]
+        self._account.close()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _checked_error(reply: bytes) -> dict | None:
+    """Return the error that a cell reports, None for none; raises SandboxDied for what is not a report."""
+    try:
+        error = wire.decode(reply)["error"]
+        if error is None:
+            return None
+        texts = {key: str(error[key])[:2000] for key in ("kind", "message", "where")}
+        return {**texts, "todo": error["todo"] is True}
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise SandboxDied("sent something that is not an answer") from None
+
+
+def _too_long(seconds: float, error: dict | None) -> dict:
+    where = error["where"] if error else ""
+    return {"kind": "TimeoutError", "message": f"stopped after {seconds:g} s", "where": where, "todo": False}
+
+
+class Nursery:
+    """Makes sandboxes, each in about ten milliseconds, from one process that has imported everything.
+
+    Without `isolated` there are no namespaces: a submission can then read and end whatever the grader's user can.
+    """
+
+    def __init__(self, limits: Limits, *, isolated: bool = True, hidden: Iterable[str] = (), imports: bool = True):
+        self.limits, self.isolated = limits, isolated
+        self._settings = host.settings(isolated, imports, [str(folder) for folder in hidden])
+        self._lock, self._number = threading.RLock(), 0
+        accounts.sweep()
+        self._start()
+
+    def _start(self) -> None:
+        self._control, theirs = socket.socketpair()
+        command = [sys.executable, "-P", "-m", "coursekit.grading.nursery", str(theirs.fileno())]
+        nothing = subprocess.DEVNULL
+        self._process = subprocess.Popen(
+            command,
+            pass_fds=[theirs.fileno()],
+            env=host.environment(),
+            cwd="/",
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            start_new_session=True,
+        )
+        theirs.close()
+        self._control.settimeout(START_SECONDS)
+        self._say(self._settings, [])
+
+    def _say(self, message: dict, descriptors: list[int]) -> dict[str, Any]:
+        """Send one message to the nursery and return its reply; raises NurseryFailed."""
+        try:
+            socket.send_fds(self._control, [json.dumps(message).encode()], descriptors)
+            reply = json.loads(self._control.recv(65_536) or b'{"error": "its process ended"}')
+        except OSError as error:
+            reply = {"error": str(error)}
+        if "error" in reply:
+            raise NurseryFailed(f"No sandbox can be made here: {reply['error']}.")
+        return reply
+
+    def request(self, message: dict, descriptors: Iterable[int] = ()) -> dict[str, Any]:
+        """Return the nursery's reply; a nursery that has died is replaced. For `Sandbox`."""
+        with self._lock:
+            if self._process.poll() is not None:
+                self._control.close()
+                self._start()
+            return self._say(message, list(descriptors))
+
+    def next_user(self) -> int:
+        """Return a user id, of the nursery's namespace, that no other sandbox has."""
+        with self._lock:
+            self._number += 1
+            first, count = self._settings["user"], self._settings["count"]
+            return first if count == 1 else first + 1 + (os.getpid() * 1000 + self._number) % (count - 1)
+
+    def end(self, pid: int) -> float:
+        """End a sandbox's processes; return their CPU seconds once none is left, 0 where the nursery has died."""
+        with contextlib.suppress(NurseryFailed):
+            return float(self.request({"op": "end", "pid": pid})["cpu_seconds"])
+        while os.path.exists(f"/proc/{pid}"):  # its first process ends when the line is closed
+            time.sleep(0.01)
+        return 0.0
+
+    def sandbox(self) -> Sandbox:
+        """Return a new sandbox; raises NurseryFailed."""
+        return Sandbox(self, self.limits)
+
+    def close(self) -> None:
+        """End the nursery, with all sandboxes that are left."""
+        self._control.close()
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,55 @@
+"""A progress bar that leaves nothing behind: not on stderr, not in a saved notebook, not in a log."""
+
+import contextlib
+import html
+import sys
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def progress_bar(total: int, label: str, visible: bool = True) -> Iterator[Callable[[], None]]:
+    """Return a function that moves the bar on by one; the bar shows in a notebook or on a terminal, and goes at the end."""
+    bar = contextlib.nullcontext(lambda: None)
+    if visible and _in_notebook():
+        bar = _notebook_bar(total, label)  # type: ignore[assignment]
+    elif visible and sys.stdout.isatty():
+        bar = _terminal_bar(total, label)  # type: ignore[assignment]
+    with bar as step:
+        yield step
+
+
+def _in_notebook() -> bool:
+    if "IPython" not in sys.modules:
+        return False
+    from IPython.core.getipython import get_ipython
+
+    return hasattr(get_ipython(), "kernel")
+
+
+@contextlib.contextmanager
+def _notebook_bar(total: int, label: str) -> Iterator[Callable[[], None]]:
+    from IPython.display import display
+
+    done = 0
+    handle = display({"text/plain": ""}, raw=True, display_id=True)
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        bar = f"<progress value='{done}' max='{total}' style='width:14em'></progress>"
+        handle.update({"text/html": f"{bar} {html.escape(label)}", "text/plain": label}, raw=True)
+
+    try:
+        yield step
+    finally:
+        handle.update({"text/html": "", "text/plain": ""}, raw=True)
+
+
+@contextlib.contextmanager
+def _terminal_bar(total: int, label: str) -> Iterator[Callable[[], None]]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(file=sys.stdout), transient=True) as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda: progress.advance(task)

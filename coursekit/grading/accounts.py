@@ -1,0 +1,194 @@
+"""What a sandbox uses, kept from outside: by a cgroup where one can be made, else by looking at its processes.
+
+A cgroup is kept by the kernel and cannot be passed by; where none can be made, memory is looked at every fifth of a second.
+"""
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+
+from coursekit.grading.limits import Limits
+
+PREFIX = "coursekit-"
+
+
+class Account(Protocol):
+    """Keeps to the limits of one sandbox."""
+
+    def add(self, pid: int) -> None:
+        """Count a process, with all that it starts from now on."""
+
+    def exceeded(self) -> str:
+        """Return which limit was passed, "" while none was."""
+        ...
+
+    def peak_mb(self) -> float:
+        """Return the most memory that was used at one time."""
+        ...
+
+    def close(self) -> None:
+        """Forget it; no process is left."""
+
+
+def open_account(limits: Limits) -> Account:
+    """Return the best account that can be kept here."""
+    name = f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+    for home in _homes("memory"):
+        with contextlib.suppress(OSError):
+            return Cgroup(limits, home, name)
+    return Looked(limits)
+
+
+class Cgroup:
+    """Control groups of version 1 or 2 for memory and number of processes."""
+
+    def __init__(self, limits: Limits, home: Path, name: str):
+        self._limits, self._folders = limits, [home / name]
+        memory = self._folders[0]
+        memory.mkdir()
+        try:
+            self._limit_memory(memory)
+            self._limit_processes(memory, name)
+        except OSError:
+            self.close()
+            raise
+
+    def _limit_memory(self, memory: Path) -> None:
+        self._new = (memory / "memory.max").exists()
+        size = str(self._limits.memory_mb * 2**20)
+        (memory / ("memory.max" if self._new else "memory.limit_in_bytes")).write_text(size)
+        for swap in ("memory.swap.max", "memory.memsw.limit_in_bytes"):
+            with contextlib.suppress(OSError):
+                (memory / swap).write_text("0" if self._new else size)
+
+    def _limit_processes(self, memory: Path, name: str) -> None:
+        if self._new:
+            with contextlib.suppress(OSError):
+                (memory / "pids.max").write_text(str(self._limits.processes))
+            return
+        for home in _homes("pids")[:1]:
+            with contextlib.suppress(OSError):
+                (home / name).mkdir()
+                self._folders.append(home / name)
+                (home / name / "pids.max").write_text(str(self._limits.processes))
+
+    def add(self, pid: int) -> None:
+        """Count a process, with all that it starts from now on."""
+        for folder in self._folders:
+            (folder / "cgroup.procs").write_text(str(pid))
+
+    def exceeded(self) -> str:
+        """Return which limit the kernel has ended a process for."""
+        events = self._folders[0] / ("memory.events" if self._new else "memory.oom_control")
+        counts = dict(line.split() for line in events.read_text().splitlines())
+        return f"used more than {self._limits.memory_mb} MB of memory" if counts.get("oom_kill", "0") != "0" else ""
+
+    def peak_mb(self) -> float:
+        """Return the most memory that was used at one time, files in memory included."""
+        for name in ("memory.peak", "memory.max_usage_in_bytes", "memory.current"):
+            with contextlib.suppress(OSError):
+                return int((self._folders[0] / name).read_text()) / 2**20
+        return 0.0
+
+    def close(self) -> None:
+        """Remove the groups."""
+        for folder in self._folders:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+class Looked:
+    """Looks at the memory of all processes of the sandbox: their own, and their share of what they have in common."""
+
+    def __init__(self, limits: Limits):
+        self._limits, self._roots, self._peak = limits, list[psutil.Process](), 0.0
+
+    def add(self, pid: int) -> None:
+        """Count a process, with all that it starts from now on."""
+        self._roots.append(psutil.Process(pid))
+
+    def exceeded(self) -> str:
+        """Return whether they use too much now; the exact look is taken only when the quick one comes near the limit."""
+        processes = [process for root in self._roots for process in _tree(root)]
+        used = sum(_resident_mb(process) for process in processes)
+        if used > max(self._limits.memory_mb, self._peak):
+            used = sum(_proportional_mb(process) for process in processes)
+        self._peak = max(self._peak, used)
+        return f"used more than {self._limits.memory_mb} MB of memory" if used > self._limits.memory_mb else ""
+
+    def peak_mb(self) -> float:
+        """Return the most memory that was seen at one time (shared memory counts for each of its users)."""
+        return self._peak
+
+    def close(self) -> None:
+        """Look no more."""
+        self._roots.clear()
+
+
+def _tree(root: psutil.Process) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.Error):
+        return [root, *root.children(recursive=True)]
+    return []
+
+
+def _resident_mb(process: psutil.Process) -> float:
+    with contextlib.suppress(psutil.Error):
+        return process.memory_info().rss / 2**20
+    return 0.0
+
+
+def _proportional_mb(process: psutil.Process) -> float:
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+    return 0.0
+
+
+def cpu_seconds(root: int) -> float:
+    """Return the CPU seconds of a process and of all that it has started, the ended ones included."""
+    total = 0.0
+    with contextlib.suppress(psutil.Error):
+        for process in _tree(psutil.Process(root)):
+            with contextlib.suppress(psutil.Error):
+                total += sum(process.cpu_times()[:4])
+    return total
+
+
+def sweep() -> None:
+    """Remove the empty groups that a killed grader has left."""
+    for home in {*_homes("memory"), *_homes("pids")}:
+        for folder in home.glob(f"{PREFIX}*"):
+            grader = folder.name.split("-")[1]
+            if not os.path.exists(f"/proc/{grader}"):
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+
+
+def _homes(controller: str) -> list[Path]:
+    """Return the folders where this process may hope to make a group for a controller, the nearest first."""
+    try:
+        own = {line.split(":")[1]: line.strip().split(":", 2)[2] for line in open("/proc/self/cgroup")}
+        mounts = [line.split() for line in open("/proc/self/mountinfo")]
+    except OSError:
+        return []
+    for fields in mounts:
+        kind, options = fields[fields.index("-") + 1], fields[-1].split(",")
+        top, point = fields[3], Path(fields[4])
+        if kind == "cgroup" and controller in options:
+            names = next((path for controllers, path in own.items() if controller in controllers.split(",")), "/")
+            return [point / os.path.relpath(names, top)]
+        if kind == "cgroup2" and controller in _words(point / "cgroup.controllers"):
+            nearest = point / os.path.relpath(own.get("", "/"), top)
+            homes = [nearest, *nearest.parents]
+            return [home for home in homes if controller in _words(home / "cgroup.subtree_control")]
+    return []
+
+
+def _words(path: Path) -> list[str]:
+    with contextlib.suppress(OSError):
+        return path.read_text().split()
+    return []

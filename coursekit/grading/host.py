@@ -1,0 +1,74 @@
+"""What this machine offers for sandboxes: user ids that nobody has, a clean environment, and whether it works at all."""
+
+import functools
+import os
+import sys
+from collections.abc import Iterable
+
+from coursekit.grading import jail
+from coursekit.paths import ROOT
+from coursekit.quiet import ENVIRONMENT as QUIET
+
+FIRST_USER, USERS = 1_900_000_000, 10_000_000  # no distribution hands these ids out
+_KEPT = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ")
+
+
+def settings(isolated: bool, imports: bool, hidden: Iterable[str]) -> dict:
+    """Return what a nursery needs to know."""
+    user, count = user_ids()
+    course = [str(ROOT)] if (ROOT / "chapters").is_dir() else []
+    hide = [*course, *hidden]
+    return {"isolated": isolated, "imports": imports, "user": user, "count": count, "hidden": hide}
+
+
+def user_ids() -> tuple[int, int]:
+    """Return the first of a range of user ids that own nothing here, and how many; for an ordinary user, only its own."""
+    if os.getuid() != 0:
+        return jail.USER, 1
+    with open("/proc/self/uid_map") as file:
+        extents = [(int(line.split()[0]), int(line.split()[2])) for line in file]
+    for first, count in extents:
+        if first <= FIRST_USER and FIRST_USER + USERS <= first + count:
+            return FIRST_USER, USERS
+    first, count = max(extents, key=lambda extent: extent[1])  # a container has fewer: take the upper half
+    return first + count // 2, count // 2
+
+
+def environment(home: str = jail.HOME, temporary: str = "/tmp") -> dict[str, str]:
+    """Return the environment of a sandbox: none of the grader's own variables but the language."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    path = f"{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+    return {
+        "LANG": "C.UTF-8",
+        **kept,
+        **QUIET,
+        "PATH": path,
+        "HOME": home,
+        "TMPDIR": temporary,
+        "USER": "learner",
+        "LOGNAME": "learner",
+        "SHELL": "/bin/sh",
+        "VIRTUAL_ENV": sys.prefix,
+        "MPLBACKEND": "Agg",
+        "MPLCONFIGDIR": f"{home}/.config/matplotlib",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONIOENCODING": "utf-8:backslashreplace",
+        "COURSEKIT_QUICK": "1",
+        "COURSEKIT_HOME": f"{home}/.coursekit",
+    }
+
+
+@functools.cache
+def available() -> str:
+    """Return "" when a sandbox can be made here, else the reason in words; it makes one to find out."""
+    if sys.platform != "linux":
+        return f"Sandboxes need Linux's namespaces; this is {sys.platform}."
+    from coursekit.grading.limits import Limits
+    from coursekit.grading.sandbox import Nursery, NurseryFailed
+
+    try:
+        with Nursery(Limits(disk_mb=1, shm_mb=1), imports=False) as nursery:
+            nursery.sandbox().close()
+    except NurseryFailed as error:
+        return str(error)
+    return ""

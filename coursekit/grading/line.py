@@ -1,0 +1,163 @@
+"""The grader's end of the line to one sandbox: sends a message, waits for its reply, keeps time and what was printed."""
+
+import contextlib
+import json
+import os
+import secrets
+import select
+import socket
+import time
+from collections.abc import Callable
+
+from coursekit import wire
+from coursekit.grading import frames
+from coursekit.grading.limits import Limits, SandboxDied, reason_of
+
+TICK = 0.2  # seconds between two looks at the limits
+GRACE = 5.0  # seconds that a program has to stop after it was interrupted
+LAST_WORDS = 2.0  # seconds in which the first process says how the learner's ended
+FLOOD = 200  # times `output_bytes`: who prints more is stopped
+
+
+class Line:
+    """Three descriptors: messages to the learner's process, the line to the sandbox's first process, what is printed."""
+
+    def __init__(self, limits: Limits, exceeded: Callable[[], str]):
+        self._limits, self._exceeded = limits, exceeded
+        self._messages, self._learner = socket.socketpair()
+        self._first, self._theirs = socket.socketpair()
+        self._printed, self._output = os.pipe()
+        for descriptor in (self._messages.fileno(), self._first.fileno(), self._printed):
+            os.set_blocking(descriptor, False)
+        self._inbox, self._text, self._count = frames.Inbox(limits.reply_bytes), bytearray(), 0
+        self._outgoing, self._open = memoryview(b""), True
+        self._poll = select.poll()
+
+    def far_ends(self) -> list[int]:
+        """Return the three descriptors for the sandbox."""
+        return [self._learner.fileno(), self._theirs.fileno(), self._output]
+
+    def close_far_ends(self) -> None:
+        """Let go of the sandbox's ends, once it has them."""
+        self._learner.close()
+        self._theirs.close()
+        os.close(self._output)
+
+    def close(self) -> None:
+        """Close the line: the sandbox's first process ends then, and all others with it."""
+        self._messages.close()
+        self._first.close()
+        os.close(self._printed)
+
+    def wait_until_ready(self, seconds: float = 30.0) -> None:
+        """Wait until the sandbox is furnished; raises OSError with what went wrong there."""
+        self._poll.register(self._first, select.POLLIN)
+        said = self._last_words(seconds)
+        if "ready" not in said:
+            raise OSError(said.get("error", "the sandbox did not start"))
+        self._poll.register(self._printed, select.POLLIN)
+        self._poll.register(self._messages, select.POLLIN)
+
+    def go(self) -> None:
+        """Have the learner's process started."""
+        self._first.send(b"g")
+
+    def output(self) -> str:
+        """Return what was printed since the last call, at most `output_bytes` of it, and how much more there was."""
+        for _ in range(64):  # what lies in the pipe: written before the reply
+            if not self._open or not self._read_output():
+                break
+        kept, more = bytes(self._text), self._count - len(self._text)
+        self._text.clear()
+        self._count = 0
+        note = f"\n… and {more} bytes more." if more else ""
+        return kept.decode("utf-8", errors="replace") + note
+
+    def exchange(self, message: dict, seconds: float) -> tuple[bytes, bool]:
+        """Return the reply, and whether the program had to be interrupted for it; raises SandboxDied."""
+        identity = secrets.token_bytes(frames.ID_BYTES)  # nobody can send a reply in advance
+        self._outgoing = memoryview(frames.pack(identity, wire.encode(message)))
+        deadline, interrupted = time.monotonic() + seconds, False
+        while True:
+            self._wait(min(TICK, max(0.0, deadline - time.monotonic())))
+            while reply := self._next():
+                if reply[0] == identity:  # all others are nobody's
+                    return reply[1], interrupted
+            if reason := self._exceeded():
+                raise SandboxDied(reason)
+            if self._count > FLOOD * self._limits.output_bytes:
+                raise SandboxDied(f"printed more than {FLOOD * self._limits.output_bytes // 10**6} MB")
+            if time.monotonic() >= deadline:
+                if interrupted:
+                    raise SandboxDied(f"ran longer than {seconds:g} s")
+                self._first.send(b"i")
+                deadline, interrupted = time.monotonic() + GRACE, True
+
+    def _next(self) -> tuple[bytes, bytes] | None:
+        try:
+            return self._inbox.next()
+        except frames.Malformed:
+            raise SandboxDied("sent something that is not an answer") from None
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for whatever comes first and take it in."""
+        events = select.POLLIN | (select.POLLOUT if self._outgoing else 0)
+        self._poll.modify(self._messages, events)
+        ready = dict(self._poll.poll(seconds * 1000))
+        if self._printed in ready:
+            self._read_output()
+        if self._messages.fileno() in ready:
+            self._send_and_receive()
+        if self._first.fileno() in ready:
+            raise SandboxDied(self._end())
+
+    def _send_and_receive(self) -> None:
+        piece = b""
+        try:
+            if self._outgoing:
+                self._outgoing = self._outgoing[self._messages.send(self._outgoing) :]
+            piece = self._messages.recv(1 << 20)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            pass
+        if not piece:
+            raise SandboxDied(self._end())
+        self._inbox.add(piece)
+
+    def _read_output(self) -> int:
+        try:
+            piece = os.read(self._printed, 1 << 16)
+        except BlockingIOError:
+            return 0
+        if not piece:  # every writer has closed it
+            self._poll.unregister(self._printed)
+            self._open = False
+        self._count += len(piece)
+        self._text += piece[: max(0, self._limits.output_bytes - len(self._text))]
+        return len(piece)
+
+    def _end(self) -> str:
+        """Return in words how the learner's process ended."""
+        import sys; self._read_output(); print(bytes(self._text).decode(), file=sys.stderr)
+        said = self._last_words(LAST_WORDS)
+        if reason := self._exceeded():
+            return reason
+        if "error" in said:
+            return f"could not be started ({said['error']})"
+        return reason_of(said) if said else "closed its line to the grader"
+
+    def _last_words(self, seconds: float) -> dict:
+        """Return what the first process says, {} if it says nothing."""
+        line, deadline = b"", time.monotonic() + seconds
+        waiting = select.poll()
+        waiting.register(self._first, select.POLLIN)
+        while not line.endswith(b"\n") and time.monotonic() < deadline:
+            with contextlib.suppress(BlockingIOError):
+                piece = self._first.recv(4096)
+                if not piece:
+                    break
+                line += piece
+                continue
+            waiting.poll(50)
+        return json.loads(line) if line.endswith(b"\n") else {}
