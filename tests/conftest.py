@@ -5,6 +5,9 @@ import tempfile
 
 import pytest
 
+from coursekit.paths import path_with_scripts
+
+os.environ["PATH"] = path_with_scripts()
 os.environ["COURSEKIT_HOME"] = tempfile.mkdtemp(prefix="coursekit-test-")
 os.environ.setdefault("COURSEKIT_QUICK", "1")
 

@@ -16,6 +16,7 @@ from traitlets.config import Application, Config
 from coursekit.grading import nbgrader_config
 from coursekit.grading.grade import Graded
 from coursekit.grading.submission import Master, Submission
+from coursekit.paths import path_with_scripts
 
 
 class Book:
@@ -28,6 +29,7 @@ class Book:
         self.course.root = str(folder)
 
     def __enter__(self) -> "Book":
+        os.environ["PATH"] = path_with_scripts()
         self.gradebook = Gradebook(self.course.db_url, self.course.course_id)
         return self
 

@@ -55,15 +55,17 @@ def _masks() -> list[str]:
 def enter(user: int, hidden: Iterable[str]) -> None:
     """Make this process live in the jail, as `user`; where a `hidden` folder would be seen, an empty one is.
 
-    The process has its own user and mount namespaces, with `user` mapped. It may be root until here, so folders are opened
-    before the change of user: Python may lie where only its owner may look.
+    The process is the first of its own user, mount and PID namespaces, with `user` mapped. It may be root until here, so folders
+    are opened before the change of user: Python may lie where only its owner may look.
     """
     namespaces.make_mounts_private()
     links = {path: os.readlink(path) for path in _SYSTEM if os.path.islink(path)}
-    system = [*_SYSTEM, *(f"/etc/{name}" for name in _ETC), *(f"/dev/{name}" for name in _DEVICES), "/proc", _PROCESSORS]
+    system = [*_SYSTEM, *(f"/etc/{name}" for name in _ETC), *(f"/dev/{name}" for name in _DEVICES), _PROCESSORS]
     opened = {path: os.open(path, os.O_PATH) for path in [*system, *python_folders()] if os.path.exists(path) and path not in links}
     namespaces.become(user)
     namespaces.mount_tmpfs(_ROOT, 16)
+    os.mkdir(f"{_ROOT}/proc")
+    namespaces.mount_proc(f"{_ROOT}/proc")
     for path in _PRIVATE:  # for the nursery itself; each sandbox gets its own
         os.makedirs(_ROOT + path)
         namespaces.mount_tmpfs(_ROOT + path, 64)
@@ -81,10 +83,11 @@ def enter(user: int, hidden: Iterable[str]) -> None:
         os.makedirs(_ROOT + path, exist_ok=True)
     namespaces.pivot_root(_ROOT)
     namespaces.make_top_read_only("/")
+    namespaces.hide_memory(False)  # changing the user has hidden it: the owner of its /proc would be another
 
 
 def _show(opened: dict[str, int], paths: Iterable[str]) -> None:
-    """Bind opened folders and files at their places in the jail, read-only; devices and /proc as they are."""
+    """Bind opened folders and files at their places in the jail, read-only; devices as they are."""
     for path in paths:
         if path not in opened:
             continue
@@ -96,7 +99,7 @@ def _show(opened: dict[str, int], paths: Iterable[str]) -> None:
             Path(place).touch()
         namespaces.bind(source, place)
         os.close(int(source.rpartition("/")[2]))
-        if not path.startswith(("/dev/", "/proc")):
+        if not path.startswith("/dev/"):
             namespaces.make_read_only(place)
 
 
@@ -130,4 +133,8 @@ def make_private(disk_mb: float, shm_mb: float) -> None:
     namespaces.mount_proc("/proc")
     namespaces.raise_loopback()
     socket.sethostname(HOSTNAME)
-    Path("/proc/sys/user/max_user_namespaces").write_text("0")  # no way back to capabilities by a namespace further in
+
+
+def forbid_namespaces() -> None:
+    """Leave no way to capabilities by a user namespace further in."""
+    Path("/proc/sys/user/max_user_namespaces").write_text("0")

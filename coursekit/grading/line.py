@@ -6,6 +6,7 @@ import os
 import secrets
 import select
 import socket
+import struct
 import time
 from collections.abc import Callable
 
@@ -27,9 +28,12 @@ class Line:
         self._messages, self._learner = socket.socketpair()
         self._first, self._theirs = socket.socketpair()
         self._printed, self._output = os.pipe()
+        if hasattr(socket, "SO_PASSCRED"):  # who sent what, with the process id that it has here
+            self._first.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         for descriptor in (self._messages.fileno(), self._first.fileno(), self._printed):
             os.set_blocking(descriptor, False)
         self._inbox, self._text, self._count = frames.Inbox(limits.reply_bytes), bytearray(), 0
+        self._sender = 0
         self._outgoing, self._open = memoryview(b""), True
         self._poll = select.poll()
 
@@ -49,14 +53,15 @@ class Line:
         self._first.close()
         os.close(self._printed)
 
-    def wait_until_ready(self, seconds: float = 30.0) -> None:
-        """Wait until the sandbox is furnished; raises OSError with what went wrong there."""
+    def wait_until_ready(self, seconds: float = 30.0) -> int:
+        """Return the process id of the sandbox's first process, once it is furnished; raises OSError with what went wrong."""
         self._poll.register(self._first, select.POLLIN)
         said = self._last_words(seconds)
         if "ready" not in said:
             raise OSError(said.get("error", "the sandbox did not start"))
         self._poll.register(self._printed, select.POLLIN)
         self._poll.register(self._messages, select.POLLIN)
+        return self._sender or int(said["ready"])
 
     def go(self) -> None:
         """Have the learner's process started."""
@@ -139,7 +144,6 @@ class Line:
 
     def _end(self) -> str:
         """Return in words how the learner's process ended."""
-        import sys; self._read_output(); print(bytes(self._text).decode(), file=sys.stderr)
         said = self._last_words(LAST_WORDS)
         if reason := self._exceeded():
             return reason
@@ -154,7 +158,8 @@ class Line:
         waiting.register(self._first, select.POLLIN)
         while not line.endswith(b"\n") and time.monotonic() < deadline:
             with contextlib.suppress(BlockingIOError):
-                piece = self._first.recv(4096)
+                piece, credentials, _, _ = self._first.recvmsg(4096, 64)
+                self._sender = struct.unpack("i", credentials[0][2][:4])[0] if credentials else 0
                 if not piece:
                     break
                 line += piece

@@ -15,25 +15,16 @@ from typing import Any, NoReturn
 
 from coursekit.grading import init, inside, jail, namespaces
 
-_ALL = (
-    namespaces.NEWUSER
-    | namespaces.NEWNS
-    | namespaces.NEWPID
-    | namespaces.NEWNET
-    | namespaces.NEWIPC
-    | namespaces.NEWUTS
-    | namespaces.NEWCGROUP
-)
+_FURNISHED = namespaces.NEWNS | namespaces.NEWNET | namespaces.NEWIPC | namespaces.NEWUTS | namespaces.NEWCGROUP
 MESSAGE_BYTES = 65_536
-_UNSHARED = b"unshared"
 
 
 class Nursery:
     """Forks sandboxes and ends them, one request at a time."""
 
-    def __init__(self, control: socket.socket, isolated: bool):
-        self.control, self.isolated = control, isolated
-        self.shell: Any = None
+    def __init__(self, control: socket.socket, shell: Any, isolated: bool):
+        self.control, self.shell, self.isolated = control, shell, isolated
+        self.own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY) if isolated else -1
         self.running: set[int] = set()  # process ids of the first processes of the sandboxes
 
     def serve(self) -> None:
@@ -55,23 +46,18 @@ class Nursery:
 
     def fork(self, request: dict, descriptors: list[int]) -> dict:
         """Start a sandbox with its three descriptors (messages, the line to its first process, output)."""
-        ours, theirs = socket.socketpair()
-        between = os.fork()
-        if between == 0:
-            _close_all_but([theirs.fileno(), *descriptors])
-            _in_between(self.shell, theirs, request, descriptors, self.isolated)
-        theirs.close()
-        with ours:
-            answer = ours.recv(MESSAGE_BYTES)
-            if answer == _UNSHARED:  # who it is in its namespaces, only its parent may say
-                namespaces.map_ids(between, jail.USER, (request["user"], request["user"]))
-                ours.sendall(b"g")
-                answer = ours.recv(MESSAGE_BYTES)
-        os.waitpid(between, 0)
-        reply: dict = json.loads(answer or b'{"error": "its process ended at the start"}')
-        if "pid" in reply:
-            self.running.add(reply["pid"])
-        return reply
+        if self.isolated:
+            namespaces.unshare(namespaces.NEWPID)  # for the next child, which becomes the first of its namespace
+        try:
+            first = os.fork()
+            if first == 0:
+                _close_all_but(descriptors)
+                _first(self.shell, request, descriptors, self.isolated)
+        finally:
+            if self.isolated:
+                namespaces.enter(self.own_processes, namespaces.NEWPID)
+        self.running.add(first)
+        return {"pid": first}
 
     def end(self, pid: int) -> dict:
         """End a sandbox; return, once none of its processes is left, what they used."""
@@ -89,37 +75,17 @@ class Nursery:
             self.end(pid)
 
 
-def _in_between(shell: Any, nursery: socket.socket, request: dict, descriptors: list[int], isolated: bool) -> NoReturn:
-    """Make the namespaces, start the first process in them and leave: only a child is inside a new PID namespace."""
-    try:
-        if isolated:
-            namespaces.unshare(_ALL)
-            nursery.sendall(_UNSHARED)
-            nursery.recv(1)
-        first = os.fork()
-        if first == 0:
-            nursery.close()
-            _first(shell, request, descriptors, isolated)
-        nursery.sendall(json.dumps({"pid": first}).encode())
-    except BaseException as error:
-        nursery.sendall(json.dumps({"error": str(error)}).encode())
-    os._exit(0)
-
-
 def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) -> NoReturn:
     """Be the first process of a sandbox: furnish it, wait for the grader's go, start the learner's process, watch it."""
     messages, grader, output = socket.socket(fileno=descriptors[0]), socket.socket(fileno=descriptors[1]), descriptors[2]
     try:
         init.ignore_signals()
         if isolated:
-            namespaces.become(jail.USER)
-            jail.make_private(request["disk_mb"], request["shm_mb"])
-            namespaces.drop_privileges()
-            namespaces.hide_memory(True)
+            _seclude(request)
         else:
             os.setsid()
             namespaces.adopt_orphans()
-        grader.sendall(b'{"ready": true}\n')
+        grader.sendall(json.dumps({"ready": os.getpid()}).encode() + b"\n")
         if grader.recv(1) != b"g":
             os._exit(0)
         learner = os.fork()
@@ -142,6 +108,19 @@ def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) ->
     init.supervise(grader, learner, (lambda: None) if isolated else init.end_descendants)
 
 
+def _seclude(request: dict) -> None:
+    """Put this process into namespaces of its own, as a user who owns nothing outside and has no privileges."""
+    namespaces.become(request["user"])
+    namespaces.unshare(_FURNISHED)
+    jail.make_private(request["disk_mb"], request["shm_mb"])
+    namespaces.hide_memory(False)  # changing the user has hidden it, and then /proc/self cannot be written
+    namespaces.unshare(namespaces.NEWUSER)
+    namespaces.map_ids("self", jail.USER, (request["user"], request["user"]))
+    jail.forbid_namespaces()
+    namespaces.drop_privileges()
+    namespaces.hide_memory(True)
+
+
 def _close_all_but(kept: list[int]) -> None:
     """Close every descriptor that a sandbox has no business with; 0, 1 and 2 are nothing here."""
     low = 3
@@ -150,24 +129,26 @@ def _close_all_but(kept: list[int]) -> None:
         low = descriptor + 1
 
 
-def _enter_jail(user: int, count: int, hidden: list[str]) -> None:
-    """Move this process into namespaces and a root of its own, as a user who owns nothing outside (root) or as itself."""
-    helper = None
-    if os.getuid() == 0:
-        helper = _mapper(os.getpid(), user, count)
-    namespaces.unshare(namespaces.NEWUSER | namespaces.NEWNS)
-    if helper is None:
-        namespaces.map_ids("self", user, (os.getuid(), os.getgid()))
-    else:
-        helper()
+def _in_namespaces(user: int, count: int) -> None:
+    """Go on as the first process of new namespaces; the process that called waits outside until this one has ended."""
+    map_users = _mapper(os.getpid(), user, count) if os.getuid() == 0 else None
+    own = os.getuid(), os.getgid()
+    namespaces.unshare(namespaces.NEWUSER | namespaces.NEWNS | namespaces.NEWPID)
+    if map_users:
+        map_users()
         os.setgroups([])
-    jail.enter(user, hidden)
-    namespaces.hide_memory(False)  # changing the user has hidden it, and then nobody may map users of a child
-    os.chdir("/")
+    else:
+        namespaces.map_ids("self", user, own)
+    inner = os.fork()
+    if inner:
+        _close_all_but([])
+        _end_with_parent()
+        os.waitpid(inner, 0)
+        os._exit(0)
 
 
 def _mapper(process: int, user: int, count: int) -> Callable[[], None]:
-    """Return a function that has user ids of `process` mapped by a helper, which stays root outside to be allowed to."""
+    """Return a function that has the user ids of `process` mapped by a helper, which stays outside to be allowed to."""
     ours, theirs = socket.socketpair()
     helper = os.fork()
     if helper == 0:
@@ -185,13 +166,13 @@ def _mapper(process: int, user: int, count: int) -> Callable[[], None]:
     return map_now
 
 
-def _end_with_the_grader() -> None:
-    """Stop when the grader has gone, even if another process holds a copy of its end of the line."""
-    grader = os.getppid()
+def _end_with_parent() -> None:
+    """End at once when the parent has ended, even if another process holds a copy of its end of the line."""
+    parent = os.getppid()
 
     def stop(*_: object) -> None:
-        if os.getppid() != grader:  # a thread that ends sends the signal too
-            raise SystemExit
+        if os.getppid() != parent:  # the end of the thread that started this process sends the signal too
+            os._exit(0)
 
     signal.signal(signal.SIGTERM, stop)
     namespaces.signal_when_parent_ends(signal.SIGTERM)
@@ -203,17 +184,20 @@ def main(descriptor: int) -> None:
     control = socket.socket(fileno=descriptor)
     os.set_inheritable(descriptor, False)
     settings = json.loads(control.recv(MESSAGE_BYTES))
-    nursery = Nursery(control, settings["isolated"])
     try:
-        if nursery.isolated:
-            _enter_jail(settings["user"], settings["count"], settings["hidden"])
-        namespaces.adopt_orphans()
-        nursery.shell = inside.prepare() if settings["imports"] else None
+        if settings["isolated"]:
+            _in_namespaces(settings["user"], settings["count"])
+            jail.enter(settings["user"], settings["hidden"])
+            namespaces.signal_when_parent_ends(signal.SIGKILL)
+        else:
+            _end_with_parent()
+        shell = inside.prepare() if settings["imports"] else None
     except BaseException as error:
         control.sendall(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
         return
+    sys.stdout.flush()
     control.sendall(b'{"ready": true}')
-    _end_with_the_grader()
+    nursery = Nursery(control, shell, settings["isolated"])
     try:
         nursery.serve()
     finally:

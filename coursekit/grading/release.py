@@ -1,6 +1,7 @@
 """What an instructor hands out: a ready nbgrader course, and a zip for learners without solutions."""
 
 import base64
+import os
 import re
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from coursekit.course import CommandError, chapter_names
-from coursekit.paths import ROOT, SOLUTIONS
+from coursekit.paths import ROOT, SOLUTIONS, path_with_scripts
 
 PICTURE = re.compile(r"\]\(\.\./img/([\w.-]+)\)")
 FOR_INSTRUCTORS = {"solutions", "tests", "chapters", "benchmarks", "build", "dist"}
@@ -71,7 +72,9 @@ def _base64(path: Path) -> str:
 
 
 def _nbgrader(folder: Path, *arguments: str) -> None:
-    run = subprocess.run([sys.executable, "-m", "nbgrader", *arguments], cwd=folder, capture_output=True, text=True)
+    env = os.environ | {"PATH": path_with_scripts()}
+    command = [sys.executable, "-m", "nbgrader", *arguments]
+    run = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     if run.returncode:
         shutil.rmtree(folder / "release", ignore_errors=True)
         raise CommandError(f"nbgrader {' '.join(arguments)} failed in {folder}:\n{run.stderr[-2000:]}")

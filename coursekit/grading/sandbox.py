@@ -52,7 +52,8 @@ class Sandbox:
         self._account = accounts.open_account(limits)
         self._line = Line(limits, self._account.exceeded)
         self._folder = "" if nursery.isolated else tempfile.mkdtemp(prefix="coursekit-sandbox-")
-        self._pid, self._spent, self._died = 0, 0.0, ""
+        self._ticket = self._pid = 0  # the number of its first process as the nursery counts, and as this machine does
+        self._spent, self._died = 0.0, ""
         self._usage: dict[str, float] = {}
         try:
             self._start()
@@ -74,9 +75,9 @@ class Sandbox:
             "environment": variables,
             "rlimits": self._rlimits(),
         }
-        self._pid = self._nursery.request(request, self._line.far_ends())["pid"]
+        self._ticket = self._nursery.request(request, self._line.far_ends())["pid"]
         self._line.close_far_ends()
-        self._line.wait_until_ready()
+        self._pid = self._line.wait_until_ready()
         self._account.add(self._pid)
         self._line.go()
 
@@ -135,8 +136,9 @@ class Sandbox:
             return
         self._usage = self.usage() if self._pid else {"cpu_seconds": 0.0, "peak_mb": 0.0}
         self._line.close()
-        if self._pid:
-            self._usage["cpu_seconds"] = self._nursery.end(self._pid) or self._usage["cpu_seconds"]
+        if self._ticket:
+            seconds = self._nursery.end(self._ticket)  # leaves out who was killed at the end
+            self._usage["cpu_seconds"] = max(seconds, self._usage["cpu_seconds"])
         self._account.close()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -226,9 +228,7 @@ class Nursery:
         """End a sandbox's processes; return their CPU seconds once none is left, 0 where the nursery has died."""
         with contextlib.suppress(NurseryFailed):
             return float(self.request({"op": "end", "pid": pid})["cpu_seconds"])
-        while os.path.exists(f"/proc/{pid}"):  # its first process ends when the line is closed
-            time.sleep(0.01)
-        return 0.0
+        return 0.0  # its sandboxes have ended with it
 
     def sandbox(self) -> Sandbox:
         """Return a new sandbox; raises NurseryFailed."""

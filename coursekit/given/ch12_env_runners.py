@@ -1,0 +1,163 @@
+"""What chapter 12 hands out, and the probes that drive its answers."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+
+def flatten(env: Any = None, spaces: Any = None, device: Any = None) -> Any:
+    """Return the connector that turns the number of a field, 0 to 15, into sixteen zeros and ones."""
+    from ray.rllib.connectors.env_to_module import FlattenObservations
+
+    return FlattenObservations()
+
+
+@contextmanager
+def built(*configs: Any) -> Iterator[list]:
+    """Yield one algorithm for each config; they are stopped when the block ends, also when it ends with an error."""
+    import torch
+
+    torch.set_num_threads(1)  # a tiny network gains nothing from more, and the runners need the other cores
+    with ExitStack() as stack:
+        algos = []
+        for config in configs:
+            algos.append(config.build_algo())
+            stack.callback(algos[-1].stop)
+        yield algos
+
+
+def who_runs(algo: Any) -> list[dict]:
+    """Return one row for each EnvRunner that is alive, the local one first: its process, environments and memory."""
+    return algo.env_runner_group.foreach_env_runner(_row)
+
+
+def _row(runner: Any) -> dict:
+    """Return what an EnvRunner says of itself; runs in the runner's own process."""
+    import psutil
+
+    return {
+        "EnvRunner": f"remote {runner.worker_index}" if runner.worker_index else "local",
+        "process": os.getpid(),
+        "environments": runner.num_envs if runner.env is not None else 0,
+        "memory (MB)": psutil.Process().memory_info().rss // 2**20,
+    }
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+def settings(make_config: Callable, batch: int) -> dict:
+    """Return what a config says, and whether it can be built at all; starts no process."""
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
+    config = make_config(batch)
+    if not isinstance(config, AlgorithmConfig):
+        getattr(config, "stop", lambda: None)()  # an algorithm that was built by mistake
+        return {"returned": type(config).__name__}
+    return {
+        "returned": "a config",
+        "algorithm": getattr(config.algo_class, "__name__", str(config.algo_class)),
+        "environment": str(config.env),
+        "environment's options": dict(config.env_config),
+        "num_env_runners": config.num_env_runners,
+        "num_envs_per_env_runner": config.num_envs_per_env_runner,
+        "hidden layers": dict(config.model_config).get("fcnet_hiddens"),
+        "framework": config.framework_str,
+        "batch": config.total_train_batch_size,
+        "num_epochs": config.num_epochs,
+        "problem": _problem(config),
+    }
+
+
+def _problem(config: Any) -> str:
+    """Return what goes wrong when the config is built without remote runners: there an error still says what it is."""
+    try:
+        with built(config.copy(copy_frozen=False).env_runners(num_env_runners=0)):
+            return ""
+    except Exception as error:  # whatever RLlib finds wrong with the learner's config
+        return f"{type(error).__name__}: {error}"
+
+
+def run_once(make_config: Callable, batch: int) -> dict:
+    """Return what is there when the config has been built and has trained for one iteration."""
+    with built(make_config(batch)) as [algo]:
+        result = algo.train()
+        return {
+            "runners": algo.env_runner_group.foreach_env_runner(_facts, local_env_runner=False),
+            "alive": algo.env_runner_group.num_healthy_remote_workers(),
+            "weights": [list(weights.shape) for weights in algo.get_module().parameters()],
+            "iterations": algo.iteration,
+            "steps": int(result["num_env_steps_sampled_lifetime"]),
+        }
+
+
+def _facts(runner: Any) -> dict:
+    """Return the process and the environments of an EnvRunner; runs in the runner's own process."""
+    # An exception in here would end the runner, after a minute's pause: ask only for what every environment has.
+    environments = runner.env.unwrapped.envs
+    fields = [getattr(env.unwrapped, "desc", None) for env in environments]
+    return {
+        "pid": os.getpid(),
+        "environments": [env.spec.id for env in environments],
+        "maps": [["".join(cell.decode() for cell in row) for row in desc] for desc in fields if desc is not None],
+    }
+
+
+class NappingAlgorithm:
+    """An algorithm that naps where others train, and writes down when."""
+
+    def __init__(self, name: str, naps: list[float], calls: list):
+        self.iteration = 0
+        self._name, self._naps, self._calls = name, naps, calls
+
+    def train(self) -> dict:
+        """Nap for one iteration; return a result like RLlib's."""
+        begin = time.perf_counter()
+        time.sleep(self._naps[min(self.iteration, len(self._naps) - 1)])
+        end = time.perf_counter()
+        self.iteration += 1
+        self._calls.append([self._name, begin, end])
+        return {"training_iteration": self.iteration, "time_this_iter_s": end - begin}
+
+    def stop(self) -> None:
+        """Write down that somebody stopped this algorithm."""
+        self._calls.append([f"{self._name}.stop", time.perf_counter(), time.perf_counter()])
+
+
+def time_naps(time_training: Callable, naps: dict[str, list[float]], iterations: int) -> dict:
+    """Return the times that `time_training` gives for two napping algorithms, and what was called when."""
+    calls: list[list] = []
+    many, single = (NappingAlgorithm(name, naps[name], calls) for name in ("many", "single"))
+    begin = time.perf_counter()
+    times = time_training(many, single, iterations)
+    return {"times": times, "calls": calls, "begin": begin, "end": time.perf_counter()}
+
+
+def time_real(time_training: Callable, iterations: int) -> dict:
+    """Return the times that `time_training` gives for two of RLlib's own algorithms, and what these have done by then."""
+    with built(_tiny_ppo(environments=2), _tiny_ppo(environments=1)) as (many, single):
+        begin = time.perf_counter()
+        times = time_training(many, single, iterations)
+        seconds = time.perf_counter() - begin
+        algos = {"many": many, "single": single}
+        return {
+            "times": times,
+            "seconds": seconds,
+            "iterations": {name: algo.iteration for name, algo in algos.items()},
+            "environments": {name: algo.env_runner.num_envs for name, algo in algos.items()},
+        }
+
+
+def _tiny_ppo(environments: int) -> Any:
+    """Return PPO with iterations of a fraction of a second: batches of 32 steps, collected in this process."""
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    return (
+        PPOConfig()
+        .environment("FrozenLake-v1")
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=environments, env_to_module_connector=flatten)
+        .training(train_batch_size_per_learner=32, minibatch_size=32, num_epochs=1)
+        .debugging(seed=0)
+    )
