@@ -133,7 +133,7 @@ the number of cores you have, and in this course it often is, because a task tha
 **Predict:** how many processes does this one line start?
 """
 
-# %%
+# %% tags=["demo"]
 ray.init(num_cpus=4, include_dashboard=False)
 ray.cluster_resources()
 
@@ -190,7 +190,7 @@ Two rounds of four, side by side. When you are done with a notebook, stop its Ra
 to itself:
 """
 
-# %%
+# %% tags=["demo"]
 ray.shutdown()
 
 # %% [markdown]

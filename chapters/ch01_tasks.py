@@ -529,7 +529,7 @@ when data is large, when state must live somewhere, when something dies, and whe
 inside = sum(ray.get([pi_task.remote(*part) for part in work]))
 print(f"π ≈ {4 * inside / points:.4f} from {points:,} points, on {os.cpu_count()} cores")
 
-# %%
+# %% tags=["demo"]
 ray.shutdown()
 
 # %% [markdown]

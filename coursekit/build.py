@@ -59,7 +59,7 @@ def solved_notebook(chapter: Path) -> NotebookNode:
     notebook.metadata = nbformat.from_dict(KERNEL)
     items = exercise.load(chapter.stem)
     roles = marks.roles_of_cells(chapter, notebook.cells, items)
-    cells = []
+    cells: list[NotebookNode] = []
     for cell, role in zip(notebook.cells, roles, strict=True):
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
@@ -78,7 +78,7 @@ def learner_notebook(solved: NotebookNode) -> NotebookNode:
 
     from coursekit.grading import nbgrader_config
 
-    notebook, resources = nbformat.from_dict(solved), {}
+    notebook, resources = nbformat.from_dict(solved), dict[str, object]()
     for preprocessor in nbgrader_config.PREPROCESSORS:
         if preprocessor is not nbgrader_config.SaveCells:  # it only writes the gradebook
             notebook, resources = preprocessor(config=Config())(notebook, resources)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -112,6 +113,52 @@ def slides(name: Annotated[str, typer.Argument(help="The chapter's name.")]) -> 
 
         path = write_slides(name).relative_to(ROOT)
         print(f"wrote {path} (open it in a browser; the key S shows the speaker notes)")
+
+
+@app.command(epilog=example("coursekit grade course/submitted --jobs 2"))
+def grade(
+    submissions: Annotated[
+        Path, typer.Argument(help="The folder submitted/ of a course: <student>/<assignment>/*.ipynb.")
+    ],
+    jobs: Annotated[int, typer.Option(min=1, help="How many submissions at a time.")] = 2,
+    only: Annotated[
+        list[str] | None, typer.Option(help="A student, an assignment, or student/assignment; repeatable.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="The seed of the inputs, to reproduce a run; secret and new by default.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Grade everything anew instead of continuing.")] = False,
+    all_cells: Annotated[bool, typer.Option("--all-cells", help="Run unedited demo cells too.")] = False,
+    timeout: Annotated[float, typer.Option(help="Seconds that one cell or one question of a check may take.")] = 180,
+    total: Annotated[float, typer.Option(help="Seconds that one submission may take in all.")] = 1200,
+    memory: Annotated[int, typer.Option(help="MB that one submission may use, Ray included.")] = 6000,
+    address: Annotated[str, typer.Option(help="Grade on the Ray cluster at this address.")] = "",
+    no_sandbox: Annotated[
+        bool, typer.Option("--no-sandbox", help="Run submissions unprotected (you trust all of them).")
+    ] = False,
+) -> None:
+    """Grade a class: fast, in parallel, each submission in a sandbox. Interrupted, it continues where it was."""
+    with plain_errors():
+        from coursekit.grading.command import grade_class
+        from coursekit.grading.limits import Limits
+        from coursekit.grading.run import Options
+
+        limits = Limits(cell_seconds=timeout, total_seconds=total, memory_mb=memory)
+        options = Options(jobs, seed, tuple(only or ()), again, all_cells, not no_sandbox, address, limits)
+        grade_class(submissions, options)
+
+
+@app.command(epilog=example("coursekit release course"))
+def release(folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")]) -> None:
+    """Make a ready nbgrader course, one assignment a chapter, and a zip for learners without solutions."""
+    with plain_errors():
+        from coursekit.grading.release import release as make
+
+        written = make(folder)
+        print(f"wrote {len(written)} files and folders in {folder}, among them {written[-1].name} for your learners")
+        print(
+            f"Next: hand out {folder}/release/, collect in {folder}/submitted/, then: coursekit grade {folder}/submitted"
+        )
 
 
 if __name__ == "__main__":

@@ -58,23 +58,23 @@ def jupyter_command(port: int, open_browser: bool, extra: Sequence[str] = ()) ->
     return [*command, *extra]
 
 
-def jupyter_environment(token: str) -> dict[str, str]:
-    """Return the environment for JupyterLab: the course's settings and a token that no process list shows."""
+def jupyter_environment(token: str = "") -> dict[str, str]:
+    """Return the environment for JupyterLab: the course's settings, and the token, which so stays off process lists."""
     paths = [str(SETTINGS), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
-    return os.environ | {"JUPYTER_CONFIG_PATH": os.pathsep.join(paths), "JUPYTER_TOKEN": token}
+    environment = os.environ | {"JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
+    return environment | {"JUPYTER_TOKEN": token} if token else environment
 
 
 def start(facts: Facts, wanted_port: int | None, extra: Sequence[str]) -> NoReturn:
     """Say the address, then become JupyterLab: Ctrl-C reaches it, and it ends when this process is ended."""
     port, no_browser = choose_port(wanted_port), why_no_browser(facts)
     command = jupyter_command(port, not no_browser, extra)
-    token = os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(16)
     if port != PORT and wanted_port is None:
-        print(f"Port {PORT} is in use by another program; taking {port}.")
-    if not extra:
-        print(f"JupyterLab starts at  http://localhost:{port}/lab/tree/{FIRST}?token={token}")
-        print(
-            f"No browser opens {no_browser}: open this address in yours." if no_browser else "It opens in your browser."
-        )
-        print("Ctrl-C here, twice, stops it.", flush=True)
+        print(f"Port {PORT} is in use by another program; taking {port}.", flush=True)
+    if extra:
+        os.execve(command[0], command, jupyter_environment())
+    token = os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(16)
+    print(f"JupyterLab starts at  http://localhost:{port}/lab/tree/{FIRST}?token={token}")
+    print(f"No browser opens {no_browser}: open this address in yours." if no_browser else "It opens in your browser.")
+    print("Ctrl-C here, twice, stops it.", flush=True)
     os.execve(command[0], command, jupyter_environment(token))

@@ -108,8 +108,9 @@ def nodes() -> list[dict]:
 def objects() -> list[dict]:
     """Return one dict for each reference that a process of the cluster holds to an object.
 
-    Keys: `object_id`, `size` (bytes; None where unknown), `kind` ("pinned": it lies in the store for this process, which owns
-    it; "used_by_task", "local", "captured"), `node_id`, `worker_id`, `pid`, `role` ("driver" or "worker").
+    Keys: `object_id`, `size` (bytes; None where unknown), `kind` ("pinned": the process works on the value where it lies in the
+    store; "used_by_task": a task it launched takes it; "local": it holds the reference; "captured": another object holds
+    it), `node_id`, `worker_id`, `pid`, `role` ("driver" or "worker"). To count copies, see `stores`.
     """
     return [
         rows.reference(node_id, worker, reference)

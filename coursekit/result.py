@@ -17,7 +17,7 @@ class Result:
     name: str
     kind: str
     status: str
-    points: int
+    points: int | float
     message: str = ""
     tried: str = ""
     got: str = ""
@@ -25,12 +25,12 @@ class Result:
     seconds: float = 0.0
 
     @classmethod
-    def of(cls, item: Any, status: str, message: str, **more: str) -> "Result":
+    def of(cls, item: Any, status: str, message: str, **more: Any) -> "Result":
         """Return the result of an exercise or a quiz."""
         return cls(item.chapter, item.name, item.kind, status, item.points, message, **more)
 
     @property
-    def earned(self) -> int:
+    def earned(self) -> int | float:
         """Return the points that this result is worth."""
         return self.points if self.status == "passed" else 0
 
@@ -76,7 +76,7 @@ def _code(text: str) -> str:
     return text if "`" in text else f"`{text}`"
 
 
-def plural(number: int, noun: str) -> str:
+def plural(number: int | float, noun: str) -> str:
     """Return a number with its noun: `1 point`, `2 points`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 

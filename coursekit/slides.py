@@ -41,23 +41,35 @@ def deck(name: str, root: Path = ROOT) -> NotebookNode:
     notebook = solved_notebook(root / "chapters" / f"{name}.py")
     stubs = {cell.id: cell.source for cell in learner_notebook(notebook).cells}
     notebook.cells = [cell for cell in notebook.cells if cell.id in stubs or _is_notes(cell)]
-    for before, cell in zip([None, *notebook.cells], notebook.cells, strict=False):
+    for cell in notebook.cells:
         cell.source = stubs.get(cell.id, cell.source)
         if cell.cell_type == "markdown":  # nbconvert embeds no picture from outside the folder it works in
             cell.source = cell.source.replace("../img/", "img/")
-        if _begins_a_page(before, cell):
-            cell.metadata["slideshow"] = {"slide_type": "subslide"}
+    _break_pages([cell for cell in notebook.cells if not _is_notes(cell)])
     return notebook
+
+
+def _break_pages(cells: list[NotebookNode]) -> None:
+    """Begin a page below where a new thought begins (text after code) and where the page is full."""
+    filled, after_code = 0.0, False
+    for cell in cells:
+        new_thought = after_code and cell.cell_type == "markdown"
+        if "slideshow" not in cell.metadata and (new_thought or filled + _height(cell) > 1):
+            cell.metadata["slideshow"] = {"slide_type": "subslide"}
+        filled = _height(cell) + (0 if "slideshow" in cell.metadata else filled)
+        after_code = cell.cell_type == "code"
 
 
 def _is_notes(cell: NotebookNode) -> bool:
     return "notes" in cell.metadata.get("tags", [])
 
 
-def _begins_a_page(before: NotebookNode | None, cell: NotebookNode) -> bool:
-    """Return whether text follows code: the next thought goes onto a page below, unless it has a heading."""
-    follows_code = before is not None and before.cell_type == "code"
-    return follows_code and cell.cell_type == "markdown" and "slideshow" not in cell.metadata
+def _height(cell: NotebookNode) -> float:
+    """Return about how much of a page a cell fills: 20 lines of text of 100 letters, or 25 of code; a picture is half."""
+    lines = cell.source.splitlines()
+    if cell.cell_type == "code":
+        return (len(lines) + 1.5) / 25
+    return sum(1 + len(line) // 100 for line in lines) / 20 + cell.source.count("](img/") / 2
 
 
 def as_html(notebook: NotebookNode, name: str, root: Path) -> str:

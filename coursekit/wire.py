@@ -71,16 +71,19 @@ def _encode_other(value: Any) -> Any:
     return _base(value)
 
 
+_PLAIN: dict[type, Callable[[Any], Any]] = {
+    int: int.__index__,
+    float: float.__float__,
+    str: str.__str__,
+    bytes: lambda data: bytes(memoryview(data)),
+    list: lambda items: list(list.__iter__(items)),
+    dict: lambda items: dict(dict.items(items)),
+}
+
+
 def _base(value: Any) -> Any:
     """Return an instance of a subclass as its plain base class."""
-    for base, plain in (
-        (int, int.__index__),
-        (float, float.__float__),
-        (str, str.__str__),
-        (bytes, lambda data: bytes(memoryview(data))),
-        (list, lambda items: list(list.__iter__(items))),
-        (dict, lambda items: dict(dict.items(items))),
-    ):
+    for base, plain in _PLAIN.items():
         if isinstance(value, base):
             return plain(value)
     raise NotPlain(f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins."))

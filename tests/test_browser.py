@@ -83,7 +83,8 @@ class Notebook:
 
     def wait_until_ready(self) -> None:
         self.page.wait_for_function(
-            "window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'", timeout=90_000
+            "window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'",
+            timeout=90_000,
         )
 
     def select(self, text: str) -> None:

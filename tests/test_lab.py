@@ -12,6 +12,7 @@ import urllib.request
 
 import pytest
 
+from coursekit import lab
 from coursekit.paths import ROOT
 
 
@@ -77,3 +78,14 @@ def test_pictures_beside_the_notebooks_can_be_read(server):
     address, _ = server
     picture = sorted((ROOT / "img").glob("ch*.svg"))[0]
     assert "<svg" in get(f"{address}/files/img/{picture.name}")
+
+
+def test_with_arguments_of_its_own_jupyter_makes_the_token_and_says_the_address(monkeypatch):
+    monkeypatch.delenv("JUPYTER_TOKEN", raising=False)
+    assert "JUPYTER_TOKEN" not in lab.jupyter_environment()
+    assert not [one for one in lab.jupyter_command(8890, False, ["--ip=0.0.0.0"]) if "log_level" in one]
+
+
+def test_settings_of_the_user_stay_below_those_of_the_course(monkeypatch):
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/mine")
+    assert lab.jupyter_environment("t")["JUPYTER_CONFIG_PATH"].split(os.pathsep) == [str(lab.SETTINGS), "/mine"]

@@ -4,6 +4,7 @@ import sys
 import time
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from coursekit import wire
@@ -19,7 +20,6 @@ def ray():
     import ray
 
     ray.init(num_cpus=4, include_dashboard=False)
-    ray.get([ray.remote(int).remote() for _ in range(4)])
     yield ray
     ray.shutdown()
 
@@ -216,7 +216,6 @@ def test_the_node_has_the_cpus_that_ray_was_started_with(records):
 
 
 def test_one_put_is_one_copy_in_the_store_and_passing_it_by_reference_makes_no_other(ray, records):
-    np = pytest.importorskip("numpy")
 
     @ray.remote
     def total(array):
@@ -227,14 +226,27 @@ def test_one_put_is_one_copy_in_the_store_and_passing_it_by_reference_makes_no_o
     assert ray.get([total.remote(ref) for _ in range(3)]) == [1e6] * 3
     (after,) = records.stores()
     assert 8_000_000 <= after["created_bytes"] - before["created_bytes"] < 8_100_000
-    (mine,) = [each for each in records.objects() if each["object_id"] == ref.hex() and each["role"] == "driver"]
-    assert mine["kind"] == "pinned"
-    assert mine["size"] >= 8_000_000
+
+
+def test_a_reference_is_local_and_pinned_while_its_value_is_in_use(ray, records):
+    ref = ray.put(np.ones(1_000_000))
+
+    def mine() -> dict:
+        (row,) = [each for each in records.objects() if each["object_id"] == ref.hex() and each["role"] == "driver"]
+        assert row["size"] >= 8_000_000
+        return row
+
+    assert mine()["kind"] == "local"
+    value = ray.get(ref)
+    assert mine()["kind"] == "pinned"
+    del value
+    wait_for(lambda: mine()["kind"] == "local")
 
 
 def test_every_record_is_plain_data(ray, records, square):
     with records.window() as seen:
-        ray.get(square.remote(2))
+        ref = square.remote(2)
+        ray.get(ref)
     for rows in (seen.tasks(), records.actors(), records.nodes(), records.objects(), records.stores()):
         assert rows
         assert wire.decode(wire.encode(rows)) == rows

@@ -8,8 +8,8 @@ from nbformat import NotebookNode
 
 from coursekit.exercise import load
 from coursekit.grading.grade import Graded, Grader
-from coursekit.grading.run import Options, Outcome
-from coursekit.grading.sandbox import Nursery, SandboxDied
+from coursekit.grading.run import Options, Outcome, master_of
+from coursekit.grading.sandbox import Nursery, NurseryFailed
 from coursekit.grading.submission import Master, NotGradable, Submission, read
 
 RETRIES = 5  # a task whose node is lost runs again elsewhere
@@ -25,9 +25,9 @@ def outcomes(todo: list[Submission], masters: dict, seed: int, options: Options)
     grade = ray.remote(max_retries=RETRIES, scheduling_strategy="SPREAD")(_grade_here)
     pending: dict[Any, Submission] = {}
     for item in todo:
-        master = masters.get((item.assignment, item.notebook))
         try:
-            notebook = _readable(item, master)
+            master = master_of(item, masters)
+            notebook = read(item.path)
         except NotGradable as reason:
             yield Outcome(item, None, str(reason))
             continue
@@ -37,14 +37,6 @@ def outcomes(todo: list[Submission], masters: dict, seed: int, options: Options)
         pending[grade.options(num_cpus=cpus).remote(notebook, master, seed, options)] = item
     while pending:
         yield _next(pending)
-
-
-def _readable(item: Submission, master: Master | None) -> NotebookNode:
-    if item.problem:
-        raise NotGradable(item.problem)
-    if master is None:
-        raise NotGradable(f"the assignment has no notebook named {item.notebook}.ipynb: was it renamed?")
-    return read(item.path)
 
 
 def _next(pending: dict[Any, Submission]) -> Outcome:
@@ -64,20 +56,19 @@ def _grade_here(notebook: NotebookNode, master: Master, seed: int, options: Opti
     global _nursery
     if _nursery is None:
         os.environ.pop("RAY_ADDRESS", None)
-        _nursery = Nursery(options.limits, sandbox=options.sandbox).__enter__()
+        _nursery = Nursery(options.limits, isolated=options.sandbox).__enter__()
     try:
         return Grader(_nursery, options.limits, seed, options.all_cells).grade(notebook, master)
-    except SandboxDied:
+    except NurseryFailed:
         _nursery.__exit__(None, None, None)
         _nursery = None
         raise
 
 
-def _needs_to_be_alone(master: Master | None) -> bool:
+def _needs_to_be_alone(master: Master) -> bool:
     """Return whether a chapter measures time: its submissions then get a node to themselves."""
-    return bool(master and master.chapter) and any(
-        getattr(item, "alone", False) for item in load(master.chapter).values()
-    )
+    items = load(master.chapter).values() if master.chapter else []
+    return any(getattr(item, "alone", False) for item in items)
 
 
 def _whole_node() -> int:

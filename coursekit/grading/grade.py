@@ -143,6 +143,8 @@ class _Work:
             with self.grader.turns.shared():
                 outcome = box.run(step.cell.source, self._seconds_left())
             step.cell.outputs = _outputs(outcome.output, outcome.error)
+            if outcome.error and not outcome.error.get("todo"):
+                self._note(f"a cell ended with {outcome.error.get('kind')}: {outcome.error.get('message')}", step)
         elif step.kind in ("check", "quiz"):
             self._judge(step, box)
         elif step.kind == "test":
@@ -169,8 +171,8 @@ class _Work:
             outcome = box.run(step.cell.source, self._seconds_left())
         if self._id(step) in self.graded.results:
             return
-        status = "passed" if outcome.status == "ok" else "wrong"
-        message = "" if outcome.status == "ok" else f"{outcome.error.get('kind')}: {outcome.error.get('message')}"
+        status = "wrong" if outcome.error else "passed"
+        message = f"{outcome.error.get('kind')}: {outcome.error.get('message')}" if outcome.error else ""
         self._record(step, Result(**self._blank(step), status=status, message=message))
 
     def _died_at(self, step: Step, reason: str) -> None:
@@ -178,7 +180,14 @@ class _Work:
             self._record(step, Result(**self._blank(step), status="crashed", message=f"Your code {reason}."))
         else:
             step.cell.outputs = _outputs("", {"kind": "Stopped", "message": f"this cell {reason}"})
-            self.graded.notes.append(f"a cell was left out, because it {reason}: {step.cell.source.strip()[:60]!r}")
+            self._note(f"a cell was left out, because it {reason}", step)
+
+    def _note(self, text: str, step: Step) -> None:
+        """Keep a note for the student and the instructor, once, with the cell's first line."""
+        first = step.cell.source.strip().partition("\n")[0][:80]
+        note = f"{text[:300]} (the cell that begins with {first!r})"
+        if note not in self.graded.notes:
+            self.graded.notes.append(note)
 
     def _record(self, step: Step, result: Result) -> None:
         result = replace(result, points=step.points)  # an instructor may weigh a cell otherwise

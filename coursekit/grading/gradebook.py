@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.apps.baseapp import NbGrader
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
+from sqlalchemy.exc import SAWarning
 from traitlets.config import Application, Config
 
 from coursekit.grading import nbgrader_config
@@ -30,6 +32,9 @@ class Book:
 
     def __enter__(self) -> "Book":
         os.environ["PATH"] = path_with_scripts()
+        warnings.filterwarnings(
+            "ignore", category=SAWarning, module="nbgrader"
+        )  # of the way nbgrader adds a submission
         self.gradebook = Gradebook(self.course.db_url, self.course.course_id)
         return self
 

@@ -28,7 +28,7 @@ def user_ids() -> tuple[int, int]:
     with open("/proc/self/uid_map") as file:
         extents = [(int(line.split()[0]), int(line.split()[2])) for line in file]
     for first, count in extents:
-        if first <= FIRST_USER and FIRST_USER + USERS <= first + count:
+        if first <= FIRST_USER and first + count >= FIRST_USER + USERS:
             return FIRST_USER, USERS
     first, count = max(extents, key=lambda extent: extent[1])  # a container has fewer: take the upper half
     return first + count // 2, count // 2
@@ -54,6 +54,7 @@ def environment(home: str = jail.HOME, temporary: str = "/tmp") -> dict[str, str
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONIOENCODING": "utf-8:backslashreplace",
         "COURSEKIT_QUICK": "1",
+        "RAY_AUTH_MODE": "token",  # each sandbox has a token of its own; Ray reads the mode when it is imported
         "COURSEKIT_HOME": f"{home}/.coursekit",
     }
 

@@ -20,11 +20,21 @@ from coursekit import answer, wire
 from coursekit.failure import describe
 from coursekit.grading import frames
 
-_HEAVY = (
-    "numpy pandas gymnasium torch matplotlib.pyplot matplotlib.backends.backend_agg matplotlib_inline.backend_inline ray "
-    "ray.rllib.algorithms.ppo IPython.core.interactiveshell coursekit.check coursekit.progress"
-).split()
-_OWN = "coursekit.timing coursekit.timeline coursekit.records".split()
+_HEAVY = [
+    "numpy",
+    "pandas",
+    "gymnasium",
+    "torch",
+    "matplotlib.pyplot",
+    "matplotlib.backends.backend_agg",
+    "matplotlib_inline.backend_inline",
+    "ray",
+    "ray.rllib.algorithms.ppo",
+    "IPython.core.interactiveshell",
+    "coursekit.check",
+    "coursekit.progress",
+]
+_OWN = ["coursekit.timing", "coursekit.timeline", "coursekit.records"]
 _passed: dict[str, bool] = {}
 
 

@@ -16,10 +16,23 @@ USER = 1000  # the learner's user id, as seen inside
 HOME = "/home/learner"
 HOSTNAME = "sandbox"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-_ETC = (
-    "alternatives fonts host.conf ld.so.cache ld.so.conf ld.so.conf.d localtime locale.alias mime.types nsswitch.conf "
-    "protocols services ssl/certs ssl/openssl.cnf timezone"
-).split()
+_ETC = [
+    "alternatives",
+    "fonts",
+    "host.conf",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "locale.alias",
+    "mime.types",
+    "nsswitch.conf",
+    "protocols",
+    "services",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "timezone",
+]
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _PROCESSORS = "/sys/devices/system/cpu"  # libraries count them there
 _OWN_ETC = {
@@ -61,7 +74,11 @@ def enter(user: int, hidden: Iterable[str]) -> None:
     namespaces.make_mounts_private()
     links = {path: os.readlink(path) for path in _SYSTEM if os.path.islink(path)}
     system = [*_SYSTEM, *(f"/etc/{name}" for name in _ETC), *(f"/dev/{name}" for name in _DEVICES), _PROCESSORS]
-    opened = {path: os.open(path, os.O_PATH) for path in [*system, *python_folders()] if os.path.exists(path) and path not in links}
+    opened = {
+        path: os.open(path, os.O_PATH)
+        for path in [*system, *python_folders()]
+        if os.path.exists(path) and path not in links
+    }
     namespaces.become(user)
     namespaces.mount_tmpfs(_ROOT, 16)
     os.mkdir(f"{_ROOT}/proc")

@@ -77,7 +77,11 @@ class Nursery:
 
 def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) -> NoReturn:
     """Be the first process of a sandbox: furnish it, wait for the grader's go, start the learner's process, watch it."""
-    messages, grader, output = socket.socket(fileno=descriptors[0]), socket.socket(fileno=descriptors[1]), descriptors[2]
+    messages, grader, output = (
+        socket.socket(fileno=descriptors[0]),
+        socket.socket(fileno=descriptors[1]),
+        descriptors[2],
+    )
     try:
         init.ignore_signals()
         if isolated:
@@ -183,6 +187,7 @@ def main(descriptor: int) -> None:
     """Enter the jail, import, serve."""
     control = socket.socket(fileno=descriptor)
     os.set_inheritable(descriptor, False)
+    os.environ.pop("GLIBC_TUNABLES", None)  # meant for this process alone
     settings = json.loads(control.recv(MESSAGE_BYTES))
     try:
         if settings["isolated"]:

@@ -13,7 +13,7 @@ from coursekit.course import CommandError
 from coursekit.grading.grade import Graded, Grader, Turns
 from coursekit.grading.gradebook import Book
 from coursekit.grading.report import Journal, write_feedback, write_grades
-from coursekit.grading.sandbox import Limits, Nursery, SandboxDied
+from coursekit.grading.sandbox import Limits, Nursery, NurseryFailed
 from coursekit.grading.submission import Master, NotGradable, Submission, find, read
 from coursekit.paths import SOLUTIONS
 
@@ -148,7 +148,7 @@ class Run:
 
             yield from outcomes(todo, masters, self.seed, self.options)
             return
-        with Nursery(self.options.limits, sandbox=self.options.sandbox) as nursery:
+        with Nursery(self.options.limits, isolated=self.options.sandbox, hidden=[str(self.folder)]) as nursery:
             grader = Grader(nursery, self.options.limits, self.seed, self.options.all_cells, Turns())
             with ThreadPoolExecutor(self.options.jobs) as pool:
                 waiting: set[Future[Outcome]] = set()
@@ -156,21 +156,27 @@ class Run:
                     if len(waiting) >= 2 * self.options.jobs:
                         done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                         yield from (future.result() for future in done)
-                    waiting.add(pool.submit(outcome_of, item, masters.get((item.assignment, item.notebook)), grader))
+                    waiting.add(pool.submit(outcome_of, item, masters, grader))
                 yield from (future.result() for future in waiting)
 
 
-def outcome_of(item: Submission, master: Master | None, grader: Grader) -> Outcome:
+def master_of(item: Submission, masters: dict[tuple[str, str], Master]) -> Master:
+    """Return the instructor's version; raises NotGradable where there is none or nothing was handed in."""
+    if item.problem:
+        raise NotGradable(item.problem)
+    if (item.assignment, item.notebook) not in masters:
+        raise NotGradable(f"the assignment has no notebook named {item.notebook}.ipynb: was it renamed?")
+    return masters[item.assignment, item.notebook]
+
+
+def outcome_of(item: Submission, masters: dict[tuple[str, str], Master], grader: Grader) -> Outcome:
     """Return the outcome of one submission; whatever goes wrong is a reason, not an exception."""
     try:
-        if item.problem:
-            raise NotGradable(item.problem)
-        if master is None:
-            raise NotGradable(f"the assignment has no notebook named {item.notebook}.ipynb: was it renamed?")
+        master = master_of(item, masters)
         return Outcome(item, grader.grade(read(item.path), master))
     except NotGradable as reason:
         return Outcome(item, None, str(reason))
-    except SandboxDied as died:
-        return Outcome(item, None, f"the sandbox could not be started: it {died.reason}")
+    except NurseryFailed:  # this machine's fault: the run stops, and can be continued
+        raise
     except Exception as error:  # one student's loss must never be another's
         return Outcome(item, None, f"the grader failed, please report it ({type(error).__name__}: {error})")

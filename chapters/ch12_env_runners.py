@@ -1,0 +1,567 @@
+# %% [markdown]
+r"""
+# Chapter 12 · EnvRunners play side by side, and only the playing gets faster
+
+*About 75 minutes · builds on [Chapter 1](ch01_tasks.ipynb); [Chapter 3](ch03_actors.ipynb) and
+[Chapter 11](ch11_rllib_ppo.ipynb) help*
+
+**What you will be able to do**
+
+- say what Ray is, what RLlib is, and what the one uses the other for;
+- set the number of EnvRunners and of environments in each, and see who really runs;
+- measure where the time of a training iteration goes, and predict what more runners would save;
+- time two algorithms fairly, and report their ratio with an interval;
+- choose a number of runners from two measurements.
+"""
+
+# %%
+import time
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas
+import ray
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+
+from coursekit import begin, budget, check, passed, quiz
+from coursekit.given.ch12_env_runners import built, flatten, who_runs
+
+begin("ch12_env_runners")
+
+# %%
+ray.init(num_cpus=4, include_dashboard=False)
+
+# %% [markdown] tags=["notes"]
+r"""
+Seventy-five minutes in all; fifty when `choose_runners` is left as homework. Let everybody run the two cells above at once:
+importing RLlib and starting Ray take fifteen seconds on a small laptop. `num_cpus=4` is a promise, not a measurement: three
+EnvRunners will live at once later, each asks for one logical CPU, and with `num_cpus=2` the third would wait for ever.
+"""
+
+# %% [markdown]
+r"""
+## Ray runs programs, RLlib is one of them
+
+**Ray** is a general-purpose framework for distributed computing: tasks, actors and objects, for whatever you want to
+compute. Several libraries are built on it: Tune, Train, Data, Serve, and **RLlib**, the one for reinforcement learning.
+
+What does RLlib need Ray for? An agent learns from experience, and experience takes time: millions of steps, one after
+the other. So RLlib keeps actors whose only job is to play. They used to be called *rollout workers*; today each is an
+**EnvRunner**. It holds a copy of the policy's network and one or more environments, plays, and hands over the episodes.
+
+![A driver with the algorithm and its learner in the middle; an EnvRunner actor with two environments on each side; episodes go in, weights come back](../img/ch12_env_runners.svg)
+
+PPO repeats three steps, and one round of them is an **iteration**:
+
+1. **Sample.** All EnvRunners play until together they have a batch of steps.
+2. **Learn.** The learner goes over the batch several times (*epochs*), in *minibatches*, and changes its weights.
+3. **Synchronise.** The new weights go to every EnvRunner. Only then does the next round begin.
+"""
+
+# %%
+### BEGIN SOLUTION
+what_is_ray = "b"
+### END SOLUTION
+
+# %%
+quiz("what_is_ray", what_is_ray)
+
+# %%
+### BEGIN SOLUTION
+how_rllib_uses_ray = "a"
+### END SOLUTION
+
+# %%
+quiz("how_rllib_uses_ray", how_rllib_uses_ray)
+
+# %% [markdown]
+r"""
+## Most of an iteration is playing
+
+Begin without any other process. With `num_env_runners=0` the **local EnvRunner**, an ordinary object in your notebook,
+plays. That is slow, but easy to look into: an exception shows where it happened, and a build takes no time.
+
+The problem is FrozenLake: cross a lake of sixteen fields without falling into a hole. What the agent sees is the number
+of its field, 0 to 15. A network wants a vector, so the *connector* `flatten` turns the number into sixteen zeros and ones.
+"""
+
+
+# %%
+def local_config(envs):
+    """Return PPO on FrozenLake, played in this process in so many environments."""
+    return (
+        PPOConfig()
+        .environment("FrozenLake-v1")
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=envs, env_to_module_connector=flatten)
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64, 64]))
+        .training(train_batch_size_per_learner=500, num_epochs=10)
+        .framework("torch")  # RLlib's only one today
+        .debugging(seed=0)
+    )
+
+
+# %% [markdown]
+r"""
+`algo.train()` runs one iteration. To see inside, take its three steps by hand, with a stopwatch between them. (The names
+are RLlib's own; `train` calls the same methods.)
+"""
+
+
+# %%
+def one_iteration(algo, steps):
+    """Return the seconds of sampling, learning and synchronising, for a batch of so many steps."""
+    moments = [time.perf_counter()]
+    episodes = algo.env_runner.sample(num_timesteps=steps)
+    moments.append(time.perf_counter())
+    passes = {"num_epochs": algo.config.num_epochs, "minibatch_size": algo.config.minibatch_size}
+    algo.learner_group.update(episodes=episodes, **passes)
+    moments.append(time.perf_counter())
+    algo.env_runner_group.sync_weights(from_worker_or_learner_group=algo.learner_group, inference_only=True)
+    moments.append(time.perf_counter())
+    return np.diff(moments)
+
+
+# %% [markdown]
+r"""
+`built` is a small helper of this chapter: it calls `config.build_algo()` for each config you give it, and `algo.stop()` when
+the block ends, also when it ends with an error. Whoever forgets to stop an algorithm leaves its EnvRunners running.
+
+**Predict:** which of the three steps takes longest, and what share of the iteration is it?
+"""
+
+# %%
+steps, seconds_per_1000 = budget(2000, 500), {}
+with built(local_config(envs=1)) as [algo]:
+    one_iteration(algo, 128)  # the first one prepares things: not counted
+    seconds_per_1000[1] = one_iteration(algo, steps) * 1000 / steps
+for name, part in zip(["sampling", "learning", "synchronising"], seconds_per_1000[1], strict=True):
+    print(f"{name:13} {part:6.3f} s for 1,000 steps, {part / sum(seconds_per_1000[1]):4.0%}")
+
+# %% [markdown]
+r"""
+Did you guess the right one? FrozenLake's own arithmetic is a small part of the sampling. What takes time is everything
+around it: for every single step a vector goes through the connectors and the network, and an action comes out.
+Synchronising costs next to nothing here, because the weights do not even leave the process.
+
+## Several environments in one runner share the network's work
+
+A network computes a batch of sixteen vectors in nearly the time of one. So an EnvRunner can hold several environments,
+`num_envs_per_env_runner`, step them all, and ask the network once for all of them.
+
+**Predict:** with 16 environments instead of one, how much shorter does sampling get? And learning?
+"""
+
+# %%
+for envs in (2, 4, 16):
+    with built(local_config(envs)) as [algo]:
+        one_iteration(algo, 128)
+        seconds_per_1000[envs] = one_iteration(algo, steps) * 1000 / steps
+
+# %% tags=["demo"]
+sampling, learning, synchronising = np.transpose(list(seconds_per_1000.values()))
+labels, base = [str(envs) for envs in seconds_per_1000], 0
+figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
+colours = {"sampling": "#7c3aed", "learning": "#059669", "weights": "#d97706"}
+for (name, colour), part in zip(colours.items(), [sampling, learning, synchronising], strict=True):
+    axes.barh(labels, part, left=base, label=name, color=colour)
+    base = base + part
+axes.set(xlabel="seconds for 1,000 steps", ylabel="environments", title="More environments shorten the sampling")
+axes.invert_yaxis()
+axes.legend();
+
+# %% [markdown]
+r"""
+The violet part shrinks, though not sixteenfold: connectors still handle every step. The green part stays what it is: the learner
+gets as many steps as before. No second process was needed for any of this, so more environments in a runner are the cheapest
+speed-up there is, as long as a step of the environment itself is quick.
+
+## A second EnvRunner is a second process
+
+Environments in one runner take turns on one core. For a second core you need a second process: a remote EnvRunner. Each is a
+Ray actor, asks for one logical CPU, and plays its share of the batch while the others play theirs.
+
+Now set up the two sides of a comparison. Both are PPO on FrozenLake like `local_config`, connector, ten epochs and all, but
+with **hidden layers [32, 32]** and with `batch` steps an iteration:
+
+| | EnvRunners | environments in each |
+|---|---|---|
+| `many_config` | 2 | 2 |
+| `single_config` | 1 | 1 |
+
+The check reads your config, then builds it and lets it train for one small iteration. It counts the actors and environments
+that are really there, so it takes some seconds: every EnvRunner is a process that imports PyTorch and RLlib.
+"""
+
+
+# %%
+def many_config(batch):
+    """Return the config of PPO on FrozenLake with two EnvRunners of two environments each."""
+    ### BEGIN SOLUTION
+    return (
+        PPOConfig()
+        .environment("FrozenLake-v1")
+        .env_runners(num_env_runners=2, num_envs_per_env_runner=2, env_to_module_connector=flatten)
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32, 32]))
+        .training(train_batch_size_per_learner=batch, num_epochs=10)
+        .framework("torch")
+        .debugging(seed=0)
+    )
+    ### END SOLUTION
+
+
+# %%
+check("many_config", many_config)
+
+
+# %%
+def single_config(batch):
+    """Return the config of PPO on FrozenLake with one EnvRunner of one environment."""
+    ### BEGIN SOLUTION
+    return (
+        PPOConfig()
+        .environment("FrozenLake-v1")
+        .env_runners(num_env_runners=1, num_envs_per_env_runner=1, env_to_module_connector=flatten)
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32, 32]))
+        .training(train_batch_size_per_learner=batch, num_epochs=10)
+        .framework("torch")
+        .debugging(seed=0)
+    )
+    ### END SOLUTION
+
+
+# %%
+check("single_config", single_config)
+
+# %% [markdown] tags=["solution"]
+r"""
+The two differ in two numbers. A shorter solution says exactly that: a helper `config(batch, runners, envs)` that both call.
+Leaving out `num_env_runners` does not give one: PPO's own default is two, and an algorithm's defaults are worth a look
+(`PPOConfig().to_dict()`). `.framework("torch")` may be left out; `num_epochs` may not, its default is 30.
+"""
+
+# %% [markdown]
+r"""
+> **You may have seen** `.rollouts(num_rollout_workers=2, num_envs_per_worker=2, create_env_on_driver=True)`, or `"num_workers": 2`
+> in a dictionary. Today the three are settings of `.env_runners`:
+>
+> ```python
+> config.env_runners(num_env_runners=2, num_envs_per_env_runner=2, create_env_on_local_worker=True)
+> ```
+>
+> The last one is about the local EnvRunner. When there are remote ones, it has the network but no environment, and never plays.
+> With `create_env_on_local_worker=True` it gets environments as well, as `algo.env_runner.env`: some want them for a test
+> episode in the notebook. With `num_env_runners=0` it always has them.
+
+## A fair timing takes both in turn
+
+How much faster are two runners with two environments each than one with one? The iterations to compare look like this:
+
+![With one EnvRunner, sampling takes long, then learning, then the weights go out; with two EnvRunners the sampling is short and the learning as long as before](../img/ch12_iteration.svg)
+
+It is easy to measure something else by accident.
+
+- **The build.** Starting processes takes longer than an iteration, and more for two runners than for one. Whoever trains for days does
+  not care, so leave it out, and *say so*.
+- **The first iteration** prepares things. One warm-up each, not counted.
+- **The machine's mood.** Other programs come and go; a laptop gets hot and slows down. If you time one algorithm first and the other
+  afterwards, a slow minute hits only one of them. So take them in turn: one iteration of the one, one of the other. Never both at once.
+
+Write `time_training`. It gets two algorithms that are already built, and it must not stop them.
+"""
+
+
+# %%
+def time_training(many, single, iterations):
+    """Return {"many": [...], "single": [...]}: the seconds of so many iterations of each, timed in turn.
+
+    Before that, both algorithms train for one iteration that is not timed.
+    """
+    ### BEGIN SOLUTION
+    algos = {"many": many, "single": single}
+    times = {"many": [], "single": []}
+    for algo in algos.values():
+        algo.train()
+    for _ in range(iterations):
+        for name, algo in algos.items():
+            start = time.perf_counter()
+            algo.train()
+            times[name].append(time.perf_counter() - start)
+    return times
+    ### END SOLUTION
+
+
+# %%
+check("time_training", time_training)
+
+# %% [markdown] tags=["solution"]
+r"""
+`algo.train()` returns when the iteration has ended, so a stopwatch around it is all. RLlib's own clock says nearly the same:
+`algo.train()["time_this_iter_s"]`. Its `result["timers"]` look tempting too, but they are smoothed: each new value counts for one per
+cent, so after five iterations they still tell of the first.
+"""
+
+# %%
+### BEGIN SOLUTION
+why_in_turn = "a"
+### END SOLUTION
+
+# %%
+quiz("why_in_turn", why_in_turn)
+
+# %% [markdown]
+r"""
+## Two runners are faster, but not four times
+
+Here is the measurement: five iterations of each, after one warm-up, the builds left out. All in all it takes about a
+minute, and a few on a slow machine.
+
+**Predict** the ratio of the times. There are two runners instead of one, and four environments instead of one. You have measured
+sampling and learning above; which part does each of the twos divide?
+"""
+
+# %%
+batch, iterations, times = budget(4000, 1000), 5, None
+if passed("many_config") and passed("single_config") and passed("time_training"):
+    with built(many_config(batch), single_config(batch)) as (many, single):
+        alive = {"many": who_runs(many), "single": who_runs(single)}
+        times = time_training(many, single, iterations)
+        done = many.iteration, single.iteration
+    print(f"{done[0]} and {done[1]} iterations of {batch} steps, warm-up included")
+    display(pandas.concat({name: pandas.DataFrame(rows) for name, rows in alive.items()}).droplevel(1))
+
+# %% tags=["demo"]
+if passed("time_training") and times:
+    figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
+    for name, colour in [("single", "#64748b"), ("many", "#7c3aed")]:
+        axes.plot(range(1, iterations + 1), times[name], "o-", color=colour, label=name)
+    axes.set(xlabel="pair", ylabel="seconds", ylim=(0, None), title=f"{iterations} iterations of {batch} steps, in turn")
+    axes.set_xticks(range(1, iterations + 1))
+    axes.legend();
+
+# %% [markdown]
+r"""
+The table shows who really ran: the local EnvRunners have no environments, so they never played; the remote ones are processes
+with numbers of their own. Look at the curves: where one of them jumps, does the other jump in the same pair?
+
+A ratio without an interval is half a result: would it be the same tomorrow? The **bootstrap** estimates that from
+the five pairs alone. Pretend that these pairs are all there is, and measure again *by drawing*: five pairs, with replacement,
+so that some come twice and others not at all. Each such draw has a ratio of its own. Do it 2,000 times; the middle
+95 % of the ratios are the interval. Draw whole pairs: two times that were measured one after the other belong together.
+"""
+
+
+# %%
+def speedup(times):
+    """Return (ratio, low, high) for the times that time_training gives.
+
+    The ratio is the total seconds of "single" divided by those of "many"; low and high are its 95 % bootstrap interval.
+    """
+    ### BEGIN SOLUTION
+    many, single = np.array(times["many"]), np.array(times["single"])
+    rng = np.random.default_rng(0)
+    draws = rng.integers(len(many), size=(2000, len(many)))  # each row is one draw: numbers of pairs
+    ratios = single[draws].sum(axis=1) / many[draws].sum(axis=1)
+    low, high = np.quantile(ratios, [0.025, 0.975])
+    return single.sum() / many.sum(), low, high
+    ### END SOLUTION
+
+
+# %%
+check("speedup", speedup)
+
+# %% [markdown] tags=["solution"]
+r"""
+Drawing the two lists apart from each other gives an interval that is far too wide as soon as pairs have something in common, as
+they do on a busy machine. `coursekit.compare_times` does all of this for you: it takes several ways in turn and
+gives medians, a ratio and its interval. Its ratio is of medians, because a single hiccup then counts for less.
+"""
+
+# %%
+if passed("speedup") and times:
+    ratio, low, high = speedup(times)
+    print(f"many {sum(times['many']):.1f} s, single {sum(times['single']):.1f} s for {iterations} iterations each")
+    print(f"ratio {ratio:.2f}, 95 % interval {low:.2f} to {high:.2f}")
+
+# %% [markdown]
+r"""
+The course from which this exercise comes reported 11.3 s for five iterations with two runners of two environments, and 18.0 s with one of one:
+1.59 times as long. It had another machine, another RLlib, and one measurement of each, so compare the direction with yours,
+not the digits. Yours comes with an interval, and with a list of who ran.
+
+Three things to be honest about.
+
+- **This is one machine.** Its cores bound what a second process can give. With two cores, runners that compute can at best be twice as
+  fast; the rest of your ratio comes from the second environment in each.
+- **You may not be alone.** On a server that many learners share, or with a browser full of tabs, the second runner may find no free
+  core. Then the interval gets wide, or the ratio falls to 1 and below. That is a correct result: report it as it is. The check looks at how
+  you measured, not at how much you gained.
+- **Ten epochs**, in both. RLlib's default for PPO is 30. Then the learner takes three times as long, runners do not help it, and the ratio comes
+  closer to 1: a ratio belongs to its settings.
+"""
+
+# %% [markdown] tags=["notes"]
+r"""
+Collect the ratios of the room on a board before anybody explains anything. On machines of their own
+they lie close together; on a shared server they scatter, and some may fall below 1. Ask those why: it is the best lesson of this
+chapter. Nobody loses points for a small ratio.
+"""
+
+# %%
+### BEGIN SOLUTION
+twice_the_runners = "b"
+### END SOLUTION
+
+# %%
+quiz("twice_the_runners", twice_the_runners)
+
+# %% [markdown]
+r"""
+## Each further runner saves less
+
+With $n$ runners on $n$ free cores, an iteration takes
+
+$$T(n) = \frac{\text{sampling}}{n} + \text{learning}$$
+
+because only the sampling is divided. That is Amdahl's law: however large $n$ gets, $T(n)$ stays above the learning. From
+some number on, one more process is not worth its core and its memory.
+
+Write `choose_runners`: walk up from one runner, and stop as soon as one more would shorten the iteration by less than the share
+`worth`, or when `most` is reached, because there are no more cores.
+"""
+
+
+# %%
+def choose_runners(sampling, learning, most, worth=0.05):
+    """Return the smallest number of runners, at most `most`, to which adding one saves less than the share `worth`.
+
+    `sampling` and `learning` are the seconds of the two parts of an iteration with one runner.
+    """
+    ### BEGIN SOLUTION
+    for runners in range(1, most):
+        now = sampling / runners + learning
+        then = sampling / (runners + 1) + learning
+        if 1 - then / now < worth:
+            return runners
+    return most
+    ### END SOLUTION
+
+
+# %%
+check("choose_runners", choose_runners)
+
+# %% [markdown] tags=["solution"]
+r"""
+The share is of the iteration *as it is now*, not of the first one: what counts is what you would still gain. Without a learner
+($\text{learning} = 0$) one more of $n$ runners saves $1 / (n + 1)$, so at 5 % even then you stop at twenty.
+"""
+
+# %% [markdown]
+r"""
+The curves below are drawn from *your* times of sampling and learning, with one environment and with sixteen in each runner. The dotted
+lines are the learning alone.
+
+**Predict:** to which number of runners will `choose_runners` go in each case, if cores are no limit?
+"""
+
+# %% tags=["demo"]
+if passed("choose_runners"):
+    figure, axes = plt.subplots(figsize=(7, 3.5), constrained_layout=True)
+    runners = np.arange(1, 33)
+    for envs, colour in [(1, "#64748b"), (16, "#7c3aed")]:
+        sampling, learning, _ = seconds_per_1000[envs]
+        best = choose_runners(sampling, learning, most=32)
+        axes.plot(runners, sampling / runners + learning, color=colour, label=f"environments in each: {envs}, choose {best}")
+        axes.plot(best, sampling / best + learning, "o", color=colour)
+        axes.axhline(learning, color=colour, linestyle=":")
+    axes.set(xlabel="EnvRunners", ylabel="seconds for 1,000 steps", ylim=(0, None))
+    axes.set_title("Predicted from your measurements")
+    axes.legend();
+
+# %% [markdown]
+r"""
+With sixteen environments in each, a few runners are enough: there is little sampling left to divide. So first more environments in a
+runner, then more runners. It is the other way round when the environment is slow, a robot simulator say: its steps take turns within a
+runner, and only more processes help.
+
+Was the model right for your timed pairs? It can predict those as well, from what one process did at the beginning.
+"""
+
+# %%
+if passed("time_training") and times:
+    alone, in_pairs = seconds_per_1000[1], seconds_per_1000[2]
+    predicted = {"single": alone[0] + alone[1], "many": in_pairs[0] / 2 + in_pairs[1]}
+    for name, seconds in predicted.items():
+        print(f"{name:6} predicted {seconds * batch / 1000:5.2f} s, measured {np.median(times[name]):5.2f} s")
+
+# %% [markdown]
+r"""
+## Sixteen runners need sixteen cores, memory, and a batch to share
+
+Suppose you want sixteen. What would that take?
+
+- **Cores.** Each runner asks for one logical CPU (`num_cpus_per_env_runner=1`). This Ray has four: `build_algo` would start four
+  runners and wait for ever for room for the others. A `num_cpus=16` in `ray.init` lets all of them start, but they still
+  share the cores that are there. With a cluster, sixteen runners spread over its nodes with no change in your program.
+- **Memory.** Look at the table above: every runner has PyTorch and RLlib in memory, however small its network.
+- **A batch to share.** The batch is split evenly, so each environment contributes a **fragment** of
+  batch / (runners × environments) steps. The config knows its length, and nothing needs to be built to ask:
+
+**Predict** the fragment for sixteen runners with four environments each, and a batch of 1,000.
+"""
+
+# %%
+rows = []
+for runners, envs in [(1, 1), (2, 2), (4, 4), (16, 1), (16, 4)]:
+    config = local_config(envs).env_runners(num_env_runners=runners)
+    for size in (1000, 4000, 64_000):
+        config.training(train_batch_size_per_learner=size)
+        fragment = config.get_rollout_fragment_length()
+        rows.append({"runners": runners, "environments": envs, "batch": size, "fragment": fragment})
+pandas.DataFrame(rows).pivot(index=["runners", "environments"], columns="batch", values="fragment")
+
+# %% [markdown]
+r"""
+A fragment of sixteen steps cuts nearly every episode of a longer game in pieces. PPO copes, since the critic estimates how a cut
+episode would have gone on, but an estimate is worth less than the real end. And each call of a runner then fetches only a handful of
+steps, so more of its time is overhead. Who takes more runners therefore takes a larger batch as well: each iteration sees
+more experience, and there are fewer iterations. Whether the agent learns faster *in seconds* is another question, and chapter 13
+measures it; algorithms that do not wait for the slowest runner (APPO, IMPALA) are the answer for hundreds of them.
+"""
+
+# %%
+ray.shutdown()
+
+# %% [markdown]
+r"""
+## What you can do now
+
+- You can say what Ray is and what RLlib uses it for: EnvRunners that generate experience side by side.
+- You set runners and environments, and count those that really run.
+- You know which part of an iteration more runners shorten, and which they do not.
+- You time in turn, warm up, leave out what is not meant, and report a ratio with its interval.
+- You stop adding runners when one more is not worth it.
+
+## Traps
+
+- **A number left out is not one.** `PPOConfig().num_env_runners` is 2.
+- **Too few logical CPUs**: `build_algo` waits and says nothing. Two algorithms alive at once need the CPUs of both.
+- **`training(model=…)` and `training(train_batch_size=…)`** are still accepted, but belong to the old API: use
+  `.rl_module(...)` and `train_batch_size_per_learner`.
+- **Without `flatten`**, remote runners die while they are built, and what you see is `IndexError: list index out of range`. Build
+  once with `num_env_runners=0`: there the error names its cause.
+- **An exception inside `foreach_env_runner`** ends the runner that raised it, after a pause of a minute.
+- **`result["timers"]`** are smoothed, and the first iteration weighs most. Use a stopwatch.
+- **PyTorch's threads.** On busy cores a learner with two threads can need more than twice the CPU time of one: with so small a
+  network, threads mostly wait for each other. `built` calls `torch.set_num_threads(1)`.
+- **An algorithm that is not stopped** keeps its EnvRunners, and their CPUs, until the notebook ends.
+
+## Read on
+
+- [Chapter 8](ch08_rollouts.ipynb) builds samplers by hand, with a slow simulator; [chapter 13](ch13_algorithms.ipynb) has several
+  learners, GPUs, and algorithms that do not wait.
+- RLlib's documentation: [scaling](https://docs.ray.io/en/latest/rllib/scaling-guide.html) and
+  [AlgorithmConfig](https://docs.ray.io/en/latest/rllib/algorithm-config.html).
+- Liang et al., [*RLlib: Abstractions for Distributed Reinforcement Learning*](https://arxiv.org/abs/1712.09381), 2018.
+- Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, chapter 13: percentile intervals.
+"""

@@ -1,0 +1,54 @@
+"""What `coursekit grade` shows: how far it is, how fast, and what came of it."""
+
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from coursekit.course import CommandError
+from coursekit.grading.run import Options, Run
+from coursekit.grading.sandbox import NurseryFailed, available
+
+
+def grade_class(submissions: Path, options: Options) -> None:
+    """Grade all submissions of a course folder and say what came of it; raises CommandError."""
+    if not submissions.is_dir():
+        raise CommandError(f"There is no folder {submissions}. Name the folder submitted/ of your course.")
+    if options.sandbox and (reason := available()):
+        raise CommandError(
+            f"No sandbox can be made here: {reason}. Grade on Linux; or, if you trust every submission, add --no-sandbox."
+        )
+    console = Console(stderr=True)
+    if not options.sandbox:
+        console.print(
+            "[red]Without a sandbox, a submission can read and delete what you can.[/red] Grade only what you trust."
+        )
+    start = time.monotonic()
+    run = Run(submissions, options)
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("grading", total=None)
+        bad = 0
+
+        def report(record: dict, done: int, total: int) -> None:
+            nonlocal bad
+            bad += record["outcome"] != "graded"
+            rate = 60 * done / (time.monotonic() - start)
+            progress.update(bar, completed=done, total=total, description=f"{rate:.0f} a minute, {bad} not gradable")
+
+        try:
+            records = run.go(report)
+        except NurseryFailed as error:
+            raise CommandError(f"{error}\nWhat is graded is kept: the same command continues.") from None
+    _summary(console, run, records, time.monotonic() - start)
+
+
+def _summary(console: Console, run: Run, records: list[dict], seconds: float) -> None:
+    failed = [record for record in records if record["outcome"] != "graded"]
+    console.print(f"{len(records) - len(failed)} graded, {len(failed)} not gradable, in {seconds:.0f} s.")
+    for record in failed:
+        console.print(f"  {record['key']}: {record['reason']}", markup=False)
+    console.print(
+        f"Scores: {run.folder / 'grades.csv'} and nbgrader's gradebook; pages for students: {run.folder / 'feedback'}"
+    )
