@@ -406,7 +406,7 @@ check("batched", batched)
 if passed("batched") and passed("parallel_map"):
     xs = list(range(budget(1000, 300)))
     ways = {"one each": lambda: parallel_map(square, xs), "batches of 50": lambda: batched(square, xs, 50)}
-    comparison = compare_times(ways, repeats=budget(10, 3))
+    comparison = compare_times(ways, repeats=budget(10, 5))
     comparison.plot()
     display(comparison)
 

@@ -2,8 +2,7 @@
 r"""
 # Chapter 12 · EnvRunners play side by side, and only the playing gets faster
 
-*About 75 minutes · builds on [Chapter 1](ch01_tasks.ipynb); [Chapter 3](ch03_actors.ipynb) and
-[Chapter 11](ch11_rllib_ppo.ipynb) help*
+*About 75 minutes · builds on [Chapter 1](ch01_tasks.ipynb); [Chapter 11](ch11_rllib_ppo.ipynb) helps*
 
 **What you will be able to do**
 
@@ -55,7 +54,8 @@ the other. So RLlib keeps actors whose only job is to play. They used to be call
 PPO repeats three steps, and one round of them is an **iteration**:
 
 1. **Sample.** All EnvRunners play until together they have a batch of steps.
-2. **Learn.** The learner goes over the batch several times (*epochs*), in *minibatches*, and changes its weights.
+2. **Learn.** The learner goes over the batch 30 times (*epochs*), 128 steps at a time (*minibatches*), and changes its weights.
+   Both numbers are RLlib's defaults.
 3. **Synchronise.** The new weights go to every EnvRunner. Only then does the next round begin.
 """
 
@@ -77,7 +77,7 @@ quiz("how_rllib_uses_ray", how_rllib_uses_ray)
 
 # %% [markdown]
 r"""
-## Most of an iteration is playing
+## An iteration plays first, then it learns
 
 Begin without any other process. With `num_env_runners=0` the **local EnvRunner**, an ordinary object in your notebook,
 plays. That is slow, but easy to look into: an exception shows where it happened, and a build takes no time.
@@ -95,7 +95,7 @@ def local_config(envs):
         .environment("FrozenLake-v1")
         .env_runners(num_env_runners=0, num_envs_per_env_runner=envs, env_to_module_connector=flatten)
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64, 64]))
-        .training(train_batch_size_per_learner=500, num_epochs=10)
+        .training(train_batch_size_per_learner=500)
         .framework("torch")  # RLlib's only one today
         .debugging(seed=0)
     )
@@ -181,8 +181,8 @@ speed-up there is, as long as a step of the environment itself is quick.
 Environments in one runner take turns on one core. For a second core you need a second process: a remote EnvRunner. Each is a
 Ray actor, asks for one logical CPU, and plays its share of the batch while the others play theirs.
 
-Now set up the two sides of a comparison. Both are PPO on FrozenLake like `local_config`, connector, ten epochs and all, but
-with **hidden layers [32, 32]** and with `batch` steps an iteration:
+Now set up the two sides of a comparison. Both are PPO on FrozenLake like `local_config`, connector and all, but with **hidden
+layers [32, 32]** and with `batch` steps an iteration. What is not named here stays at its default.
 
 | | EnvRunners | environments in each |
 |---|---|---|
@@ -203,7 +203,7 @@ def many_config(batch):
         .environment("FrozenLake-v1")
         .env_runners(num_env_runners=2, num_envs_per_env_runner=2, env_to_module_connector=flatten)
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32, 32]))
-        .training(train_batch_size_per_learner=batch, num_epochs=10)
+        .training(train_batch_size_per_learner=batch)
         .framework("torch")
         .debugging(seed=0)
     )
@@ -223,7 +223,7 @@ def single_config(batch):
         .environment("FrozenLake-v1")
         .env_runners(num_env_runners=1, num_envs_per_env_runner=1, env_to_module_connector=flatten)
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32, 32]))
-        .training(train_batch_size_per_learner=batch, num_epochs=10)
+        .training(train_batch_size_per_learner=batch)
         .framework("torch")
         .debugging(seed=0)
     )
@@ -237,7 +237,7 @@ check("single_config", single_config)
 r"""
 The two differ in two numbers. A shorter solution says exactly that: a helper `config(batch, runners, envs)` that both call.
 Leaving out `num_env_runners` does not give one: PPO's own default is two, and an algorithm's defaults are worth a look
-(`PPOConfig().to_dict()`). `.framework("torch")` may be left out; `num_epochs` may not, its default is 30.
+(`PPOConfig().to_dict()`). `.framework("torch")` and the seed may be left out.
 """
 
 # %% [markdown]
@@ -311,7 +311,7 @@ quiz("why_in_turn", why_in_turn)
 
 # %% [markdown]
 r"""
-## Two runners are faster, but not four times
+## Two runners with two environments are not four times as fast
 
 Here is the measurement: five iterations of each, after one warm-up, the builds left out. All in all it takes about a
 minute, and a few on a slow machine.
@@ -396,8 +396,8 @@ Three things to be honest about.
 - **You may not be alone.** On a server that many learners share, or with a browser full of tabs, the second runner may find no free
   core. Then the interval gets wide, or the ratio falls to 1 and below. That is a correct result: report it as it is. The check looks at how
   you measured, not at how much you gained.
-- **Ten epochs**, in both. RLlib's default for PPO is 30. Then the learner takes three times as long, runners do not help it, and the ratio comes
-  closer to 1: a ratio belongs to its settings.
+- **A ratio belongs to its settings.** With 10 epochs instead of 30 the learner would need a third of the time, and runners would seem
+  to help more. You will compute that below.
 """
 
 # %% [markdown] tags=["notes"]
@@ -480,19 +480,23 @@ if passed("choose_runners"):
 
 # %% [markdown]
 r"""
-With sixteen environments in each, a few runners are enough: there is little sampling left to divide. So first more environments in a
+With sixteen environments in each, fewer runners are enough: there is little sampling left to divide. So first more environments in a
 runner, then more runners. It is the other way round when the environment is slow, a robot simulator say: its steps take turns within a
 runner, and only more processes help.
 
-Was the model right for your timed pairs? It can predict those as well, from what one process did at the beginning.
+Was the model right for your timed pairs? It can predict those as well, from what one process did at the beginning; and it can say
+what another number of epochs would do, without another measurement.
+
+**Predict** the ratio with 10 epochs: is it nearer to 1, or further away?
 """
 
 # %%
 if passed("time_training") and times:
-    alone, in_pairs = seconds_per_1000[1], seconds_per_1000[2]
-    predicted = {"single": alone[0] + alone[1], "many": in_pairs[0] / 2 + in_pairs[1]}
-    for name, seconds in predicted.items():
-        print(f"{name:6} predicted {seconds * batch / 1000:5.2f} s, measured {np.median(times[name]):5.2f} s")
+    sampling, learning = (np.array([seconds_per_1000[envs][part] for envs in (1, 2)]) for part in (0, 1))
+    for epochs in (30, 10):
+        single_seconds, many_seconds = sampling / (1, 2) + learning * epochs / 30
+        print(f"{epochs} epochs, predicted: ratio {single_seconds / many_seconds:.2f}")
+    print(f"30 epochs, measured: ratio {sum(times['single']) / sum(times['many']):.2f}")
 
 # %% [markdown]
 r"""

@@ -36,6 +36,7 @@ class Exercise:
     idea: str
     check: Check
     line: int
+    alone: bool = False  # it measures time: grading gives it the machine to itself
     kind = "exercise"
 
 
@@ -57,13 +58,16 @@ class Quiz:
 REGISTRY: dict[str, dict[str, Exercise | Quiz]] = {}  # by chapter, in the order written
 
 
-def exercise(*, points: int, minutes: int, hints: list[str]) -> Callable[[Check], Check]:
-    """Return a decorator that makes a check an exercise of its module's chapter; the docstring is the idea."""
+def exercise(*, points: int, minutes: int, hints: list[str], alone: bool = False) -> Callable[[Check], Check]:
+    """Return a decorator that makes a check an exercise of its module's chapter; the docstring is the idea.
+
+    `alone` is for a check that measures time: grading runs no other submission meanwhile.
+    """
 
     def register(check: Check) -> Check:
         chapter, line = check.__module__.rpartition(".")[2], check.__code__.co_firstlineno
         idea = inspect.getdoc(check) or ""
-        _register(Exercise(chapter, check.__name__, points, minutes, tuple(hints), idea, check, line))
+        _register(Exercise(chapter, check.__name__, points, minutes, tuple(hints), idea, check, line, alone))
         return check
 
     return register

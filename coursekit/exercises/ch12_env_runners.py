@@ -58,13 +58,14 @@ def _judge_config(answer: Answer, rng: Generator, runners: int, environments: in
         "hidden layers": [32, 32],
         "framework": "torch",
         "batch": batch,
-        "num_epochs": 10,
+        "num_epochs": 30,
+        "minibatch_size": 128,
     }
     for name, value in wanted.items():
         expect_equal(
             told[name], value, f"For batch={batch}: {name} is {told[name]!r}, and the task asks for {value!r}."
         )
-    problem = told["problem"]
+    problem = answer.probe(given.problem, batch)
     expect(
         "obs space=Discrete" not in problem, "The network cannot read the number of a field. Is `flatten` in its place?"
     )
@@ -153,6 +154,7 @@ def _judge_times(name: str, seen: dict, iterations: int) -> None:
     times, calls = seen["times"], seen["calls"]
     expect(isinstance(times, dict) and name in times, f"The result has no key {name!r}: it is {times}.")
     got = times[name]
+    expect(hasattr(got, "__len__"), f"{name!r} must be a list of seconds, one for each iteration, not {got!r}.")
     expect(len(got) == iterations, f"There are {len(got)} times of `{name}` for iterations={iterations}.")
     ends, begins = [seen["begin"], *(end for _, _, end in calls)], [*(begin for _, begin, _ in calls), seen["end"]]
     timed = [index for index, call in enumerate(calls) if call[0] == name][1:]
@@ -180,7 +182,10 @@ def speedup(answer: Answer, rng: Generator) -> None:
         moods = np.exp(rng.normal(0, 0.6, size=pairs))  # slow moments of the machine, which a pair shares
         many, single = (moods * scale * rng.uniform(0.9, 1.1, size=pairs) for scale in (1.0, usual))
         got = answer({"many": many.tolist(), "single": single.tolist()})
-        expect(len(got) == 3, f"Return three numbers, the ratio and both ends of the interval, not {got!r}.")
+        expect(
+            hasattr(got, "__len__") and len(got) == 3,
+            f"Return three numbers, the ratio and both ends of the interval, not {got!r}.",
+        )
         ratio, low, high = got
         expect_close(
             ratio,
@@ -266,7 +271,7 @@ quiz(
     options={
         "a": (
             "For rollout workers (EnvRunners): actors that generate experience side by side.",
-            "Right: collecting experience takes most of the time, and it splits well. Several learners are possible too.",
+            "Right: collecting experience is the part that splits well. Several learners are possible too.",
         ),
         "b": (
             "To split the neural network among machines, a few layers on each.",

@@ -49,7 +49,7 @@ def _row(runner: Any) -> dict:
 
 
 def settings(make_config: Callable, batch: int) -> dict:
-    """Return what a config says, and whether it can be built at all; starts no process."""
+    """Return what a config says, without building it."""
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
     config = make_config(batch)
@@ -67,14 +67,14 @@ def settings(make_config: Callable, batch: int) -> dict:
         "framework": config.framework_str,
         "batch": config.total_train_batch_size,
         "num_epochs": config.num_epochs,
-        "problem": _problem(config),
+        "minibatch_size": config.minibatch_size,
     }
 
 
-def _problem(config: Any) -> str:
+def problem(make_config: Callable, batch: int) -> str:
     """Return what goes wrong when the config is built without remote runners: there an error still says what it is."""
     try:
-        with built(config.copy(copy_frozen=False).env_runners(num_env_runners=0)):
+        with built(make_config(batch).copy(copy_frozen=False).env_runners(num_env_runners=0)):
             return ""
     except Exception as error:  # whatever RLlib finds wrong with the learner's config
         return f"{type(error).__name__}: {error}"

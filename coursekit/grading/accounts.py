@@ -30,6 +30,10 @@ class Account(Protocol):
         """Return the most memory that was used at one time."""
         ...
 
+    def cpu_seconds(self) -> float:
+        """Return the CPU seconds of all processes, the ended ones included as far as they are known."""
+        ...
+
     def close(self) -> None:
         """Forget it; no process is left."""
 
@@ -52,7 +56,7 @@ class Cgroup:
         memory.mkdir()
         try:
             self._limit_memory(memory)
-            self._limit_processes(memory, name)
+            self._limit_processes(name)
         except OSError:
             self.close()
             raise
@@ -61,20 +65,28 @@ class Cgroup:
         self._new = (memory / "memory.max").exists()
         size = str(self._limits.memory_mb * 2**20)
         (memory / ("memory.max" if self._new else "memory.limit_in_bytes")).write_text(size)
-        for swap in ("memory.swap.max", "memory.memsw.limit_in_bytes"):
-            with contextlib.suppress(OSError):
-                (memory / swap).write_text("0" if self._new else size)
+        self._write("memory.swap.max", "0")
+        self._write("memory.memsw.limit_in_bytes", size)
 
-    def _limit_processes(self, memory: Path, name: str) -> None:
-        if self._new:
+    def _limit_processes(self, name: str) -> None:
+        for controller in () if self._new else ("pids", "cpuacct"):  # version 2 has all in one folder
+            for home in _homes(controller)[:1]:
+                with contextlib.suppress(OSError):
+                    (home / name).mkdir()
+                    self._folders.append(home / name)
+        self._write("pids.max", str(self._limits.processes))
+
+    def _write(self, name: str, text: str) -> None:
+        for folder in self._folders:
             with contextlib.suppress(OSError):
-                (memory / "pids.max").write_text(str(self._limits.processes))
-            return
-        for home in _homes("pids")[:1]:
+                (folder / name).write_text(text)
+
+    def _read(self, *names: str) -> str:
+        """Return the text of the first of these files that there is."""
+        for path in (folder / name for name in names for folder in self._folders):
             with contextlib.suppress(OSError):
-                (home / name).mkdir()
-                self._folders.append(home / name)
-                (home / name / "pids.max").write_text(str(self._limits.processes))
+                return path.read_text()
+        return ""
 
     def add(self, pid: int) -> None:
         """Count a process, with all that it starts from now on."""
@@ -83,16 +95,18 @@ class Cgroup:
 
     def exceeded(self) -> str:
         """Return which limit the kernel has ended a process for."""
-        events = self._folders[0] / ("memory.events" if self._new else "memory.oom_control")
-        counts = dict(line.split() for line in events.read_text().splitlines())
+        counts = dict(line.split() for line in self._read("memory.events", "memory.oom_control").splitlines())
         return f"used more than {self._limits.memory_mb} MB of memory" if counts.get("oom_kill", "0") != "0" else ""
 
     def peak_mb(self) -> float:
         """Return the most memory that was used at one time, files in memory included."""
-        for name in ("memory.peak", "memory.max_usage_in_bytes", "memory.current"):
-            with contextlib.suppress(OSError):
-                return int((self._folders[0] / name).read_text()) / 2**20
-        return 0.0
+        return int(self._read("memory.peak", "memory.max_usage_in_bytes", "memory.current") or 0) / 2**20
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU seconds of all processes, the ended ones included."""
+        if nanoseconds := self._read("cpuacct.usage"):
+            return int(nanoseconds) / 1e9
+        return int(self._read("cpu.stat").split()[1]) / 1e6  # its first line: usage_usec
 
     def close(self) -> None:
         """Remove the groups."""
@@ -106,6 +120,7 @@ class Looked:
 
     def __init__(self, limits: Limits):
         self._limits, self._roots, self._peak = limits, list[psutil.Process](), 0.0
+        self._seconds = 0.0
 
     def add(self, pid: int) -> None:
         """Count a process, with all that it starts from now on."""
@@ -123,6 +138,12 @@ class Looked:
     def peak_mb(self) -> float:
         """Return the most memory that was seen at one time (shared memory counts for each of its users)."""
         return self._peak
+
+    def cpu_seconds(self) -> float:
+        """Return the most CPU seconds that were seen: of those who live, and of those whose parent waited for their end."""
+        processes = [process for root in self._roots for process in _tree(root)]
+        self._seconds = max(self._seconds, sum(_cpu_seconds(process) for process in processes))
+        return self._seconds
 
     def close(self) -> None:
         """Look no more."""
@@ -148,19 +169,15 @@ def _proportional_mb(process: psutil.Process) -> float:
     return 0.0
 
 
-def cpu_seconds(root: int) -> float:
-    """Return the CPU seconds of a process and of all that it has started, the ended ones included."""
-    total = 0.0
+def _cpu_seconds(process: psutil.Process) -> float:
     with contextlib.suppress(psutil.Error):
-        for process in _tree(psutil.Process(root)):
-            with contextlib.suppress(psutil.Error):
-                total += sum(process.cpu_times()[:4])
-    return total
+        return sum(process.cpu_times()[:4])
+    return 0.0
 
 
 def sweep() -> None:
     """Remove the empty groups that a killed grader has left."""
-    for home in {*_homes("memory"), *_homes("pids")}:
+    for home in {*_homes("memory"), *_homes("pids"), *_homes("cpuacct")}:
         for folder in home.glob(f"{PREFIX}*"):
             grader = folder.name.split("-")[1]
             if not os.path.exists(f"/proc/{grader}"):

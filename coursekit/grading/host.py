@@ -34,7 +34,7 @@ def user_ids() -> tuple[int, int]:
     return first + count // 2, count // 2
 
 
-def environment(home: str = jail.HOME, temporary: str = "/tmp") -> dict[str, str]:
+def environment(shm_mb: float, home: str = jail.HOME, temporary: str = "/tmp") -> dict[str, str]:
     """Return the environment of a sandbox: none of the grader's own variables but the language."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     path = f"{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
@@ -54,6 +54,7 @@ def environment(home: str = jail.HOME, temporary: str = "/tmp") -> dict[str, str
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONIOENCODING": "utf-8:backslashreplace",
         "COURSEKIT_QUICK": "1",
+        "RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES": str(int(shm_mb * 0.9 * 2**20)),  # as much as fits into /dev/shm
         "RAY_AUTH_MODE": "token",  # each sandbox has a token of its own; Ray reads the mode when it is imported
         "COURSEKIT_HOME": f"{home}/.coursekit",
     }

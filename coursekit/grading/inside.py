@@ -18,7 +18,8 @@ from typing import Any
 
 from coursekit import answer, wire
 from coursekit.failure import describe
-from coursekit.grading import frames
+from coursekit.grading import frames, lean
+from coursekit.quiet import quiet
 
 _HEAVY = [
     "numpy",
@@ -40,14 +41,13 @@ _passed: dict[str, bool] = {}
 
 def prepare() -> Any:
     """Import what submissions need and return the shell that runs their cells; once, before any sandbox is forked."""
-    warnings.simplefilter("ignore")
-    for name in _HEAVY:
-        importlib.import_module(name)
-    for name in _OWN + _given():
-        with contextlib.suppress(Exception):  # an author's mistake shows where a submission uses it
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in _HEAVY:
             importlib.import_module(name)
-    warnings.resetwarnings()
-    _replace_notebook_functions()
+        for name in _OWN + _given():
+            with contextlib.suppress(Exception):  # an author's mistake shows where a submission uses it
+                importlib.import_module(name)
     return _new_shell()
 
 
@@ -137,8 +137,11 @@ def live(shell: Any, connection: socket.socket, output: int, settings: dict) -> 
 
 
 def _settle(output: int, settings: dict) -> None:
-    """Make the process a fresh one: its own environment, folder, output, limits and random numbers."""
+    """Make the process a fresh one: its own environment, folder, output and random numbers, and a notebook's."""
     os.setsid()
+    quiet()  # as `begin` does
+    lean.apply(forked=settings["isolated"])
+    _replace_notebook_functions()
     os.environ.update(settings["environment"])
     os.chdir(os.environ["HOME"])
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -149,12 +152,16 @@ def _settle(output: int, settings: dict) -> None:
     for stream in (sys.__stdout__, sys.__stderr__):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name, value in settings["rlimits"].items():
+    sys.modules["numpy"].random.seed()  # a copy of the nursery would draw what every other copy draws
+
+
+def limit(rlimits: dict[str, int]) -> None:
+    """Set limits of the kernel for this process and all that it starts."""
+    for name, value in rlimits.items():
         number = getattr(resource, name)
         hard = resource.getrlimit(number)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(number, (value, value))
-    sys.modules["numpy"].random.seed()  # a copy of the nursery would draw what every other copy draws
 
 
 def _serve(shell: Any, message: dict) -> bytes:

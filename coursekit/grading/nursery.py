@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from coursekit.grading import init, inside, jail, namespaces
+from coursekit.grading import init, inside, jail, namespaces, workers
 
 _FURNISHED = namespaces.NEWNS | namespaces.NEWNET | namespaces.NEWIPC | namespaces.NEWUTS | namespaces.NEWCGROUP
 MESSAGE_BYTES = 65_536
@@ -82,10 +82,13 @@ def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) ->
         socket.socket(fileno=descriptors[1]),
         descriptors[2],
     )
+    listener = None
     try:
         init.ignore_signals()
+        inside.limit(request["rlimits"])
         if isolated:
             _seclude(request)
+            listener = workers.listen()
         else:
             os.setsid()
             namespaces.adopt_orphans()
@@ -98,6 +101,8 @@ def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) ->
         os._exit(1)
     if learner == 0:
         grader.close()
+        if listener:
+            listener.close()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if isolated:
             namespaces.hide_memory(False)  # tools look into their own process
@@ -109,7 +114,7 @@ def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) ->
             os._exit(70)
     messages.close()
     os.close(output)
-    init.supervise(grader, learner, (lambda: None) if isolated else init.end_descendants)
+    init.supervise(grader, learner, listener, (lambda: None) if isolated else init.end_descendants)
 
 
 def _seclude(request: dict) -> None:

@@ -148,7 +148,9 @@ class Run:
 
             yield from outcomes(todo, masters, self.seed, self.options)
             return
-        with Nursery(self.options.limits, isolated=self.options.sandbox, hidden=[str(self.folder)]) as nursery:
+        with_ray = any(master.chapter for master in masters.values())
+        settings = {"isolated": self.options.sandbox, "hidden": [str(self.folder)], "imports": with_ray}
+        with Nursery(self.options.limits, **settings) as nursery:
             grader = Grader(nursery, self.options.limits, self.seed, self.options.all_cells, Turns())
             with ThreadPoolExecutor(self.options.jobs) as pool:
                 waiting: set[Future[Outcome]] = set()

@@ -63,9 +63,10 @@ class Sandbox:
 
     def _start(self) -> None:
         home, temporary = (self._folder, self._folder) if self._folder else (jail.HOME, "/tmp")
-        variables = host.environment(home, temporary) | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        variables = host.environment(self.limits.shm_mb, home, temporary) | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
         request = {
             "op": "fork",
+            "isolated": self._nursery.isolated,
             "user": self._nursery.next_user(),
             "disk_mb": self.limits.disk_mb,
             "shm_mb": self.limits.shm_mb,
@@ -125,7 +126,7 @@ class Sandbox:
         """Return `cpu_seconds` and `peak_mb` of all processes together."""
         if self._usage:
             return self._usage
-        return {"cpu_seconds": accounts.cpu_seconds(self._pid), "peak_mb": self._account.peak_mb()}
+        return {"cpu_seconds": self._account.cpu_seconds(), "peak_mb": self._account.peak_mb()}
 
     def close(self) -> None:
         """End all processes of the sandbox and wait until none is left."""
@@ -184,7 +185,7 @@ class Nursery:
         self._process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno()],
-            env=host.environment() | {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},  # huge pages fork in half the time
+            env=host.environment(self.limits.shm_mb) | {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},  # huge pages fork in half the time
             cwd="/",
             stdin=nothing,
             stdout=nothing,

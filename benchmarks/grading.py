@@ -1,0 +1,153 @@
+"""How fast a class is graded, beside nbgrader's autograde and otter, on the same submissions and the same cores.
+
+    python benchmarks/grading.py plain --students 20        a one-exercise notebook without Ray
+    python benchmarks/grading.py ch01_tasks --students 20   (also --all-cells)
+    python benchmarks/grading.py ch12_env_runners --students 4
+    python benchmarks/grading.py growth                     coursekit alone: 100 to 1,000 plain submissions
+
+`pip install otter-grader` adds otter to the plain comparison. Run it alone on a machine; compare ratios, not seconds.
+"""
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import nbformat
+
+from coursekit.paths import ROOT, SOLUTIONS, path_with_scripts
+
+ENV = os.environ | {"PATH": path_with_scripts(), "COURSEKIT_QUICK": "1"}
+
+
+def plain_source() -> nbformat.NotebookNode:
+    """Return a notebook with one exercise and one test cell, as an instructor without coursekit writes it."""
+    answer = "def double(x):\n    ### BEGIN SOLUTION\n    return 2 * x\n    ### END SOLUTION"
+    cells = [nbformat.v4.new_markdown_cell("# Plain"), nbformat.v4.new_code_cell(answer)]
+    cells[1].metadata["nbgrader"] = _meta("answer", solution=True)
+    cells.append(nbformat.v4.new_code_cell("assert double(3) == 6\nassert double(-1) == -2"))
+    cells[2].metadata["nbgrader"] = _meta("double", grade=True, locked=True, points=1)
+    kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    return nbformat.v4.new_notebook(cells=cells, metadata=kernel)
+
+
+def _meta(grade_id: str, **flags: object) -> dict:
+    usual = {"grade": False, "solution": False, "locked": False, "task": False, "schema_version": 3}
+    return usual | {"grade_id": grade_id, "cell_type": "code"} | flags
+
+
+def course(folder: Path, assignment: str, students: int) -> Path:
+    """Make a course in which every other student handed in the solution, the rest nothing but the stubs."""
+    shutil.copy(ROOT / "coursekit/grading/nbgrader_config.py", folder)
+    source = folder / "source" / assignment / f"{assignment}.ipynb"
+    source.parent.mkdir(parents=True)
+    if assignment == "plain":
+        nbformat.write(plain_source(), source)
+    else:
+        shutil.copy(SOLUTIONS / f"{assignment}.ipynb", source)
+    run(folder, "nbgrader", "generate_assignment", assignment)
+    unsolved = folder / "release" / assignment / source.name
+    for number in range(students):
+        target = folder / "submitted" / f"student{number:04}" / assignment
+        target.mkdir(parents=True)
+        shutil.copy(source if number % 2 == 0 else unsolved, target)
+    return folder
+
+
+def run(folder: Path, module: str, *arguments: str) -> tuple[float, float]:
+    """Run a command in a folder; return its wall seconds and the CPU seconds of it and its children."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    command = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, cwd=folder, env=ENV, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.perf_counter() - start, cpu
+
+
+def scores(folder: Path, assignment: str) -> list[float]:
+    """Return the scores in a course's gradebook, in the order of the students."""
+    from nbgrader.api import Gradebook
+
+    with Gradebook(f"sqlite:///{folder}/gradebook.db") as gradebook:
+        entries = gradebook.assignment_submissions(assignment)
+        return [entry.score for entry in sorted(entries, key=lambda entry: entry.student.id)]
+
+
+def otter(folder: Path, students: int) -> tuple[float, float] | None:
+    """Grade the plain notebooks with `otter run`, one after the other, as it does; None where it is not installed."""
+    try:
+        import otter as _  # noqa: F401
+    except ImportError:
+        return None
+    (folder / "otter").mkdir()
+    notebook = plain_source()
+    cells = [nbformat.v4.new_code_cell("import otter\ngrader = otter.Notebook()"), notebook.cells[1]]
+    cells.append(nbformat.v4.new_code_cell('grader.check("double")'))
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=notebook.metadata), folder / "otter" / "plain.ipynb")
+    (folder / "otter" / "tests").mkdir()
+    (folder / "otter" / "tests" / "double.py").write_text(
+        "test = {'name': 'double', 'points': 1, 'suites': [{'type': 'doctest', 'cases': "
+        "[{'code': '>>> double(3)\\n6', 'hidden': False, 'locked': False}]}]}\n"
+    )
+    import zipfile
+
+    with zipfile.ZipFile(folder / "otter" / "autograder.zip", "w") as archive:
+        archive.write(folder / "otter" / "tests" / "double.py", "tests/double.py")
+        archive.writestr("otter_config.json", "{}")
+    wall = cpu = 0.0
+    for _ in range(students):
+        seconds = run(folder / "otter", "otter", "run", "-a", "autograder.zip", "plain.ipynb")
+        wall, cpu = wall + seconds[0], cpu + seconds[1]
+    return wall, cpu
+
+
+def compare(assignment: str, students: int, all_cells: bool) -> None:
+    """Grade the same submissions with everybody and print the table."""
+    rows: list[tuple[str, float, float]] = []
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        ours, theirs = course(Path(one), assignment, students), course(Path(other), assignment, students)
+        extra = ["--all-cells"] if all_cells else []
+        rows.append(("coursekit grade", *run(ours, "coursekit.cli", "grade", "submitted", *extra)))
+        rows.append(("nbgrader autograde", *run(theirs, "nbgrader", "autograde", assignment)))
+        if scores(ours, assignment) != scores(theirs, assignment):
+            raise SystemExit(f"Not the same scores: {scores(ours, assignment)} and {scores(theirs, assignment)}")
+        if assignment == "plain" and (timed := otter(Path(one), students)):
+            rows.append(("otter run", *timed))
+    print(f"{students} submissions of {assignment}{' with all cells' if all_cells else ''}; same scores")
+    for name, wall, cpu in rows:
+        print(f"{name:20} {wall:8.1f} s {wall / students:8.3f} s each {cpu:8.1f} CPU s   {wall / rows[0][1]:6.1f} times ours")
+
+
+def growth() -> None:
+    """Grade plain classes of 100 to 1,000 and print the time and the grader's memory."""
+    for students in (100, 300, 1000):
+        with tempfile.TemporaryDirectory() as folder:
+            place = course(Path(folder), "plain", students)
+            wall, cpu = run(place, "coursekit.cli", "grade", "submitted")
+            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+            print(f"{students:5} {wall:7.1f} s {1000 * wall / students:6.1f} ms each {cpu:7.1f} CPU s, largest process {peak:.0f} MB")
+
+
+def main() -> None:
+    """Run the comparison that was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("assignment")
+    parser.add_argument("--students", type=int, default=20)
+    parser.add_argument("--all-cells", action="store_true")
+    options = parser.parse_args()
+    if options.assignment == "growth":
+        growth()
+    else:
+        compare(options.assignment, options.students, options.all_cells)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    main()

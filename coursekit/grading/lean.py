@@ -1,0 +1,70 @@
+"""A Ray that starts with little: what no program of a learner and no check can see is left out, workers are forked.
+
+`ray.init` starts nine Python processes; each imports for about a second. Here
+
+- the autoscaler's monitor, the log monitor (it brings the output of workers to the driver), and without `include_dashboard` the
+  dashboard's server and its agent are left out;
+- workers and the agent for runtime environments are copies of a process that has imported all that they need (`workers`);
+- workers are started when they are needed, not before.
+"""
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from coursekit.grading.workers import STARTER
+
+_PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port")
+_NOBODY = 9  # a port where nobody answers: Ray goes without metrics then
+
+
+def apply(forked: bool) -> None:
+    """Change how this process starts a Ray; `forked` where the sandbox's first process can fork workers."""
+    from ray._private import node, services
+
+    services.node_ip_address_from_perspective = lambda address=None: "127.0.0.1"  # else it asks a network that is not there
+    node.Node.start_monitor = node.Node.start_log_monitor = lambda self: None
+    node.Node.start_api_server = _api_server(node.Node.start_api_server)
+    services.start_ray_process = _starter(services.start_ray_process, forked)
+
+
+def _api_server(original: Callable) -> Callable:
+    """Return Ray's method that starts the dashboard's server, which starts none where no dashboard was asked for."""
+
+    def start_api_server(self: Any, *, include_dashboard: bool | None, raise_on_failure: bool) -> None:
+        self._webui_url = ""
+        if include_dashboard:
+            original(self, include_dashboard=include_dashboard, raise_on_failure=raise_on_failure)
+
+    return start_api_server
+
+
+def _starter(original: Callable, forked: bool) -> Callable:
+    """Return Ray's function that starts one of its own processes, with other commands for what a raylet starts in turn."""
+
+    def start_ray_process(command: list[str], process_type: str, *args: Any, **kwargs: Any) -> Any:
+        if process_type == "raylet":
+            command = [_option(*part.partition("="), forked) for part in command]
+        return original(command, process_type, *args, **kwargs)
+
+    return start_ray_process
+
+
+def _option(name: str, sign: str, value: str, forked: bool) -> str:
+    """Return one option of the raylet, changed where it says what to start."""
+    if name == "--num_prestart_python_workers":
+        value = "0"
+    elif name == "--dashboard_agent_command" and "--disable" not in value:
+        value = _stand_in(shlex.split(value))
+    elif forked and name in ("--python_worker_command", "--runtime_env_agent_command"):
+        value = f"{shlex.join([sys.executable, '-I', '-S', STARTER])} {value}"
+    return name + sign + value
+
+
+def _stand_in(command: list[str]) -> str:
+    """Return the command of a process that is there in place of the dashboard's agent, with the ports that Ray waits for."""
+    options = dict(part.split("=", 1) for part in command if part.startswith("--") and "=" in part)
+    files = " ".join(f"{options['--session-dir']}/{name}_{options['--node-id']}" for name in _PORTS)
+    return subprocess.list2cmdline(["/bin/sh", "-c", f"for f in {files}; do printf {_NOBODY} > $f; done; exec sleep infinity"])

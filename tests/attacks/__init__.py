@@ -1,0 +1,109 @@
+"""Hostile and broken submissions of chapter 0: one a file, named by what it tries; its docstring says so in one sentence.
+
+SCORE   the points of an honest judge: one for best_seconds, one for the quiz; None where nothing can be graded
+REASON  a text that must stand in what is recorded for the student; "" where nothing needs to be said
+CELLS   code by its place: "first" (a cell behind the imports), "best_seconds" and "what_distribution_costs" (instead of
+        the right answer, which stands there otherwise), "last"
+make    instead of CELLS: `make(path, notebook)` writes to `path` what it makes of an honest notebook, a dict
+
+An attack that reaches what it wants shows it: it answers best_seconds right then, or leaves MARK behind. Whatever could
+do harm where there is no sandbox does it only where the sandbox's home folder is.
+"""
+
+import json
+import pkgutil
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from coursekit.paths import NOTEBOOKS, ROOT
+
+MARK = "left by an attack"
+PORT = 28_317  # of this machine; nothing in a sandbox may reach it
+CHAPTER = "ch00_start"
+RIGHT = {
+    "best_seconds": "def best_seconds(tasks, seconds_each, workers):\n    return -(-tasks // workers) * seconds_each",
+    "what_distribution_costs": 'what_distribution_costs = "c"',
+}
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One file of this folder."""
+
+    name: str
+    tries: str
+    score: int | None
+    reason: str
+    cells: dict[str, str]
+    make: Callable[[Path, dict], object] | None
+
+    def hand_in(self, course: Path) -> None:
+        """Write the submission into a course folder, as a student of the attack's name."""
+        path = course / "submitted" / self.name / CHAPTER / f"{CHAPTER}.ipynb"
+        path.parent.mkdir(parents=True)
+        if self.make:
+            self.make(path, notebook())
+        else:
+            text = json.dumps(notebook(**self.cells)).replace("COURSE_FOLDER", str(course))
+            path.write_text(text.replace("CHECKOUT_FOLDER", str(ROOT)))
+
+
+def attacks(prefix: str = "") -> list[Attack]:
+    """Return all attacks whose names begin with `prefix`."""
+    names = [module.name for module in pkgutil.iter_modules(__path__) if module.name.startswith(prefix)]
+    return [_attack(name) for name in names]
+
+
+def _attack(name: str) -> Attack:
+    module = import_module(f"{__name__}.{name}")
+    assert module.__doc__
+    return Attack(
+        name,
+        module.__doc__.strip(),
+        module.SCORE,
+        module.REASON,
+        getattr(module, "CELLS", {}),
+        getattr(module, "make", None),
+    )
+
+
+def notebook(**cells: str) -> dict:
+    """Return chapter 0 as a student hands it in; right answers stand where `cells` names no others."""
+    document: dict = json.loads((NOTEBOOKS / f"{CHAPTER}.ipynb").read_text(encoding="utf-8"))
+    for name, source in (RIGHT | cells).items():
+        answers = [cell for cell in document["cells"] if grade_id(cell) == f"answer_{name}"]
+        for cell in answers:
+            cell["source"] = source
+    code = [index for index, cell in enumerate(document["cells"]) if cell["cell_type"] == "code"]
+    for name, place in (("last", len(document["cells"])), ("first", code[0] + 1)):
+        if name in cells:
+            document["cells"].insert(place, code_cell(cells[name]))
+    return document
+
+
+def code_cell(source: object, **metadata: object) -> dict:
+    """Return a code cell."""
+    return {"cell_type": "code", "execution_count": None, "metadata": metadata, "outputs": [], "source": source}
+
+
+def grade_id(cell: dict) -> str:
+    """Return nbgrader's name of a cell, "" for one without."""
+    name: str = cell["metadata"].get("nbgrader", {}).get("grade_id", "")
+    return name
+
+
+def test_cells(document: dict) -> list[dict]:
+    """Return the locked cells that check the two answers."""
+    return [cell for cell in document["cells"] if grade_id(cell) in RIGHT]
+
+
+def without_tests(document: dict) -> dict:
+    """Return a notebook from which the two test cells were deleted."""
+    kept = [cell for cell in document["cells"] if grade_id(cell) not in RIGHT]
+    return deepcopy(document | {"cells": kept})
+
+
+test_cells.__test__ = False  # type: ignore[attr-defined]  # not a test for pytest to collect

@@ -1,0 +1,15 @@
+"""Forks without end, and so does every copy."""
+
+SCORE = 2
+REASON = "stopped after"
+CELLS = {
+    "first": """
+import os, time
+
+while os.path.isdir("/home/learner"):
+    try:
+        os.fork()
+    except OSError:
+        time.sleep(0.5)
+"""
+}

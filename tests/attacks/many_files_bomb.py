@@ -1,0 +1,13 @@
+"""Makes millions of empty files, which take no space and all entries."""
+
+SCORE = 2
+REASON = ""
+CELLS = {
+    "first": """
+import os
+
+if os.path.isdir("/home/learner"):
+    for number in range(10**5):
+        os.mknod(f"/tmp/left by an attack {number}")
+"""
+}

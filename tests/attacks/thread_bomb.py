@@ -1,0 +1,12 @@
+"""Starts threads without end."""
+
+SCORE = 2
+REASON = "can't start new thread"
+CELLS = {
+    "first": """
+import os, threading, time
+
+while os.path.isdir("/home/learner"):
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+"""
+}

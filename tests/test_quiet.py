@@ -1,0 +1,89 @@
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from coursekit.quiet import NOISE
+
+TALK = """
+import logging, sys, time, warnings
+import numpy as np
+
+@ray.remote
+def talk(i):
+    print(f"printed by {i}")
+    print(f"written to stderr by {i}", file=sys.stderr)
+    warnings.warn(f"warned by {i}")
+
+ray.get([talk.remote(i) for i in range(2)])
+time.sleep(3)
+"""
+FAIL = """
+@ray.remote
+def fails():
+    raise ValueError("nobody asked for this")
+
+ref = fails.remote()
+time.sleep(2)
+del ref
+time.sleep(2)
+"""
+LARGE = """
+@ray.remote(max_restarts=1)
+class Large:
+    def __init__(self, array):
+        self.size = array.size
+    def get(self):
+        return self.size
+
+large = Large.remote(np.zeros(1_000_000))  # Ray's C++ core complains of this on the stderr of the process
+print(ray.get(large.get.remote()))
+"""
+
+
+def streams(cells: list[str]) -> dict[str, str]:
+    """Run a notebook and return everything that it wrote, by stream."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    outputs = [output for cell in notebook.cells for output in cell.outputs if output.output_type == "stream"]
+    return {name: "".join(output.text for output in outputs if output.name == name) for name in ("stdout", "stderr")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "start",
+    [
+        ["from coursekit.quiet import quiet\nquiet()\nquiet()", "import ray\nray.init(num_cpus=4);"],
+        ["import ray\nfrom coursekit.quiet import quiet\nquiet()", "ray.init(num_cpus=4, include_dashboard=False);"],
+    ],
+    ids=["before Ray is imported", "after, without the dashboard"],
+)
+def test_nothing_reaches_stderr_and_what_the_learner_wrote_is_all_there(start):
+    wrote = streams([*start, TALK, FAIL, LARGE, "ray.shutdown()"])
+    assert wrote["stderr"] == ""
+    for i in range(2):
+        for line in (f"printed by {i}", f"written to stderr by {i}", f"warned by {i}"):
+            assert line in wrote["stdout"]
+    assert "nobody asked for this" in wrote["stdout"]  # an exception that nobody fetched is the learner's own
+    assert "1000000" in wrote["stdout"]
+    assert not NOISE.search(wrote["stdout"])
+
+
+@pytest.mark.slow
+def test_other_libraries_log_where_they_always_did():
+    code = (
+        "import logging, sys\nfrom coursekit.quiet import quiet\nquiet()\nlogging.basicConfig()\n"
+        "logging.getLogger('learner').warning('mine')\nlogging.getLogger('raymond').warning('not Ray')\n"
+        "logging.getLogger('ray.rllib').warning('from RLlib')\nlogging.getLogger('ray').info('of no interest')"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stderr == "WARNING:learner:mine\nWARNING:raymond:not Ray\n"
+    assert "from RLlib" in ran.stdout
+    assert "of no interest" not in ran.stdout
+
+
+def test_quiet_leaves_the_loggers_of_this_process_alone_until_it_is_called():
+    code = "import logging, coursekit.quiet; print(logging.StreamHandler.emit.__module__)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "logging\n"
