@@ -131,7 +131,7 @@ the block ends, also when it ends with an error. Whoever forgets to stop an algo
 """
 
 # %%
-steps, seconds_per_1000 = budget(2000, 500), {}
+steps, seconds_per_1000 = budget(2048, 256), {}
 with built(local_config(envs=1)) as [algo]:
     one_iteration(algo, 128)  # the first one prepares things: not counted
     seconds_per_1000[1] = one_iteration(algo, steps) * 1000 / steps
@@ -267,7 +267,8 @@ It is easy to measure something else by accident.
 - **The machine's mood.** Other programs come and go; a laptop gets hot and slows down. If you time one algorithm first and the other
   afterwards, a slow minute hits only one of them. So take them in turn: one iteration of the one, one of the other. Never both at once.
 
-Write `time_training`. It gets two algorithms that are already built, and it must not stop them.
+Write `time_training`. It gets two algorithms that are already built, and it must not stop them. The check first hands over two that
+nap and write down when they were called; then two real ones, with two runners and with one, but tiny batches.
 """
 
 

@@ -42,20 +42,21 @@ def why_no_browser(facts: Facts) -> str:
 
 
 def jupyter_command(port: int, open_browser: bool, extra: Sequence[str] = ()) -> list[str]:
-    """Return the command that starts JupyterLab; `extra` arguments come last, so they win."""
+    """Return the command that starts JupyterLab; a setting among the `extra` arguments replaces ours."""
     if not (ROOT / FIRST).exists():
         raise CommandError(f"{FIRST} is missing. Build the notebooks first: coursekit build")
-    command = [sys.executable, "-m", "jupyterlab"]
-    command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
-    command += [f"--ServerApp.root_dir={ROOT}", f"--LabApp.default_url=/lab/tree/{FIRST}"]
+    ours = [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
+    ours += [f"--ServerApp.root_dir={ROOT}", f"--LabApp.default_url=/lab/tree/{FIRST}"]
     if not open_browser:
-        command.append("--no-browser")
+        ours.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        command.append("--allow-root")
+        ours.append("--allow-root")
     if not extra:
         # Our own line says the address; with extra arguments only Jupyter knows it, so let it speak.
-        command += [f"--{app}.log_level={logging.ERROR}" for app in ("ServerApp", "LabApp")]
-    return [*command, *extra]
+        ours += [f"--{app}.log_level={logging.ERROR}" for app in ("ServerApp", "LabApp")]
+    theirs = {argument.partition("=")[0] for argument in extra}
+    kept = [argument for argument in ours if argument.partition("=")[0] not in theirs]
+    return [sys.executable, "-m", "jupyterlab", *kept, *extra]
 
 
 def jupyter_environment(token: str = "") -> dict[str, str]:

@@ -12,7 +12,7 @@ PATIENCE = 20.0
 
 def new_room() -> str:
     """Return the name of a place where nobody has been."""
-    return uuid.uuid4().hex
+    return uuid.uuid4().hex[:8]
 
 
 def set_patience(seconds: float) -> None:

@@ -15,6 +15,9 @@ import numpy as np
 
 GIVEN = "coursekit.given."
 LIMIT = 256 * 1024 * 1024  # bytes of one message
+DEPTH = 50  # tuples, sets and arrays within each other
+PARTS = 2_000_000  # items of all lists and dicts of one message; an array is one
+KEYS = 10_000  # of these, keys of dicts and members of sets that are not strings
 TUPLE, SET, ARRAY, FUNCTION, LONG = range(1, 6)
 
 
@@ -36,16 +39,9 @@ def encode(value: object) -> bytes:
 def decode(data: bytes, functions: bool = False) -> Any:
     """Return the value that `data` encodes; functions of `coursekit.given` only where `functions` allows them.
 
-    Raises ValueError for bytes that `encode` cannot have written.
+    Raises ValueError for bytes that `encode` cannot have written, and for a value that would cost the reader too much.
     """
-
-    def other(code: int, payload: bytes) -> object:
-        return _decode_other(code, payload, functions)
-
-    try:
-        return msgpack.unpackb(data, ext_hook=other, strict_map_key=False)
-    except (msgpack.UnpackException, ValueError, TypeError, RecursionError, MemoryError) as error:
-        raise ValueError(f"These bytes are not a message: {error}") from None
+    return _Reader(functions).read(data)
 
 
 def copy(value: object) -> Any:
@@ -96,18 +92,50 @@ def _encode_array(array: np.ndarray) -> msgpack.ExtType:
     return msgpack.ExtType(ARRAY, msgpack.packb(header))
 
 
-def _decode_other(code: int, payload: bytes, functions: bool) -> object:
-    if code == TUPLE:
-        return tuple(decode(payload, functions))
-    if code == SET:
-        return set(decode(payload))
-    if code == ARRAY:
-        return _decode_array(payload)
-    if code == LONG:
-        return int(payload, 16)
-    if code == FUNCTION and functions:
-        return function_named(payload.decode())
-    raise ValueError(f"extension type {code} has no business here")
+class _Reader:
+    """Reads one message within limits: few bytes can stand for gigabytes of empty lists, or for keys that all collide."""
+
+    def __init__(self, functions: bool):
+        self._functions, self._depth, self._parts, self._keys = functions, 0, 0, 0
+
+    def read(self, data: bytes) -> Any:
+        hooks = {"ext_hook": self._other, "list_hook": self._counted, "object_hook": self._counted_keys}
+        self._depth += 1
+        try:
+            if self._depth > DEPTH:
+                raise ValueError("it is nested too deeply")
+            return msgpack.unpackb(data, strict_map_key=False, max_array_len=PARTS, max_map_len=PARTS, **hooks)
+        except (msgpack.UnpackException, ValueError, TypeError, RecursionError, MemoryError) as error:
+            raise ValueError(f"These bytes are not a message: {error}"[:200]) from None
+        finally:
+            self._depth -= 1
+
+    def _counted(self, items: list) -> list:
+        self._parts += 1 + len(items)
+        if self._parts > PARTS:
+            raise ValueError(f"it has more than {PARTS} parts")
+        return items
+
+    def _counted_keys(self, items: Any) -> Any:
+        self._keys += sum(type(key) is not str for key in items)  # strings cannot be chosen to collide
+        if self._keys > KEYS:
+            raise ValueError(f"more than {KEYS} keys are not strings")
+        self._counted(items)
+        return items
+
+    def _other(self, code: int, payload: bytes) -> object:
+        if code == TUPLE:
+            return tuple(self.read(payload))
+        if code == SET:
+            items = self.read(payload)
+            return set(self._counted_keys(items))
+        if code == ARRAY:
+            return _decode_array(payload)
+        if code == LONG:
+            return int(payload, 16)
+        if code == FUNCTION and self._functions:
+            return function_named(payload.decode())
+        raise ValueError(f"extension type {code} has no business here")
 
 
 def _decode_array(payload: bytes) -> np.ndarray:

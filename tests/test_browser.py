@@ -74,7 +74,7 @@ def page() -> Iterator[Page]:
 
 
 class Notebook:
-    """A notebook in JupyterLab: cells are found by what they say, and run from the keyboard."""
+    """A notebook in JupyterLab: cells are found by what they say, written from the keyboard, run by JupyterLab's command."""
 
     def __init__(self, page: Page, address: str, name: str):
         self.page = page
@@ -90,11 +90,13 @@ class Notebook:
     def select(self, text: str) -> None:
         """Make the first code cell with this text the active one, in view."""
         self.page.evaluate(
-            """text => {
+            """async text => {
                 const notebook = window.jupyterapp.shell.currentWidget.content;
                 const cells = notebook.widgets.map(cell => cell.model);
                 notebook.activeCellIndex = cells.findIndex(cell => cell.type === 'code' && cell.sharedModel.source.includes(text));
-                return notebook.scrollToItem(notebook.activeCellIndex, 'center');
+                await notebook.scrollToItem(notebook.activeCellIndex, 'center');
+                notebook.mode = 'command';
+                notebook.activate();
             }""",
             text,
         )
@@ -109,9 +111,9 @@ class Notebook:
     def run(self, text: str) -> None:
         """Run the cell with this text and wait for its end."""
         self.select(text)
-        self.page.keyboard.press("Control+Enter")
-        self.page.wait_for_timeout(300)
-        self.wait_until_ready()
+        self.page.evaluate(
+            "window.jupyterapp.commands.execute('notebook:run-cell')"
+        )  # what Control+Enter does; resolves at the end
 
     def save(self) -> None:
         self.page.keyboard.press("Control+S")
@@ -123,6 +125,9 @@ def test_a_reader_solves_an_exercise_and_finds_it_solved_the_next_day(lab, page,
     notebook.run("begin(")
     expect(page.get_by_text("○ as_task").first).to_be_visible()
     notebook.run("ray.init(")
+    notebook.run('check("as_task"')
+    expect(page.get_by_text("`as_task` does not exist yet").first).to_be_visible()
+    notebook.run("def as_task")
     notebook.run('check("as_task"')
     expect(page.get_by_text("as_task: todo, 0 of 1 point")).to_be_visible()
 

@@ -113,19 +113,21 @@ def time_training(answer: Answer, rng: Generator) -> None:
     _judge_order([name for name, _, _ in seen["calls"]], iterations)
     for name in ("many", "single"):
         _judge_times(name, seen, iterations)
-    ran = answer.probe(given.time_real, 5)
+    _judge_real(answer.probe(given.time_real, {"many": [2, 2], "single": [1, 1]}, 5))
+
+
+def _judge_real(ran: dict) -> None:
+    """Check five timed iterations of real algorithms, with the runners and environments of the comparison."""
+    real = "Two real algorithms were timed, for 5 iterations each. "
+    held = ran["environments"]
     expect_equal(
-        ran["environments"], {"many": 2, "single": 1}, f"The algorithms had {ran['environments']} environments."
+        held, [[2, 2], [1]], real + f"Their EnvRunners held {held} environments afterwards, not [[2, 2], [1]]."
     )
-    expect_equal(
-        ran["iterations"],
-        {"many": 6, "single": 6},
-        f"Asked for 5 iterations of two PPOs, these count {ran['iterations']}: five and one warm-up are 6 each.",
-    )
-    spent = sum(sum(ran["times"][name]) for name in ("many", "single"))
-    expect(
-        0 < spent <= ran["seconds"], f"The times add up to {spent:.2f} s, but all of it took {ran['seconds']:.2f} s."
-    )
+    expect_equal(ran["iterations"], [6, 6], real + f"With the warm-up that is 6 each; they count {ran['iterations']}.")
+    times = [ran["times"][name] for name in ("many", "single")]
+    expect([len(seconds) for seconds in times] == [5, 5], real + f"Your times are {ran['times']}.")
+    spent = sum(sum(seconds) for seconds in times)
+    expect(0 < spent <= ran["seconds"], real + f"Your times add up to {spent:.2f} s of {ran['seconds']:.2f} s in all.")
 
 
 def _naps(rng: Generator, count: int) -> list[float]:

@@ -135,29 +135,31 @@ def time_naps(time_training: Callable, naps: dict[str, list[float]], iterations:
     return {"times": times, "calls": calls, "begin": begin, "end": time.perf_counter()}
 
 
-def time_real(time_training: Callable, iterations: int) -> dict:
-    """Return the times that `time_training` gives for two of RLlib's own algorithms, and what these have done by then."""
-    with built(_tiny_ppo(environments=2), _tiny_ppo(environments=1)) as (many, single):
+def time_real(time_training: Callable, sizes: dict[str, list[int]], iterations: int) -> dict:
+    """Return the times that `time_training` gives for two of RLlib's own algorithms, and what these have done by then.
+
+    `sizes` says for "many" and "single" how many EnvRunners there are, and how many environments in each.
+    """
+    with built(_tiny_ppo(*sizes["many"]), _tiny_ppo(*sizes["single"])) as (many, single):
         begin = time.perf_counter()
         times = time_training(many, single, iterations)
         seconds = time.perf_counter() - begin
-        algos = {"many": many, "single": single}
         return {
             "times": times,
             "seconds": seconds,
-            "iterations": {name: algo.iteration for name, algo in algos.items()},
-            "environments": {name: algo.env_runner.num_envs for name, algo in algos.items()},
+            "iterations": [many.iteration, single.iteration],
+            "environments": [[row["environments"] for row in who_runs(algo)[1:]] for algo in (many, single)],
         }
 
 
-def _tiny_ppo(environments: int) -> Any:
-    """Return PPO with iterations of a fraction of a second: batches of 32 steps, collected in this process."""
+def _tiny_ppo(runners: int, environments: int) -> Any:
+    """Return PPO with iterations of a fraction of a second: one pass over 32 steps."""
     from ray.rllib.algorithms.ppo import PPOConfig
 
     return (
         PPOConfig()
         .environment("FrozenLake-v1")
-        .env_runners(num_env_runners=0, num_envs_per_env_runner=environments, env_to_module_connector=flatten)
+        .env_runners(num_env_runners=runners, num_envs_per_env_runner=environments, env_to_module_connector=flatten)
         .training(train_batch_size_per_learner=32, minibatch_size=32, num_epochs=1)
         .debugging(seed=0)
     )

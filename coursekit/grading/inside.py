@@ -152,6 +152,7 @@ def _settle(output: int, settings: dict) -> None:
     for stream in (sys.__stdout__, sys.__stderr__):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.modules["ray._raylet"].Config.initialize("")  # Ray read its environment at the import
     sys.modules["numpy"].random.seed()  # a copy of the nursery would draw what every other copy draws
 
 

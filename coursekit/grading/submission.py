@@ -7,7 +7,9 @@ import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
@@ -15,6 +17,7 @@ from nbformat import NotebookNode
 from coursekit import marks
 
 MAX_BYTES = 20 * 1024 * 1024
+MAX_CELLS = 2000
 
 
 class NotGradable(Exception):
@@ -36,12 +39,13 @@ class Submission:
         """Return the name under which the outcome is recorded."""
         return f"{self.student}/{self.assignment}/{self.notebook}"
 
+    @cached_property
     def digest(self) -> str:
         """Return a fingerprint of what was handed in, so that a new version is graded again."""
         try:
-            return hashlib.sha256(self.path.read_bytes()[:MAX_BYTES]).hexdigest()[:16]
-        except OSError:
-            return ""
+            return hashlib.sha256(_content(self.path)).hexdigest()[:16]
+        except NotGradable as reason:
+            return str(reason)[:40]
 
 
 @dataclass(frozen=True)
@@ -61,26 +65,32 @@ class Master:
 
     def tests(self) -> dict[str, NotebookNode]:
         """Return the test cells by their grade id, in order."""
-        return {meta["grade_id"]: cell for cell, meta in self._graded() if not meta.get("solution")}
+        return {meta["grade_id"]: cell for cell, meta in self._known() if _is_test(meta)}
 
-    def manual(self) -> set[str]:
-        """Return the grade ids of the answers that a person grades."""
-        return {meta["grade_id"] for _, meta in self._graded() if meta.get("solution")}
+    def answers(self) -> dict[str, NotebookNode]:
+        """Return the cells in which students write, and those that a person grades, by their grade id."""
+        return {meta["grade_id"]: cell for cell, meta in self._known() if not _is_test(meta)}
 
-    def _graded(self) -> Iterator[tuple[NotebookNode, dict]]:
+    def by_hand(self) -> set[str]:
+        """Return the grade ids of what a person grades."""
+        return {name for name, cell in self.answers().items() if {"grade", "task"} & _switched_on(cell)}
+
+    def _known(self) -> Iterator[tuple[NotebookNode, dict]]:
         for cell in self.notebook.cells:
-            meta = cell.metadata.get("nbgrader", {})
-            if meta.get("grade"):
+            if "grade_id" in (meta := cell.metadata.get("nbgrader", {})):
                 yield cell, meta
 
     def demos(self) -> set[str]:
         """Return the sources of the cells that grading leaves out while they are unedited."""
         return {cell.source.strip() for cell in self.notebook.cells if "demo" in cell.metadata.get("tags", [])}
 
-    def digest(self) -> str:
-        """Return a fingerprint of the graded cells."""
-        text = json.dumps([[name, cell.source, cell.metadata] for name, cell in self.tests().items()], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+def _is_test(meta: dict) -> bool:
+    return bool(meta.get("grade")) and not meta.get("solution")
+
+
+def _switched_on(cell: NotebookNode) -> set[str]:
+    return {name for name, value in cell.metadata.nbgrader.items() if value is True}
 
 
 @dataclass
@@ -106,83 +116,97 @@ def find(root: Path, assignments: set[str]) -> list[Submission]:
     found = []
     for student in sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")):
         for folder in sorted(path for path in student.iterdir() if path.name in assignments):
-            notebooks = sorted(folder.glob("*.ipynb")) if folder.is_dir() and not folder.is_symlink() else []
+            linked = student.is_symlink() or folder.is_symlink() or not folder.is_dir()
+            notebooks = [] if linked else sorted(folder.glob("*.ipynb"))
             if not notebooks:
-                problem = "no notebook was handed in" if folder.is_dir() else "the folder is not a folder"
-                found.append(Submission(student.name, folder.name, folder.name, folder, problem))
-            found += [Submission(student.name, folder.name, path.stem, path) for path in notebooks]
+                problem = "the folder is a link, or no folder" if linked else "no notebook was handed in"
+                found.append(Submission(_text(student.name), folder.name, folder.name, folder, problem))
+            found += [Submission(_text(student.name), folder.name, _text(path.stem), path) for path in notebooks]
     return found
 
 
+def _text(name: str) -> str:
+    """Return the name of a file as text that can be written anywhere; on Linux it may be any bytes."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
 def read(path: Path) -> NotebookNode:
-    """Return a student's notebook in the newest format; raises NotGradable with the reason."""
+    """Return the cells of a student's notebook, whatever its format; raises NotGradable with the reason."""
     try:
-        mode = path.lstat()
-        if not stat.S_ISREG(mode.st_mode):
-            raise NotGradable("the notebook is a link or not a regular file: hand in the file itself")
-        if mode.st_size > MAX_BYTES:
-            raise NotGradable(f"the notebook has {mode.st_size / 2**20:.0f} MB; {MAX_BYTES // 2**20} MB is the limit")
-        text = path.read_bytes().decode("utf-8")
-        document = json.loads(text)
-        if not isinstance(document, dict) or not ("cells" in document or "worksheets" in document):
-            raise NotGradable("the file is not a notebook: it has no cells")
-        notebook = nbformat.reads(text, as_version=4)
-        notebook.cells = [_plain_cell(cell) for cell in notebook.cells]
-    except NotGradable:
-        raise
-    except (
-        OSError,
-        ValueError,
-        RecursionError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        nbformat.ValidationError,
-    ) as error:
-        raise NotGradable(f"the file is not a readable notebook ({type(error).__name__}: {str(error)[:200]})") from None
-    return notebook
+        document = json.loads(_content(path).decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        reason = f"the file is not a readable notebook ({type(error).__name__}: {str(error)[:200]})"
+        raise NotGradable(reason) from None
+    sheets = [document, *_items(document, "worksheets")]  # the formats before 2015 had sheets
+    cells = [cell for sheet in sheets for cell in _items(sheet, "cells") if isinstance(cell, dict)]
+    if not any(isinstance(sheet, dict) and isinstance(sheet.get("cells"), list) for sheet in sheets):
+        raise NotGradable("the file is not a notebook: it has no list of cells")
+    if len(cells) > MAX_CELLS:
+        raise NotGradable(f"the notebook has {len(cells)} cells; {MAX_CELLS} is the limit")
+    return nbformat.v4.new_notebook(cells=[_plain_cell(cell) for cell in cells])
 
 
-def _plain_cell(cell: NotebookNode) -> NotebookNode:
-    """Return a cell with what grading reads, and nothing else: kind, source, and metadata that is a dict."""
-    kind = cell.get("cell_type")
-    source = cell.get("source", "")
+def _content(path: Path) -> bytes:
+    """Return the bytes of a file that may be anything; raises NotGradable where it is no file, or too large to be a notebook."""
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise NotGradable("the notebook is a link, or not a regular file: hand in the file itself")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise NotGradable(f"the file cannot be read ({error.strerror})") from None
+    if len(content) > MAX_BYTES:
+        raise NotGradable(f"the notebook is too large: {MAX_BYTES // 2**20} MB is the limit")
+    return content
+
+
+def _items(value: Any, name: str) -> list:
+    """Return a list of a JSON object, empty where there is none."""
+    items = value.get(name) if isinstance(value, dict) else None
+    return items if isinstance(items, list) else []
+
+
+def _plain_cell(cell: dict) -> NotebookNode:
+    """Return a cell with what grading reads, and nothing else: kind, source, and the grade id and points that it claims."""
+    source = cell.get("source", cell.get("input", cell.get("code", "")))  # the last two: formats before 2015
     source = "".join(map(str, source)) if isinstance(source, list) else str(source)
     metadata = cell.get("metadata")
-    kept = (
-        {"nbgrader": metadata["nbgrader"]}
-        if isinstance(metadata, dict) and isinstance(metadata.get("nbgrader"), dict)
-        else {}
-    )
-    make = nbformat.v4.new_code_cell if kind == "code" else nbformat.v4.new_markdown_cell
-    return make(source, metadata=kept)
+    claims = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    claims = claims if isinstance(claims, dict) else {}
+    kept = {name: claims[name] for name in ("grade_id", "points") if isinstance(claims.get(name), str | int | float)}
+    make = nbformat.v4.new_code_cell if cell.get("cell_type") == "code" else nbformat.v4.new_markdown_cell
+    return make(source.encode("utf-8", "replace").decode(), metadata={"nbgrader": kept})
 
 
 def plan(notebook: NotebookNode, master: Master) -> Plan:
     """Return how a submission is graded: every test cell of the master once, as the master has it."""
-    tests, demos = master.tests(), master.demos()
+    tests, answers, demos = master.tests(), master.answers(), master.demos()
     steps: list[Step] = []
     notes: list[str] = []
     seen: set[str] = set()
     for cell in notebook.cells:
-        grade_id = str(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
-        if grade_id in seen:
-            notes.append(f"the test cell {grade_id} was there twice: the second was left out")
+        claims = cell.metadata.pop("nbgrader")
+        grade_id = str(claims.get("grade_id", ""))
+        if grade_id in tests and grade_id in seen:
+            notes.append(f"the test cell {grade_id} was there more than once: the first was used")
         elif grade_id in tests:
-            seen.add(grade_id)
-            if cell.source != tests[grade_id].source or cell.metadata.nbgrader.get("points") != _points(
-                tests[grade_id]
-            ):
+            if cell.source != tests[grade_id].source or claims.get("points") != _points(tests[grade_id]):
                 notes.append(f"the test cell {grade_id} was edited: the original was used")
             steps.append(_test_step(tests[grade_id]))
-        elif cell.cell_type != "code":
-            steps.append(Step("text", cell))
-        elif cell.source.strip() in demos:
-            steps.append(Step("demo", cell))
         else:
-            steps.append(Step("run", cell))
+            if grade_id in answers:
+                cell.metadata.nbgrader = answers[grade_id].metadata.nbgrader
+            steps.append(Step(_kind(cell, demos), cell))
+        seen.add(grade_id)
     _insert_missing(steps, tests, seen, notes)
-    return Plan(steps, notes)
+    notes += [f"the answer {name}, which a person grades, is missing" for name in sorted(master.by_hand() - seen)]
+    return Plan(steps, list(dict.fromkeys(notes)))
+
+
+def _kind(cell: NotebookNode, demos: set[str]) -> str:
+    if cell.cell_type != "code":
+        return "text"
+    return "demo" if cell.source.strip() in demos else "run"
 
 
 def _insert_missing(steps: list[Step], tests: dict[str, NotebookNode], seen: set[str], notes: list[str]) -> None:

@@ -105,6 +105,7 @@ def _take_over(folder: str, environment: dict[str, str], descriptors: list[int])
     for target, descriptor in enumerate(descriptors):
         os.dup2(descriptor, target)
         os.close(descriptor)
+    sys.modules["ray._raylet"].Config.initialize("")  # read the environment again, as an import would
     _forget_shell()
     sys.modules["numpy"].random.seed()
 

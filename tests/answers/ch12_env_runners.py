@@ -202,21 +202,19 @@ def seconds_of(algo):
 
 
 @accepts("time_training")
-def turns_round_every_other_time(many, single, iterations):
-    both, times = {"many": many, "single": single}, {"many": [], "single": []}
-    for algo in both.values():
-        algo.train()
+def other_order_every_other_time_by_rllibs_own_clock(many, single, iterations):
+    times = {"many": np.zeros(iterations), "single": np.zeros(iterations)}
+    many.train(), single.train()
     for number in range(iterations):
-        for name in sorted(both, reverse=number % 2 == 1):
-            times[name].append(seconds_of(both[name]))
+        for name, algo in [("many", many), ("single", single)][:: (-1) ** number]:
+            times[name][number] = algo.train()["time_this_iter_s"]
     return times
 
 
-@accepts("time_training")
-def reads_rllibs_own_clock(many, single, iterations):
-    results = [(many.train(), single.train()) for _ in range(iterations + 1)][1:]
-    pairs = np.array([[result["time_this_iter_s"] for result in pair] for pair in results])
-    return {"many": pairs[:, 0], "single": pairs[:, 1]}
+def in_turn(many, single, iterations):
+    many.train(), single.train()
+    pairs = [(seconds_of(many), seconds_of(single)) for _ in range(iterations)]
+    return {"many": [m for m, _ in pairs], "single": [s for _, s in pairs]}
 
 
 @rejects("time_training")
@@ -248,14 +246,12 @@ def no_warm_up(many, single, iterations):
 
 @rejects("time_training")
 def one_iteration_too_few(many, single, iterations):
-    return turns_round_every_other_time(many, single, iterations - 1)
+    return in_turn(many, single, iterations - 1)
 
 
 @rejects("time_training")
-def always_five(many, single, iterations):
-    many.train(), single.train()
-    pairs = [(seconds_of(many), seconds_of(single)) for _ in range(5 if iterations != 5 else 4)]
-    return {"many": [m for m, _ in pairs], "single": [s for _, s in pairs]}
+def always_the_same_number(many, single, iterations):
+    return in_turn(many, single, 2)
 
 
 @rejects("time_training")
@@ -272,12 +268,12 @@ def invents_everything(many, single, iterations):
 
 @rejects("time_training")
 def the_same_algorithm_twice(many, single, iterations):
-    return turns_round_every_other_time(many, many, iterations)
+    return in_turn(many, many, iterations)
 
 
 @rejects("time_training")
 def swaps_the_names(many, single, iterations):
-    times = turns_round_every_other_time(many, single, iterations)
+    times = in_turn(many, single, iterations)
     return {"many": times["single"], "single": times["many"]}
 
 
@@ -296,19 +292,19 @@ def one_clock_for_each_pair(many, single, iterations):
 
 @rejects("time_training")
 def shares_the_total_evenly(many, single, iterations):
-    times = turns_round_every_other_time(many, single, iterations)
+    times = in_turn(many, single, iterations)
     return {name: [sum(seconds) / iterations] * iterations for name, seconds in times.items()}
 
 
 @rejects("time_training")
 def returns_totals(many, single, iterations):
-    times = turns_round_every_other_time(many, single, iterations)
+    times = in_turn(many, single, iterations)
     return {name: sum(seconds) for name, seconds in times.items()}
 
 
 @rejects("time_training")
 def stops_what_it_did_not_build(many, single, iterations):
-    times = turns_round_every_other_time(many, single, iterations)
+    times = in_turn(many, single, iterations)
     many.stop(), single.stop()
     return times
 

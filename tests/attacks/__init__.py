@@ -1,4 +1,4 @@
-"""Hostile and broken submissions of chapter 0: one a file, named by what it tries; its docstring says so in one sentence.
+"""Hostile and broken submissions of chapter 0 (or CHAPTER): one a file, named by what it tries; its docstring says so in one sentence.
 
 SCORE   the points of an honest judge: one for best_seconds, one for the quiz; None where nothing can be graded
 REASON  a text that must stand in what is recorded for the student; "" where nothing needs to be said
@@ -39,10 +39,11 @@ class Attack:
     reason: str
     cells: dict[str, str]
     make: Callable[[Path, dict], object] | None
+    chapter: str
 
     def hand_in(self, course: Path) -> None:
         """Write the submission into a course folder, as a student of the attack's name."""
-        path = course / "submitted" / self.name / CHAPTER / f"{CHAPTER}.ipynb"
+        path = course / "submitted" / self.name / self.chapter / f"{self.chapter}.ipynb"
         path.parent.mkdir(parents=True)
         if self.make:
             self.make(path, notebook())
@@ -67,6 +68,7 @@ def _attack(name: str) -> Attack:
         module.REASON,
         getattr(module, "CELLS", {}),
         getattr(module, "make", None),
+        getattr(module, "CHAPTER", CHAPTER),
     )
 
 

@@ -1,14 +1,13 @@
 """Ends its process in ten cells, one after the other, to use up the sandboxes that the grader gives it."""
 
+import json
+
+from tests.attacks import code_cell
+
 SCORE = 2
-REASON = "ended its own process"
-CELLS = {"last": "import os\nos._exit(3)"}
+REASON = "ended its own process (exit code 10)"
 
 
 def make(path, notebook):
-    import json
-
-    from tests.attacks import code_cell
-
     cells = [code_cell(f"import os\nos._exit({number})") for number in range(1, 11)]
-    path.write_text(json.dumps(notebook | {"cells": [*notebook["cells"], *cells]}))
+    path.write_text(json.dumps(notebook | {"cells": cells + notebook["cells"]}))

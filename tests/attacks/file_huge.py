@@ -1,0 +1,11 @@
+"""Is a file of a terabyte, which takes no room on the disk and all memory of whoever reads it."""
+
+import os
+
+SCORE = None
+REASON = "too large"
+
+
+def make(path, notebook):
+    path.touch()
+    os.truncate(path, 2**40)

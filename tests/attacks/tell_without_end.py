@@ -1,0 +1,18 @@
+"""Answers right, and then makes the judge wait for ever when it tells the notebook the result."""
+
+SCORE = 2
+REASON = ""
+CELLS = {
+    "best_seconds": """
+import os, sys
+
+class Trap(dict):
+    def __setitem__(self, name, value):
+        os._exit(9)
+
+sys.modules["coursekit.grading.inside"]._passed = Trap()
+
+def best_seconds(tasks, seconds_each, workers):
+    return -(-tasks // workers) * seconds_each
+"""
+}
