@@ -131,12 +131,17 @@ the block ends, also when it ends with an error. Whoever forgets to stop an algo
 """
 
 # %%
-steps, seconds_per_1000 = budget(2048, 256), {}
-with built(local_config(envs=1)) as [algo]:
-    one_iteration(algo, 128)  # the first one prepares things: not counted
-    seconds_per_1000[1] = one_iteration(algo, steps) * 1000 / steps
+def measure(envs):
+    """Return the seconds of the three steps for 1,000 environment steps: the better of two, since others only slow it down."""
+    steps = budget(2048, 256)
+    with built(local_config(envs)) as [algo]:
+        one_iteration(algo, 128)  # the first one prepares things: not counted
+        return np.min([one_iteration(algo, steps) for _ in range(2)], axis=0) * 1000 / steps
+
+
+seconds_per_1000 = {1: measure(envs=1)}
 for name, part in zip(["sampling", "learning", "synchronising"], seconds_per_1000[1], strict=True):
-    print(f"{name:13} {part:6.3f} s for 1,000 steps, {part / sum(seconds_per_1000[1]):4.0%}")
+    print(f"{name:13} {part:6.3f} s for 1,000 steps, {part / sum(seconds_per_1000[1]):4.0%} of the iteration")
 
 # %% [markdown]
 r"""
@@ -153,10 +158,7 @@ A network computes a batch of sixteen vectors in nearly the time of one. So an E
 """
 
 # %%
-for envs in (2, 4, 16):
-    with built(local_config(envs)) as [algo]:
-        one_iteration(algo, 128)
-        seconds_per_1000[envs] = one_iteration(algo, steps) * 1000 / steps
+seconds_per_1000 |= {envs: measure(envs) for envs in (2, 4, 16)}
 
 # %% tags=["demo"]
 sampling, learning, synchronising = np.transpose(list(seconds_per_1000.values()))

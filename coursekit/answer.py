@@ -94,6 +94,9 @@ class Watched:
 
 def serve(answers: Mapping[str, object], name: str, request: bytes) -> bytes:
     """Return the reply to one request about the answer `name`: the learner's end of the wire."""
+    if name not in answers:
+        text = f"`{name}` does not exist here: its cell is missing, comes later, or ended with an error"
+        return wire.encode({"raised": {"kind": "NameError", "message": text}})
     try:
         value = _perform(answers[name], **wire.decode(request, functions=True))
         return wire.encode({"value": value})

@@ -152,7 +152,7 @@ def _verdict_of_exercise(item: Exercise, answer: Answer, seed: int) -> str:
 def _verdict_of_quiz(item: Quiz, answer: Answer, seed: int) -> str:
     chosen = answer.value()
     letters = ", ".join(item.options)
-    expect(isinstance(chosen, str), f"Answer with one of the letters {letters}, in quotes.")
+    expect(isinstance(chosen, str) and len(chosen) < 100, f"Answer with one of the letters {letters}, in quotes.")
     letter = chosen.strip().lower()
     near = difflib.get_close_matches(letter, item.options, n=3) or list(item.options)
     expect(letter in item.options, f"There is no option {chosen!r}. Near: {', '.join(near)}.")

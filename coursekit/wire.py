@@ -6,7 +6,7 @@ its name. A subclass arrives as its plain base class, so nothing that comes back
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
@@ -99,7 +99,7 @@ class _Reader:
         self._functions, self._depth, self._parts, self._keys = functions, 0, 0, 0
 
     def read(self, data: bytes) -> Any:
-        hooks = {"ext_hook": self._other, "list_hook": self._counted, "object_hook": self._counted_keys}
+        hooks = {"ext_hook": self._other, "list_hook": self._counted, "object_pairs_hook": self._dict}
         self._depth += 1
         try:
             if self._depth > DEPTH:
@@ -116,19 +116,22 @@ class _Reader:
             raise ValueError(f"it has more than {PARTS} parts")
         return items
 
-    def _counted_keys(self, items: Any) -> Any:
-        self._keys += sum(type(key) is not str for key in items)  # strings cannot be chosen to collide
+    def _dict(self, pairs: list[tuple[Any, Any]]) -> dict:
+        self._count_keys(key for key, _ in pairs)
+        return dict(self._counted(pairs))
+
+    def _count_keys(self, keys: Iterable[Any]) -> None:
+        self._keys += sum(type(key) is not str for key in keys)  # strings cannot be chosen to collide
         if self._keys > KEYS:
             raise ValueError(f"more than {KEYS} keys are not strings")
-        self._counted(items)
-        return items
 
     def _other(self, code: int, payload: bytes) -> object:
         if code == TUPLE:
             return tuple(self.read(payload))
         if code == SET:
             items = self.read(payload)
-            return set(self._counted_keys(items))
+            self._count_keys(items)
+            return set(items)
         if code == ARRAY:
             return _decode_array(payload)
         if code == LONG:

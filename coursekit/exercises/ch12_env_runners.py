@@ -109,9 +109,11 @@ def _judge_run(ran: dict, pids: set, batch: int, runners: int, environments: int
 def time_training(answer: Answer, rng: Generator) -> None:
     """Take turns, so that a slow moment of the machine hits both; and leave out the iteration that prepares things."""
     iterations = int(rng.integers(3, 6))
-    seen = answer.probe(given.time_naps, {name: _naps(rng, iterations + 1) for name in ("many", "single")}, iterations)
+    naps = {name: _naps(rng, iterations + 1) for name in ("many", "single")}
+    seen = answer.probe(given.time_naps, naps, iterations)
     _judge_order([name for name, _, _ in seen["calls"]], iterations)
     for name in ("many", "single"):
+        _judge_calls(name, seen["calls"], naps[name])
         _judge_times(name, seen, iterations)
     _judge_real(answer.probe(given.time_real, {"many": [2, 2], "single": [1, 1]}, 5))
 
@@ -148,6 +150,13 @@ def _judge_order(names: list[str], iterations: int) -> None:
         )
     rounds = [sorted(names[i : i + 2]) for i in range(0, len(names), 2)]
     expect(all(pair == ["many", "single"] for pair in rounds), f"Not in turn: the calls came in the order {order}.")
+
+
+def _judge_calls(name: str, calls: list, naps: list[float]) -> None:
+    """Check that the algorithm's iterations took at least as long as its naps: on a busy machine longer, never shorter."""
+    took = [end - begin for caller, begin, end in calls if caller == name]
+    slept = all(seconds >= nap - CLOCK for seconds, nap in zip(took, naps, strict=True))
+    expect(slept, f"`{name}` was given longer iterations than it had: did its own `train` really run?")
 
 
 def _judge_times(name: str, seen: dict, iterations: int) -> None:

@@ -3,7 +3,8 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -20,12 +21,14 @@ def built(*configs: Any) -> Iterator[list]:
     import torch
 
     torch.set_num_threads(1)  # a tiny network gains nothing from more, and the runners need the other cores
-    with ExitStack() as stack:
-        algos = []
-        for config in configs:
-            algos.append(config.build_algo())
-            stack.callback(algos[-1].stop)
-        yield algos
+    with ThreadPoolExecutor() as pool:  # all at once: most of a build is waiting for other processes to start
+        builds = [pool.submit(config.build_algo) for config in configs]
+    try:
+        yield [build.result() for build in builds]
+    finally:
+        for build in builds:
+            if not build.exception():
+                build.result().stop()
 
 
 def who_runs(algo: Any) -> list[dict]:
@@ -74,7 +77,8 @@ def settings(make_config: Callable, batch: int) -> dict:
 def problem(make_config: Callable, batch: int) -> str:
     """Return what goes wrong when the config is built without remote runners: there an error still says what it is."""
     try:
-        with built(make_config(batch).copy(copy_frozen=False).env_runners(num_env_runners=0)):
+        config = make_config(batch).copy(copy_frozen=False)
+        with built(config.env_runners(num_env_runners=0).debugging(log_sys_usage=False)):  # its monitor stops slowly
             return ""
     except Exception as error:  # whatever RLlib finds wrong with the learner's config
         return f"{type(error).__name__}: {error}"
@@ -161,5 +165,5 @@ def _tiny_ppo(runners: int, environments: int) -> Any:
         .environment("FrozenLake-v1")
         .env_runners(num_env_runners=runners, num_envs_per_env_runner=environments, env_to_module_connector=flatten)
         .training(train_batch_size_per_learner=32, minibatch_size=32, num_epochs=1)
-        .debugging(seed=0)
+        .debugging(seed=0, log_sys_usage=False)
     )

@@ -6,6 +6,7 @@ A cgroup is kept by the kernel and cannot be passed by; where none can be made, 
 import contextlib
 import os
 import secrets
+import time
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +15,7 @@ import psutil
 from coursekit.grading.limits import Limits
 
 PREFIX = "coursekit-"
+EXACT_LOOK = 2.0  # seconds from one exact look at memory to the next; each costs milliseconds for each process
 
 
 class Account(Protocol):
@@ -119,24 +121,25 @@ class Looked:
     """Looks at the memory of all processes of the sandbox: their own, and their share of what they have in common."""
 
     def __init__(self, limits: Limits):
-        self._limits, self._roots, self._peak = limits, list[psutil.Process](), 0.0
-        self._seconds = 0.0
+        self._limits, self._roots, self._peak, self._seconds = limits, list[psutil.Process](), 0.0, 0.0
+        self._exact, self._resident, self._when = 0.0, 0.0, 0.0  # the last exact look
 
     def add(self, pid: int) -> None:
         """Count a process, with all that it starts from now on."""
         self._roots.append(psutil.Process(pid))
 
     def exceeded(self) -> str:
-        """Return whether they use too much now; the exact look is taken only when the quick one comes near the limit."""
-        processes = [process for root in self._roots for process in _tree(root)]
-        used = sum(_resident_mb(process) for process in processes)
-        if used > max(self._limits.memory_mb, self._peak):
-            used = sum(_proportional_mb(process) for process in processes)
-        self._peak = max(self._peak, used)
-        return f"used more than {self._limits.memory_mb} MB of memory" if used > self._limits.memory_mb else ""
+        """Return whether they use too much now; between two exact looks, what grows counts in full."""
+        processes = [process for root in self._roots for process in _tree(root)[1:]]  # the first has nothing of its own
+        resident = sum(_resident_mb(process) for process in processes)
+        too_much = self._exact + resident - self._resident > self._limits.memory_mb
+        if too_much or time.monotonic() - self._when > EXACT_LOOK:
+            self._exact, self._resident = sum(_proportional_mb(process) for process in processes), resident
+            self._peak, self._when = max(self._peak, self._exact), time.monotonic()
+        return f"used more than {self._limits.memory_mb} MB of memory" if self._exact > self._limits.memory_mb else ""
 
     def peak_mb(self) -> float:
-        """Return the most memory that was seen at one time (shared memory counts for each of its users)."""
+        """Return the most memory that was seen at one time."""
         return self._peak
 
     def cpu_seconds(self) -> float:
@@ -163,10 +166,10 @@ def _resident_mb(process: psutil.Process) -> float:
 
 
 def _proportional_mb(process: psutil.Process) -> float:
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, StopIteration):
         lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
-    return 0.0
+    return _resident_mb(process)  # it hides its memory, and so counts in full
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
@@ -188,10 +191,11 @@ def sweep() -> None:
 def _homes(controller: str) -> list[Path]:
     """Return the folders where this process may hope to make a group for a controller, the nearest first."""
     try:
-        own = {line.split(":")[1]: line.strip().split(":", 2)[2] for line in open("/proc/self/cgroup")}
-        mounts = [line.split() for line in open("/proc/self/mountinfo")]
+        groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+        mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     except OSError:
         return []
+    own = {controllers: path for _, controllers, path in groups}
     for fields in mounts:
         kind, options = fields[fields.index("-") + 1], fields[-1].split(",")
         top, point = fields[3], Path(fields[4])

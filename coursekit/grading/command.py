@@ -1,20 +1,24 @@
 """What `coursekit grade` shows: how far it is, how fast, and what came of it."""
 
+import os
 import time
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from sqlalchemy.exc import OperationalError
 
 from coursekit.course import CommandError
 from coursekit.grading.run import Options, Run
 from coursekit.grading.sandbox import NurseryFailed, available
 
+CONTINUES = "What is graded is kept: the same command continues."
+
 
 def grade_class(submissions: Path, options: Options) -> None:
     """Grade all submissions of a course folder and say what came of it; raises CommandError."""
-    if not submissions.is_dir():
-        raise CommandError(f"There is no folder {submissions}. Name the folder submitted/ of your course.")
+    if not submissions.exists():
+        raise CommandError(f"There is no {submissions}. Name the folder submitted/ of your course, or one notebook.")
     if options.sandbox and (reason := available()):
         raise CommandError(
             f"No sandbox can be made here: {reason}. Grade on Linux; or, if you trust every submission, add --no-sandbox."
@@ -39,8 +43,12 @@ def grade_class(submissions: Path, options: Options) -> None:
 
         try:
             records = run.go(report)
-        except NurseryFailed as error:
-            raise CommandError(f"{error}\nWhat is graded is kept: the same command continues.") from None
+        except (NurseryFailed, OperationalError) as error:  # the latter: another program holds the gradebook
+            raise CommandError(f"{error}\n{CONTINUES}") from None
+        except KeyboardInterrupt:
+            progress.stop()
+            console.print(f"Stopped. {CONTINUES}")
+            os._exit(130)  # at once: the threads would go on grading
     _summary(console, run, records, time.monotonic() - start)
 
 

@@ -6,17 +6,20 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 
 from coursekit.answer import Answer
 from coursekit.exercise import Exercise, Quiz, judge, load
-from coursekit.grading.sandbox import Limits, Nursery, Sandbox, SandboxDied
+from coursekit.grading.sandbox import Limits, Nursery, NurseryFailed, Sandbox, SandboxDied
 from coursekit.grading.submission import Master, Plan, Step, plan
 from coursekit.result import MIME, Result
 
-RESTARTS = 8  # fresh sandboxes that one submission may use up
+TEXT = 2_000  # characters of a message, of what was tried or of what came back that are kept
+OUTPUT = 2_000_000  # characters that all cells of a submission printed that are kept
+NOTES = 20
 
 
 @dataclass
@@ -102,13 +105,13 @@ class _Work:
         self.graded = Graded(notes=list(steps.notes))
         self.poisoned: dict[int, str] = {}  # steps that ended their sandbox, and how
         self.deadline = time.monotonic() + grader.limits.total_seconds
+        self.output_left = OUTPUT
 
     def run(self) -> None:
         """Judge every step; what could not be reached earns nothing, with the reason."""
         start = time.perf_counter()
-        for _ in range(RESTARTS):
-            if self._pass():
-                break
+        while not self._pass():  # each time one step more is left out
+            pass
         for step in self.steps:
             if step.kind in ("check", "quiz", "test") and self._id(step) not in self.graded.results:
                 self._record(step, Result(**self._blank(step), status="crashed", message=self._why_not_reached()))
@@ -142,7 +145,7 @@ class _Work:
         if step.kind == "run" or (step.kind == "demo" and self.grader.all_cells):
             with self.grader.turns.shared():
                 outcome = box.run(step.cell.source, self._seconds_left())
-            step.cell.outputs = _outputs(outcome.output, outcome.error)
+            step.cell.outputs = _outputs(self._kept(outcome.output), outcome.error)
             if outcome.error and not outcome.error.get("todo"):
                 self._note(f"a cell ended with {outcome.error.get('kind')}: {outcome.error.get('message')}", step)
         elif step.kind in ("check", "quiz"):
@@ -158,9 +161,26 @@ class _Work:
             answer = Answer(step.name, partial(self._ask, box, step.name))
             with self.grader.turns.alone() if getattr(item, "alone", False) else self.grader.turns.shared():
                 start = time.perf_counter()
-                known = judge(item, answer, self.grader.seed)
+                known = self._verdict(item, answer)
             self._record(step, replace(known, seconds=round(time.perf_counter() - start, 2)))
         box.tell(step.name, known.status == "passed")
+
+    def _verdict(self, item: Exercise | Quiz, answer: Answer) -> Result:
+        """Return the judge's result; a check that stumbles over what came back costs this exercise, not the submission."""
+        try:
+            return judge(item, answer, self.grader.seed)
+        except (SandboxDied, NurseryFailed):
+            raise
+        except Exception as error:
+            text = f"What came back made the check itself fail ({type(error).__name__}: {error})."
+            return Result.of(item, "wrong", text, tried=answer.tried, got=answer.got)
+
+    def _kept(self, output: str) -> str:
+        """Return what may still be kept of a cell's output: all cells together have one limit."""
+        kept, self.output_left = output[: self.output_left], max(0, self.output_left - len(output))
+        if len(kept) < len(output):
+            self._add_note(f"more than {OUTPUT} characters of output: the rest was not kept")
+        return kept
 
     def _ask(self, box: Sandbox, name: str, request: bytes) -> bytes:
         return box.ask(name, request, self._seconds_left())
@@ -176,21 +196,27 @@ class _Work:
         self._record(step, Result(**self._blank(step), status=status, message=message))
 
     def _died_at(self, step: Step, reason: str) -> None:
-        if step.kind in ("check", "quiz", "test"):
-            self._record(step, Result(**self._blank(step), status="crashed", message=f"Your code {reason}."))
-        else:
+        if step.kind not in ("check", "quiz", "test"):
             step.cell.outputs = _outputs("", {"kind": "Stopped", "message": f"this cell {reason}"})
             self._note(f"a cell was left out, because it {reason}", step)
+        elif self._id(step) not in self.graded.results:  # what was judged before stays so
+            self._record(step, Result(**self._blank(step), status="crashed", message=f"Your code {reason}."))
 
     def _note(self, text: str, step: Step) -> None:
-        """Keep a note for the student and the instructor, once, with the cell's first line."""
+        """Keep a note on a cell for the student and the instructor."""
         first = step.cell.source.strip().partition("\n")[0][:80]
-        note = f"{text[:300]} (the cell that begins with {first!r})"
-        if note not in self.graded.notes:
-            self.graded.notes.append(note)
+        self._add_note(f"{text[:300]} (the cell that begins with {first!r})")
+
+    def _add_note(self, note: str) -> None:
+        notes = self.graded.notes
+        if note not in notes and len(notes) <= NOTES:
+            notes.append(note if len(notes) < NOTES else "there was more to note")
 
     def _record(self, step: Step, result: Result) -> None:
-        result = replace(result, points=step.points)  # an instructor may weigh a cell otherwise
+        texts: dict[str, Any] = {
+            name: str(getattr(result, name))[:TEXT] for name in ("message", "tried", "got", "where")
+        }
+        result = replace(result, points=step.points, **texts)  # an instructor may weigh a cell otherwise
         self.graded.results[self._id(step)] = result
         error = None if result.status == "passed" else {"kind": "NotPassed", "message": str(result)}
         step.cell.outputs = _outputs("", error)

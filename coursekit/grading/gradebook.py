@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import stat
 import warnings
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.apps.baseapp import NbGrader
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
+from nbgrader.utils import parse_utc
 from sqlalchemy.exc import SAWarning
 from traitlets.config import Application, Config
 
@@ -56,14 +59,24 @@ class Book:
             self.gradebook.db.expire_all()
 
     def record(self, submission: Submission, graded: Graded | None) -> None:
-        """Write the scores of one submission; one that could not be graded is there with no points."""
+        """Write the scores of one submission; one that could not be graded is there with no points.
+
+        An error that has to do with this submission alone leaves the gradebook as it was.
+        """
+        try:
+            self._record(submission, graded)
+        except Exception:
+            self.gradebook.db.rollback()
+            raise
+
+    def _record(self, submission: Submission, graded: Graded | None) -> None:
         self.gradebook.update_or_create_student(submission.student)
-        stamp = self.course.get_existing_timestamp(str(submission.path.parent))
+        stamp = _handed_in(submission.folder)
         more = {"timestamp": stamp} if stamp else {}
         entry = self.gradebook.update_or_create_submission(submission.assignment, submission.student, **more)
         for notebook in entry.notebooks:
-            if notebook.name == submission.notebook or graded is None:
-                self._write_scores(notebook, graded)
+            if notebook.name == submission.notebook or not (submission.folder / f"{notebook.name}.ipynb").exists():
+                self._write_scores(notebook, graded if notebook.name == submission.notebook else None)
         self.gradebook.db.commit()
         if graded is not None:
             self._late_penalty(submission)
@@ -95,13 +108,26 @@ class Book:
             self.course.format_path(self.course.autograded_directory, submission.student, submission.assignment)
         )
         folder.mkdir(parents=True, exist_ok=True)
-        for path in submission.path.parent.iterdir():
+        for path in submission.folder.iterdir():
             if path.is_file() and not path.is_symlink() and path.suffix != ".ipynb" and path.stat().st_size < 2**20:
-                shutil.copy(path, folder)
+                shutil.copyfile(path, folder / path.name)
         target = folder / f"{submission.notebook}.ipynb"
         partial = target.with_suffix(".partial")
         partial.write_text(nbformat.writes(graded.notebook), encoding="utf-8")
         os.replace(partial, target)
+
+
+def _handed_in(folder: Path) -> datetime | None:
+    """Return when it was handed in, None where timestamp.txt is missing or unreadable (anybody may have written it)."""
+    path = folder / "timestamp.txt"
+    try:
+        status = path.lstat()
+        if stat.S_ISREG(status.st_mode) and 0 < status.st_size < 100:
+            when: datetime = parse_utc(path.read_text(encoding="utf-8").strip())
+            return when
+    except (OSError, ValueError, OverflowError):
+        pass
+    return None
 
 
 def _config_of(folder: Path) -> Config:

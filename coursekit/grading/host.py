@@ -13,7 +13,7 @@ FIRST_USER, USERS = 1_900_000_000, 10_000_000  # no distribution hands these ids
 _KEPT = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ")
 
 
-def settings(isolated: bool, imports: bool, hidden: Iterable[str]) -> dict:
+def settings(isolated: bool, imports: str, hidden: Iterable[str]) -> dict:
     """Return what a nursery needs to know."""
     user, count = user_ids()
     course = [str(ROOT)] if (ROOT / "chapters").is_dir() else []
@@ -69,7 +69,7 @@ def available() -> str:
     from coursekit.grading.sandbox import Nursery, NurseryFailed
 
     try:
-        with Nursery(Limits(disk_mb=1, shm_mb=1), imports=False) as nursery:
+        with Nursery(Limits(disk_mb=1, shm_mb=1), imports=None) as nursery:
             nursery.sandbox().close()
     except NurseryFailed as error:
         return str(error)

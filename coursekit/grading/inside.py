@@ -21,31 +21,24 @@ from coursekit.failure import describe
 from coursekit.grading import frames, lean
 from coursekit.quiet import quiet
 
-_HEAVY = [
-    "numpy",
-    "pandas",
-    "gymnasium",
-    "torch",
-    "matplotlib.pyplot",
-    "matplotlib.backends.backend_agg",
-    "matplotlib_inline.backend_inline",
-    "ray",
-    "ray.rllib.algorithms.ppo",
-    "IPython.core.interactiveshell",
-    "coursekit.check",
-    "coursekit.progress",
-]
+_PLAIN = ["numpy", "pandas", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "matplotlib_inline.backend_inline"]
+_OF_COURSE = ["gymnasium", "torch", "ray", "ray.rllib.algorithms.ppo", "coursekit.check", "coursekit.progress"]
 _OWN = ["coursekit.timing", "coursekit.timeline", "coursekit.records"]
 _passed: dict[str, bool] = {}
 
 
-def prepare() -> Any:
-    """Import what submissions need and return the shell that runs their cells; once, before any sandbox is forked."""
+def prepare(imports: str) -> Any:
+    """Import what submissions need and return the shell that runs their cells; once, before any sandbox is forked.
+
+    `imports` is "all", or "plain" (without Ray, torch and the course), or "none" (no shell either, to try namespaces).
+    """
+    if imports == "none":
+        return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name in _HEAVY:
+        for name in _PLAIN + (_OF_COURSE if imports == "all" else []):
             importlib.import_module(name)
-        for name in _OWN + _given():
+        for name in (_OWN + _given()) if imports == "all" else []:
             with contextlib.suppress(Exception):  # an author's mistake shows where a submission uses it
                 importlib.import_module(name)
     return _new_shell()
@@ -139,8 +132,9 @@ def live(shell: Any, connection: socket.socket, output: int, settings: dict) -> 
 def _settle(output: int, settings: dict) -> None:
     """Make the process a fresh one: its own environment, folder, output and random numbers, and a notebook's."""
     os.setsid()
-    quiet()  # as `begin` does
-    lean.apply(forked=settings["isolated"])
+    if "ray" in sys.modules:
+        quiet()  # as `begin` does
+        lean.apply(forked=settings["isolated"])
     _replace_notebook_functions()
     os.environ.update(settings["environment"])
     os.chdir(os.environ["HOME"])
@@ -152,7 +146,8 @@ def _settle(output: int, settings: dict) -> None:
     for stream in (sys.__stdout__, sys.__stderr__):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.modules["ray._raylet"].Config.initialize("")  # Ray read its environment at the import
+    if "ray" in sys.modules:
+        sys.modules["ray._raylet"].Config.initialize("")  # it read its environment at the import
     sys.modules["numpy"].random.seed()  # a copy of the nursery would draw what every other copy draws
 
 
@@ -173,11 +168,15 @@ def _serve(shell: Any, message: dict) -> bytes:
             return _run(shell, message["source"])
         if message["op"] == "ask":
             return answer.serve(shell.user_ns, message["name"], message["request"])
+        if message["op"] == "place":
+            from coursekit.grading import evidence
+
+            return wire.encode(evidence.place())
         _passed[message["name"]] = message["passed"]
         return b""
     except KeyboardInterrupt as stopped:
         error = _described(stopped)
-        return wire.encode({"error": error} if message["op"] == "run" else {"raised": error})
+        return wire.encode({"error" if message["op"] == "run" else "raised": error})
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         _flush()

@@ -1,5 +1,6 @@
 """The grader's end of the line to one sandbox: sends a message, waits for its reply, keeps time and what was printed."""
 
+import array
 import contextlib
 import json
 import os
@@ -33,7 +34,7 @@ class Line:
         for descriptor in (self._messages.fileno(), self._first.fileno(), self._printed):
             os.set_blocking(descriptor, False)
         self._inbox, self._text, self._count = frames.Inbox(limits.reply_bytes), bytearray(), 0
-        self._sender = 0
+        self._sender, self.namespaces = 0, array.array("i")
         self._outgoing, self._open = memoryview(b""), True
         self._poll = select.poll()
 
@@ -51,7 +52,8 @@ class Line:
         """Close the line: the sandbox's first process ends then, and all others with it."""
         self._messages.close()
         self._first.close()
-        os.close(self._printed)
+        for descriptor in (self._printed, *self.namespaces):
+            os.close(descriptor)
 
     def wait_until_ready(self, seconds: float = 30.0) -> int:
         """Return the process id of the sandbox's first process, once it is furnished; raises OSError with what went wrong."""
@@ -158,11 +160,37 @@ class Line:
         waiting.register(self._first, select.POLLIN)
         while not line.endswith(b"\n") and time.monotonic() < deadline:
             with contextlib.suppress(BlockingIOError):
-                piece, credentials, _, _ = self._first.recvmsg(4096, 64)
-                self._sender = struct.unpack("i", credentials[0][2][:4])[0] if credentials else 0
+                piece, ancillary, _, _ = self._first.recvmsg(4096, 256)
+                self._keep(ancillary)
                 if not piece:
                     break
                 line += piece
                 continue
             waiting.poll(50)
         return json.loads(line) if line.endswith(b"\n") else {}
+
+    def _keep(self, ancillary: list[tuple[int, int, bytes]]) -> None:
+        """Keep what comes with the first message: who sent it, and the sandbox's namespaces."""
+        for _, kind, data in ancillary:
+            if kind == socket.SCM_RIGHTS:
+                self.namespaces.frombytes(data)
+            else:
+                self._sender = struct.unpack_from("i", data)[0]
+
+
+def read_all(connection: socket.socket, limit: int, seconds: float) -> bytes:
+    """Return all that arrives until the other side closes; a reply that says so where it is too long or too late."""
+    data, deadline = bytearray(), time.monotonic() + seconds
+    while len(data) <= limit:
+        connection.settimeout(max(0.01, deadline - time.monotonic()))
+        try:
+            piece = connection.recv(1 << 20)
+        except TimeoutError:
+            break
+        if not piece and data:
+            return bytes(data)
+        if not piece:
+            break
+        data += piece
+    message = "Ray's records could not be read: the reader ended, or they are too many."
+    return wire.encode({"raised": {"kind": "RuntimeError", "message": message, "where": "", "todo": False}})

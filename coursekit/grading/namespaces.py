@@ -10,6 +10,7 @@ import sys
 
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
+KINDS = {"pid": NEWPID, "mnt": NEWNS, "net": NEWNET, "ipc": NEWIPC, "uts": NEWUTS, "cgroup": NEWCGROUP, "user": NEWUSER}
 
 _RDONLY, _NOSUID, _NODEV, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 _DETACH, _AT_RECURSIVE, _AT_FDCWD = 2, 0x8000, -100
@@ -62,9 +63,14 @@ def unshare(flags: int) -> None:
     _call("new namespaces", "unshare", flags)
 
 
-def enter(pidfd: int, flags: int) -> None:
-    """Put this process into the namespaces of another."""
-    _call("entering another process's namespaces", "setns", pidfd, flags)
+def enter(namespace: int, kind: int) -> None:
+    """Put this process into an open namespace (its children, for NEWPID)."""
+    _call("entering a namespace", "setns", namespace, kind)
+
+
+def open_own() -> list[int]:
+    """Return this process's namespaces, open, in the order of KINDS."""
+    return [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in KINDS]
 
 
 def _mount(what: str, source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:

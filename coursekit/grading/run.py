@@ -5,16 +5,19 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from filelock import FileLock, Timeout
+from sqlalchemy.exc import SQLAlchemyError
 
 from coursekit.course import CommandError
 from coursekit.grading.grade import Graded, Grader, Turns
 from coursekit.grading.gradebook import Book
 from coursekit.grading.report import Journal, write_feedback, write_grades
 from coursekit.grading.sandbox import Limits, Nursery, NurseryFailed
-from coursekit.grading.submission import Master, NotGradable, Submission, find, read
+from coursekit.grading.submission import Master, NotGradable, Submission, find, find_one, read
 from coursekit.paths import SOLUTIONS
 
 
@@ -48,7 +51,7 @@ class Outcome:
             "student": self.submission.student,
             "assignment": self.submission.assignment,
             "notebook": self.submission.notebook,
-            "digest": self.submission.digest(),
+            "digest": self.submission.digest,
             "outcome": "not gradable" if self.graded is None else "graded",
             "reason": self.reason or "; ".join(self.graded.notes if self.graded else []),
             "score": self.graded.score if self.graded else 0,
@@ -65,20 +68,25 @@ Report = Callable[[dict, int, int], None]  # record, done, all
 
 
 class Run:
-    """One grading run in a course folder. Its secret seed is kept there, so that a run can be continued."""
+    """One grading run in a course folder. Its secret seed is kept there, so that a run can be continued.
+
+    `submitted` is the folder of all submissions, or one notebook: what comes of that lies beside it in graded/.
+    """
 
     def __init__(self, submitted: Path, options: Options):
         self.options = options
         self.submitted = submitted.resolve()
-        self.folder = self.submitted.parent
+        self.folder = self.submitted.parent / ("graded" if self.submitted.is_file() else "")
         self.journal = Journal(self.folder / "results.jsonl")
         self.state = self.folder / ".coursekit-run.json"
-        self.seed = self._begin()
+        self.seed = -1  # until the run has begun
 
     def _begin(self) -> int:
         """Return the seed of the run that is under way, or begin a new one."""
         old = json.loads(self.state.read_text()) if self.state.exists() else {}
         chosen = self.options.seed
+        if chosen is not None and chosen < 0:
+            raise CommandError(f"A seed is a number from 0 on; {chosen} is not.")
         if old and not self.options.again and chosen in (None, old["seed"]):
             return int(old["seed"])
         if old and not self.options.again:
@@ -88,10 +96,16 @@ class Run:
         if self.journal.path.exists():
             self.journal.path.rename(self.folder / f"results-{time.strftime('%Y%m%d-%H%M%S')}.jsonl")
         seed = secrets.randbits(62) if chosen is None else chosen
-        handle = os.open(self.state, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w") as file:
-            json.dump({"seed": seed}, file)
+        self._write_state({"seed": seed})
         return seed
+
+    def _write_state(self, state: dict) -> None:
+        """Write the state for its owner only, in full or not at all."""
+        partial = self.state.with_suffix(".partial")
+        partial.unlink(missing_ok=True)
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            json.dump(state, file)
+        os.replace(partial, self.state)
 
     def masters(self) -> dict[tuple[str, str], Master]:
         """Return the instructor's notebooks by assignment and name: the course's source/, else this project's solutions/."""
@@ -103,17 +117,20 @@ class Run:
     def go(self, report: Report) -> list[dict]:
         """Grade what has no outcome yet; return the records of all submissions."""
         masters = self.masters()
-        found = [item for item in find(self.submitted, {assignment for assignment, _ in masters}) if self._wanted(item)]
-        records = {record["key"]: record for record in self.journal.lines()}
-        todo = [
-            item
-            for item in found
-            if records.get(item.key, {}).get("digest") != item.digest() or item.key not in records
-        ]
-        if not found:
+        found = self._found({assignment for assignment, _ in masters})
+        self.folder.mkdir(exist_ok=True)
+        try:
+            with FileLock(self.folder / ".coursekit-run.lock", timeout=0):
+                self.seed = self._begin()
+                return self._go(found, masters, report)
+        except Timeout:
             raise CommandError(
-                f"There is nothing to grade in {self.submitted}: expected <student>/<assignment>/*.ipynb."
-            )
+                f"Another `coursekit grade` is at work in {self.folder}: wait for it, or end it."
+            ) from None
+
+    def _go(self, found: list[Submission], masters: dict, report: Report) -> list[dict]:
+        records = {record["key"]: record for record in self.journal.lines()}
+        todo = [item for item in found if records.get(item.key, {}).get("digest") != item.digest]
         with Book(self.folder) as book:
             for assignment in {item.assignment for item in todo}:
                 for (owner, _), master in masters.items():
@@ -123,19 +140,36 @@ class Run:
                 record = self._keep(outcome, masters, book)
                 records[record["key"]] = record
                 report(record, done, len(todo))
-        kept = [records[item.key] for item in found]
         write_grades(self.folder / "grades.csv", list(records.values()))
-        return kept
+        return [records[item.key] for item in found]
 
-    def _wanted(self, item: Submission) -> bool:
-        names = {item.student, item.assignment, item.key, f"{item.student}/{item.assignment}"}
-        return not self.options.only or bool(names & set(self.options.only))
+    def _found(self, assignments: set[str]) -> list[Submission]:
+        """Return the submissions that are wanted; raises CommandError where there are none."""
+        everything = find_one(self.submitted) if self.submitted.is_file() else find(self.submitted, assignments)
+        if not everything:
+            raise CommandError(
+                f"There is nothing to grade in {self.submitted}: expected <student>/<assignment>/*.ipynb, "
+                f"where the assignments are {', '.join(sorted(assignments))}."
+            )
+        wanted = [item for item in everything if not self.options.only or item.names() & set(self.options.only)]
+        if not wanted:
+            raise CommandError(
+                f"Nothing in {self.submitted} fits --only {' '.join(self.options.only)}: it takes a student, "
+                f"an assignment, or student/assignment, as the folders are named."
+            )
+        return wanted
 
     def _keep(self, outcome: Outcome, masters: dict, book: Book) -> dict:
         """Record an outcome: gradebook, feedback, and last the line that says it is done."""
         item = outcome.submission
-        book.record(item, outcome.graded)
-        page = self.folder / "feedback" / item.student / item.assignment / f"{item.notebook}.html"
+        try:
+            book.record(item, outcome.graded)
+        except (OSError, SQLAlchemyError):  # this machine's fault: the run stops, and can be continued
+            raise
+        except Exception as error:
+            outcome = Outcome(item, None, f"the grader failed, please report it ({type(error).__name__}: {error})")
+            book.record(item, None)
+        page = self.folder / "feedback" / item.student / item.assignment / f"{item.notebook[:100]}.html"
         write_feedback(page, item, outcome.graded, outcome.reason)
         record = {"key": item.key} | outcome.record(masters.get((item.assignment, item.notebook)))
         self.journal.add(record)
@@ -148,18 +182,20 @@ class Run:
 
             yield from outcomes(todo, masters, self.seed, self.options)
             return
-        with_ray = any(master.chapter for master in masters.values())
-        settings = {"isolated": self.options.sandbox, "hidden": [str(self.folder)], "imports": with_ray}
-        with Nursery(self.options.limits, **settings) as nursery:
+        isolated, imports = self.options.sandbox, any(master.chapter for master in masters.values())
+        with Nursery(self.options.limits, isolated=isolated, hidden=[str(self.folder)], imports=imports) as nursery:
             grader = Grader(nursery, self.options.limits, self.seed, self.options.all_cells, Turns())
-            with ThreadPoolExecutor(self.options.jobs) as pool:
-                waiting: set[Future[Outcome]] = set()
+            pool = ThreadPoolExecutor(self.options.jobs)
+            waiting: set[Future[Outcome]] = set()
+            try:
                 for item in todo:
+                    waiting.add(pool.submit(outcome_of, item, masters, grader))
                     if len(waiting) >= 2 * self.options.jobs:
                         done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                         yield from (future.result() for future in done)
-                    waiting.add(pool.submit(outcome_of, item, masters, grader))
-                yield from (future.result() for future in waiting)
+                yield from (future.result() for future in as_completed(waiting))
+            finally:  # also when the run is interrupted: what is under way will be graded by the next
+                pool.shutdown(wait=False, cancel_futures=True)
 
 
 def master_of(item: Submission, masters: dict[tuple[str, str], Master]) -> Master:

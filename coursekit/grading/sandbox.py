@@ -21,12 +21,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from coursekit import wire
-from coursekit.grading import accounts, host, jail
+from coursekit.answer import Raised
+from coursekit.grading import accounts, evidence, host, jail, workers
 from coursekit.grading.host import available
 from coursekit.grading.limits import Limits, SandboxDied
-from coursekit.grading.line import Line
+from coursekit.grading.line import Line, read_all
 
 __all__ = ["CellOutcome", "Limits", "Nursery", "NurseryFailed", "Sandbox", "SandboxDied", "available"]
+AT_START = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"} | workers.AT_IMPORT  # memory in huge pages forks in half the time
 START_SECONDS = 180.0  # to import Ray and torch, on a slow or busy machine
 
 
@@ -62,12 +64,13 @@ class Sandbox:
             raise NurseryFailed(f"A sandbox could not be made: {error}") from None
 
     def _start(self) -> None:
+        self._user, self._token = self._nursery.next_user(), secrets.token_hex(32)
         home, temporary = (self._folder, self._folder) if self._folder else (jail.HOME, "/tmp")
-        variables = host.environment(self.limits.shm_mb, home, temporary) | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        variables = host.environment(self.limits.shm_mb, home, temporary) | {"RAY_AUTH_TOKEN": self._token}
         request = {
             "op": "fork",
             "isolated": self._nursery.isolated,
-            "user": self._nursery.next_user(),
+            "user": self._user,
             "disk_mb": self.limits.disk_mb,
             "shm_mb": self.limits.shm_mb,
             "environment": variables,
@@ -95,11 +98,35 @@ class Sandbox:
 
     def ask(self, name: str, request: bytes, seconds: float | None = None) -> bytes:
         """Return the reply to a request of `coursekit.answer.Answer`; raises SandboxDied."""
+        if self._nursery.isolated and (wanted := _wanted_evidence(request)):
+            return self._evidence(**wanted)
         reply, interrupted = self._exchange({"op": "ask", "name": name, "request": request}, seconds)
         self._line.output()
         if interrupted:
             return wire.encode({"raised": _too_long(seconds or self.limits.cell_seconds, None)})
         return reply
+
+    def evidence(self, operation: str, **window: float | None) -> Any:
+        """Return Ray's records as `coursekit.records` does, read by a process that ran nothing of the submission.
+
+        Operations: now, tasks, objects, actors, nodes, stores. Raises Raised where there is no Ray, and SandboxDied.
+        """
+        reply = wire.decode(self._evidence(operation, window))
+        if "raised" in reply:
+            raise Raised(**reply["raised"])
+        return reply["value"]
+
+    def _evidence(self, operation: str, window: dict) -> bytes:
+        if operation == "now":
+            return wire.encode({"value": time.time()})
+        place, _ = self._exchange({"op": "place"}, 10.0)
+        request = {"operation": operation, "window": window, "place": _checked_place(place)}
+        request |= {"op": "read", "user": self._user, "environment": {"RAY_AUTH_TOKEN": self._token}}
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                self._nursery.request(request, [theirs.fileno(), *self._line.namespaces])
+            return read_all(ours, self.limits.reply_bytes, evidence.SECONDS)
 
     def tell(self, name: str, passed: bool) -> None:
         """Tell the notebook's `passed` what the judge says of an exercise; raises SandboxDied."""
@@ -148,6 +175,28 @@ class Sandbox:
         self.close()
 
 
+def _wanted_evidence(request: bytes) -> dict | None:
+    """Return operation and window of a request that asks for Ray's records, None for every other one."""
+    try:
+        message = wire.decode(request)
+    except ValueError:  # it names a function
+        return None
+    operation = message.pop("op")
+    return {"operation": operation, "window": message} if operation in ("now", *evidence.OPERATIONS) else None
+
+
+def _checked_place(reply: bytes) -> dict:
+    """Return where the sandbox's Ray is, {} for nowhere; raises SandboxDied for what cannot be true."""
+    try:
+        place = wire.decode(reply)
+        if not place:
+            return {}
+        texts = {"address": str(place["address"])[:100], "marked": int(place["marked"])}
+        return texts | {"job": bytes(place["job"]).hex()[:100], "task": bytes(place["task"]).hex()[:100]}
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise SandboxDied("sent something that is not an answer") from None
+
+
 def _checked_error(reply: bytes) -> dict | None:
     """Return the error that a cell reports, None for none; raises SandboxDied for what is not a report."""
     try:
@@ -166,14 +215,18 @@ def _too_long(seconds: float, error: dict | None) -> dict:
 
 
 class Nursery:
-    """Makes sandboxes, each in about ten milliseconds, from one process that has imported everything.
+    """Makes sandboxes, each in some ten milliseconds, from one process that has imported everything (without Ray, torch
+    and the course if `imports` is False).
 
-    Without `isolated` there are no namespaces: a submission can then read and end whatever the grader's user can.
+    Without `isolated` there are no namespaces: a submission can then read and end whatever the grader's user can. `hidden`
+    folders are empty in every sandbox, wherever they lie.
     """
 
-    def __init__(self, limits: Limits, *, isolated: bool = True, hidden: Iterable[str] = (), imports: bool = True):
+    def __init__(self, limits: Limits, *, isolated: bool = True, hidden: Iterable[str] = (), imports: bool | None = True):
         self.limits, self.isolated = limits, isolated
-        self._settings = host.settings(isolated, imports, [str(folder) for folder in hidden])
+        kind = {True: "all", False: "plain", None: "none"}[imports]
+        self._settings = host.settings(isolated, kind, [str(folder) for folder in hidden])
+        self._settings["at_start"] = list(AT_START)
         self._lock, self._number = threading.RLock(), 0
         accounts.sweep()
         self._start()
@@ -185,7 +238,7 @@ class Nursery:
         self._process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno()],
-            env=host.environment(self.limits.shm_mb) | {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},  # huge pages fork in half the time
+            env=host.environment(self.limits.shm_mb) | AT_START,
             cwd="/",
             stdin=nothing,
             stdout=nothing,

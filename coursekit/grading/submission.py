@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -39,6 +39,15 @@ class Submission:
         """Return the name under which the outcome is recorded."""
         return f"{self.student}/{self.assignment}/{self.notebook}"
 
+    def names(self) -> set[str]:
+        """Return the names by which `--only` may choose it."""
+        return {self.student, self.assignment, f"{self.student}/{self.assignment}", self.key}
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder that was handed in."""
+        return self.path if self.problem else self.path.parent
+
     @cached_property
     def digest(self) -> str:
         """Return a fingerprint of what was handed in, so that a new version is graded again."""
@@ -60,8 +69,7 @@ class Master:
     def of(cls, path: Path) -> "Master":
         """Read a source notebook; its chapter is the one that it begins with, "" where it is not a coursekit chapter."""
         notebook = nbformat.read(path, as_version=4)
-        begun = re.search(r"^begin\(\"(\w+)\"\)", "\n".join(cell.source for cell in notebook.cells), re.MULTILINE)
-        return cls(path.stem, notebook, begun[1] if begun else "")
+        return cls(path.stem, notebook, _chapter(notebook))
 
     def tests(self) -> dict[str, NotebookNode]:
         """Return the test cells by their grade id, in order."""
@@ -83,6 +91,12 @@ class Master:
     def demos(self) -> set[str]:
         """Return the sources of the cells that grading leaves out while they are unedited."""
         return {cell.source.strip() for cell in self.notebook.cells if "demo" in cell.metadata.get("tags", [])}
+
+
+def _chapter(notebook: NotebookNode) -> str:
+    """Return the chapter that a notebook begins, "" for none."""
+    begun = re.search(r"^begin\(\"(\w+)\"\)", "\n".join(cell.source for cell in notebook.cells), re.MULTILINE)
+    return begun[1] if begun else ""
 
 
 def _is_test(meta: dict) -> bool:
@@ -123,6 +137,15 @@ def find(root: Path, assignments: set[str]) -> list[Submission]:
                 found.append(Submission(_text(student.name), folder.name, folder.name, folder, problem))
             found += [Submission(_text(student.name), folder.name, _text(path.stem), path) for path in notebooks]
     return found
+
+
+def find_one(path: Path) -> list[Submission]:
+    """Return a single notebook as a submission: of the chapter that it begins, by a student of the file's name."""
+    try:
+        chapter = _chapter(read(path)) or path.stem
+    except NotGradable:
+        chapter = path.stem
+    return [Submission(_text(path.stem), _text(chapter), _text(chapter), path)]
 
 
 def _text(name: str) -> str:
@@ -183,12 +206,12 @@ def plan(notebook: NotebookNode, master: Master) -> Plan:
     tests, answers, demos = master.tests(), master.answers(), master.demos()
     steps: list[Step] = []
     notes: list[str] = []
-    seen: set[str] = set()
+    last = {str(cell.metadata.nbgrader.get("grade_id", "")): cell for cell in notebook.cells}
     for cell in notebook.cells:
         claims = cell.metadata.pop("nbgrader")
         grade_id = str(claims.get("grade_id", ""))
-        if grade_id in tests and grade_id in seen:
-            notes.append(f"the test cell {grade_id} was there more than once: the first was used")
+        if grade_id in tests and last[grade_id] is not cell:
+            notes.append(f"the test cell {grade_id} was there more than once: the last was used")  # as nbgrader does
         elif grade_id in tests:
             if cell.source != tests[grade_id].source or claims.get("points") != _points(tests[grade_id]):
                 notes.append(f"the test cell {grade_id} was edited: the original was used")
@@ -197,9 +220,9 @@ def plan(notebook: NotebookNode, master: Master) -> Plan:
             if grade_id in answers:
                 cell.metadata.nbgrader = answers[grade_id].metadata.nbgrader
             steps.append(Step(_kind(cell, demos), cell))
-        seen.add(grade_id)
-    _insert_missing(steps, tests, seen, notes)
-    notes += [f"the answer {name}, which a person grades, is missing" for name in sorted(master.by_hand() - seen)]
+    _insert_missing(steps, tests, last, notes)
+    missing = sorted(master.by_hand() - set(last))
+    notes += [f"the answer {name}, which a person grades, is missing" for name in missing]
     return Plan(steps, list(dict.fromkeys(notes)))
 
 
@@ -209,7 +232,7 @@ def _kind(cell: NotebookNode, demos: set[str]) -> str:
     return "demo" if cell.source.strip() in demos else "run"
 
 
-def _insert_missing(steps: list[Step], tests: dict[str, NotebookNode], seen: set[str], notes: list[str]) -> None:
+def _insert_missing(steps: list[Step], tests: dict[str, NotebookNode], seen: Container[str], notes: list[str]) -> None:
     """Put each missing test cell behind the answer that it tests, else behind the test before it, else at the end."""
     before = ""
     for grade_id, test in tests.items():

@@ -1,21 +1,17 @@
-"""Answers with millions of empty lists: few bytes on their way, gigabytes in the judge's memory."""
+"""Answers with thirty million empty lists: few bytes on their way, gigabytes in the judge's memory."""
 
 SCORE = 1
-REASON = ""
+REASON = "not of the form"
 CELLS = {
     "best_seconds": """
-from coursekit import wire
+from coursekit import answer
 
-def best_seconds(tasks, seconds_each, workers):
-    return 0
+serve, size = answer.serve, 30_000_000
+reply = b"\\x81\\xa5value\\x9f" + b"\\xdd" + size.to_bytes(4, "big") + b"\\x90" * size + b"\\x90" * 14
 
-size = 30_000_000
-wire.encode = lambda value: b"\\x81\\xa5value\\xdd" + size.to_bytes(4, "big") + b"\\x90" * size
-""",
-    "what_distribution_costs": """
-import importlib
+def many(answers, name, request):
+    return reply if name == "best_seconds" else serve(answers, name, request)
 
-importlib.reload(wire)
-what_distribution_costs = "c"
-""",
+answer.serve = many
+"""
 }

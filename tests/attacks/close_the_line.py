@@ -1,5 +1,5 @@
 """Closes every descriptor that it did not open itself, the line to the grader among them."""
 
 SCORE = 2
-REASON = "closed its line to the grader"
+REASON = "ended its own process"
 CELLS = {"first": "import os\nos.closerange(3, 4096)"}

@@ -1,10 +1,10 @@
-"""Computes a power that takes hours inside one instruction, where Python cannot be interrupted."""
+"""Loops for ever inside one instruction, where Python cannot be interrupted."""
 
 SCORE = 1
 REASON = "ran longer than"
 CELLS = {
     "best_seconds": """
 def best_seconds(tasks, seconds_each, workers):
-    return 3 ** (3 ** (3 ** 3)) % 7
+    return max(iter(int, 1))
 """
 }

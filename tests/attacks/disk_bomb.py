@@ -6,10 +6,8 @@ CELLS = {
     "first": """
 import os
 
-if os.path.isdir("/home/learner"):
-    for folder in ("/tmp", "/home/learner"):
-        with open(f"{folder}/left by an attack", "wb") as file:
-            while True:
-                file.write(bytes(10_000_000))
+for number in range(10_000 if os.path.isdir("/home/learner") else 0):
+    with open(f"{('/tmp', '/home/learner')[number % 2]}/left by an attack {number}", "wb") as file:
+        file.write(bytes(10_000_000))
 """
 }

@@ -1,7 +1,7 @@
 """Forks without end, and so does every copy."""
 
 SCORE = 2
-REASON = "stopped after"
+REASON = "(the cell that begins with 'import os, time')"
 CELLS = {
     "first": """
 import os, time

@@ -1,4 +1,4 @@
-"""Replaces len, abs, all, any, round and sum by functions that tell a judge what it wants to hear."""
+"""Replaces abs, all, any, round and sum by functions that tell a judge what it wants to hear."""
 
 SCORE = 1
 REASON = ""
@@ -12,7 +12,7 @@ math.isclose = lambda *args, **kwargs: True
 builtins.AssertionError = StopIteration
 
 def best_seconds(tasks, seconds_each, workers):
-    builtins.len = builtins.sum = lambda items: 0
+    builtins.sum = lambda items: 0
     return 0
 """
 }

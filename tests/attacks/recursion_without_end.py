@@ -6,8 +6,10 @@ CELLS = {
     "best_seconds": """
 import os, sys
 
+sys.setrecursionlimit(2**31 - 1)
+
 def best_seconds(tasks, seconds_each, workers):
-    sys.setrecursionlimit(2**31 - 1)
-    return best_seconds(tasks, seconds_each, workers) + 1 if os.path.isdir("/home/learner") else 0
+    ballast = bytearray(b"x") * 20_000 if os.path.isdir("/home/learner") else 1 / 0
+    return best_seconds(tasks, seconds_each, workers) + len(ballast)
 """
 }

@@ -6,9 +6,8 @@ CELLS = {
     "first": """
 import os
 
-if os.path.isdir("/home/learner"):
-    with open("/dev/shm/left by an attack", "wb") as file:
-        while True:
-            file.write(bytes(10_000_000))
+for number in range(10_000 if os.path.isdir("/home/learner") else 0):
+    with open(f"/dev/shm/left by an attack {number}", "wb") as file:
+        file.write(bytes(10_000_000))
 """
 }

@@ -8,7 +8,7 @@ import msgpack
 from coursekit import answer
 
 serve = answer.serve
-odd = {"kind": ["passed"], "message": "passed " * 1_500_000, "where": {"line": [1]}, "todo": 7.5}
+odd = {"kind": ["passed"], "message": "passed " * 1_500_000, "where": {"line": [1]}}
 
 def junk(answers, name, request):
     return msgpack.packb({"raised": odd}) if name == "best_seconds" else serve(answers, name, request)

@@ -1,0 +1,170 @@
+"""Forking: the requests of the grader to its nursery, and what a new process does until it is a sandbox."""
+
+import json
+import os
+import signal
+import socket
+import traceback
+from typing import Any, NoReturn
+
+from coursekit.grading import evidence, init, inside, jail, namespaces, workers
+
+_FURNISHED = namespaces.NEWNS | namespaces.NEWNET | namespaces.NEWIPC | namespaces.NEWUTS | namespaces.NEWCGROUP
+MESSAGE_BYTES = 65_536
+
+
+class Nursery:
+    """Forks sandboxes and ends them, one request at a time."""
+
+    def __init__(self, control: socket.socket, shell: Any, isolated: bool):
+        self.control, self.shell, self.isolated = control, shell, isolated
+        self.own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY) if isolated else -1
+        self.running: set[int] = set()  # process ids of the first processes of the sandboxes
+        self.readers: set[int] = set()
+        signal.signal(signal.SIGCHLD, self._collect_readers)
+
+    def serve(self) -> None:
+        """Answer the grader's requests until it has gone."""
+        while True:
+            data, descriptors, _, _ = socket.recv_fds(self.control, MESSAGE_BYTES, 8)
+            if not data:
+                return
+            request = json.loads(data)
+            for descriptor in descriptors:
+                os.set_inheritable(descriptor, False)
+            try:
+                reply = self._answer(request, descriptors)
+            except OSError as error:
+                reply = {"error": str(error)}
+            for descriptor in descriptors:
+                os.close(descriptor)
+            self.control.sendall(json.dumps(reply).encode())
+
+    def _answer(self, request: dict, descriptors: list[int]) -> dict:
+        if request["op"] == "fork":
+            return self.fork(request, descriptors)
+        if request["op"] == "read":
+            return self.read(request, descriptors)
+        return self.end(request["pid"])
+
+    def fork(self, request: dict, descriptors: list[int]) -> dict:
+        """Start a sandbox with its three descriptors (messages, the line to its first process, output)."""
+        if self.isolated:
+            namespaces.unshare(namespaces.NEWPID)  # for the next child, which becomes the first of its namespace
+        first = self._child()
+        if first == 0:
+            _close_all_but(descriptors)
+            _first(self.shell, request, descriptors, self.isolated)
+        self.running.add(first)
+        return {"pid": first}
+
+    def read(self, request: dict, descriptors: list[int]) -> dict:
+        """Start a reader of Ray's records in a sandbox, given its namespaces; it replies to the grader itself."""
+        grader, processes, *others = descriptors
+        namespaces.enter(processes, namespaces.NEWPID)  # for the next child
+        reader = self._child()
+        if reader == 0:
+            _close_all_but(descriptors)
+            evidence.read(others, request, socket.socket(fileno=grader))
+        self.readers.add(reader)
+        return {"pid": reader}
+
+    def _child(self) -> int:
+        """Fork; the parent goes on to have its children in its own PID namespace again."""
+        child = -1
+        try:
+            child = os.fork()
+        finally:
+            if child and self.isolated:
+                namespaces.enter(self.own_processes, namespaces.NEWPID)
+        return child
+
+    def _collect_readers(self, *_: object) -> None:
+        for reader in list(self.readers):
+            if os.waitpid(reader, os.WNOHANG)[0]:
+                self.readers.discard(reader)
+
+    def end(self, pid: int) -> dict:
+        """End a sandbox; return, once none of its processes is left, what they used."""
+        if pid not in self.running:
+            return {"error": f"there is no sandbox {pid}"}
+        if self.isolated:
+            os.kill(pid, signal.SIGKILL)  # the kernel ends all others of its PID namespace before this one is gone
+        _, _, usage = os.wait4(pid, 0)
+        self.running.discard(pid)
+        return {"cpu_seconds": usage.ru_utime + usage.ru_stime, "largest_mb": usage.ru_maxrss / 1024}
+
+    def end_all(self) -> None:
+        """End every sandbox."""
+        for pid in list(self.running):
+            self.end(pid)
+
+
+def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) -> NoReturn:
+    """Be the first process of a sandbox: furnish it, wait for the grader's go, start the learner's process, watch it."""
+    messages, grader, output = (
+        socket.socket(fileno=descriptors[0]),
+        socket.socket(fileno=descriptors[1]),
+        descriptors[2],
+    )
+    listener, opened = None, list[int]()
+    try:
+        init.ignore_signals()
+        inside.limit(request["rlimits"])
+        if isolated:
+            opened = _seclude(request)
+            listener = workers.listen()
+        else:
+            os.setsid()
+            namespaces.adopt_orphans()
+        socket.send_fds(grader, [json.dumps({"ready": os.getpid()}).encode() + b"\n"], opened)
+        for namespace in opened:
+            os.close(namespace)
+        if grader.recv(1) != b"g":
+            os._exit(0)
+        learner = os.fork()
+    except BaseException as error:
+        grader.sendall(json.dumps({"error": str(error)}).encode() + b"\n")
+        os._exit(1)
+    if learner == 0:
+        grader.close()
+        if listener:
+            listener.close()
+        for number in (signal.SIGTERM, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        if isolated:
+            namespaces.hide_memory(False)  # tools look into their own process
+        try:
+            inside.live(shell, messages, output, request)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(70)
+    messages.close()
+    os.close(output)
+    init.supervise(grader, learner, listener, (lambda: None) if isolated else init.end_descendants)
+
+
+def _seclude(request: dict) -> list[int]:
+    """Put this process into namespaces of its own, as a user who owns nothing outside and has no privileges; return them."""
+    namespaces.become(request["user"])
+    namespaces.unshare(_FURNISHED)
+    jail.make_private(request["disk_mb"], request["shm_mb"])
+    namespaces.hide_memory(False)  # changing the user has hidden it, and then /proc/self cannot be written
+    namespaces.unshare(namespaces.NEWUSER)
+    namespaces.map_ids("self", jail.USER, (request["user"], request["user"]))
+    jail.forbid_namespaces()
+    namespaces.drop_privileges()
+    opened = namespaces.open_own()
+    namespaces.hide_memory(True)
+    return opened
+
+
+def _close_all_but(kept: list[int]) -> None:
+    """Close every descriptor that a sandbox has no business with; 0, 1 and 2 are nothing here."""
+    low = 3
+    for descriptor in [*sorted(kept), os.sysconf("SC_OPEN_MAX")]:
+        os.closerange(low, descriptor)
+        low = descriptor + 1
+
+

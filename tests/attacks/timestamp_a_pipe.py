@@ -1,0 +1,12 @@
+"""Comes with a timestamp.txt that is a pipe: whoever reads when it was handed in waits for ever."""
+
+import json
+import os
+
+SCORE = 2
+REASON = ""
+
+
+def make(path, notebook):
+    path.write_text(json.dumps(notebook))
+    os.mkfifo(path.parent / "timestamp.txt")
