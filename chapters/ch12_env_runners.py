@@ -2,7 +2,7 @@
 r"""
 # Chapter 12 · EnvRunners play side by side, and only the playing gets faster
 
-*About 75 minutes · builds on [Chapter 1](ch01_tasks.ipynb); [Chapter 11](ch11_rllib_ppo.ipynb) helps*
+*About 90 minutes · builds on [Chapter 1](ch01_tasks.ipynb); [Chapter 11](ch11_rllib_ppo.ipynb) helps*
 
 **What you will be able to do**
 
@@ -33,7 +33,7 @@ ray.init(num_cpus=4, include_dashboard=False)
 
 # %% [markdown] tags=["notes"]
 r"""
-Seventy-five minutes in all; fifty when `choose_runners` is left as homework. Let everybody run the two cells above at once:
+Ninety minutes in all; sixty when `choose_runners` and everything after it is left as homework. Let everybody run the two cells above at once:
 importing RLlib and starting Ray take fifteen seconds on a small laptop. `num_cpus=4` is a promise, not a measurement: three
 EnvRunners will live at once later, each asks for one logical CPU, and with `num_cpus=2` the third would wait for ever.
 """
@@ -96,7 +96,7 @@ def local_config(envs):
         .env_runners(num_env_runners=0, num_envs_per_env_runner=envs, env_to_module_connector=flatten)
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64, 64]))
         .training(train_batch_size_per_learner=500)
-        .framework("torch")  # RLlib's only one today
+        .framework("torch")  # PyTorch, RLlib's default
         .debugging(seed=0)
     )
 
@@ -148,7 +148,10 @@ r"""
 Did you guess the right one? FrozenLake's own arithmetic is a small part of the sampling. What takes time is everything
 around it: for every single step a vector goes through the connectors and the network, and an action comes out.
 Synchronising costs next to nothing here, because the weights do not even leave the process.
+"""
 
+# %% [markdown]
+r"""
 ## Several environments in one runner share the network's work
 
 A network computes a batch of sixteen vectors in nearly the time of one. So an EnvRunner can hold several environments,
@@ -177,7 +180,10 @@ r"""
 The violet part shrinks, though not sixteenfold: connectors still handle every step. The green part stays what it is: the learner
 gets as many steps as before. No second process was needed for any of this, so more environments in a runner are the cheapest
 speed-up there is, as long as a step of the environment itself is quick.
+"""
 
+# %% [markdown]
+r"""
 ## A second EnvRunner is a second process
 
 Environments in one runner take turns on one core. For a second core you need a second process: a remote EnvRunner. Each is a
@@ -254,7 +260,10 @@ r"""
 > The last one is about the local EnvRunner. When there are remote ones, it has the network but no environment, and never plays.
 > With `create_env_on_local_worker=True` it gets environments as well, as `algo.env_runner.env`: some want them for a test
 > episode in the notebook. With `num_env_runners=0` it always has them.
+"""
 
+# %% [markdown]
+r"""
 ## A fair timing takes both in turn
 
 How much faster are two runners with two environments each than one with one? The iterations to compare look like this:
@@ -316,8 +325,8 @@ quiz("why_in_turn", why_in_turn)
 r"""
 ## Two runners with two environments are not four times as fast
 
-Here is the measurement: five iterations of each, after one warm-up, the builds left out. All in all it takes about a
-minute, and a few on a slow machine.
+Here is the measurement: five iterations of each, after one warm-up, the builds left out. It takes a minute or two, and more on a
+slow machine.
 
 **Predict** the ratio of the times. There are two runners instead of one, and four environments instead of one. You have measured
 sampling and learning above; which part does each of the twos divide?
@@ -344,7 +353,7 @@ if passed("time_training") and times:
 
 # %% [markdown]
 r"""
-The table shows who really ran: the local EnvRunners have no environments, so they never played; the remote ones are processes
+Where your prediction ended up, the next exercise will tell. The table shows who really ran: the local EnvRunners have no environments, so they never played; the remote ones are processes
 with numbers of their own. Look at the curves: where one of them jumps, does the other jump in the same pair?
 
 A ratio without an interval is half a result: would it be the same tomorrow? The **bootstrap** estimates that from
@@ -495,10 +504,11 @@ what another number of epochs would do, without another measurement.
 
 # %%
 if passed("time_training") and times:
-    sampling, learning = (np.array([seconds_per_1000[envs][part] for envs in (1, 2)]) for part in (0, 1))
+    alone, in_pairs = seconds_per_1000[1], seconds_per_1000[2]  # one environment, and two in one runner
     for epochs in (30, 10):
-        single_seconds, many_seconds = sampling / (1, 2) + learning * epochs / 30
-        print(f"{epochs} epochs, predicted: ratio {single_seconds / many_seconds:.2f}")
+        share = epochs / 30  # of the learning; the sampling does not know of epochs
+        ratio = (alone[0] + share * alone[1]) / (in_pairs[0] / 2 + share * in_pairs[1])
+        print(f"{epochs} epochs, predicted: ratio {ratio:.2f}")
     print(f"30 epochs, measured: ratio {sum(times['single']) / sum(times['many']):.2f}")
 
 # %% [markdown]
@@ -529,7 +539,7 @@ pandas.DataFrame(rows).pivot(index=["runners", "environments"], columns="batch",
 
 # %% [markdown]
 r"""
-A fragment of sixteen steps cuts nearly every episode of a longer game in pieces. PPO copes, since the critic estimates how a cut
+Sixteen steps, in some runners fifteen: did you get that? Such a fragment cuts every episode of a longer game in pieces. PPO copes, since the critic estimates how a cut
 episode would have gone on, but an estimate is worth less than the real end. And each call of a runner then fetches only a handful of
 steps, so more of its time is overhead. Who takes more runners therefore takes a larger batch as well: each iteration sees
 more experience, and there are fewer iterations. Whether the agent learns faster *in seconds* is another question, and chapter 13

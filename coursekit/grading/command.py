@@ -56,7 +56,8 @@ def _summary(console: Console, run: Run, records: list[dict], seconds: float) ->
     failed = [record for record in records if record["outcome"] != "graded"]
     console.print(f"{len(records) - len(failed)} graded, {len(failed)} not gradable, in {seconds:.0f} s.")
     for record in failed:
-        console.print(f"  {record['key']}: {record['reason']}", markup=False)
+        line = f"  {record['key']}: {record['reason']}"
+        console.print("".join(char if char.isprintable() else " " for char in line), markup=False)
     console.print(
         f"Scores: {run.folder / 'grades.csv'} and nbgrader's gradebook; pages for students: {run.folder / 'feedback'}"
     )

@@ -63,7 +63,7 @@ def _enter(opened: list[int], user: int) -> None:
 def _records(request: dict) -> list[dict]:
     """Return what the function of `coursekit.records` returns that has the operation's name."""
     from ray._private.state import state
-    from ray._raylet import Config, GcsClientOptions
+    from ray._raylet import Config, GcsClientOptions  # type: ignore[attr-defined]
 
     from coursekit import records
 
@@ -86,7 +86,8 @@ def _told(told: dict) -> Any:
     from coursekit import records
 
     launched = object.__new__(records._Launched)
-    launched.job, launched._own_task, launched._marked = bytes.fromhex(told["job"]), bytes.fromhex(told["task"]), told["marked"]
+    launched.job, launched._own_task = bytes.fromhex(told["job"]), bytes.fromhex(told["task"])
+    launched._marked = told["marked"]
     launched._count, launched._last_news, launched._done = 0, time.monotonic(), False
     launched._set_mark = lambda: None  # type: ignore[method-assign]  # only the learner's process can set one
     return launched

@@ -166,5 +166,3 @@ def _close_all_but(kept: list[int]) -> None:
     for descriptor in [*sorted(kept), os.sysconf("SC_OPEN_MAX")]:
         os.closerange(low, descriptor)
         low = descriptor + 1
-
-

@@ -7,24 +7,28 @@ import select
 import signal
 import socket
 from collections.abc import Callable
+from typing import Any, NoReturn
 
 from coursekit.grading import workers
 
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def supervise(grader: socket.socket, learner: int, listener: socket.socket | None, clean_up: Callable[[], None]) -> None:
+def supervise(
+    grader: socket.socket, learner: int, listener: socket.socket | None, clean_up: Callable[[], None]
+) -> NoReturn:
     """Return never: tell the grader how the learner's process ended, or stop when the grader has closed the line."""
     woken, wake = _pipe()
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    watched: list[Any] = [grader, woken, *([listener] if listener else [])]
     ended = _reap(learner)  # it may have ended before the handler stood
     while not ended:
-        ready, _, _ = select.select([grader, woken, *([listener] if listener else [])], [], [])
+        ready, _, _ = select.select(watched, [], [])
         if woken in ready:
             os.read(woken, 4096)
             ended = _reap(learner)
-        if listener in ready:
+        if listener and listener in ready:
             workers.accept(listener, [grader])
         if grader in ready and not ended:
             order = grader.recv(1)

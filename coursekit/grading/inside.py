@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 import warnings
-from types import ModuleType
 from typing import Any
 
 from coursekit import answer, wire
@@ -22,7 +21,8 @@ from coursekit.grading import frames, lean
 from coursekit.quiet import quiet
 
 _PLAIN = ["numpy", "pandas", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "matplotlib_inline.backend_inline"]
-_OF_COURSE = ["gymnasium", "torch", "ray", "ray.rllib.algorithms.ppo", "coursekit.check", "coursekit.progress"]
+_PLAIN += ["coursekit.check", "coursekit.progress"]
+_OF_COURSE = ["gymnasium", "torch", "ray", "ray.rllib.algorithms.ppo"]
 _OWN = ["coursekit.timing", "coursekit.timeline", "coursekit.records"]
 _passed: dict[str, bool] = {}
 
@@ -97,21 +97,19 @@ def passed(name: str) -> bool:
 def _replace_notebook_functions() -> None:
     """Put functions that judge nothing where a notebook imports begin, check and the others."""
     import coursekit
-    from coursekit import check, progress
 
-    for name in ("begin", "check", "hint", "quiz", "solution"):
-        setattr(check, name, _named(_neutral, name, check))
-    check.passed = _named(passed, "passed", check)
-    progress.progress = _named(_neutral, "progress", progress)
-    for name in ("begin", "check", "hint", "quiz", "solution", "passed"):
-        setattr(coursekit, name, getattr(check, name))
-    coursekit.progress = progress.progress  # type: ignore[assignment]
+    neutral = dict.fromkeys(("begin", "check", "hint", "quiz", "solution", "progress"), _neutral)
+    for name, function in (neutral | {"passed": passed}).items():
+        module = "coursekit.progress" if name == "progress" else "coursekit.check"
+        replacement = _named(function, name, module)
+        setattr(importlib.import_module(module), name, replacement)
+        setattr(coursekit, name, replacement)
 
 
-def _named(function: Any, name: str, module: ModuleType) -> Any:
+def _named(function: Any, name: str, module: str) -> Any:
     """Return a copy of a function that pickles by the name of the one that it replaces."""
     copy = type(function)(function.__code__, function.__globals__, name, None, function.__closure__)
-    copy.__module__, copy.__qualname__ = module.__name__, name
+    copy.__module__, copy.__qualname__ = module, name
     return copy
 
 

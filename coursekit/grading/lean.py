@@ -24,7 +24,7 @@ def apply(forked: bool) -> None:
     """Change how this process starts a Ray; `forked` where the sandbox's first process can fork workers."""
     from ray._private import node, services
 
-    services.node_ip_address_from_perspective = lambda address=None: "127.0.0.1"  # else it asks a network that is not there
+    services.node_ip_address_from_perspective = lambda address=None: "127.0.0.1"  # there is no other network to ask
     node.Node.start_monitor = node.Node.start_log_monitor = lambda self: None
     node.Node.start_api_server = _api_server(node.Node.start_api_server)
     services.start_ray_process = _starter(services.start_ray_process, forked)
@@ -67,4 +67,6 @@ def _stand_in(command: list[str]) -> str:
     """Return the command of a process that is there in place of the dashboard's agent, with the ports that Ray waits for."""
     options = dict(part.split("=", 1) for part in command if part.startswith("--") and "=" in part)
     files = " ".join(f"{options['--session-dir']}/{name}_{options['--node-id']}" for name in _PORTS)
-    return subprocess.list2cmdline(["/bin/sh", "-c", f"for f in {files}; do printf {_NOBODY} > $f; done; exec sleep infinity"])
+    return subprocess.list2cmdline(
+        ["/bin/sh", "-c", f"for f in {files}; do printf {_NOBODY} > $f; done; exec sleep infinity"]
+    )

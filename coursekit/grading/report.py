@@ -83,7 +83,11 @@ def write_grades(path: Path, records: list[dict]) -> None:
     with partial.open("w", newline="", encoding="utf-8") as file:
         table = csv.DictWriter(file, columns, extrasaction="ignore")
         table.writeheader()
-        table.writerows(
-            sorted(records, key=lambda record: (record["assignment"], record["student"], record["notebook"]))
-        )
+        for record in sorted(records, key=lambda record: (record["assignment"], record["student"], record["notebook"])):
+            table.writerow({name: _cell(value) for name, value in record.items()})
     os.replace(partial, path)
+
+
+def _cell(value: object) -> object:
+    """Return what a spreadsheet shows as it stands: a text that begins like a formula would be computed there."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value

@@ -28,7 +28,9 @@ from coursekit.grading.limits import Limits, SandboxDied
 from coursekit.grading.line import Line, read_all
 
 __all__ = ["CellOutcome", "Limits", "Nursery", "NurseryFailed", "Sandbox", "SandboxDied", "available"]
-AT_START = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"} | workers.AT_IMPORT  # memory in huge pages forks in half the time
+AT_START = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"
+} | workers.AT_IMPORT  # memory in huge pages forks in half the time
 START_SECONDS = 180.0  # to import Ray and torch, on a slow or busy machine
 
 
@@ -191,7 +193,7 @@ def _checked_place(reply: bytes) -> dict:
         place = wire.decode(reply)
         if not place:
             return {}
-        texts = {"address": str(place["address"])[:100], "marked": int(place["marked"])}
+        texts: dict = {"address": str(place["address"])[:100], "marked": int(place["marked"])}
         return texts | {"job": bytes(place["job"]).hex()[:100], "task": bytes(place["task"]).hex()[:100]}
     except (ValueError, KeyError, TypeError, IndexError):
         raise SandboxDied("sent something that is not an answer") from None
@@ -222,7 +224,9 @@ class Nursery:
     folders are empty in every sandbox, wherever they lie.
     """
 
-    def __init__(self, limits: Limits, *, isolated: bool = True, hidden: Iterable[str] = (), imports: bool | None = True):
+    def __init__(
+        self, limits: Limits, *, isolated: bool = True, hidden: Iterable[str] = (), imports: bool | None = True
+    ):
         self.limits, self.isolated = limits, isolated
         kind = {True: "all", False: "plain", None: "none"}[imports]
         self._settings = host.settings(isolated, kind, [str(folder) for folder in hidden])

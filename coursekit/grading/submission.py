@@ -14,10 +14,11 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from coursekit import marks
+from coursekit.notebook import defined_names
 
 MAX_BYTES = 20 * 1024 * 1024
 MAX_CELLS = 2000
+MAX_PARSED = 100_000  # characters of a cell in which a name is looked for
 
 
 class NotGradable(Exception):
@@ -128,15 +129,23 @@ class Plan:
 def find(root: Path, assignments: set[str]) -> list[Submission]:
     """Return every submission below `root`, laid out as <student>/<assignment>/*.ipynb."""
     found = []
-    for student in sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")):
-        for folder in sorted(path for path in student.iterdir() if path.name in assignments):
+    for student in (path for path in _listed(root) if path.is_dir() and not path.name.startswith(".")):
+        for folder in (path for path in _listed(student) if path.name in assignments):
             linked = student.is_symlink() or folder.is_symlink() or not folder.is_dir()
-            notebooks = [] if linked else sorted(folder.glob("*.ipynb"))
+            notebooks = [] if linked else [path for path in _listed(folder) if path.suffix == ".ipynb"]
             if not notebooks:
                 problem = "the folder is a link, or no folder" if linked else "no notebook was handed in"
                 found.append(Submission(_text(student.name), folder.name, folder.name, folder, problem))
             found += [Submission(_text(student.name), folder.name, _text(path.stem), path) for path in notebooks]
     return found
+
+
+def _listed(folder: Path) -> list[Path]:
+    """Return what is in a folder, in order; nothing where it cannot be read."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
 
 
 def find_one(path: Path) -> list[Submission]:
@@ -251,7 +260,7 @@ def _insert_missing(steps: list[Step], tests: dict[str, NotebookNode], seen: Con
 
 def _defined(source: str) -> list[str]:
     try:
-        return marks.defined_names(source)
+        return defined_names(source) if len(source) < MAX_PARSED else []
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
 

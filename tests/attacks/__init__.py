@@ -6,8 +6,8 @@ CELLS   code by its place: "first" (a cell behind the imports), "best_seconds" a
         the right answer, which stands there otherwise), "last"
 make    instead of CELLS: `make(path, notebook)` writes to `path` what it makes of an honest notebook, a dict
 
-An attack that reaches what it wants shows it: it answers best_seconds right then, or leaves MARK behind. Whatever could
-do harm where there is no sandbox does it only where the sandbox's home folder is.
+An attack that reaches what it wants shows it: it answers best_seconds right then, or leaves MARK behind. Never run one
+outside a sandbox: without it they do what they say. GUARD, in front of every cell, sees to that.
 """
 
 import json
@@ -20,6 +20,9 @@ from pathlib import Path
 
 from coursekit.paths import NOTEBOOKS, ROOT
 
+GUARD = """import os
+assert os.uname().nodename == "sandbox" and os.path.isdir("/home/learner"), "an attack must never run anywhere else"
+"""
 MARK = "left by an attack"
 PORT = 28_317  # of this machine; nothing in a sandbox may reach it
 CHAPTER = "ch00_start"
@@ -48,7 +51,8 @@ class Attack:
         if self.make:
             self.make(path, notebook())
         else:
-            text = json.dumps(notebook(**self.cells)).replace("COURSE_FOLDER", str(course))
+            guarded = {place: GUARD + source for place, source in self.cells.items()}
+            text = json.dumps(notebook(**guarded)).replace("COURSE_FOLDER", str(course))
             path.write_text(text.replace("CHECKOUT_FOLDER", str(ROOT)))
 
 

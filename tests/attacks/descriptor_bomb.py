@@ -7,7 +7,7 @@ CELLS = {
 import os
 
 hoard = []
-while os.path.isdir("/home/learner"):
+while True:
     hoard.append(os.open("/dev/null", os.O_RDONLY))
 """,
     "best_seconds": """

@@ -6,7 +6,7 @@ CELLS = {
     "first": """
 import os
 
-for number in range(10_000 if os.path.isdir("/home/learner") else 0):
+for number in range(10_000):
     with open(f"{('/tmp', '/home/learner')[number % 2]}/left by an attack {number}", "wb") as file:
         file.write(bytes(10_000_000))
 """

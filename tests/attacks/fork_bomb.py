@@ -1,12 +1,12 @@
 """Forks without end, and so does every copy."""
 
 SCORE = 2
-REASON = "(the cell that begins with 'import os, time')"
+REASON = "a cell was left out"
 CELLS = {
     "first": """
 import os, time
 
-while os.path.isdir("/home/learner"):
+while True:
     try:
         os.fork()
     except OSError:

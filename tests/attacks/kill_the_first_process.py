@@ -6,11 +6,10 @@ CELLS = {
     "first": """
 import os
 
-if os.path.isdir("/home/learner"):
-    for number in range(1, 65):
-        try:
-            os.kill(1, number)
-        except OSError:
-            pass
+for number in range(1, 65):
+    try:
+        os.kill(1, number)
+    except OSError:
+        pass
 """
 }

@@ -7,6 +7,6 @@ CELLS = {
 import os
 
 with open("/tmp/left by an attack", "wb") as file:
-    os.truncate(file.fileno(), 2**40 if os.path.isdir("/home/learner") else 0)
+    os.truncate(file.fileno(), 2**40)
 """
 }

@@ -1,4 +1,4 @@
-"""Makes millions of empty files, which take no space and all entries."""
+"""Makes a hundred thousand empty files, which take no space and all entries."""
 
 SCORE = 2
 REASON = ""
@@ -6,8 +6,7 @@ CELLS = {
     "first": """
 import os
 
-if os.path.isdir("/home/learner"):
-    for number in range(10**5):
-        os.mknod(f"/tmp/left by an attack {number}")
+for number in range(10**5):
+    os.mknod(f"/tmp/left by an attack {number}")
 """
 }

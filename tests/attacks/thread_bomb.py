@@ -4,9 +4,9 @@ SCORE = 2
 REASON = "can't start new thread"
 CELLS = {
     "first": """
-import os, threading, time
+import threading, time
 
-while os.path.isdir("/home/learner"):
+while True:
     threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
 """
 }

@@ -1,0 +1,516 @@
+"""A sandbox keeps in what a submission does, says how it ended, and leaves nothing; as root and as an ordinary user."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from coursekit import wire
+from coursekit.answer import Answer, Raised
+from coursekit.grading import accounts
+from coursekit.grading.sandbox import CellOutcome, Limits, Nursery, Sandbox, SandboxDied, available
+from coursekit.paths import ROOT
+
+pytestmark = pytest.mark.skipif(bool(available()), reason=available())
+SMALL = Limits(
+    cell_seconds=20, total_seconds=300, memory_mb=600, processes=100, disk_mb=40, shm_mb=30, output_bytes=10_000
+)
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery(SMALL, imports=False) as nursery:
+        yield nursery
+
+
+@pytest.fixture
+def sandbox(nursery: Nursery) -> Iterator[Sandbox]:
+    with nursery.sandbox() as sandbox:
+        yield sandbox
+
+
+def ran(sandbox: Sandbox, source: str, seconds: float | None = None) -> CellOutcome:
+    return sandbox.run(textwrap.dedent(source), seconds)
+
+
+def value(sandbox: Sandbox, source: str) -> object:
+    """Return the value that the last line of a cell assigns to `found`."""
+    outcome = ran(sandbox, source)
+    assert outcome.status == "ok", outcome
+    return Answer("found", lambda request: sandbox.ask("found", request)).value()
+
+
+def processes(sandbox: Sandbox) -> list[psutil.Process]:
+    first = psutil.Process(sandbox._pid)
+    return [first, *first.children(recursive=True)]
+
+
+def test_a_cell_runs_and_its_names_can_be_asked_for(sandbox):
+    outcome = ran(sandbox, "def double(x):\n    return 2 * x\nprint('hello')")
+    double = Answer("double", lambda request: sandbox.ask("double", request))
+    assert (outcome.status, outcome.output) == ("ok", "hello\n")
+    assert double(21) == 42
+    with pytest.raises(Raised, match="TypeError"):
+        double(None)
+
+
+def test_cells_are_a_notebooks_cells(sandbox):
+    ran(sandbox, "import asyncio\nawait asyncio.sleep(0)\nx = 1")
+    assert "Out[2]: 2" in ran(sandbox, "%time x + 1").output
+    assert "from a shell" in ran(sandbox, "!echo from a shell").output
+    assert "line 2" in ran(sandbox, "y = 0\n1 / y").error["where"]
+    assert ran(sandbox, "def f(:").error["kind"] == "SyntaxError"
+
+
+def test_a_notebooks_checks_judge_nothing_and_passed_says_what_the_judge_said(sandbox):
+    ran(sandbox, "from coursekit import begin, check, hint, passed, progress, quiz, solution; begin('ch01_tasks')")
+    assert ran(sandbox, "check('a', 1), quiz('b', 2), hint('a'), solution('a'), progress()").status == "ok"
+    assert value(sandbox, "found = passed('a')") is False
+    sandbox.tell("a", True)
+    assert value(sandbox, "found = passed('a'), passed('b')") == (True, False)
+
+
+def test_the_environment_is_clean_and_says_quick(nursery, monkeypatch):
+    monkeypatch.setenv("GRADER_SECRET", "the-seed-is-7")
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    with nursery.sandbox() as sandbox:
+        everything = value(sandbox, "found = open('/proc/self/environ').read() + str(dict(__import__('os').environ))")
+    assert "COURSEKIT_QUICK" in everything
+    assert "the-seed-is-7" not in everything
+    assert "NBGRADER" not in everything
+
+
+def test_there_is_no_network_but_its_own_loopback(sandbox):
+    source = """
+        import socket
+        server = socket.create_server(("127.0.0.1", 0))
+        socket.create_connection(server.getsockname(), 5).close()
+        def outcome(address):
+            try:
+                return str(socket.create_connection(address, 5))
+            except OSError as error:
+                return error.strerror
+        found = [name for _, name in socket.if_nameindex()], outcome(("1.1.1.1", 53))
+    """
+    interfaces, refused = value(sandbox, source)
+    assert "lo" in interfaces
+    assert refused == "Network is unreachable"
+
+
+def test_the_system_and_the_course_are_read_only(sandbox):
+    import coursekit
+
+    places = [
+        "/",
+        "/usr",
+        "/etc",
+        "/usr/bin",
+        sys.prefix,
+        sys.base_prefix,
+        str(Path(coursekit.__file__).parent),
+        "/run",
+    ]
+    source = f"""
+        found = []
+        for place in {places}:
+            try:
+                open(place + "/written-by-a-submission", "w")
+                found.append(place)
+            except OSError:
+                pass
+    """
+    assert value(sandbox, source) == []
+
+
+def test_home_and_tmp_are_its_own(sandbox, tmp_path):
+    (tmp_path / "seen").write_text("from outside")
+    mark = f"coursekit-test-{os.getpid()}"
+    source = f"""
+        import os, tempfile
+        from pathlib import Path
+        Path("here").write_text("x"); Path("/tmp/{mark}").write_text("x")
+        found = os.path.exists({str(tmp_path)!r}), sorted(os.listdir("/tmp")), os.getcwd() == os.path.expanduser("~")
+    """
+    assert value(sandbox, source) == (False, [mark], True)
+    assert not Path("/tmp", mark).exists()
+
+
+def test_expected_values_solutions_tests_and_grader_do_not_exist_inside(sandbox):
+    source = f"""
+        import importlib, os, sys
+        import coursekit
+        found = [name for name in sys.modules if "exercises" in name or "tests.answers" in name]
+        for name in ("coursekit.exercises.ch01_tasks", "tests.answers.ch01_tasks", "chapters.ch01_tasks"):
+            try:
+                importlib.import_module(name); found.append(name)
+            except ImportError:
+                pass
+        for folder in ("solutions", "tests", "chapters", "notebooks", ".git", "submitted"):
+            if os.path.exists(os.path.join({str(ROOT)!r}, folder)): found.append(folder)
+        found += os.listdir(os.path.dirname(coursekit.__file__) + "/exercises")
+        found += os.listdir(os.path.dirname(coursekit.__file__) + "/grading")
+    """
+    assert value(sandbox, source) == []
+
+
+def test_a_hidden_folder_is_empty_even_inside_the_system():
+    with Nursery(SMALL, imports=False, hidden=["/usr/share/doc"]) as nursery, nursery.sandbox() as sandbox:
+        assert value(sandbox, "import os; found = os.listdir('/usr/share/doc')") == []
+
+
+def test_it_sees_none_of_the_machines_secrets_and_processes(sandbox):
+    source = """
+        import os
+        secrets = ["/etc/shadow", "/root/.ssh", "/etc/ssh", "/var/log", "/run/secrets", "/sys/fs/cgroup"]
+        found = [path for path in secrets if os.path.exists(path)], [int(p) for p in os.listdir("/proc") if p.isdigit()]
+    """
+    assert value(sandbox, source) == ([], [1, 2])
+
+
+def test_it_holds_no_descriptor_but_its_own(sandbox):
+    source = """
+        import os
+        links = [f"/proc/self/fd/{n}" for n in os.listdir("/proc/self/fd")]
+        found = [os.readlink(link) for link in links if os.path.lexists(link)]
+    """
+    kinds = value(sandbox, source)
+    assert sorted(kind.split(":")[0] for kind in kinds) == ["/dev/null", "pipe", "pipe", "socket"]
+
+
+def test_it_has_no_privileges(sandbox):
+    status = value(sandbox, "import os; found = open('/proc/self/status').read() + open('/proc/1/status').read()")
+    lines = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert all(int(lines[f"Cap{kind}"], 16) == 0 for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb"))
+    assert lines["NoNewPrivs"] == "1"
+    assert "0" not in lines["Uid"].split()
+
+
+def test_its_user_owns_nothing_outside(sandbox):
+    user = psutil.Process(sandbox._pid).uids().real
+    assert user not in ({0} if os.getuid() else set(range(100_000)))
+    assert psutil.Process(sandbox._pid).uids() == psutil.Process(sandbox._pid).children()[0].uids()
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "libc.mount(b'none', b'/', None, 32 | 4096, None)",
+        "libc.mount(b'none', b'/usr', None, 32 | 4096, None)",
+        "libc.mount(b'tmpfs', b'/tmp', b'tmpfs', 0, None)",
+        "libc.umount2(b'/proc', 2)",
+        "libc.umount2(b'/tmp', 2)",
+        "libc.unshare(0x10000000)",
+        "libc.unshare(0x20000)",
+        "libc.chroot(b'/tmp')",
+        "libc.setns(os.open('/proc/self/ns/mnt', 0), 0)",
+        "libc.mknod(b'/tmp/disk', 0o60666, os.makedev(254, 0))",
+        "libc.setuid(0)",
+        "libc.ptrace(16, 1, None, None)",
+        "libc.sethostname(b'other', 5)",
+        "libc.setpriority(0, 0, -5)",
+    ],
+)
+def test_the_kernel_refuses(sandbox, attempt):
+    source = f"import ctypes, os; libc = ctypes.CDLL(None, use_errno=True); found = {attempt}, ctypes.get_errno()"
+    returned, number = value(sandbox, source)
+    assert returned == -1
+    assert number
+
+
+def test_the_first_process_can_be_neither_killed_nor_read(sandbox):
+    source = """
+        import os
+        for number in range(1, 65):
+            try: os.kill(1, number)
+            except OSError: pass
+        found = []
+        for name in ("mem", "environ", "fd", "root", "ns/mnt"):
+            try:
+                os.listdir("/proc/1/fd") if name == "fd" else open("/proc/1/" + name, "rb").read(1)
+                found.append(name)
+            except OSError: pass
+    """
+    assert value(sandbox, source) == []
+    assert sandbox.alive()
+
+
+def test_what_takes_too_long_is_interrupted_and_the_notebook_goes_on(sandbox):
+    outcome = ran(sandbox, "x = 1\nwhile True: pass", 0.3)
+    assert (outcome.error["kind"], outcome.error["message"]) == ("TimeoutError", "stopped after 0.3 s")
+    ran(sandbox, "def endless():\n    import time\n    time.sleep(1000)")
+    with pytest.raises(Raised, match="TimeoutError: stopped after 0.3 s"):
+        wire_reply = wire.decode(sandbox.ask("endless", wire.encode({"op": "call", "args": []}), 0.3))
+        raise Raised(**wire_reply["raised"])
+    assert value(sandbox, "found = x") == 1
+
+
+@pytest.mark.slow
+def test_what_will_not_be_interrupted_is_ended(sandbox):
+    with pytest.raises(SandboxDied, match=r"ran longer than 0\.5 s"):
+        ran(sandbox, "import signal; signal.signal(2, signal.SIG_IGN)\nwhile True: pass", 0.5)
+    assert not sandbox.alive()
+    with pytest.raises(SandboxDied, match="ran longer"):
+        ran(sandbox, "1")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("import os; os._exit(3)", r"ended its own process \(exit code 3\)"),
+        ("import os; os.kill(os.getpid(), 9)", r"was killed by signal 9 \(SIGKILL\)"),
+        ("import os; os.kill(os.getpid(), 19)", r"stopped itself \(SIGSTOP\)"),
+        ("import os; os.abort()", "SIGABRT"),
+        ("import ctypes; ctypes.string_at(0)", "SIGSEGV"),
+        ("import os; os.closerange(0, 100); 1", "ended|closed"),
+        ("import os; os.execv('/bin/true', ['true'])", "exit code 0"),
+    ],
+)
+def test_an_end_is_noticed_and_put_into_words(sandbox, source, words):
+    start = time.monotonic()
+    with pytest.raises(SandboxDied, match=words):
+        ran(sandbox, source)
+        ran(sandbox, "1")
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize(
+    "source", ["import sys; sys.exit(3)", "exit()", "import os; os.kill(1, 9); os.kill(1, 15); os.kill(-1, 9)"]
+)
+def test_what_ends_no_notebook_ends_no_sandbox(sandbox, source):
+    ran(sandbox, source)
+    assert value(sandbox, "found = 1") == 1
+
+
+MEMORY_BOMBS = {
+    "one array": "import numpy\nx = [numpy.ones(10**7) for _ in range(1000)]",
+    "many processes": """
+        import os, time
+        for _ in range(20):
+            if os.fork() == 0:
+                x = b"x" * (100 * 2**20); time.sleep(60)
+        time.sleep(60)
+    """,
+    "recursion": "import sys\nsys.setrecursionlimit(10**9)\ndef f(x): return f([x])\nf(0)",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", MEMORY_BOMBS.values(), ids=list(MEMORY_BOMBS))
+@pytest.mark.parametrize("account", ["cgroup", "looked"])
+def test_memory_of_all_processes_together_is_limited(nursery, monkeypatch, account, source):
+    if account == "looked":
+        monkeypatch.setattr(accounts, "_homes", lambda controller: [])
+    with nursery.sandbox() as sandbox:
+        if account == "cgroup" and not isinstance(sandbox._account, accounts.Cgroup):
+            pytest.skip("no cgroup can be made here")
+        with pytest.raises(SandboxDied, match="used more than 600 MB of memory|SIGSEGV"):
+            ran(sandbox, source)
+            ran(sandbox, "1")
+        assert sandbox.usage()["peak_mb"] < 1500
+
+
+def test_processes_are_limited(sandbox):
+    source = """
+        import os, time
+        found = 0
+        while found < 1000:
+            try:
+                if os.fork() == 0: time.sleep(60); os._exit(0)
+                found += 1
+            except OSError:
+                break
+    """
+    assert 50 < value(sandbox, source) <= 100
+
+
+def test_a_fork_bomb_ends_with_its_sandbox(nursery):
+    with nursery.sandbox() as sandbox:
+        with contextlib.suppress(SandboxDied):
+            ran(sandbox, "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", 1)
+        bomb = processes(sandbox)
+    assert len(bomb) > 50
+    assert not any(process.is_running() for process in bomb)
+
+
+@pytest.mark.parametrize(("folder", "most"), [("/tmp", 40), ("~", 40), ("/dev/shm", 30)])
+def test_disk_is_limited(sandbox, folder, most):
+    source = f"""
+        import os
+        found = 0
+        try:
+            with open(os.path.expanduser("{folder}/big"), "wb", buffering=0) as file:
+                for found in range(1000): file.write(bytes(2**20)) == 2**20 or file.write(b"x")
+        except OSError as error:
+            pass
+    """
+    assert most - 2 <= value(sandbox, source) <= most
+
+
+def test_output_is_limited_and_counted(sandbox):
+    outcome = ran(sandbox, "print('x' * 50_000); import sys; print('y' * 50_000, file=sys.stderr)")
+    assert len(outcome.output) < 10_100
+    assert outcome.output.endswith("… and 90002 bytes more.")
+    assert ran(sandbox, "print('the next cell')").output == "the next cell\n"
+
+
+def test_a_flood_of_output_is_stopped(sandbox):
+    with pytest.raises(SandboxDied, match="printed more than 2 MB"):
+        ran(sandbox, "while True: print('x' * 100_000)")
+
+
+def test_nothing_outlives_a_sandbox(nursery):
+    daemon = """
+        import os, time
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork(): os._exit(0)
+            for n in range(3): os.close(n)
+            while True: time.sleep(60)
+        import subprocess; subprocess.Popen(["nohup", "sleep", "1000"], start_new_session=True)
+        time.sleep(0.3)
+    """
+    with nursery.sandbox() as sandbox:
+        ran(sandbox, daemon)
+        started = processes(sandbox)
+        folders = getattr(sandbox._account, "_folders", [])
+        assert len([process for process in started if process.status() != psutil.STATUS_ZOMBIE]) >= 4
+    assert not any(process.is_running() for process in started)
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_two_sandboxes_share_nothing(nursery):
+    with nursery.sandbox() as one, nursery.sandbox() as other:
+        ran(
+            one,
+            "import os, builtins; open('/tmp/mark', 'w'); open('/dev/shm/mark', 'w'); os.environ['MARK'] = builtins.MARK = 'x'",
+        )
+        ran(one, "import socket; s = socket.socket(socket.AF_UNIX); s.bind('\\0mark'); s.listen()")
+        source = """
+            import os, builtins, socket
+            found = os.listdir('/tmp') + os.listdir('/dev/shm') + [n for n in ('MARK',) if n in os.environ or hasattr(builtins, n)]
+            try: socket.socket(socket.AF_UNIX).connect('\\0mark'); found.append('socket')
+            except OSError: pass
+        """
+        assert value(other, source) == []
+        assert value(one, "import numpy; found = numpy.random.rand()") != value(
+            other, "import numpy; found = numpy.random.rand()"
+        )
+
+
+def test_forged_messages_are_nobodys(sandbox):
+    forger = """
+        import os, socket, struct
+        numbers = [int(n) for n in os.listdir("/proc/self/fd")]
+        links = {n: os.readlink(f"/proc/self/fd/{n}") for n in numbers if os.path.exists(f"/proc/self/fd/{n}")}
+        line = next(n for n, link in links.items() if link.startswith("socket"))
+        def send(content, identity): os.write(line, struct.pack(">I16s", len(content), identity) + content)
+        for _ in range(100): send(b"\\x81\\xa5value\\xc3", bytes(16))
+        found = "honest"
+    """
+    assert value(sandbox, forger) == "honest"
+    with pytest.raises(SandboxDied, match="sent something that is not an answer"):
+        ran(sandbox, "send_all = os.write(line, b'\\xff' * 1000)")
+
+
+def test_a_copy_made_by_fork_does_not_answer(sandbox):
+    assert value(sandbox, "import os; pid = os.fork(); found = 'child' if pid == 0 else 'original'") == "original"
+    assert value(sandbox, "found = 'child' if pid == 0 else 'original'") == "original"
+
+
+def test_usage_counts_the_whole_tree(nursery):
+    with nursery.sandbox() as sandbox:
+        ran(
+            sandbox,
+            "import os\nfor _ in range(2):\n    if os.fork() == 0:\n        sum(range(10**7)); os._exit(0)\nos.wait(); os.wait()",
+        )
+        before = sandbox.usage()["cpu_seconds"]
+    assert before > 0.2
+    assert sandbox.usage()["cpu_seconds"] >= before
+
+
+def test_a_nursery_that_dies_is_replaced(nursery):
+    with nursery.sandbox() as sandbox:
+        nursery._process.kill()
+        nursery._process.wait()
+        with pytest.raises(SandboxDied):
+            ran(sandbox, "import time; time.sleep(20)")
+    with nursery.sandbox() as sandbox:
+        assert value(sandbox, "found = 1") == 1
+
+
+GRADER = """
+import os, sys, time
+from coursekit.grading.sandbox import Limits, Nursery
+nursery = Nursery(Limits(), imports=False)
+sandbox = nursery.sandbox()
+sandbox.run("import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
+print(nursery._process.pid, sandbox._pid, flush=True)
+time.sleep(100)
+"""
+
+
+def test_all_ends_with_a_killed_grader():
+    with subprocess.Popen(
+        [sys.executable, "-c", GRADER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as grader:
+        roots = [psutil.Process(int(pid)) for pid in grader.stdout.readline().split()]
+        started = [process for root in roots for process in [root, *root.children(recursive=True)]]
+        os.kill(grader.pid, signal.SIGKILL)
+    _, alive = psutil.wait_procs(started, timeout=5)
+    assert len(started) >= 4
+    assert not alive
+
+
+@pytest.mark.parametrize(
+    "source", ["found = 1 + 1", "import os; found = 2 if os.getcwd() == os.path.expanduser('~') else 0"]
+)
+def test_without_a_sandbox_the_same_handle_works(source):
+    with Nursery(SMALL, imports=False, isolated=False) as nursery, nursery.sandbox() as sandbox:
+        assert value(sandbox, source) == 2
+        ran(sandbox, "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
+        started, folder = processes(sandbox), sandbox._folder
+        sandbox.close()
+        assert not any(process.is_running() for process in started)
+        assert not os.path.exists(folder)
+
+
+AS_ORDINARY_USER = """
+import os, sys
+from coursekit.grading import jail, namespaces
+namespaces.unshare(namespaces.NEWNS)
+namespaces.make_mounts_private()
+folders = {folder: os.open(folder, os.O_PATH) for folder in jail.python_folders()}
+for folder, opened in folders.items():  # Python may lie where only root may look
+    parts = folder.split("/")
+    above = ["/".join(parts[:n]) for n in range(2, len(parts))]
+    closed = next((path for path in above if not os.stat(path).st_mode & 1), None)
+    if closed:
+        namespaces.mount_tmpfs(closed, 1)
+    if not os.path.exists(folder):
+        os.makedirs(folder)
+        namespaces.bind(f"/proc/self/fd/{opened}", folder)
+os.setgroups([])
+os.setresgid(54321, 54321, 54321)
+os.setresuid(54321, 54321, 54321)
+os.execv(sys.executable, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="all the other tests have run as an ordinary user")
+def test_all_this_holds_for_an_ordinary_user():
+    environment = {**os.environ, "HOME": "/nonexistent"}
+    options = ["-m", "not slow", "--basetemp", f"/tmp/coursekit-{os.getpid()}"]
+    command = [sys.executable, "-c", AS_ORDINARY_USER, __file__, *options]
+    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert finished.returncode == 0, finished.stdout[-5000:] + finished.stderr[-2000:]
+    assert " passed" in finished.stdout
+    assert "skipped" not in finished.stdout
