@@ -11,7 +11,7 @@ r"""
 """
 
 # %%
-from coursekit import begin, budget, check, compare_times, passed, quiz
+from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, solution
 
 begin("CHAPTER")
 

@@ -19,7 +19,7 @@ import time
 
 import ray
 
-from coursekit import begin, check, examine, hint, progress, quiz, recorded, timeline
+from coursekit import begin, check, examine, hint, progress, quiz, recorded, solution, timeline
 from coursekit.given.ch00_start import nap, ray_processes
 from coursekit.meeting import warm_up
 
@@ -37,6 +37,8 @@ r"""
 
 A program in one process uses one core. A **distributed** program is several processes that work on one job. They may
 run on the cores of one machine, or on many machines, called **nodes**, that talk over a network.
+
+Your notebook is the **driver**, the program that hands out work; **workers** do it. (The other names come further below.)
 
 ![A driver on one node sends tasks to workers on several nodes; results go through an object store on each node](../img/ch00_cluster.svg)
 
@@ -78,7 +80,8 @@ of four, so they take 1.5 s at best. Thirteen tasks need a fourth round: 2 s.
 
 **Predict** before you write code: how long do eight tasks of 0.2 s take on four workers, and how long on three?
 
-Now write `best_seconds`. Replace the line with `raise`; keep the rest. Then run your cell, and the check below it.
+Now write `best_seconds`. Run the two cells below once as they are: the check says that the exercise is still to do, and costs
+nothing. Then replace the line with `raise`, keep the rest, and run both again.
 """
 
 
@@ -96,8 +99,8 @@ check("best_seconds", best_seconds)
 
 # %% [markdown]
 r"""
-Run the check once before you have written anything: it says that the exercise is still to do, and costs nothing. When
-you are stuck, ask for a hint in a cell of your own; there are several, from vague to plain:
+When you are stuck, ask for a hint in a cell of your own; there are several, from vague to plain. After three attempts, or when you
+have passed, `solution("best_seconds")` shows ours.
 """
 
 # %% tags=["demo"]
@@ -135,16 +138,17 @@ the number of cores you have, and in this course it often is, because a task tha
 
 # %% tags=["demo"]
 ray.init(num_cpus=4, include_dashboard=False)
-ray.cluster_resources()
+print(f"slots for tasks: {ray.cluster_resources()['CPU']:.0f}")
 
 # %% tags=["demo"]
 ray_processes()
 
 # %% [markdown]
 r"""
-More than most people guess. The **raylet** is the manager of this node: it starts workers, hands out tasks and holds the
+More than most people guess, and some that you did not ask for: even without its web page, the dashboard's process runs. Only two
+workers are there yet; Ray starts more when there is work for them. The **raylet** is the manager of this node: it starts workers, hands out tasks and holds the
 **object store**, the memory through which processes share data. The **GCS** (global control service) is the memory of
-the whole cluster: which nodes, which actors, which jobs. The monitors collect logs and load. Each **worker** waits for
+the whole cluster: which nodes there are, and what runs where. The monitors collect logs and load. Each **worker** waits for
 a task. Chapter 6 takes all of them apart.
 """
 
@@ -176,7 +180,7 @@ for attempt in ("first", "second"):
 
 # %% [markdown]
 r"""
-The first time, Ray sent the function to the workers and shared out its slots; the second time all is in place, and what is
+The first time, Ray also has to send the function to each worker and to find a slot for it; the second time all is in place, and what is
 left above your prediction is what Ray itself costs. The picture shows when each task of the second run ran, and where. It
 is drawn from Ray's own records of *your* run, as every figure in this course is:
 """
@@ -212,7 +216,8 @@ r"""
 
 ## Traps
 
-- The first tasks after `ray.init` are slow: they wait for worker processes to start. Warm up before you measure.
+- The first tasks after `ray.init` are slow: they wait for worker processes to start, and for the function to get there. Warm up
+  before you measure.
 - `num_cpus` is bookkeeping. It limits how many tasks Ray runs at a time; it adds no cores to your machine.
 
 ## Read on

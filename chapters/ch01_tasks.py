@@ -2,7 +2,7 @@
 r"""
 # Chapter 1 · Functions become tasks
 
-*About 90 minutes · builds on [Chapter 0](ch00_start.ipynb)*
+*About 110 minutes · builds on [Chapter 0](ch00_start.ipynb)*
 
 **What you will be able to do**
 
@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 import pandas
 import ray
 
-from coursekit import begin, budget, check, compare_times, passed, quiz, recorded, timeline
+from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, recorded, solution, timeline
 from coursekit.given.ch01_tasks import points_inside, slow_square, square
 from coursekit.meeting import warm_up
 
@@ -31,12 +31,12 @@ begin("ch01_tasks")
 # %%
 started = time.perf_counter()
 ray.init(num_cpus=4, include_dashboard=False)
-ray_start_seconds = time.perf_counter() - started
 warm_up(4)  # each of the four workers is a process that has to start: the first tasks would wait for that
+ray_start_seconds = time.perf_counter() - started
 
 # %% [markdown] tags=["notes"]
 r"""
-Ninety minutes with all six exercises; sixty when `tree_sum` and `bounded_map` are left as homework. Let everybody run
+A hundred and ten minutes with all six exercises; seventy when `tree_sum` and `bounded_map` are left as homework. Let everybody run
 the two cells above before you begin to speak: `ray.init` takes ten seconds on a small laptop.
 """
 
@@ -44,7 +44,7 @@ the two cells above before you begin to speak: `ray.init` takes ten seconds on a
 r"""
 ## A task is a function that runs elsewhere
 
-`slow_square(x)` naps for 0.2 s and returns $x^2$. The nap stands for work, so that this chapter shows the same on every
+`slow_square(x)` naps for 0.2 s and returns $x^2$ (`seconds=` makes the nap longer or shorter). The nap stands for work, so that this chapter shows the same on every
 machine: a nap needs no core. `ray.remote` makes a task of a function; `.remote(...)` launches it, and returns an
 **object reference** at once. The result itself is put into the object store by the worker that computed it.
 
@@ -106,9 +106,10 @@ quiz("when_remote_returns", when_remote_returns)
 r"""
 ## Launch first, gather later
 
-The most common mistake with Ray is a `ray.get` in the wrong place. Both cells below start eight tasks on four workers.
+The most common mistake with Ray is a `ray.get` in the wrong place. Both cells below time eight tasks on four workers.
 
-**Predict** the seconds of each before you run them. (One nap is 0.2 s; chapter 0 has the formula.)
+**Predict** the seconds of each before you run them. (One nap is 0.2 s; chapter 0 has the formula.) The first line of the second
+cell is a warm-up: the first time a function runs, Ray has to send it to the workers.
 """
 
 # %% tags=["demo"]
@@ -119,7 +120,7 @@ with recorded() as waits_in_the_loop:
 print(f"get in the loop: {time.perf_counter() - start:.2f} s")
 
 # %% tags=["demo"]
-ray.get([slow_square_task.remote(x) for x in range(8)])  # Ray now holds four workers ready for this function
+ray.get([slow_square_task.remote(x) for x in range(8)])  # warm-up
 
 start = time.perf_counter()
 with recorded() as launches_first:
@@ -128,7 +129,7 @@ with recorded() as launches_first:
 print(f"launch, then get: {time.perf_counter() - start:.2f} s")
 
 # %% tags=["demo"]
-figure, (above, below) = plt.subplots(2, figsize=(9, 5), constrained_layout=True)
+figure, (above, below) = plt.subplots(2, figsize=(9, 5), sharex=True, constrained_layout=True)
 timeline(waits_in_the_loop, ax=above).set_title("get in the loop");
 timeline(launches_first, ax=below).set_title("launch, then get");
 
@@ -136,6 +137,9 @@ timeline(launches_first, ax=below).set_title("launch, then get");
 r"""
 In the first picture a task starts when the one before has been fetched: one worker would do. In the second, all eight
 are on their way before anybody waits. Same tasks, same workers; only `ray.get` has moved.
+
+Write it so that it holds for any function. The check hands it two calls that wait for each other, for 20 s at most: when they never
+run at the same time, you wait that long for the verdict.
 """
 
 
@@ -187,7 +191,7 @@ while pending:
 
 # %% [markdown]
 r"""
-The shortest nap first: the order of the ends, not of the launches. Reinforcement learning lives on this: a learner
+The shortest nap first: the order of the ends, not of the launches. (Both lists that `ray.wait` returns keep the order of *its argument*.) Reinforcement learning lives on this: a learner
 takes the experience of whichever worker has some, and does not wait for the slowest.
 """
 
@@ -243,7 +247,8 @@ r"""
 Two rounds, not three; and the squares never came to your notebook: `add` got them from the object store.
 
 Adding up $n$ values one after the other takes $n - 1$ additions in a row. In a **tree**, neighbours are added side by
-side, so $\lceil \log_2 n \rceil$ rounds are enough: four for ten values. Distributed learning adds gradients this way.
+side, so $\lceil \log_2 n \rceil$ rounds are enough: four for ten values. With an odd number, one has no neighbour and moves on to the next
+round as it is. Distributed learning adds gradients this way.
 
 ![Ten values are added in four rounds, each round in parallel](../img/ch01_tree.svg)
 """
@@ -271,6 +276,11 @@ check("tree_sum", tree_sum)
 r"""
 `zip` stops at the shorter list, so an odd last reference is left over; the slice carries it into the next round.
 Forgetting it is the usual mistake: the sum is then right for 2, 4, 8 and 16 values, and wrong for most others.
+"""
+
+# %% [markdown]
+r"""
+Try it on eight numbers. `ray.put(x)` puts a value into the object store and returns a reference to it, as if a task had made it.
 """
 
 # %% tags=["demo"]
@@ -315,7 +325,8 @@ timeline(family);
 # %% [markdown]
 r"""
 It ends, because a waiting parent gives its slot away. But Ray had to start more workers than it has slots, and a new
-process takes a second or more, so it probably took longer than two rounds of naps. Nested tasks are for work that
+process takes a second or more, so it probably took longer than two rounds of naps. (Ray ends workers beyond the number of slots
+when they have nothing to do, so the next run pays again.) Nested tasks are for work that
 splits as it goes, not for every loop. (Chapter 4 shows how they *can* lock up.)
 """
 
@@ -352,14 +363,14 @@ print(f"{count} at once: {1e6 * together:.0f} µs each, {1 / together:.0f} tasks
 
 # %% [markdown]
 r"""
-One at a time you pay the whole way there and back; launched together, the ways overlap.
+One at a time you pay the whole way there and back; launched together, the trips overlap.
 
 The authors of Ray measured 1.8 million tasks a second (Moritz et al. 2018, section 5.1). That was a cluster of 100
 large machines, each with its own raylet, and tasks launched from everywhere. Your number is one driver on one machine that also runs the
 workers. What scales is the number of nodes, not the price of one task.
 
-So a task should be larger than its price. The next cell does the same work, a total nap of a few seconds, in tasks of
-different lengths, and compares with four perfect workers.
+So a task should be larger than its price. The next cell runs naps of different lengths, many of the short and few of the long ones,
+and compares the time with that of four perfect workers, which cost nothing.
 
 **Predict:** from which length on is at least half of the time well spent?
 """
@@ -377,11 +388,12 @@ figure, axes = plt.subplots(figsize=(7, 3.5), constrained_layout=True)
 axes.semilogx(lengths_ms, efficiency, "o-", color="#2563eb")
 axes.axhline(0.5, color="#94a3b8", linestyle="--")
 axes.set_title("Small tasks drown in their own cost")
+axes.set_xticks(lengths_ms, lengths_ms)
 axes.set(xlabel="length of one task (ms)", ylabel="share of the ideal speed", ylim=(0, 1.05));
 
 # %% [markdown]
 r"""
-Left of the dashed line most of the time is price. The crossing point is *your* smallest sensible task; a few milliseconds is
+Below the dashed line most of the time is price. Where the curve crosses it is *your* smallest sensible task; a few milliseconds is
 typical for a laptop. When the natural unit of work is smaller, put many units into one task: a **batch**.
 """
 
@@ -401,6 +413,12 @@ def batched(function, xs, size):
 
 # %%
 check("batched", batched)
+
+# %% [markdown]
+r"""
+**Predict:** how many times faster are batches of 50 than one task each? `compare_times` measures both in turn, several times, and
+says how sure this machine is of the ratio: the *interval* holds the true ratio in about 95 of 100 such measurements.
+"""
 
 # %% tags=["demo"]
 if passed("batched") and passed("parallel_map"):
@@ -490,7 +508,7 @@ def seconds(action):
     return time.perf_counter() - start
 
 
-calls, points, chunks = budget(2000, 500), budget(4_000_000, 1_000_000), 8
+calls, points, chunks = budget(2000, 500), budget(40_000_000, 8_000_000), 8
 work = [(points // chunks, seed) for seed in range(chunks)]
 pi_task = ray.remote(points_inside)
 ray_row = {
@@ -503,10 +521,10 @@ ray_row = {
 # %% tags=["demo"]
 def pool_row():
     """Return the same measurements for a pool of four processes."""
-    begin = time.perf_counter()
+    start = time.perf_counter()
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         pool.map(square, range(4))
-        ready = time.perf_counter() - begin
+        ready = time.perf_counter() - start
         return {
             "start-up (s)": ready,
             "one call (µs)": 1e4 * seconds(lambda: [pool.apply(square, (1,)) for _ in range(100)]),
@@ -520,13 +538,14 @@ pandas.DataFrame({"multiprocessing": pool_row(), "Ray": ray_row}).round(2)
 # %% [markdown]
 r"""
 The pool starts faster and its calls are cheaper: a pipe between two processes is simpler than a scheduler. On real work
-the two are close, because then the price of a call hardly matters; and on two cores neither is more than twice as fast
-as one process. So on one machine, for a map over a list, a pool is enough. Ray earns its price when work depends on work,
+the two are close, because then the price of a call hardly matters. (A busy machine can turn a row: run it twice.) So on one machine, for a map over a list, a pool is enough. Ray earns its price when work depends on work,
 when data is large, when state must live somewhere, when something dies, and when one machine is too small.
 """
 
 # %% tags=["demo"]
+one_process = seconds(lambda: [points_inside(*part) for part in work])
 inside = sum(ray.get([pi_task.remote(*part) for part in work]))
+print(f"one process: {one_process:.2f} s; four of them cannot be faster than your cores allow")
 print(f"π ≈ {4 * inside / points:.4f} from {points:,} points, on {os.cpu_count()} cores")
 
 # %% tags=["demo"]
@@ -534,7 +553,7 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-> **You may have seen** `ray.init(num_cpus=4, redis_max_memory=…)`, `@ray.remote(num_return_vals=2)` or
+> **You may have seen**, in older code, `ray.init(num_cpus=4, redis_max_memory=…)`, `@ray.remote(num_return_vals=2)` or
 > `ray.wait(refs, num_returns=1, timeout=10000)` with milliseconds. Today there is no Redis to size, the option is
 > `num_returns=2`, and a time-out is in seconds.
 """

@@ -23,7 +23,7 @@ import ray
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
-from coursekit import begin, budget, check, passed, quiz
+from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
 from coursekit.given.ch12_env_runners import built, flatten, who_runs
 
 begin("ch12_env_runners")
@@ -465,7 +465,7 @@ check("choose_runners", choose_runners)
 # %% [markdown] tags=["solution"]
 r"""
 The share is of the iteration *as it is now*, not of the first one: what counts is what you would still gain. Without a learner
-($\text{learning} = 0$) one more of $n$ runners saves $1 / (n + 1)$, so at 5 % even then you stop at twenty.
+($\text{learning} = 0$) one more of $n$ runners saves $1 / (n + 1)$, so with `worth=0.05` even then you stop at twenty.
 """
 
 # %% [markdown]

@@ -63,7 +63,7 @@ def begin(chapter: str) -> Contents:
     quiet()
     items = exercise.load(chapter)
     _session = Session(chapter, {}, {})
-    notebook.explain_missing_names()
+    notebook.watch_cells()
     saved, note = load()
     marks = {name: MARKS[record["status"]] for name, record in saved.get(chapter, {}).items()}
     rows = [(marks.get(item.name, "○"), item.name, item.points, item.minutes) for item in items.values()]
@@ -101,11 +101,8 @@ def hint(name: str) -> Note:
     session = _current()
     item: Any = exercise.find(session.chapter, name, "exercise")
     number = session.hints[name] = min(session.hints.get(name, 0) + 1, len(item.hints))
-    more = (
-        ""
-        if number < len(item.hints)
-        else f'\nThat was the last one. After {plural(ATTEMPTS_BEFORE_SOLUTION, "attempt")}, `solution("{name}")` shows ours.'
-    )
+    last = f'\nThat was the last one. After three attempts, or a pass, `solution("{name}")` shows ours.'
+    more = last if number == len(item.hints) else ""
     return Note(f"Hint {number} of {len(item.hints)} for {name}", item.hints[number - 1] + more, "#7c3aed")
 
 
@@ -145,8 +142,12 @@ def _judged(name: str, answer: object, kind: str) -> Result:
     """Judge an answer, keep and save the result; under nbgrader a result that is not passed raises."""
     session = _current()
     item = exercise.find(session.chapter, name, kind)
-    with _clean_stderr():
-        result = exercise.judge(item, local(name, answer))
+    if error := notebook.broken(name):
+        text = f"The cell that defines `{name}` ended with {error} when it last ran, so what exists is an older version. Mend it, run it, check again."
+        result = Result.of(item, "crashed", text)
+    else:
+        with _clean_stderr():
+            result = exercise.judge(item, local(name, answer))
     session.results[name] = result
     if os.environ.get("NBGRADER_EXECUTION"):
         if result.status != "passed":

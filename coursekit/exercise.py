@@ -10,6 +10,7 @@ from importlib import import_module
 import numpy as np
 
 from coursekit.answer import Answer, Raised
+from coursekit.notebook import UnknownName
 from coursekit.result import Result
 
 PUBLIC_SEED = 2026
@@ -104,7 +105,7 @@ def load(chapter: str) -> dict[str, Exercise | Quiz]:
     except ModuleNotFoundError as error:
         if error.name != f"coursekit.exercises.{chapter}":
             raise
-        raise LookupError(f"There is no chapter {chapter!r}: it has no coursekit/exercises/{chapter}.py.") from None
+        raise UnknownName(f"There is no chapter {chapter!r}: it has no coursekit/exercises/{chapter}.py.") from None
     except AuthorError:
         REGISTRY.pop(chapter, None)
         raise
@@ -112,18 +113,21 @@ def load(chapter: str) -> dict[str, Exercise | Quiz]:
 
 
 def find(chapter: str, name: str, kind: str) -> Exercise | Quiz:
-    """Return the exercise or quiz of a chapter; raises LookupError with the nearest names."""
+    """Return the exercise or quiz of a chapter; raises UnknownName with the nearest names."""
+    if not isinstance(name, str):
+        raise UnknownName(
+            f"Give the name in quotes, as text, not {type(name).__name__} `{getattr(name, '__name__', name)}`."
+        )
     items = load(chapter)
     if name in items and items[name].kind == kind:
         return items[name]
     if name in items:
         caller = {"quiz": "quiz", "exercise": "check"}[items[name].kind]
-        raise LookupError(
-            f'{name!r} is a{"n" if caller == "check" else ""} {items[name].kind}: call {caller}("{name}", {name}).'
-        )
+        article = "an exercise" if caller == "check" else "a quiz, which has no hints"
+        raise UnknownName(f'{name!r} is {article}: call {caller}("{name}", {name}).')
     same_kind = [item.name for item in items.values() if item.kind == kind]
-    near = difflib.get_close_matches(name, same_kind, n=3, cutoff=0.4) or same_kind
-    raise LookupError(f"{chapter} has no {kind} {name!r}. Near: {', '.join(near) or 'none'}.")
+    near = difflib.get_close_matches(name, same_kind, n=3, cutoff=0.6) or same_kind
+    raise UnknownName(f"{chapter} has no {kind} {name!r}. Near: {', '.join(near) or 'none'}.")
 
 
 def judge(item: Exercise | Quiz, answer: Answer, seed: int = PUBLIC_SEED) -> Result:
@@ -154,8 +158,7 @@ def _verdict_of_quiz(item: Quiz, answer: Answer, seed: int) -> str:
     letters = ", ".join(item.options)
     expect(isinstance(chosen, str) and len(chosen) < 100, f"Answer with one of the letters {letters}, in quotes.")
     letter = chosen.strip().lower()
-    near = difflib.get_close_matches(letter, item.options, n=3) or list(item.options)
-    expect(letter in item.options, f"There is no option {chosen!r}. Near: {', '.join(near)}.")
+    expect(letter in item.options, f"There is no option {chosen!r}. Choose one of {letters}.")
     _, feedback = item.options[letter]
     expect(letter == item.key, feedback)
     return feedback

@@ -69,6 +69,8 @@ def warm_up(workers: int) -> None:
     """Return once this many workers are running: each starts a process, so the first tasks would pay for that."""
     import ray
 
+    if not ray.is_initialized():
+        raise RuntimeError("Ray is not running: run the cell with ray.init first.")
     room = new_room()
 
     @ray.remote

@@ -1,11 +1,13 @@
-"""What coursekit asks of the notebook around it: display, one line for a missing name, the solved chapter."""
+"""What coursekit asks of the notebook around it: display, one line for a missing name, what failed, the solved chapter."""
 
 import ast
+import re
 from types import TracebackType
 from typing import Any
 
 import nbformat
 
+import coursekit
 from coursekit.paths import SOLUTIONS
 
 
@@ -20,25 +22,63 @@ def show(item: object) -> None:
         display(item)
 
 
-def explain_missing_names() -> None:
-    """Turn the NameError of a cell whose name was never defined into one line; all other errors stay as they are."""
+def watch_cells() -> None:
+    """Explain missing names in one line each, and remember which names come from a cell that ended with an error."""
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
     if shell is not None:
-        shell.set_custom_exc((NameError,), _one_line)
+        shell.set_custom_exc((NameError, UnknownName), _one_line)
+        if _remember_failures not in shell.events.callbacks["post_run_cell"]:
+            shell.events.register("post_run_cell", _remember_failures)
+
+
+class UnknownName(LookupError):
+    """There is no exercise, quiz or chapter of this name; the message lists the near ones."""
+
+
+_DEFINITION = re.compile(r"^(?:async )?(?:def|class) +(\w+)|^(\w+) *=(?!=)", re.MULTILINE)
+_broken: dict[str, str] = {}  # names whose cell ended with an error when it last ran, and the error
+
+
+def _remember_failures(result: Any) -> None:
+    """Note the names that a cell was to define: what exists under these names is an older version if the cell failed."""
+    error = result.error_before_exec or result.error_in_exec
+    source = getattr(result.info, "raw_cell", "") or ""
+    for match in _DEFINITION.finditer(source):
+        name = match[1] or match[2]
+        if error is None:
+            _broken.pop(name, None)
+        else:
+            _broken[name] = type(error).__name__
+
+
+def broken(name: str) -> str:
+    """Return the error with which the cell that defines `name` ended when it last ran, "" for none."""
+    return _broken.get(name, "")
 
 
 def _one_line(
-    shell: Any, kind: type, error: NameError, trace: TracebackType, tb_offset: int | None = None
+    shell: Any, kind: type, error: Exception, trace: TracebackType, tb_offset: int | None = None
 ) -> list[str]:
-    in_cell_itself = trace.tb_next is None or trace.tb_next.tb_next is None  # not inside a function that it called
-    if not in_cell_itself or not error.name:
+    line = str(error) if isinstance(error, UnknownName) else _missing(getattr(error, "name", None), trace)
+    if not line:
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
         return []
-    line = f"NameError: `{error.name}` does not exist yet. Run the cell that defines it; if that cell has an error, mend it first."
     shell._showtraceback(kind, error, [line])
     return [line]
+
+
+def _missing(name: str | None, trace: TracebackType) -> str:
+    """Return what to do about a name that a cell itself lacks, "" where a function that it called lacks it."""
+    in_cell_itself = trace.tb_next is None or trace.tb_next.tb_next is None
+    if not name or not in_cell_itself:
+        return ""
+    if name in coursekit.__all__:
+        return f"`{name}` is not imported yet. Run the first cell of the notebook, or: from coursekit import {name}"
+    if len(name) == 1:
+        return f'`{name}` does not exist. An answer to a quiz is a letter in quotes: "{name}"'
+    return f"`{name}` does not exist yet. Run the cell that defines it; if that cell has an error, mend it first."
 
 
 def solution_code(chapter: str, name: str) -> str:

@@ -23,6 +23,7 @@ class Result:
     got: str = ""
     where: str = ""
     seconds: float = 0.0
+    share: float = 1.0  # of the points, where a test gives partial credit
 
     @classmethod
     def of(cls, item: Any, status: str, message: str, **more: Any) -> "Result":
@@ -32,7 +33,9 @@ class Result:
     @property
     def earned(self) -> int | float:
         """Return the points that this result is worth."""
-        return self.points if self.status == "passed" else 0
+        if self.status != "passed":
+            return 0
+        return self.points if self.share == 1 else round(self.points * self.share, 6)
 
     @property
     def headline(self) -> str:

@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +97,6 @@ def _carries_mark(text: str) -> bool:
     return text.replace("_", " ").startswith(MARK)
 
 
-def lines(path: Path) -> Iterable[dict]:
+def lines(path: Path) -> list[dict]:
     """Return the lines of a results.jsonl."""
     return [json.loads(line) for line in path.read_text().splitlines()]

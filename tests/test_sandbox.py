@@ -194,9 +194,10 @@ def test_it_has_no_privileges(sandbox):
 
 
 def test_its_user_owns_nothing_outside(sandbox):
-    user = psutil.Process(sandbox._pid).uids().real
-    assert user not in ({0} if os.getuid() else set(range(100_000)))
-    assert psutil.Process(sandbox._pid).uids() == psutil.Process(sandbox._pid).children()[0].uids()
+    ran(sandbox, "1")
+    users = {process.uids().real for process in processes(sandbox)}
+    assert len(users) == 1
+    assert not users & ({0} if os.getuid() else set(range(100_000)))
 
 
 @pytest.mark.parametrize(
@@ -246,9 +247,8 @@ def test_what_takes_too_long_is_interrupted_and_the_notebook_goes_on(sandbox):
     outcome = ran(sandbox, "x = 1\nwhile True: pass", 0.3)
     assert (outcome.error["kind"], outcome.error["message"]) == ("TimeoutError", "stopped after 0.3 s")
     ran(sandbox, "def endless():\n    import time\n    time.sleep(1000)")
-    with pytest.raises(Raised, match="TimeoutError: stopped after 0.3 s"):
-        wire_reply = wire.decode(sandbox.ask("endless", wire.encode({"op": "call", "args": []}), 0.3))
-        raise Raised(**wire_reply["raised"])
+    reply = wire.decode(sandbox.ask("endless", wire.encode({"op": "call", "args": []}), 0.3))
+    assert reply["raised"]["message"] == "stopped after 0.3 s"
     assert value(sandbox, "found = x") == 1
 
 
@@ -269,7 +269,7 @@ def test_what_will_not_be_interrupted_is_ended(sandbox):
         ("import os; os.kill(os.getpid(), 19)", r"stopped itself \(SIGSTOP\)"),
         ("import os; os.abort()", "SIGABRT"),
         ("import ctypes; ctypes.string_at(0)", "SIGSEGV"),
-        ("import os; os.closerange(0, 100); 1", "ended|closed"),
+        ("import os; os.closerange(0, 100)", "ended|closed"),
         ("import os; os.execv('/bin/true', ['true'])", "exit code 0"),
     ],
 )
@@ -277,7 +277,6 @@ def test_an_end_is_noticed_and_put_into_words(sandbox, source, words):
     start = time.monotonic()
     with pytest.raises(SandboxDied, match=words):
         ran(sandbox, source)
-        ran(sandbox, "1")
     assert time.monotonic() - start < 5
 
 
@@ -311,9 +310,8 @@ def test_memory_of_all_processes_together_is_limited(nursery, monkeypatch, accou
     with nursery.sandbox() as sandbox:
         if account == "cgroup" and not isinstance(sandbox._account, accounts.Cgroup):
             pytest.skip("no cgroup can be made here")
-        with pytest.raises(SandboxDied, match="used more than 600 MB of memory|SIGSEGV"):
+        with pytest.raises(SandboxDied, match="used more than 600 MB of memory"):
             ran(sandbox, source)
-            ran(sandbox, "1")
         assert sandbox.usage()["peak_mb"] < 1500
 
 
@@ -480,6 +478,145 @@ def test_without_a_sandbox_the_same_handle_works(source):
         sandbox.close()
         assert not any(process.is_running() for process in started)
         assert not os.path.exists(folder)
+
+
+WITH_RAY = """
+import os, time
+import ray
+ray.init(num_cpus=4, include_dashboard=False)
+"""
+RAY = {
+    "tasks": "found = ray.get([ray.remote(lambda x: x * x).remote(x) for x in range(8)])",
+    "a crash": """
+        @ray.remote(max_retries=0)
+        def crash(): os._exit(1)
+        try: ray.get(crash.remote())
+        except ray.exceptions.WorkerCrashedError: found = "crashed"
+    """,
+    "actors": """
+        @ray.remote(max_restarts=1, max_task_retries=1)
+        class Counter:
+            def __init__(self): self.n = 0
+            def next(self): self.n += 1; return self.n
+            def pid(self): return os.getpid()
+        counter = Counter.remote()
+        before, first = ray.get(counter.pid.remote()), ray.get(counter.next.remote())
+        os.kill(before, 9)
+        found = [first, ray.get(counter.next.remote()), ray.get(counter.pid.remote()) != before]
+        ray.kill(counter)
+    """,
+    "an async actor": """
+        import asyncio
+        @ray.remote
+        class Meeting:
+            def __init__(self): self.event = asyncio.Event()
+            async def wait(self): await self.event.wait(); return "met"
+            async def come(self): self.event.set()
+        meeting = Meeting.remote()
+        waiting = meeting.wait.remote(); meeting.come.remote()
+        found = ray.get(waiting)
+    """,
+    "an environment": """
+        @ray.remote(runtime_env={"env_vars": {"MARK": "x", "OMP_NUM_THREADS": "3"}})
+        def mark():
+            import torch
+            return [os.environ.get("MARK"), torch.get_num_threads()]
+        found = ray.get(mark.remote())
+    """,
+    "a plain process": """
+        @ray.remote
+        def look():
+            import builtins, sys, torch
+            from IPython.core.getipython import get_ipython
+            shell = get_ipython() is None and not hasattr(builtins, "display")
+            return [shell, torch.get_num_threads(), os.nice(0), sys.executable, os.environ["HOME"]]
+        found = ray.get(look.remote())
+    """,
+    "cancelling": """
+        @ray.remote
+        def forever(): time.sleep(1000)
+        ref = forever.remote(); time.sleep(0.5); ray.cancel(ref, force=True)
+        try: ray.get(ref)
+        except (ray.exceptions.TaskCancelledError, ray.exceptions.WorkerCrashedError): found = "cancelled"
+    """,
+    "different random numbers": """
+        import numpy
+        @ray.remote
+        class Dice:
+            def roll(self): return numpy.random.randint(10**9)
+        found = len({ray.get(Dice.options(num_cpus=0).remote().roll.remote()) for _ in range(3)})
+    """,
+    "another Ray": """
+        ray.shutdown(); ray.init(num_cpus=1, include_dashboard=False)
+        found = ray.get(ray.remote(lambda: 7).remote())
+    """,
+    "no worker left": """
+        import psutil
+        ray.shutdown(); time.sleep(3)
+        found = [p.info["name"] for p in psutil.process_iter(["name"]) if "ray" in p.info["name"]]
+    """,
+}
+WANTED = {
+    "tasks": [x * x for x in range(8)],
+    "a crash": "crashed",
+    "actors": [1, 1, True],
+    "an async actor": "met",
+    "an environment": ["x", 3],
+    "a plain process": [True, 1, 15, sys.executable, "/home/learner"],
+    "cancelling": "cancelled",
+    "different random numbers": 3,
+    "another Ray": 7,
+    "no worker left": [],
+}
+PPO = """
+from ray.rllib.algorithms.ppo import PPOConfig
+config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=1)
+algo = config.training(train_batch_size_per_learner=200, minibatch_size=50, num_epochs=1).build_algo()
+found = algo.train()["env_runners"]["episode_return_mean"] > 1
+algo.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def ray_nursery() -> Iterator[Nursery]:
+    with Nursery(Limits()) as nursery:
+        yield nursery
+
+
+@pytest.mark.slow
+def test_ray_and_rllib_are_in_a_sandbox_what_they_are_outside(ray_nursery):
+    with ray_nursery.sandbox() as sandbox:
+        ran(sandbox, WITH_RAY)
+        assert {name: value(sandbox, source) for name, source in RAY.items()} == WANTED
+        assert value(sandbox, PPO) is True
+        started = processes(sandbox)
+    assert not any(process.is_running() for process in started)
+
+
+@pytest.mark.slow
+def test_evidence_is_read_by_a_process_that_the_submission_cannot_patch(ray_nursery):
+    with ray_nursery.sandbox() as sandbox:
+        with pytest.raises(Raised, match="Ray is not running"):
+            sandbox.evidence("nodes")
+        ran(sandbox, WITH_RAY + "from coursekit import records\nrecords.tasks = records.nodes = lambda **window: []")
+        answer = Answer("square", lambda request: sandbox.ask("square", request))
+        ran(sandbox, "def square(xs): return ray.get([ray.remote(lambda x: x * x).remote(x) for x in xs])")
+        with answer.watch() as seen:
+            assert answer([1, 2, 3]) == [1, 4, 9]
+        assert [task["state"] for task in seen.tasks()] == ["FINISHED"] * 3
+        assert [node["alive"] for node in seen.nodes()] == [True]
+        assert not sandbox.evidence("actors")
+
+
+@pytest.mark.slow
+def test_a_sandbox_with_everything_imported_is_ready_at_once(ray_nursery):
+    times = []
+    for _ in range(10):
+        start = time.perf_counter()
+        with ray_nursery.sandbox() as sandbox:
+            ran(sandbox, "import ray, torch, ray.rllib.algorithms.ppo")
+            times.append(time.perf_counter() - start)
+    assert sorted(times)[2] < 0.5, times  # importing takes five seconds
 
 
 AS_ORDINARY_USER = """

@@ -213,11 +213,11 @@ def _draw(many: np.ndarray, single: np.ndarray, rng: Generator) -> np.ndarray:
 
 
 def _judge_interval(low: Any, high: Any, ratios: np.ndarray) -> None:
-    """Check both ends with room for the luck of a thousand draws: 2.5 % may come out as anything from 0.7 to 4.5 %."""
+    """Check both ends with room for the luck of a thousand draws: 2.5 % may come out as anything from 0.5 to 4.7 %."""
     below, above = 100 * np.mean(ratios < low), 100 * np.mean(ratios > high)
     asked = "Drawn again as pairs, {:.1f} % of the ratios lie {} your interval; 2.5 % should."
-    expect(0.7 <= below <= 4.5, asked.format(below, "below"))
-    expect(0.7 <= above <= 4.5, asked.format(above, "above"))
+    expect(0.5 <= below <= 4.7, asked.format(below, "below"))
+    expect(0.5 <= above <= 4.7, asked.format(above, "above"))
 
 
 @exercise(
@@ -239,7 +239,7 @@ def choose_runners(answer: Answer, rng: Generator) -> None:
         answer, sampling=5 + some[0], learning=0.01, most=3, worth=0.05
     )  # not as many cores as one would like
     _judge_choice(answer, sampling=0.01, learning=more[0], most=16, worth=0.05)
-    _judge_choice(answer, sampling=some[1], learning=0.0, most=64, worth=0.05)
+    _judge_choice(answer, sampling=some[1], learning=0.0, most=64, worth=0.045)  # 1 / (n + 1) is never 4.5 %
 
 
 def _judge_choice(answer: Answer, sampling: float, learning: float, most: int, worth: float) -> None:

@@ -14,7 +14,7 @@ ROLES = {
     "log_monitor.py": "log monitor: brings what workers print to you",
     "dashboard.py": "dashboard: the web page",
     "ray::DashboardAgent": "dashboard agent: this node's statistics",
-    "ray::RuntimeEnvAgent": "runtime environment agent: installs what tasks ask for",
+    "ray::RuntimeEnvAgent": "environment agent: installs what tasks need",
     "ray::": "worker: runs tasks and actors",
 }
 

@@ -46,9 +46,10 @@ def launch(as_task: Callable, x: int) -> dict:
 
     given_back = as_task(square_once_released, x)
     meeting.signal(room, "returned")
-    is_reference = isinstance(given_back, ray.ObjectRef)
-    value, waited, pid = ray.get(given_back) if is_reference else given_back
-    return {"reference": is_reference, "value": value, "released": waited, "pids": [os.getpid(), pid]}
+    if not isinstance(given_back, ray.ObjectRef):
+        return {"reference": False, "type": type(given_back).__name__}
+    value, waited, pid = ray.get(given_back)
+    return {"reference": True, "value": value, "released": waited, "pids": [os.getpid(), pid]}
 
 
 def finish_in_order(first_k: Callable, order: list[int], k: int) -> dict:
@@ -86,20 +87,26 @@ def sum_of_tree(tree_sum: Callable, numbers: list[int]) -> dict:
     refs = [late.remote(numbers[0]), *(ray.put([number, 0, True]) for number in numbers[1:])]
     given_back = tree_sum(add, refs)
     meeting.signal(room, "returned")
-    is_reference = isinstance(given_back, ray.ObjectRef)
-    total, depth, on_time = ray.get(given_back) if is_reference else given_back
-    return {"reference": is_reference, "total": total, "depth": depth, "returned_first": on_time}
+    if not isinstance(given_back, ray.ObjectRef):
+        return {"reference": False, "type": type(given_back).__name__}
+    total, depth, on_time = ray.get(given_back)
+    return {"reference": True, "total": total, "depth": depth, "returned_first": on_time}
 
 
 def one_long_many_short(bounded_map: Callable, xs: list[int], limit: int) -> dict:
-    """Return the results for calls of which the first ends only once the last has begun."""
+    """Return the results for calls of which the first `limit` meet, and the first of all only ends once the last has begun."""
     room = meeting.new_room()
 
     def work(x: int) -> list:
-        if x == xs[-1]:
-            meeting.signal(room, "last")
-        kept_moving = meeting.wait_for(room, "last") if x == xs[0] else True
-        return [x * x, kept_moving]
+        place = xs.index(x)
+        meeting.signal(room, str(place))
+        full = place >= limit or all(meeting.wait_for(room, str(other)) for other in range(limit))
+        kept_moving = place > 0 or meeting.wait_for(room, str(len(xs) - 1))
+        return [x * x, full, kept_moving]
 
     results = bounded_map(work, xs, limit)
-    return {"values": [value for value, _ in results], "kept_moving": all(moving for _, moving in results)}
+    return {
+        "values": [value for value, _, _ in results],
+        "full": all(full for _, full, _ in results),
+        "kept_moving": all(moving for _, _, moving in results),
+    }

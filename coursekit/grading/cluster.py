@@ -8,9 +8,10 @@ from nbformat import NotebookNode
 
 from coursekit.exercise import load
 from coursekit.grading.grade import Graded, Grader
+from coursekit.grading.plan import Master
 from coursekit.grading.run import Options, Outcome, master_of
 from coursekit.grading.sandbox import Nursery, NurseryFailed
-from coursekit.grading.submission import Master, NotGradable, Submission, read
+from coursekit.grading.submission import NotGradable, Submission, files_beside, read
 
 RETRIES = 5  # a task whose node is lost runs again elsewhere
 _nursery: Nursery | None = None  # one for each worker process, started by its first submission
@@ -34,7 +35,7 @@ def outcomes(todo: list[Submission], masters: dict, seed: int, options: Options)
         if len(pending) >= limit:
             yield _next(pending)
         cpus = _whole_node() if _needs_to_be_alone(master) else 1
-        pending[grade.options(num_cpus=cpus).remote(notebook, master, seed, options)] = item
+        pending[grade.options(num_cpus=cpus).remote(notebook, master, files_beside(item.path), seed, options)] = item
     while pending:
         yield _next(pending)
 
@@ -51,14 +52,14 @@ def _next(pending: dict[Any, Submission]) -> Outcome:
         return Outcome(item, None, f"no node could grade it ({type(error).__name__}: {str(error)[:300]})")
 
 
-def _grade_here(notebook: NotebookNode, master: Master, seed: int, options: Options) -> Graded:
+def _grade_here(notebook: NotebookNode, master: Master, files: dict[str, bytes], seed: int, options: Options) -> Graded:
     """Grade one submission on the node where this runs."""
     global _nursery
     if _nursery is None:
         os.environ.pop("RAY_ADDRESS", None)
         _nursery = Nursery(options.limits, isolated=options.sandbox).__enter__()
     try:
-        return Grader(_nursery, options.limits, seed, options.all_cells).grade(notebook, master)
+        return Grader(_nursery, options.limits, seed, options.all_cells).grade(notebook, master, files)
     except NurseryFailed:
         _nursery.__exit__(None, None, None)
         _nursery = None

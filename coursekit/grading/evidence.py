@@ -48,7 +48,6 @@ def read(opened: list[int], request: dict, reply: socket.socket) -> NoReturn:
 def _enter(opened: list[int], user: int) -> None:
     """Become a process of the sandbox (of its PID namespace by birth), with no more rights than the learner's."""
     *shared, of_users = zip(opened, list(namespaces.KINDS.values())[1:], strict=True)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.alarm(SECONDS)
     for namespace, kind in shared:
         namespaces.enter(namespace, kind)

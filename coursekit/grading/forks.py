@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import time
 import traceback
 from typing import Any, NoReturn
 
@@ -21,7 +22,6 @@ class Nursery:
         self.own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY) if isolated else -1
         self.running: set[int] = set()  # process ids of the first processes of the sandboxes
         self.readers: set[int] = set()
-        signal.signal(signal.SIGCHLD, self._collect_readers)
 
     def serve(self) -> None:
         """Answer the grader's requests until it has gone."""
@@ -79,20 +79,22 @@ class Nursery:
                 namespaces.enter(self.own_processes, namespaces.NEWPID)
         return child
 
-    def _collect_readers(self, *_: object) -> None:
-        for reader in list(self.readers):
-            if os.waitpid(reader, os.WNOHANG)[0]:
-                self.readers.discard(reader)
-
     def end(self, pid: int) -> dict:
         """End a sandbox; return, once none of its processes is left, what they used."""
         if pid not in self.running:
             return {"error": f"there is no sandbox {pid}"}
         if self.isolated:
             os.kill(pid, signal.SIGKILL)  # the kernel ends all others of its PID namespace before this one is gone
-        _, _, usage = os.wait4(pid, 0)
+        done = 0
+        while not done:
+            self._collect_readers()  # a sandbox is gone when its readers are, too
+            done, _, usage = os.wait4(pid, os.WNOHANG)
+            time.sleep(0 if done else 0.001)
         self.running.discard(pid)
         return {"cpu_seconds": usage.ru_utime + usage.ru_stime, "largest_mb": usage.ru_maxrss / 1024}
+
+    def _collect_readers(self) -> None:
+        self.readers -= {reader for reader in self.readers if os.waitpid(reader, os.WNOHANG)[0]}
 
     def end_all(self) -> None:
         """End every sandbox."""
@@ -130,7 +132,7 @@ def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) ->
         grader.close()
         if listener:
             listener.close()
-        for number in (signal.SIGTERM, signal.SIGCHLD):
+        for number in {signal.SIGCHLD, *init.IGNORED} - {signal.SIGPIPE}:  # Python ignores that one everywhere
             signal.signal(number, signal.SIG_DFL)
         if isolated:
             namespaces.hide_memory(False)  # tools look into their own process

@@ -1,5 +1,7 @@
 """One submission, from its cells to its points: the learner's cells run in a sandbox, every check outside it."""
 
+import ast
+import base64
 import contextlib
 import threading
 import time
@@ -11,15 +13,16 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from coursekit.answer import Answer
+from coursekit.answer import Answer, Raised
 from coursekit.exercise import Exercise, Quiz, judge, load
+from coursekit.grading.plan import Master, Plan, Step, plan
 from coursekit.grading.sandbox import Limits, Nursery, NurseryFailed, Sandbox, SandboxDied
-from coursekit.grading.submission import Master, Plan, Step, plan
 from coursekit.result import MIME, Result
 
 TEXT = 2_000  # characters of a message, of what was tried or of what came back that are kept
 OUTPUT = 2_000_000  # characters that all cells of a submission printed that are kept
 NOTES = 20
+VALUE = "_value_of_the_test"
 
 
 @dataclass
@@ -90,9 +93,13 @@ class Grader:
         self.nursery, self.limits, self.seed, self.all_cells = nursery, limits, seed, all_cells
         self.turns = turns or Turns()
 
-    def grade(self, notebook: NotebookNode, master: Master) -> Graded:
-        """Return the points of every test cell of the master; nothing that the submission does makes it raise."""
-        work = _Work(plan(notebook, master), load(master.chapter) if master.chapter else {}, self)
+    def grade(self, notebook: NotebookNode, master: Master, files: dict[str, bytes] | None = None) -> Graded:
+        """Return the points of every test cell of the master; nothing that the submission does makes it raise.
+
+        `files` were handed in beside the notebook; those of the same name beside the master take their place.
+        """
+        items = load(master.chapter) if master.chapter else {}
+        work = _Work(plan(notebook, master), items, (files or {}) | master.files, self)
         work.run()
         return work.graded
 
@@ -100,8 +107,8 @@ class Grader:
 class _Work:
     """The grading of one submission: goes through its steps, in a fresh sandbox again whenever one dies."""
 
-    def __init__(self, steps: Plan, items: dict[str, Exercise | Quiz], grader: Grader):
-        self.steps, self.items, self.grader = steps.steps, items, grader
+    def __init__(self, steps: Plan, items: dict[str, Exercise | Quiz], files: dict[str, bytes], grader: Grader):
+        self.steps, self.items, self.files, self.grader = steps.steps, items, files, grader
         self.graded = Graded(notes=list(steps.notes))
         self.poisoned: dict[int, str] = {}  # steps that ended their sandbox, and how
         self.deadline = time.monotonic() + grader.limits.total_seconds
@@ -127,6 +134,8 @@ class _Work:
         with self.grader.nursery.sandbox() as box:
             index = 0
             try:
+                if self.files:
+                    box.run(_cell_that_writes(self.files))
                 for index, step in enumerate(self.steps):
                     if time.monotonic() > self.deadline:
                         self.poisoned[index] = f"took longer than {self.grader.limits.total_seconds:.0f} s in all"
@@ -186,14 +195,26 @@ class _Work:
         return box.ask(name, request, self._seconds_left())
 
     def _own_test(self, step: Step, box: Sandbox) -> None:
-        """Run an instructor's own test cell by nbgrader's rules: an error earns nothing, no error earns all."""
+        """Run an instructor's own test cell by nbgrader's rules: an error earns nothing, a number at the end that much, else all."""
+        source, has_value = _keeping_value(step.cell.source)
         with self.grader.turns.shared():
-            outcome = box.run(step.cell.source, self._seconds_left())
+            outcome = box.run(source, self._seconds_left())
+            credit = self._credit(step, box) if has_value and not outcome.error else step.points
         if self._id(step) in self.graded.results:
             return
         status = "wrong" if outcome.error else "passed"
         message = f"{outcome.error.get('kind')}: {outcome.error.get('message')}" if outcome.error else ""
-        self._record(step, Result(**self._blank(step), status=status, message=message))
+        share = credit / step.points if step.points else 1
+        self._record(step, Result(**self._blank(step), status=status, message=message, share=share))
+
+    def _credit(self, step: Step, box: Sandbox) -> float:
+        """Return how many points the value of a test cell gives: a number up to all, anything else all."""
+        try:
+            value = Answer(VALUE, partial(self._ask, box, VALUE)).value()
+        except (Raised, ValueError, KeyError, TypeError):
+            return step.points
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return float(value) if is_number and 0 <= value <= step.points else step.points
 
     def _died_at(self, step: Step, reason: str) -> None:
         if step.kind not in ("check", "quiz", "test"):
@@ -247,3 +268,29 @@ def _outputs(text: str, error: dict | None) -> list[NotebookNode]:
         kind, message = str(error.get("kind", "Error")), str(error.get("message", ""))
         outputs.append(nbformat.v4.new_output("error", ename=kind, evalue=message, traceback=[f"{kind}: {message}"]))
     return outputs
+
+
+def _keeping_value(source: str) -> tuple[str, bool]:
+    """Return a test cell that keeps the value of its last line under the name VALUE, and whether there is one to keep."""
+    try:
+        last = ast.parse(source).body[-1]
+    except (SyntaxError, IndexError):  # magics, or nothing
+        return source, False
+    if not isinstance(last, ast.Expr) or source.rstrip().endswith(";"):
+        return source, False
+    lines = source.encode().splitlines(keepends=True)  # columns count bytes
+    before = b"".join(lines[: last.lineno - 1]) + lines[last.lineno - 1][: last.col_offset]
+    return f"{before.decode()}{VALUE} = ({ast.get_source_segment(source, last)}\n)", True
+
+
+def _cell_that_writes(files: dict[str, bytes]) -> str:
+    """Return a cell that puts files into the sandbox's folder, and leaves no names behind."""
+    packed = {name: base64.b64encode(content).decode() for name, content in files.items()}
+    return f"""def write(packed):
+    import base64, pathlib
+    for name, content in packed.items():
+        path = pathlib.Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(base64.b64decode(content))
+write({packed!r})
+del write"""

@@ -20,7 +20,8 @@ from traitlets.config import Application, Config
 
 from coursekit.grading import nbgrader_config
 from coursekit.grading.grade import Graded
-from coursekit.grading.submission import Master, Submission
+from coursekit.grading.plan import Master
+from coursekit.grading.submission import Submission
 from coursekit.paths import path_with_scripts
 
 
@@ -83,13 +84,18 @@ class Book:
             self._write_autograded(submission, graded)
 
     def _write_scores(self, notebook: Any, graded: Graded | None) -> None:
+        """Write what each cell earned; what a person grades waits for that person, unless there is nothing to grade."""
+        cells = graded.notebook.cells if graded and graded.notebook else []
+        written = {cell.metadata.nbgrader.grade_id: cell.source for cell in cells if "nbgrader" in cell.metadata}
+        given = {cell.name: cell.source for cell in notebook.notebook.source_cells}
+        answered = {name for name, source in written.items() if source != given.get(name)}
         for grade in notebook.grades:
             result = graded.results.get(grade.name) if graded else None
-            by_hand = graded is not None and result is None
+            by_hand = result is None and grade.name in answered
             grade.auto_score = None if by_hand else float(result.earned if result else 0)
             grade.needs_manual_grade = by_hand or grade.manual_score is not None
         for comment in notebook.comments:
-            comment.auto_comment = None
+            comment.auto_comment = None if not cells or comment.name in answered else "No response."
 
     def _late_penalty(self, submission: Submission) -> None:
         """Apply the late policy that the course's configuration names; nbgrader's default is none."""

@@ -26,6 +26,11 @@ class SandboxDied(Exception):
         self.reason = reason
 
 
+def spoken(seconds: float) -> str:
+    """Return a time as a learner reads it: "180 s"."""
+    return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1g} s"
+
+
 def reason_of(ended: dict) -> str:
     """Return in words how the learner's process ended, from what the first process of its sandbox says."""
     if "exit" in ended:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from coursekit import wire
 from coursekit.grading import frames
-from coursekit.grading.limits import Limits, SandboxDied, reason_of
+from coursekit.grading.limits import Limits, SandboxDied, reason_of, spoken
 
 TICK = 0.2  # seconds between two looks at the limits
 GRACE = 5.0  # seconds that a program has to stop after it was interrupted
@@ -28,28 +28,31 @@ class Line:
         self._limits, self._exceeded = limits, exceeded
         self._messages, self._learner = socket.socketpair()
         self._first, self._theirs = socket.socketpair()
-        self._printed, self._output = os.pipe()
+        self._printed, output = os.pipe()
+        self._output = open(output, "wb", buffering=0)  # noqa: SIM115 - closed by close_far_ends
         if hasattr(socket, "SO_PASSCRED"):  # who sent what, with the process id that it has here
             self._first.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         for descriptor in (self._messages.fileno(), self._first.fileno(), self._printed):
             os.set_blocking(descriptor, False)
         self._inbox, self._text, self._count = frames.Inbox(limits.reply_bytes), bytearray(), 0
+        self._looked = 0.0
         self._sender, self.namespaces = 0, array.array("i")
         self._outgoing, self._open = memoryview(b""), True
         self._poll = select.poll()
 
     def far_ends(self) -> list[int]:
         """Return the three descriptors for the sandbox."""
-        return [self._learner.fileno(), self._theirs.fileno(), self._output]
+        return [self._learner.fileno(), self._theirs.fileno(), self._output.fileno()]
 
     def close_far_ends(self) -> None:
         """Let go of the sandbox's ends, once it has them."""
         self._learner.close()
         self._theirs.close()
-        os.close(self._output)
+        self._output.close()
 
     def close(self) -> None:
         """Close the line: the sandbox's first process ends then, and all others with it."""
+        self.close_far_ends()
         self._messages.close()
         self._first.close()
         for descriptor in (self._printed, *self.namespaces):
@@ -90,13 +93,13 @@ class Line:
             while reply := self._next():
                 if reply[0] == identity:  # all others are nobody's
                     return reply[1], interrupted
-            if reason := self._exceeded():
+            if time.monotonic() - self._looked > TICK and (reason := self._limit_passed()):
                 raise SandboxDied(reason)
             if self._count > FLOOD * self._limits.output_bytes:
                 raise SandboxDied(f"printed more than {FLOOD * self._limits.output_bytes // 10**6} MB")
             if time.monotonic() >= deadline:
                 if interrupted:
-                    raise SandboxDied(f"ran longer than {seconds:g} s")
+                    raise SandboxDied(f"ran longer than {spoken(seconds)}")
                 self._first.send(b"i")
                 deadline, interrupted = time.monotonic() + GRACE, True
 
@@ -144,10 +147,14 @@ class Line:
         self._text += piece[: max(0, self._limits.output_bytes - len(self._text))]
         return len(piece)
 
+    def _limit_passed(self) -> str:
+        self._looked = time.monotonic()
+        return self._exceeded()
+
     def _end(self) -> str:
         """Return in words how the learner's process ended."""
         said = self._last_words(LAST_WORDS)
-        if reason := self._exceeded():
+        if reason := self._limit_passed():
             return reason
         if "error" in said:
             return f"could not be started ({said['error']})"

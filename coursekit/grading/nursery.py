@@ -92,6 +92,7 @@ def main(descriptor: int) -> None:
         nursery.serve()
     finally:
         nursery.end_all()
+        os._exit(0)  # whatever the imported libraries would still like to do
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from coursekit.course import CommandError
 from coursekit.grading.grade import Graded, Grader, Turns
 from coursekit.grading.gradebook import Book
+from coursekit.grading.plan import Master
 from coursekit.grading.report import Journal, write_feedback, write_grades
 from coursekit.grading.sandbox import Limits, Nursery, NurseryFailed
-from coursekit.grading.submission import Master, NotGradable, Submission, find, find_one, read
+from coursekit.grading.submission import NotGradable, Submission, files_beside, find, find_one, read
 from coursekit.paths import SOLUTIONS
 
 
@@ -211,7 +212,7 @@ def outcome_of(item: Submission, masters: dict[tuple[str, str], Master], grader:
     """Return the outcome of one submission; whatever goes wrong is a reason, not an exception."""
     try:
         master = master_of(item, masters)
-        return Outcome(item, grader.grade(read(item.path), master))
+        return Outcome(item, grader.grade(read(item.path), master, files_beside(item.path)))
     except NotGradable as reason:
         return Outcome(item, None, str(reason))
     except NurseryFailed:  # this machine's fault: the run stops, and can be continued

@@ -1,12 +1,12 @@
-"""What was handed in, beside what was handed out: which cells run, which are judged, and what had to be put right."""
+"""What was handed in: it is found, and read as what anybody may have made of it."""
 
-import ast
+import contextlib
 import hashlib
 import json
+import os
 import re
 import stat
-from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,9 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from coursekit.notebook import defined_names
-
 MAX_BYTES = 20 * 1024 * 1024
 MAX_CELLS = 2000
-MAX_PARSED = 100_000  # characters of a cell in which a name is looked for
+MAX_FILES = 500
 
 
 class NotGradable(Exception):
@@ -58,74 +56,6 @@ class Submission:
             return str(reason)[:40]
 
 
-@dataclass(frozen=True)
-class Master:
-    """The instructor's version of a notebook: the truth about test cells, points and demo cells."""
-
-    name: str
-    notebook: NotebookNode
-    chapter: str
-
-    @classmethod
-    def of(cls, path: Path) -> "Master":
-        """Read a source notebook; its chapter is the one that it begins with, "" where it is not a coursekit chapter."""
-        notebook = nbformat.read(path, as_version=4)
-        return cls(path.stem, notebook, _chapter(notebook))
-
-    def tests(self) -> dict[str, NotebookNode]:
-        """Return the test cells by their grade id, in order."""
-        return {meta["grade_id"]: cell for cell, meta in self._known() if _is_test(meta)}
-
-    def answers(self) -> dict[str, NotebookNode]:
-        """Return the cells in which students write, and those that a person grades, by their grade id."""
-        return {meta["grade_id"]: cell for cell, meta in self._known() if not _is_test(meta)}
-
-    def by_hand(self) -> set[str]:
-        """Return the grade ids of what a person grades."""
-        return {name for name, cell in self.answers().items() if {"grade", "task"} & _switched_on(cell)}
-
-    def _known(self) -> Iterator[tuple[NotebookNode, dict]]:
-        for cell in self.notebook.cells:
-            if "grade_id" in (meta := cell.metadata.get("nbgrader", {})):
-                yield cell, meta
-
-    def demos(self) -> set[str]:
-        """Return the sources of the cells that grading leaves out while they are unedited."""
-        return {cell.source.strip() for cell in self.notebook.cells if "demo" in cell.metadata.get("tags", [])}
-
-
-def _chapter(notebook: NotebookNode) -> str:
-    """Return the chapter that a notebook begins, "" for none."""
-    begun = re.search(r"^begin\(\"(\w+)\"\)", "\n".join(cell.source for cell in notebook.cells), re.MULTILINE)
-    return begun[1] if begun else ""
-
-
-def _is_test(meta: dict) -> bool:
-    return bool(meta.get("grade")) and not meta.get("solution")
-
-
-def _switched_on(cell: NotebookNode) -> set[str]:
-    return {name for name, value in cell.metadata.nbgrader.items() if value is True}
-
-
-@dataclass
-class Step:
-    """One cell of the notebook as it will be graded: `kind` is text, demo, run, check, quiz or test."""
-
-    kind: str
-    cell: NotebookNode
-    name: str = ""  # of the exercise or quiz, or the grade id of an instructor's own test
-    points: int | float = 0
-
-
-@dataclass
-class Plan:
-    """The cells of a submission in the order in which they are graded, and what had to be put right."""
-
-    steps: list[Step]
-    notes: list[str] = field(default_factory=list)
-
-
 def find(root: Path, assignments: set[str]) -> list[Submission]:
     """Return every submission below `root`, laid out as <student>/<assignment>/*.ipynb."""
     found = []
@@ -151,7 +81,7 @@ def _listed(folder: Path) -> list[Path]:
 def find_one(path: Path) -> list[Submission]:
     """Return a single notebook as a submission: of the chapter that it begins, by a student of the file's name."""
     try:
-        chapter = _chapter(read(path)) or path.stem
+        chapter = chapter_of(read(path)) or path.stem
     except NotGradable:
         chapter = path.stem
     return [Submission(_text(path.stem), _text(chapter), _text(chapter), path)]
@@ -176,6 +106,18 @@ def read(path: Path) -> NotebookNode:
     if len(cells) > MAX_CELLS:
         raise NotGradable(f"the notebook has {len(cells)} cells; {MAX_CELLS} is the limit")
     return nbformat.v4.new_notebook(cells=[_plain_cell(cell) for cell in cells])
+
+
+def files_beside(path: Path) -> dict[str, bytes]:
+    """Return the other files of a notebook's folder by their relative names: regular ones, no more than MAX_BYTES together."""
+    found: dict[str, bytes] = {}
+    paths = (Path(place, name) for place, _, names in os.walk(path.parent) for name in names)
+    for _, file in zip(range(MAX_FILES), paths, strict=False):
+        with contextlib.suppress(NotGradable):
+            content = b"" if file.suffix == ".ipynb" else _content(file)
+            if content and sum(map(len, found.values())) + len(content) <= MAX_BYTES:
+                found[_text(str(file.relative_to(path.parent)))] = content
+    return found
 
 
 def _content(path: Path) -> bytes:
@@ -210,81 +152,7 @@ def _plain_cell(cell: dict) -> NotebookNode:
     return make(source.encode("utf-8", "replace").decode(), metadata={"nbgrader": kept})
 
 
-def plan(notebook: NotebookNode, master: Master) -> Plan:
-    """Return how a submission is graded: every test cell of the master once, as the master has it."""
-    tests, answers, demos = master.tests(), master.answers(), master.demos()
-    steps: list[Step] = []
-    notes: list[str] = []
-    last = {str(cell.metadata.nbgrader.get("grade_id", "")): cell for cell in notebook.cells}
-    for cell in notebook.cells:
-        claims = cell.metadata.pop("nbgrader")
-        grade_id = str(claims.get("grade_id", ""))
-        if grade_id in tests and last[grade_id] is not cell:
-            notes.append(f"the test cell {grade_id} was there more than once: the last was used")  # as nbgrader does
-        elif grade_id in tests:
-            if cell.source != tests[grade_id].source or claims.get("points") != _points(tests[grade_id]):
-                notes.append(f"the test cell {grade_id} was edited: the original was used")
-            steps.append(_test_step(tests[grade_id]))
-        else:
-            if grade_id in answers:
-                cell.metadata.nbgrader = answers[grade_id].metadata.nbgrader
-            steps.append(Step(_kind(cell, demos), cell))
-    _insert_missing(steps, tests, last, notes)
-    missing = sorted(master.by_hand() - set(last))
-    notes += [f"the answer {name}, which a person grades, is missing" for name in missing]
-    return Plan(steps, list(dict.fromkeys(notes)))
-
-
-def _kind(cell: NotebookNode, demos: set[str]) -> str:
-    if cell.cell_type != "code":
-        return "text"
-    return "demo" if cell.source.strip() in demos else "run"
-
-
-def _insert_missing(steps: list[Step], tests: dict[str, NotebookNode], seen: Container[str], notes: list[str]) -> None:
-    """Put each missing test cell behind the answer that it tests, else behind the test before it, else at the end."""
-    before = ""
-    for grade_id, test in tests.items():
-        if grade_id not in seen:
-            notes.append(f"the test cell {grade_id} was missing: it was put back")
-            wanted = f"answer_{grade_id}"
-            places = [
-                index
-                for index, step in enumerate(steps)
-                if step.cell.metadata.get("nbgrader", {}).get("grade_id") in (wanted, before or None)
-                or (step.kind == "run" and grade_id in _defined(step.cell.source))
-            ]
-            steps.insert(places[-1] + 1 if places else len(steps), _test_step(test))
-        before = grade_id
-
-
-def _defined(source: str) -> list[str]:
-    try:
-        return defined_names(source) if len(source) < MAX_PARSED else []
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-
-
-def _test_step(cell: NotebookNode) -> Step:
-    """Return the step of a master's graded cell: a coursekit check or quiz, or an instructor's own test."""
-    copy = nbformat.from_dict(cell)
-    copy.outputs = []
-    for function, name in _checks(cell.source):
-        return Step(function, copy, name, _points(cell))
-    return Step("test", copy, cell.metadata.nbgrader.grade_id, _points(cell))
-
-
-def _checks(source: str) -> Iterator[tuple[str, str]]:
-    """Yield the coursekit calls of a test cell that consists of one such call and nothing else."""
-    body = ast.parse(source).body
-    if len(body) == 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Call):
-        call = body[0].value
-        if isinstance(call.func, ast.Name) and call.func.id in ("check", "quiz") and len(call.args) == 2:
-            first, second = call.args
-            if isinstance(first, ast.Constant) and isinstance(second, ast.Name) and first.value == second.id:
-                yield call.func.id, second.id
-
-
-def _points(cell: NotebookNode) -> int | float:
-    points = float(cell.metadata.nbgrader.get("points", 0))
-    return int(points) if points.is_integer() else points
+def chapter_of(notebook: NotebookNode) -> str:
+    """Return the chapter that a notebook begins, "" for none."""
+    begun = re.search(r"^begin\(\"(\w+)\"\)", "\n".join(cell.source for cell in notebook.cells), re.MULTILINE)
+    return begun[1] if begun else ""

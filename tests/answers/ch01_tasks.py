@@ -94,6 +94,11 @@ def in_the_order_of_the_inputs(function, xs, k):
 
 
 @rejects("first_k")
+def turns_the_order_of_the_inputs_round(function, xs, k):
+    return in_the_order_of_the_inputs(function, xs, k)[::-1]
+
+
+@rejects("first_k")
 def waits_for_all(function, xs, k):
     pending, results = [ray.remote(function).remote(x) for x in xs], []
     while pending:
@@ -149,6 +154,17 @@ def takes_size_for_the_number_of_batches(function, xs, size):
         for batch in ray.get([run.remote(xs[i : i + length]) for i in range(0, len(xs), length)])
         for value in batch
     ]
+
+
+@rejects("batched")
+def makes_steps_of_the_number_of_batches(function, xs, size):
+    return with_a_named_task(function, xs, len(xs) // size or 1)
+
+
+@rejects("batched")
+def gets_each_batch_before_the_next(function, xs, size):
+    run = ray.remote(lambda batch: [function(x) for x in batch])
+    return [value for i in range(0, len(xs), size) for value in ray.get(run.remote(xs[i : i + size]))]
 
 
 @rejects("batched")
@@ -233,8 +249,13 @@ def one_too_many(function, xs, limit):
 
 
 @rejects("bounded_map")
+def one_too_few(function, xs, limit):
+    return with_a_dictionary(function, xs, limit - 1)
+
+
+@rejects("bounded_map")
 def leaves_it_to_the_resources(function, xs, limit):
-    task = ray.remote(function).options(num_cpus=4 / limit)
+    task = ray.remote(function).options(num_cpus=4 // limit)
     return ray.get([task.remote(x) for x in xs])
 
 

@@ -1,0 +1,180 @@
+"""What was handed in, beside what was handed out: which cells run, which are judged, and what had to be put right."""
+
+import ast
+import re
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from coursekit.grading.submission import chapter_of, files_beside
+from coursekit.notebook import defined_names
+
+MAX_PARSED = 100_000  # characters of a cell in which a name is looked for
+_DOT_ALL = re.MULTILINE | re.DOTALL
+
+
+@dataclass(frozen=True)
+class Master:
+    """The instructor's version of a notebook: the truth about test cells, points and demo cells."""
+
+    name: str
+    notebook: NotebookNode
+    chapter: str
+    files: dict[str, bytes] = field(default_factory=dict)  # that lie beside it: data, modules
+
+    @classmethod
+    def of(cls, path: Path) -> "Master":
+        """Read a source notebook; its chapter is the one that it begins with, "" where it is not a coursekit chapter."""
+        notebook = nbformat.read(path, as_version=4)
+        chapter = chapter_of(notebook)
+        return cls(path.stem, notebook, chapter, {} if chapter else files_beside(path))
+
+    def tests(self) -> dict[str, NotebookNode]:
+        """Return the test cells by their grade id, in order."""
+        return {meta["grade_id"]: cell for cell, meta in self._known() if _is_test(meta)}
+
+    def others(self) -> dict[str, NotebookNode]:
+        """Return the other cells that nbgrader knows, by their grade id: answers, what a person grades, locked cells."""
+        return {meta["grade_id"]: cell for cell, meta in self._known() if not _is_test(meta)}
+
+    def _known(self) -> Iterator[tuple[NotebookNode, dict]]:
+        for cell in self.notebook.cells:
+            if "grade_id" in (meta := cell.metadata.get("nbgrader", {})):
+                yield cell, meta
+
+    def demos(self) -> set[str]:
+        """Return the sources of the cells that grading leaves out while they are unedited."""
+        return {cell.source.strip() for cell in self.notebook.cells if "demo" in cell.metadata.get("tags", [])}
+
+
+def _is_test(meta: dict) -> bool:
+    return bool(meta.get("grade")) and not meta.get("solution")
+
+
+def _is_locked(meta: dict) -> bool:
+    return bool(meta.get("locked")) and not meta.get("solution")
+
+
+def _is_graded_by_hand(meta: dict) -> bool:
+    return bool(meta.get("grade") or meta.get("task"))
+
+
+@dataclass
+class Step:
+    """One cell of the notebook as it will be graded: `kind` is text, demo, run, check, quiz or test."""
+
+    kind: str
+    cell: NotebookNode
+    name: str = ""  # of the exercise or quiz, or the grade id of an instructor's own test
+    points: int | float = 0
+
+
+@dataclass
+class Plan:
+    """The cells of a submission in the order in which they are graded, and what had to be put right."""
+
+    steps: list[Step]
+    notes: list[str] = field(default_factory=list)
+
+
+def plan(notebook: NotebookNode, master: Master) -> Plan:
+    """Return how a submission is graded: every test cell of the master once, as the master has it."""
+    tests, others, demos = master.tests(), master.others(), master.demos()
+    steps: list[Step] = []
+    notes: list[str] = []
+    last = {str(cell.metadata.nbgrader.get("grade_id", "")): cell for cell in notebook.cells}
+    for cell in notebook.cells:
+        claims = cell.metadata.pop("nbgrader")
+        grade_id = str(claims.get("grade_id", ""))
+        if grade_id in tests and last[grade_id] is not cell:
+            notes.append(f"the test cell {grade_id} was there more than once: the last was used")  # as nbgrader does
+        elif grade_id in tests:
+            if _is_edited(cell, tests[grade_id]) or claims.get("points") != _points(tests[grade_id]):
+                notes.append(f"the test cell {grade_id} was edited: the original was used")
+            steps.append(_test_step(tests[grade_id]))
+        else:
+            known = _put_right(cell, others[grade_id], notes) if grade_id in others else cell
+            steps.append(Step(_kind(known, demos), known))
+    _insert_missing(steps, tests, last, notes)
+    by_hand = [name for name, cell in others.items() if _is_graded_by_hand(cell.metadata.nbgrader)]
+    notes += [f"the answer {name}, which a person grades, is missing" for name in by_hand if name not in last]
+    return Plan(steps, list(dict.fromkeys(notes)))
+
+
+def _is_edited(cell: NotebookNode, original: NotebookNode) -> bool:
+    """Return whether a cell differs from what was handed out: the original without its hidden tests."""
+    handed_out = re.sub(
+        r"^[ \t]*### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS[^\n]*", "", original.source, flags=_DOT_ALL
+    )
+    return "".join(cell.source.split()) != "".join(handed_out.split())
+
+
+def _put_right(cell: NotebookNode, original: NotebookNode, notes: list[str]) -> NotebookNode:
+    """Return an answer with the metadata of the original; a locked cell as the original has it."""
+    meta = original.metadata.nbgrader
+    if _is_locked(meta):
+        if _is_edited(cell, original):
+            notes.append(f"the locked cell {meta.grade_id} was edited: the original was used")
+        cell = (nbformat.v4.new_code_cell if original.cell_type == "code" else nbformat.v4.new_markdown_cell)(
+            original.source
+        )
+    cell.metadata.nbgrader = meta
+    return cell
+
+
+def _kind(cell: NotebookNode, demos: set[str]) -> str:
+    if cell.cell_type != "code":
+        return "text"
+    return "demo" if cell.source.strip() in demos else "run"
+
+
+def _insert_missing(steps: list[Step], tests: dict[str, NotebookNode], seen: Container[str], notes: list[str]) -> None:
+    """Put each missing test cell behind the answer that it tests, else behind the test before it, else at the end."""
+    before = ""
+    for grade_id, test in tests.items():
+        if grade_id not in seen:
+            notes.append(f"the test cell {grade_id} was missing: it was put back")
+            wanted = f"answer_{grade_id}"
+            places = [
+                index
+                for index, step in enumerate(steps)
+                if step.cell.metadata.get("nbgrader", {}).get("grade_id") in (wanted, before or None)
+                or (step.kind == "run" and grade_id in _defined(step.cell.source))
+            ]
+            steps.insert(places[-1] + 1 if places else len(steps), _test_step(test))
+        before = grade_id
+
+
+def _defined(source: str) -> list[str]:
+    try:
+        return defined_names(source) if len(source) < MAX_PARSED else []
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
+def _test_step(cell: NotebookNode) -> Step:
+    """Return the step of a master's graded cell: a coursekit check or quiz, or an instructor's own test."""
+    copy = nbformat.from_dict(cell)
+    copy.outputs = []
+    for function, name in _checks(cell.source):
+        return Step(function, copy, name, _points(cell))
+    return Step("test", copy, cell.metadata.nbgrader.grade_id, _points(cell))
+
+
+def _checks(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the coursekit calls of a test cell that consists of one such call and nothing else."""
+    body = ast.parse(source).body
+    if len(body) == 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Call):
+        call = body[0].value
+        if isinstance(call.func, ast.Name) and call.func.id in ("check", "quiz") and len(call.args) == 2:
+            first, second = call.args
+            if isinstance(first, ast.Constant) and isinstance(second, ast.Name) and first.value == second.id:
+                yield call.func.id, second.id
+
+
+def _points(cell: NotebookNode) -> int | float:
+    points = float(cell.metadata.nbgrader.get("points", 0))
+    return int(points) if points.is_integer() else points

@@ -1,0 +1,127 @@
+"""The grader's end of a nursery: starts it, asks it for sandboxes, starts it again should it die."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Self
+
+from coursekit.grading import accounts, host, workers
+
+if TYPE_CHECKING:
+    from coursekit.grading.limits import Limits
+    from coursekit.grading.sandbox import Sandbox
+
+AT_START = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+    **workers.AT_IMPORT,
+}  # memory in huge pages forks in half the time
+START_SECONDS = 180.0  # to import Ray and torch, on a slow or busy machine
+REPLY_SECONDS = 60.0  # to fork, or to end what has filled the memory; then something is wrong with the nursery
+
+
+class NurseryFailed(RuntimeError):
+    """No sandbox could be made: the machine's fault, not a submission's."""
+
+
+class Nursery:
+    """Makes sandboxes, each in some ten milliseconds, from one process that has imported everything (without Ray, torch
+    and the course if `imports` is False).
+
+    Without `isolated` there are no namespaces: a submission can then read and end whatever the grader's user can. `hidden`
+    folders are empty in every sandbox, wherever they lie.
+    """
+
+    def __init__(
+        self, limits: "Limits", *, isolated: bool = True, hidden: Iterable[str] = (), imports: bool | None = True
+    ):
+        self.limits, self.isolated = limits, isolated
+        kind = {True: "all", False: "plain", None: "none"}[imports]
+        self._settings = host.settings(isolated, kind, [str(folder) for folder in hidden])
+        self._settings["at_start"] = list(AT_START)
+        self._lock, self._number, self._generation = threading.RLock(), 0, 0
+        accounts.sweep()
+        self._start()
+
+    def _start(self) -> None:
+        self._control, theirs = socket.socketpair()
+        command = [sys.executable, "-P", "-m", "coursekit.grading.nursery", str(theirs.fileno())]
+        nothing = subprocess.DEVNULL
+        self._process = subprocess.Popen(
+            command,
+            pass_fds=[theirs.fileno()],
+            env=host.environment(self.limits.shm_mb) | AT_START,
+            cwd="/",
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            start_new_session=True,
+        )
+        theirs.close()
+        self._generation += 1
+        self._say(self._settings, [], START_SECONDS)
+
+    def _say(self, message: dict, descriptors: Iterable[int] = (), seconds: float = REPLY_SECONDS) -> dict[str, Any]:
+        """Send one message to the nursery and return its reply; raises NurseryFailed."""
+        self._control.settimeout(seconds)
+        try:
+            socket.send_fds(self._control, [json.dumps(message).encode()], list(descriptors))
+            reply = json.loads(self._control.recv(65_536) or b'{"error": "its process ended"}')
+        except OSError as error:  # whatever it would still say is no reply to the next message
+            self._process.kill()
+            reply = {"error": f"its process does not answer ({error})"}
+        if "error" in reply:
+            raise NurseryFailed(reply["error"])
+        return reply
+
+    def fork(self, request: dict, descriptors: Iterable[int]) -> tuple[int, int]:
+        """Return the ticket of a new sandbox; a nursery that has died is replaced first. For `Sandbox`."""
+        with self._lock:
+            if self._process.poll() is not None:
+                self._control.close()
+                self._start()
+            return self._generation, self._say(request, descriptors)["pid"]
+
+    def read(self, request: dict, descriptors: Iterable[int]) -> None:
+        """Have a reader of Ray's records started, which replies itself. For `Sandbox`."""
+        with self._lock:
+            self._say(request, descriptors)
+
+    def next_user(self) -> int:
+        """Return a user id, of the nursery's namespace, that no other sandbox has."""
+        with self._lock:
+            self._number += 1
+            first, count = self._settings["user"], self._settings["count"]
+            return first if count == 1 else first + 1 + (os.getpid() * 1000 + self._number) % (count - 1)
+
+    def end(self, ticket: tuple[int, int]) -> float:
+        """End a sandbox's processes; return their CPU seconds once none is left, 0 where they ended with their nursery."""
+        generation, pid = ticket
+        with self._lock, contextlib.suppress(NurseryFailed):
+            if generation == self._generation:
+                return float(self._say({"op": "end", "pid": pid})["cpu_seconds"])
+        return 0.0
+
+    def sandbox(self) -> "Sandbox":
+        """Return a new sandbox; raises NurseryFailed."""
+        from coursekit.grading.sandbox import Sandbox
+
+        return Sandbox(self, self.limits)
+
+    def close(self) -> None:
+        """End the nursery, with all sandboxes that are left."""
+        self._control.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(REPLY_SECONDS)
+        self._process.kill()
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

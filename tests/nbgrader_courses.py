@@ -1,0 +1,55 @@
+"""Courses as nbgrader makes them, and the scores that nbgrader's gradebook holds for them."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+from nbgrader.api import Gradebook
+
+from coursekit.grading.limits import Limits
+from coursekit.paths import ROOT
+from tests.classes import grade
+
+LIMITS = Limits(cell_seconds=180, total_seconds=600)
+
+
+def nbgrader(course: Path, *arguments: str) -> None:
+    env = os.environ | {"COURSEKIT_QUICK": "1"}
+    command = [sys.executable, "-m", "nbgrader", *arguments]
+    run = subprocess.run(command, cwd=course, env=env, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-3000:]
+
+
+def course_of(folder: Path, assignment: str, source: nbformat.NotebookNode) -> Path:
+    """Make a course with one assignment, handed out by nbgrader."""
+    (folder / "source" / assignment).mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / "coursekit/grading/nbgrader_config.py", folder)
+    nbformat.write(source, folder / "source" / assignment / f"{assignment}.ipynb")
+    nbgrader(folder, "generate_assignment", assignment)
+    return folder
+
+
+def scores(course: Path, assignment: str) -> dict[tuple[str, str], tuple]:
+    """Return what a gradebook says of each student's cells: points, whether a person is to look, the comment."""
+    found: dict[tuple[str, str], tuple] = {}
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        for submission in book.assignment_submissions(assignment):
+            for notebook in submission.notebooks:
+                for mark in notebook.grades:
+                    found[submission.student.id, mark.name] = (mark.auto_score, bool(mark.needs_manual_grade))
+                for comment in notebook.comments:
+                    found[submission.student.id, f"comment on {comment.name}"] = (comment.auto_comment,)
+    return found
+
+
+def both(course: Path, assignment: str) -> tuple[dict, dict]:
+    """Return the scores by `coursekit grade` and by `nbgrader autograde`, each in a copy of the course."""
+    other = course.with_name(f"{course.name}-nbgrader")
+    shutil.copytree(course, other)
+    records = grade(course, limits=LIMITS, jobs=2)
+    assert {record["outcome"] for record in records.values()} == {"graded"}
+    nbgrader(other, "autograde", assignment)
+    return scores(course, assignment), scores(other, assignment)

@@ -1,0 +1,323 @@
+"""`coursekit grade`: continues where it was, keeps its seed secret, and what it leaves works with nbgrader's tools."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from filelock import FileLock
+from nbgrader.api import Gradebook
+from nbgrader.apps.api import NbGraderAPI
+from typer.testing import CliRunner
+
+from coursekit.cli import app
+from coursekit.course import CommandError
+from coursekit.grading import accounts, command
+from coursekit.grading.grade import Grader
+from coursekit.grading.gradebook import Book, _config_of
+from coursekit.grading.limits import Limits
+from coursekit.grading.plan import Master
+from coursekit.grading.report import Journal
+from coursekit.grading.run import Run
+from coursekit.grading.sandbox import Nursery, available
+from coursekit.paths import SOLUTIONS
+from tests.attacks import code_cell, notebook
+from tests.classes import HONEST, SHORT, WRONG, grade, hand_in, hand_in_honestly, lines, said
+from tests.nbgrader_courses import nbgrader
+
+CHAPTER = "ch00_start"
+needs_sandbox = pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery(SHORT) as nursery:
+        yield nursery
+
+
+@pytest.fixture
+def one_nursery(nursery, monkeypatch) -> None:
+    """Let all runs of a test share one nursery, which takes seconds to start."""
+
+    class Shared:
+        __init__ = __exit__ = lambda *args, **kwargs: None
+        __enter__ = lambda self: nursery  # noqa: E731
+
+    monkeypatch.setattr("coursekit.grading.run.Nursery", Shared)
+
+
+@pytest.fixture
+def course(tmp_path, one_nursery) -> Path:
+    hand_in_honestly(tmp_path)
+    return tmp_path
+
+
+def tried(record: dict) -> str:
+    text: str = record["results"]["best_seconds"]["tried"]
+    return text
+
+
+# Seeds
+
+
+@needs_sandbox
+@pytest.mark.slow
+def test_without_a_seed_every_run_has_other_inputs_and_with_one_the_same(course):
+    wrong = f"honest_half/{CHAPTER}/{CHAPTER}"
+    first = tried(grade(course)[wrong])
+    assert tried(grade(course, again=True)[wrong]) != first
+    seeded = tried(grade(course, again=True, seed=5)[wrong])
+    assert tried(grade(course, again=True, seed=6)[wrong]) != seeded
+    assert tried(grade(course, again=True, seed=5)[wrong]) == seeded
+
+
+@needs_sandbox
+@pytest.mark.slow
+def test_all_students_of_a_run_meet_the_same_inputs(course):
+    for number in range(3):
+        hand_in(course, f"also_wrong{number}", notebook(best_seconds=WRONG))
+    records = grade(course)
+    assert len({tried(record) for key, record in records.items() if "wrong" in key or "half" in key}) == 1
+
+
+@needs_sandbox
+@pytest.mark.slow
+def test_the_seed_is_kept_for_its_owner_only_and_another_one_needs_a_word(course):
+    grade(course)
+    state = course / ".coursekit-run.json"
+    assert stat.S_IMODE(state.stat().st_mode) == 0o600
+    with pytest.raises(CommandError, match="--again"):
+        grade(course, seed=1)
+    assert "seed" not in (course / "results.jsonl").read_text()
+
+
+def test_a_seed_below_zero_is_refused(tmp_path):
+    hand_in(tmp_path, "anna", notebook())
+    with pytest.raises(CommandError, match="-5 is not"):
+        grade(tmp_path, seed=-5)
+
+
+# Interrupted and continued
+
+SLOW = [code_cell(f"import time\ntime.sleep(0.{number % 5 + 3})") for number in range(4)]
+
+
+@pytest.fixture
+def long_course(tmp_path) -> Path:
+    for number in range(8):
+        document = notebook()
+        hand_in(tmp_path, f"student{number}", document | {"cells": SLOW + document["cells"]})
+    return tmp_path
+
+
+def start(course: Path) -> subprocess.Popen:
+    grader = [sys.executable, "-m", "coursekit.cli", "grade", str(course / "submitted"), "--jobs", "2"]
+    return subprocess.Popen(grader, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def wait_for_lines(course: Path, count: int, grader: subprocess.Popen) -> None:
+    path, deadline = course / "results.jsonl", time.monotonic() + 120
+    while not path.exists() or len(path.read_text().splitlines()) < count:
+        assert grader.poll() is None, grader.stdout.read()  # type: ignore[union-attr]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@needs_sandbox
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda number: number.name)
+def test_a_run_that_is_ended_in_the_middle_continues_and_grades_nothing_twice(long_course, number):
+    grader = start(long_course)
+    wait_for_lines(long_course, 3, grader)
+    inside = psutil.Process(grader.pid).children(recursive=True)
+    grader.send_signal(number)
+    said_at_the_end = grader.communicate(timeout=15)[0]
+    assert number == signal.SIGKILL or "the same command continues" in said_at_the_end
+    assert psutil.wait_procs(inside, timeout=15)[1] == []
+    before, seed = lines(long_course / "results.jsonl"), (long_course / ".coursekit-run.json").read_text()
+    assert 3 <= len(before) < 8
+
+    again = start(long_course)
+    assert again.wait(120) == 0, again.stdout.read()  # type: ignore[union-attr]
+    after = lines(long_course / "results.jsonl")
+    assert after[: len(before)] == before
+    assert sorted(record["student"] for record in after) == [f"student{number}" for number in range(8)]
+    assert {record["score"] for record in after} == {2}
+    assert (long_course / ".coursekit-run.json").read_text() == seed
+    groups = {home for controller in ("memory", "pids", "cpuacct") for home in accounts._homes(controller)}
+    assert [path for home in groups for path in home.glob(f"coursekit-{grader.pid}-*")] == []
+
+
+def test_a_line_that_was_cut_off_is_no_outcome_and_spoils_no_other(tmp_path):
+    journal = Journal(tmp_path / "results.jsonl")
+    journal.add({"key": "first"})
+    with journal.path.open("a") as file:
+        file.write('{"key": "seco')
+    journal.add({"key": "third"})
+    assert [record["key"] for record in journal.lines()] == ["first", "third"]
+
+
+@needs_sandbox
+@pytest.mark.slow
+def test_only_what_is_new_or_was_handed_in_again_is_graded(course):
+    grade(course)
+    hand_in(course, "late", notebook())
+    changed = course / f"submitted/honest_half/{CHAPTER}/{CHAPTER}.ipynb"
+    changed.write_text(json.dumps(notebook()))
+    assert {key: record["score"] for key, record in grade(course).items() if "honest_unsolved" not in key} == {
+        f"{student}/{CHAPTER}/{CHAPTER}": 2 for student in ("honest_solved", "honest_half", "late")
+    }
+    assert len(lines(course / "results.jsonl")) == 3 + 2
+
+
+def test_two_graders_in_one_course_do_not_meet(tmp_path):
+    hand_in(tmp_path, "anna", notebook())
+    with FileLock(tmp_path / ".coursekit-run.lock"), pytest.raises(CommandError, match="Another `coursekit grade`"):
+        grade(tmp_path)
+
+
+# Outcomes
+
+
+@needs_sandbox
+@pytest.mark.slow
+def test_a_submission_that_takes_too_long_in_all_keeps_what_it_earned_before(nursery):
+    document = notebook(last="import time\ntime.sleep(100)")
+    cells = [code_cell("import time\ntime.sleep(1)") for _ in range(9)]
+    master = Master.of(SOLUTIONS / f"{CHAPTER}.ipynb")
+    position = next(index for index, cell in enumerate(document["cells"]) if "quiz(" in cell["source"])
+    document["cells"][position:position] = cells
+    graded = Grader(nursery, Limits(total_seconds=4), 1).grade(as_read(document), master)
+    assert {name: result.earned for name, result in graded.results.items()} == {
+        "best_seconds": 1,
+        "what_distribution_costs": 0,
+    }
+    assert "took longer than 4 s in all" in graded.results["what_distribution_costs"].message
+    assert graded.seconds < 15
+
+
+def as_read(document: dict):
+    import nbformat
+
+    from coursekit.grading.submission import _plain_cell
+
+    return nbformat.v4.new_notebook(cells=[_plain_cell(cell) for cell in document["cells"]])
+
+
+@needs_sandbox
+@pytest.mark.slow
+def test_an_error_of_the_grader_itself_is_one_students_reason_and_no_others_loss(course, monkeypatch):
+    write = Book._write_autograded
+
+    def fails_once(self, submission, graded):
+        if submission.student == "honest_half":
+            raise ValueError("something that nobody has thought of")
+        write(self, submission, graded)
+
+    monkeypatch.setattr(Book, "_write_autograded", fails_once)
+    records = grade(course)
+    assert "please report it (ValueError" in said(records[f"honest_half/{CHAPTER}/{CHAPTER}"])
+    assert records[f"honest_solved/{CHAPTER}/{CHAPTER}"]["score"] == 2
+    assert len(lines(course / "results.jsonl")) == 3
+
+
+@needs_sandbox
+@pytest.mark.slow
+def test_a_single_notebook_is_graded_beside_itself(tmp_path, one_nursery):
+    path = tmp_path / "anna.ipynb"
+    path.write_text(json.dumps(notebook()))
+    records = Run(path, command.Options(limits=SHORT)).go(lambda *progress: None)
+    assert [(record["student"], record["assignment"], record["score"]) for record in records] == [("anna", CHAPTER, 2)]
+    assert (tmp_path / f"graded/feedback/anna/{CHAPTER}/{CHAPTER}.html").exists()
+
+
+# nbgrader's tools on the result
+
+
+@needs_sandbox
+@pytest.mark.slow
+def test_formgrader_feedback_and_export_of_nbgrader_work_on_the_result(course):
+    grade(course)
+    api = NbGraderAPI(config=_config_of(course))
+    api.coursedir.root = str(course)
+    listed = {row["student"]: row for row in api.get_submissions(CHAPTER)}
+    assert {student: row["score"] for student, row in listed.items()} == {
+        "honest_solved": 2,
+        "honest_half": 1,
+        "honest_unsolved": 0,
+    }
+    assert all(row["autograded"] and not row["needs_manual_grade"] for row in listed.values())
+    assert [row["score"] for row in api.get_notebook_submissions(CHAPTER, CHAPTER)]
+    nbgrader(course, "generate_feedback", CHAPTER)
+    pages = {path.parts[-3]: path.read_text() for path in course.glob(f"feedback/*/{CHAPTER}/{CHAPTER}.html")}
+    assert "Score: 2.0 / 2.0" in pages["honest_solved"]
+    assert "Score: 1.0 / 2.0" in pages["honest_half"]
+    nbgrader(course, "export")
+    rows = (course / "grades.csv").read_text().splitlines()
+    assert len(rows) == 1 + len(HONEST) + 1
+
+
+# The command
+
+
+def failing(*arguments: str) -> str:
+    shown = CliRunner().invoke(app, ["grade", *arguments])
+    assert shown.exit_code == 1
+    assert "Traceback" not in shown.output
+    return shown.output
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    assert "There is no" in failing(str(tmp_path / "nowhere"))
+
+
+@needs_sandbox
+def test_an_empty_folder_is_told_what_is_expected(tmp_path):
+    (tmp_path / "submitted").mkdir()
+    output = failing(str(tmp_path / "submitted"))
+    assert "<student>/<assignment>/*.ipynb" in output
+    assert CHAPTER in output
+
+
+@needs_sandbox
+def test_an_unknown_student_is_told_what_only_takes(tmp_path):
+    hand_in(tmp_path, "anna", notebook())
+    assert "fits --only nobody" in failing(str(tmp_path / "submitted"), "--only", "nobody")
+
+
+@needs_sandbox
+@pytest.mark.slow
+def test_only_grades_the_student_that_is_named(course):
+    assert list(grade(course, only=("honest_half",))) == [f"honest_half/{CHAPTER}/{CHAPTER}"]
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        assert [student.id for student in book.students] == ["honest_half"]
+
+
+def test_where_no_sandbox_can_be_made_it_stops_and_says_so(tmp_path, monkeypatch):
+    hand_in(tmp_path, "anna", notebook())
+    monkeypatch.setattr(command, "available", lambda: "this is a toaster")
+    output = failing(str(tmp_path / "submitted"))
+    assert "this is a toaster" in output
+    assert "--no-sandbox" in output
+    assert not (tmp_path / "results.jsonl").exists()
+
+
+@pytest.mark.slow
+def test_without_a_sandbox_it_warns_and_grades_all_the_same(tmp_path):
+    hand_in_honestly(tmp_path)
+    grader = [sys.executable, "-m", "coursekit.cli", "grade", str(tmp_path / "submitted"), "--no-sandbox"]
+    run = subprocess.run(grader, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
+    assert "can read and delete what you can" in run.stderr
+    assert "3 graded, 0 not gradable" in run.stderr
+    assert [record["score"] for record in sorted(lines(tmp_path / "results.jsonl"), key=lambda it: it["key"])] == [
+        1,
+        2,
+        0,
+    ]

@@ -1,0 +1,123 @@
+"""An instructor's own notebook, without coursekit: its tests follow nbgrader's rules, and what a person grades stays theirs."""
+
+import json
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbgrader.api import Gradebook
+
+from coursekit.grading.sandbox import available
+from tests.attacks import grade_id
+from tests.classes import grade, hand_in
+from tests.nbgrader_courses import both, course_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")]
+
+
+def plain_source() -> nbformat.NotebookNode:
+    """Return an instructor's own notebook: hidden tests, partial credit, answers that a person grades, a file, a locked cell."""
+    cells = [
+        new_code_cell("from pathlib import Path\nlimit = int(Path('limit.txt').read_text())"),
+        locked("helper", "def helper(x):\n    return x + limit", grade=False),
+        answer("def double(x):\n    ### BEGIN SOLUTION\n    return 2 * x\n    ### END SOLUTION"),
+        locked(
+            "test_double",
+            "assert double(1) == 2\n### BEGIN HIDDEN TESTS\nassert double(7) == 14\n### END HIDDEN TESTS",
+            points=2,
+        ),
+        locked(
+            "test_partly",
+            "right = [double(x) == 2 * x for x in (1, 2, 3, 4)]\n4 * sum(right) / len(right)  # points",
+            points=4,
+        ),
+        locked("test_helper", "import sys\nassert helper(1) == 6", points=1),
+        by_hand(new_markdown_cell("Explain what you did."), "essay", 3),
+        by_hand(new_code_cell("# Draw it.\n### BEGIN SOLUTION\nprint('a drawing')\n### END SOLUTION"), "drawing", 2),
+    ]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return new_notebook(cells=cells, metadata={"kernelspec": kernel})
+
+
+def nbgrader_cell(cell: nbformat.NotebookNode, name: str, **flags: object) -> nbformat.NotebookNode:
+    """Return a cell with the metadata that nbgrader's toolbar writes."""
+    base = {"grade": False, "solution": False, "locked": False, "task": False, "schema_version": 3}
+    cell.metadata.nbgrader = base | {"grade_id": name, "cell_type": cell.cell_type} | flags
+    return cell
+
+
+def locked(name: str, source: str, grade: bool = True, **points: int) -> nbformat.NotebookNode:
+    return nbgrader_cell(new_code_cell(source), name, grade=grade, locked=True, **points)
+
+
+def answer(source: str) -> nbformat.NotebookNode:
+    return nbgrader_cell(new_code_cell(source), "answer", solution=True)
+
+
+def by_hand(cell: nbformat.NotebookNode, name: str, points: int) -> nbformat.NotebookNode:
+    return nbgrader_cell(cell, name, grade=True, solution=True, points=points)
+
+
+def changed(release: Path, **sources: str) -> dict:
+    """Return the notebook that was handed out, some of its cells written anew."""
+    document: dict = json.loads(release.read_text(encoding="utf-8"))
+    for cell in document["cells"]:
+        cell["source"] = sources.get(grade_id(cell), "".join(cell["source"]))
+    return document
+
+
+RIGHT = "def double(x):\n    return x + x"
+STUDENTS = {
+    "all_right": {"answer": RIGHT, "essay": "I added it to itself.", "drawing": "print('x x')"},
+    "nothing": {},
+    "fits_the_visible_test": {"answer": "def double(x):\n    return x + 1 if x == 1 else x * x"},
+    "edits_a_locked_cell": {"answer": RIGHT, "helper": "def helper(x):\n    return 0"},
+    "edits_a_test": {"answer": "def double(x):\n    return 0", "test_double": "assert True"},
+    "does_not_compile": {"answer": "def double(x)\n    return 2 * x", "essay": "I tried."},
+}
+
+
+@pytest.fixture
+def plain_course(tmp_path):
+    (tmp_path / "course/source/double").mkdir(parents=True)
+    (tmp_path / "course/source/double/limit.txt").write_text("5")
+    course = course_of(tmp_path / "course", "double", plain_source())
+    for student, sources in STUDENTS.items():
+        hand_in(course, student, changed(course / "release/double/double.ipynb", **sources), "double")
+    return course
+
+
+def test_an_instructors_own_tests_follow_nbgraders_rules(plain_course):
+    ours, theirs = both(plain_course, "double")
+    assert ours == theirs
+    assert ours["all_right", "test_double"] == (2, False)
+    assert ours["fits_the_visible_test", "test_double"] == (0, False)
+    assert ours["fits_the_visible_test", "test_partly"] == (2, False)
+    assert ours["edits_a_locked_cell", "test_helper"] == (1, False)
+    assert ours["all_right", "essay"] == (None, True)
+    assert ours["nothing", "essay"] == (0, False)
+    assert ours["nothing", "comment on drawing"] == ("No response.",)
+
+
+def test_the_one_difference_is_that_output_on_stderr_costs_nothing(plain_course):
+    noisy = changed(
+        plain_course / "release/double/double.ipynb",
+        answer="import sys\ndef double(x):\n    print('a log line', file=sys.stderr)\n    return 2 * x",
+    )
+    hand_in(plain_course, "noisy", noisy, "double")
+    ours, theirs = both(plain_course, "double")
+    assert (ours["noisy", "test_double"], theirs["noisy", "test_double"]) == ((2, False), (0, False))
+    assert {key for key in ours if ours[key] != theirs[key]} == {("noisy", "test_double"), ("noisy", "test_partly")}
+
+
+def test_what_a_person_has_graded_stays_when_the_class_is_graded_again(plain_course):
+    grade(plain_course)
+    with Gradebook(f"sqlite:///{plain_course}/gradebook.db") as book:
+        mark = book.find_grade("essay", "double", "double", "all_right")
+        mark.manual_score, mark.needs_manual_grade = 2.5, False
+        book.db.commit()
+    grade(plain_course, again=True)
+    with Gradebook(f"sqlite:///{plain_course}/gradebook.db") as book:
+        assert book.find_grade("essay", "double", "double", "all_right").score == 2.5
+        assert book.find_submission("double", "all_right").score == 7 + 2.5
