@@ -17,7 +17,7 @@ from tests.attacks import CHAPTER, MARK, notebook
 SHORT = Limits(
     cell_seconds=5, total_seconds=60, memory_mb=800, processes=300, disk_mb=100, shm_mb=100, output_bytes=100_000
 )
-WRONG = "def best_seconds(tasks, seconds_each, workers):\n    return tasks * seconds_each"
+WRONG = "def best_seconds(tasks, seconds_each, workers):\n    return tasks / workers * seconds_each"
 HONEST = {"honest_solved": (2, {}), "honest_half": (1, {"best_seconds": WRONG})}
 STUB = 'raise NotImplementedError("your answer goes here")'
 UNSOLVED = {

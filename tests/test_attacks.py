@@ -99,7 +99,7 @@ def test_every_submission_has_one_line_one_row_and_one_page(graded):
     assert set(keys) == set(graded.records)
     rows = list(csv.DictReader((graded.course / "grades.csv").open(encoding="utf-8")))
     assert len(rows) == len(keys)
-    assert len(list(graded.course.glob("feedback/*/*/*.html"))) == len(keys)
+    assert len(list(graded.course.glob("reports/*/*/*.html"))) == len(keys)
     students = {path.name for path in (graded.course / "submitted").iterdir()}
     assert {row["student"] for row in rows} == students
 
@@ -127,7 +127,7 @@ def test_the_graders_memory_is_bounded_whatever_comes_back(graded):
 
 
 def test_what_a_submission_prints_or_raises_is_text_on_the_pages(graded):
-    for path in graded.course.glob("feedback/*/*/*.html"):
+    for path in graded.course.glob("reports/*/*/*.html"):
         text = path.read_text(encoding="utf-8")
         assert "<script" not in text
         assert "<img" not in text

@@ -76,7 +76,7 @@ def first_k(answer: Answer, rng: Generator) -> None:
     results, task = seen["results"], f"The tasks {xs} ended in the order {order}, and k was 3. "
     expect(not seen["waited_for_the_rest"], task + "`first_k` waited for tasks that it does not need.")
     expect(
-        isinstance(results, list) and len(results) == 2,
+        isinstance(results, list) and len(results) == 3,
         task + f"`first_k` returned {results}: that is not k results.",
     )
     expect_equal(results, order[:3], task + f"`first_k` returned {results}.")

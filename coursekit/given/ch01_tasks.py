@@ -49,7 +49,7 @@ def launch(as_task: Callable, x: int) -> dict:
     if not isinstance(given_back, ray.ObjectRef):
         return {"reference": False, "type": type(given_back).__name__}
     value, waited, pid = ray.get(given_back)
-    return {"reference": True, "value": value, "released": waited, "pids": [os.getpid(), pid]}
+    return {"reference": True, "type": "a reference", "value": value, "released": waited, "pids": [os.getpid(), pid]}
 
 
 def finish_in_order(first_k: Callable, order: list[int], k: int) -> dict:
@@ -90,7 +90,7 @@ def sum_of_tree(tree_sum: Callable, numbers: list[int]) -> dict:
     if not isinstance(given_back, ray.ObjectRef):
         return {"reference": False, "type": type(given_back).__name__}
     total, depth, on_time = ray.get(given_back)
-    return {"reference": True, "total": total, "depth": depth, "returned_first": on_time}
+    return {"reference": True, "type": "a reference", "total": total, "depth": depth, "returned_first": on_time}
 
 
 def one_long_many_short(bounded_map: Callable, xs: list[int], limit: int) -> dict:

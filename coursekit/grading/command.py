@@ -59,5 +59,5 @@ def _summary(console: Console, run: Run, records: list[dict], seconds: float) ->
         line = f"  {record['key']}: {record['reason']}"
         console.print("".join(char if char.isprintable() else " " for char in line), markup=False)
     console.print(
-        f"Scores: {run.folder / 'grades.csv'} and nbgrader's gradebook; pages for students: {run.folder / 'feedback'}"
+        f"Scores: {run.folder / 'grades.csv'} and nbgrader's gradebook; pages for students: {run.folder / 'reports'}"
     )

@@ -53,7 +53,7 @@ class Nursery:
             namespaces.unshare(namespaces.NEWPID)  # for the next child, which becomes the first of its namespace
         first = self._child()
         if first == 0:
-            _close_all_but(descriptors)
+            namespaces.close_all_but(descriptors)
             _first(self.shell, request, descriptors, self.isolated)
         self.running.add(first)
         return {"pid": first}
@@ -64,7 +64,7 @@ class Nursery:
         namespaces.enter(processes, namespaces.NEWPID)  # for the next child
         reader = self._child()
         if reader == 0:
-            _close_all_but(descriptors)
+            namespaces.close_all_but(descriptors)
             evidence.read(others, request, socket.socket(fileno=grader))
         self.readers.add(reader)
         return {"pid": reader}
@@ -160,11 +160,3 @@ def _seclude(request: dict) -> list[int]:
     opened = namespaces.open_own()
     namespaces.hide_memory(True)
     return opened
-
-
-def _close_all_but(kept: list[int]) -> None:
-    """Close every descriptor that a sandbox has no business with; 0, 1 and 2 are nothing here."""
-    low = 3
-    for descriptor in [*sorted(kept), os.sysconf("SC_OPEN_MAX")]:
-        os.closerange(low, descriptor)
-        low = descriptor + 1

@@ -29,7 +29,7 @@ def supervise(
             os.read(woken, 4096)
             ended = _reap(learner)
         if listener and listener in ready:
-            workers.accept(listener, [grader])
+            workers.accept(listener)
         if grader in ready and not ended:
             order = grader.recv(1)
             if order != b"i":

@@ -2,12 +2,13 @@
 
 `ray.init` starts nine Python processes; each imports for about a second. Here
 
-- the autoscaler's monitor, the log monitor (it brings the output of workers to the driver), and without `include_dashboard` the
-  dashboard's server and its agent are left out;
+- the autoscaler's monitor, the log monitor (it brings the output of workers to the driver), and, with
+  `include_dashboard=False`, the dashboard's server and its agent are left out;
 - workers and the agent for runtime environments are copies of a process that has imported all that they need (`workers`);
 - workers are started when they are needed, not before.
 """
 
+import os
 import shlex
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 from coursekit.grading.workers import STARTER
 
 _PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port")
+_NO_DASHBOARD = "COURSEKIT_NO_DASHBOARD"
 _NOBODY = 9  # a port where nobody answers: Ray goes without metrics then
 
 
@@ -31,11 +33,14 @@ def apply(forked: bool) -> None:
 
 
 def _api_server(original: Callable) -> Callable:
-    """Return Ray's method that starts the dashboard's server, which starts none where no dashboard was asked for."""
+    """Return Ray's method that starts the dashboard's server, which starts none where no dashboard is wanted."""
 
     def start_api_server(self: Any, *, include_dashboard: bool | None, raise_on_failure: bool) -> None:
-        self._webui_url = ""
-        if include_dashboard:
+        if include_dashboard is False:
+            self._webui_url = ""
+            os.environ[_NO_DASHBOARD] = "1"  # for the raylet, which is started next
+        else:
+            os.environ.pop(_NO_DASHBOARD, None)
             original(self, include_dashboard=include_dashboard, raise_on_failure=raise_on_failure)
 
     return start_api_server
@@ -56,7 +61,7 @@ def _option(name: str, sign: str, value: str, forked: bool) -> str:
     """Return one option of the raylet, changed where it says what to start."""
     if name == "--num_prestart_python_workers":
         value = "0"
-    elif name == "--dashboard_agent_command" and "--disable" not in value:
+    elif name == "--dashboard_agent_command" and _NO_DASHBOARD in os.environ:
         value = _stand_in(shlex.split(value))
     elif forked and name in ("--python_worker_command", "--runtime_env_agent_command"):
         value = f"{shlex.join([sys.executable, '-I', '-S', STARTER])} {value}"
@@ -67,6 +72,5 @@ def _stand_in(command: list[str]) -> str:
     """Return the command of a process that is there in place of the dashboard's agent, with the ports that Ray waits for."""
     options = dict(part.split("=", 1) for part in command if part.startswith("--") and "=" in part)
     files = " ".join(f"{options['--session-dir']}/{name}_{options['--node-id']}" for name in _PORTS)
-    return subprocess.list2cmdline(
-        ["/bin/sh", "-c", f"for f in {files}; do printf {_NOBODY} > $f; done; exec sleep infinity"]
-    )
+    script = f"for file in {files}; do printf {_NOBODY} > $file; done; exec sleep infinity"
+    return subprocess.list2cmdline(["/bin/sh", "-c", script])

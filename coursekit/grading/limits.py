@@ -11,7 +11,7 @@ class Limits:
     cell_seconds: float = 180
     total_seconds: float = 1200
     memory_mb: int = 6000
-    processes: int = 4000
+    processes: int = 2000
     disk_mb: int = 2000  # in its home and /tmp together
     shm_mb: int = 2000
     output_bytes: int = 1_000_000  # of a cell's output that are kept

@@ -188,6 +188,14 @@ def signal_when_parent_ends(number: int) -> None:
         _prctl("a signal at the parent's end", _SET_PDEATHSIG, number)
 
 
+def close_all_but(kept: list[int]) -> None:
+    """Close every descriptor but these and 0, 1 and 2."""
+    low = 3
+    for descriptor in [*sorted(kept), os.sysconf("SC_OPEN_MAX")]:
+        os.closerange(low, descriptor)
+        low = descriptor + 1
+
+
 def _prctl(what: str, option: int, value: int) -> None:
     zero = ctypes.c_ulong(0)
     _call(what, "prctl", option, ctypes.c_ulong(value), zero, zero, zero)

@@ -170,7 +170,7 @@ class Run:
         except Exception as error:
             outcome = Outcome(item, None, f"the grader failed, please report it ({type(error).__name__}: {error})")
             book.record(item, None)
-        page = self.folder / "feedback" / item.student / item.assignment / f"{item.notebook[:100]}.html"
+        page = self.folder / "reports" / item.student / item.assignment / f"{item.notebook[:100]}.html"
         write_feedback(page, item, outcome.graded, outcome.reason)
         record = {"key": item.key} | outcome.record(masters.get((item.assignment, item.notebook)))
         self.journal.add(record)

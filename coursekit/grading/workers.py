@@ -59,14 +59,13 @@ def listen() -> socket.socket:
     return listener
 
 
-def accept(listener: socket.socket, private: list[socket.socket]) -> None:
-    """Fork a copy for the next starter; `private` connections are not the copy's. All that a stranger sends is read there."""
+def accept(listener: socket.socket) -> None:
+    """Fork a copy for the next starter; all that a stranger sends is read there."""
     with contextlib.suppress(OSError):
         connection, _ = listener.accept()
         with connection:
             if os.fork() == 0:
-                for each in (listener, *private):
-                    each.close()
+                namespaces.close_all_but([connection.fileno()])
                 _run(connection)
 
 
