@@ -122,7 +122,9 @@ def compare(assignment: str, students: int, all_cells: bool) -> None:
             rows.append(("otter run", *timed))
     print(f"{students} submissions of {assignment}{' with all cells' if all_cells else ''}; same scores")
     for name, wall, cpu in rows:
-        print(f"{name:20} {wall:8.1f} s {wall / students:8.3f} s each {cpu:8.1f} CPU s   {wall / rows[0][1]:6.1f} times ours")
+        print(
+            f"{name:20} {wall:8.1f} s {wall / students:8.3f} s each {cpu:8.1f} CPU s   {wall / rows[0][1]:6.1f} times ours"
+        )
 
 
 def growth() -> None:
@@ -132,7 +134,9 @@ def growth() -> None:
             place = course(Path(folder), "plain", students)
             wall, cpu = run(place, "coursekit.cli", "grade", "submitted")
             peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-            print(f"{students:5} {wall:7.1f} s {1000 * wall / students:6.1f} ms each {cpu:7.1f} CPU s, largest process {peak:.0f} MB")
+            print(
+                f"{students:5} {wall:7.1f} s {1000 * wall / students:6.1f} ms each {cpu:7.1f} CPU s, largest process {peak:.0f} MB"
+            )
 
 
 def main() -> None:

@@ -4,7 +4,9 @@ import functools
 import os
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
+import coursekit
 from coursekit.grading import jail
 from coursekit.paths import ROOT
 from coursekit.quiet import ENVIRONMENT as QUIET
@@ -37,6 +39,9 @@ def user_ids() -> tuple[int, int]:
 def environment(shm_mb: float, home: str = jail.HOME, temporary: str = "/tmp") -> dict[str, str]:
     """Return the environment of a sandbox: none of the grader's own variables but the language."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    above = str(Path(coursekit.__file__).parents[1])
+    if above in os.environ.get("PYTHONPATH", "").split(":"):
+        kept["PYTHONPATH"] = above  # coursekit is used where it lies
     path = f"{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
     return {
         "LANG": "C.UTF-8",

@@ -94,11 +94,11 @@ def enter(user: int, hidden: Iterable[str]) -> None:
     Path(_ROOT + STARTER).write_text(STARTER_SOURCE)
     for name, text in _OWN_ETC.items():
         Path(f"{_ROOT}/etc/{name}").write_text(text)
-    for path in hidden:
-        _empty(_ROOT + os.path.realpath(path))
-    _show(opened, python_folders())
-    for path in _masks():
-        _empty(_ROOT + path)
+    emptied = [path for path in map(os.path.realpath, hidden) if _empty(_ROOT + path)]
+    _show(opened, python_folders())  # also where it lies in a hidden folder
+    emptied += [path for path in _masks() if _empty(_ROOT + path)]
+    for path in emptied:
+        namespaces.make_top_read_only(_ROOT + path)
     for path in ("/mnt", "/dev/shm", "/dev/pts"):
         os.makedirs(_ROOT + path, exist_ok=True)
     namespaces.pivot_root(_ROOT)
@@ -123,11 +123,12 @@ def _show(opened: dict[str, int], paths: Iterable[str]) -> None:
             namespaces.make_read_only(place)
 
 
-def _empty(folder: str) -> None:
-    """Mount an empty read-only folder over a folder, where there is one."""
-    if os.path.isdir(folder):
-        namespaces.mount_tmpfs(folder, 1)
-        namespaces.make_top_read_only(folder)
+def _empty(folder: str) -> bool:
+    """Return whether there is such a folder; if so, an empty one is mounted over it."""
+    if not os.path.isdir(folder):
+        return False
+    namespaces.mount_tmpfs(folder, 1)
+    return True
 
 
 def make_private(disk_mb: float, shm_mb: float) -> None:

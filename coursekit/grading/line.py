@@ -18,6 +18,7 @@ from coursekit.grading.limits import Limits, SandboxDied, reason_of, spoken
 TICK = 0.2  # seconds between two looks at the limits
 GRACE = 5.0  # seconds that a program has to stop after it was interrupted
 LAST_WORDS = 2.0  # seconds in which the first process says how the learner's ended
+STRANGERS = 1000  # messages that nobody asked for; who sends more is stopped
 FLOOD = 200  # times `output_bytes`: who prints more is stopped
 
 
@@ -35,7 +36,7 @@ class Line:
         for descriptor in (self._messages.fileno(), self._first.fileno(), self._printed):
             os.set_blocking(descriptor, False)
         self._inbox, self._text, self._count = frames.Inbox(limits.reply_bytes), bytearray(), 0
-        self._looked = 0.0
+        self._looked, self._strangers = 0.0, 0
         self._sender, self.namespaces = 0, array.array("i")
         self._outgoing, self._open = memoryview(b""), True
         self._poll = select.poll()
@@ -91,8 +92,11 @@ class Line:
         while True:
             self._wait(min(TICK, max(0.0, deadline - time.monotonic())))
             while reply := self._next():
-                if reply[0] == identity:  # all others are nobody's
+                if reply[0] == identity:
                     return reply[1], interrupted
+                self._strangers += 1  # nobody asked for it, so it is nobody's
+            if self._strangers > STRANGERS:
+                raise SandboxDied("sent something that is not an answer")
             if time.monotonic() - self._looked > TICK and (reason := self._limit_passed()):
                 raise SandboxDied(reason)
             if self._count > FLOOD * self._limits.output_bytes:

@@ -71,6 +71,7 @@ def main(descriptor: int) -> None:
     settings = json.loads(control.recv(65_536))
     try:
         if settings["isolated"]:
+            namespaces.forget_keys()
             _in_namespaces(settings["user"], settings["count"])
         from coursekit.grading import forks, inside  # starts threads, and then nobody may make namespaces
 

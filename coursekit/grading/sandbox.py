@@ -5,7 +5,6 @@ with Nursery(Limits()) as nursery, nursery.sandbox() as sandbox:
     answer = Answer("double", lambda request: sandbox.ask("double", request))
 """
 
-import os
 import secrets
 import shutil
 import socket
@@ -13,6 +12,8 @@ import tempfile
 import time
 from dataclasses import dataclass
 from typing import Any, Self
+
+import psutil
 
 from coursekit import wire
 from coursekit.answer import Raised
@@ -139,7 +140,7 @@ class Sandbox:
 
     def alive(self) -> bool:
         """Return whether the sandbox can still be asked."""
-        return not self._died and not self._usage and os.path.exists(f"/proc/{self._pid}")
+        return not self._died and not self._usage and psutil.pid_exists(self._pid)
 
     def usage(self) -> dict[str, float]:
         """Return `cpu_seconds` and `peak_mb` of all processes together."""
