@@ -143,7 +143,7 @@ def _judged(name: str, answer: object, kind: str) -> Result:
     session = _current()
     item = exercise.find(session.chapter, name, kind)
     if error := notebook.broken(name):
-        text = f"The cell that defines `{name}` ended with {error} when it last ran, so what exists is an older version. Mend it, run it, check again."
+        text = f"The cell that defines `{name}` ended with {error} when it last ran, so what exists may be an older version. Mend it, run it, check again."
         result = Result.of(item, "crashed", text)
     else:
         with _clean_stderr():

@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -623,6 +625,14 @@ def test_a_sandbox_with_everything_imported_is_ready_at_once(ray_nursery):
     assert sorted(times)[2] < 0.5, times  # importing takes five seconds
 
 
+@pytest.mark.skipif(not shutil.which("unshare"), reason="unshare, of util-linux, is not installed")
+def test_where_namespaces_are_forbidden_available_says_so():
+    ask = "from coursekit.grading.sandbox import available; print(available())"
+    forbid = f"echo 0 > /proc/sys/user/max_user_namespaces; exec {sys.executable} -c {shlex.quote(ask)}"
+    said = subprocess.run(["unshare", "-Ur", "sh", "-c", forbid], capture_output=True, text=True)
+    assert said.stdout == "new namespaces: a limit of the system is reached (No space left on device)\n"
+
+
 AS_ORDINARY_USER = """
 import os, sys
 from coursekit.grading import jail, namespaces
@@ -649,9 +659,11 @@ os.execv(sys.executable, [sys.executable, "-m", "pytest", "-q", "-p", "no:cachep
 @pytest.mark.skipif(os.getuid() != 0, reason="all the other tests have run as an ordinary user")
 def test_all_this_holds_for_an_ordinary_user():
     environment = {**os.environ, "HOME": "/nonexistent"}
-    options = ["-m", "not slow", "--basetemp", f"/tmp/coursekit-{os.getpid()}"]
+    folder = f"/tmp/coursekit-test-{os.getpid()}"
+    options = ["-m", "not slow", "--basetemp", folder]
     command = [sys.executable, "-c", AS_ORDINARY_USER, __file__, *options]
     finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    shutil.rmtree(folder, ignore_errors=True)
     assert finished.returncode == 0, finished.stdout[-5000:] + finished.stderr[-2000:]
     assert " passed" in finished.stdout
     assert "skipped" not in finished.stdout

@@ -12,7 +12,7 @@ from coursekit.course import CommandError
 from coursekit.grading.run import Options, Run
 from coursekit.grading.sandbox import NurseryFailed, available
 
-CONTINUES = "What is graded is kept: the same command continues."
+CONTINUES = "What is graded is kept: the same command continues (without --again)."
 
 
 def grade_class(submissions: Path, options: Options) -> None:

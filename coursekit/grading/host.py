@@ -69,7 +69,7 @@ def environment(shm_mb: float, home: str = jail.HOME, temporary: str = "/tmp") -
 def available() -> str:
     """Return "" when a sandbox can be made here, else the reason in words; it makes one to find out."""
     if sys.platform != "linux":
-        return f"Sandboxes need Linux's namespaces; this is {sys.platform}."
+        return f"it takes Linux's namespaces, and this is {sys.platform}"
     from coursekit.grading.limits import Limits
     from coursekit.grading.sandbox import Nursery, NurseryFailed
 

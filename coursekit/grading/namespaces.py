@@ -41,6 +41,9 @@ _REASONS = {
 class Refused(OSError):
     """The system refused a call; the message says which, and why."""
 
+    def __str__(self) -> str:
+        return str(self.strerror)
+
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 

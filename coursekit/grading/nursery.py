@@ -64,6 +64,10 @@ def _end_with_parent() -> None:
     stop()
 
 
+def _reason(error: BaseException) -> str:
+    return str(error) if isinstance(error, namespaces.Refused) else f"{type(error).__name__}: {error}"
+
+
 def main(descriptor: int) -> None:
     """Enter the jail, import, serve."""
     control = socket.socket(fileno=descriptor)
@@ -84,7 +88,7 @@ def main(descriptor: int) -> None:
         for name in settings["at_start"]:  # meant for this process alone
             os.environ.pop(name, None)
     except BaseException as error:
-        control.sendall(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
+        control.sendall(json.dumps({"error": _reason(error)}).encode())
         return
     sys.stdout.flush()
     control.sendall(b'{"ready": true}')

@@ -4,25 +4,36 @@ import csv
 import html
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from coursekit.grading.grade import Graded
 from coursekit.grading.submission import Submission
-from coursekit.result import Result, plural
+from coursekit.result import COLOURS, Result, card, plural, prose
 
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title>
 <style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; color-scheme: light dark }}
-h1 {{ font-size: 1.4rem }} .small {{ opacity: .7; font-size: .9rem }} code {{ overflow-wrap: anywhere }}
+:root {{ color-scheme: light dark }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem }}
+h1 {{ font-size: 1.4rem; margin-bottom: 0 }} .score {{ font-size: 1.2rem; margin: 0 0 1rem }}
+.small {{ opacity: .7; font-size: .9rem }} .result {{ position: relative; margin: .6rem 0 }}
+.result > .small {{ position: absolute; top: .55rem; right: .8rem }} code {{ overflow-wrap: anywhere }}
 </style>
 <h1>{title}</h1>
-<p><b>{score} of {points}</b> · graded in {seconds:.0f} s</p>
+<p class="score"><b>{score}</b> <span class="small">· {student} · {counts}</span></p>
 {notes}
 {results}
+<p class="small">{how}</p>
 """
+HOW = (
+    "How this was graded: your cells ran from top to bottom in a fresh Python, and each check called your code from outside, "
+    "with other inputs than in your notebook; “Tried” shows them. In your own notebook the same checks answer at once: change "
+    "your code, run it, and run the check below it."
+)
+AGAIN = "Save the notebook in Jupyter, check that it opens there, and hand in that file under its own name"
 
 
 class Journal:
@@ -42,6 +53,17 @@ class Journal:
                 except ValueError:
                     continue
 
+    def start_anew(self, without: set[str]) -> None:
+        """Forget the outcomes of some submissions; the file with all is kept beside it under another name."""
+        if not self.path.exists():
+            return
+        old = [self.path.with_stem(f"{self.path.stem}-{number}") for number in range(1, 1000)]
+        os.link(self.path, next(path for path in old if not path.exists()))
+        partial = self.path.with_suffix(".partial")
+        lines = (json.dumps(record) + "\n" for record in self.lines() if record["key"] not in without)
+        partial.write_text("".join(lines), encoding="utf-8")
+        os.replace(partial, self.path)
+
     def add(self, record: dict) -> None:
         """Append an outcome, and make sure that it is on the disk."""
         with self.path.open("a+b") as file:
@@ -55,25 +77,45 @@ class Journal:
             os.fsync(file.fileno())
 
 
-def write_feedback(path: Path, submission: Submission, graded: Graded | None, reason: str) -> None:
+def write_page(path: Path, submission: Submission, graded: Graded | None, reason: str) -> None:
     """Write the page that a student reads: for each exercise what was tried, what came back, points and time."""
     results = list(graded.results.values()) if graded else []
-    notes = [*(graded.notes if graded else []), *([f"This could not be graded: {reason}."] if reason else [])]
     page = PAGE.format(
-        title=html.escape(f"{submission.student}: {submission.assignment}, {submission.notebook}"),
-        score=f"{graded.score if graded else 0:g}",
-        points=plural(sum(result.points for result in results), "point"),
-        seconds=graded.seconds if graded else 0,
-        notes="".join(f"<p>{html.escape(note)}</p>" for note in notes),
+        title=html.escape(_heading(graded) or submission.notebook),
+        student=html.escape(submission.student),
+        score=f"{graded.score:g} of {plural(sum(result.points for result in results), 'point')}"
+        if graded
+        else "Not graded",
+        counts=_counts(results) if graded else html.escape(submission.assignment),
+        notes=_notes(graded.notes, "What had to be put right, or went wrong") if graded else _notes([reason, AGAIN]),
         results="\n".join(_card(result) for result in results),
+        how=HOW if graded else "",
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
 
 
+def _heading(graded: Graded | None) -> str:
+    """Return the notebook's own first heading."""
+    cells = graded.notebook.cells if graded and graded.notebook else []
+    lines = [line for cell in cells if cell.cell_type == "markdown" for line in cell.source.splitlines()]
+    return next((line[2:].strip()[:200] for line in lines if line.startswith("# ")), "")
+
+
+def _counts(results: list[Result]) -> str:
+    """Return how many exercises and quizzes ended in which way: `3 passed, 1 wrong`."""
+    counts = Counter({"todo": "not attempted"}.get(result.status, result.status) for result in results)
+    return ", ".join(f"{number} {status}" for status, number in counts.items())
+
+
+def _notes(notes: list[str], title: str = "This could not be graded") -> str:
+    lines = "".join(f"<li>{prose(note[:1].upper() + note[1:])}.</li>" for note in notes)
+    return card(title, f"<ul style='margin:.3rem 0'>{lines}</ul>", COLOURS["crashed"]) if notes else ""
+
+
 def _card(result: Result) -> str:
-    origin = "" if result.kind != "test" else " · a test of your instructor, run in your own process"
-    return f"{result._repr_html_()}<div class='small'>{result.seconds:.1f} s{origin}</div>"
+    origin = "" if result.kind != "test" else "a test of your instructor, run in your own process · "
+    return f"<div class='result'>{result._repr_html_()}<div class='small'>{origin}{result.seconds:.1f} s</div></div>"
 
 
 def write_grades(path: Path, records: list[dict]) -> None:

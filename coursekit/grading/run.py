@@ -16,7 +16,7 @@ from coursekit.course import CommandError
 from coursekit.grading.grade import Graded, Grader, Turns
 from coursekit.grading.gradebook import Book
 from coursekit.grading.plan import Master
-from coursekit.grading.report import Journal, write_feedback, write_grades
+from coursekit.grading.report import Journal, write_grades, write_page
 from coursekit.grading.sandbox import Limits, Nursery, NurseryFailed
 from coursekit.grading.submission import NotGradable, Submission, files_beside, find, find_one, read
 from coursekit.paths import SOLUTIONS
@@ -82,8 +82,8 @@ class Run:
         self.state = self.folder / ".coursekit-run.json"
         self.seed = -1  # until the run has begun
 
-    def _begin(self) -> int:
-        """Return the seed of the run that is under way, or begin a new one."""
+    def _begin(self, wanted: list[Submission]) -> int:
+        """Return the seed of the run that is under way, or begin a new one, in which the outcomes of others stay."""
         old = json.loads(self.state.read_text()) if self.state.exists() else {}
         chosen = self.options.seed
         if chosen is not None and chosen < 0:
@@ -94,8 +94,7 @@ class Run:
             raise CommandError(
                 f"A run with another seed is recorded in {self.folder}. Add --again to grade everything anew with --seed {chosen}."
             )
-        if self.journal.path.exists():
-            self.journal.path.rename(self.folder / f"results-{time.strftime('%Y%m%d-%H%M%S')}.jsonl")
+        self.journal.start_anew({item.key for item in wanted})
         seed = secrets.randbits(62) if chosen is None else chosen
         self._write_state({"seed": seed})
         return seed
@@ -122,7 +121,7 @@ class Run:
         self.folder.mkdir(exist_ok=True)
         try:
             with FileLock(self.folder / ".coursekit-run.lock", timeout=0):
-                self.seed = self._begin()
+                self.seed = self._begin(found)
                 return self._go(found, masters, report)
         except Timeout:
             raise CommandError(
@@ -161,7 +160,7 @@ class Run:
         return wanted
 
     def _keep(self, outcome: Outcome, masters: dict, book: Book) -> dict:
-        """Record an outcome: gradebook, feedback, and last the line that says it is done."""
+        """Record an outcome: gradebook, page, and last the line that says it is done."""
         item = outcome.submission
         try:
             book.record(item, outcome.graded)
@@ -171,7 +170,7 @@ class Run:
             outcome = Outcome(item, None, f"the grader failed, please report it ({type(error).__name__}: {error})")
             book.record(item, None)
         page = self.folder / "reports" / item.student / item.assignment / f"{item.notebook[:100]}.html"
-        write_feedback(page, item, outcome.graded, outcome.reason)
+        write_page(page, item, outcome.graded, outcome.reason)
         record = {"key": item.key} | outcome.record(masters.get((item.assignment, item.notebook)))
         self.journal.add(record)
         return record

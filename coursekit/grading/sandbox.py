@@ -52,7 +52,7 @@ class Sandbox:
             self._start()
         except (OSError, NurseryFailed) as error:
             self.close()
-            raise NurseryFailed(f"No sandbox can be made here: {error}") from None
+            raise NurseryFailed(str(error)) from None
 
     def _start(self) -> None:
         self._user, self._token = self._nursery.next_user(), secrets.token_hex(32)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+from collections.abc import Container
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -142,14 +143,37 @@ def _items(value: Any, name: str) -> list:
 
 def _plain_cell(cell: dict) -> NotebookNode:
     """Return a cell with what grading reads, and nothing else: kind, source, and the grade id and points that it claims."""
-    source = cell.get("source", cell.get("input", cell.get("code", "")))  # the last two: formats before 2015
-    source = "".join(map(str, source)) if isinstance(source, list) else str(source)
+    source = _joined(cell.get("source", cell.get("input", cell.get("code", ""))))  # the last two: formats before 2015
     metadata = cell.get("metadata")
     claims = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     claims = claims if isinstance(claims, dict) else {}
     kept = {name: claims[name] for name in ("grade_id", "points") if isinstance(claims.get(name), str | int | float)}
-    make = nbformat.v4.new_code_cell if cell.get("cell_type") == "code" else nbformat.v4.new_markdown_cell
-    return make(source.encode("utf-8", "replace").decode(), metadata={"nbgrader": kept})
+    text = source.encode("utf-8", "replace").decode()
+    if cell.get("cell_type") == "code":
+        return nbformat.v4.new_code_cell(text, metadata={"nbgrader": kept})
+    pictures = _pictures(cell.get("attachments"))
+    found = nbformat.v4.new_markdown_cell(_without_dead_pictures(text, pictures), metadata={"nbgrader": kept})
+    return found if not pictures else NotebookNode(found | {"attachments": pictures})
+
+
+def _pictures(attachments: Any) -> dict[str, dict[str, str]]:
+    """Return the pictures that lie inside a text cell, as far as they are pictures."""
+    found: dict[str, dict[str, str]] = {}
+    for name, files in attachments.items() if isinstance(attachments, dict) else []:
+        for kind, data in files.items() if isinstance(files, dict) else []:
+            if kind.startswith("image/"):
+                found.setdefault(name, {})[kind] = _joined(data)
+    return found
+
+
+def _joined(text: Any) -> str:
+    """Return a text that a notebook may keep as a list of lines."""
+    return "".join(map(str, text)) if isinstance(text, list) else str(text)
+
+
+def _without_dead_pictures(text: str, pictures: Container[str]) -> str:
+    """Return a text that shows no picture which is not there: nbgrader's feedback would stop at it."""
+    return re.sub(r"attachment:([^)\s\"'>]*)", lambda match: match[0] if match[1] in pictures else match[1], text)
 
 
 def chapter_of(notebook: NotebookNode) -> str:

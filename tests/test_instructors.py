@@ -1,0 +1,61 @@
+"""docs/instructors.md: its ten commands lead from an empty folder to grades, and the attacks that it names exist."""
+
+import csv
+import os
+import re
+import subprocess
+
+import pytest
+from nbgrader.api import Gradebook
+
+from coursekit.grading.limits import Limits
+from coursekit.grading.sandbox import available
+from coursekit.grading.submission import MAX_BYTES, MAX_CELLS
+from coursekit.paths import ROOT, path_with_scripts
+from tests.attacks import attacks
+
+GUIDE = (ROOT / "docs/instructors.md").read_text(encoding="utf-8")
+COMMANDS = re.search(r"```sh\n(.*?)```", GUIDE, re.DOTALL)[1].splitlines()  # type: ignore[index]
+
+
+def test_there_are_ten_commands():
+    assert len(COMMANDS) == 10
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")
+def test_the_ten_commands_lead_from_an_empty_folder_to_grades(tmp_path):
+    env = os.environ | {"PATH": path_with_scripts()}
+    run = subprocess.run(
+        ["bash", "-e"], input="\n".join(COMMANDS), cwd=tmp_path, env=env, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    rows = {row["student"]: row for row in csv.DictReader((tmp_path / "course/grades.csv").open())}
+    assert (rows["ada"]["score"], rows["grace"]["score"], rows["grace"]["max_score"]) == ("0", "2", "2")
+    assert "ada,ch00_start,ch00_start,graded,0" in run.stdout
+    with Gradebook(f"sqlite:///{tmp_path}/course/gradebook.db", "ray_rl") as book:
+        assert {entry.student.id: entry.score for entry in book.assignment_submissions("ch00_start")} == {
+            "ada": 0,
+            "grace": 2,
+        }
+    for student in ("ada", "grace"):
+        assert (tmp_path / f"course/reports/{student}/ch00_start/ch00_start.html").exists()
+        assert "Score:" in (tmp_path / f"course/feedback/{student}/ch00_start/ch00_start.html").read_text()
+    assert len((tmp_path / "course/for_the_office.csv").read_text().splitlines()) > 2
+
+
+def test_every_attack_that_is_named_exists():
+    table = GUIDE[GUIDE.index("| a submission cannot") : GUIDE.index("Without a sandbox")]
+    named = set(re.findall(r"`(\w+)`", table)) - {"assert", "timestamp"}
+    assert named <= {attack.name for attack in attacks()}
+    assert len(named) > 40
+
+
+def test_the_limits_are_those_of_the_program():
+    limits, rows = Limits(), dict(re.findall(r"^\| (.+?) \| (.+?) \|", GUIDE, re.MULTILINE))
+    assert rows["one cell, or one question of a check"] == f"{limits.cell_seconds} s"
+    assert rows["one submission in all"] == f"{limits.total_seconds} s"
+    assert rows["memory of one submission, Ray included"] == f"{limits.memory_mb} MB"
+    sizes = f"{limits.processes}, {limits.disk_mb} MB, {limits.shm_mb} MB"
+    assert rows["processes and threads, disk, `/dev/shm`"] == sizes
+    assert rows["a notebook"] == f"{MAX_BYTES // 2**20} MB, {MAX_CELLS} cells"

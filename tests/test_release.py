@@ -1,0 +1,118 @@
+"""`coursekit release`: a ready nbgrader course, and a zip with which a learner can start, without a single solution."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coursekit.course import CommandError
+from coursekit.grading.release import release
+from coursekit.grading.sandbox import available
+from tests.attacks import RIGHT, grade_id
+from tests.chapters import CHAPTERS
+from tests.classes import grade, hand_in
+from tests.test_lab import get, wait_for
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("released") / "course"
+    release(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def unpacked(course: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("learner")
+    zipfile.ZipFile(course / "learners.zip").extractall(folder)
+    return folder / "ray-rl-course"
+
+
+def test_every_chapter_is_an_assignment_with_its_pictures_inside(course):
+    for chapter in CHAPTERS:
+        cells = json.loads((course / f"release/{chapter}/{chapter}.ipynb").read_text(encoding="utf-8"))["cells"]
+        text = "".join("".join(cell["source"]) for cell in cells)
+        assert "SOLUTION" not in text
+        assert "../img/" not in text
+        assert any(cell.get("attachments") for cell in cells)
+        assert "### BEGIN SOLUTION" in (course / f"source/{chapter}/{chapter}.ipynb").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")
+def test_what_was_released_can_be_solved_handed_in_and_graded(course):
+    document = json.loads((course / "release/ch00_start/ch00_start.ipynb").read_text(encoding="utf-8"))
+    for cell in document["cells"]:
+        cell["source"] = (
+            RIGHT.get(grade_id(cell).removeprefix("answer_"), cell["source"]) if is_answer(cell) else cell["source"]
+        )
+    hand_in(course, "ada", document)
+    record = grade(course)["ada/ch00_start/ch00_start"]
+    assert (record["score"], record["max_score"], record["reason"]) == (2, 2, "")
+
+
+def is_answer(cell: dict) -> bool:
+    return grade_id(cell).startswith("answer_")
+
+
+def test_the_learners_zip_has_no_solutions_tests_or_sources_of_chapters(unpacked):
+    folders = {path.name for path in unpacked.iterdir() if path.is_dir()}
+    assert folders & {"solutions", "tests", "chapters", "benchmarks", ".git", ".venv"} == set()
+    assert {"notebooks", "img", "coursekit", "scripts"} <= folders
+    assert {path.stem for path in unpacked.glob("notebooks/*.ipynb")} == set(CHAPTERS)
+    texts = [path.read_text(encoding="utf-8") for path in unpacked.glob("notebooks/*.ipynb")]
+    assert [text for text in texts if "BEGIN SOLUTION" in text] == []
+
+
+def test_everything_that_make_lab_installs_from_is_in_the_zip(unpacked):
+    assert {"Makefile", "pyproject.toml", "constraints.txt", "README.md"} <= {path.name for path in unpacked.iterdir()}
+    shown = subprocess.run(["make", "-n", "lab"], cwd=unpacked, capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    assert "scripts/setup.sh" in shown.stdout
+    assert (unpacked / "scripts/setup.sh").exists()
+
+
+@pytest.fixture(scope="module")
+def lab(unpacked: Path) -> Iterator[str]:
+    """Yield the address of the JupyterLab that `coursekit lab` starts from the unpacked zip."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    env = os.environ | {"PYTHONPATH": str(unpacked), "JUPYTER_TOKEN": "token-of-the-test", "DISPLAY": ""}
+    command = [sys.executable, "-m", "coursekit.cli", "lab", "--port", str(port)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    server = subprocess.Popen(command, cwd=unpacked, env=env, **quiet)  # type: ignore[call-overload]
+    try:
+        wait_for(f"http://localhost:{port}/api", server)
+        yield f"http://localhost:{port}"
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def test_the_lab_works_in_the_unpacked_zip(lab):
+    assert json.loads(get(f"{lab}/api/contents/notebooks/ch00_start.ipynb?content=0"))["type"] == "notebook"
+    assert "<svg" in get(f"{lab}/files/img/ch00_cluster.svg")
+
+
+def test_an_exercise_answers_in_the_unpacked_zip(unpacked):
+    code = (
+        "import coursekit; from coursekit import begin, check, solution; begin('ch00_start'); "
+        "print(coursekit.__file__, check('best_seconds', lambda tasks, seconds, workers: 0).status, solution('best_seconds'))"
+    )
+    env = os.environ | {"PYTHONPATH": str(unpacked)}
+    shown = subprocess.check_output([sys.executable, "-c", code], cwd=unpacked, env=env, text=True)
+    assert f"{unpacked}/coursekit/__init__.py wrong" in shown
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
+    (tmp_path / "mine").touch()
+    with pytest.raises(CommandError, match="is not empty"):
+        release(tmp_path)
