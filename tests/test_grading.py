@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -203,6 +204,28 @@ def test_two_graders_in_one_course_do_not_meet(tmp_path):
 
 
 # Outcomes
+
+
+@needs_sandbox
+@pytest.mark.slow
+def test_a_nursery_that_is_killed_in_the_middle_costs_nobody_anything(long_course):
+    def kill_the_nursery() -> None:
+        while not (
+            ours := [child for child in psutil.Process().children() if child not in before and child.children()]
+        ):
+            time.sleep(0.1)
+        while len(ours[0].children(recursive=True)) < 4:  # until two submissions are under way
+            time.sleep(0.1)
+        ours[0].kill()
+
+    before = psutil.Process().children()
+    killer = threading.Thread(target=kill_the_nursery, daemon=True)
+    killer.start()
+    records = grade(long_course, jobs=2)
+    assert not killer.is_alive()
+    assert {(record["outcome"], record["score"], record["reason"]) for record in records.values()} == {
+        ("graded", 2, "")
+    }
 
 
 @needs_sandbox

@@ -27,7 +27,8 @@ def largest(answer: Answer, rng: Generator) -> None:
     """Let `max` walk the list."""
     numbers = rng.integers(-50, -1, size=6).tolist()
     expect_equal(answer(numbers), max(numbers), "That is not the largest of these numbers; all of them are negative.")
-    expect_equal(answer(sorted(numbers)), max(numbers), "The order of the numbers must not matter.")
+    for order in (sorted(numbers), sorted(numbers, reverse=True)):
+        expect_equal(answer(order), max(numbers), "The order of the numbers must not matter.")
 
 
 @exercise(

@@ -22,6 +22,7 @@ from coursekit.result import MIME, Result
 TEXT = 2_000  # characters of a message, of what was tried or of what came back that are kept
 OUTPUT = 2_000_000  # characters that all cells of a submission printed that are kept
 NOTES = 20
+LOST = 3  # times that a submission is tried again because its sandbox was ended from outside
 VALUE = "_value_of_the_test"
 
 
@@ -112,7 +113,7 @@ class _Work:
         self.graded = Graded(notes=list(steps.notes))
         self.poisoned: dict[int, str] = {}  # steps that ended their sandbox, and how
         self.deadline = time.monotonic() + grader.limits.total_seconds
-        self.output_left = OUTPUT
+        self.output_left, self.lost = OUTPUT, 0
 
     def run(self) -> None:
         """Judge every step; what could not be reached earns nothing, with the reason."""
@@ -144,6 +145,11 @@ class _Work:
                         self._step(step, box)
                 return True
             except SandboxDied as died:
+                if box.lost():
+                    self.lost += 1
+                    if self.lost > LOST:
+                        raise NurseryFailed("the process that makes sandboxes is ended again and again") from None
+                    return False
                 self.poisoned[index] = died.reason
                 self._died_at(self.steps[index], died.reason)
                 return time.monotonic() > self.deadline

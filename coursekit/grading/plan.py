@@ -92,7 +92,7 @@ def plan(notebook: NotebookNode, master: Master) -> Plan:
         if grade_id in tests and last[grade_id] is not cell:
             notes.append(f"the test cell {grade_id} was there more than once: the last was used")  # as nbgrader does
         elif grade_id in tests:
-            if _is_edited(cell, tests[grade_id]) or claims.get("points") != _points(tests[grade_id]):
+            if _is_edited(cell, tests[grade_id]) or claims.get("points") != points_of(tests[grade_id]):
                 notes.append(f"the test cell {grade_id} was edited: the original was used")
             steps.append(_test_step(tests[grade_id]))
         else:
@@ -160,8 +160,8 @@ def _test_step(cell: NotebookNode) -> Step:
     copy = nbformat.from_dict(cell)
     copy.outputs = []
     for function, name in _checks(cell.source):
-        return Step(function, copy, name, _points(cell))
-    return Step("test", copy, cell.metadata.nbgrader.grade_id, _points(cell))
+        return Step(function, copy, name, points_of(cell))
+    return Step("test", copy, cell.metadata.nbgrader.grade_id, points_of(cell))
 
 
 def _checks(source: str) -> Iterator[tuple[str, str]]:
@@ -175,6 +175,7 @@ def _checks(source: str) -> Iterator[tuple[str, str]]:
                 yield call.func.id, second.id
 
 
-def _points(cell: NotebookNode) -> int | float:
+def points_of(cell: NotebookNode) -> int | float:
+    """Return what a test cell is worth."""
     points = float(cell.metadata.nbgrader.get("points", 0))
     return int(points) if points.is_integer() else points

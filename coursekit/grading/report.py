@@ -4,6 +4,7 @@ import csv
 import html
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,7 +59,7 @@ class Journal:
         if not self.path.exists():
             return
         old = [self.path.with_stem(f"{self.path.stem}-{number}") for number in range(1, 1000)]
-        os.link(self.path, next(path for path in old if not path.exists()))
+        shutil.copy(self.path, next(path for path in old if not path.exists()))
         partial = self.path.with_suffix(".partial")
         lines = (json.dumps(record) + "\n" for record in self.lines() if record["key"] not in without)
         partial.write_text("".join(lines), encoding="utf-8")

@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from coursekit.course import CommandError
 from coursekit.grading.grade import Graded, Grader, Turns
 from coursekit.grading.gradebook import Book
-from coursekit.grading.plan import Master
+from coursekit.grading.plan import Master, points_of
 from coursekit.grading.report import Journal, write_grades, write_page
 from coursekit.grading.sandbox import Limits, Nursery, NurseryFailed
 from coursekit.grading.submission import NotGradable, Submission, files_beside, find, find_one, read
@@ -47,7 +47,7 @@ class Outcome:
     def record(self, master: Master | None) -> dict:
         """Return the line for results.jsonl."""
         tests = master.tests().values() if master else []
-        maximum = sum(float(cell.metadata.nbgrader.points) for cell in tests)
+        maximum = sum(points_of(cell) for cell in tests)
         return {
             "student": self.submission.student,
             "assignment": self.submission.assignment,

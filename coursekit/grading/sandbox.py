@@ -142,6 +142,10 @@ class Sandbox:
         """Return whether the sandbox can still be asked."""
         return not self._died and not self._usage and psutil.pid_exists(self._pid)
 
+    def lost(self) -> bool:
+        """Return whether it ended because its nursery did: what ran in it is not to blame."""
+        return self._ticket is not None and self._nursery.has_lost(self._ticket)
+
     def usage(self) -> dict[str, float]:
         """Return `cpu_seconds` and `peak_mb` of all processes together."""
         if self._usage:

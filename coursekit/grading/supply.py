@@ -44,6 +44,7 @@ class Nursery:
         self._settings = host.settings(isolated, kind, [str(folder) for folder in hidden])
         self._settings["at_start"] = list(AT_START)
         self._lock, self._number, self._generation = threading.RLock(), 0, 0
+        self._closed = False
         accounts.sweep()
         self._start()
 
@@ -81,10 +82,18 @@ class Nursery:
     def fork(self, request: dict, descriptors: Iterable[int]) -> tuple[int, int]:
         """Return the ticket of a new sandbox; a nursery that has died is replaced first. For `Sandbox`."""
         with self._lock:
+            if self._closed:
+                raise NurseryFailed("grading was stopped")
             if self._process.poll() is not None:
                 self._control.close()
                 self._start()
             return self._generation, self._say(request, descriptors)["pid"]
+
+    def has_lost(self, ticket: tuple[int, int]) -> bool:
+        """Return whether a sandbox ended because its nursery did, through no fault of its own. For `Sandbox`."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.2)  # the nursery's end is seen a little later than that of its sandboxes
+        return ticket[0] != self._generation or self._process.poll() is not None
 
     def read(self, request: dict, descriptors: Iterable[int]) -> None:
         """Have a reader of Ray's records started, which replies itself. For `Sandbox`."""
@@ -114,6 +123,7 @@ class Nursery:
 
     def close(self) -> None:
         """End the nursery, with all sandboxes that are left."""
+        self._closed = True
         self._control.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(REPLY_SECONDS)
