@@ -21,6 +21,7 @@ from coursekit.result import MIME, Result
 
 TEXT = 2_000  # characters of a message, of what was tried or of what came back that are kept
 OUTPUT = 2_000_000  # characters that all cells of a submission printed that are kept
+SOURCE = 100_000  # characters of a cell that are kept for people to read
 NOTES = 20
 LOST = 3  # times that a submission is tried again because its sandbox was ended from outside
 VALUE = "_value_of_the_test"
@@ -124,7 +125,8 @@ class _Work:
             if step.kind in ("check", "quiz", "test") and self._id(step) not in self.graded.results:
                 self._record(step, Result(**self._blank(step), status="crashed", message=self._why_not_reached()))
         self.graded.seconds = time.perf_counter() - start
-        self.graded.notebook = nbformat.v4.new_notebook(cells=[step.cell for step in self.steps])
+        cells = [_readable(step.cell) for step in self.steps]
+        self.graded.notebook = nbformat.v4.new_notebook(cells=cells)
 
     def _why_not_reached(self) -> str:
         reasons = "; ".join(dict.fromkeys(self.poisoned.values()))
@@ -133,7 +135,8 @@ class _Work:
     def _pass(self) -> bool:
         """Go through the notebook once; return whether it came to its end or to its time limit."""
         with self.grader.nursery.sandbox() as box:
-            index = 0
+            # blamed: a step that had to be stopped, and may have left behind what ends a later one
+            index, blamed = 0, -1
             try:
                 if self.files:
                     box.run(_cell_that_writes(self.files))
@@ -141,32 +144,54 @@ class _Work:
                     if time.monotonic() > self.deadline:
                         self.poisoned[index] = f"took longer than {self.grader.limits.total_seconds:.0f} s in all"
                         return True
-                    if index not in self.poisoned:
-                        self._step(step, box)
+                    if index not in self.poisoned and self._step(step, box):
+                        blamed = index
                 return True
             except SandboxDied as died:
                 if box.lost():
-                    self.lost += 1
-                    if self.lost > LOST:
-                        raise NurseryFailed("the process that makes sandboxes is ended again and again") from None
-                    return False
-                self.poisoned[index] = died.reason
-                self._died_at(self.steps[index], died.reason)
+                    self._try_again()
+                else:
+                    self._leave_out(index if blamed < 0 else blamed, died.reason)
                 return time.monotonic() > self.deadline
             finally:
                 self._add_usage(box)
 
-    def _step(self, step: Step, box: Sandbox) -> None:
+    def _try_again(self) -> None:
+        """Do nothing, which repeats the pass; raises NurseryFailed when that has happened too often."""
+        self.lost += 1
+        if self.lost > LOST:
+            raise NurseryFailed("the process that makes sandboxes is ended again and again")
+
+    def _leave_out(self, index: int, reason: str) -> None:
+        """Leave a step out of the passes to come, with the reason."""
+        step = self.steps[index]
+        self.poisoned[index] = reason
+        if step.kind not in ("check", "quiz", "test"):
+            step.cell.outputs = _outputs("", {"kind": "Stopped", "message": f"this cell {reason}"})
+            self._note(f"a cell was left out, because it {reason}", step)
+        elif self._id(step) not in self.graded.results:  # what was judged before stays so
+            self._record(step, Result(**self._blank(step), status="crashed", message=f"Your code {reason}."))
+
+    def _step(self, step: Step, box: Sandbox) -> bool:
+        """Run or judge a step; return whether it had to be stopped."""
         if step.kind == "run" or (step.kind == "demo" and self.grader.all_cells):
-            with self.grader.turns.shared():
-                outcome = box.run(step.cell.source, self._seconds_left())
-            step.cell.outputs = _outputs(self._kept(outcome.output), outcome.error)
-            if outcome.error and not outcome.error.get("todo"):
-                self._note(f"a cell ended with {outcome.error.get('kind')}: {outcome.error.get('message')}", step)
-        elif step.kind in ("check", "quiz"):
+            return self._run_cell(step, box)
+        if step.kind in ("check", "quiz"):
             self._judge(step, box)
         elif step.kind == "test":
             self._own_test(step, box)
+        result = self.graded.results.get(self._id(step)) if step.kind in ("check", "quiz", "test") else None
+        return result is not None and "TimeoutError" in result.message
+
+    def _run_cell(self, step: Step, box: Sandbox) -> bool:
+        """Run a cell of the learner; return whether it had to be stopped."""
+        with self.grader.turns.shared():
+            outcome = box.run(step.cell.source, self._seconds_left())
+        step.cell.outputs = _outputs(self._kept(outcome.output), outcome.error)
+        error = outcome.error or {}
+        if error and not error.get("todo"):
+            self._note(f"a cell ended with {error.get('kind')}: {error.get('message')}", step)
+        return error.get("kind") == "TimeoutError"
 
     def _judge(self, step: Step, box: Sandbox) -> None:
         """Judge a coursekit exercise or quiz from outside; judged once, also when a later step restarts the notebook."""
@@ -222,13 +247,6 @@ class _Work:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return float(value) if is_number and 0 <= value <= step.points else step.points
 
-    def _died_at(self, step: Step, reason: str) -> None:
-        if step.kind not in ("check", "quiz", "test"):
-            step.cell.outputs = _outputs("", {"kind": "Stopped", "message": f"this cell {reason}"})
-            self._note(f"a cell was left out, because it {reason}", step)
-        elif self._id(step) not in self.graded.results:  # what was judged before stays so
-            self._record(step, Result(**self._blank(step), status="crashed", message=f"Your code {reason}."))
-
     def _note(self, text: str, step: Step) -> None:
         """Keep a note on a cell for the student and the instructor."""
         first = step.cell.source.strip().partition("\n")[0][:80]
@@ -265,6 +283,13 @@ class _Work:
     def _blank(self, step: Step) -> dict:
         chapter = self.items[step.name].chapter if step.name in self.items else ""
         return {"chapter": chapter, "name": step.name, "kind": step.kind, "points": step.points}
+
+
+def _readable(cell: NotebookNode) -> NotebookNode:
+    """Return a cell without what nobody reads of a text of megabytes: colouring it would take nbgrader minutes."""
+    if len(cell.source) > SOURCE:
+        cell.source = f"{cell.source[:SOURCE]}\n# … and {len(cell.source) - SOURCE} characters more"
+    return cell
 
 
 def _outputs(text: str, error: dict | None) -> list[NotebookNode]:
