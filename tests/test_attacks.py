@@ -16,6 +16,7 @@ from coursekit.grading.sandbox import available
 from coursekit.paths import ROOT
 from tests.attacks import GUARD, PORT, Attack, attacks
 from tests.classes import HONEST, Machine, grade, hand_in_honestly, lines, said
+from tests.nbgrader_courses import nbgrader
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")]
 WITH_RAY = attacks("ray_")
@@ -166,3 +167,11 @@ def test_every_attack_says_what_it_tries_and_there_are_forty():
     assert len(attacks()) >= 40
     assert all(attack.tries.endswith(".") and "\n" not in attack.tries for attack in attacks())
     assert len({attack.tries for attack in attacks()}) == len(attacks())
+
+
+@pytest.mark.full
+def test_nbgrader_makes_its_own_pages_of_everything_that_was_graded(graded):
+    nbgrader(graded.course, "generate_feedback", "ch00_start")
+    students = {record["student"] for record in graded.records.values() if record["outcome"] == "graded"}
+    pages = {path.name for path in (graded.course / "feedback").iterdir()}
+    assert pages == students - {"probe_replaced_by_a_constant"}  # that one is of another chapter

@@ -30,6 +30,7 @@ from coursekit.grading.report import Journal
 from coursekit.grading.run import Run
 from coursekit.grading.sandbox import Nursery, available
 from coursekit.grading.submission import read
+from coursekit.grading.turns import Turns
 from coursekit.paths import SOLUTIONS
 from tests.attacks import code_cell, grade_id, notebook
 from tests.classes import SHORT, WRONG, grade, hand_in, hand_in_honestly, lines, said
@@ -273,6 +274,28 @@ def test_a_single_notebook_is_graded_beside_itself(tmp_path, one_nursery):
     records = Run(path, command.Options(limits=SHORT)).go(lambda *progress: None)
     assert [(record["student"], record["assignment"], record["score"]) for record in records] == [("anna", CHAPTER, 2)]
     assert (tmp_path / f"graded/reports/anna/{CHAPTER}/{CHAPTER}.html").exists()
+
+
+def test_who_measures_time_runs_alone_and_is_not_charged_for_waiting():
+    turns, running, seen = Turns(), [], []
+
+    def beside_others() -> None:
+        with turns.shared():
+            running.append("shared")
+            time.sleep(0.2)
+            running.remove("shared")
+
+    def alone() -> None:
+        time.sleep(0.05)
+        with turns.alone() as waited:
+            seen.append((list(running), waited > 0.1))
+
+    threads = [threading.Thread(target=work) for work in (beside_others, beside_others, alone)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [([], True)]
 
 
 # nbgrader's tools on the result

@@ -121,3 +121,18 @@ def test_what_a_person_has_graded_stays_when_the_class_is_graded_again(plain_cou
     with Gradebook(f"sqlite:///{plain_course}/gradebook.db") as book:
         assert book.find_grade("essay", "double", "double", "all_right").score == 2.5
         assert book.find_submission("double", "all_right").score == 7 + 2.5
+
+
+def test_a_late_submission_is_treated_as_the_courses_configuration_says(plain_course):
+    with (plain_course / "nbgrader_config.py").open("a") as file:
+        file.write('    config.LateSubmissionPlugin.penalty_method = "zero"\n')
+    with Gradebook(f"sqlite:///{plain_course}/gradebook.db") as book:
+        book.update_or_create_assignment("double", duedate="2026-01-01 12:00:00 UTC")
+    for student, when in (("all_right", "2026-01-01 12:00:01 UTC"), ("edits_a_locked_cell", "2026-01-01 11:59:59 UTC")):
+        (plain_course / f"submitted/{student}/double/timestamp.txt").write_text(when)
+    both(plain_course, "double")
+    for course in (plain_course, plain_course.with_name("course-nbgrader")):
+        with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+            assert book.find_submission("double", "all_right").total_seconds_late == 1
+            late = {entry.student.id: entry.late_submission_penalty for entry in book.assignment_submissions("double")}
+        assert (late["all_right"], late["edits_a_locked_cell"]) == (7, 0)

@@ -3,6 +3,7 @@
 import enum
 import math
 import subprocess
+import time
 
 import msgpack
 import numpy as np
@@ -162,3 +163,36 @@ def test_arrays_that_do_not_fit_their_bytes_raise_value_error(header):
 )
 def test_agree_compares_values_and_shapes(got, want, same):
     assert agree(got, want, rtol=1e-5) is same
+
+
+def nested(depth: int) -> bytes:
+    """Return a message of tuples within each other, as `encode` would write them."""
+    message = msgpack.packb(1.5)
+    for _ in range(depth):
+        message = msgpack.packb(msgpack.ExtType(wire.TUPLE, msgpack.packb([0]).replace(b"\x00", message)))
+    return message
+
+
+def test_tuples_within_each_other_end_at_a_limit_and_not_the_program():
+    assert wire.decode(nested(20)) != 1.5
+    with pytest.raises(ValueError, match="not a message"):
+        wire.decode(nested(5000))
+
+
+def test_few_bytes_cannot_stand_for_gigabytes():
+    with pytest.raises(ValueError, match="parts"):
+        wire.decode(msgpack.packb([[[]] * 1000] * 3000))
+
+
+@pytest.mark.parametrize("code", [None, wire.SET], ids=["dict", "set"])
+def test_numbers_that_were_chosen_to_collide_take_no_time(code):
+    numbers = [msgpack.ExtType(wire.LONG, hex(number * (2**61 - 1)).encode()) for number in range(1, 50_000)]
+    message = (
+        msgpack.packb(dict.fromkeys(numbers))
+        if code is None
+        else msgpack.packb(msgpack.ExtType(code, msgpack.packb(numbers)))
+    )
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match="keys are not strings"):
+        wire.decode(message)
+    assert time.perf_counter() - start < 5

@@ -1,9 +1,6 @@
 """One submission, from its cells to its points: the learner's cells run in a sandbox, every check outside it."""
 
-import ast
-import base64
 import contextlib
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -15,16 +12,16 @@ from nbformat import NotebookNode
 
 from coursekit.answer import Answer, Raised
 from coursekit.exercise import Exercise, Quiz, judge, load
+from coursekit.grading.cells import VALUE, cell_that_writes, keeping_value, outputs_of, readable
 from coursekit.grading.plan import Master, Plan, Step, plan
 from coursekit.grading.sandbox import Limits, Nursery, NurseryFailed, Sandbox, SandboxDied
+from coursekit.grading.turns import Turns
 from coursekit.result import MIME, Result
 
 TEXT = 2_000  # characters of a message, of what was tried or of what came back that are kept
 OUTPUT = 2_000_000  # characters that all cells of a submission printed that are kept
-SOURCE = 100_000  # characters of a cell that are kept for people to read
 NOTES = 20
 LOST = 3  # times that a submission is tried again because its sandbox was ended from outside
-VALUE = "_value_of_the_test"
 
 
 @dataclass
@@ -47,43 +44,6 @@ class Graded:
         """Return everything but the notebook as plain data."""
         rows = {name: result.record() for name, result in self.results.items()}
         return asdict(self) | {"results": rows, "notebook": None, "score": self.score}
-
-
-class Turns:
-    """Lets many run side by side, or one alone: an exercise that measures time must have the machine to itself."""
-
-    def __init__(self) -> None:
-        self._change = threading.Condition()
-        self._running = 0
-        self._waiting_alone = 0
-
-    @contextlib.contextmanager
-    def shared(self) -> Iterator[None]:
-        """Run beside others, unless one waits to be alone."""
-        with self._change:
-            self._change.wait_for(lambda: self._running >= 0 and not self._waiting_alone)
-            self._running += 1
-        try:
-            yield
-        finally:
-            with self._change:
-                self._running -= 1
-                self._change.notify_all()
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Run while nobody else does."""
-        with self._change:
-            self._waiting_alone += 1
-            self._change.wait_for(lambda: self._running == 0)
-            self._waiting_alone -= 1
-            self._running = -1
-        try:
-            yield
-        finally:
-            with self._change:
-                self._running = 0
-                self._change.notify_all()
 
 
 class Grader:
@@ -125,7 +85,7 @@ class _Work:
             if step.kind in ("check", "quiz", "test") and self._id(step) not in self.graded.results:
                 self._record(step, Result(**self._blank(step), status="crashed", message=self._why_not_reached()))
         self.graded.seconds = time.perf_counter() - start
-        cells = [_readable(step.cell) for step in self.steps]
+        cells = [readable(step.cell) for step in self.steps]
         self.graded.notebook = nbformat.v4.new_notebook(cells=cells)
 
     def _why_not_reached(self) -> str:
@@ -139,7 +99,7 @@ class _Work:
             index, blamed = 0, -1
             try:
                 if self.files:
-                    box.run(_cell_that_writes(self.files))
+                    box.run(cell_that_writes(self.files))
                 for index, step in enumerate(self.steps):
                     if time.monotonic() > self.deadline:
                         self.poisoned[index] = f"took longer than {self.grader.limits.total_seconds:.0f} s in all"
@@ -167,7 +127,7 @@ class _Work:
         step = self.steps[index]
         self.poisoned[index] = reason
         if step.kind not in ("check", "quiz", "test"):
-            step.cell.outputs = _outputs("", {"kind": "Stopped", "message": f"this cell {reason}"})
+            step.cell.outputs = outputs_of("", {"kind": "Stopped", "message": f"this cell {reason}"})
             self._note(f"a cell was left out, because it {reason}", step)
         elif self._id(step) not in self.graded.results:  # what was judged before stays so
             self._record(step, Result(**self._blank(step), status="crashed", message=f"Your code {reason}."))
@@ -185,9 +145,9 @@ class _Work:
 
     def _run_cell(self, step: Step, box: Sandbox) -> bool:
         """Run a cell of the learner; return whether it had to be stopped."""
-        with self.grader.turns.shared():
+        with self._turn():
             outcome = box.run(step.cell.source, self._seconds_left())
-        step.cell.outputs = _outputs(self._kept(outcome.output), outcome.error)
+        step.cell.outputs = outputs_of(self._kept(outcome.output), outcome.error)
         error = outcome.error or {}
         if error and not error.get("todo"):
             self._note(f"a cell ended with {error.get('kind')}: {error.get('message')}", step)
@@ -199,11 +159,19 @@ class _Work:
         if known is None:
             item = self.items[step.name]
             answer = Answer(step.name, partial(self._ask, box, step.name))
-            with self.grader.turns.alone() if getattr(item, "alone", False) else self.grader.turns.shared():
+            with self._turn(getattr(item, "alone", False)):
                 start = time.perf_counter()
                 known = self._verdict(item, answer)
             self._record(step, replace(known, seconds=round(time.perf_counter() - start, 2)))
         box.tell(step.name, known.status == "passed")
+
+    @contextlib.contextmanager
+    def _turn(self, alone: bool = False) -> Iterator[None]:
+        """Wait for this submission's turn, which does not count as its time."""
+        turns = self.grader.turns
+        with turns.alone() if alone else turns.shared() as waited:
+            self.deadline += waited
+            yield
 
     def _verdict(self, item: Exercise | Quiz, answer: Answer) -> Result:
         """Return the judge's result; a check that stumbles over what came back costs this exercise, not the submission."""
@@ -227,8 +195,8 @@ class _Work:
 
     def _own_test(self, step: Step, box: Sandbox) -> None:
         """Run an instructor's own test cell by nbgrader's rules: an error earns nothing, a number at the end that much, else all."""
-        source, has_value = _keeping_value(step.cell.source)
-        with self.grader.turns.shared():
+        source, has_value = keeping_value(step.cell.source)
+        with self._turn():
             outcome = box.run(source, self._seconds_left())
             credit = self._credit(step, box) if has_value and not outcome.error else step.points
         if self._id(step) in self.graded.results:
@@ -264,7 +232,7 @@ class _Work:
         result = replace(result, points=step.points, **texts)  # an instructor may weigh a cell otherwise
         self.graded.results[self._id(step)] = result
         error = None if result.status == "passed" else {"kind": "NotPassed", "message": str(result)}
-        step.cell.outputs = _outputs("", error)
+        step.cell.outputs = outputs_of("", error)
         shown = {"text/plain": str(result), "text/html": result._repr_html_(), MIME: result.record()}
         step.cell.outputs.insert(0, nbformat.v4.new_output("display_data", shown))
 
@@ -283,45 +251,3 @@ class _Work:
     def _blank(self, step: Step) -> dict:
         chapter = self.items[step.name].chapter if step.name in self.items else ""
         return {"chapter": chapter, "name": step.name, "kind": step.kind, "points": step.points}
-
-
-def _readable(cell: NotebookNode) -> NotebookNode:
-    """Return a cell without what nobody reads of a text of megabytes: colouring it would take nbgrader minutes."""
-    if len(cell.source) > SOURCE:
-        cell.source = f"{cell.source[:SOURCE]}\n# … and {len(cell.source) - SOURCE} characters more"
-    return cell
-
-
-def _outputs(text: str, error: dict | None) -> list[NotebookNode]:
-    """Return a cell's outputs as nbgrader's tools read them: what it printed, and the error it ended with."""
-    outputs = [nbformat.v4.new_output("stream", name="stdout", text=text)] if text else []
-    if error:
-        kind, message = str(error.get("kind", "Error")), str(error.get("message", ""))
-        outputs.append(nbformat.v4.new_output("error", ename=kind, evalue=message, traceback=[f"{kind}: {message}"]))
-    return outputs
-
-
-def _keeping_value(source: str) -> tuple[str, bool]:
-    """Return a test cell that keeps the value of its last line under the name VALUE, and whether there is one to keep."""
-    try:
-        last = ast.parse(source).body[-1]
-    except (SyntaxError, IndexError):  # magics, or nothing
-        return source, False
-    if not isinstance(last, ast.Expr) or source.rstrip().endswith(";"):
-        return source, False
-    lines = source.encode().splitlines(keepends=True)  # columns count bytes
-    before = b"".join(lines[: last.lineno - 1]) + lines[last.lineno - 1][: last.col_offset]
-    return f"{before.decode()}{VALUE} = ({ast.get_source_segment(source, last)}\n)", True
-
-
-def _cell_that_writes(files: dict[str, bytes]) -> str:
-    """Return a cell that puts files into the sandbox's folder, and leaves no names behind."""
-    packed = {name: base64.b64encode(content).decode() for name, content in files.items()}
-    return f"""def write(packed):
-    import base64, pathlib
-    for name, content in packed.items():
-        path = pathlib.Path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(base64.b64decode(content))
-write({packed!r})
-del write"""

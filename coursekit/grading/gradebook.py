@@ -105,7 +105,7 @@ class Book:
             "student": submission.student,
         }
         resources = {"nbgrader": names | {"db_url": self.course.db_url}}
-        if "AssignLatePenalties" in self.config:
+        if {"AssignLatePenalties", "LateSubmissionPlugin"} & set(self.config):
             AssignLatePenalties(config=self.config)(nbformat.v4.new_notebook(), resources)
 
     def _write_autograded(self, submission: Submission, graded: Graded) -> None:

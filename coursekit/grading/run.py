@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from sqlalchemy.exc import SQLAlchemyError
 
 from coursekit.course import CommandError
-from coursekit.grading.grade import Graded, Grader, Turns
+from coursekit.grading.grade import Graded, Grader
 from coursekit.grading.gradebook import Book
 from coursekit.grading.plan import Master, points_of
 from coursekit.grading.report import Journal, write_grades, write_page
@@ -184,7 +184,7 @@ class Run:
             return
         isolated, imports = self.options.sandbox, any(master.chapter for master in masters.values())
         with Nursery(self.options.limits, isolated=isolated, hidden=[str(self.folder)], imports=imports) as nursery:
-            grader = Grader(nursery, self.options.limits, self.seed, self.options.all_cells, Turns())
+            grader = Grader(nursery, self.options.limits, self.seed, self.options.all_cells)
             pool = ThreadPoolExecutor(self.options.jobs)
             waiting: set[Future[Outcome]] = set()
             try:
