@@ -83,6 +83,10 @@ class Watched:
         """Return what the object store holds now (see `coursekit.records.objects`)."""
         return self._answer._request(op="objects")
 
+    def stores(self) -> list[dict]:
+        """Return the object store of each node (see `coursekit.records.stores`): two readings count what was put in between."""
+        return self._answer._request(op="stores")
+
     def actors(self) -> list[dict]:
         """Return every actor that Ray knows of (see `coursekit.records.actors`)."""
         return self._answer._request(op="actors")
@@ -121,7 +125,7 @@ def _perform(
         return wire.function_named(probe)(learner, *args, **(kwargs or {}))
     if op == "value":
         return learner
-    if op in ("now", "tasks", "objects", "actors", "nodes"):
+    if op in ("now", "tasks", "objects", "stores", "actors", "nodes"):
         return getattr(import_module("coursekit.records"), op)(**window)  # imports Ray: only when asked
     raise ValueError(f"There is no request {op!r}.")
 

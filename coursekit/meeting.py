@@ -6,6 +6,7 @@ meeting and never turns it: whoever waits is patient, for 20 seconds.
 
 import time
 import uuid
+from typing import Any
 
 PATIENCE = 20.0
 
@@ -18,6 +19,11 @@ def new_room() -> str:
 def set_patience(seconds: float) -> None:
     """Let every meeting in this Ray give up after so many seconds; tests of wrong answers need not wait for long."""
     _put("patience", str(seconds))
+
+
+def patience() -> float:
+    """Return for how many seconds a meeting of this Ray waits before it gives up."""
+    return float(_get("patience") or PATIENCE)
 
 
 def _put(key: str, value: str) -> None:
@@ -45,7 +51,7 @@ def signalled(room: str, name: str) -> bool:
 
 def wait_for(room: str, name: str, unless: str = "") -> bool:
     """Return True once the signal is there; False when `unless` comes first, or patience ends."""
-    end = time.monotonic() + float(_get("patience") or PATIENCE)
+    end = time.monotonic() + patience()
     while time.monotonic() < end:
         if signalled(room, name):
             return True
@@ -65,8 +71,11 @@ def meets(room: str, me: int, other: int) -> bool:
     return met
 
 
-def warm_up(workers: int) -> None:
-    """Return once this many workers are running: each starts a process, so the first tasks would pay for that."""
+def warm_up(workers: int, **options: Any) -> None:
+    """Return once this many workers are running: each starts a process, so the first tasks would pay for that.
+
+    `options` are those of the tasks: `num_cpus=0.5` lets twice as many workers as CPUs meet.
+    """
     import ray
 
     if not ray.is_initialized():
@@ -79,4 +88,4 @@ def warm_up(workers: int) -> None:
         for other in range(workers):
             wait_for(room, str(other))
 
-    ray.get([meet_all.remote(me) for me in range(workers)])
+    ray.get([meet_all.options(**options).remote(me) for me in range(workers)])

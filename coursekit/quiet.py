@@ -13,6 +13,7 @@ from typing import Any
 ENVIRONMENT = {
     "RAY_DEDUP_LOGS": "0",  # else "hello from 1" and "hello from 2" count as one message, and only one is shown
     "RAY_USAGE_STATS_ENABLED": "0",  # a course reports nothing about its learners
+    "RAY_verbose_spill_logs": "0",  # else the raylet reports when 2 GB have been spilled, on purpose or not
     "RAY_task_events_report_interval_ms": "100",  # the record of a task is complete after 0.1 s instead of 1 s
 }
 NOISE = re.compile(

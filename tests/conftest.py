@@ -11,21 +11,8 @@ os.environ["PATH"] = path_with_scripts()
 os.environ["COURSEKIT_HOME"] = tempfile.mkdtemp(prefix="coursekit-test-")
 os.environ.setdefault("COURSEKIT_QUICK", "1")
 
-UNDER_WAY = {
-    "test_attacks",
-    "test_grading",
-    "test_own_tests",
-    "test_same_scores",
-    "test_sandbox",
-}  # grading is being built: these run in `make test-all`
 SHARE = {"solved": 45, "unsolved": 20}  # seconds that 21 chapters may take on two cores, on average
 COSTS: list[tuple[str, str, float, float, float]] = []  # chapter, how, seconds, CPU seconds, MB
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.stem in UNDER_WAY:
-            item.add_marker(pytest.mark.full)
 
 
 @pytest.fixture

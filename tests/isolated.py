@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from multiprocessing.connection import Connection
 
+from coursekit.definitions import defining_parts
 from coursekit.paths import SOLUTIONS
 
 
@@ -28,8 +29,10 @@ def answers_of(chapter: str) -> dict:
     names: dict = {"__name__": "__main__"}
     for cell in nbformat.read(SOLUTIONS / f"{chapter}.ipynb", as_version=4).cells:
         is_answer = cell.metadata.get("nbgrader", {}).get("solution")
+        if cell.cell_type != "code" or "demo" in cell.metadata.get("tags", []):
+            continue
         needed = is_answer or cell.source.startswith(("import ", "from ")) or "ray.init(" in cell.source
-        if cell.cell_type == "code" and needed:
+        if needed or defining_parts(cell.source):
             exec(compile(cell.source, "<answer>", "exec"), names)
     return names
 

@@ -33,16 +33,24 @@ def ray_of() -> Iterator:
         if chapter in started:
             return
         ray.shutdown()
+        stop_others()
         started[:] = [chapter]
         if hasattr(MODULES[chapter], "RAY"):
-            ray.init(include_dashboard=False, log_to_driver=False, **MODULES[chapter].RAY)
+            settings = MODULES[chapter].RAY  # a dict, or a function that starts a cluster and returns how to join it
+            settings = settings() if callable(settings) else settings
+            ray.init(include_dashboard=False, log_to_driver=False, **settings)
             ray.get([ray.remote(lambda: 0).remote() for _ in range(8)])
             meeting.set_patience(20)
+
+    def stop_others() -> None:
+        for other in started:
+            getattr(MODULES[other], "STOP", lambda: None)()  # what a chapter's probes started beside Ray
 
     yield start
     import ray
 
     ray.shutdown()
+    stop_others()
 
 
 @pytest.mark.slow

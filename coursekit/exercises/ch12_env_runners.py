@@ -100,6 +100,7 @@ def _judge_run(ran: dict, pids: set, batch: int, runners: int, environments: int
 @exercise(
     points=3,
     minutes=15,
+    alone=True,
     hints=[
         "One round is: time one iteration of `many`, then one of `single`. How many rounds are there?",
         "Before the first round each algorithm trains once, and nobody looks at the clock.",

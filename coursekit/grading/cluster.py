@@ -1,78 +1,239 @@
-"""Grading on a Ray cluster: each submission is a task on some node, which has sandboxes of its own."""
+"""Grading on a Ray cluster: each submission is a task on some node, which has a nursery and sandboxes of its own.
 
-import os
+The driver, which is `coursekit grade`, reads what was handed in and keeps every outcome; a node gets a notebook and gives back
+what came of it. So a node that is lost takes no outcome with it: what was under way there is graded anew, on another.
+"""
+
+import contextlib
+import re
+import socket
+import subprocess
+import sys
+from collections import Counter, deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from nbformat import NotebookNode
-
+from coursekit.course import CommandError
 from coursekit.exercise import load
-from coursekit.grading.grade import Graded, Grader
-from coursekit.grading.plan import Master
-from coursekit.grading.run import Options, Outcome, master_of
-from coursekit.grading.sandbox import Nursery, NurseryFailed
+from coursekit.grading.node import NodeGrader, Setup, fingerprint_of_coursekit
+from coursekit.grading.run import Options, Outcome, grader_failed, master_of
+from coursekit.grading.sandbox import NurseryFailed
 from coursekit.grading.submission import NotGradable, Submission, files_beside, read
+from coursekit.quiet import quiet
 
-RETRIES = 5  # a task whose node is lost runs again elsewhere
-_nursery: Nursery | None = None  # one for each worker process, started by its first submission
+ANSWER_SECONDS = 60.0  # for a cluster to answer; a busy machine takes half of it to import Ray
+START_SECONDS = 300.0  # for a first node to be ready: it may have to start Python, and import Ray and torch
+STARTS = 3  # of the grader of a node, without grading anything; then the node is left alone
+LOST = 3  # times that a submission is graded anew because its node was lost
+CONNECT = """import sys, ray
+try:
+    ray.init(address=sys.argv[1], log_to_driver=False)
+except Exception as error:
+    sys.exit(f"\\n{type(error).__name__}: {' '.join(str(error).split())}")
+"""
 
 
-def outcomes(todo: list[Submission], masters: dict, seed: int, options: Options) -> Iterator[Outcome]:
-    """Yield the outcomes as the cluster finishes them; never more under way than twice what it can run."""
-    import ray
+def outcomes(todo: list[Submission], setup: Setup, options: Options) -> Iterator[Outcome]:
+    """Yield the outcomes as the cluster finishes them; raises CommandError where no node can grade."""
+    with _connected(options.address):
+        yield from _Crew(setup, options, _needs_to_be_alone(todo, setup)).outcomes(todo)
 
-    ray.init(address=options.address, log_to_driver=False, ignore_reinit_error=True)
-    limit = 2 * int(ray.cluster_resources().get("CPU", 1))
-    grade = ray.remote(max_retries=RETRIES, scheduling_strategy="SPREAD")(_grade_here)
-    pending: dict[Any, Submission] = {}
-    for item in todo:
+
+@dataclass(eq=False)
+class _Node:
+    """A node of the cluster as the driver sees it."""
+
+    id: str
+    address: str
+    cpus: int
+    grader: Any = None  # its NodeGrader
+    free: int = 0  # submissions that it can take now
+    starts: int = 0  # of its grader, since it last graded something
+    proven: bool = False  # it has been ready to grade
+
+
+class _Crew:
+    """The nodes that grade for one run, and which submission is under way on which."""
+
+    def __init__(self, setup: Setup, options: Options, alone: bool):
+        import ray
+
+        self.ray, self.setup, self.options, self.alone = ray, setup, options, alone
+        self.shared = ray.put(setup)
+        self.fingerprint = fingerprint_of_coursekit()
+        self.starting: dict[Any, tuple[_Node, Any]] = {}
+        self.grading: dict[Any, tuple[_Node, Any, Submission]] = {}
+        self.waiting: deque[Submission] = deque()
+        self.losses: Counter[str] = Counter()
+        self.reason = "none of its nodes has a CPU"
+        self.nodes = [_Node(row["NodeID"], row["NodeManagerAddress"], cpus) for row, cpus in self._alive()]
+        for node in list(self.nodes):
+            self._start(node)
+
+    def _alive(self) -> Iterator[tuple[dict, int]]:
+        """Yield the nodes that can take work now, with their CPUs."""
+        for row in self.ray.nodes():
+            cpus = int(row["Resources"].get("CPU", 0)) if row["Alive"] else 0
+            if cpus:
+                yield row, cpus
+
+    def outcomes(self, todo: list[Submission]) -> Iterator[Outcome]:
+        """Yield every outcome; never more is under way, and in memory, than the nodes can run."""
+        self.waiting.extend(todo)
+        while self.waiting or self.grading:
+            while self.waiting and (node := next((node for node in self.nodes if node.free), None)):
+                yield from self._send(self.waiting.popleft(), node)
+            yield from self._next() if self.waiting or self.grading else ()
+        if given_up := [key for key, count in self.losses.items() if count > LOST]:
+            raise NurseryFailed(
+                f"The nodes that graded {', '.join(given_up)} were lost, {LOST + 1} times each: that is not graded."
+            )
+
+    def _start(self, node: _Node) -> None:
+        """Start a node's grader; one that failed too often to do anything is left alone."""
+        if node.starts >= STARTS:
+            self.nodes.remove(node)
+            return
+        place = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
+        slots = min(self.options.jobs, node.cpus)
+        maker = self.ray.remote(
+            num_cpus=node.cpus if self.alone else slots, max_concurrency=slots, scheduling_strategy=place
+        )
+        node.grader, node.free, node.starts = maker(NodeGrader).remote(self.shared), 0, node.starts + 1
+        self.starting[node.grader.start.remote(self.fingerprint)] = node, node.grader
+
+    def _send(self, item: Submission, node: _Node) -> Iterator[Outcome]:
+        """Have a node grade a submission; yield its outcome where there is nothing to grade."""
         try:
-            master = master_of(item, masters)
-            notebook = read(item.path)
+            master_of(item, self.setup.masters)
+            work = node.grader.grade.remote((item.assignment, item.notebook), read(item.path), files_beside(item.path))
         except NotGradable as reason:
             yield Outcome(item, None, str(reason))
-            continue
-        if len(pending) >= limit:
-            yield _next(pending)
-        cpus = _whole_node() if _needs_to_be_alone(master) else 1
-        pending[grade.options(num_cpus=cpus).remote(notebook, master, files_beside(item.path), seed, options)] = item
-    while pending:
-        yield _next(pending)
+        except Exception as error:  # one student's loss must never be another's
+            yield Outcome(item, None, grader_failed(error))
+        else:
+            node.free -= 1
+            self.grading[work] = node, node.grader, item
+
+    def _next(self) -> Iterator[Outcome]:
+        """Wait until a node is ready or has graded something; yield the outcome, if that is one."""
+        if not self.nodes and not self.grading:
+            raise NurseryFailed(f"No node of the cluster at {self.options.address} is left: {self.reason}.")
+        refs = [*self.starting, *self.grading]
+        ready, _ = self.ray.wait(refs, num_returns=1, timeout=None if self.grading else START_SECONDS)
+        if not ready:
+            raise NurseryFailed(
+                f"No node of the cluster was ready within {START_SECONDS:.0f} s: are its CPUs taken by other programs? "
+                f"`ray status --address {self.options.address}` shows it."
+            )
+        if ready[0] in self.starting:
+            self._started(ready[0])
+        else:
+            yield from self._graded(ready[0])
+
+    def _started(self, ref: Any) -> None:
+        """Count on a node that is ready; raises CommandError where one cannot grade at all: somebody has to mend it."""
+        node, grader = self.starting.pop(ref)
+        try:
+            reason = self.ray.get(ref)
+        except self.ray.exceptions.RayError as error:
+            failed = isinstance(error, self.ray.exceptions.RayTaskError) or getattr(error, "actor_init_failed", False)
+            if not failed:
+                self._lost(node, grader, error)
+                return
+            reason = _why_it_failed(str(error))
+        if reason and not node.proven:
+            raise CommandError(f"The node {node.address} of the cluster cannot grade: {reason}.")
+        if reason:
+            self.reason = f"{node.address}: {reason}"
+            self.nodes.remove(node)
+        else:
+            node.proven, node.free = True, min(self.options.jobs, node.cpus)
+
+    def _graded(self, ref: Any) -> Iterator[Outcome]:
+        """Yield the outcome of a submission; where its node was lost it waits again, behind all others."""
+        node, grader, item = self.grading.pop(ref)
+        try:
+            outcome = Outcome(item, self.ray.get(ref))
+        except self.ray.exceptions.RayError as error:
+            cause = getattr(error, "cause", None)  # what the grader itself raised
+            if cause is None or isinstance(cause, NurseryFailed):
+                self._lost(node, grader, cause or error)
+                self._again(item)
+                return
+            outcome = Outcome(item, None, grader_failed(cause))
+        if node.grader is grader:
+            node.free, node.starts = node.free + 1, 0
+        yield outcome
+
+    def _again(self, item: Submission) -> None:
+        self.losses[item.key] += 1
+        if self.losses[item.key] <= LOST:
+            self.waiting.append(item)
+
+    def _lost(self, node: _Node, grader: Any, error: BaseException) -> None:
+        """Go on without a node, or with a new grader on it where the node itself lives."""
+        if node.grader is not grader or node not in self.nodes:
+            return  # known already
+        self.reason = f"{node.address}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        print(
+            f"{node.address} was lost, what was under way there is graded anew ({type(error).__name__})",
+            file=sys.stderr,
+        )
+        self.ray.kill(grader)  # should it live, nobody waits for it any more
+        node.free = 0
+        if node.id in {row["NodeID"] for row, _ in self._alive()}:
+            self._start(node)
+        else:
+            self.nodes.remove(node)
 
 
-def _next(pending: dict[Any, Submission]) -> Outcome:
-    """Return the outcome of whichever submission ends first."""
-    import ray
-
-    (ready,), _ = ray.wait(list(pending), num_returns=1)
-    item = pending.pop(ready)
-    try:
-        return Outcome(item, ray.get(ready))
-    except Exception as error:  # the reason is recorded; the other submissions go on
-        return Outcome(item, None, f"no node could grade it ({type(error).__name__}: {str(error)[:300]})")
+def _why_it_failed(text: str) -> str:
+    """Return in words why a node could not even load the grader, from Ray's long account of it."""
+    if missing := re.search(r"No module named '([\w.]+)'", text):
+        return f"{missing[1]} is not installed there: install the same coursekit as here, with all that it needs"
+    return f"{text.strip().splitlines()[-1]} (is its coursekit the same as here?)"
 
 
-def _grade_here(notebook: NotebookNode, master: Master, files: dict[str, bytes], seed: int, options: Options) -> Graded:
-    """Grade one submission on the node where this runs."""
-    global _nursery
-    if _nursery is None:
-        os.environ.pop("RAY_ADDRESS", None)
-        _nursery = Nursery(options.limits, isolated=options.sandbox).__enter__()
-    try:
-        return Grader(_nursery, options.limits, seed, options.all_cells).grade(notebook, master, files)
-    except NurseryFailed:
-        _nursery.__exit__(None, None, None)
-        _nursery = None
-        raise
-
-
-def _needs_to_be_alone(master: Master) -> bool:
-    """Return whether a chapter measures time: its submissions then get a node to themselves."""
-    items = load(master.chapter).values() if master.chapter else []
+def _needs_to_be_alone(todo: list[Submission], setup: Setup) -> bool:
+    """Return whether a chapter that is graded measures time: then no other program may use the CPUs of a node."""
+    wanted = {item.assignment for item in todo}
+    chapters = {master.chapter for (assignment, _), master in setup.masters.items() if assignment in wanted}
+    items = [item for chapter in chapters if chapter for item in load(chapter).values()]
     return any(getattr(item, "alone", False) for item in items)
 
 
-def _whole_node() -> int:
+@contextlib.contextmanager
+def _connected(address: str) -> Iterator[None]:
+    """Be a driver of the cluster; raises CommandError where there is none."""
+    _find(address)
+    quiet()
     import ray
 
-    return int(min(node["Resources"].get("CPU", 1) for node in ray.nodes() if node["Alive"]))
+    ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _find(address: str) -> None:
+    """Raise CommandError unless a cluster answers; another process asks it, because Ray itself does not stop trying."""
+    reason = ""
+    try:
+        if ":" in address:
+            host, _, port = address.rpartition("/")[2].rpartition(":")
+            socket.create_connection((host, int(port)), ANSWER_SECONDS / 3).close()
+        ask = [sys.executable, "-c", CONNECT, address]
+        asked = subprocess.run(ask, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False)
+        reason = asked.stderr.strip().rpartition("\n")[2] if asked.returncode else ""
+    except (OSError, ValueError, OverflowError) as error:
+        reason = str(error)
+    except subprocess.TimeoutExpired:
+        reason = f"no reply within {ANSWER_SECONDS:.0f} s"
+    if reason:
+        raise CommandError(
+            f"No Ray cluster can be used at {address} ({reason}). Give --address the host:port that `ray start --head` "
+            f"said, and run this on one of the cluster's machines."
+        )

@@ -19,7 +19,7 @@ def grade_class(submissions: Path, options: Options) -> None:
     """Grade all submissions of a course folder and say what came of it; raises CommandError."""
     if not submissions.exists():
         raise CommandError(f"There is no {submissions}. Name the folder submitted/ of your course, or one notebook.")
-    if options.sandbox and (reason := available()):
+    if options.sandbox and not options.address and (reason := available()):  # the nodes of a cluster say so themselves
         raise CommandError(
             f"No sandbox can be made here: {reason}. Grade on Linux; or, if you trust every submission, add --no-sandbox."
         )

@@ -37,9 +37,10 @@ def _mapper(process: int, user: int, count: int) -> Callable[[], None]:
     ours, theirs = socket.socketpair()
     helper = os.fork()
     if helper == 0:
-        theirs.recv(1)
+        ours.close()  # so that the end of its parent ends the wait, too
         try:
-            namespaces.map_ids(process, user, (user, user), count, groups=True)
+            if theirs.recv(1):
+                namespaces.map_ids(process, user, (user, user), count, groups=True)
         finally:
             os._exit(0)
 

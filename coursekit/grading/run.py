@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from coursekit.course import CommandError
 from coursekit.grading.grade import Graded, Grader
 from coursekit.grading.gradebook import Book
+from coursekit.grading.node import Setup
 from coursekit.grading.plan import Master, points_of
 from coursekit.grading.report import Journal, write_grades, write_page
 from coursekit.grading.sandbox import Limits, Nursery, NurseryFailed
@@ -167,7 +168,7 @@ class Run:
         except (OSError, SQLAlchemyError):  # this machine's fault: the run stops, and can be continued
             raise
         except Exception as error:
-            outcome = Outcome(item, None, f"the grader failed, please report it ({type(error).__name__}: {error})")
+            outcome = Outcome(item, None, grader_failed(error))
             book.record(item, None)
         page = self.folder / "reports" / item.student / item.assignment / f"{item.notebook[:100]}.html"
         write_page(page, item, outcome.graded, outcome.reason)
@@ -177,14 +178,15 @@ class Run:
 
     def _outcomes(self, todo: list[Submission], masters: dict) -> Iterator[Outcome]:
         """Yield the outcomes as they come, `jobs` submissions at a time; never more than a few wait in memory."""
-        if self.options.address:
+        options = self.options
+        setup = Setup(masters, self.seed, options.limits, options.all_cells, options.sandbox, str(self.folder))
+        if options.address:
             from coursekit.grading.cluster import outcomes
 
-            yield from outcomes(todo, masters, self.seed, self.options)
+            yield from outcomes(todo, setup, options)
             return
-        isolated, imports = self.options.sandbox, any(master.chapter for master in masters.values())
-        with Nursery(self.options.limits, isolated=isolated, hidden=[str(self.folder)], imports=imports) as nursery:
-            grader = Grader(nursery, self.options.limits, self.seed, self.options.all_cells)
+        with Nursery(**setup.nursery()) as nursery:
+            grader = setup.grader(nursery)
             pool = ThreadPoolExecutor(self.options.jobs)
             waiting: set[Future[Outcome]] = set()
             try:
@@ -217,4 +219,9 @@ def outcome_of(item: Submission, masters: dict[tuple[str, str], Master], grader:
     except NurseryFailed:  # this machine's fault: the run stops, and can be continued
         raise
     except Exception as error:  # one student's loss must never be another's
-        return Outcome(item, None, f"the grader failed, please report it ({type(error).__name__}: {error})")
+        return Outcome(item, None, grader_failed(error))
+
+
+def grader_failed(error: BaseException) -> str:
+    """Return the reason where the fault is the grader's own."""
+    return f"the grader failed, please report it ({type(error).__name__}: {error})"

@@ -1,0 +1,936 @@
+# %% [markdown]
+r"""
+# Chapter 3 · Classes become actors
+
+*About 130 minutes · builds on [Chapter 1](ch01_tasks.ipynb) and [Chapter 2](ch02_objects.ipynb)*
+
+**What you will be able to do**
+
+- turn a class into an actor, share it between tasks, and say who runs what, in which order;
+- find and mend lost updates, outside an actor and inside one;
+- measure how many calls an actor answers, and say when more actors help;
+- write an async actor that collects calls into batches;
+- train a model with a parameter server that waits for nobody;
+- keep a pool of actors busy, and find an actor by its name.
+"""
+
+# %%
+import asyncio
+import multiprocessing
+import os
+import time
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas
+import ray
+from ray.util import ActorPool
+
+from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline
+from coursekit.given.ch03_actors import Simulator, add_ones, bumpy, compute
+from coursekit.given.ch03_actors import linear_data, pay, slope, span, squares
+from coursekit.meeting import warm_up
+from coursekit.records import actors
+
+begin("ch03_actors")
+
+# %%
+ray.init(num_cpus=4, include_dashboard=False, namespace="course")
+warm_up(4)
+
+# %% [markdown] tags=["notes"]
+r"""
+A hundred and thirty minutes with all six exercises; eighty when `Batcher` and `pool_map` are left as homework. Everybody runs the two cells
+above while you talk. Ask who has ever used a lock, and remember who raised a hand: they will enjoy the second section.
+"""
+
+# %% [markdown]
+r"""
+## An actor is an object in a process of its own
+
+A task forgets everything when it ends. But a simulator has a state, a replay buffer has a content, a model has weights. An **actor** is an
+object that lives in a worker process of its own. `ray.remote(Class).remote(...)` starts the process, creates the
+object there, and returns a **handle** at once. A call `handle.method.remote(...)` works like that of a task: it returns a reference at once.
+
+![The notebook and a task hold handles; their calls queue up before the actor, which runs one at a time and keeps the state](../img/ch03_actor.svg)
+
+**Predict:** what do the three calls return? Could they run side by side?
+"""
+
+
+# %% tags=["demo"]
+class Counter:
+    """Counts from a start."""
+
+    def __init__(self, start):
+        self.total = start
+
+    def add(self, amount):
+        """Return the total after adding an amount."""
+        self.total += amount
+        return self.total
+
+
+counter = ray.remote(Counter).remote(100)  # the handle; the object itself is in another process
+refs = [counter.add.remote(amount) for amount in (1, 2, 3)]
+print(refs[0])
+print(ray.get(refs))
+
+# %% [markdown]
+r"""
+101, 103, 106: an actor has one object for all calls, runs **one call at a time**, and runs the calls of one caller **in the order of the
+calls**. So no call ever sees the object half changed, and the sum is right without a lock.
+
+As with tasks, people also write `@ray.remote` above the class; then `Counter.remote(100)` makes the actor, and the plain class is
+gone.
+
+Ray keeps a record of every actor. The next cell asks for them, then forgets the handle, then asks again.
+
+**Predict:** what becomes of an actor that nobody can call any more?
+"""
+
+# %% tags=["demo"]
+columns = ["class_name", "state", "pid", "death"]
+before = actors()
+del counter, refs  # the only handle, and the results that it made
+time.sleep(1)
+pandas.concat([pandas.DataFrame(rows)[columns] for rows in (before, actors())], keys=["before", "after"])
+
+# %% [markdown]
+r"""
+When the last handle is gone, Ray ends the actor, its process, and its state. Nothing has to be closed; nothing is kept either. (In a terminal,
+`ray list actors` shows the same records, if Ray runs with its dashboard.)
+
+Your turn. `count_up` gets a class like `Counter`, whose `__init__` needs no arguments.
+"""
+
+
+# %%
+def count_up(Counter, amounts):
+    """Return what add(amount) of one actor of the class Counter returns for each of the amounts.
+
+    All calls are sent before the first result is waited for.
+    """
+    ### BEGIN SOLUTION
+    counter = ray.remote(Counter).remote()
+    refs = [counter.add.remote(amount) for amount in amounts]
+    return ray.get(refs)
+    ### END SOLUTION
+
+
+# %%
+check("count_up", count_up)
+
+# %% [markdown] tags=["solution"]
+r"""
+Two mistakes are common. With `ray.remote(Counter).remote()` inside the loop every call gets an actor of its own: five processes, and five totals
+that start at 0. With `ray.get` inside the loop the totals are right, but the caller waits there and back for each call.
+"""
+
+# %%
+### BEGIN SOLUTION
+order_of_calls = "b"
+### END SOLUTION
+
+# %%
+quiz("order_of_calls", order_of_calls)
+
+# %% [markdown]
+r"""
+## One call is safe, a sequence of calls is not
+
+A handle is an argument like any other. Give it to a task, and the task can call the same actor: handles travel, the object stays where it
+is. So many can work on one state.
+
+Here four customers pay 1 into an account, ten times each. `pay(balance, 1)` returns the balance plus 1, and takes 20 ms for the book-keeping.
+
+**Predict** the balance in the end.
+"""
+
+
+# %% tags=["demo"]
+@ray.remote
+class Account:
+    """Keeps a balance, which others read and write."""
+
+    def __init__(self, balance):
+        self.balance = balance
+
+    def read(self):
+        """Return the balance."""
+        return self.balance
+
+    def write(self, balance):
+        """Replace the balance."""
+        self.balance = balance
+
+
+# %% tags=["demo"]
+@ray.remote
+def customer(account, payments):
+    """Pay in 1, so many times."""
+    for _ in range(payments):
+        balance = ray.get(account.read.remote())
+        balance = pay(balance, 1)
+        ray.get(account.write.remote(balance))
+
+
+account = Account.remote(0)
+ray.get([customer.remote(account, 10) for _ in range(4)])
+balance = ray.get(account.read.remote())
+print(f"40 payments of 1, and the balance is {balance}: {40 - balance} are lost")
+
+# %% [markdown]
+r"""
+Most are lost. Every single call was safe, but a payment is *three* steps, read, add, write, and between a customer's read and write the others
+read the same old balance. Whoever writes last wipes out what the others wrote. This is called a **lost update**.
+
+![Two customers read 5, both add 1, both write 6: one payment is lost. Below, both send "add 1" to the account, and the balance is 7](../img/ch03_lost_update.svg)
+
+The cure: do not fetch the state, change it, and send it back. **Send what is to be done**, and let the actor do it, in one call.
+
+In the exercise, what a balance is, and what paying in means, comes from outside: `pay_in(balance, amount)` returns the new balance. It may be a number, as above. The check
+uses a list of receipts, so it can see who wrote each of them.
+"""
+
+
+# %%
+def bank(pay_in, balance, amounts):
+    """Return the balance after all amounts have been paid in; it is `balance` at first.
+
+    One actor, the account, keeps the balance. A customer, a task of its own, brings each amount.
+    All customers come at once.
+    """
+
+    ### BEGIN SOLUTION
+    @ray.remote
+    class Account:
+        def __init__(self):
+            self.balance = balance
+
+        def book(self, amount):
+            self.balance = pay_in(self.balance, amount)
+
+        def read(self):
+            return self.balance
+
+    @ray.remote
+    def customer(account, amount):
+        ray.get(account.book.remote(amount))
+
+    account = Account.remote()
+    ray.get([customer.remote(account, amount) for amount in amounts])
+    return ray.get(account.read.remote())
+    ### END SOLUTION
+
+
+# %%
+check("bank", bank)
+
+# %% [markdown] tags=["solution"]
+r"""
+The `ray.get` in `customer` matters: without it the customer is gone before the payment is booked, and since the calls of different callers have no order,
+`read` may overtake a payment. Nothing is lost then, but what you read is too early.
+
+Functions can be sent as well: an actor with a method `update(function)`, which does `self.balance = function(self.balance)`, serves every change that
+anybody will think of.
+"""
+
+# %%
+### BEGIN SOLUTION
+why_updates_are_lost = "a"
+### END SOLUTION
+
+# %%
+quiz("why_updates_are_lost", why_updates_are_lost)
+
+# %% [markdown]
+r"""
+## What `multiprocessing` keeps in a `Value`, Ray keeps in an actor
+
+Without Ray, processes of one machine share a number through `multiprocessing.Value`, a few bytes of shared memory. Two processes add 1 to it 20,000 times
+each.
+
+**Predict:** is `total.value += 1` safe? `Value` comes with a lock, after all.
+"""
+
+# %% tags=["demo"]
+context = multiprocessing.get_context("spawn")
+for locked in (False, True):
+    total, start = context.Value("i", 0), context.Barrier(2)  # at the barrier, each waits for the other
+    adders = [context.Process(target=add_ones, args=(total, 20_000, locked, start)) for _ in range(2)]
+    for adder in adders:
+        adder.start()
+    for adder in adders:
+        adder.join()
+    print(f"{'with' if locked else 'without'} get_lock(): {total.value:,} of 40,000")
+
+# %% [markdown]
+r"""
+It is the same mistake in other clothes: `+=` reads, adds and writes. The lock exists, but whoever writes `+=`
+must remember to take it.
+
+An actor holds any object, not only numbers; every node of a cluster can reach it; and its methods *are* the lock. Older programs for
+distributed reinforcement learning call such an actor `GlobalVar`: it keeps the number of episodes so far, and the best result with the weights
+that reached it. Write that one. The scores may be of any sign: many environments only hand out punishments.
+"""
+
+
+# %%
+class BestSoFar:
+    """Keeps the highest score that anybody has offered, and what reached it."""
+
+    def __init__(self):
+        """Begin with nothing."""
+        ### BEGIN SOLUTION
+        self.kept = None
+        ### END SOLUTION
+
+    def offer(self, score, found):
+        """Return whether the score is higher than all before it; if so, keep it together with `found`."""
+        ### BEGIN SOLUTION
+        better = self.kept is None or score > self.kept[0]
+        if better:
+            self.kept = (score, found)
+        return better
+        ### END SOLUTION
+
+    def best(self):
+        """Return (score, found) of the best offer; None before the first."""
+        ### BEGIN SOLUTION
+        return self.kept
+        ### END SOLUTION
+
+
+# %%
+check("BestSoFar", BestSoFar)
+
+# %% [markdown] tags=["solution"]
+r"""
+A best score that starts at 0 is the classic: on Pendulum, where every reward is below 0, nothing ever beats it. `-math.inf` works too, but then `best()`
+needs a special case for "nothing yet". A stub or an error in `__init__` shows up late: the handle is there at once, and only the first *call*
+raises, with `ActorDiedError`. The cause stands at the end of its message.
+"""
+
+# %% [markdown]
+r"""
+Four searchers now look for the highest point of a hilly landscape, at random, and share one `BestSoFar`. (The top is $-1$, at the point $(2, -1)$.)
+"""
+
+
+# %% tags=["demo"]
+@ray.remote
+def search(best, tries, seed):
+    """Return how many of so many random points beat everything before them."""
+    rng, records = np.random.default_rng(seed), 0
+    for x, y in rng.uniform(-5, 5, size=(tries, 2)):
+        records += ray.get(best.offer.remote(bumpy(x, y), (x, y)))
+    return records
+
+
+if passed("BestSoFar"):
+    best, tries = ray.remote(BestSoFar).remote(), budget(1000, 150)
+    records = ray.get([search.remote(best, tries, seed) for seed in range(4)])
+    score, (x, y) = ray.get(best.best.remote())
+    print(f"best of {4 * tries} offers: {score:.2f} at ({x:.2f}, {y:.2f})")
+    print(f"new records, by searcher: {records}")
+    del best
+
+# %% [markdown]
+r"""
+So many offers, and a handful of records: nearly all calls were for nothing. A searcher that remembers its own best, and only offers what beats that, saves almost all of
+them. Is that worth the trouble? It depends on what a call costs.
+"""
+
+# %% [markdown]
+r"""
+## A call costs less than a task, and far more than a method
+
+`Counter.add` does nearly nothing, so its time is all price.
+
+**Predict:** what does a call cost, compared with that of an ordinary object? And with a task?
+"""
+
+
+# %% tags=["demo"]
+@ray.remote
+def add_in_a_task(amount):
+    """Return the amount, plus 1."""
+    return amount + 1
+
+
+def microseconds(action, count):
+    """Return what one of `count` repetitions takes."""
+    start = time.perf_counter()
+    action(count)
+    return 1e6 * (time.perf_counter() - start) / count
+
+
+# %% tags=["demo"]
+here, counter, calls = Counter(0), ray.remote(Counter).remote(0), budget(4000, 1000)
+ray.get([function.remote(0) for function in (counter.add, add_in_a_task) for _ in range(100)])  # warm-up
+prices = {
+    "object, one by one": microseconds(lambda n: [here.add(1) for _ in range(n)], 100 * calls),
+    "actor, one by one": microseconds(lambda n: [ray.get(counter.add.remote(1)) for _ in range(n)], calls // 5),
+    "actor, sent together": microseconds(lambda n: ray.get([counter.add.remote(1) for _ in range(n)]), calls),
+    "tasks, sent together": microseconds(lambda n: ray.get([add_in_a_task.remote(1) for _ in range(n)]), calls),
+}
+del counter
+rates = {name: 1e6 / price for name, price in prices.items()}
+pandas.DataFrame({"µs a call": prices, "calls a second": rates}).round(2)
+
+# %% [markdown]
+r"""
+Calling a process costs thousands of times what calling an object costs, because a message goes out and another comes back. Sent together, the trips
+overlap. Set beside a task, a call to an actor has a shorter way: no scheduler looks for a free slot, the message goes straight to the
+process.
+
+All these calls stand in *one* queue. An actor that everybody asks for everything is the narrow place of the whole program, however many nodes
+you have. So: fewer and larger calls, or several actors that share the work. How many?
+"""
+
+# %% [markdown]
+r"""
+## More actors than cores do not help, unless they wait
+
+Here are two kinds of work, of the same length. `compute` adds up squares, and keeps a core busy. `wait` naps: so does an actor that waits for a network, a disk,
+a robot, or a simulator somewhere else. The same number of calls goes to one actor, to two, to four and to eight.
+
+**Predict** two curves: how many times faster are 2, 4 and 8 actors than one, at computing and at waiting? Count your cores first: `os.cpu_count()`.
+"""
+
+
+# %% tags=["demo"]
+@ray.remote
+class Worker:
+    """Works in two ways."""
+
+    def compute(self, rounds):
+        """Keep a core busy."""
+        return compute(rounds)
+
+    def wait(self, seconds):
+        """Nap."""
+        time.sleep(seconds)
+
+
+workers = [Worker.remote() for _ in range(8)]
+ray.get([worker.compute.remote(1) for worker in workers])  # all eight processes have started
+
+# %% tags=["demo"]
+rounds = 100_000
+
+
+def compute_often(times):
+    """Let one actor compute."""
+    ray.get([workers[0].compute.remote(rounds) for _ in range(times)])
+
+
+seconds_each = min(microseconds(compute_often, 10) for _ in range(6)) / 1e6  # others can only slow it down
+print(f"one call of compute: {1000 * seconds_each:.1f} ms, on {os.cpu_count()} cores")
+
+# %% tags=["demo"]
+kinds = {"compute": rounds, "wait": seconds_each}
+numbers, calls = [1, 2, 4, 8], budget(240, 64)
+rates = {kind: dict.fromkeys(numbers, 0.0) for kind in kinds}  # the best of several rounds
+
+
+def calls_a_second(kind, number):
+    """Return how many calls a second so many actors answer together."""
+    methods = [getattr(worker, kind) for worker in workers[:number]]
+    start = time.perf_counter()
+    ray.get([methods[i % number].remote(kinds[kind]) for i in range(calls)])
+    return calls / (time.perf_counter() - start)
+
+
+for _ in range(budget(5, 3)):
+    for number in numbers:
+        for kind in kinds:
+            rates[kind][number] = max(rates[kind][number], calls_a_second(kind, number))
+pandas.DataFrame(rates).rename_axis("actors").round().astype(int)
+
+# %% tags=["demo"]
+figure, axes = plt.subplots(figsize=(7, 3.6), constrained_layout=True)
+for kind, colour in [("wait", "#7c3aed"), ("compute", "#d97706")]:
+    times = [rates[kind][number] / rates[kind][1] for number in numbers]
+    axes.plot(numbers, times, "o-", color=colour, label=kind)
+axes.plot(numbers, numbers, ":", color="#94a3b8", label="n times as fast")
+axes.axvline(os.cpu_count(), color="#94a3b8", linestyle="--")
+axes.text(os.cpu_count(), 7.4, " your cores", color="#64748b")
+axes.set(xlabel="actors", ylabel="times as fast as one")
+axes.set_title("Computing stops at your cores, waiting goes on")
+axes.set_xticks(numbers)
+axes.legend();
+# %% tags=["demo"]
+for worker in workers:
+    ray.kill(worker)  # end it at once, whoever has a handle
+del workers, worker
+
+# %% [markdown]
+r"""
+The curve of `compute` rises as far as your cores go (less, where other programs use them too), and no further; it may even fall, for eight processes on two cores also get into each other's way. (It often stays
+below the number of cores, because the notebook and Ray want some of their time too.) The curve of
+`wait` follows the dotted line for long, since a nap needs no core. In the end it bends as well: each call has its price, and the notebook can only send so many a second.
+
+Look twice at `os.cpu_count()`: it counts hardware threads, two for each core of most Intel and AMD processors, and on a Mac slow cores as well as fast ones. So the curve
+often bends before the dashed line. In WSL or a container it may count cores that others use, too.
+
+Ray let you have all eight actors, though it counts only four CPUs. An actor asks for one CPU *while it starts* and for none afterwards, unless you say
+`num_cpus=`. So nothing stops you from having too many. What they cost is memory, dozens of megabytes each even when idle, and a second to start.
+
+On a cluster the rule is the same with more cores: actors that compute, as many as cores; actors that wait, as many as needed to keep the cores busy. Which of the two
+is your simulator? Chapter 8 measures that before it chooses.
+"""
+
+# %%
+### BEGIN SOLUTION
+how_many_actors = "b"
+### END SOLUTION
+
+# %%
+quiz("how_many_actors", how_many_actors)
+
+# %% [markdown] tags=["notes"]
+r"""
+Half-time. Put the curves of the room side by side: a laptop with eight cores, one with two, a server that all share. The knee is at
+another place for each, and the shared server may have none at all. The most frequent question: "So why `num_cpus=4`?" It is Ray's book-keeping; it
+adds no core.
+"""
+
+# %% [markdown]
+r"""
+## One async actor waits for many at once
+
+Eight processes only to wait is a lot. An **async actor** waits for many in one process: as soon as one method is an `async def`, Ray runs up to 1,000
+calls of the actor at once, in one thread. At each `await` a call steps aside, and another goes on.
+
+It steps aside *only* there. **Predict:** the two classes differ in one line. How long do eight calls take with each? (`span` notes when a call began and ended, for the picture.)
+"""
+
+
+# %% tags=["demo"]
+@ray.remote
+class Blocking:
+    """Waits, and keeps all others out."""
+
+    async def answer(self):
+        """Return when this call began and ended."""
+        start = time.time()
+        time.sleep(0.2)
+        return span("time.sleep(0.2)", start)
+
+
+@ray.remote
+class Polite:
+    """Waits, and lets others in."""
+
+    async def answer(self):
+        """Return when this call began and ended."""
+        start = time.time()
+        await asyncio.sleep(0.2)
+        return span("await asyncio.sleep(0.2)", start)
+
+
+# %% tags=["demo"]
+figure, places = plt.subplots(2, figsize=(9, 4.4), sharex=True, constrained_layout=True)
+for cls, axes in zip([Blocking, Polite], places, strict=True):
+    actor = cls.remote()
+    ray.get(actor.answer.remote())  # it has started
+    timeline(ray.get([actor.answer.remote() for _ in range(8)]), ax=axes)
+    del actor
+
+# %% [markdown]
+r"""
+One after the other above, though the method says `async`; all eight in the time of one below. (Their own clocks say so: each call returned when it began
+and ended.) A blocked actor shows no error, only slowness. What blocks: `time.sleep`, `ray.get` (write `await ref`), `requests.get`, and every long computation.
+
+Since a call steps aside at each `await`, others may change the object meanwhile. So read, `await`, write is a lost update again, this time *inside* the actor. Between two
+`await`s you are alone.
+
+Async actors shine where many small requests should become few large ones. A network needs about as long for one input as for
+thirty-two, so a server of a policy collects the calls that arrive, asks the network once, and hands each caller its own answer. Chapter 18 does
+that with Ray Serve; here you build the core of it.
+
+The tool is a **future**, an empty box on which a call can wait: `asyncio.get_running_loop().create_future()` makes one, `future.set_result(answer)` fills it.
+`await asyncio.wait([future], timeout=seconds)` waits until it is full, but not longer than that. `flush` is there already: it answers everybody in `self.waiting`. Write `predict`.
+"""
+
+
+# %%
+class Batcher:
+    """Collects calls, and answers up to `size` of them with one call of the model."""
+
+    def __init__(self, model, size, patience):
+        self.model, self.size, self.patience = model, size, patience
+        self.waiting = []  # a pair (x, future) for each call that has no answer yet
+
+    def flush(self):
+        """Answer all who wait: model(list of inputs) returns the list of answers."""
+        batch, self.waiting = self.waiting, []
+        answers = self.model([x for x, _ in batch]) if batch else []
+        for (_, future), answer in zip(batch, answers, strict=True):
+            future.set_result(answer)
+
+    async def predict(self, x):
+        """Return the model's answer to x.
+
+        The model is called once `size` calls are waiting, or when one has waited for `patience` seconds.
+        """
+        ### BEGIN SOLUTION
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append((x, future))
+        if len(self.waiting) == self.size:
+            self.flush()
+        await asyncio.wait([future], timeout=self.patience)
+        if not future.done():
+            self.flush()
+        return future.result()
+        ### END SOLUTION
+
+
+# %%
+check("Batcher", Batcher)
+
+# %% [markdown] tags=["solution"]
+r"""
+Nobody else comes between `append` and `flush`: there is no `await` between them. `asyncio.wait_for(future, timeout)` looks simpler than `asyncio.wait`, but when time
+is up it *cancels* the future, and `flush` cannot fill it any more.
+
+The model itself blocks the loop while it computes. That is all right here: until it is done, no batch could be answered anyway. When it must not,
+`await asyncio.to_thread(self.model, inputs)` computes in a thread, and then `flush` has an `await`, and with it the old question of who comes between.
+"""
+
+# %% [markdown]
+r"""
+`squares` stands for a network on a GPU: a call takes 50 ms, whatever the size of the batch. **Predict** the times for 32 calls, in batches of 1 and of 16.
+"""
+
+# %% tags=["demo"]
+if passed("Batcher"):
+    for size in (1, 16):
+        batcher = ray.remote(Batcher).remote(squares, size, 0.1)
+        ray.get(batcher.predict.remote(0))
+        start = time.perf_counter()
+        answers = ray.get([batcher.predict.remote(x) for x in range(32)])
+        assert answers == [x * x for x in range(32)]
+        print(f"batches of {size:2}: {time.perf_counter() - start:.2f} s for 32 calls")
+    del batcher
+
+# %%
+### BEGIN SOLUTION
+blocked_loop = "b"
+### END SOLUTION
+
+# %%
+quiz("blocked_loop", blocked_loop)
+
+# %% [markdown]
+r"""
+## Threads let an actor answer while it works
+
+A method that computes for minutes keeps every other call waiting, also the question whether the actor is still alive. Ordinary methods can run in
+several threads: `max_concurrency=4` allows four calls at once, whichever they are. A **concurrency group** has threads of its own for certain methods.
+
+Both trainers below are asked for a `ping` while they train for a second. **Predict:** when does each answer?
+"""
+
+
+# %% tags=["demo"]
+class Trainer:
+    """Trains for long."""
+
+    def train(self):
+        """Train for a second."""
+        time.sleep(1)
+
+    def ping(self):
+        """Return a sign of life."""
+        return "alive"
+
+
+class TrainerWithAGroup(Trainer):
+    """Trains for long, and answers meanwhile."""
+
+    @ray.method(concurrency_group="health")
+    def ping(self):
+        """Return a sign of life."""
+        return "alive"
+
+
+# %% tags=["demo"]
+with_group = ray.remote(concurrency_groups={"health": 1})(TrainerWithAGroup)  # one thread more, for "health" alone
+for actor_class in (ray.remote(Trainer), with_group):
+    trainer = actor_class.remote()
+    ray.get(trainer.ping.remote())  # it has started
+    work, start = trainer.train.remote(), time.perf_counter()
+    print(f"{ray.get(trainer.ping.remote())} after {time.perf_counter() - start:.2f} s")
+    ray.get(work)
+del trainer, work
+
+# %% [markdown]
+r"""
+The price: two methods can now run at the same time on one object, so the actor is no longer a lock. `ping` only answers, so nothing can go wrong. Methods
+that change something need a `threading.Lock`, or must share a group with one thread. And threads of one Python process take turns at
+computing: for more computation you need more actors, as the curve above said.
+"""
+
+# %% [markdown]
+r"""
+## A parameter server waits for nobody
+
+Now the first piece of distributed learning. The weights of a model are in an actor, the **parameter server**. Each worker has a share of the data, a **shard**,
+and repeats three steps: get the weights, compute the gradient on its shard, send the *gradient*. The server applies it:
+
+$$w \leftarrow w - \text{rate} \cdot g$$
+
+![Three workers around a server: each gets weights, computes a gradient on its shard, and sends it; the server applies gradients as they come](../img/ch03_parameter_server.svg)
+
+Nobody waits for anybody: this is **asynchronous** SGD. While a worker computes, others move the weights, so its gradient belongs to weights that are a little old (**stale**). The
+usual price is a somewhat rougher path; the gain is that a slow worker slows nobody else.
+
+The tempting mistake is to send *weights* back, locally improved. You know by now what that loses.
+"""
+
+
+# %%
+@ray.remote
+class ParameterServer:
+    """Keeps the weights of a model."""
+
+    def __init__(self, weights, rate):
+        self.weights, self.rate = np.array(weights), rate
+
+    def get(self):
+        """Return the weights."""
+        return self.weights
+
+    def apply(self, gradient):
+        """Take one step of gradient descent."""
+        self.weights = self.weights - self.rate * gradient
+
+
+def async_sgd(gradient, weights, shards, steps, rate):
+    """Return the weights after a worker, a task, has taken so many steps on each of the shards.
+
+    The workers compute `gradient(weights, shard)`. They work at once, and wait for no other worker.
+    """
+
+    ### BEGIN SOLUTION
+    @ray.remote
+    def work(server, shard):
+        for _ in range(steps):
+            current = ray.get(server.get.remote())
+            ray.get(server.apply.remote(gradient(current, shard)))
+
+    server = ParameterServer.remote(weights, rate)
+    ray.get([work.remote(server, shard) for shard in shards])
+    return ray.get(server.get.remote())
+    ### END SOLUTION
+
+
+# %%
+check("async_sgd", async_sgd)
+
+# %% [markdown] tags=["solution"]
+r"""
+`np.array(weights)` in `__init__` is a copy on purpose: an array that arrives in an actor is read-only (chapter 2), and whoever then writes
+`self.weights -= …` gets an error.
+
+`work` could skip the `ray.get` around `apply`, since calls of one caller keep their order, so its next `get` already sees its own gradient. Only the last one would have to be waited for.
+"""
+
+# %% [markdown]
+r"""
+Three workers fit a linear model with three weights, to data that were made with known weights plus a little noise. `slope`, the gradient, takes 0.1 ms for each
+row of a shard, and the first shard has four times as many rows as the others.
+
+**Predict:** does the error go to 0? And how long do the other two workers wait for the slow one?
+"""
+
+# %% tags=["demo"]
+if passed("async_sgd"):
+    shards, truth = linear_data([400, 100, 100])
+    for steps in (1, 5, 25):
+        with recorded() as training:
+            fitted = async_sgd(slope, np.zeros(3), shards, steps, rate=0.05)
+        print(f"{steps:2} steps each: the weights are {np.abs(fitted - truth).max():.3f} off at most")
+
+# %% tags=["demo"]
+if passed("async_sgd"):
+    bars = training.tasks()
+    asked = [bar["started"] for bar in bars if bar["name"] == "ParameterServer.get"]
+    axes = timeline(bars)
+    axes.set_title(f"{steps} steps of three workers, and their server")
+    axes.set_xlim(left=min(asked) - min(bar["started"] for bar in bars))  # when the server is up
+
+# %% [markdown]
+r"""
+Not at all: the quick ones took their steps and left, while the slow one still worked. The short bars are the calls of the server, which has time to spare. (A task's bar is
+long because waiting for the server counts as running.) The error falls fast, and then stays: the noise of the data is left, and that the last steps all belong to one shard. A fixed number
+of steps is simple, but unfair to the small shards; real programs go on for a time, or over shuffled data.
+"""
+
+# %% [markdown]
+r"""
+## A pool keeps actors busy, if nobody waits for the first
+
+Some episodes are long, others short. A **pool** gives the next input to whichever actor is free. `ray.util.ActorPool` does that: `pool.map` returns results in
+the order of the inputs, `pool.map_unordered` as they come. Both want a function of an actor and an input that returns a reference.
+
+Here three simulators play eight episodes; the first takes 0.9 s, the others 0.1 or 0.2 s.
+
+**Predict:** how long does each of the two take? Draw the three rows on paper first.
+"""
+
+# %% tags=["demo"]
+simulators = [ray.remote(Simulator).remote() for _ in range(3)]
+ray.get([simulator.run.remote(0) for simulator in simulators])
+episodes = [9, 2, 1, 2, 1, 2, 2, 1]  # tenths of a second
+
+figure, places = plt.subplots(2, figsize=(9, 4.4), sharex=True, constrained_layout=True)
+for way, axes in zip(["map", "map_unordered"], places, strict=True):
+    pool = ActorPool(simulators)
+    with recorded() as run:
+        results = list(getattr(pool, way)(lambda actor, tenths: actor.run.remote(tenths), episodes))
+    timeline(run, ax=axes).set_title(f"pool.{way}: results {results}")
+del pool
+
+# %% [markdown]
+r"""
+Surprised? `pool.map` hands out results in order, and it only looks for a free actor *when it hands one out*. While the first episode is long, the other two
+actors have nothing to do, though five episodes wait. `map_unordered` keeps them busy, but mixes up the results.
+
+Both can be had: give work to whoever is free, and put each result into its place.
+"""
+
+
+# %%
+def pool_map(actors, submit, xs):
+    """Return the results for all inputs, in the order of the inputs.
+
+    `submit(actor, x)` starts the work on x and returns a reference. No actor has more than one call
+    under way, and an actor that is free gets the next input.
+    """
+    ### BEGIN SOLUTION
+    idle, under_way = list(actors), {}
+    todo, results = list(enumerate(xs)), [None] * len(xs)
+    while todo or under_way:
+        while todo and idle:
+            place, x = todo.pop(0)
+            actor = idle.pop()
+            under_way[submit(actor, x)] = place, actor
+        (ref,), _ = ray.wait(list(under_way), num_returns=1)
+        place, actor = under_way.pop(ref)
+        results[place] = ray.get(ref)
+        idle.append(actor)
+    return results
+    ### END SOLUTION
+
+
+# %%
+check("pool_map", pool_map)
+
+# %% [markdown] tags=["solution"]
+r"""
+It is `bounded_map` of chapter 1 once more, with actors for slots. A reference can be the key of a dictionary, which is how you find out whose result has come.
+For real use, ask what should happen when a call fails: here `ray.get` raises, and the results of the others are lost. Chapter 5 mends that.
+"""
+
+# %% tags=["demo"]
+if passed("pool_map"):
+    with recorded() as run:
+        results = pool_map(simulators, lambda actor, tenths: actor.run.remote(tenths), episodes)
+    timeline(run).set_title(f"your pool_map: results {results}")
+
+# %% tags=["demo"]
+for simulator in simulators:
+    ray.kill(simulator)
+
+# %% [markdown]
+r"""
+## A name finds an actor, and a detached one outlives its program
+
+So far you had to hold a handle. With `.options(name="scores")` an actor can be found by its name, from any task or program that is in the same **namespace**
+(`ray.init(namespace="course")`; without that, each program has a namespace of its own). `get_if_exists=True` finds it, or makes it if there is none: many can run the same line, and all get the
+same actor.
+
+A name does not keep an actor alive; `lifetime="detached"` does.
+
+**Predict** the states of the two actors after their handles are gone.
+"""
+
+# %% tags=["demo"]
+named = ray.remote(Counter).options(name="scores", get_if_exists=True).remote(0)
+again = ray.remote(Counter).options(name="scores", get_if_exists=True).remote(0)
+kept = ray.remote(Counter).options(name="archive", lifetime="detached", get_if_exists=True).remote(0)
+ray.get([named.add.remote(5), kept.add.remote(5)])
+print("added through the second handle:", ray.get(again.add.remote(1)))
+del named, again, kept
+time.sleep(1)
+pandas.DataFrame(row for row in actors() if row["name"])[["name", "state", "detached", "death"]]
+
+# %% [markdown]
+r"""
+The second line found the actor of the first: 6. Without its handles "scores" is gone, while "archive" lives on. It would outlive this notebook too if the cluster were not the
+notebook's own: a cluster that `ray.init` has started ends with its program. On a cluster that stays, a detached actor stays until somebody ends it, so whoever makes one must know who will:
+"""
+
+# %% tags=["demo"]
+archive = ray.get_actor("archive")
+print("found by its name:", ray.get(archive.add.remote(1)))
+ray.kill(archive)
+time.sleep(0.5)
+print([row["state"] for row in actors() if row["name"] == "archive"])
+
+# %%
+### BEGIN SOLUTION
+who_outlives = "c"
+### END SOLUTION
+
+# %%
+quiz("who_outlives", who_outlives)
+
+# %% tags=["demo"]
+ray.shutdown()
+
+# %% [markdown]
+r"""
+> **You may have seen** `Counter._remote(args=[0], name="scores", detached=True)`, `ray.util.register_actor("scores", counter)`, `ray.experimental.get_actor`, or
+> `counter.__ray_kill__()`. Today it is
+>
+> ```python
+> counter = ray.remote(Counter).options(name="scores", lifetime="detached").remote(0)
+> counter = ray.get_actor("scores")
+> ray.kill(counter)
+> ```
+"""
+
+# %% [markdown]
+r"""
+## What you can do now
+
+- You make actors, share their handles, and know which order calls have.
+- You see a lost update coming: outside an actor, between two `await`s, and between threads.
+- You have measured what a call costs, and how far more actors help: to your cores for computing, much further for waiting.
+- You write async actors that batch, parameter servers that wait for nobody, and pools that keep everybody busy.
+
+## Traps
+
+- **An actor made anew for each call** has no memory: `Counter.remote()` belongs before the loop.
+- **Read, change, write back** from outside loses updates. Send what is to be done.
+- **`ray.get` or `time.sleep` in an async method** blocks every other call.
+- **An error in `__init__`** shows only at the first call, as `ActorDiedError`.
+- **`ActorPool.map` stalls** behind a long first input.
+- **A handle that is forgotten** ends its actor. Keep it, or make the actor detached, and then kill it yourself.
+- **Too many actors**: Ray does not stop you. Each is a process with memory of its own.
+
+## Read on
+
+- [Chapter 4](ch04_scheduling.ipynb): what actors may ask for, and why some never start. [Chapter 5](ch05_faults.ipynb): actors that die.
+  [Chapter 9](ch09_dqn.ipynb): an agent that loses updates, and how that shows in its learning.
+- Ray's documentation: [actors](https://docs.ray.io/en/latest/ray-core/actors.html),
+  [async and threaded actors](https://docs.ray.io/en/latest/ray-core/actors/async_api.html) and
+  [the order of calls](https://docs.ray.io/en/latest/ray-core/actors/task-orders.html).
+- Recht et al., [*Hogwild!*](https://arxiv.org/abs/1106.5730), 2011, and Li et al., *Scaling Distributed Machine Learning with the Parameter Server*, OSDI 2014: when
+  stale gradients do no harm.
+"""

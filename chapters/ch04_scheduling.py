@@ -1,0 +1,639 @@
+# %% [markdown]
+r"""
+# Chapter 4 · A task waits until one node has room
+
+*About 110 minutes · builds on [Chapter 3](ch03_actors.ipynb)*
+
+**What you will be able to do**
+
+- say what a task asks for, in whole CPUs, fractions and resources of your own, and what Ray does with that number;
+- see why a task or trial stays PENDING, and tell a long queue from a request that can never run;
+- recognise nested work that locks up, and write it so that it cannot;
+- send work to a certain node, or over all nodes, by affinity and by labels;
+- reserve places for a gang, all or none, and measure when PACK beats SPREAD;
+- watch an autoscaler add nodes because work is waiting, and take them away again.
+"""
+
+# %%
+import time
+from collections import Counter
+
+import matplotlib.pyplot as plt
+import pandas
+import ray
+from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
+
+from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline
+from coursekit.given.ch04_scheduling import Member, nap, pass_arrays
+from coursekit.meeting import warm_up
+from coursekit.nodes import autoscaler, follow, ledger, ray_status, remove_nodes, small_cluster, stop, waiting
+
+begin("ch04_scheduling")
+
+# %% [markdown]
+r"""
+Until now `ray.init` started everything. This time you build a cluster out of parts: `small_cluster` starts a **head node** with
+Ray's own `ray.cluster_utils.Cluster`, and `ray.init(address=...)` joins it as a driver. More nodes come later. Each node is a raylet
+with its own workers and its own object store, as on a machine of its own; only the machine underneath is shared: yours.
+
+The head has two CPUs, and two **licences**: say, for a simulator that you may run twice at a time. A resource of your own is a name
+and a number, nothing else.
+"""
+
+# %%
+cluster = small_cluster(num_cpus=2, resources={"licence": 2})
+ray.init(address=cluster.address, log_to_driver=False)
+warm_up(2)
+ledger()
+
+# %% [markdown] tags=["notes"]
+r"""
+A hundred and ten minutes with all four exercises; the autoscaler (ten minutes) can be shown from the front. Start the first two cells before you
+speak. Cluster is Ray's own test tool: it starts real raylets, so everything here holds on real machines, except that these
+nodes share their cores, memory and disk.
+"""
+
+# %% [markdown]
+r"""
+## A CPU is an entry in a ledger
+
+A task says what it asks for; the raylet subtracts it from what the node has, and starts the task when there is enough. That is
+all. Nothing measures what the task really uses, and nothing ties it to a core. So a **logical** CPU may be cut: `num_cpus=0.5` halves the entry.
+
+**Predict:** four naps of half a second, on two CPUs. How many rounds with `num_cpus=1`, with `0.5`, and with `2`?
+"""
+
+# %% tags=["demo"]
+nap_task = ray.remote(nap)
+requests = (0.5, 1, 2)
+warm_up(4, num_cpus=0.5)  # four at once need four workers
+
+figure, rows = plt.subplots(3, figsize=(9, 6), sharex=True, constrained_layout=True)
+for cpus, axes in zip(requests, rows, strict=True):
+    with recorded() as run:
+        ray.get([nap_task.options(num_cpus=cpus).remote() for _ in range(4)])
+    timeline(run, ax=axes).set_title(f"num_cpus={cpus}")
+axes.autoscale(axis="x");  # all three to the scale of the longest
+
+# %% [markdown]
+r"""
+One round, two rounds, four rounds. Your machine's real cores were idle all the time; the ledger decided. That is useful: a task that mostly
+waits (for a network, for a slow simulator) can ask for a tenth of a CPU, a task with eight threads should ask for eight, and a task that needs
+a licence asks for `resources={"licence": 1}`.
+
+An **actor** holds what it asked for as long as it lives, busy or not:
+"""
+
+# %% tags=["demo"]
+holder = ray.remote(Member).options(num_cpus=0.5, resources={"licence": 0.25}).remote()
+ray.get(holder.node.remote())  # once it answers, it lives
+display(ledger())
+ray.kill(holder)
+
+# %%
+### BEGIN SOLUTION
+what_num_cpus_does = "c"
+### END SOLUTION
+
+# %%
+quiz("what_num_cpus_does", what_num_cpus_does)
+
+# %% [markdown]
+r"""
+There is one surprise. An actor for which you write no `num_cpus` asks for 1 to be *placed*, and for 0 once it lives.
+
+**Predict:** three such actors on two CPUs: how many of them live, and what does the ledger say?
+"""
+
+# %% tags=["demo"]
+members = [ray.remote(Member).remote() for _ in range(3)]
+alive, _ = ray.wait([member.node.remote() for member in members], num_returns=3, timeout=20)
+print(len(alive), "actors live")
+display(ledger())
+for member in members:
+    ray.kill(member)
+
+# %%
+### BEGIN SOLUTION
+default_actor = "b"
+### END SOLUTION
+
+# %%
+quiz("default_actor", default_actor)
+
+# %% [markdown]
+r"""
+## Nothing fails: the task is PENDING
+
+A classic of the first week: a tuning job is started on a laptop, prints that a trial is PENDING, and says so until the evening. The
+trial asks for one CPU for itself and one for each of two samplers: three CPUs on a machine with two.
+
+**Predict:** what does Ray do with a task that asks for three CPUs here: an error, a warning, or nothing?
+"""
+
+# %% tags=["demo"]
+big = nap_task.options(num_cpus=3).remote()
+ready, not_ready = ray.wait([big], timeout=2)
+print(f"{len(ready)} ready, {len(not_ready)} not ready")
+waiting()
+
+# %% [markdown]
+r"""
+No error. The state is `PENDING_NODE_ASSIGNMENT`: the task looks for a node, and "asks for" says why none will do. Ray waits, because
+a larger node might join. (It mentions this in its log, which `log_to_driver=False` keeps out of this chapter. In a long log, or in a job that runs
+while you sleep, nobody sees it.)
+
+`ray status`, in a terminal, tells the same from the cluster's side. Look at the last lines:
+"""
+
+# %% tags=["demo"]
+print(ray_status(until="pending tasks"))
+
+# %% [markdown]
+r"""
+| To see | in a terminal | here |
+|---|---|---|
+| what waits, and what it asks for | `ray status`, under *Pending Demands* | `ray_status()` |
+| each task and its state | `ray list tasks --filter "state=PENDING_NODE_ASSIGNMENT"` (needs the dashboard) | `waiting()` |
+| what each node has, and what is free | `ray status`, under *Total Usage*, for all nodes together | `ledger()` |
+
+A queue and a dead end look alike: both are PENDING. The difference is arithmetic. In a queue the request fits on some node once
+others have ended. In a dead end, it fits on no node even when all is free.
+
+Write this arithmetic down. `nodes` is what `ray.nodes()` returns: a list of dicts, of which these keys matter here.
+"""
+
+# %% tags=["demo"]
+pandas.Series(ray.nodes()[0])[["NodeID", "Alive", "Resources"]].to_dict()
+
+# %% [markdown]
+r"""
+A cluster may have many nodes, and `ray.nodes()` still lists those that have died.
+"""
+
+
+# %%
+def fits(nodes, request):
+    """Return the NodeIDs of the nodes that could run a task with this request, once all is free there.
+
+    `request` is a dict such as {"CPU": 2, "licence": 0.5}.
+    """
+
+    ### BEGIN SOLUTION
+    def has(resources):
+        return all(resources.get(name, 0) >= amount for name, amount in request.items())
+
+    return [node["NodeID"] for node in nodes if node["Alive"] and has(node["Resources"])]
+    ### END SOLUTION
+
+
+# %%
+check("fits", fits)
+
+# %% [markdown] tags=["solution"]
+r"""
+Compare with `ray.cluster_resources()`, which adds up all nodes: right for "how much work at a time?", wrong for "does this task fit?".
+`ray.available_resources()` would be wrong twice: it adds up, and it says what is free now.
+"""
+
+# %% tags=["demo"]
+if passed("fits"):
+    for request in ({"CPU": 2}, {"CPU": 3}, {"CPU": 1, "licence": 2}):
+        print(request, "→", len(fits(ray.nodes(), request)) or "no", "node")
+
+# %% [markdown]
+r"""
+## Whoever waits must not hold what the others need
+
+Chapter 1 ended well: four parents on four slots waited for children, and each **lent its CPU** while it waited. Now the parents are actors. A coach lets two
+helpers play and waits for them.
+
+**Predict:** two coaches with `num_cpus=1`, on two CPUs. Does this end?
+"""
+
+# %% tags=["demo"]
+ray.cancel(big)
+
+
+class Coach:
+    """Waits for two helpers."""
+
+    def play(self):
+        """Return how many helpers have come back."""
+        return len(ray.get([nap_task.remote(0.1), nap_task.remote(0.1)]))
+
+
+coaches = [ray.remote(Coach).options(num_cpus=1).remote() for _ in range(2)]
+ray.get([coach.__ray_ready__.remote() for coach in coaches])  # both live, and hold their CPU
+games = [coach.play.remote() for coach in coaches]
+ready, _ = ray.wait(games, num_returns=2, timeout=3)
+print(f"{len(ready)} of 2 games have ended")
+display(waiting())
+
+# %% [markdown]
+r"""
+A **deadlock**: both CPUs belong to coaches, who wait for helpers, who wait for a CPU. It is no queue; waiting longer helps nobody. The sign is in the table: some tasks are
+RUNNING and wait for those that are PENDING.
+
+![Two coaches hold both CPUs and wait for helpers, which wait for a CPU](../img/ch04_deadlock.svg)
+
+The rule has three lines:
+
+- a **task** that waits in `ray.get` or `ray.wait` lends its CPU, and takes it again after;
+- it lends nothing else: a licence, a GPU or memory stays with it;
+- an **actor** lends nothing at all.
+
+So a coach should not hold what its helpers need. It computes nothing itself: `num_cpus=0`.
+"""
+
+# %% tags=["demo"]
+for coach in coaches:
+    ray.kill(coach)
+
+coaches = [ray.remote(Coach).options(num_cpus=0).remote() for _ in range(2)]
+ready, _ = ray.wait([coach.play.remote() for coach in coaches], num_returns=2, timeout=60)
+print(f"{len(ready)} of 2 games have ended")
+for coach in coaches:
+    ray.kill(coach)
+
+# %%
+### BEGIN SOLUTION
+who_lends = "b"
+### END SOLUTION
+
+# %%
+quiz("who_lends", who_lends)
+
+# %% [markdown]
+r"""
+Your turn. Several teams evaluate a few inputs each. `simulate(x)` needs one licence, in a task of its own, and there are two licences for all. The check
+takes more teams than there are CPUs and licences. When nothing moves any more, you wait half a minute for the verdict.
+"""
+
+
+# %%
+def no_deadlock(simulate, teams):
+    """Return the sum of simulate(x) over each team; `teams` is a list of lists of inputs.
+
+    Each simulate(x) runs in a task that holds one `licence`. All teams are at work side by side.
+    """
+    ### BEGIN SOLUTION
+    simulation = ray.remote(simulate).options(resources={"licence": 1})
+
+    @ray.remote
+    def team_sum(team):
+        return sum(ray.get([simulation.remote(x) for x in team]))
+
+    return ray.get([team_sum.remote(team) for team in teams])
+    ### END SOLUTION
+
+
+# %%
+check("no_deadlock", no_deadlock)
+
+# %% [markdown] tags=["solution"]
+r"""
+The teams are tasks and hold only a CPU, which they lend while they wait. Three ways out of a deadlock, from good to better:
+
+1. the one who waits holds nothing that the others need (as here, and as the coach with `num_cpus=0`);
+2. everything is reserved together, before the first begins (a placement group, below);
+3. nobody waits inside a task: launch all simulations from the driver and pass their references to a task that adds them up. Ray starts it
+   when the values exist, so it never holds anything in vain.
+"""
+
+# %% [markdown]
+r"""
+## Three pairs of CPUs are not a three
+
+Now the cluster grows. `add_nodes` calls Ray's `cluster.add_node(...)` for each name. The two nodes get a **label** each, a word that you can choose
+nodes by.
+
+**Predict:** the task with `num_cpus=3` is launched again. There will be six CPUs. Does it run?
+"""
+
+# %%
+from coursekit.nodes import add_nodes
+
+west = {"num_cpus": 2, "labels": {"zone": "west"}}
+east = {"num_cpus": 2, "labels": {"zone": "east"}}
+add_nodes(cluster, west=west, east=east)
+names = {node["NodeID"]: node["NodeName"] for node in ray.nodes()}
+ledger()
+
+# %% tags=["demo"]
+big = nap_task.options(num_cpus=3).remote()
+ready, _ = ray.wait([big], timeout=3)
+print(f"{ray.cluster_resources()['CPU']:.0f} CPUs, and the task is {'ready' if ready else 'not ready'}")
+ray.cancel(big)
+
+# %% [markdown]
+r"""
+![A request for three CPUs fits on none of three nodes with two CPUs each, a gang of three requests for one does](../img/ch04_fits.svg)
+
+A task is a process, and a process lives on one machine. Work for more than one node has to be cut into tasks (or actors) that fit.
+"""
+
+# %%
+### BEGIN SOLUTION
+three_of_six = "b"
+### END SOLUTION
+
+# %%
+quiz("three_of_six", three_of_six)
+
+# %% [markdown]
+r"""
+## By default Ray chooses the node; you can
+
+When several nodes have room, the **scheduling strategy** decides:
+
+| strategy | what it does |
+|---|---|
+| `"DEFAULT"` | fills the nodes that are less than half full first, beginning near the driver; likes nodes that already have the data |
+| `"SPREAD"` | takes the nodes in turn, as far as they have room |
+| `NodeAffinitySchedulingStrategy(node_id, soft=False)` | this node and no other; an error when the node is gone |
+| `label_selector={"zone": "west"}` | any node with this label |
+| `resources={"licence": 1}` | any node that has such a resource |
+
+**Predict:** four naps under each of these. Which nodes do they run on?
+"""
+
+
+# %% tags=["demo"]
+def where(**options):
+    """Return how many of four naps each node ran."""
+    refs = [nap_task.options(**options).remote(0.3) for _ in range(4)]
+    return Counter(names[node] for node in ray.get(refs))
+
+
+(east_id,) = [node for node, name in names.items() if name == "east"]
+to_east = NodeAffinitySchedulingStrategy(east_id, soft=False)
+where(scheduling_strategy="SPREAD")  # warm-up
+choices = {
+    "DEFAULT": where(),
+    "SPREAD": where(scheduling_strategy="SPREAD"),
+    "affinity to east": where(scheduling_strategy=to_east),
+    "zone: west": where(label_selector={"zone": "west"}),
+    "licence: 0.5": where(resources={"licence": 0.5}),
+}
+pandas.DataFrame(choices).T.reindex(columns=["head", "west", "east"]).fillna(0).astype(int)
+
+# %% [markdown]
+r"""
+The last three rows are certain. The first two are not: run the cell again, and they may change, because both depend on what is free at
+the moment when each task is placed. `SPREAD` is a **wish**, the other three are **conditions**: when they cannot be met, the
+task waits.
+
+Sometimes you need certainty: one evaluation for each node, a cache warmed up everywhere, data shared out evenly. During the check, one of the three nodes is busy for a
+while.
+"""
+
+
+# %%
+def spread_over_nodes(function, xs):
+    """Return [function(x) for x in xs]: one task each, equally many on every living node.
+
+    A node that is busy delays its own share and no other.
+    """
+    ### BEGIN SOLUTION
+    task = ray.remote(function)
+    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+    refs = []
+    for i, x in enumerate(xs):
+        there = NodeAffinitySchedulingStrategy(nodes[i % len(nodes)], soft=False)
+        refs.append(task.options(scheduling_strategy=there).remote(x))
+    return ray.get(refs)
+    ### END SOLUTION
+
+
+# %%
+check("spread_over_nodes", spread_over_nodes)
+
+# %% [markdown] tags=["solution"]
+r"""
+With `"SPREAD"` the busy node gets nothing, as it should: idle nodes are better places. Even shares need affinity. Its price: hard affinity fails when
+the node dies (chapter 5), so use it only where the node matters; `soft=True` falls back to any other node. Each node also carries its own id as a label,
+so `label_selector={"ray.io/node-id": node_id}` does the same.
+"""
+
+# %% [markdown]
+r"""
+## A gang is placed together or not at all
+
+Some work only makes sense when all of its members run at the same time: the processes of one training step exchange gradients, a learner waits
+for its samplers. Launched as single tasks, two such gangs can each get half of the cluster, and both wait for the rest: a deadlock
+again.
+
+A **placement group** reserves first. It is a list of **bundles**, each a small request that must fit on one node; the group gets all bundles or
+none. A strategy says how they should lie:
+
+![PACK puts bundles close together, SPREAD apart; the STRICT forms are conditions](../img/ch04_groups.svg)
+
+**Predict:** three bundles of one CPU on three nodes with two CPUs each. Which of the four strategies never gets its places?
+"""
+
+
+# %% tags=["demo"]
+def places(strategy):
+    """Return where a group of three bundles lies, or how it waits."""
+    while ray.available_resources()["CPU"] < 6:
+        time.sleep(0.1)  # the bundles of the group before are still on their way back
+    group = placement_group([{"CPU": 1}] * 3, strategy=strategy)
+    group.wait(timeout_seconds=3)
+    row = placement_group_table(group)
+    remove_placement_group(group)
+    if row["state"] != "CREATED":
+        return {"state": row["state"]}
+    return {"state": row["state"], **Counter(names[node] for node in row["bundles_to_node_id"].values())}
+
+
+strategies = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+pandas.DataFrame({strategy: places(strategy) for strategy in strategies}).T.fillna("–")
+
+# %% [markdown]
+r"""
+`STRICT_PACK` wants all three on one node: PENDING for ever, as the large task was. `PACK` and `SPREAD` are wishes: PACK took the fewest nodes, SPREAD the most
+that there were.
+
+A group is used in four steps: make it, wait for `group.ready()`, send tasks or actors into it with
+`scheduling_strategy=PlacementGroupSchedulingStrategy(group)`, and **remove** it. The reservation ends with your program at the latest, but
+until then nobody else gets these CPUs.
+"""
+
+
+# %%
+def gang(function, size):
+    """Return [function(rank) for rank in range(size)], each in a task with one CPU.
+
+    All run at the same time, or none runs. Afterwards nothing is reserved any more.
+    """
+    ### BEGIN SOLUTION
+    group = placement_group([{"CPU": 1}] * size)
+    try:
+        ray.get(group.ready())
+        inside = PlacementGroupSchedulingStrategy(group)
+        task = ray.remote(function).options(num_cpus=1, scheduling_strategy=inside)
+        return ray.get([task.remote(rank) for rank in range(size)])
+    finally:
+        remove_placement_group(group)
+    ### END SOLUTION
+
+
+# %%
+check("gang", gang)
+
+# %% [markdown] tags=["solution"]
+r"""
+One bundle for each member, not one bundle with `{"CPU": size}`: a bundle must fit on one node. Tune and Train make such groups for
+you: the "trial that stays PENDING" is a placement group whose bundles do not fit.
+"""
+
+# %% [markdown] tags=["notes"]
+r"""
+Let the room vote before the next measurement: is PACK or SPREAD faster? Most say SPREAD, "more machines". Ask what the members do with
+each other. Then run it.
+"""
+
+# %% [markdown]
+r"""
+## SPREAD is not faster
+
+"Spread it out, then every member has a machine to itself." People say so, and it is true for members that do not talk. Here is a gang that does: one member makes an
+array, the other reads it, as a learner reads what a sampler has collected.
+
+**Predict:** for 0.01, 1, 8 and 32 MB: how many times longer does it take from node to node than within a node?
+"""
+
+# %% tags=["demo"]
+sizes, seconds = (0.01, 1, 8, 32), {}
+for strategy in ("STRICT_PACK", "STRICT_SPREAD"):
+    group = placement_group([{"CPU": 1}] * 2, strategy=strategy)
+    inside = [PlacementGroupSchedulingStrategy(group, bundle) for bundle in (0, 1)]
+    pair = [ray.remote(Member).options(num_cpus=1, scheduling_strategy=bundle).remote() for bundle in inside]
+    seconds[strategy] = [pass_arrays(*pair, megabytes, budget(25, 9)) for megabytes in sizes]
+    remove_placement_group(group)  # ends the two actors as well
+
+# %% tags=["demo"]
+figure, axes = plt.subplots(figsize=(7.5, 4), constrained_layout=True)
+for (strategy, times), colour in zip(seconds.items(), ("#2563eb", "#d97706"), strict=True):
+    medians = [1000 * pandas.Series(each).median() for each in times]
+    axes.loglog(sizes, medians, "o-", color=colour, label=strategy)
+    for size, each in zip(sizes, times, strict=True):
+        axes.plot([size] * len(each), [1000 * one for one in each], ".", color=colour, alpha=0.3)
+axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
+axes.set(title="What members exchange decides", xlabel="size of the array (MB)", ylabel="ms until it is read")
+axes.legend(frameon=False);
+# %% [markdown]
+r"""
+Within a node the reader looks at the array where it lies (chapter 2: no copy), whatever its size. From node to node, the object stores copy it, and the time grows with
+the size. Here the "network" is the inside of your machine: a real one is slower still. At the left end, where almost nothing is exchanged, the two hardly differ (an array that small
+travels inside the call's own message): then spread for other reasons.
+
+| PACK, when members | SPREAD, when members |
+|---|---|
+| exchange much: gradients, experience, large arrays | exchange little and each load a disk, a network card or the memory's bandwidth |
+| should leave whole nodes free, for large requests or to be switched off | must not all die with one node: replicas of a service, copies of a state |
+
+Two of these this machine cannot show, because its nodes share one disk and one memory. Say which row is yours, then choose.
+"""
+
+# %%
+### BEGIN SOLUTION
+when_to_spread = "b"
+### END SOLUTION
+
+# %%
+quiz("when_to_spread", when_to_spread)
+
+# %% [markdown]
+r"""
+## Pending work is what makes a cluster grow
+
+So far you added nodes by hand. In a cloud, the **autoscaler** does: a process on the head node that looks at the pending demands, works out which nodes
+would satisfy them, starts these, and ends them when they have been idle for a while. It reads the same ledger as you.
+
+![Pending demands go to the autoscaler, which starts nodes; idle nodes are ended](../img/ch04_autoscaler.svg)
+
+First send the two nodes home. Then give the autoscaler of Ray a menu: one type of node, at most two of it. Its provider here is a fake, made by Ray's developers for
+tests: it starts a real raylet on your machine where the provider for AWS would rent one. All else is real.
+"""
+
+# %% tags=["demo"]
+remove_nodes(cluster)
+settings = """
+max_workers: 2
+idle_timeout_minutes: 0.05           # 3 seconds; Ray's default is 5 minutes
+available_node_types:
+  simulator:
+    resources: {CPU: 1, simulator: 1}
+    max_workers: 2
+"""
+
+# %% [markdown]
+r"""
+**Predict:** three tasks ask for a simulator each, and nap for two seconds. No node has a simulator. How many nodes will come, after how many seconds, and when will they be gone?
+"""
+
+# %% tags=["demo"]
+simulation = nap_task.options(resources={"simulator": 1})
+with autoscaler(cluster, settings) as decisions:
+    refs = [simulation.remote(2) for _ in range(3)]
+    print(ray_status(until="'simulator': 1.0}: ").partition("Pending Demands:")[2])
+    history = follow(refs)
+    print(*decisions.lines(), sep="\n")
+
+# %% tags=["demo"]
+figure, axes = plt.subplots(figsize=(8, 3.5), constrained_layout=True)
+for column, colour in {"pending tasks": "#d97706", "running tasks": "#2563eb", "extra nodes": "#64748b"}.items():
+    axes.step(history["seconds"], history[column], where="post", color=colour, label=column, linewidth=2)
+axes.set(xlabel="seconds", title="Demand comes first, nodes follow, idle nodes go", yticks=range(4))
+axes.legend(frameon=False);
+# %% [markdown]
+r"""
+The tasks were pending first; then nodes came, with a delay that is the price of elasticity (here a raylet's start, in a cloud a machine's: one to several minutes). Two
+nodes were allowed, so one of the three tasks waited for its turn. Three idle seconds after the work, the nodes went.
+
+Two rules follow. An autoscaler only sees **declared** demand: a task that asks for one CPU and starts eight threads makes nothing grow. And a request that fits on no type of its menu stays
+PENDING, with an autoscaler as without.
+"""
+
+# %% tags=["demo"]
+stop()
+
+# %% [markdown]
+r"""
+> **You may have seen** `ray.experimental.set_resource(...)`, which changed a node's resources while it ran, `ray.init(redis_address=...)` to join a cluster, and
+> `placement_group=group` as an option of its own. Today a node's resources are fixed when it starts, the option is `address=`, and a group is passed as
+> `scheduling_strategy=PlacementGroupSchedulingStrategy(group)`.
+
+> **On a Mac** the nodes talk over the loopback address only, and keep their objects in files instead of shared memory; the rest is the same. **In WSL** all is as
+> on Linux. On Windows without WSL, Ray does not support several nodes on one machine.
+"""
+
+# %% [markdown]
+r"""
+## What you can do now
+
+- You declare what a task needs, down to fractions and resources of your own, and know that this is bookkeeping.
+- You find what is PENDING, and work out whether it is a queue or a dead end.
+- You see a deadlock in a table of states, and know three ways to write around it.
+- You place work by affinity, label and resource, and reserve for a gang, all or none.
+- You choose PACK or SPREAD by what the members exchange, and have measured it.
+
+## Traps
+
+- **PENDING raises no error.** Compare the request with each node, not with the sum.
+- **An actor with `num_cpus=1` that waits for tasks** holds the CPU that they need.
+- **A licence, a GPU or memory is not lent** while a task waits.
+- **A placement group stays** until it is removed; a task without the strategy runs outside of it.
+- **`SPREAD` and `PACK` are wishes.** Only the STRICT forms, affinity, labels and resources are conditions.
+
+## Read on
+
+- [Chapter 5](ch05_faults.ipynb): what happens when one of these nodes dies.
+- Ray's documentation: [resources](https://docs.ray.io/en/latest/ray-core/scheduling/resources.html),
+  [scheduling](https://docs.ray.io/en/latest/ray-core/scheduling/index.html),
+  [placement groups](https://docs.ray.io/en/latest/ray-core/scheduling/placement-group.html).
+- Moritz et al., [*Ray*](https://arxiv.org/abs/1712.05889), 2018, section 4.2.2: a scheduler on every node, and one above them.
+"""

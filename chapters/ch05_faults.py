@@ -1,0 +1,792 @@
+# %% [markdown]
+r"""
+# Chapter 5 · Everything dies, and a retry begins again from the start
+
+*About 120 minutes · builds on [Chapter 3](ch03_actors.ipynb); [Chapter 4](ch04_scheduling.ipynb) helps*
+
+**What you will be able to do**
+
+- tell from an exception who has died, and keep the results that are there when others are missing;
+- say what Ray repeats by itself and what it leaves to you, and measure what a repetition costs;
+- write calls that survive deaths and time-outs, and that do no harm when they happen twice;
+- give an actor a state that outlives its process, and a pool of actors that replaces its dead;
+- kill a process, an actor and a whole node on purpose, to see whether all that is true.
+"""
+
+# %%
+import json
+import os
+import signal
+import textwrap
+import time
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError, WorkerCrashedError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline
+from coursekit.given.ch05_faults import Diary, keep_news_of_deaths, kill_process_of, story, work, work_in_steps
+from coursekit.meeting import warm_up
+
+begin("ch05_faults")
+
+# %%
+ray.init(
+    num_cpus=4,
+    include_dashboard=False,
+    log_to_driver=False,  # what dying processes print stays in their log files
+    _system_config={"health_check_period_ms": 500, "health_check_initial_delay_ms": 500},
+)
+warm_up(4)
+news = keep_news_of_deaths()
+
+# %% [markdown]
+r"""
+Two things are unusual here. You are about to kill some dozens of processes, and Ray reports each death in half a page. In this
+chapter these reports are collected in `news` instead of being printed; you will read one of them below. In your own
+programs, leave them on. And the `_system_config` lets Ray ask every half second whether a node is still there, so that you
+need not wait as long as usual when you kill one.
+"""
+
+# %% [markdown] tags=["notes"]
+r"""
+Two hours with all five exercises; ninety minutes when `collect` is homework. Start with a question to the room: your training
+runs on 100 machines, and each machine fails once in three years. How often does something fail? (About once in eleven days.)
+Everything that follows is about that day.
+"""
+
+# %% [markdown]
+r"""
+## A failure waits until somebody asks for the result
+
+`.remote()` never fails: it returns a reference. What went wrong stands behind the reference, and `ray.get` raises it. (An error
+that nobody fetches is easily overlooked.) The type of the exception says who failed.
+
+The task below fails in a way of your choice, and so does the actor. `signal.SIGKILL` ends a process on the spot: no `except`, no
+`finally`, no goodbye. So does a power cut, and so does the operating system when memory runs out.
+
+**Predict:** in five ways to fail, how many different exceptions?
+"""
+
+
+# %% tags=["demo"]
+def trouble(kind):
+    """Fail in one of three ways."""
+    if kind == "raises":
+        return 1 / 0
+    if kind == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return time.sleep(60)
+
+
+class Trouble:
+    """An actor whose method fails."""
+
+    def cause(self, kind):
+        """Fail."""
+        return trouble(kind)
+
+
+# %% tags=["demo"]
+def caught(title, ref, seconds=None):
+    """Return a row of the table: what happened, which exception came out, and its cause."""
+    try:
+        ray.get(ref, timeout=seconds)
+    except Exception as error:
+        cause = repr(getattr(error, "cause", None))
+        return {"what happened": title, "exception": type(error).__name__, "cause": cause}
+
+
+task = ray.remote(trouble).options(max_retries=0)
+actor = ray.remote(Trouble).remote()
+sleeping = task.remote("sleeps")
+rows = [caught("the function raised", task.remote("raises"))]
+rows += [caught("its process died", task.remote("dies"))]
+rows += [caught("the actor's process died", actor.cause.remote("dies"))]
+rows += [caught("it took too long", sleeping, 1)]
+ray.cancel(sleeping, force=True)
+rows += [caught("it was cancelled", sleeping)]
+pandas.DataFrame(rows)
+
+# %% [markdown]
+r"""
+Five ways, five types. All of them are a `ray.exceptions.RayError`. The first is special: Ray makes a type that is a `RayTaskError`
+*and* a `ZeroDivisionError`, so `except ZeroDivisionError` catches it as if the function had run right here. The original
+is in `error.cause`, which the other four do not have: where a process died, nobody was left to say why.
+
+With many calls, one failure must not cost you the results of the others. `ray.get(refs)` on a list raises the first error
+that it meets and hands out nothing. Write `survivors`, which keeps results and failures apart.
+"""
+
+
+# %%
+def survivors(function, xs):
+    """Return (results, errors): the value of function(x) where there is one, else the kind of error.
+
+    Both are dicts with x as key. An error is the name of a type: that of the exception which the
+    function raised, or "WorkerCrashedError". Each call is made once, in a task of its own, and all
+    are launched before the first is waited for.
+    """
+    ### BEGIN SOLUTION
+    task = ray.remote(function).options(max_retries=0)
+    refs = {x: task.remote(x) for x in xs}
+    results, errors = {}, {}
+    for x, ref in refs.items():
+        try:
+            results[x] = ray.get(ref)
+        except RayTaskError as error:
+            errors[x] = type(error.cause).__name__
+        except WorkerCrashedError as error:
+            errors[x] = type(error).__name__
+    return results, errors
+    ### END SOLUTION
+
+
+# %%
+check("survivors", survivors)
+
+# %% [markdown] tags=["solution"]
+r"""
+The tempting short cut is `except Exception: pass`. It turns a crash into a missing key, and a month later somebody asks why the
+averages are wrong. A failure that you can go on without is still a result: write it down.
+"""
+
+# %% [markdown]
+r"""
+## Ray tries again when a process dies, not when a function raises
+
+A task whose process dies is launched again, up to `max_retries=3` times: somebody may have pulled a plug, and another attempt is
+likely to succeed. A function that *raises* is not called again: a mistake in the code is still there the next time.
+
+To watch, you need a witness that survives. A `Diary` is a file into which every process writes what it does. `work` does `parts` of
+work, a nap each, and notes every one; at its first attempt it kills its own process after `dies_after` of them.
+
+**Predict:** ten parts, and the process dies after seven. How many parts does the diary list in the end?
+"""
+
+# %% tags=["demo"]
+diary = Diary()
+with recorded() as run:
+    ray.get(ray.remote(work).remote(diary, 10, dies_after=7))
+print(f"{diary.count('begins')} attempts, {diary.count('part')} parts")
+pandas.DataFrame(run.tasks())[["name", "attempt", "state", "error", "worker_pid"]]
+
+# %% [markdown]
+r"""
+Seventeen, not ten: the second attempt, in another process, knew nothing of the first. Ray's own records show both attempts.
+
+This is how Ray reports such a death when nobody silences it. *SYSTEM_ERROR* means that the process ended without a goodbye; Ray saw
+no more than a closed connection. In practice the usual reason is memory: the operating system kills what takes too much.
+"""
+
+# %% tags=["demo"]
+print(textwrap.fill(news.wait(), 110))
+
+# %% [markdown]
+r"""
+Some exceptions *are* worth another attempt: a server that is busy, a network that hiccups. Name them, and only them:
+
+```python
+ray.remote(function).options(retry_exceptions=[ConnectionError], max_retries=5)
+```
+
+`retry_exceptions=True` repeats on every exception, mistakes in your code included.
+"""
+
+# %%
+### BEGIN SOLUTION
+how_many_runs = "c"
+### END SOLUTION
+
+# %%
+quiz("how_many_runs", how_many_runs)
+
+# %% [markdown]
+r"""
+## A retry does the work again, not just what was lost
+
+Many believe that a retry goes on where the last attempt stopped. How should it? All that the process knew is gone.
+
+![Without a checkpoint the second attempt does all parts again; with one it does only those that are missing](../img/ch05_retry.svg)
+
+`work_in_steps` does the same work, but looks into the diary first and begins with the first part that is not there. That
+is a **checkpoint**: progress written to where the death of the process cannot reach it.
+
+**Predict:** twenty parts of 0.05 s, one second in all. How long does it take, with and without a checkpoint, if the process dies after 18
+parts? And if it dies after two?
+"""
+
+# %% tags=["demo"]
+ways, stories = {"all again": work, "with a checkpoint": work_in_steps}, {}
+for dies_after in budget([2, 6, 10, 14, 18], [2, 18]):
+    for name, function in ways.items():
+        diary = Diary()
+        ray.get(ray.remote(function).remote(diary, 20, dies_after))
+        stories[f"dies after {dies_after},\n{name}"] = story(diary)
+
+# %% tags=["demo"]
+figure, axes = plt.subplots(figsize=(9, 0.8 + 0.5 * len(stories)), constrained_layout=True)
+left = np.zeros(len(stories))
+for part, colour in {"before": "#93c5fd", "gap": "#94a3b8", "after": "#2563eb"}.items():
+    widths = np.array([row[part] for row in stories.values()])
+    axes.barh(list(stories), widths, left=left, color=colour, label=part)
+    left += widths
+axes.axvline(1, color="#64748b", linestyle="--")
+axes.invert_yaxis()
+axes.set_title("Without a checkpoint, all the work is done again")
+axes.set_xlabel("seconds; dashed: the same work without a death")
+axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False);
+
+# %% [markdown]
+r"""
+Compare the dark bars. Without a checkpoint they are all one second long: whenever it dies, *all* the work is done again. So a late death costs
+most, and a task of ten hours that dies in its last minute costs twenty. With a checkpoint, pale and dark bar together make one second.
+
+There is a second cure, the one from chapter 1: small tasks. If the twenty parts are twenty tasks, a death costs one of them. What
+remains in every case is the grey gap; you will find out below where it comes from.
+"""
+
+# %% [markdown]
+r"""
+## A time-out ends your patience, not the task
+
+Not everything that fails dies. Some calls hang, and `ray.get` waits for ever unless you say for how long.
+
+**Predict:** the task needs one second, your patience ends after 0.3 s. How many parts will have been done in the end?
+"""
+
+# %% tags=["demo"]
+diary = Diary()
+ref = ray.remote(work).remote(diary, 20)
+try:
+    ray.get(ref, timeout=0.3)
+except GetTimeoutError:
+    print(f"time-out after {diary.count('part')} parts")
+print(f"asked again: {ray.get(ref)} parts")
+
+# %% [markdown]
+r"""
+`GetTimeoutError` says nothing about the task, which ran on and held its slot. Whoever gives up for good must say so: `ray.cancel(ref)`
+raises `KeyboardInterrupt` in the task, and `ray.cancel(ref, force=True)` kills its process, for code that does not listen.
+
+> **A trap of Ray 2.60.** Cancel what timed out, and only that. Cancelling a task that has *just raised an exception* can end your whole program with
+> "An unexpected system state has occurred" (one time in twenty, when this chapter was written).
+"""
+
+# %%
+### BEGIN SOLUTION
+what_a_timeout_ends = "a"
+### END SOLUTION
+
+# %%
+quiz("what_a_timeout_ends", what_a_timeout_ends)
+
+# %% [markdown]
+r"""
+Now put the three together. `resilient_call` makes a call that may fail in each of these ways. It does the counting itself,
+because Ray's `max_retries` knows nothing of time-outs. The check makes functions die, raise and hang, and counts how often yours were
+called; a function that nobody cancels lets you wait for 20 s.
+"""
+
+
+# %%
+def resilient_call(function, x, attempts, seconds):
+    """Return function(x), computed by a task that is tried `attempts` times in all.
+
+    Another attempt is made when the process died, or when the call took longer than `seconds`; such
+    a call is cancelled. After the last attempt its error is raised. An exception of the function
+    itself is raised at once.
+    """
+    ### BEGIN SOLUTION
+    task = ray.remote(function).options(max_retries=0)
+    for _ in range(attempts):
+        ref = task.remote(x)
+        try:
+            return ray.get(ref, timeout=seconds)
+        except WorkerCrashedError as error:
+            last = error
+        except GetTimeoutError as error:
+            ray.cancel(ref, force=True)
+            last = error
+    raise last
+    ### END SOLUTION
+
+
+# %%
+check("resilient_call", resilient_call)
+
+# %% [markdown] tags=["solution"]
+r"""
+With the default `max_retries=3` inside the loop, attempts multiply: three of yours are up to twelve. And a time-out that is too
+short is worse than none: every attempt is cancelled just before it would have ended. Real systems also wait a little longer before each
+further attempt, so that a struggling server is not hit by everybody at once.
+"""
+
+# %% [markdown]
+r"""
+## A retry repeats the effects too
+
+A task may do something to the world: send a mail, write a row, move money. The dangerous moment lies between the effect and the
+answer. Whoever dies there has done it, and nobody knows.
+
+![A deposit reaches the ledger, the task dies before it can say so, and the retry deposits again; with a key, the ledger recognises the repeat](../img/ch05_once.svg)
+
+**Predict:** one payment of 100, whose process dies right after the deposit. What is the balance?
+"""
+
+
+# %% tags=["demo"]
+@ray.remote
+class NaiveLedger:
+    """Keeps a balance."""
+
+    def __init__(self):
+        self.total = 0
+
+    def deposit(self, amount):
+        """Add the amount and return the balance."""
+        self.total += amount
+        return self.total
+
+
+# %% tags=["demo"]
+@ray.remote
+def pay(ledger, amount, diary):
+    """Deposit the amount; the first attempt dies before it can say so."""
+    ray.get(ledger.deposit.remote(amount))
+    if diary.write("pays") == 0:
+        diary.die()
+
+
+ledger, diary = NaiveLedger.remote(), Diary()
+ray.get(pay.remote(ledger, 100, diary))
+print(f"paid once, attempted {diary.count('pays')} times, balance {ray.get(ledger.deposit.remote(0))}")
+
+# %% [markdown]
+r"""
+With retries, a task that succeeds has run *at least* once. Nobody can promise exactly once. So what may be repeated must be **idempotent**: doing it
+twice has the effect of doing it once. Setting a value is idempotent, adding to it is not.
+
+The cure for everything that adds, sends or pays is a key. Each payment gets one when it is *ordered*; a ledger that sees a key again knows that it has
+been served, and gives the same answer as the first time. Banks do it this way, and so do web shops.
+"""
+
+
+# %%
+class Ledger:
+    """Keep a balance to which every payment is added once, however often it comes."""
+
+    def __init__(self):
+        ### BEGIN SOLUTION
+        self.total = 0
+        self.answers = {}
+        ### END SOLUTION
+
+    def deposit(self, key, amount):
+        """Add the amount and return the new balance.
+
+        A key that came before changes nothing, and gets the same answer as then.
+        """
+        ### BEGIN SOLUTION
+        if key not in self.answers:
+            self.total += amount
+            self.answers[key] = self.total
+        return self.answers[key]
+        ### END SOLUTION
+
+    def balance(self):
+        """Return the balance."""
+        ### BEGIN SOLUTION
+        return self.total
+        ### END SOLUTION
+
+
+# %%
+check("Ledger", Ledger)
+
+# %% [markdown] tags=["solution"]
+r"""
+Why the old answer, and not today's balance? Because the caller of the first attempt never got it. An idempotent call looks, from outside, as
+if it had happened once. (A real ledger forgets keys after a day or so; this one keeps them all.)
+"""
+
+# %%
+### BEGIN SOLUTION
+where_the_key_comes_from = "b"
+### END SOLUTION
+
+# %%
+quiz("where_the_key_comes_from", where_the_key_comes_from)
+
+# %% [markdown]
+r"""
+## A restarted actor has forgotten everything
+
+An actor is not restarted unless you ask for it, and its calls are not repeated unless you ask for that too:
+
+| option | default | with -1 |
+|---|---|---|
+| `max_restarts` | 0: dead is dead, every call raises `ActorDiedError` | the process is started again, as often as needed |
+| `max_task_retries` | 0: a call that was under way raises `ActorUnavailableError` | the call is made again, *even if it had taken effect* |
+
+**Predict:** the counter below stands at 3 when its process is killed. What does the next `add(1)` return?
+"""
+
+
+# %% tags=["demo"]
+@ray.remote(max_restarts=-1, max_task_retries=-1)
+class Counter:
+    """Counts."""
+
+    def __init__(self):
+        self.total = 0
+
+    def add(self, n):
+        """Add n and return the total."""
+        self.total += n
+        return self.total
+
+
+counter = Counter.remote()
+print("totals:", ray.get([counter.add.remote(1) for _ in range(3)]))
+print("killed: process", kill_process_of(counter))
+print("next total:", ray.get(counter.add.remote(1)))
+
+# %% [markdown]
+r"""
+One, not four: a restart runs `__init__` again, with the arguments of the first time, and that is all it can do. If the state matters, the actor
+must save it, and `__init__` must look for what was saved. Two rules make it safe:
+
+- **Save before you answer.** Whoever has an answer will rely on it.
+- **Never overwrite the only copy.** `open(path, "w")` empties the file, and writing fills it again; who dies in between leaves half a file, or none.
+  Write to another name and rename: `os.replace(new, path)` is *atomic*, which means that a reader finds the old file or the new one, never a mixture.
+
+The check kills the process between two calls, and also in the middle of a write. (The file must lie where the restarted actor can
+read it. It may come back on another node: on a cluster, use shared storage.)
+"""
+
+
+# %%
+class CheckpointedCounter:
+    """A counter whose total outlives its process, in the file `path`."""
+
+    def __init__(self, path):
+        ### BEGIN SOLUTION
+        self.path, self.total = path, 0
+        if os.path.exists(path):
+            with open(path) as file:
+                self.total = json.load(file)
+        ### END SOLUTION
+
+    def add(self, n):
+        """Add n, save the total, and return it."""
+        ### BEGIN SOLUTION
+        self.total += n
+        with open(self.path + ".new", "w") as file:
+            json.dump(self.total, file)
+        os.replace(self.path + ".new", self.path)
+        return self.total
+        ### END SOLUTION
+
+
+# %%
+check("CheckpointedCounter", CheckpointedCounter)
+
+# %% [markdown] tags=["solution"]
+r"""
+Saving in `atexit`, `__del__` or `finally` looks elegant and is never reached: SIGKILL asks nobody. Saving every hundredth call is a fair deal when a call is
+cheap to repeat, as in training: then you lose up to 99 steps, and you know it. To survive a power cut as well as a dead process,
+the file also needs `os.fsync` before the rename.
+"""
+
+# %% tags=["demo"]
+if passed("CheckpointedCounter"):
+    durable = ray.remote(CheckpointedCounter).options(max_restarts=-1, max_task_retries=-1)
+    counter = durable.remote(Diary().path + ".total")
+    print("totals:", ray.get([counter.add.remote(1) for _ in range(3)]))
+    print("killed: process", kill_process_of(counter))
+    print("next total:", ray.get(counter.add.remote(1)))
+
+# %% [markdown]
+r"""
+Saving is half of it. With `max_task_retries=-1`, a call whose process died after the save is made again and counts twice, so an
+`add` needs a key, like a payment. Your choice is between *at most once* (the default) and *at least once*. "Exactly once" is what at least once
+looks like when the call is idempotent.
+"""
+
+# %% [markdown] tags=["notes"]
+r"""
+A break fits here. The question that always comes: why does Ray not save the state by itself? Because only you know which
+state matters, how often it is worth saving, and where. Ask the room what the state of a learner is (weights, optimiser, step count, seeds), and who
+has lost a night's training to a checkpoint without the optimiser.
+"""
+
+# %% [markdown]
+r"""
+## Lost objects are made again from their recipe
+
+A node is more than its processes: the large results in its object store die with it. But Ray has noted for every result which
+task made it, with which arguments. That is its **lineage**. When somebody needs a lost object, Ray runs the task again, and before that the
+tasks that made *its* arguments, if these are lost as well.
+
+![Two arrays lie on a node that dies; Ray runs both tasks again on the node that is left](../img/ch05_lineage.svg)
+
+Now kill a node. `second_node` adds one to your Ray with `ray.cluster_utils.Cluster` (chapter 4): real processes of its own, though on the same
+machine. `soft=True` means: there as long as it lives, anywhere else afterwards.
+
+**Predict:** two tasks ran on that node, and one needed the other's result. You ask only for the second result. How often will each have run?
+"""
+
+
+# %% tags=["demo"]
+from coursekit.given.ch05_faults import second_node
+
+
+def ones(diary, count):
+    """Return an array of ones, and write that down."""
+    diary.write("ones")
+    return np.ones(count)
+
+
+def double(array, diary):
+    """Return the array times two, and write that down."""
+    diary.write("double")
+    return 2 * array
+
+
+# %% tags=["demo"]
+diary = Diary()
+with second_node() as node:
+    there = NodeAffinitySchedulingStrategy(node.node_id, soft=True)
+    array = ray.remote(ones).options(scheduling_strategy=there).remote(diary, 1_000_000)
+    doubled = ray.remote(double).options(scheduling_strategy=there).remote(array, diary)
+    ray.wait([doubled], fetch_local=False)  # wait until it exists, and leave it where it is
+    print("before:", {name: diary.count(name) for name in ("ones", "double")})
+    node.kill()
+    killed = time.time()
+    print("the sum:", ray.get(doubled).sum())
+print("after: ", {name: diary.count(name) for name in ("ones", "double")})
+node_gap = diary.lines("ones")[1]["time"] - killed
+print(f"{node_gap:.1f} s from the death of the node until its first task ran again")
+
+# %% [markdown]
+r"""
+Both ran twice, and you saw an array, no error. What you could not see is that it is *another* array. If the task draws random numbers, or reads
+a file that has changed, its second result differs from the first: make tasks depend on their arguments alone, seeds included.
+
+Lineage has limits. An array stored with `ray.put` has no recipe. The results of an actor's methods come back only if the actor does, and
+with `max_task_retries`. Whoever *launched* the task keeps the recipe: if that process dies, its objects are lost (`OwnerDiedError`). And every
+repetition counts against `max_retries`.
+"""
+
+# %%
+### BEGIN SOLUTION
+what_comes_back = "a"
+### END SOLUTION
+
+# %%
+quiz("what_comes_back", what_comes_back)
+
+# %% [markdown]
+r"""
+## What a failure costs depends on who notices it
+
+Back to the grey gap: the time between a failure and the next attempt. Measure it for everything that can fail, on your machine. `stumble`
+fails once and then works, by an exception or by the death of its process.
+
+**Predict** the order of the five: an exception repeated by a loop of your own; an exception repeated by Ray (`retry_exceptions`); a dead
+process; a dead actor; a dead node.
+"""
+
+
+# %% tags=["demo"]
+from coursekit.given.ch05_faults import Stumbler, stumble
+
+
+def own_loop(diary):
+    """Call until it works, as `resilient_call` does."""
+    try:
+        ray.get(stumble_task.remote(diary))
+    except ConnectionError:
+        ray.get(stumble_task.remote(diary))
+
+
+stumble_task = ray.remote(stumble)
+retried = stumble_task.options(retry_exceptions=[ConnectionError])
+stumbler = ray.remote(Stumbler).options(max_restarts=-1, max_task_retries=-1).remote()
+ways = {
+    "exception,\nyour own loop": own_loop,
+    "exception,\nrepeated by Ray": retried.remote,
+    "process died": lambda diary: stumble_task.remote(diary, "dies"),
+    "actor died": stumbler.stumble.remote,
+}
+
+# %% tags=["demo"]
+gaps = {name: [] for name in ways}
+for _ in range(budget(10, 3)):
+    for name, launch in ways.items():
+        diary = Diary()
+        ref = launch(diary)
+        if ref is not None:
+            ray.get(ref)
+        gaps[name].append(story(diary)["gap"])
+gaps["node died"] = [node_gap]
+
+# %% tags=["demo"]
+figure, axes = plt.subplots(figsize=(9, 3.6), constrained_layout=True)
+for place, seconds in enumerate(gaps.values()):
+    axes.scatter([place] * len(seconds), seconds, color="#2563eb", alpha=0.6)
+    axes.hlines(np.median(seconds), place - 0.2, place + 0.2, color="#db2777", linewidth=3)
+    axes.annotate(f"{np.median(seconds):.2g} s", (place + 0.23, np.median(seconds)), va="center")
+axes.set_xticks(range(len(gaps)), list(gaps))
+axes.set(yscale="log", ylabel="seconds without any work", xlim=(-0.5, 4.8))
+axes.set_title("The gap before the next attempt");
+
+# %% [markdown]
+r"""
+From milliseconds to seconds, and each for a reason. (The three in the middle lie close together, and on a busy machine a new process can take longer
+than all the rest.)
+
+- **Your own loop** gets the exception at once and launches again: that costs one trip of a message, milliseconds.
+- **Ray's retries** are handed in once a second. The process that launched the task looks that often for tasks to repeat, so you wait for up to a
+  second, even if all is well otherwise. Many small tasks that fail often should not leave this to Ray.
+- **A process** that dies is noticed at once, because its connection closes. Then comes the wait for the next second, and for a new process if no idle
+  one is there. An actor is started again without that second, but its process and its `__init__` take their time too.
+- **A node** closes nothing: a machine without power is just silent. Ray asks each node whether it lives, and gives it up after five unanswered
+  questions. You set the pause between questions to half a second; the default is three seconds, so expect a quarter of a minute.
+
+Add to that the work which is done again, and state that must be loaded. A retry is a safety net. It is not free.
+"""
+
+# %% [markdown]
+r"""
+## A pool that replaces its dead
+
+A learner takes experience from a pool of samplers, for days. Some of them will die; the learner should not notice. `max_restarts` restarts
+*the same* actor, which does not help when it is the work that kills it. So keep the pool yourself, and know at every moment
+who works on what. When a sampler dies,
+
+1. its fragment goes back to the others that are still to do: nothing is lost, and nothing else is repeated;
+2. a new sampler takes its place, at once: a pool that shrinks is slow in the evening and empty by morning;
+3. a seed over which three samplers have died is given up. It is a **poison pill**: it would kill every sampler that you make;
+4. an exception that `sample` *raises* is no death. Pass it on: no new sampler mends a mistake in the code.
+
+The check has two samplers at work, kills some of them, and lets some calls wait for each other, for 20 s at most.
+"""
+
+
+# %%
+def collect(new_sampler, samplers, seeds):
+    """Return the fragment of each seed, in order, from a pool that replaces samplers that die.
+
+    `new_sampler()` returns a new actor, and `sampler.sample.remote(seed)` a reference to a fragment.
+    So many samplers are at work. A seed whose sampler died is tried again; at the third death over
+    one seed its error is raised. Whatever `sample` itself raises is raised at once.
+    """
+    ### BEGIN SOLUTION
+    todo, under_way, fragments = list(seeds), {}, {}
+    deaths = dict.fromkeys(seeds, 0)
+    idle = [new_sampler() for _ in range(samplers)]
+    while todo or under_way:
+        while todo and idle:
+            sampler, seed = idle.pop(), todo.pop(0)
+            under_way[sampler.sample.remote(seed)] = sampler, seed
+        [ref], _ = ray.wait(list(under_way))
+        sampler, seed = under_way.pop(ref)
+        try:
+            fragments[seed] = ray.get(ref)
+        except RayActorError:
+            deaths[seed] += 1
+            if deaths[seed] == 3:
+                raise
+            todo.insert(0, seed)
+            sampler = new_sampler()
+        idle.append(sampler)
+    return [fragments[seed] for seed in seeds]
+    ### END SOLUTION
+
+
+# %%
+check("collect", collect)
+
+# %% [markdown] tags=["solution"]
+r"""
+`under_way` is the heart of it: a reference alone says that *something* died, the dict says who and over what. `RayActorError` is the common parent of
+`ActorDiedError` and `ActorUnavailableError`. Old samplers need no `ray.kill`: an actor ends when the last handle to it is gone.
+"""
+
+# %% [markdown]
+r"""
+Here is your pool at work: three samplers, twelve fragments, and two deaths.
+
+**Predict:** where in the picture will the deaths be, and what do the other samplers do meanwhile?
+"""
+
+# %% tags=["demo"]
+from coursekit.given.ch05_faults import FragileSampler
+
+if passed("collect"):
+    diary = Diary()
+    warm_up(4)
+    with recorded() as run:
+        fragments = collect(lambda: ray.remote(FragileSampler).remote(diary, [3, 7]), 3, range(12))
+    calls = [task for task in run.tasks() if task["kind"] == "actor_call"]
+    timeline(calls).set_title(f"{len(fragments)} fragments in {len(calls)} calls, {diary.count('dies')} deaths")
+
+# %% [markdown]
+r"""
+A hatched bar is a call that failed: the last one of its process. A new row begins a little later, when the replacement is there; that takes
+as long as a process takes to start. Meanwhile the others go on.
+"""
+
+# %% tags=["demo"]
+ray.shutdown()
+
+# %% [markdown]
+r"""
+## Some deaths nobody survives
+
+- **The driver**, your notebook: with it go its tasks, its objects and its actors, except detached ones (chapter 3).
+- **The head node**: the GCS lives there, and it knows where everything is. Without it the cluster is gone, unless its
+  tables are kept in a Redis outside (KubeRay can do that for you; chapter 6).
+- **Memory.** When a node is nearly full, Ray kills a worker before the operating system does, and says `OutOfMemoryError`. The retry needs as much
+  memory as the first attempt: use fewer tasks at a time.
+
+On a Mac all this works as here; only `second_node` has to ask for it, because Ray calls several nodes on a Mac experimental. Windows has no `SIGKILL`:
+run the course in WSL, as chapter 0 says.
+
+> **You may have seen**, in older code, `max_reconstructions=3` for actors, `RayTimeoutError` or `UnreconstructableError`. Today these are `max_restarts`,
+> `GetTimeoutError` and `ObjectReconstructionFailedError`.
+"""
+
+# %% [markdown]
+r"""
+## What you can do now
+
+- You keep results and failures apart, and read from an exception who has died.
+- You know what Ray repeats (deaths), what it does not (exceptions), and that it starts from the beginning.
+- You have measured the gap before a next attempt: milliseconds, a second, or many seconds.
+- You write calls that may happen twice, actors that remember, and pools that heal.
+
+## Traps
+
+- **`except Exception: pass`** around a `ray.get` turns a failure into a wrong result.
+- **`max_retries=3` is the default.** A task with effects is repeated without a word: give it a key, or `max_retries=0`.
+- **A key made inside the task** is a new key at every attempt.
+- **A time-out cancels nothing.** And cancel only what timed out.
+- **`max_restarts` brings the process back, not its state**; `max_task_retries` repeats calls that had taken effect.
+- **Cleaning up in `finally`, `atexit` or `__del__`** does not happen when a process is killed.
+
+## Read on
+
+- [Chapter 6](ch06_cluster.ipynb): the processes that you have been killing, one by one.
+- Ray's documentation on fault tolerance of [tasks](https://docs.ray.io/en/latest/ray-core/fault_tolerance/tasks.html),
+  [actors](https://docs.ray.io/en/latest/ray-core/fault_tolerance/actors.html) and
+  [objects](https://docs.ray.io/en/latest/ray-core/fault_tolerance/objects.html).
+- Wang et al., [*Ownership: A Distributed Futures System for Fine-Grained Tasks*](https://www.usenix.org/conference/nsdi21/presentation/cheng),
+  NSDI 2021: how Ray keeps lineage.
+- Candea and Fox, *Crash-Only Software*, HotOS 2003: programs that are always ended by killing them.
+"""

@@ -1,0 +1,873 @@
+# %% [markdown]
+r"""
+# Chapter 6 · A cluster is a head that others join, and a job is what you leave there
+
+*About 110 minutes · builds on [Chapter 1](ch01_tasks.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [5](ch05_faults.ipynb) help*
+
+**What you will be able to do**
+
+- name every process of a Ray cluster, say what it is for, and what is lost when it dies;
+- start a head and let other machines join it, with a token that keeps strangers out;
+- submit a job from the shell, from Python and over HTTP, and know for sure how it ended;
+- say what a job costs, when it is the right tool, and when a task or Ray Client is;
+- write a `cluster.yaml` for a cloud and a manifest for Kubernetes, and have both checked before they cost money.
+"""
+
+# %%
+import time
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas
+import ray
+import requests
+import yaml
+from ray.job_submission import JobSubmissionClient
+from ray.util.state import list_jobs, list_nodes
+
+from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
+from coursekit.given import ch06_cluster as given
+from coursekit.kuberay import check_fields
+from coursekit.own_cluster import OwnCluster
+
+begin("ch06_cluster")
+
+# %% [markdown] tags=["notes"]
+r"""
+A hundred and ten minutes; seventy when `cluster_yaml`, Kubernetes and everything after them are left as reading. Let everybody run the next
+cell at once: a head takes ten to fifteen seconds on a small laptop. Nobody needs a cloud account. Say early that this chapter never runs
+`ray stop`, and why: it would end every Ray on the machine, also that of a neighbour on a shared server.
+"""
+
+# %% [markdown]
+r"""
+## One command starts the head
+
+So far `ray.init()` started Ray, and when the notebook ended, Ray ended too. A cluster outlives the programs that use it, so it
+is started by a command of its own. The first machine is the **head**:
+
+    ray start --head
+
+That alone would take the standard ports (6379, 8265, 10001, 52365) and the folder `/tmp/ray`, and with them collide with any other Ray on
+this machine. So here the command names free ports (0: any that is free) and a folder of its own. `OwnCluster` chose them; it also wrote a **token**, a
+secret of which more below, and it will stop what it started, and nothing else, when you say so, when this notebook ends, and even when
+its kernel is killed. `--block` keeps the command in the foreground, which makes it the parent of all that it starts.
+
+**Predict:** how many processes will this one command start?
+"""
+
+# %%
+cluster = OwnCluster()
+given.use(cluster)  # the checks below look at this cluster, too
+began = time.perf_counter()
+head = cluster.start(  # what ray.init() did for you until now
+    f"ray start --head --block --num-cpus=2 --port={cluster.port} --dashboard-port={cluster.dashboard_port} "
+    f"--ray-client-server-port={cluster.client_port} --dashboard-agent-listen-port=0 --temp-dir={cluster.folder}"
+)
+cluster.export()  # RAY_AUTH_MODE=token and where the token lies: for this notebook, as `export` sets it for a shell
+print(f"process {head.pid}, ready after {time.perf_counter() - began:.1f} s; address {cluster.address}")
+
+# %% tags=["demo"]
+lines = given.command_lines(cluster)
+print(f"{len(lines)} processes")
+for pid, words in lines.items():
+    print(f"{pid:7} {given.brief(words)}")
+
+# %% [markdown]
+r"""
+Most people guess three or four. Here is the whole family, on a head and on a worker node. Keep this picture: when a cluster misbehaves, the
+first question is always which of these boxes is missing.
+
+![Head node: GCS, dashboard with its API helpers, monitor, client server, and what every node has; worker node: raylet with object store, two agents, log monitor, workers; with what each does and what is lost when it dies](../img/ch06_anatomy.svg)
+
+Every node has the lower half: a **raylet** that manages it, two **agents**, a **log monitor** and **workers**. The head has above it what
+the cluster needs only once: the **GCS**, the **dashboard**, the **monitor** and the **client server**. `ps` shows them all under long command
+lines, and these signs tell them apart:
+
+| role | sign |
+|---|---|
+| `"gcs"` | the program is `gcs_server` |
+| `"raylet"` | the program is `raylet` |
+| `"dashboard"` | Python runs the script `dashboard.py`; or a title that begins with `ray-dashboard-`: one of its helpers |
+| `"monitor"` | Python runs the script `monitor.py` |
+| `"log monitor"` | Python runs the script `log_monitor.py` |
+| `"client server"` | Python runs the module `ray.util.client.server` |
+| `"agent"` | the title `ray::DashboardAgent` or `ray::RuntimeEnvAgent` |
+| `"worker"` | any other title that begins with `ray::` |
+| `"other"` | everything else, such as the command `ray start` itself |
+
+A *title* is a name that a process gave itself; then the list of words has only that one. Otherwise the first word is the program, with its folder, and the others are
+its arguments. Careful: the arguments of nearly every process mention the raylet and the GCS.
+"""
+
+
+# %%
+def who_is_who(words):
+    """Return the role of a process: one of the nine texts of the table. `words` is its command line, a list of strings."""
+    ### BEGIN SOLUTION
+    names = [word.rpartition("/")[2] for word in words]
+    scripts = {"dashboard.py": "dashboard", "monitor.py": "monitor", "log_monitor.py": "log monitor"}
+    if names[0] in ("gcs_server", "raylet"):
+        return {"gcs_server": "gcs", "raylet": "raylet"}[names[0]]
+    if words[0] in ("ray::DashboardAgent", "ray::RuntimeEnvAgent"):
+        return "agent"
+    if words[0].startswith("ray::"):
+        return "worker"
+    if words[0].startswith("ray-dashboard-"):
+        return "dashboard"
+    if "ray.util.client.server" in words:
+        return "client server"
+    return next((scripts[name] for name in names if name in scripts), "other")
+    ### END SOLUTION
+
+
+# %%
+check("who_is_who", who_is_who)
+
+# %% [markdown] tags=["solution"]
+r"""
+The habit behind it is worth more than the function: compare whole names. `pkill -f raylet` looks for a *part* of a command line; it
+also ends every worker and agent whose arguments mention the raylet, those of other people's clusters included.
+"""
+
+# %% [markdown]
+r"""
+And here is what each of them does, and who started it. **Predict** which of them are children of the raylet, and how much memory an idle head needs in all.
+"""
+
+# %% tags=["demo"]
+pandas.set_option("display.max_colwidth", 100)
+processes = given.anatomy(cluster)
+print(processes.MB.sum(), "MB, counting what they share more than once")
+processes
+
+# %% [markdown]
+r"""
+The agents are children of the raylet, as workers will be: a raylet that dies takes them along, and it ends itself when an agent dies. The others are children of `ray start --block`, which watches them: when one
+dies, it ends the whole node, so that whoever supervises it (systemd, Kubernetes) starts a fresh one. There are few or no workers yet, because nobody has asked for any. The pieces in Python weigh more than the GCS and the raylet, which are written in C++.
+"""
+
+# %%
+### BEGIN SOLUTION
+who_must_not_die = "c"
+### END SOLUTION
+
+# %%
+quiz("who_must_not_die", who_must_not_die)
+
+# %% [markdown]
+r"""
+## A token keeps strangers out
+
+A head listens on ports, and it runs programs for whoever asks. So Ray wants to see a **token**, one secret that all parts of the
+cluster share. With `ray.init()` you never noticed: Ray made one and wrote it to `~/.ray/auth_token`. Commands and other machines
+must be told. Two variables do it, in every shell, before every `ray` command:
+
+    export RAY_AUTH_MODE=token
+    export RAY_AUTH_TOKEN_PATH=/path/to/the/token      # without it: ~/.ray/auth_token
+
+(`RAY_AUTH_TOKEN`, with the secret itself, goes before the file. `ray get-auth-token --generate` makes a first token.) Over HTTP the token travels in a header,
+`Authorization: Bearer …`.
+
+**Predict** what the dashboard answers to a request without it.
+"""
+
+# %% tags=["demo"]
+address = f"{cluster.dashboard}/api/version"
+for headers in ({}, {"Authorization": f"Bearer {cluster.token}"}):
+    reply = requests.get(address, headers=headers)
+    print(reply.status_code, reply.reason, "|", reply.text.splitlines()[0][:80])
+
+# %% [markdown]
+r"""
+401: who are you? The token says *who may ask*; it does not hide what is said. Nothing is encrypted by it, so a cluster belongs into a network of
+its own, or behind an SSH tunnel, even with a token.
+"""
+
+# %%
+### BEGIN SOLUTION
+what_a_token_is_for = "b"
+### END SOLUTION
+
+# %%
+quiz("what_a_token_is_for", what_a_token_is_for)
+
+# %% [markdown]
+r"""
+## A second node needs an address and the token
+
+On a second machine the command is `ray start` as well, without `--head`, but with the head's address. Two options say what the node offers:
+`--num-cpus` and `--resources`, the latter as JSON. Nothing stops you from starting that "second machine" on the same one: Ray counts raylets, not
+computers. That is how you can practise here.
+
+`join_node` returns what somebody would type there: the command as a list of words, and the environment variables that it needs as a dictionary. The check
+first reads them, then really runs them, waits for the node, and stops it again.
+
+(On macOS and Windows Ray refuses to build clusters of several nodes unless `RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=1` is set; `OwnCluster` has set it. In
+WSL you are on Linux. Real clusters are made of Linux machines.)
+"""
+
+
+# %%
+def join_node(address, token_file, cpus, resources):
+    """Return (command, variables) for a node that joins the cluster at `address` and stays in the foreground.
+
+    The command is a list of words; the node offers `cpus` CPUs and `resources`, a dict of names and amounts.
+    """
+    ### BEGIN SOLUTION
+    import json
+
+    command = ["ray", "start", "--block", f"--address={address}", f"--num-cpus={cpus}"]
+    command.append(f"--resources={json.dumps(resources)}")
+    return command, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": token_file}
+    ### END SOLUTION
+
+
+# %%
+check("join_node", join_node)
+
+# %% [markdown] tags=["solution"]
+r"""
+Without the variables `ray start --address` tries for some twenty seconds and ends with `InvalidAuthToken`; the usual next step is to blame the
+firewall. The Python version and Ray's version must be the same on all nodes, and the token's file must exist on each.
+"""
+
+# %% [markdown]
+r"""
+Let one stay for a moment. **Predict:** which processes does a node bring that joins, and which not? And what does the head know of it?
+"""
+
+# %% tags=["demo"]
+if passed("join_node"):
+    command, variables = join_node(cluster.address, cluster.token_file, 1, {"robot": 2})
+    second = cluster.start(command, variables)
+    try:
+        joined = list(map(given.brief, given.command_lines(second).values()))
+        known = pandas.DataFrame([vars(node) for node in list_nodes(address=cluster.dashboard)])
+    finally:
+        second.stop()
+    print("\n".join(joined))
+    display(known[["node_id", "is_head_node", "state", "resources_total"]])
+
+# %% [markdown]
+r"""
+A raylet, its agents and a log monitor: the lower half of the picture, and nothing of the upper. The new node asked the GCS for everything else it had to know. (A node that is `DEAD` is the check's: the GCS remembers it.) Only the
+head has the resource `node:__internal_head__`. It was stopped with `SIGTERM` to its own `ray start --block`, so it had time to say goodbye;
+chapter 5 shows what happens when a node dies without a word.
+
+> **`ray stop` ends every Ray on the machine**, whoever started it. On a machine of your own that is fine. On a shared one, end the command that you started.
+"""
+
+# %% [markdown] tags=["notes"]
+r"""
+Half-time. A good question for the room: which of the boxes would you put on a machine of its own? (The head, on a cluster of more than a few
+nodes: `--num-cpus=0`, so that no task can starve the GCS. The exercise with cluster.yaml does that.)
+"""
+
+# %% [markdown]
+r"""
+## A job is a program that runs there, without you
+
+A task belongs to a driver, and the driver was your notebook. A **job** is a whole program, handed over as a shell command, the *entrypoint*. The cluster runs
+the driver itself, keeps its output, and remembers how it ended. Your laptop may sleep meanwhile.
+
+![Your request goes over HTTP to the dashboard, to the agent on the head, which starts a supervisor actor; the supervisor runs the entrypoint as a process: the driver, which asks raylets for workers; status and log go back](../img/ch06_job.svg)
+
+Since it runs elsewhere, it needs its files and settings there: the **runtime environment**. `working_dir` is a folder that Ray packs, sends and unpacks;
+`env_vars` are variables; `pip` and `py_modules` bring packages. Here is a small project for it:
+"""
+
+# %%
+project = Path(cluster.folder, "project")
+project.mkdir(exist_ok=True)
+(project / "squares.py").write_text("""
+import json, os, time
+import ray
+
+ray.init()  # inside a job, RAY_ADDRESS leads to the cluster
+square = ray.remote(lambda x: x * x)
+print(os.environ["GREETING"], sum(ray.get([square.remote(x) for x in range(10)])))
+calls = []
+for x in range(100):
+    start = time.perf_counter()
+    ray.get(square.remote(x))
+    calls.append(time.perf_counter() - start)
+print(json.dumps(calls))
+""");
+
+# %% [markdown]
+r"""
+### From the shell
+
+`ray job submit` sends the folder, submits, shows the output as it comes, and waits for the end; its exit code says whether the job succeeded. With `--no-wait` it
+returns at once. `cluster.shell` runs the command as a shell would, with the two variables set.
+
+**Predict:** the program needs a fraction of a second. How long will the command take?
+"""
+
+# %% tags=["demo"]
+began = time.perf_counter()
+output = cluster.shell(
+    f"ray job submit --address {cluster.dashboard} --working-dir {project} "
+    """--runtime-env-json '{"env_vars": {"GREETING": "from the shell:"}}' -- python squares.py"""
+)
+shell_seconds = time.perf_counter() - began
+submitted, _, log = output.partition("Tailing logs")
+print("\n".join(line[:100] for line in log.splitlines()[1:] if line.strip()))
+print(f"\n{shell_seconds:.1f} s")
+
+# %% [markdown]
+r"""
+A long time for a fraction of a second's work. The command itself has to start a Python and import Ray; then the job starts. How much is which, you will measure below.
+
+### From Python
+
+`JobSubmissionClient` does the same without the shell. The job below fails on purpose.
+
+**Predict:** does `submit_job` raise, since the job fails?
+"""
+
+# %% tags=["demo"]
+client = JobSubmissionClient(cluster.dashboard)
+job = client.submit_job(entrypoint="""python -c 'print("step 1 of 3"); raise SystemExit(3)'""")
+print(job, client.get_job_status(job))
+
+# %% tags=["demo"]
+given.end_of(client, job)  # waits until the job has ended
+print(client.get_job_status(job), "|", client.get_job_info(job).message.splitlines()[0])
+print("the last line of its log:", client.get_job_logs(job).splitlines()[-1])
+
+# %% [markdown]
+r"""
+Submitting worked, so nothing is raised: what you get is the *id* of a job that is `PENDING`. Then it is `RUNNING`, and at last one of three final statuses: `SUCCEEDED`, `FAILED`, or `STOPPED`
+when somebody called `stop_job`. Whoever wants the result must ask again and again, and at the end look at *which* end it was. That deserves a function:
+it takes a client, and gives back what the job printed, but only when it succeeded.
+
+The check rehearses first with a client that only pretends, for the three ways to end; then it runs a real job on your cluster.
+"""
+
+
+# %%
+def submit_and_wait(client, entrypoint, runtime_env):
+    """Return everything that the job has printed, once it has succeeded.
+
+    Raises RuntimeError with that text in its message when the job ended in any other way.
+    """
+    ### BEGIN SOLUTION
+    job = client.submit_job(entrypoint=entrypoint, runtime_env=runtime_env)
+    while not (status := client.get_job_status(job)).is_terminal():
+        time.sleep(0.1)
+    log = client.get_job_logs(job)
+    if status != "SUCCEEDED":
+        raise RuntimeError(f"{job} ended as {status}. It printed:\n{log}")
+    return log
+    ### END SOLUTION
+
+
+# %%
+check("submit_and_wait", submit_and_wait)
+
+# %% [markdown] tags=["solution"]
+r"""
+`status != "SUCCEEDED"` works because a status is text as well. The classic mistakes: to wait `while status == "RUNNING"`, which ends at once because the job is still `PENDING`; to wait for
+`SUCCEEDED` alone, which never ends when the job fails; and to take the end for success.
+"""
+
+# %% [markdown]
+r"""
+### Over HTTP
+
+Shell and Python both send HTTP requests to the dashboard, so any program in any language can do the same:
+
+| | request | answers with |
+|---|---|---|
+| submit | `POST /api/jobs/` with JSON: `entrypoint`, and if you like `runtime_env`, `submission_id`, `metadata` | `submission_id` |
+| status | `GET /api/jobs/ID` | `status`, `message`, … |
+| log | `GET /api/jobs/ID/logs` | `logs` |
+| all jobs | `GET /api/jobs/` | a list |
+| stop | `POST /api/jobs/ID/stop` | `stopped` |
+
+A `submission_id` of your own is worth having: a second request with the same id is refused, so a request that is sent twice (a shaky network, an impatient user) does not run
+the job twice.
+
+> **You may have seen** `"metadata": {"job_submission_id": "123"}` in a request. Metadata is a note that travels with the job, and Ray keeps it, but the job gets an id that Ray made up. Today the field is
+> `submission_id`, at the top; `job_id` is its deprecated name.
+"""
+
+
+# %%
+def submit_rest(url, token, submission_id, entrypoint, runtime_env):
+    """Return the submission id with which the dashboard at `url` (http://host:port) answers; uses HTTP and nothing of Ray.
+
+    Raises an exception when the request is refused.
+    """
+    ### BEGIN SOLUTION
+    reply = requests.post(
+        f"{url}/api/jobs/",
+        json={"entrypoint": entrypoint, "submission_id": submission_id, "runtime_env": runtime_env},
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    reply.raise_for_status()
+    return reply.json()["submission_id"]
+    ### END SOLUTION
+
+
+# %%
+check("submit_rest", submit_rest)
+
+# %% [markdown] tags=["solution"]
+r"""
+`json=` makes JSON of the dictionary and sets the content type; `data=` would send a form, as a web page does, and Ray refuses it. Without `raise_for_status` a
+refusal looks like a reply without an id.
+"""
+
+# %% [markdown]
+r"""
+## Ray Client lends you a driver over there
+
+There is a third way to use a cluster from outside, made for trying things out: an address that begins with `ray://`. Your notebook then looks like a driver, but the real one is a process that the **client server**
+starts on the head for you. Every call travels there and back.
+
+**Predict:** a task call from a driver within the cluster takes about a millisecond. And over Ray Client?
+"""
+
+# %% tags=["demo"]
+given.with_patience(lambda: ray.init(cluster.client_address, log_to_driver=False))  # tries again on a busy machine
+square = ray.remote(lambda x: x * x)
+client_calls = []
+for x in range(30):
+    start = time.perf_counter()
+    ray.get(square.remote(x))
+    client_calls.append(time.perf_counter() - start)
+ray.shutdown()
+client_calls = client_calls[5:]  # the first also started a worker
+print(f"{1000 * sorted(client_calls)[len(client_calls) // 2]:.1f} ms for a call")
+
+# %% [markdown]
+r"""
+It is handy, and it has limits. The versions of Ray and Python must match on both sides. A loop of many small calls pays the way each time, and on a real network more than here. And the driver lives only as long as your
+connection: when that is gone for more than 30 seconds, everything it started is ended. So play with Ray Client, and run what matters as a job.
+
+| | where the driver runs | survives your laptop | good for |
+|---|---|---|---|
+| `ray.init()` on a node of the cluster | on that node | if the node does | working on the head, JupyterLab included |
+| `ray.init("ray://…")` | lent to you, on the head | no | trying things out from a laptop |
+| a job | on the head (or wherever `entrypoint_num_cpus` and the like lead) | yes | everything that matters |
+"""
+
+# %%
+### BEGIN SOLUTION
+laptop_closed = "b"
+### END SOLUTION
+
+# %%
+quiz("laptop_closed", laptop_closed)
+
+# %% [markdown]
+r"""
+## Submitting a job is not calling a task
+
+`submit_job` and `.remote()` look alike: both return at once with a receipt. So people submit a job where they would call a task. What does each cost?
+
+The next cell submits jobs that do nothing, and notes when the request was answered and when the job had ended. The rest has been measured already: `squares.py` timed 100 task calls from within, Ray noted how long
+it took as a job, and you have the times of Ray Client and of the shell.
+
+**Predict** the three: a task call, the answer to a submission, and a whole job that does nothing. Each as a number with a unit.
+"""
+
+# %% tags=["demo"]
+rounds = budget(5, 2)
+idle = [given.seconds_of_job(client, "true") for _ in range(rounds)]
+squares = next(job for job in client.list_jobs() if job.entrypoint == "python squares.py")  # the one from the shell
+task_calls = yaml.safe_load(next(line for line in log.splitlines() if line.startswith("[")))
+
+costs = {
+    "task call, in the cluster": task_calls[10:],
+    "task call, over Ray Client": client_calls,
+    "submission answered": [each["accepted"] for each in idle],
+    "job that does nothing, to its end": [each["end"] for each in idle],
+    "job that uses Ray, to its end": [(squares.end_time - squares.start_time) / 1000],
+    "the same, from the shell": [shell_seconds],
+}
+
+# %% tags=["demo"]
+figure, axes = plt.subplots(figsize=(9, 3.2), constrained_layout=True)
+for row, seconds in enumerate(costs.values()):
+    middle = sorted(seconds)[len(seconds) // 2]
+    axes.plot(seconds, [row] * len(seconds), "o", color="#2563eb" if row < 2 else "#d97706", alpha=0.4)
+    text = f"{middle:.1f} s" if middle >= 1 else f"{1000 * middle:.1f} ms"
+    axes.annotate(text, (middle, row), xytext=(0, 7), textcoords="offset points", ha="center")
+axes.set_yticks(range(len(costs)), costs)
+axes.set(xscale="log", xlabel="seconds (each mark is ten times the one before)", ylim=(len(costs) - 0.5, -0.8))
+axes.margins(x=0.1)
+axes.set_title("A job costs as much as a thousand task calls");
+
+# %% [markdown]
+r"""
+The answer to a submission comes soon, after hundredths or tenths of a second: that is where the belief comes from. But the receipt is not the work. The job itself takes seconds, hundreds to thousands of times a task call, because it starts processes: a supervisor (a Ray actor, a Python with Ray in it), a shell, and
+for a job that uses Ray one more Python that imports it, plus workers of its own. From the shell, the command `ray` comes on top.
+
+So a job is the unit of *a piece of work that somebody waits for*, a training or a nightly evaluation; and within it, tasks and actors do the parallel work.
+"""
+
+# %%
+### BEGIN SOLUTION
+job_or_task = "b"
+### END SOLUTION
+
+# %%
+quiz("job_or_task", job_or_task)
+
+# %% [markdown]
+r"""
+## The dashboard shows it, the state API lets you ask
+
+Open the dashboard in a browser: the next cell prints its address and the token that it will ask for. *Jobs* lists what you have submitted, with logs; *Cluster* shows nodes, workers, memory and
+load; *Actors*, *Logs* and *Metrics* speak for themselves. On a cluster far away, bring it to your machine through a tunnel: `ssh -L 8265:localhost:8265 head`, or `ray dashboard cluster.yaml`.
+
+Behind the page is the **state API**. The same questions from the shell and from Python:
+
+| | shell | Python (`ray.util.state`) |
+|---|---|---|
+| which nodes, alive and dead | `ray list nodes` | `list_nodes()` |
+| which jobs | `ray list jobs`, or `ray job list` | `list_jobs()` |
+| which actors, which tasks | `ray list actors`, `ray list tasks` | `list_actors()`, `list_tasks()` |
+| how many tasks of each function | `ray summary tasks` | `summarize_tasks()` |
+| a process's log | `ray logs worker-…` | `get_log()` |
+| slots, demand, autoscaler | `ray status` | – |
+
+**Predict:** you submitted some jobs, and the checks did. How many are on record, and in which statuses?
+"""
+
+# %% tags=["demo"]
+print(cluster.dashboard, "| the token that it asks for:", cluster.token)
+jobs = pandas.DataFrame([vars(job) for job in list_jobs(address=cluster.dashboard)])
+jobs[["submission_id", "type", "status", "entrypoint"]]
+
+# %% [markdown]
+r"""
+Ray Client left a row as well: each driver is a job to Ray, whether it was submitted or not; those that were not have no submission id. Lists are cut at 100 rows unless you say
+`limit=`, and they need a dashboard that runs.
+"""
+
+# %% [markdown]
+r"""
+## A cloud needs a cluster.yaml, and Ray checks it before you pay
+
+Nobody types `ray start` on fifty machines. The **cluster launcher** rents machines, installs what you say, and runs `ray start` on each, by SSH:
+
+| command | what it does |
+|---|---|
+| `ray up cluster.yaml` | rents the head, sets it up; the head's monitor rents workers when there is demand |
+| `ray attach cluster.yaml` | opens a shell on the head; `--port-forward 8888` brings a port of it to your machine |
+| `ray exec cluster.yaml "…"` | runs a command there |
+| `ray rsync-up cluster.yaml here there` | copies files to the head |
+| `ray dashboard cluster.yaml` | brings the dashboard to your machine |
+| `ray down cluster.yaml` | gives all machines back. Nothing else stops the bill |
+
+The file says what to rent. Ray brings a schema for it, and defaults for what is left out; both work offline. `given.validated` calls the two functions that `ray up` calls first.
+
+**Predict:** this file names 8 things or so. How many will there be with the defaults filled in?
+"""
+
+# %% tags=["demo"]
+example = """
+cluster_name: example
+max_workers: 2                      # besides the head
+provider: {type: aws, region: us-west-2}
+auth: {ssh_user: ubuntu}
+head_node_type: head                # one of those below
+available_node_types:
+  head:
+    resources: {}                   # {}: found out from the machine type
+    node_config: {InstanceType: m5.xlarge}
+  worker:
+    min_workers: 0
+    max_workers: 2
+    resources: {}
+    node_config: {InstanceType: m5.large, InstanceMarketOptions: {MarketType: spot}}
+"""
+filled = given.validated(example)
+print(len(filled), "sections:", ", ".join(filled))
+print("on the head:", *filled["head_start_ray_commands"], sep="\n   ")
+
+# %% [markdown]
+r"""
+At the end of it all stands the command that you know: `ray start --head`, with the file itself as `--autoscaling-config`. That is how the monitor learns what it may rent. (The `ray stop` before it is harmless there: the machine is
+the cluster's own.) Look into `filled["setup_commands"]` before you use it for real: where the machine has no Ray, the defaults install a nightly build. Write your own, with the version that you have.
+
+The schema knows names and types of the general fields. What stands under `node_config` goes to the cloud as it is, so a wrong machine type is only noticed there. What else gets past it?
+"""
+
+# %% tags=["demo"]
+slips = {
+    "head_node_type: haed": ("head_node_type: head ", "head_node_type: haed "),
+    "max_workers: two": ("max_workers: 2 ", "max_workers: two "),
+    "a field that does not exist": ("auth:", "instance_type: m5.large\nauth:"),
+    "no such machine type": ("m5.xlarge", "m5.gigantic"),
+    "min_workers for the whole cluster": ("auth:", "min_workers: 2\nauth:"),
+}
+for slip, (right, wrong) in slips.items():
+    try:
+        given.validated(example.replace(right, wrong))
+        print(f"{slip:34} accepted")
+    except Exception as error:
+        print(f"{slip:34} {type(error).__name__}: {str(error).splitlines()[0][:90]}")
+
+# %% [markdown]
+r"""
+Names and types are caught; a machine type that nobody rents is not, and neither is a `min_workers` at the top, which meant something in older versions: it is dropped without a word, and your cluster starts without workers. It belongs to a node type.
+
+Now one that you could use: the head is small, and is there for the GCS, not for tasks.
+"""
+
+
+# %%
+def cluster_yaml(name, region, worker, least, most):
+    """Return the text of a cluster.yaml for AWS: a head of type m5.large that runs no tasks, and workers of type `worker`.
+
+    There are at least `least` workers, and at most `most`, in the node type and in the cluster as a whole.
+    """
+    ### BEGIN SOLUTION
+    return f"""
+cluster_name: {name}
+max_workers: {most}
+provider: {{type: aws, region: {region}}}
+auth: {{ssh_user: ubuntu}}
+head_node_type: head
+available_node_types:
+  head:
+    resources: {{CPU: 0}}
+    node_config: {{InstanceType: m5.large}}
+  worker:
+    min_workers: {least}
+    max_workers: {most}
+    resources: {{}}
+    node_config: {{InstanceType: {worker}}}
+"""
+    ### END SOLUTION
+
+
+# %%
+check("cluster_yaml", cluster_yaml)
+
+# %% [markdown] tags=["solution"]
+r"""
+Without `max_workers` at the top the default counts: two, and a node type that may grow to twelve stops there. Forgetting it is the usual reason for "my cluster does not scale".
+`yaml.safe_dump` of a dictionary is a safer way to write such a file than an f-string.
+"""
+
+# %% [markdown]
+r"""
+### AWS, GCP and Azure, field by field
+
+The general part is the same for all. Ray's own defaults show what is different; the table lists the fields that not all three share, without those of disks and images.
+
+**Predict** under which names the three hide the machine type and the cheap machines that may be taken away (*spot*).
+"""
+
+# %% tags=["demo"]
+clouds = pandas.DataFrame({cloud: given.launcher_defaults(cloud) for cloud in ("aws", "gcp", "azure")})
+for cloud in clouds:
+    given.validated(f"cluster_name: try\nprovider: {yaml.safe_load(str({'type': cloud}))}")
+print("The defaults of", ", ".join(clouds), "pass Ray's schema.", len(clouds), "fields in all; these differ:")
+different = clouds[clouds.nunique(axis=1, dropna=False) > 1].fillna("")
+different[~different.index.str.contains("image|disk|Device", case=False)].drop("provider.type")
+
+# %% [markdown]
+r"""
+| | AWS | GCP | Azure |
+|---|---|---|---|
+| where | `provider.region`, `availability_zone` | the same names, and a `project_id` | `location`, `resource_group` |
+| machine type | `InstanceType` | `machineType` | `azure_arm_parameters.vmSize` |
+| spot | `InstanceMarketOptions` | `scheduling: [{preemptible: true}]` | `azure_arm_parameters.priority: Spot` |
+| CPUs of a type | found out; leave `resources: {}` | write `{CPU: 2}` | write `{CPU: 2}` |
+| disk | `BlockDeviceMappings` | `disks` | in the image's template |
+| you need on your machine | `boto3`, credentials | `google-api-python-client`, credentials | the `azure-…` packages, `az login` |
+
+And **Aliyun**? Ray's code for it is still there, and so are old blog posts with its `cluster.yaml`. See what Ray 2.60 makes of one:
+"""
+
+# %% tags=["demo"]
+try:
+    given.validated("cluster_name: try\nprovider: {type: aliyun, region: cn-beijing}")
+except FileNotFoundError as error:
+    print(f"FileNotFoundError: …/{'/'.join(Path(error.filename).parts[-3:])}")
+
+# %% [markdown]
+r"""
+The file with Aliyun's defaults is missing from the package, so every `cluster.yaml` of that type ends here, before any schema and before any login. Take Kubernetes there (Alibaba has it, and KubeRay runs on it), or
+machines of your own with `ray start`, or `provider: {type: local, head_ip: …, worker_ips: […]}`, which logs in to machines that exist already.
+"""
+
+# %% [markdown]
+r"""
+## On Kubernetes you describe the cluster, and KubeRay keeps it so
+
+Where there is a Kubernetes cluster, its administrator installs the **KubeRay operator** once (with Helm: `helm install kuberay-operator kuberay/kuberay-operator`). From then on there are new kinds of objects.
+You write down what you want in a manifest, `kubectl apply -f` hands it over, and the operator starts, replaces and removes *pods*, one for each node:
+
+- **RayCluster**: a head, groups of workers, and how many of each;
+- **RayJob**: a RayCluster, a job for it, and whether the cluster goes away when the job has ended.
+
+(Once there was a Helm chart within Ray's own repository, `deploy/charts/ray`; KubeRay has replaced it.)
+
+A manifest has many fields, and a misspelt one is the usual mistake. `check_fields` compares a manifest with a table made from KubeRay's reference: the fields of its own types, and the common ones of pods. (`=` lists the values allowed, brackets a list, a capital letter begins an object with fields of its own.)
+"""
+
+# %% tags=["demo"]
+ray_cluster = yaml.safe_load("""
+apiVersion: ray.io/v1
+kind: RayCluster
+metadata: {name: course}
+spec:
+  rayVersion: "2.60.0"
+  authOptions: {mode: token}            # the operator makes the token, and gives it to every pod
+  enableInTreeAutoscaling: true         # the monitor runs beside the head, and asks for pods
+  autoscalerOptions: {idleTimeoutSeconds: 60}
+  headGroupSpec:
+    rayStartParams: {num-cpus: "0"}     # options of `ray start`, as text
+    template: {spec: {containers: [{name: ray-head, image: "rayproject/ray:2.60.0",
+      resources: {limits: {cpu: 2, memory: 8Gi}, requests: {cpu: 2, memory: 8Gi}}}]}}
+  workerGroupSpecs:
+  - groupName: players
+    minReplicas: 0
+    maxReplicas: 8
+    rayStartParams: {}
+    template: {spec: {containers: [{name: ray-worker, image: "rayproject/ray:2.60.0",
+      resources: {limits: {cpu: 4, memory: 8Gi}, requests: {cpu: 4, memory: 8Gi}}}]}}
+""")
+
+# %% tags=["demo"]
+pandas.set_option("display.max_rows", 60)
+pandas.DataFrame(check_fields(ray_cluster))
+
+# %% [markdown]
+r"""
+Every field is in the table, so the last column is empty. What you wrote as options of `ray start` above returns as `rayStartParams`; the address and the token are the operator's business. A node's CPUs come from the pod's `resources`.
+
+A RayJob wraps this. Its fields are the job's: `entrypoint`, and the runtime environment as YAML within the YAML. **Predict** which three fields of the second one are wrong, before you run the cell.
+"""
+
+# %% tags=["demo"]
+job_spec = {
+    "entrypoint": "python squares.py",
+    "runtimeEnvYAML": "env_vars: {GREETING: hello}\nworking_dir: https://example.org/project.zip\n",
+    "shutdownAfterJobFinishes": True,  # otherwise the cluster stays, and costs
+    "ttlSecondsAfterFinished": 300,  # time to read the log
+    "rayClusterSpec": ray_cluster["spec"],
+}
+ray_job = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "squares"}, "spec": job_spec}
+print("findings in the first:", [row for row in check_fields(ray_job) if row["finding"]])
+
+careless = dict(job_spec, runtimeEnv=job_spec["runtimeEnvYAML"], ttlSecondsAfterFinished="5 minutes")
+careless["rayClusterSpec"] = {**ray_cluster["spec"], "workerGroupSpec": ray_cluster["spec"]["workerGroupSpecs"]}
+findings = pandas.DataFrame(check_fields(dict(ray_job, spec=careless)))
+findings[findings.finding != ""]
+
+# %% [markdown]
+r"""
+A cluster would tell you too: `kubectl apply --dry-run=server -f job.yaml` compares with the definitions that are installed there. That is the better judge, since it knows its own version of KubeRay; the table here serves where there is no cluster.
+
+| | `ray start` by hand | cluster launcher | KubeRay |
+|---|---|---|---|
+| a node is | any machine | a machine rented from a cloud | a pod |
+| you write | a command for each | `cluster.yaml` | a manifest |
+| who adds nodes | you | the monitor on the head | the monitor asks, the operator adds |
+| a node dies | you notice | another is rented | another pod starts |
+| choose it for | two machines under the desk, Slurm, tests | a cloud account and no Kubernetes | everything where Kubernetes is at hand |
+"""
+
+# %% [markdown] tags=["notes"]
+r"""
+Ten minutes for this section, no exercise. If somebody has a Kubernetes cluster at hand, `kubectl explain rayjob.spec --recursive` is the table, live.
+"""
+
+# %% [markdown]
+r"""
+## This course moves to a cluster with one variable and one change
+
+`RAY_ADDRESS` says to every program where its cluster is, and `ray.init()` without an address obeys it. In a job it is set already. So the chapters of this course run on a cluster with
+
+- `RAY_ADDRESS=auto` on a node of the cluster (say, JupyterLab on the head, through `ray attach --port-forward 8888`), or as a job;
+- `coursekit` on all nodes: as `py_modules`, or `pip install`ed on each;
+- one change in each notebook: `ray.init(num_cpus=4, …)` becomes `ray.init()`, because a program cannot tell a cluster how large it is.
+
+The job below takes a function of chapter 1 there. It ships the package itself, so the nodes need not have it.
+
+**Predict** what the job prints where it asks for four CPUs.
+"""
+
+# %%
+(project / "chapter1.py").write_text("""
+import os, ray, coursekit
+from coursekit.given.ch01_tasks import points_inside
+try:
+    ray.init(num_cpus=4)
+except ValueError as error:
+    print("with num_cpus:", error)
+ray.init()
+print("RAY_ADDRESS leads to", os.environ["RAY_ADDRESS"] and "the cluster")
+print("coursekit came with the job:", "runtime_resources" in coursekit.__file__)
+inside = sum(ray.get([ray.remote(points_inside).remote(500_000, seed) for seed in range(4)]))
+print("pi is about", 4 * inside / 2_000_000)
+""");
+
+# %% tags=["demo"]
+import coursekit
+
+runtime_env = {
+    "working_dir": str(project),
+    "py_modules": [str(Path(coursekit.__file__).parent)],  # packed, sent, and found before any other copy
+    "excludes": ["static", "__pycache__"],
+}
+moved = given.seconds_of_job(client, "python chapter1.py", runtime_env)
+print(moved["status"], f"after {moved['end']:.1f} s")
+print(given.printed(client, moved["job"]))
+
+# %% [markdown]
+r"""
+The exercises are better done at home: their checks want a cluster whose size they know. What belongs on a cluster is the long part, a training of chapters 11 to 17, as a job that saves its checkpoints where you can reach them.
+
+Now stop what this notebook started: the head, and everything below it.
+"""
+
+# %%
+before = cluster.processes()
+cluster.stop()
+print(f"{sum(process.is_running() for process in before)} of {len(before)} processes are left")
+
+# %% tags=["demo"]
+progress()
+
+# %% [markdown]
+r"""
+## What you can do now
+
+- You know the processes of head and worker, what each is for, and what dies with it.
+- You start a head, let nodes join it with address and token, and stop exactly what you started.
+- You submit jobs from the shell, from Python and over HTTP, wait for their end, and look at which end it was.
+- You know that a job costs seconds and a task call a millisecond, and which of the two you need.
+- You write a `cluster.yaml`, have it checked by Ray's schema, and know what the schema does not see; you read a RayCluster and a RayJob field by field.
+
+## Traps
+
+- **A shell without `RAY_AUTH_MODE=token`**: `ray start --address` fails after some twenty seconds, `ray list nodes` at once.
+- **`ray stop` on a shared machine** ends the clusters of others.
+- **Done is not succeeded.** `FAILED` and `STOPPED` are ends, too; `submit_job` never raises for them.
+- **`PENDING` is not `RUNNING`**: a loop `while status == "RUNNING"` ends before the job has begun.
+- **`metadata.job_submission_id`** is not the job's id.
+- **`python` in an entrypoint** is the one on the cluster, and the files there are those of `working_dir`.
+- **`max_workers` at the top** of a `cluster.yaml` is 2 unless you say otherwise, and `min_workers` at the top is dropped.
+- **`ray.init(num_cpus=…)`** raises where `RAY_ADDRESS` is set.
+- **A long temporary folder** on macOS: the path of Ray's sockets must stay below about 100 letters.
+
+## Read on
+
+- [Chapter 20](ch20_operate.ipynb): operating what you have trained.
+- Ray's documentation: [jobs](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html) and their
+  [REST API](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/rest.html),
+  [cluster.yaml](https://docs.ray.io/en/latest/cluster/vms/references/ray-cluster-configuration.html),
+  [token authentication](https://docs.ray.io/en/latest/ray-security/token-auth.html).
+- KubeRay's [API reference](https://docs.ray.io/en/master/kuberay/references/api.html), from which the table of fields was made.
+"""

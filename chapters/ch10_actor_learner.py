@@ -1,0 +1,786 @@
+# %% [markdown]
+r"""
+# Chapter 10 · Two hundred lines learn to balance a pole in seconds
+
+*About 110 minutes · builds on [Chapter 3](ch03_actors.ipynb), [Chapter 7](ch07_environments.ipynb) and [Chapter 8](ch08_rollouts.ipynb)*
+
+**What you will be able to do**
+
+- write PPO from its paper: the clipped loss, the minibatches, the gradient step;
+- spread it over processes: samplers that are actors, one learner, weights that travel once;
+- keep out of the experience what is none: frames of a reset, ends that are only the end of the clock;
+- train an agent that balances CartPole's pole for the full 500 steps, and test it fairly;
+- say where the time of an iteration goes, and what more samplers can and cannot do about it.
+"""
+
+# %%
+import time
+from contextlib import contextmanager
+
+import gymnasium
+import matplotlib.pyplot as plt
+import numpy as np
+import ray
+import torch
+from scipy.special import log_softmax
+from torch import nn
+
+from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
+from coursekit.given.ch10_actor_learner import cartpoles
+from coursekit.meeting import warm_up
+from coursekit.pictures import Drawn, strip
+
+begin("ch10_actor_learner")
+
+# %%
+ray.init(num_cpus=2, include_dashboard=False)
+torch.set_num_threads(1)  # the network is tiny: more threads gain nothing, and the samplers need the other core
+warm_up(2)
+
+# %% [markdown] tags=["notes"]
+r"""
+A hundred and ten minutes with all five exercises. In a workshop of eighty, give `minibatches` away and let pairs write `solve_cartpole`
+together: it is the moment for which people came. Run the two cells above before you begin to speak.
+"""
+
+# %% [markdown]
+r"""
+## Many play, one learns
+
+Chapter 8 named the parts: samplers that play, and a learner that learns. Here they become one program.
+
+![The learner puts its weights into the object store once; two samplers, each with sixteen environments, read them, play, and send rows of experience back](../img/ch10_actor_learner.svg)
+
+One round is an **iteration**:
+
+1. The learner puts its weights into the object store, *once*, and sends every sampler the reference.
+2. Each sampler plays 64 steps in each of its environments, and returns the experience as *rows*.
+3. The learner goes over all rows ten times (ten *epochs*), 512 at a time (a *minibatch*), and takes a gradient step for each.
+
+The algorithm is **PPO**, proximal policy optimisation (Schulman et al. 2017). Most of its code stands here ready to read; the
+parts in which it is decided whether anything learns are yours. These are all its numbers:
+"""
+
+# %%
+ENVS = 32  # environments in all, shared out among the samplers
+STEPS = 64  # steps of each environment in one iteration: T in the paper
+EPOCHS, MINIBATCH = 10, 512  # K and M in the paper
+GAMMA, LAMBDA = 0.99, 0.95  # the discount, and how far an advantage looks ahead
+LEARNING_RATE = 2e-3
+SOLVED, STOP, LIMIT = 475, 490, 200_000  # mean return that counts, mean return at which we stop, steps after which we give up
+
+# %% [markdown]
+r"""
+The **policy** is two small networks: the *actor* scores the actions, and a softmax of its scores is $\pi_\theta(a \mid s)$; the
+*critic* estimates $V(s)$, the rewards that are still to come. $\theta$ stands for the weights of both.
+"""
+
+
+# %%
+def network(inputs, outputs, gain, width=64):
+    """Return a network with two hidden layers whose first outputs are as large as `gain`."""
+    layers = [nn.Linear(inputs, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, outputs)]
+    for layer, size in zip(layers[::2], [2**0.5, 2**0.5, gain], strict=True):
+        nn.init.orthogonal_(layer.weight, size)
+        nn.init.zeros_(layer.bias)
+    return nn.Sequential(*layers)
+
+
+# %%
+class Policy(nn.Module):
+    """Return the scores of the actions, shape [B, A], and the values, shape [B], of observations, shape [B, 4]."""
+
+    def __init__(self, inputs=4, actions=2):
+        super().__init__()
+        self.actor = network(inputs, actions, gain=0.01)  # nearly equal scores: it begins by trying everything
+        self.critic = network(inputs, 1, gain=1.0)
+
+    def forward(self, obs):
+        """Return scores and values."""
+        return self.actor(obs), self.critic(obs)[..., 0]
+
+    def weights(self):
+        """Return {"actor": [(weight, bias), ...], "critic": [...]}: copies, as arrays."""
+        parts = {"actor": self.actor[::2], "critic": self.critic[::2]}
+        return {name: [tuple(p.detach().numpy().copy() for p in layer.parameters()) for layer in layers]
+                for name, layers in parts.items()}
+
+
+# %% [markdown]
+r"""
+A sampler needs the numbers, not PyTorch: `weights()` gives them as arrays, and `perceptron` computes with them in NumPy, the same
+function in four lines. For a handful of observations NumPy is faster than PyTorch, and a process that never imports PyTorch starts
+sooner and needs a few hundred megabytes less.
+"""
+
+
+# %%
+def perceptron(layers, x):
+    """Return the outputs of a network with these weights, computed in NumPy."""
+    *hidden, (weight, bias) = layers
+    for w, b in hidden:
+        x = np.tanh(x @ w.T + b)
+    return x @ weight.T + bias
+
+
+# %% [markdown]
+r"""
+## An advantage says how much better than expected it went
+
+Chapter 8 built `gae`; here it is again, for a fragment of $T$ steps in $N$ environments (Schulman et al. 2016, equation 16). The advantage
+$\hat A_t$ adds up the surprises $\delta_t = r_t + \gamma V(s_{t+1}) - V(s_t)$ of this step and, ever more discounted, of those after it, up to the end of the
+episode.
+
+Two kinds of end are told apart. **Terminated**: the pole fell, nothing more will come, so $V(s_{t+1})$ counts as 0. **Truncated**: only
+the clock ran out after 500 steps; the pole still stands, and more *would* have come, so $V(s_{t+1})$ counts (the *bootstrap*). Both cut the sum.
+"""
+
+
+# %%
+def gae(rewards, values, terminated, truncated):
+    """Return advantages, shape [T, N]; `values` is [T+1, N], its last row the bootstrap (Schulman et al. 2016, eq. 16)."""
+    advantages, later = np.zeros_like(rewards), 0.0
+    for t in reversed(range(len(rewards))):
+        delta = rewards[t] + GAMMA * values[t + 1] * ~terminated[t] - values[t]
+        later = delta + GAMMA * LAMBDA * later * ~(terminated[t] | truncated[t])
+        advantages[t] = later
+    return advantages
+
+
+# %%
+### BEGIN SOLUTION
+end_of_the_clock = "b"
+### END SOLUTION
+
+# %%
+quiz("end_of_the_clock", end_of_the_clock)
+
+# %% [markdown]
+r"""
+## A sampler returns rows, and a reset is no experience
+
+`cartpoles(16)` gives sixteen CartPoles that step together: Gymnasium's own vector environment, in which one line of NumPy moves all
+carts. When an episode ends, Gymnasium's next step of that environment is its *autoreset*: it ignores the action, earns 0, and shows
+the first observation of the next episode. Nobody decided anything in that frame, so it must not be learned from. The mask `real` says which frames count.
+
+To choose an action with probability $\pi(a \mid s)$, a sampler adds Gumbel noise to the scores and takes the largest (the *Gumbel-max* trick: the same
+odds as a draw from the softmax, in one line for all environments).
+"""
+
+
+# %%
+class Player:
+    """Plays in several environments at once."""
+
+    def __init__(self, make_envs, count, seed):
+        self.envs, self.rng = make_envs(count), np.random.default_rng(seed)
+        self.obs, _ = self.envs.reset(seed=seed)
+        self.over = np.zeros(count, bool)  # where an episode has just ended, the next frame is a reset
+
+    def step(self, actor):
+        """Return one frame of all environments, played with these weights."""
+        obs, real = self.obs, ~self.over
+        scores = perceptron(actor, obs)
+        actions = (scores + self.rng.gumbel(size=scores.shape)).argmax(-1)
+        self.obs, rewards, terminated, truncated, _ = self.envs.step(actions)
+        self.over = terminated | truncated
+        ends = {"terminated": terminated, "truncated": truncated}
+        return {"obs": obs, "actions": actions, "rewards": rewards, "real": real, **ends}
+
+
+# %% [markdown]
+r"""
+A sampler plays 64 such frames and makes rows of them. A row is one step: the observation, the action, $\log \pi_{old}(a \mid s)$, the
+advantage, and the *target* $\hat A_t + V(s_t)$ that the critic shall learn. The sampler computes all that itself, at once for all its
+frames, with the weights that played. What the learner receives is ready to learn from.
+"""
+
+
+# %%
+def rows_of(frames, last_obs, weights):
+    """Return the real frames of a fragment as rows; `frames` holds arrays of shape [T, N, ...]."""
+    obs, actions = frames["obs"], frames["actions"]
+    values = perceptron(weights["critic"], np.concatenate([obs, last_obs[None]]))[..., 0]  # [T+1, N]
+    advantages = gae(frames["rewards"], values, frames["terminated"], frames["truncated"])
+    logp = log_softmax(perceptron(weights["actor"], obs), axis=-1)
+    logp = np.take_along_axis(logp, actions[..., None], axis=-1)[..., 0]
+    rows = {"obs": obs, "actions": actions, "logp": logp, "advantages": advantages, "targets": advantages + values[:-1]}
+    return {name: column[frames["real"]] for name, column in rows.items()}
+
+
+class Sampler(Player):
+    """Plays with the weights that it was sent last. An ordinary class: `ray.remote` makes it an actor."""
+
+    def set_weights(self, weights):
+        """Play with these from now on."""
+        self.weights = weights
+
+    def sample(self):
+        """Return the experience of STEPS frames as a dict of arrays of equal length."""
+        frames = [self.step(self.weights["actor"]) for _ in range(STEPS)]
+        columns = {name: np.stack([frame[name] for frame in frames]) for name in frames[0]}
+        return rows_of(columns, self.obs, self.weights)
+
+
+# %% [markdown]
+r"""
+**Predict:** a fresh policy's episodes last about twenty steps. One sampler without Ray plays 64 frames in 16 environments, 1,024 in
+all. How many of them are resets?
+"""
+
+# %% tags=["demo"]
+sampler = Sampler(cartpoles, 16, seed=0)
+sampler.set_weights(Policy().weights())
+rows = sampler.sample()
+for name, column in rows.items():
+    print(f"{name:10} {str(column.shape):10} {column.dtype}")
+print(f"{16 * STEPS} frames, {16 * STEPS - len(rows['obs'])} of them resets")
+
+# %% [markdown]
+r"""
+One frame in twenty or so. Left in, they teach the critic that the worst moment of an episode, the pole lying down, is as good as a fresh
+start; and the better the agent gets, the rarer they are, so the mistake hides. It raises no error.
+"""
+
+# %% [markdown]
+r"""
+## The weights travel once
+
+After every iteration all samplers need the new weights. `sampler.set_weights.remote(weights)` would pack the same arrays again
+for each sampler. `ray.put` puts them into the object store once; what goes out is a reference, and all actors of a node read the
+same copy. (That is chapter 2, at work.)
+
+Write `weight_sync`. Its `policy` has `weights()`; each of the `samplers` has `set_weights`, which takes what `weights()` returns. The
+check calls it, changes the policy, calls it again, and looks at what arrives at each sampler.
+"""
+
+
+# %%
+def weight_sync(policy, samplers):
+    """Send the policy's weights of this moment to every sampler: one copy in the object store, and a reference to each."""
+    ### BEGIN SOLUTION
+    ref = ray.put(policy.weights())
+    for sampler in samplers:
+        sampler.set_weights.remote(ref)
+    ### END SOLUTION
+
+
+# %%
+check("weight_sync", weight_sync)
+
+# %% [markdown] tags=["solution"]
+r"""
+Nobody waits here. The put is done when `ray.put` returns, and the calls are on their way; whether they have *run* does not matter, as
+the next quiz says. For two samplers on one machine the difference is small; for a hundred, or for weights of a gigabyte, it is the difference.
+"""
+
+# %%
+### BEGIN SOLUTION
+sync_then_sample = "a"
+### END SOLUTION
+
+# %%
+quiz("sync_then_sample", sync_then_sample)
+
+# %% [markdown]
+r"""
+## The clipped loss refuses to go too far
+
+How should the policy change? An action with a positive advantage should become more likely. The **ratio** says how much more likely than it was
+for the sampler that chose it:
+
+$$r_t(\theta) = \frac{\pi_\theta(a_t \mid s_t)}{\pi_{\theta_{old}}(a_t \mid s_t)} = \exp\bigl(\log \pi_\theta(a_t \mid s_t) - \log \pi_{\theta_{old}}(a_t \mid s_t)\bigr)$$
+
+PPO wants to use each row ten times, but an advantage was measured under the *old* policy, and says little about one far away. So
+the gain is **clipped** (Schulman et al. 2017, equation 7):
+
+$$L^{CLIP}(\theta) = \hat{\mathbb E}_t\bigl[\min\bigl(r_t(\theta) \hat A_t,\ \mathrm{clip}(r_t(\theta), 1 - \epsilon, 1 + \epsilon) \hat A_t\bigr)\bigr]$$
+
+The critic's squared error $L^{VF} = (V_\theta(s_t) - V_t^{targ})^2$ is subtracted, and a little of the **entropy** $S$ is added: it is large while the
+policy still tries different actions. That is equation 9, which is to be *maximised*:
+
+$$L^{CLIP+VF+S}(\theta) = \hat{\mathbb E}_t\bigl[L_t^{CLIP}(\theta) - c_1 L_t^{VF}(\theta) + c_2 S[\pi_\theta](s_t)\bigr]$$
+
+PyTorch's optimizers *minimise*, so the loss is its negative.
+
+**Predict**, with $\epsilon = 0.2$, the four values of $\min(\dots)$ for one row: ratio 1.5 and 0.5, advantage $+1$ and $-1$. Your function will be checked
+with them.
+"""
+
+
+# %%
+def ppo_loss(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
+    """Return the PPO loss to be minimised, a tensor with one number, of tensors of shape [B] (Schulman et al. 2017, eq. 9).
+
+    `logp` is log π(a|s) of the policy as it is now, `old_logp` of the one that played; `targets` is V^targ.
+    """
+    ### BEGIN SOLUTION
+    ratio = torch.exp(logp - old_logp)
+    clipped = ratio.clamp(1 - epsilon, 1 + epsilon)
+    l_clip = torch.min(ratio * advantages, clipped * advantages)
+    l_vf = (values - targets) ** 2
+    return -(l_clip - c1 * l_vf + c2 * entropy).mean()
+    ### END SOLUTION
+
+
+# %%
+check("ppo_loss", ppo_loss)
+
+# %% [markdown] tags=["solution"]
+r"""
+The minimum makes the bound one-sided on purpose. A change that has gone too far *for the better* is not paid any more (the two flat
+parts). A change for the worse is paid in full, however far it went, so that the gradient leads back.
+"""
+
+# %% tags=["demo"]
+if passed("ppo_loss"):
+    ratio, zero = torch.linspace(0.01, 2, 200), torch.zeros(1)
+    figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), constrained_layout=True)
+    for ax, advantage, colour in zip(axes, [1.0, -1.0], ["#059669", "#db2777"], strict=True):
+        gain = [-float(ppo_loss(r.log()[None], zero, torch.tensor([advantage]), zero, zero, zero)) for r in ratio]
+        ax.plot(ratio, gain, color=colour, linewidth=2)
+        ax.axvspan(0.8, 1.2, color="#94a3b8", alpha=0.25)
+        ax.set(xlabel="ratio", ylabel="L^CLIP of one row", title=f"advantage {advantage:+.0f}");
+
+# %% [markdown]
+r"""
+That is figure 1 of the paper, drawn by your function. The grey band is $1 \pm \epsilon$. On a flat part the gradient is zero: this row has had its say.
+"""
+
+# %%
+### BEGIN SOLUTION
+where_it_is_flat = "c"
+### END SOLUTION
+
+# %%
+quiz("where_it_is_flat", where_it_is_flat)
+
+# %% [markdown]
+r"""
+## Every row once an epoch, in a new order
+
+One pass over a batch is an *epoch*. It visits every row exactly once, in minibatches, in an order shuffled anew each time: neighbours
+in the batch are neighbours in an episode, so an unshuffled minibatch would tell one story again and again.
+
+The batch is a dict of tensors of equal length. Whatever you do to one column, do the same to all of them.
+"""
+
+
+# %%
+def minibatches(batch, size, rng):
+    """Yield dicts like `batch` with `size` rows each, the last perhaps with fewer; together they hold every row once.
+
+    The order is drawn from `rng`, a NumPy generator, anew in each call.
+    """
+    ### BEGIN SOLUTION
+    rows = len(batch["obs"])
+    order = rng.permutation(rows)
+    for start in range(0, rows, size):
+        chosen = order[start : start + size]
+        yield {name: column[chosen] for name, column in batch.items()}
+    ### END SOLUTION
+
+
+# %%
+check("minibatches", minibatches)
+
+# %% [markdown] tags=["solution"]
+r"""
+One permutation for all columns: whoever shuffles each column for itself pairs observations with the actions of others. Returning a list
+instead of yielding is as good here; for large batches the generator holds one minibatch in memory at a time.
+"""
+
+# %% [markdown]
+r"""
+## One gradient step
+
+Now the learner's smallest move. `likelihood` turns scores into $\log \pi(a \mid s)$ and the entropy. `normalised` brings the advantages of a
+minibatch to mean 0 and standard deviation 1, as nearly all implementations do: then the size of a step does not depend on the size of the rewards.
+"""
+
+
+# %%
+def likelihood(scores, actions):
+    """Return log π(a|s) of the actions and the entropy of π, both of shape [B]."""
+    logp = torch.log_softmax(scores, dim=-1)
+    return logp.gather(-1, actions[:, None])[:, 0], -(logp.exp() * logp).sum(-1)
+
+
+def normalised(x):
+    """Return x, shifted and scaled to mean 0 and standard deviation 1."""
+    return (x - x.mean()) / (x.std() + 1e-8)
+
+
+# %% [markdown]
+r"""
+`train_step` gets a minibatch with the columns you saw above. It calls the policy, which returns scores and values, computes the loss with
+normalised advantages and the usual $\epsilon$, $c_1$ and $c_2$, and takes one step of the optimizer. Before the step it clips the gradient of all
+parameters together to a norm of at most 0.5 (`nn.utils.clip_grad_norm_`): one odd minibatch must not throw the policy away.
+
+The check runs it twice on a policy of its own, and compares all parameters with what they should be.
+"""
+
+
+# %%
+def train_step(policy, optimizer, minibatch):
+    """Take one step of the optimizer on the PPO loss of a minibatch; return that loss as a float."""
+    ### BEGIN SOLUTION
+    scores, values = policy(minibatch["obs"])
+    logp, entropy = likelihood(scores, minibatch["actions"])
+    advantages = normalised(minibatch["advantages"])
+    loss = ppo_loss(logp, minibatch["logp"], advantages, values, minibatch["targets"], entropy)
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(policy.parameters(), 0.5)
+    optimizer.step()
+    return float(loss.detach())
+    ### END SOLUTION
+
+
+# %%
+check("train_step", train_step)
+
+# %% [markdown] tags=["solution"]
+r"""
+`old_logp` comes from the minibatch, never from the policy of this moment: with `logp.detach()` in its place the ratio is always 1, nothing is ever
+clipped, and ten epochs run away.
+"""
+
+# %% [markdown]
+r"""
+Look at one iteration from the inside. At the very first step the policy is still the one that played, so all ratios must be 1; PyTorch here
+and NumPy in the sampler must agree.
+
+**Predict:** how does the share of clipped rows change from epoch to epoch?
+"""
+
+# %% tags=["demo"]
+if passed("train_step") and passed("minibatches"):
+    policy, rng, far = Policy(), np.random.default_rng(0), []
+    optimizer = torch.optim.Adam(policy.parameters(), LEARNING_RATE)
+    for _ in range(5):  # five iterations, to see the usual, not one batch's luck
+        sampler.set_weights(policy.weights())
+        batch = {name: torch.from_numpy(column) for name, column in sampler.sample().items()}
+        for _ in range(EPOCHS):
+            logp, _ = likelihood(policy(batch["obs"])[0], batch["actions"])
+            far.append((torch.exp(logp - batch["logp"]) - 1).abs().detach())
+            for minibatch in minibatches(batch, 256, rng):
+                train_step(policy, optimizer, minibatch)
+    print(f"before the first step no ratio is further from 1 than {far[0].max():.0e}")
+
+# %% tags=["demo"]
+if passed("train_step") and passed("minibatches"):
+    figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
+    outside = np.reshape([100 * float((each > 0.2).float().mean()) for each in far], (5, EPOCHS)).mean(axis=0)
+    axes.bar(range(1, EPOCHS + 1), outside, color="#059669")
+    axes.set(xlabel="beginning of epoch", ylabel="% of rows", title="Rows whose ratio has left 1 ± ε")
+    axes.set_xticks(range(1, EPOCHS + 1));
+
+# %% [markdown]
+r"""
+The first epoch begins with none. Then the policy moves away from the one that played, and a share of the rows lies outside the band; those that left it in
+the direction they were pushed no longer push. When hardly any row is outside, your steps are small; when most are, further epochs are wasted.
+"""
+
+# %% [markdown]
+r"""
+## All together: an agent learns
+
+What is left is ready to read: starting the samplers (and ending them, whatever happens), and joining what they send.
+"""
+
+
+# %%
+@contextmanager
+def started(make_envs, samplers, seed):
+    """Yield so many samplers as actors, with ENVS environments in all; end them with the block, also after an error."""
+    count = ENVS // samplers
+    actors = [ray.remote(Sampler).remote(make_envs, count, 1000 * seed + i) for i in range(samplers)]
+    try:
+        ray.get([actor.__ray_ready__.remote() for actor in actors])
+        yield actors
+    finally:
+        for actor in actors:
+            ray.kill(actor)
+
+
+def joined(parts):
+    """Return the rows of all samplers as one batch of tensors."""
+    return {name: torch.from_numpy(np.concatenate([part[name] for part in parts])) for name in parts[0]}
+
+
+# %% [markdown]
+r"""
+And a fair test. While it learns, the agent tries things; a test asks what it *can*: 100 episodes of its own, with the best action in each step
+instead of a draw. CartPole counts as solved at a mean return of 475 of 500.
+
+If you test after every iteration and stop at the first 475, you stop at a test that was perhaps lucky; the next test may say 460. So we go on
+until the test says 490. The judge will test your agent again, on episodes that nobody has seen, and ask for 475.
+"""
+
+
+# %%
+def evaluate(weights, make_envs, seed, episodes=100):
+    """Return the mean return of so many episodes, in each step with the action of the highest score."""
+    envs = make_envs(episodes)
+    obs, _ = envs.reset(seed=seed)
+    returns, running = np.zeros(episodes), np.ones(episodes, bool)
+    while running.any():
+        obs, rewards, terminated, truncated, _ = envs.step(perceptron(weights["actor"], obs).argmax(-1))
+        returns += rewards * running
+        running &= ~(terminated | truncated)
+    return returns.mean()
+
+
+# %% [markdown]
+r"""
+Now the loop. Start the samplers. Then, until a test reaches STOP or LIMIT steps are used up: send the weights; let *all* samplers play, then collect what they
+played; EPOCHS times over the minibatches; test. Seeds: `torch.manual_seed(seed)` for the first weights, a NumPy generator for the minibatches,
+another seed for every test. Use Adam with our learning rate (`fused=True` makes it faster).
+
+`curve` is for your own eyes: for each iteration the steps so far, the seconds so far (without the tests), and the test's result.
+
+The check lets your function learn on a CartPole seen through turned glasses: each observation is multiplied by a 4 × 4 matrix drawn anew, so that nobody's weights
+but freshly learned ones fit. It tries up to three seeds, a few seconds each, and the first that reaches 475 counts.
+"""
+
+
+# %%
+def solve_cartpole(make_envs, seed, samplers=2):
+    """Return {"weights": those of a policy that solves it, "curve": [(steps, seconds, mean return), ...]}."""
+    ### BEGIN SOLUTION
+    torch.manual_seed(seed)
+    policy, rng = Policy(), np.random.default_rng(seed)
+    optimizer = torch.optim.Adam(policy.parameters(), LEARNING_RATE, fused=True)
+    steps, seconds, curve = 0, 0.0, [(0, 0.0, evaluate(policy.weights(), make_envs, seed))]
+    with started(make_envs, samplers, seed) as actors:
+        while curve[-1][2] < STOP and steps < LIMIT:
+            start = time.perf_counter()
+            weight_sync(policy, actors)
+            batch = joined(ray.get([actor.sample.remote() for actor in actors]))
+            for _ in range(EPOCHS):
+                for minibatch in minibatches(batch, MINIBATCH, rng):
+                    train_step(policy, optimizer, minibatch)
+            steps, seconds = steps + len(batch["obs"]), seconds + time.perf_counter() - start
+            curve.append((steps, seconds, evaluate(policy.weights(), make_envs, seed + len(curve))))
+    return {"weights": policy.weights(), "curve": curve}
+    ### END SOLUTION
+
+
+# %%
+check("solve_cartpole", solve_cartpole)
+
+# %% [markdown] tags=["solution"]
+r"""
+All `sample.remote()` calls come before the `ray.get`: otherwise the samplers play one after the other (chapter 1). The samplers wait while the learner
+learns, and the learner while they play; what that costs is the next section.
+"""
+
+# %% [markdown]
+r"""
+**Predict:** how many steps will it need, how many seconds, and will the curve rise steadily?
+"""
+
+# %%
+runs = {}
+if passed("solve_cartpole"):
+    runs[2] = [solve_cartpole(cartpoles, seed) for seed in range(budget(5, 2))]
+
+# %% tags=["demo"]
+if runs:
+    figure, axes = plt.subplots(figsize=(7, 3.2), constrained_layout=True)
+    for seed, run in enumerate(runs[2]):
+        steps, seconds, tests = np.transpose(run["curve"])
+        axes.plot(steps, tests, "o-", markersize=3, label=f"seed {seed}: {seconds[-1]:.1f} s")
+    axes.axhline(SOLVED, color="#94a3b8", linestyle="--")
+    axes.set(xlabel="steps in the environment", ylabel="mean return of 100 episodes", ylim=(0, 510))
+    axes.set_title("From falling over to balancing")
+    axes.legend();
+
+# %% [markdown]
+r"""
+A few tens of thousands of steps, a few seconds. The curve may stand still or fall back in between: every iteration learns from new experience, and a
+policy that is better on the whole can be worse somewhere. Two seeds differ more than most people expect; a comparison of two algorithms with one
+seed each says nothing.
+
+Does it look as good as the number says?
+"""
+
+# %% tags=["demo"]
+if runs:
+    actor, env, pictures = runs[2][0]["weights"]["actor"], Drawn(gymnasium.make("CartPole-v1")), {}
+    obs, _ = env.reset(seed=7)
+    for step in range(500):
+        if step in (0, 100, 200, 300, 400, 499):
+            pictures[f"step {step}"] = env.render()
+        obs, _, fallen, _, _ = env.step(perceptron(actor, obs).argmax())
+        if fallen:
+            break
+    strip(list(pictures.values()), list(pictures));
+
+# %% [markdown] tags=["notes"]
+r"""
+Let everybody post the seconds of their seed 0 on the board, and ask for the spread. The curves of one seed agree between machines at first and
+drift apart later: floating-point sums in another order are enough.
+"""
+
+# %% [markdown]
+r"""
+## A second sampler shortens only the playing
+
+Two samplers on two cores play twice as fast as one, so PPO with two learns twice as fast as with one?
+
+**Predict:** which share of an iteration is playing, which is learning? And what does the second sampler save?
+"""
+
+
+# %%
+def parts_of_an_iteration(samplers, iterations=5):
+    """Return the median seconds of sending weights, playing and learning; the first iteration does not count."""
+    policy, rng, parts = Policy(), np.random.default_rng(0), []
+    optimizer = torch.optim.Adam(policy.parameters(), LEARNING_RATE, fused=True)
+    with started(cartpoles, samplers, seed=0) as actors:
+        for _ in range(1 + iterations):
+            moments = [time.perf_counter()]
+            weight_sync(policy, actors)
+            moments.append(time.perf_counter())
+            batch = joined(ray.get([actor.sample.remote() for actor in actors]))
+            moments.append(time.perf_counter())
+            for _ in range(EPOCHS):
+                for minibatch in minibatches(batch, MINIBATCH, rng):
+                    train_step(policy, optimizer, minibatch)
+            parts.append(np.diff([*moments, time.perf_counter()]))
+    return np.median(parts[1:], axis=0)
+
+
+# %%
+if runs:
+    parts = {samplers: parts_of_an_iteration(samplers) for samplers in (1, 2)}
+    runs[1] = [solve_cartpole(cartpoles, seed, samplers=1) for seed in range(budget(5, 2))]
+
+# %% tags=["demo"]
+if runs:
+    figure, axes = plt.subplots(figsize=(7, 2.2), constrained_layout=True)
+    names, colours, base = ["weights", "playing", "learning"], ["#d97706", "#7c3aed", "#059669"], np.zeros(2)
+    for name, colour, part in zip(names, colours, np.transpose([parts[1], parts[2]]), strict=True):
+        axes.barh(["1 sampler", "2 samplers"], 1000 * part, left=base, label=name, color=colour)
+        base = base + 1000 * part
+    axes.set(xlabel="milliseconds of one iteration", title="Where the time of an iteration goes")
+    axes.legend()
+    for samplers in (1, 2):
+        steps, seconds = np.transpose([run["curve"][-1][:2] for run in runs[samplers]])
+        print(f"samplers: {samplers}   steps a second: {np.median(steps / seconds):6.0f}   ", end="")
+        print(f"seconds to a mean return of {STOP}, seed by seed: {', '.join(f'{each:.1f}' for each in seconds)}")
+
+# %% [markdown]
+r"""
+The violet part is all that samplers can shorten, and it is the short one: 32 carts move with one line of NumPy, while every gradient step
+walks through two networks, forwards and backwards. That is Amdahl's law once more. And the violet part does not even halve: one line of NumPy takes nearly
+as long for 16 carts as for 32, and there is a second actor to talk to.
+
+The seconds to the target differ from seed to seed, because other experience means another number of iterations. Where your two lines differ by
+more than the bars do, that was such luck, or something else that your machine did meanwhile. (Full mode runs five seeds each.)
+
+It is the other way round where a step of the environment takes a millisecond, as chapter 8 simulated, and as games, robots and physics do. There
+the samplers are worth their processes. Measure which of the two you have *before* you add machines.
+"""
+
+# %%
+### BEGIN SOLUTION
+more_samplers = "b"
+### END SOLUTION
+
+# %%
+quiz("more_samplers", more_samplers)
+
+# %% [markdown]
+r"""
+## Why RLlib is slower here, and when that does not matter
+
+The next cell gives RLlib's PPO the same problem with the same sizes: environments, steps in a batch, epochs, minibatch, layers. Its EnvRunner plays
+in this notebook's own process, so there is nothing to send; ours has two samplers.
+
+**Predict:** how many steps a second does it make, compared with yours?
+"""
+
+# %% tags=["demo"]
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+
+config = (
+    PPOConfig()
+    .environment("CartPole-v1")
+    .env_runners(num_env_runners=0, num_envs_per_env_runner=ENVS)
+    .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64, 64], vf_share_layers=False))
+    .training(train_batch_size_per_learner=ENVS * STEPS, minibatch_size=MINIBATCH, num_epochs=EPOCHS)
+    .debugging(seed=0)
+)
+algo = config.build_algo()
+try:
+    algo.train()  # the first iteration prepares things
+    start = time.perf_counter()
+    algo.train()
+    rllib_speed = ENVS * STEPS / (time.perf_counter() - start)
+finally:
+    algo.stop()
+print(f"RLlib: {rllib_speed:.0f} steps a second")
+if runs:
+    print(f"yours: {ENVS * STEPS / sum(parts[2]):.0f} steps a second, {ENVS * STEPS / sum(parts[2]) / rllib_speed:.1f} times as many")
+
+# %% [markdown]
+r"""
+Both did the same arithmetic in their networks. The difference is what ours leaves out:
+
+- **RLlib steps objects, ours steps arrays.** RLlib calls each environment's `step` in Python and appends each step to an *episode* object; ours
+  moves all carts in one line of NumPy, which only works because somebody wrote CartPole that way. An arcade game cannot be played so.
+- **RLlib's data goes through connectors**, pipelines that can flatten, stack, normalise, mask, pad for recurrent networks and split among agents: on
+  the way to the network at every step, and again on the way to the learner. Ours can do none of that.
+- **RLlib's learner is general**: many modules, several GPUs, a KL penalty beside the clip, statistics of every quantity. Ours is one function.
+- **RLlib survives.** EnvRunners that die are replaced, training is saved and resumed. When one of our samplers dies, `ray.get` raises, and that is all.
+
+So two hundred lines beat it on a toy, and you would be wrong to conclude that you should write your own. On a slow simulator nearly all
+of the time is the simulator's, and RLlib's overhead vanishes. What you take along is that you can read it now: the next chapter's settings are the names of
+this one.
+
+Seconds to the target are the fairer question, since a step is not worth the same to everybody. `python benchmarks/cartpole.py` in the course's
+repository trains ours, RLlib's PPO and Stable-Baselines3's with their own tuned settings on the same cores, five seeds each, with one common test, and prints both figures. It takes some minutes.
+"""
+
+# %% tags=["demo"]
+ray.shutdown()
+
+# %% [markdown]
+r"""
+> **You may have seen** `Sampler` and `Learner` both as remote classes, and a loop that fetches every batch from the sampler with `ray.get`, only to
+> hand it to the learner with `.remote(batch)`. Here the learner is the driver. Where it is an actor, pass on the sampler's *reference*: `learner.learn.remote(sampler.sample.remote())`
+> moves the rows once, and not through your notebook.
+"""
+
+# %% [markdown]
+r"""
+## What you can do now
+
+- You write PPO's loss, minibatches and step from the paper, and test each with numbers you can see.
+- You run samplers as actors and send weights once.
+- You keep resets out of the experience and bootstrap where only the clock ended an episode.
+- You trained an agent that balances the pole, tested it on fresh episodes, and know how much seeds differ.
+- You can say what a second sampler saves, and what RLlib does in the time in which yours is finished.
+
+## Traps
+
+- **Frames of an autoreset** look like experience and raise no error. Mask them.
+- **Truncated is not terminated.** With 0 after the clock's end, the critic learns that long episodes end badly.
+- **`old_logp` is recorded, not recomputed.** Else every ratio is 1.
+- **Columns shuffled apart** pair observations with the actions of others.
+- **No `zero_grad`**: gradients of all minibatches add up, and it still learns a little.
+- **The first good test** is partly luck. Test again on fresh episodes.
+- **More samplers** shorten only the playing.
+
+## Read on
+
+- [Chapter 11](ch11_rllib_ppo.ipynb): the same algorithm as RLlib's PPO.
+- Schulman et al., [*Proximal Policy Optimization Algorithms*](https://arxiv.org/abs/1707.06347), 2017.
+- Schulman et al., [*High-Dimensional Continuous Control Using Generalized Advantage Estimation*](https://arxiv.org/abs/1506.02438), 2016.
+- Huang et al., [*The 37 Implementation Details of PPO*](https://iclr-blog-track.github.io/2022/03/25/ppo-implementation-details/), 2022: orthogonal weights, normalised advantages and the rest.
+- Gymnasium's documentation of [vector environments](https://gymnasium.farama.org/api/vector/), with its autoreset modes.
+"""

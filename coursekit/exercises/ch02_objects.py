@@ -1,0 +1,281 @@
+"""The judge's side of chapter 2."""
+
+import numpy as np
+from numpy.random import Generator
+
+from coursekit import meeting
+from coursekit.answer import Answer, Watched
+from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
+from coursekit.given import ch02_objects as given
+
+MB = 2**20
+
+
+def _put_in(seen: Watched) -> float:
+    """Return how many MB were put into the stores of the cluster since it started."""
+    return sum(store["created_bytes"] for store in seen.stores()) / MB
+
+
+@exercise(
+    points=2,
+    minutes=10,
+    hints=[
+        "Ray makes a copy for every `.remote(array, x)`. What can you hand over instead of the array?",
+        "`ref = ray.put(array)` once, before the loop; then hand `ref` to every task.",
+    ],
+)
+def share_once(answer: Answer, rng: Generator) -> None:
+    """Put the array once, and hand the reference to every task: each sees the one copy in the store."""
+    array = rng.random(MB // 2)  # 4 MB
+    xs = rng.choice(len(array), size=6, replace=False).tolist()
+    with answer.watch() as seen:
+        before = _put_in(seen)
+        got = answer(given.pick, array, xs)
+        copies = (_put_in(seen) - before) / (array.nbytes / MB)
+    expect_equal(got, [float(array[x]) for x in xs], "One result for each x, in the order of xs.")
+    tasks = len([task for task in seen.tasks() if task["kind"] == "task"])
+    expect(tasks == len(xs), f"{len(xs)} calls are {len(xs)} tasks; Ray saw {tasks}.")
+    travelled = "Ray's store never held the array: it reached the workers some other way, such as inside the function."
+    expect(copies > 0.9, travelled)
+    expect(copies < 1.5, f"For {len(xs)} tasks, {copies:.0f} copies of the array were put into the store.")
+    room = meeting.new_room()
+    met = answer(given.meets_another, array[:10], [[room, 0, 1], [room, 1, 0]])
+    expect(met == [True, True], "Two calls never ran at the same time: does something wait before all are launched?")
+
+
+@exercise(
+    points=2,
+    minutes=12,
+    hints=[
+        "Who cuts the matrix into blocks? A slice made in the driver has to travel; a slice made in the task is a view.",
+        "Write a task that takes the matrix and the number of its block, and hand it `ref`, not the matrix.",
+        "`np.array_split(matrix, blocks)[i]` is a view of block i, also where the rows do not divide evenly.",
+    ],
+)
+def column_sums(answer: Answer, rng: Generator) -> None:
+    """Hand the whole matrix to every task by reference, and cut inside the task: a slice of a view is a view."""
+    blocks = int(rng.integers(2, 5))
+    height = blocks * int(rng.integers(800, 1000)) + 1  # never divides evenly
+    matrix = rng.integers(-100, 100, size=(height, 64))
+    matrix[:, 0] = np.arange(height)
+    with answer.watch() as seen:
+        found = answer.probe(given.sums_of_matrix, matrix, blocks)
+    expect(not found["here"], "`add_rows` ran in the notebook's own process, not in a task.")
+    tasks = len([task for task in seen.tasks() if task["kind"] == "task"])
+    expect(tasks == blocks, f"{blocks} blocks are {blocks} tasks; Ray saw {tasks}.")
+    expect_equal(
+        found["sums"],
+        matrix.sum(axis=0),
+        f"A matrix of {height} rows in {blocks} blocks: the sums of the columns are not right.",
+    )
+    whole = matrix.nbytes / MB
+    expect(
+        found["copied_mb"] < whole / 4,
+        f"The matrix of {whole:.1f} MB was in the store already; your code put {found['copied_mb']:.1f} MB more there.",
+    )
+    expect(
+        not found["copied"],
+        "`add_rows` was given rows that are not the store's own, but a private copy (or a list) of the task.",
+    )
+    expect(
+        found["met-0"] and found["met-1"],
+        "Two blocks never ran at the same time: does something wait before all are launched?",
+    )
+
+
+@exercise(
+    points=2,
+    minutes=12,
+    hints=[
+        "`join` wants a list of values. What arrives when a list of references is handed to `.remote`?",
+        "A reference becomes its value only as an argument of its own: `task.remote(*refs)`.",
+        "Write a small task `def join_all(*values)` that gives `join` a list.",
+    ],
+)
+def pipeline(answer: Answer, rng: Generator) -> None:
+    """Spread the references over the arguments with `*`: each then arrives as its value, and nobody waits in the driver."""
+    count, factor = int(rng.integers(3, 6)), int(rng.integers(2, 10))
+    numbers = rng.choice(np.arange(1, 100), size=count, replace=False).tolist()
+    with answer.watch() as seen:
+        found = answer.probe(given.prepare_and_join, numbers, factor)
+    kind = found["type"]
+    expect(
+        kind == "a reference",
+        f"`pipeline` gave back {kind}. It must give back the reference of the task that joins.",
+    )
+    arrived = " and ".join(found["kinds"])
+    expect(
+        found["kinds"] == ["list"],
+        f"`join` was to be given what `prepare` returns, here lists; it was given {arrived}.",
+    )
+    expect(found["on_time"], "`pipeline` only returned when a value existed. Pass references on; Ray does the waiting.")
+    expect_equal(
+        found["numbers"],
+        [factor * number for number in numbers],
+        "`join` was given the right kind of values, but not every value, prepared once, in the order of `refs`.",
+    )
+    tasks = len([task for task in seen.tasks() if task["kind"] == "task"]) - 1  # one is the probe's
+    expect(tasks == count + 1, f"{count} values to prepare and 1 to join are {count + 1} tasks; Ray saw {tasks}.")
+
+
+@exercise(
+    points=2,
+    minutes=10,
+    hints=[
+        "What is `ray.get(ref)[0]`: numbers of its own, or a window into the store?",
+        "A window keeps the whole array in the store for as long as it exists. `.copy()` makes numbers of your own.",
+    ],
+)
+def let_go(answer: Answer, rng: Generator) -> None:
+    """Copy the part that you keep: a view of one row keeps the whole array in the store."""
+    rows = rng.random((int(rng.integers(3, 6)), 256))
+    found = answer.probe(given.held_after, rows, 1024)  # 2 MB each
+    expect(
+        not isinstance(found["rows"], str),
+        f"`let_go` must return a list of rows, as arrays; it holds {found['rows']}.",
+    )
+    expect_close(found["rows"], rows, "One row for each array, its first, in the order of `refs`.")
+    why = "as memory that it looks at" if found["kinds"] == ["pinned"] else "by reference"
+    expect(
+        found["kept"] == 0,
+        f"After the caller had deleted its references, Ray's records showed {found['kept']} of {len(rows)} whole "
+        f"arrays still in use by your process, {why}.",
+    )
+    expect(
+        found["returned_mb"] > 1.5 * len(rows),
+        "The memory of the arrays did not return to the store: did your code put something else there?",
+    )
+
+
+@exercise(
+    points=3,
+    minutes=15,
+    hints=[
+        "How often does `[[f(ray.get(ref)) for ref in refs] for f in functions]` read each block? Turn the loops round.",
+        "With the block outside, you get one list for each block. You want one for each function: `zip(*lists)`.",
+        "`ray.get(refs)` holds every block at once. Get one, use it, and let its name go to the next.",
+    ],
+)
+def read_once(answer: Answer, rng: Generator) -> None:
+    """Do all the work on a block while it is in memory; then move on, and hold no more than you need."""
+    numbers = rng.permutation(np.arange(1.0, 49.0))[:24].tolist()
+    found = answer.probe(given.read_larger_than_store, numbers, MB)  # blocks of 8 MB
+    expect(
+        found["spilled"] >= 8,
+        f"The check's 192 MB did not fill the store ({found['capacity_mb']:.0f} MB, {found['spilled']} blocks on disk): "
+        "start Ray as the first cells of this chapter do.",
+    )
+    want = [numbers, [2 * number for number in numbers], [number + number / MB for number in numbers], [MB] * 24]
+    expect_close(found["results"], want, "One list for each function, with one result for each block, in order.", 1e-9)
+    disk = f"{found['spilled']} of 24 blocks were on disk. "
+    expect(
+        found["pinned"] > 0,
+        "Ray's records show no block in use while a function ran: were the blocks copied out of the store?",
+    )
+    expect(
+        found["pinned"] <= 4,
+        f"While a function ran, its process held {found['pinned']} blocks of 8 MB in the store at once. "
+        "A store that is too small for all of them cannot hold them.",
+    )
+    expect(
+        found["restored"] <= 34,
+        f"{disk}Ray had to bring blocks back {found['restored']} times, for {len(want)} functions: read each block once.",
+    )
+
+
+quiz(
+    "changed_in_a_task",
+    question="`ref = ray.put([1, 2, 3])`. A task gets `ref` as its argument `numbers` and does `numbers.append(4)`. What does `ray.get(ref)` give now?",
+    options={
+        "a": (
+            "[1, 2, 3, 4]: there is only one copy.",
+            "There is one copy in the store, and nobody can change it. The task changed a list that it had built from it.",
+        ),
+        "b": (
+            "[1, 2, 3]: the task changed a list of its own.",
+            "Right. A list is built anew in each process that gets it; with an array, the change would have been an error.",
+        ),
+        "c": (
+            "An error: objects cannot be changed.",
+            "The object cannot, but the task never had it in hands: a list is built anew for each reader, and that one can be changed.",
+        ),
+    },
+    key="b",
+)
+
+quiz(
+    "copies_of_an_array",
+    question="Your notebook puts an array of 1 GB and hands the reference to eight tasks on the same machine, four at a time. How many copies of it are made?",
+    options={
+        "a": (
+            "None: the store is zero-copy.",
+            "Reading is. But putting copies from your notebook's memory into the store.",
+        ),
+        "b": (
+            "One, by `ray.put`.",
+            "Right: one copy into the store. The eight tasks look at that one.",
+        ),
+        "c": (
+            "Nine: by `ray.put`, and one for each task.",
+            "Tasks on this machine look at the array where it lies. (On another machine, the store there gets one copy for all tasks on it.)",
+        ),
+    },
+    key="b",
+)
+
+quiz(
+    "reference_in_a_list",
+    question="`mean_task.remote([a, b])`, where a and b are references. What does the task see?",
+    options={
+        "a": (
+            "A list with two values.",
+            "Only a reference that is an argument of its own arrives as its value: Ray does not search lists for them.",
+        ),
+        "b": (
+            "A list with two references, and it may start before their values exist.",
+            "Right. It can call `ray.get` on them, or pass them on without ever having the values.",
+        ),
+        "c": (
+            "An error: references cannot be inside a list.",
+            "They can be anywhere in a value. They stay references there.",
+        ),
+    },
+    key="b",
+)
+
+quiz(
+    "row_of_a_matrix",
+    question="`row = ray.get(ref)[0]` takes one row of 8 kB out of a matrix of 80 MB. Then you `del ref`. How much stays in the store?",
+    options={
+        "a": (
+            "Nothing: the last reference is gone.",
+            "Ray counts the views too: `row` looks at memory of the store, which must stay.",
+        ),
+        "b": ("8 kB: the row.", "An object stays as a whole or not at all."),
+        "c": (
+            "80 MB, until `row` is gone.",
+            "Right: the row is a window into the matrix. `ray.get(ref)[0].copy()` would have let it go.",
+        ),
+    },
+    key="c",
+)
+
+quiz(
+    "store_is_full",
+    question="The store is full of objects to which you still hold references, and you put one more. What happens?",
+    options={
+        "a": (
+            "The object that was used longest ago is deleted.",
+            "Nothing that has a reference is ever deleted. (Very old versions of Ray did this, on request.)",
+        ),
+        "b": (
+            "Older objects move to disk, and come back when somebody gets them.",
+            "Right: that is spilling. The program goes on, only slower.",
+        ),
+        "c": (
+            "`ray.put` waits until you delete a reference.",
+            "It waits only as long as it takes to write older objects to disk.",
+        ),
+    },
+    key="b",
+)

@@ -1,0 +1,271 @@
+"""The judge's side of chapter 4."""
+
+from collections import Counter
+
+from numpy.random import Generator
+
+from coursekit.answer import Answer
+from coursekit.exercise import exercise, expect, expect_equal, quiz
+from coursekit.given import ch04_scheduling as given
+
+
+@exercise(
+    points=2,
+    minutes=10,
+    hints=[
+        "Look at one node at a time. When does one node have enough of *one* resource? Then: of all that are asked for?",
+        "`row['Resources'].get(name, 0) >= amount` for every name of the request, and `row['Alive']`.",
+    ],
+)
+def fits(answer: Answer, rng: Generator) -> None:
+    """A request must fit on one living node, resource by resource; the cluster's sums do not matter."""
+    cpus, licences = int(rng.integers(2, 6)), int(rng.integers(2, 5))
+    rows, ids = _cluster_of(rng, cpus, licences)
+    cases = {
+        "No node has that many CPUs alone; only their sum is large enough.": ({"CPU": 2 * cpus + 1}, []),
+        "A node that has exactly what is asked for is enough.": ({"CPU": cpus}, ["small", "licensed", "large"]),
+        "Every resource must be there, on the same node.": ({"CPU": 1, "licence": licences}, ["licensed"]),
+        "A node can lack a resource altogether.": ({"licence": 0.5}, ["licensed", "poor"]),
+        "One resource was enough, the other was not.": ({"CPU": cpus + 1, "licence": 1}, []),
+    }
+    for message, (request, names) in cases.items():
+        got = answer(rows, request)
+        expect(isinstance(got, list), f"`fits` returned {type(got).__name__}; it must return a list of node ids.")
+        dead = [name for name in got if name == ids["dead"]]
+        expect(not dead, "A node that is not alive was on the list: `ray.nodes()` keeps the dead ones.")
+        expect_equal(sorted(got), sorted(ids[name] for name in names), message)
+    request = {"CPU": float(rng.choice([0.5, 1, 2, 3])), "licence": float(rng.choice([0, 1]))}
+    seen = answer.probe(given.where_ray_runs_it, {name: amount for name, amount in request.items() if amount})
+    ran = sorted(node for node, taken in seen["taken"].items() if taken)
+    expect(ran or request["CPU"] == 3, "Ray itself found no node here for a small task: run the chapter's first cells.")
+    expect_equal(
+        sorted(seen["said"]), ran, f"On this cluster, Ray runs a task with {request} on other nodes than you said."
+    )
+
+
+def _cluster_of(rng: Generator, cpus: int, licences: int) -> tuple[list[dict], dict[str, str]]:
+    """Return rows as `ray.nodes()` gives them, and the id of each by its name."""
+    resources = {
+        "small": {"CPU": float(cpus)},
+        "licensed": {"CPU": float(cpus), "licence": float(licences)},
+        "large": {"CPU": 2.0 * cpus, "memory": 1e9},
+        "poor": {"CPU": 0.5, "licence": licences - 1.0},
+        "dead": {"CPU": 64.0, "licence": 64.0},
+    }
+    ids = {name: rng.bytes(4).hex() for name in resources}
+    rows = [{"NodeID": ids[name], "Alive": name != "dead", "Resources": resources[name]} for name in resources]
+    return [rows[place] for place in rng.permutation(len(rows))], ids
+
+
+@exercise(
+    points=3,
+    minutes=15,
+    hints=[
+        "What does a team hold while it waits for its simulations? What do these need?",
+        "Only `simulate` needs a licence. A team that waits in `ray.get` lends its CPU, but nothing else, and an actor "
+        "lends nothing at all.",
+        "Launch all teams before you wait for the first.",
+    ],
+)
+def no_deadlock(answer: Answer, rng: Generator) -> None:
+    """Whoever waits for others holds nothing that they need: the licence belongs to the simulation, not to the team."""
+    inputs = rng.choice(500, size=20, replace=False).tolist()
+    groups, offset = [inputs[place : place + 2] for place in range(0, 20, 2)], int(rng.integers(1, 1000))
+    seen = answer.probe(given.evaluate_teams, groups, offset)
+    teams = f"With {seen['groups']} teams and two licences, "
+    states = Counter(seen["stuck"])
+    waiting = states.pop("PENDING_NODE_ASSIGNMENT", 0)
+    begun = sum(states.values())
+    expect(
+        seen["ended"] or not waiting,
+        f"{teams}nothing moved any more: {waiting} tasks were PENDING_NODE_ASSIGNMENT, {begun} more had begun "
+        "and not ended. Who holds what those that wait ask for?",
+    )
+    expect(
+        seen["ended"],
+        f"{teams}nothing moved any more, and no task waited for a resource: for what do the {begun} wait that have begun?",
+    )
+    expect(3 <= seen["groups"] <= len(groups), "The check needs a Ray with two to nine CPUs: run the first cells.")
+    groups = groups[: seen["groups"]]
+    want = [sum(x * x + offset for x in group) for group in groups]
+    expect_equal(seen["value"], want, f"{teams}the sums did not come out right: one for each team, in order.")
+    notes = [seen["simulated"][x] for group in groups for x in group]
+    expect(all(notes), f"{teams}some inputs were never simulated.")
+    expect(
+        all(licence >= 1 for _, licence, _ in notes),
+        f"{teams}a simulation ran without holding a licence (Ray had assigned it {notes[0][1]:g}).",
+    )
+    tasks = len({task for task, _, _ in notes})
+    expect(tasks == len(notes), f"{len(notes)} inputs are {len(notes)} tasks; they ran in {tasks}.")
+    expect(
+        all(met for _, _, met in notes),
+        "No simulation of the second team began while the first team was at work: the teams ran one after the other.",
+    )
+
+
+@exercise(
+    points=2,
+    minutes=10,
+    hints=[
+        "Input number i goes to node number i modulo the number of nodes. How does a task get to a certain node?",
+        "`task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False))`, node ids from `ray.nodes()`.",
+        "Launch everything, then call `ray.get` once.",
+    ],
+)
+def spread_over_nodes(answer: Answer, rng: Generator) -> None:
+    """Name the node of each task: SPREAD is a wish about idle nodes, node affinity a promise."""
+    xs, which = rng.choice(500, size=6, replace=False).tolist(), int(rng.integers(3))
+    seen = answer.probe(given.one_node_is_busy, xs, which)
+    nodes = seen["nodes"]
+    expect(
+        len(nodes) == 3,
+        f"This check needs the chapter's three nodes; {len(nodes)} are there. Run the cell that adds them.",
+    )
+    expect(
+        seen["ended"],
+        "One node was busy, then free again, and still the call did not come back: what does it wait for?",
+    )
+    expect_equal(seen["value"], [x * x for x in xs], "One result for each input, in the order of the inputs.")
+    counts = Counter(seen["ran"][x] for x in xs)
+    spread = ", ".join(str(counts.get(node, 0)) for node in nodes)
+    expect(
+        sorted(counts) == nodes and set(counts.values()) == {2},
+        f"Six calls on three nodes are two each. One node was busy for a while, and the calls ran {spread}.",
+    )
+    expect(
+        seen["kept_moving"],
+        "While one node was busy, calls for the other nodes did not run: does something wait before all are launched?",
+    )
+
+
+@exercise(
+    points=3,
+    minutes=15,
+    hints=[
+        "A placement group with one bundle for each member; a bundle is a dict of resources: `{'CPU': 1}`.",
+        "`PlacementGroupSchedulingStrategy(group)` puts a task into the group; a task without it runs outside.",
+        "`remove_placement_group(group)` in a `finally`: the reservation stays until somebody ends it.",
+    ],
+)
+def gang(answer: Answer, rng: Generator) -> None:
+    """Reserve a bundle for each member first: the group gets all of its bundles or none."""
+    size, offset = int(rng.integers(3, 5)), int(rng.integers(1, 1000))
+    seen = answer.probe(given.gang_without_room, size, offset)
+    text = f"A gang of {size}: "
+    expect(
+        not seen["too_early"],
+        f"{text}a member began while there was room for {size - 1} only. All must begin, or none.",
+    )
+    expect(seen["groups"], f"{text}no placement group was made.")
+    states, (_, strategy, bundles) = [state for state, _, _ in seen["groups"]], seen["groups"][0]
+    if not seen["ended"]:
+        expect(
+            "PENDING" not in states,
+            f"{text}the group ({strategy}, bundles {bundles}) stayed PENDING with every CPU free. Where would it fit?",
+        )
+        expect(False, f"{text}the group was there, and still the call did not come back: who waits for what?")
+    expect_equal(
+        seen["value"], [rank * rank + offset for rank in range(size)], f"{text}one result for each rank, in order."
+    )
+    members = seen["members"]
+    expect(all(members), f"{text}not every rank ran.")
+    expect(
+        all(group for _, group in members),
+        f"{text}a member ran outside of the placement group, which reserved its place in vain.",
+    )
+    expect(
+        set(states) == {"REMOVED"},
+        f"{text}the call is over, but its group is {states[0]}: nobody else can use these CPUs.",
+    )
+    expect(
+        all(met for met, _ in members),
+        f"{text}the members never were all there at the same time. Has each a bundle of its own ({bundles})?",
+    )
+
+
+quiz(
+    "what_num_cpus_does",
+    question="""
+    A task with `num_cpus=1` starts eight threads that all compute. What does Ray do about it?
+    """,
+    options={
+        "a": ("It keeps the task on one core.", "`num_cpus` pins nothing: the operating system shares the cores out."),
+        "b": ("It ends the task.", "Ray does not look at what a task uses of a CPU."),
+        "c": (
+            "Nothing: it has written down 1 CPU, and that is all.",
+            "Right. A logical resource is an entry in a ledger: it decides who may start, not what is used.",
+        ),
+    },
+    key="c",
+)
+
+quiz(
+    "three_of_six",
+    question="The cluster has three nodes with two CPUs each, all idle. A task asks for three CPUs. What happens?",
+    options={
+        "a": ("It runs: six CPUs are free.", "A task runs in one process on one node. No node has three."),
+        "b": (
+            "It waits, and will wait for as long as the cluster looks like this.",
+            "Right. Ray raises no error: a larger node might still join.",
+        ),
+        "c": (
+            "It fails with an error that names the resource.",
+            "An error would help, but Ray only waits, because a larger node might still join.",
+        ),
+    },
+    key="b",
+)
+
+quiz(
+    "default_actor",
+    question="A Ray with two CPUs. You make ten actors, `Counter.remote()`, with no options. How many live?",
+    options={
+        "a": (
+            "Two; eight are pending.",
+            "That is so with `num_cpus=1` written out. Without it, an actor holds no CPU.",
+        ),
+        "b": (
+            "All ten: by default an actor needs one CPU to be placed, and none to stay.",
+            "Right. So ten computing actors can share two cores, unless you write `num_cpus=1`.",
+        ),
+        "c": ("None; ten do not fit.", "Actors are placed one by one, each as soon as it can be."),
+    },
+    key="b",
+)
+
+quiz(
+    "who_lends",
+    question="Who gives its CPU to others while it waits in `ray.get`?",
+    options={
+        "a": ("Tasks and actors.", "You have seen two actors with `num_cpus=1` wait for ever: they lend nothing."),
+        "b": (
+            "A task does; an actor does not, and neither lends a custom resource.",
+            "Right. Whatever an actor was given stays with it for its life.",
+        ),
+        "c": ("Nobody: it is held until the end.", "Then the nested tasks of chapter 1 would have locked up."),
+    },
+    key="b",
+)
+
+quiz(
+    "when_to_spread",
+    question="""
+    Four members that each read a large file of their own for hours, and exchange nothing. The work must survive the loss of a node.
+    Which strategy?
+    """,
+    options={
+        "a": (
+            "PACK: it is faster.",
+            "It is faster for members that exchange data. These exchange none, and one dead node would take all.",
+        ),
+        "b": (
+            "SPREAD, or STRICT_SPREAD if one a node is a must.",
+            "Right: nothing travels between them, and each has a disk and a fate of its own.",
+        ),
+        "c": (
+            "STRICT_PACK: all on one node, or none at all.",
+            "One disk serves all four then, and one dead node takes all.",
+        ),
+    },
+    key="b",
+)

@@ -1,0 +1,337 @@
+"""The judge's side of chapter 6."""
+
+import json
+from typing import Any
+
+from numpy.random import Generator
+
+from coursekit.answer import Answer
+from coursekit.exercise import exercise, expect, expect_equal, quiz
+from coursekit.given import ch06_cluster as given
+
+ROLES = ("gcs", "raylet", "dashboard", "monitor", "log monitor", "client server", "agent", "worker", "other")
+
+
+def _command_lines(rng: Generator) -> list[tuple[list[str], str]]:
+    """Return command lines as Ray 2.60 writes them, each with its role, in random order."""
+    home = f"/home/{rng.choice(['ann', 'raylet', 'monitor'])}/env"  # users have names too
+    ray, port = f"{home}/lib/python3.11/site-packages/ray", int(rng.integers(20_000, 60_000))
+    python, session = f"{home}/bin/python3", f"/tmp/ray-{rng.integers(1000, 9999)}/session"
+    gcs, raylet = f"--gcs-address=10.0.0.7:{port}", f"--raylet-name={session}/sockets/raylet"
+    task = str(rng.choice(["square", "slow_square", "add", "monitor.py", "gcs_server"]))
+    lines = [
+        ([f"{ray}/core/src/ray/gcs/gcs_server", f"--log_dir={session}/logs", f"--gcs_server_port={port}"], "gcs"),
+        ([f"{ray}/core/src/ray/raylet/raylet", f"--raylet_socket_name={session}/sockets/raylet", gcs], "raylet"),
+        ([python, f"{ray}/dashboard/dashboard.py", "--host=127.0.0.1", gcs], "dashboard"),
+        ([f'ray-dashboard-JobHead-0 ({python} -B -c "from multiprocessing.forkserver")'], "dashboard"),
+        ([f"ray-dashboard-StateHead-{rng.integers(9)} ({python} -B -c main)"], "dashboard"),
+        ([python, "-u", f"{ray}/autoscaler/_private/monitor.py", gcs, f"--logs-dir={session}"], "monitor"),
+        ([python, "-u", f"{ray}/_private/log_monitor.py", f"--session-dir={session}", gcs], "log monitor"),
+        ([python, "-m", "ray.util.client.server", f"--address=10.0.0.7:{port}", "--mode=proxy"], "client server"),
+        (["ray::DashboardAgent"], "agent"),
+        (["ray::RuntimeEnvAgent"], "agent"),
+        (["ray::IDLE"], "worker"),
+        (["ray::JobSupervisor"], "worker"),
+        ([f"ray::{task}"], "worker"),
+        ([python, f"{home}/bin/ray", "start", "--head", f"--port={port}", "--ray-client-server-port=10001"], "other"),
+        ([python, "-B", "-c", "from multiprocessing.forkserver import main; main(['ray.dashboard'])"], "other"),
+        ([python, f"{home}/train.py", raylet], "other"),
+    ]
+    return [lines[place] for place in rng.permutation(len(lines))]
+
+
+def _role(words: list[str]) -> str:
+    """Return the role of a real process by the judge's own reading of its command line."""
+    names = [str(word).rpartition("/")[2] for word in words]
+    scripts = {"dashboard.py": "dashboard", "monitor.py": "monitor", "log_monitor.py": "log monitor"}
+    if names[0] in ("gcs_server", "raylet"):
+        return {"gcs_server": "gcs", "raylet": "raylet"}[names[0]]
+    if words[0].startswith(("ray::DashboardAgent", "ray::RuntimeEnvAgent")):
+        return "agent"
+    if words[0].startswith("ray::"):
+        return "worker"
+    if words[0].startswith("ray-dashboard-"):
+        return "dashboard"
+    return next((scripts[name] for name in names[1:] if name in scripts), _module(words))
+
+
+def _module(words: list[str]) -> str:
+    return "client server" if "ray.util.client.server" in words else "other"
+
+
+def _short(words: list[str]) -> str:
+    text = " ".join(words)
+    return text if len(text) < 160 else f"{text[:100]} … {text[-40:]}"
+
+
+@exercise(
+    points=2,
+    minutes=10,
+    hints=[
+        "Which word says what the process is? For a program it is the first, for Python it is the script or the module.",
+        '`word.rpartition("/")[2]` is the last part of a path. Compare it with `==`: "monitor.py" is part of "log_monitor.py".',
+        "A title that begins with `ray::` is a worker, unless it is one of the two agents: ask for those first.",
+    ],
+)
+def who_is_who(answer: Answer, rng: Generator) -> None:
+    """Look at the word that names the program, whole and alone: the others are arguments, and mention everybody else."""
+    for words, role in _command_lines(rng):
+        got = answer(words)
+        expect(got in ROLES, f"The role must be one of {', '.join(ROLES)}.")
+        expect_equal(got, role, f"Look at this process again: {_short(words)}")
+    there = answer.probe(given.who_runs_here)
+    for words, got in there:
+        expect_equal(got, _role(words), f"In your own cluster, this process came out as {got!r}: {_short(words)}")
+    found = [_role(words) for words, _ in there]
+    alive = found.count("gcs") == 1 and "raylet" in found and "agent" in found
+    expect(alive, "There is no head to look at: run the cell that starts it, and check again.")
+
+
+@exercise(
+    points=3,
+    minutes=15,
+    hints=[
+        "The command for the head is above. What may a second node not say, and what must it say instead?",
+        "`--address=` takes the address of the GCS: host and port, nothing before them. `json.dumps` writes resources as JSON.",
+        "The environment has two variables: one switches token authentication on, one says where the token lies.",
+    ],
+)
+def join_node(answer: Answer, rng: Generator) -> None:
+    """Everything a new node needs is the address of the GCS and the token: the GCS tells it the rest."""
+    cpus, amount = int(rng.integers(1, 4)), int(rng.integers(2, 60))
+    resources = {f"robot_{rng.integers(100, 999)}": amount, "camera": int(rng.integers(1, 9))}
+    command, variables = answer.probe(given.joining_command, "10.0.0.7:6379", "/etc/ray/token", cpus, resources)
+    expect(command[:2] == ["ray", "start"], f"The command begins with {command[:2]}, not with ray, start.")
+    expect("--head" not in command, "With --head the machine starts a cluster of its own. It should join yours.")
+    expect(
+        "--block" in command, "Without --block the command ends at once, and leaves its processes in the background."
+    )
+    expect(
+        variables.get("RAY_AUTH_MODE") == "token",
+        "RAY_AUTH_MODE does not say that tokens are in use: the head will refuse a node that shows none.",
+    )
+    file = variables.get("RAY_AUTH_TOKEN_PATH", "/etc/ray/token" if "RAY_AUTH_TOKEN" in variables else "")
+    expect(file == "/etc/ray/token", f"The token lies in /etc/ray/token; your environment says {variables}.")
+    seen = answer.probe(given.join, cpus, resources)
+    tried = f"We ran your command with cpus={cpus} and resources={resources}. "
+    expect("failed" not in seen, f"{tried}It did not get a node to join:\n{seen.get('failed', '')}")
+    expect(len(seen["joined"]) == 1, f"{tried}{len(seen['joined'])} new nodes joined your cluster.")
+    state, is_head, got = seen["joined"][0]
+    expect(seen["running"], f"{tried}The command ended by itself.")
+    expect(state == "ALIVE" and not is_head, f"{tried}The new node is {state}, and the head: {is_head}.")
+    wanted: dict[str, float] = {"CPU": cpus, **resources}
+    offered = {name: got.get(name) for name in wanted}
+    expect_equal(offered, wanted, f"{tried}The new node offers {offered}.")
+
+
+def _rehearsal(answer: Answer, rng: Generator, ends_as: str) -> tuple[dict, str]:
+    """Return what came of a rehearsed job, and what it printed."""
+    number, log = int(rng.integers(1000, 9999)), f"loss {rng.integers(100, 999)}\nstep {rng.integers(1000, 9999)}\n"
+    entrypoint, runtime_env = f"python train.py --seed {number}", {"env_vars": {"SEED": str(number)}}
+    seen = answer.probe(given.rehearse, ends_as, entrypoint, runtime_env, log)
+    expect(len(seen["submitted"]) == 1, f"One job was asked for; {len(seen['submitted'])} were submitted.")
+    expect_equal(seen["submitted"][0][0], entrypoint, "The entrypoint that arrived at the client is another one.")
+    expect_equal(seen["submitted"][0][1], runtime_env, "The runtime environment did not arrive at the client.")
+    expect(
+        "still_asking" not in seen,
+        f"The job had ended as {ends_as}, and `submit_and_wait` went on asking. Which statuses end a job?",
+    )
+    return seen, log
+
+
+@exercise(
+    points=3,
+    minutes=15,
+    hints=[
+        "`client.submit_job(entrypoint=…, runtime_env=…)` returns an id; `client.get_job_status(id)` says how far the job is.",
+        "Which of PENDING, RUNNING, STOPPED, SUCCEEDED and FAILED are final? A status knows: `status.is_terminal()`.",
+        "After the loop there is still a question: how did it end? Only then `client.get_job_logs(id)`.",
+    ],
+)
+def submit_and_wait(answer: Answer, rng: Generator) -> None:
+    """Ask until the status is final, pausing in between; then look at which one it is: done is not the same as succeeded."""
+    seen, log = _rehearsal(answer, rng, "SUCCEEDED")
+    what = "A job was PENDING, then RUNNING, then SUCCEEDED. "
+    expect("raised" not in seen, f"{what}`submit_and_wait` raised: {seen.get('raised')}")
+    expect(seen["returned"], f"{what}`submit_and_wait` returned {seen['returned']!r}: did it wait for the end?")
+    expect_equal(
+        seen["returned"], log, f"{what}It printed {log!r}, and `submit_and_wait` returned {seen['returned']!r}."
+    )
+    expect(
+        seen["polls"] <= 200,
+        f"The status was asked for {seen['polls']} times in half a second. Each is a request to the head: pause in between.",
+    )
+    for ends_as in ("FAILED", "STOPPED"):
+        seen, log = _rehearsal(answer, rng, ends_as)
+        what = f"A job ended as {ends_as}. "
+        expect("raised" in seen, f"{what}`submit_and_wait` returned {seen.get('returned')!r} as if all were well.")
+        said = f"{what}The message of your RuntimeError is {seen['raised']!r}: "
+        expect(log.strip() in seen["raised"], f"{said}whoever reads it wants to see what the job printed.")
+    number = int(rng.integers(1000, 9999))
+    entrypoint = f'python -c \'import os; print("square", int(os.environ["NUMBER"]) ** 2, {rng.integers(10**6)})\''
+    real = answer.probe(given.run_a_job, entrypoint, {"env_vars": {"NUMBER": str(number)}})
+    known = [status for status, _ in real["known"]]
+    expect(known == ["SUCCEEDED"], f"On your cluster, the jobs with this entrypoint are: {known}.")
+    expect(
+        f"square {number**2} " in str(real["returned"]),
+        f"A real job printed the square of {number}; you returned {real['returned']!r}.",
+    )
+
+
+@exercise(
+    points=2,
+    minutes=10,
+    hints=[
+        "`requests.post(url, json=…, headers=…)` sends a dict as JSON. The path is `/api/jobs/`.",
+        'The header is called `Authorization`; its value is the word "Bearer", a space, and the token.',
+        "`reply.raise_for_status()` turns a refusal into an exception; `reply.json()` holds the id.",
+    ],
+)
+def submit_rest(answer: Answer, rng: Generator) -> None:
+    """POST JSON to /api/jobs/ with the token in the header; and notice when the answer is no."""
+    number, name = int(rng.integers(1000, 9999)), f"course-{rng.integers(10**9)}"
+    runtime_env = {"env_vars": {"NUMBER": str(number)}}
+    entrypoint = 'python -c \'import os; print("cube", int(os.environ["NUMBER"]) ** 3)\''
+    seen = answer.probe(given.send, name, entrypoint, runtime_env)
+    refused, job = seen["refused"], seen["job"]
+    expect(
+        "raised" in refused,
+        f"With a wrong token Ray answers 401, and no job runs; `submit_rest` returned {refused.get('returned')!r}.",
+    )
+    expect(
+        job, f"Your cluster knows no job with the submission id {name!r}; `submit_rest` returned {seen['returned']!r}."
+    )
+    expect_equal(
+        seen["returned"], name, f"The job's submission id is {name!r}; `submit_rest` returned {seen['returned']!r}."
+    )
+    expect_equal(job["entrypoint"], entrypoint, f"The job's entrypoint arrived as {job['entrypoint']!r}.")
+    expect(
+        (job["runtime_env"] or {}).get("env_vars", {}).get("NUMBER") == str(number),
+        f"The job's runtime environment arrived as {job['runtime_env']!r}, not as {runtime_env!r}.",
+    )
+    expect(job["status"] == "SUCCEEDED", f"The job ended as {job['status']}; it printed {seen['log']!r}.")
+    expect(f"cube {number**3}" in seen["log"], f"The job printed {seen['log']!r}.")
+
+
+def _filled(text: Any) -> dict:
+    """Return the configuration with Ray's defaults; what Ray refuses is the learner's to read."""
+    expect(isinstance(text, str), f"`cluster_yaml` must return text, the content of a file, not {type(text).__name__}.")
+    try:
+        return given.validated(text)
+    except Exception as error:
+        reason = getattr(error, "message", None) or str(error) or type(error).__name__
+        expect(False, f"Ray does not accept this file: {reason[:400]}")
+        raise
+
+
+@exercise(
+    points=2,
+    minutes=15,
+    hints=[
+        "Begin with the example above: which of its values are arguments of your function now?",
+        "There are two `max_workers`: that of the node type, and that of the whole cluster. `min_workers` belongs to a node type.",
+        "Tasks need a CPU, so they stay away from a node that says it has none: `resources: {CPU: 0}`.",
+    ],
+)
+def cluster_yaml(answer: Answer, rng: Generator) -> None:
+    """A file says which kinds of nodes there are, how many of each, and which of them is the head; Ray fills in the rest."""
+    least = int(rng.integers(2, 5))
+    most, name = least + int(rng.integers(3, 9)), f"course-{rng.integers(100, 999)}"
+    worker = f"{rng.choice(['c5', 'c6i', 'm6i'])}.{rng.choice(['xlarge', '2xlarge', '4xlarge'])}"
+    region = str(rng.choice(["eu-central-1", "us-east-1", "ap-northeast-1"]))
+    config = _filled(answer(name, region, worker, least, most))
+    expect_equal(config["cluster_name"], name, f"The cluster is called {config['cluster_name']!r}.")
+    where = [config["provider"].get("type"), config["provider"].get("region")]
+    expect_equal(where, ["aws", region], f"The provider's type and region are {where}.")
+    types, head = config["available_node_types"], config["head_node_type"]
+    others = {key: value for key, value in types.items() if key != head}
+    expect(
+        len(others) == 1, f"Besides the head's there must be one node type, for workers; there are {sorted(others)}."
+    )
+    (workers,) = others.values()
+    machines = [types[head]["node_config"].get("InstanceType"), workers["node_config"].get("InstanceType")]
+    expect_equal(machines, ["m5.large", worker], f"Head and workers are of the types {machines}.")
+    numbers = [workers.get("min_workers"), workers.get("max_workers")]
+    expect_equal(
+        numbers, [least, most], f"From {least} to {most} workers were asked for; the node type says {numbers}."
+    )
+    limit = config["max_workers"]
+    expect(limit == most, f"The cluster as a whole may grow to {limit} workers, the node type to {most}.")
+    slots = types[head]["resources"].get("CPU")
+    expect(slots == 0, f"The head offers CPU: {json.dumps(slots)}, so tasks may run beside the GCS.")
+
+
+quiz(
+    "who_must_not_die",
+    question="A cluster was started without `--block`, so no command watches. One process is killed, and a minute later the whole cluster is gone. Which was it?",
+    options={
+        "a": ("A worker.", "Its raylet starts another, and the task runs again (chapter 5)."),
+        "b": ("The raylet of a worker node.", "That node is lost, with its workers and objects. The others go on."),
+        "c": (
+            "The GCS on the head.",
+            "Right: the raylets wait a minute for it, then end. Only with a Redis outside can a new one come back and remember.",
+        ),
+        "d": ("The log monitor.", "Then you see no more of what workers print. They work on."),
+    },
+    key="c",
+)
+
+quiz(
+    "what_a_token_is_for",
+    question="Your head listens on a port of a machine in the network of a university, without a token. What can others do?",
+    options={
+        "a": (
+            "Look at the dashboard, nothing more.",
+            "A page that submits jobs is more than a page to look at. What is a job?",
+        ),
+        "b": (
+            "Run any program on your nodes, as you.",
+            "Right: a job's entrypoint is a shell command. Running programs for whoever asks is what Ray is for; the token says who may ask.",
+        ),
+        "c": (
+            "Nothing, as long as they do not know the job ids.",
+            "Nobody needs an id to submit a job of his own.",
+        ),
+    },
+    key="b",
+)
+
+quiz(
+    "job_or_task",
+    question="You have 500 pictures, each takes 50 ms. You submit a job for each picture. What will happen?",
+    options={
+        "a": (
+            "They run in parallel on all slots, as 500 tasks would.",
+            "They would run, but what does each of them cost before it begins? You have just measured it.",
+        ),
+        "b": (
+            "Nearly all the time goes into starting processes.",
+            "Right: each job starts a supervisor and a driver of its own. One job with 500 tasks is the way.",
+        ),
+        "c": (
+            "The dashboard merges them into one job.",
+            "It does what it is asked to: 500 submissions are 500 jobs.",
+        ),
+    },
+    key="b",
+)
+
+quiz(
+    "laptop_closed",
+    question="A training takes ten hours on a cluster. You start it from your laptop at work, and go home with the laptop. Which way survives?",
+    options={
+        "a": (
+            'A notebook with `ray.init("ray://head:10001")`.',
+            "The driver is your notebook. When the connection has been gone for 30 seconds, Ray ends all that it started.",
+        ),
+        "b": (
+            "`ray job submit` with `--no-wait`.",
+            "Right: the driver runs in the cluster. Ask for its status and its log tomorrow, from anywhere.",
+        ),
+        "c": (
+            "A script with `RAY_ADDRESS` set, run on the laptop.",
+            "That is a driver on your laptop again. And it would need to be part of the cluster's network.",
+        ),
+    },
+    key="b",
+)

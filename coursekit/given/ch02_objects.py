@@ -1,0 +1,297 @@
+"""What chapter 2 hands out, and the probes that drive its answers."""
+
+import contextlib
+import gc
+import os
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
+
+import numpy as np
+
+from coursekit import meeting
+
+MB = 2**20
+SETTLED = 1.0  # seconds between two readings that must agree before a reference counts as kept
+
+
+def store() -> dict:
+    """Return what Ray says of the object store of this node (see `coursekit.records.stores`)."""
+    from coursekit import records
+
+    return records.stores()[0]
+
+
+def in_store() -> str:
+    """Return in words what the object store holds, a moment later: Ray frees memory in batches, at most one a second."""
+    time.sleep(1.2)
+    return f"{store()['bytes'] / MB:.0f} MB in the store"
+
+
+class Made:
+    """What was put into the store in a block: number of objects, and megabytes."""
+
+    objects = megabytes = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.objects:.0f} object{'s' * (self.objects != 1)}, {self.megabytes:.0f} MB"
+
+
+@contextlib.contextmanager
+def made() -> Iterator[Made]:
+    """Count what goes into the store while the block runs: `with made() as copies: ...`, then `print(copies)`."""
+    before, counted = store(), Made()
+    yield counted
+    after = store()
+    counted.objects = after["created_objects"] - before["created_objects"]
+    counted.megabytes = (after["created_bytes"] - before["created_bytes"]) / MB
+
+
+def spilled_files() -> dict[str, str]:
+    """Return the files into which this Ray has spilled objects, by the end of their names, with their sizes."""
+    import ray
+
+    session = Path(ray._private.worker._global_node.get_session_dir_path())
+    return {path.name[-12:]: f"{path.stat().st_size / MB:.0f} MB" for path in session.glob("ray_spilled_objects_*/*")}
+
+
+def last_number(array: np.ndarray) -> float:
+    """Return the last number of an array."""
+    return float(array[-1])
+
+
+def pick(array: np.ndarray, index: int) -> float:
+    """Return one number of an array."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"pick(array, index) was given a {type(array).__name__} in place of the array")
+    return float(array[index])
+
+
+def add_rows(rows: np.ndarray) -> np.ndarray:
+    """Return the sum of each column."""
+    return rows.sum(axis=0)
+
+
+# Two processes without Ray, for comparison.
+
+
+@contextlib.contextmanager
+def neighbour() -> Iterator[Callable]:
+    """Start a process without Ray; `ask(x)` sends x through a pipe, and returns the last number of what arrives.
+
+    x is an array, which is pickled, or the name and length of an array in shared memory, which is looked at where it is.
+    """
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_answer, args=(theirs,), daemon=True)
+    process.start()
+    theirs.close()
+
+    def ask(question: object) -> float:
+        ours.send(question)
+        return ours.recv()
+
+    try:
+        ask(np.zeros(1))  # it has started
+        yield ask
+    finally:
+        ours.close()  # tells it to end
+        process.join()
+
+
+def _answer(pipe: Connection) -> None:
+    """Answer with the last number of each array, until the pipe is closed."""
+    with contextlib.suppress(EOFError):
+        while True:
+            pipe.send(_last_of(pipe.recv()))  # by now the array is gone again: no later question pays for that
+
+
+def _last_of(question: np.ndarray | tuple[str, int]) -> float:
+    if isinstance(question, np.ndarray):
+        return last_number(question)
+    name, length = question
+    block = SharedMemory(name)
+    try:
+        return float(np.ndarray(length, buffer=block.buf)[-1])  # the array is gone before the memory is closed
+    finally:
+        block.close()
+
+
+@contextlib.contextmanager
+def shared(array: np.ndarray) -> Iterator[tuple[str, int]]:
+    """Copy an array into shared memory; yields the name and length by which another process finds it."""
+    block = SharedMemory(create=True, size=array.nbytes)
+    try:
+        np.ndarray(array.shape, buffer=block.buf)[:] = array
+        yield block.name, len(array)
+    finally:
+        block.close()
+        block.unlink()
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+def meets_another(array: np.ndarray, place: list) -> bool:
+    """Return whether another call was running at the same time; `place` is [room, me, other]."""
+    room, me, other = place
+    return meeting.meets(room, me, other)
+
+
+def sums_of_matrix(column_sums: Callable, matrix: np.ndarray, blocks: int) -> dict:
+    """Return the sums, what was copied, and whether the block with the first row met others; column 0 numbers the rows."""
+    import ray
+
+    room, driver = meeting.new_room(), os.getpid()
+
+    def add_rows(rows: np.ndarray) -> np.ndarray:
+        if np.ndim(rows) != 2:
+            raise TypeError(f"add_rows(rows) was given {np.ndim(rows)} dimensions in place of rows of the matrix")
+        numbers = np.asarray(rows)[:, 0]
+        if not isinstance(rows, np.ndarray) or rows.flags.writeable:
+            meeting.signal(room, "copied")
+        if os.getpid() == driver:
+            meeting.signal(room, "here")
+        me = int(0 not in numbers)  # 0 for the block with the first row, 1 for every other
+        if len(numbers) < len(matrix):
+            meeting.signal(room, f"met-{me}" if meeting.meets(room, me, 1 - me) else "missed")
+        return np.asarray(rows).sum(axis=0)
+
+    ref = ray.put(matrix)
+    with made() as copies:
+        sums = column_sums(add_rows, ref, blocks)
+    signals = {name: meeting.signalled(room, name) for name in ("copied", "here", "met-0", "met-1")}
+    return {"sums": sums, "copied_mb": copies.megabytes, **signals}
+
+
+def prepare_and_join(pipeline: Callable, numbers: list[int], factor: int) -> dict:
+    """Return what `join` was given and what became of it; the first number exists only after `pipeline` has returned."""
+    import ray
+
+    room = meeting.new_room()
+
+    @ray.remote
+    def late(number: int) -> list:
+        return [number, meeting.wait_for(room, "returned")]
+
+    def prepare(value: list) -> list:
+        if not isinstance(value, list):
+            return [type(value).__name__, False]
+        return [value[0] * factor, value[1]]
+
+    def join(values: list) -> dict:
+        kinds = sorted({type(value).__name__ for value in values})
+        plain = [value for value in values if isinstance(value, list)]
+        return {"kinds": kinds, "numbers": [value[0] for value in plain], "on_time": all(v[1] for v in plain)}
+
+    refs = [late.remote(numbers[0]), *(ray.put([number, True]) for number in numbers[1:])]
+    given_back = pipeline(prepare, join, refs)
+    meeting.signal(room, "returned")
+    if not isinstance(given_back, ray.ObjectRef):
+        return {"type": type(given_back).__name__}
+    value = ray.get(given_back)
+    if not isinstance(value, dict):
+        return {"type": f"a reference to {_described(value)}"}
+    return {"type": "a reference", **value}
+
+
+def _described(value: object) -> str:
+    name = type(value).__name__
+    return "another reference" if name == "ObjectRef" else f"a {name}"
+
+
+def held_after(let_go: Callable, first_rows: np.ndarray, height: int) -> dict:
+    """Return the rows that `let_go` took out of arrays, and what of the arrays is kept once nobody else refers to them."""
+    import ray
+
+    refs = [ray.put(_array_with(row, height)) for row in first_rows]
+    ids, before = {ref.hex() for ref in refs}, store()["bytes"]
+    rows = let_go(list(refs))
+    del refs
+    kept = _kept(ids)
+    kinds = sorted({row["kind"] for row in kept})
+    count = len({row["object_id"] for row in kept})
+    if not isinstance(rows, list) or not all(isinstance(row, np.ndarray | list | tuple) for row in rows):
+        rows = repr(type(rows[0] if isinstance(rows, list) and rows else rows).__name__)
+    returned = _returned(before, 0 if count else 8 * first_rows.size * height)
+    return {"rows": rows, "kept": count, "kinds": kinds, "returned_mb": returned / MB}
+
+
+def _array_with(first_row: np.ndarray, height: int) -> np.ndarray:
+    array = np.zeros((height, len(first_row)))
+    array[0] = first_row
+    return array
+
+
+def _kept(ids: set[str]) -> list[dict]:
+    """Return Ray's records of the references to these objects, once they are gone or this process will not let go."""
+    from coursekit import records
+
+    gc.collect()
+    end, mine = time.monotonic() + meeting.PATIENCE, None
+    while True:
+        kept = [row for row in records.objects() if row["object_id"] in ids]
+        before, mine = mine, sorted(row["object_id"] for row in kept if row["pid"] == os.getpid())
+        if not kept or (mine and mine == before) or time.monotonic() > end:
+            return kept
+        time.sleep(SETTLED)
+
+
+def _returned(before: int, wanted: int) -> int:
+    """Return how many bytes have gone from the store, once it is as many as wanted: Ray frees memory in batches."""
+    end = time.monotonic() + meeting.PATIENCE
+    while (returned := before - store()["bytes"]) < wanted and time.monotonic() < end:
+        time.sleep(0.2)
+    return returned
+
+
+def read_larger_than_store(read_once: Callable, numbers: list[float], per_block: int) -> dict:
+    """Return the results for blocks that do not fit into the store together, and what Ray had to bring back from disk.
+
+    Block i holds `numbers[i]` everywhere, but twice that at its end.
+    """
+    import ray
+
+    room, refs = meeting.new_room(), []
+    for number in numbers:
+        block = np.full(per_block, number)
+        block[-1] *= 2
+        refs.append(ray.put(block))
+    watched = {numbers[1], numbers[len(numbers) // 2], numbers[-1]}
+
+    def first(block: np.ndarray) -> float:
+        if float(block[0]) in watched:
+            meeting.signal(room, f"pinned-{_pinned(per_block)}")
+        return float(block[0])
+
+    def last(block: np.ndarray) -> float:
+        return float(block[-1])
+
+    def mean(block: np.ndarray) -> float:
+        return float(block.mean())
+
+    def length(block: np.ndarray) -> int:
+        return len(block)
+
+    spilled = sum(place["did_spill"] for place in ray.experimental.get_object_locations(refs).values())
+    before = store()
+    results = read_once([first, last, mean, length], list(refs))
+    after = store()
+    return {
+        "results": results,
+        "capacity_mb": after["capacity"] / MB,
+        "spilled": spilled,
+        "restored": after["restored_objects"] - before["restored_objects"],
+        "pinned": max([n for n in range(len(numbers) + 1) if meeting.signalled(room, f"pinned-{n}")], default=0),
+    }
+
+
+def _pinned(per_block: int) -> int:
+    """Return how many blocks this process holds in the store at once, by Ray's records."""
+    from coursekit import records
+
+    rows = [row for row in records.objects() if row["pid"] == os.getpid() and row["kind"] == "pinned"]
+    return sum((row["size"] or 0) >= 8 * per_block for row in rows)

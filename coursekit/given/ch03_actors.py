@@ -1,0 +1,245 @@
+"""What chapter 3 hands out, and the probes that drive its answers."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from coursekit import meeting
+
+
+def pay(balance: int, amount: int) -> int:
+    """Return the balance after a payment; the book-keeping takes 20 ms."""
+    time.sleep(0.02)
+    return balance + amount
+
+
+def add_ones(total: Any, times: int, locked: bool, start: Any) -> None:
+    """Add 1 to a `multiprocessing.Value` so many times, with its lock or without, once all are at the barrier."""
+    start.wait()
+    for _ in range(times):
+        if locked:
+            with total.get_lock():
+                total.value += 1
+        else:
+            total.value += 1
+
+
+def compute(rounds: int) -> int:
+    """Return a sum of so many squares: real work, which keeps one core busy."""
+    return sum(number * number for number in range(rounds))
+
+
+def bumpy(x: float, y: float) -> float:
+    """Return the height of a hilly landscape at a point: always below 0, and at most -1, in (2, -1)."""
+    hills = 2 * (2 - np.cos(3 * (x - 2)) - np.cos(3 * (y + 1)))
+    return float(-1 - (x - 2) ** 2 - (y + 1) ** 2 - hills)
+
+
+def squares(xs: list[float]) -> list[float]:
+    """Return the squares of a whole batch; a batch takes 50 ms, whatever its size, like a network on a GPU."""
+    time.sleep(0.05)
+    return [x * x for x in xs]
+
+
+def linear_data(rows: list[int], seed: int = 0) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+    """Return a shard (inputs [n, 3], targets [n]) for each number n of rows, and the weights [3] behind the targets."""
+    rng = np.random.default_rng(seed)
+    truth, shards = rng.uniform(-3, 3, size=3), []
+    for count in rows:
+        inputs = rng.normal(size=(count, 3))
+        shards.append((inputs, inputs @ truth + rng.normal(scale=0.1, size=count)))
+    return shards, truth
+
+
+def slope(weights: np.ndarray, shard: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Return the gradient of the mean squared error of a linear model, shape [3]; takes 0.1 ms for each row."""
+    inputs, targets = shard
+    time.sleep(1e-4 * len(targets))
+    return 2 * inputs.T @ (inputs @ weights - targets) / len(targets)
+
+
+def span(name: str, start: float) -> dict:
+    """Return a bar for `timeline`: in this process, from `start` until now."""
+    return {"name": name, "worker_pid": os.getpid(), "started": start, "ended": time.time()}
+
+
+class Simulator:
+    """A simulator that plays episodes of different lengths: `run(n)` naps for n tenths of a second and returns n."""
+
+    def run(self, tenths: float) -> float:
+        """Return `tenths` after a nap of so many tenths of a second."""
+        time.sleep(tenths / 10)
+        return tenths
+
+
+class Total:
+    """Adds up, and tells in which process."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def add(self, amount: int) -> list:
+        """Return the total so far and the number of the process."""
+        self.total += amount
+        return [self.total, os.getpid()]
+
+
+class Reunion:
+    """Runs many calls at once: it is an async actor."""
+
+    async def add(self, place: list) -> bool:
+        """Return whether all calls were here before one had ended; `place` is [room, me, how many in all]."""
+        room, me, count = place
+        meeting.signal(room, str(me))
+        for other in range(count):
+            if not await asyncio.to_thread(meeting.wait_for, room, str(other), "gave-up"):
+                meeting.signal(room, "gave-up")
+                return False
+        return True
+
+
+def receipt(balance: list, amount: int) -> list:
+    """Return the balance with one receipt more: the amount, and the process that wrote it."""
+    time.sleep(0.05)
+    return [*balance, [amount, os.getpid()]]
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+def as_actor(learner: Any) -> Any:
+    """Return the learner's class as an actor class; one that has @ray.remote above it is one already."""
+    import ray
+
+    return learner if isinstance(learner, ray.actor.ActorClass) else ray.remote(learner)
+
+
+def offer_in_order(learner: Any, offers: list) -> dict:
+    """Return what an actor of the learner's class answers to offers that come one after the other."""
+    import ray
+
+    best = as_actor(learner).remote()
+    before = best.best.remote()
+    answers = [best.offer.remote(score, found) for score, found in offers]
+    return {"before": ray.get(before), "answers": ray.get(answers), "best": ray.get(best.best.remote())}
+
+
+def offer_from_many(learner: Any, offers: list[list]) -> dict:
+    """Return what the actor answers when several tasks make their offers at the same time, each its own list."""
+    import ray
+
+    best = as_actor(learner).remote()
+
+    @ray.remote
+    def search(mine: list) -> list:
+        return [ray.get(best.offer.remote(score, found)) for score, found in mine]
+
+    answers = ray.get([search.remote(mine) for mine in offers])
+    return {"answers": answers, "best": ray.get(best.best.remote())}
+
+
+class _Model:
+    """Squares a batch, and tells with each square how large the batch was and the how manieth."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+
+    def __call__(self, xs: list) -> list:
+        self._calls += 1
+        return [[x * x, len(xs), self._calls] for x in xs]
+
+
+def predict_together(learner: Any, xs: list[int], size: int, patience: float) -> list:
+    """Return the answers of the learner's batching actor to calls that are sent at once; "none" where it gave none."""
+    import ray
+
+    batcher = as_actor(learner).remote(_Model(), size, patience)
+    try:
+        ray.get(batcher.__ray_ready__.remote())  # patience is for the answers, not for the start of a process
+        refs = [batcher.predict.remote(x) for x in xs]
+        ready, _ = ray.wait(refs, num_returns=len(refs), timeout=meeting.patience())
+        return [ray.get(ref) if ref in ready else "none" for ref in refs]
+    finally:
+        ray.kill(batcher)  # it may be blocked for good
+
+
+def _wait_for_all(room: str, names: Iterable[str]) -> bool:
+    """Return whether all signals came; who waits in vain lets nobody else wait."""
+    for name in names:
+        if not meeting.wait_for(room, name, unless="gave-up"):
+            meeting.signal(room, "gave-up")
+            return False
+    return True
+
+
+def train_marked(async_sgd: Callable, start: list[float], steps: int, rate: float) -> list:
+    """Return the weights after workers have pushed marks instead of gradients; worker 0 is slow.
+
+    `start` has three weights for each worker: the first counts its gradients, the second is moved when it waited in vain
+    for the others, the third when it saw weights without its own last gradient.
+    """
+    room, workers = meeting.new_room(), len(start) // 3
+
+    def mark(weights: Any, worker: int) -> np.ndarray:
+        others = [other for other in range(workers) if other != worker]
+        step = next(step for step in range(steps + 1) if not meeting.signalled(room, f"{worker}-{step}"))
+        meeting.signal(room, f"{worker}-{step}")
+        on_time = step > 0 or _wait_for_all(room, [f"{other}-0" for other in others])
+        if worker == 0 and step == 0:
+            on_time = on_time and _wait_for_all(room, [f"{other}-1" for other in others])
+        fresh = abs(weights[3 * worker] - start[3 * worker] - rate * step) < 1e-6
+        gradient = np.zeros(3 * workers)
+        gradient[3 * worker : 3 * worker + 3] = -1, -(not on_time), -(not fresh)
+        return gradient
+
+    meeting.warm_up(workers + 1)  # patience is for the work, not for the start of processes
+    return async_sgd(mark, np.array(start), list(range(workers)), steps, rate)
+
+
+class _Desk:
+    """One of the actors of a pool: its first call waits for the first of the others, that of the first x for all x."""
+
+    def __init__(self, room: str, number: int, desks: int):
+        self._room, self._number, self._desks, self._calls = room, number, desks, 0
+
+    def work(self, x: int, place: int, count: int) -> list:
+        """Return the square of x, this desk's number, and whether everybody came whom it waited for."""
+        self._calls += 1
+        meeting.signal(self._room, f"desk-{self._number}")
+        meeting.signal(self._room, f"{count}-{place}")
+        met = self._calls > 1 or _wait_for_all(self._room, [f"desk-{desk}" for desk in range(self._desks)])
+        kept_moving = place > 0 or _wait_for_all(self._room, [f"{count}-{other}" for other in range(count)])
+        return [x * x, self._number, met, kept_moving]
+
+
+def run_pool(pool_map: Callable, desks: int, xs: list[int], few: list[int]) -> dict:
+    """Return the results of `pool_map` for many inputs and then for fewer than there are actors.
+
+    `queued` counts the calls that were sent to an actor whose last call had not ended.
+    """
+    import ray
+
+    room = meeting.new_room()
+    actors = [ray.remote(_Desk).remote(room, number, desks) for number in range(desks)]
+    ray.get(
+        [actor.__ray_ready__.remote() for actor in actors]
+    )  # patience is for the work, not for the start of processes
+    last: dict[str, Any] = {}
+    queued = 0
+
+    def submit_all(values: list[int]) -> Any:
+        def submit(actor: Any, x: int) -> Any:
+            nonlocal queued
+            before = last.get(str(actor))
+            queued += before is not None and not ray.wait([before], timeout=0)[0]
+            last[str(actor)] = actor.work.remote(x, values.index(x), len(values))
+            return last[str(actor)]
+
+        return pool_map(actors, submit, values)
+
+    many = submit_all(xs)
+    return {"many": many, "queued": queued, "few": submit_all(few)}

@@ -1,0 +1,300 @@
+"""What chapter 4 hands out, and the probes that drive its answers."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from coursekit import meeting
+
+
+def nap(seconds: float = 0.5) -> str:
+    """Return the id of the node on which this ran, after a nap."""
+    import ray
+
+    time.sleep(seconds)
+    return ray.get_runtime_context().get_node_id()
+
+
+class Member:
+    """One of a gang that exchanges arrays: it makes them, or reads them."""
+
+    def make(self, megabytes: float) -> np.ndarray:
+        """Return an array of ones of this size."""
+        return np.ones(int(megabytes * 2**20), np.uint8)
+
+    def read(self, array: np.ndarray) -> int:
+        """Return the sum of a number from every page of an array: each page has to be there."""
+        return int(array[::4096].sum())
+
+    def node(self) -> str:
+        """Return the id of this member's node."""
+        import ray
+
+        return ray.get_runtime_context().get_node_id()
+
+
+def pass_arrays(maker: Any, reader: Any, megabytes: float, repeats: int) -> list[float]:
+    """Return the seconds that a reader took to get and read an array that a maker had put into its node's store, each time anew."""
+    import ray
+
+    times = []
+    for turn in range(repeats + 2):
+        array = maker.make.remote(megabytes)
+        ray.wait([array], fetch_local=False)  # it is there, and has not been sent anywhere
+        start = time.perf_counter()
+        ray.get(reader.read.remote(array))
+        if turn >= 2:  # the first ones open the connection between the nodes
+            times.append(time.perf_counter() - start)
+    return times
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+def where_ray_runs_it(fits: Callable, request: dict) -> dict:
+    """Return what `fits` says of the living cluster, and which nodes took a task with this request."""
+    import ray
+
+    rows = ray.nodes()
+    said = fits(rows, dict(request))
+    taken = {row["NodeID"]: _takes(row["NodeID"], dict(request)) for row in rows if row["Alive"]}
+    return {"said": said, "taken": taken}
+
+
+def _takes(node_id: str, request: dict) -> bool:
+    """Return whether a node ran a task with this request; Ray refuses at once what the node could never run."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    there = NodeAffinitySchedulingStrategy(node_id, soft=False)
+    task = ray.remote(lambda: ray.get_runtime_context().get_node_id())
+    cpus = request.pop("CPU", 0)
+    try:
+        ref = task.options(num_cpus=cpus, resources=request, scheduling_strategy=there).remote()
+        return bool(ray.get(ref, timeout=120) == node_id)
+    except ray.exceptions.TaskUnschedulableError:
+        return False
+
+
+def evaluate_teams(no_deadlock: Callable, groups: list[list[int]], offset: int) -> dict:
+    """Return the sums for one group more than there are CPUs, what each simulation held, and what was stuck.
+
+    The first input of the first group waits until the second group is being simulated too.
+    """
+    import ray
+
+    room, since = meeting.new_room(), time.time()
+    groups = groups[: int(ray.cluster_resources()["CPU"]) + 1]
+    first, second = groups[0][0], groups[1][0]
+
+    def simulate(x: int) -> int:
+        context = ray.get_runtime_context()
+        meeting.signal(room, f"in-{x}")
+        met = x != first or meeting.wait_for(room, f"in-{second}")
+        time.sleep(0.05)
+        _note(room, x, [context.get_task_id(), context.get_assigned_resources().get("licence", 0), met])
+        return x * x + offset
+
+    call = _Call(no_deadlock, simulate, groups)
+    ended = call.follow(since)
+    stuck = [task["state"] for task in _unfinished(since)]
+    _stop(since)
+    return call.outcome(ended) | {
+        "groups": len(groups),
+        "stuck": stuck,
+        "simulated": {x: _noted(room, x) for group in groups for x in group},
+    }
+
+
+def one_node_is_busy(spread_over_nodes: Callable, xs: list[int], which: int) -> dict:
+    """Return the results, and where each call ran, while one node is full until the other nodes have done their part."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    room, since = meeting.new_room(), time.time()
+    nodes = {row["NodeID"]: row["Resources"].get("CPU", 0) for row in ray.nodes() if row["Alive"]}
+    busy = sorted(nodes)[which % len(nodes)]
+    there = NodeAffinitySchedulingStrategy(busy, soft=False)
+    hold = ray.remote(_hold).options(num_cpus=nodes[busy], scheduling_strategy=there)
+    holding = hold.remote(room, 0)
+
+    def work(x: int) -> int:
+        _note(room, x, ray.get_runtime_context().get_node_id())
+        return x * x
+
+    others = len(xs) - len(xs) // len(nodes)
+    try:
+        meeting.wait_for(room, "holds-0")
+        call = _Call(spread_over_nodes, work, xs)
+        kept_moving = _until(lambda: call.ended or sum(_noted(room, x) is not None for x in xs) >= others, since)
+    finally:
+        meeting.signal(room, "let go")
+    ray.wait([holding], timeout=5)
+    ended = call.follow(since)
+    _stop(since)
+    ran = {x: _noted(room, x) for x in xs}
+    return call.outcome(ended) | {"nodes": sorted(nodes), "ran": ran, "kept_moving": kept_moving}
+
+
+def gang_without_room(gang: Callable, size: int, offset: int) -> dict:
+    """Return what a gang does while there is room for all of its members but one, and when there is room for all."""
+    import ray
+    from ray.util.placement_group import placement_group_table
+
+    _stop(time.time())  # a group that an attempt before has left would hold what this one needs
+    room, since, before = meeting.new_room(), time.time(), set(placement_group_table())
+    spare = int(ray.cluster_resources()["CPU"]) - size
+    holding = [ray.remote(_hold).remote(room, number) for number in range(spare + 1)]
+
+    def member(rank: int) -> int:
+        meeting.signal(room, f"rank-{rank}")
+        met = all(meeting.wait_for(room, f"rank-{other}", unless="missed") for other in range(size))
+        meeting.signal(room, "all met" if met else "missed")
+        _note(room, rank, [met, ray.get_runtime_context().get_placement_group_id()])
+        return rank * rank + offset
+
+    def started() -> bool:
+        return any(meeting.signalled(room, f"rank-{rank}") for rank in range(size))
+
+    def asked() -> bool:
+        return any(row["state"] == "PENDING" for key, row in placement_group_table().items() if key not in before)
+
+    try:
+        for number in range(spare + 1):
+            meeting.wait_for(room, f"holds-{number}")
+        call = _Call(gang, member, size)
+        _until(lambda: started() or asked() or call.ended, since)
+        too_early = started()
+    finally:
+        meeting.signal(room, "let go")
+    ray.wait(holding, num_returns=len(holding), timeout=5)
+    ended = call.follow(since)
+    if ended:
+        _until(lambda: not _reserved(before), since)
+    groups = [row for key, row in placement_group_table().items() if key not in before]
+    _stop(since)
+    return call.outcome(ended) | {
+        "too_early": too_early,
+        "members": [_noted(room, rank) for rank in range(size)],
+        "groups": [
+            [row["state"], row["strategy"], [dict(bundle) for bundle in row["bundles"].values()]] for row in groups
+        ],
+    }
+
+
+# What the probes share.
+
+
+class _Call(threading.Thread):
+    """A call of the learner's function, which may never return: it runs in a thread of its own."""
+
+    def __init__(self, function: Callable, *args: object):
+        super().__init__(daemon=True)
+        self._function, self._args = function, args
+        self._value: object = None
+        self._error: BaseException | None = None
+        self.ended = False
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._value = self._function(*self._args)
+        except BaseException as error:
+            self._error = error
+        self.ended = True
+
+    def follow(self, since: float) -> bool:
+        """Return True once the call has ended, False when Ray records nothing new for as long as a meeting is patient."""
+        return _until(lambda: self.ended, since)
+
+    def outcome(self, ended: bool) -> dict:
+        """Return whether the call ended by itself, and its value; raises what the call raised by itself."""
+        if ended and self._error is not None:
+            raise self._error
+        return {"ended": ended, "value": self._value if ended else None}
+
+
+def _until(done: Callable[[], bool], since: float) -> bool:
+    """Return True once `done()`, False when no task and no worker has changed its state for as long as a meeting is patient."""
+    last, seen = time.monotonic(), None
+    while not done():
+        if (now := _activity(since)) != seen:
+            last, seen = time.monotonic(), now
+        if time.monotonic() - last > 1.5 * meeting.patience():  # whoever meets gives up before
+            return done()
+        time.sleep(0.1)
+    return True
+
+
+def _activity(since: float) -> tuple[int, int]:
+    """Return numbers that change whenever a task changes its state or a worker process comes or goes."""
+    from ray._private.state import state
+
+    from coursekit import records, rows
+
+    events = [event for event in state._get_all_task_events() if rows.created(event) >= since]
+    living = sum(worker["alive"] for worker in records._workers(state).values())
+    return sum(len(event.state_updates.state_ts_ns) for event in events), living
+
+
+def _unfinished(since: float) -> list[dict]:
+    from coursekit.nodes import unfinished
+
+    return unfinished(since)
+
+
+def _reserved(before: set) -> list[str]:
+    """Return the placement groups that were made since, and hold or want resources."""
+    from ray.util.placement_group import placement_group_table
+
+    return [key for key, row in placement_group_table().items() if key not in before and row["state"] != "REMOVED"]
+
+
+def _stop(since: float) -> None:
+    """End whatever a wrong answer has left: placement groups, and what began after `since` and waits for ever."""
+    import ray
+    from ray._private.worker import global_worker
+    from ray.util.placement_group import PlacementGroup, remove_placement_group
+
+    from coursekit import records
+
+    for key in _reserved(set()):
+        remove_placement_group(PlacementGroup(ray.PlacementGroupID(bytes.fromhex(key))))
+    for actor in records.actors():
+        if actor["state"] != "DEAD" and (actor["started"] or since) >= since:
+            _quietly(global_worker.core_worker.kill_actor, ray.ActorID(bytes.fromhex(actor["actor_id"])), True)
+    for force in (False, True):
+        end = time.monotonic() + 5
+        for task in _unfinished(since):
+            if task["kind"] == "task":
+                ref = ray.ObjectRef(bytes.fromhex(task["task_id"]) + (1).to_bytes(4, "little"))
+                _quietly(ray.cancel, ref, force=force, recursive=True)
+        while _unfinished(since) and time.monotonic() < end:
+            time.sleep(0.1)
+
+
+def _quietly(action: Callable, *args: Any, **kwargs: Any) -> None:
+    try:
+        action(*args, **kwargs)
+    except Exception:
+        return  # it has ended meanwhile, or another task owns it and ends it
+
+
+def _hold(room: str, number: int) -> None:
+    """Keep a CPU until told to let go."""
+    meeting.signal(room, f"holds-{number}")
+    while not meeting.wait_for(room, "let go"):
+        pass
+
+
+def _note(room: str, key: object, value: object) -> None:
+    meeting._put(f"{room}/note-{key}", json.dumps(value))
+
+
+def _noted(room: str, key: object) -> Any:
+    text = meeting._get(f"{room}/note-{key}")
+    return None if text is None else json.loads(text)

@@ -1,0 +1,396 @@
+"""What chapter 5 hands out: ways to die on purpose, a diary that outlives processes, a second node; and the probes."""
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from coursekit import meeting
+
+
+class Diary:
+    """A file that every process may write into; what is written stays, whatever happens to the writer."""
+
+    def __init__(self, path: str = ""):
+        self.path = path or os.path.join(tempfile.mkdtemp(prefix="diary-"), "diary.txt")
+        self.home = os.getpid()
+
+    def write(self, event: str) -> int:
+        """Write an event down, with the time and the process; return how often it had happened before."""
+        before = self.count(event)
+        with open(self.path, "a") as file:
+            file.write(f"{time.time()} {os.getpid()} {event}\n")
+        return before
+
+    def lines(self, event: str = "") -> list[dict]:
+        """Return the events in the order written, as dicts with `time`, `pid` and `event`; only one kind if given."""
+        if not os.path.exists(self.path):
+            return []
+        rows = [line.split(" ", 2) for line in Path(self.path).read_text().splitlines()]
+        found = [{"time": float(when), "pid": int(pid), "event": what} for when, pid, what in rows]
+        return [row for row in found if event in ("", row["event"])]
+
+    def count(self, event: str) -> int:
+        """Return how often an event has been written down."""
+        return len(self.lines(event))
+
+    def die(self) -> None:
+        """Kill this process at once, as a power cut would; refuse in the notebook's own process."""
+        if os.getpid() == self.home:
+            raise RuntimeError("This would have killed your notebook: the function must run in a task.")
+        self.write("dies")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def work(diary: Diary, parts: int, dies_after: int | None = None, seconds: float = 0.05) -> int:
+    """Return the number of parts done, each a nap; the first attempt kills its own process after `dies_after` of them."""
+    first = diary.write("begins") == 0
+    for part in range(parts):
+        if first and part == dies_after:
+            diary.die()
+        time.sleep(seconds)
+        diary.write("part")
+    diary.write("ends")
+    return parts
+
+
+def work_in_steps(diary: Diary, parts: int, dies_after: int | None = None, seconds: float = 0.05) -> int:
+    """Do the same work, but begin where the diary says that the last attempt stopped."""
+    first = diary.write("begins") == 0
+    for part in range(diary.count("part"), parts):
+        if first and part == dies_after:
+            diary.die()
+        time.sleep(seconds)
+        diary.write("part")
+    diary.write("ends")
+    return parts
+
+
+def stumble(diary: Diary, how: str = "raises") -> None:
+    """Fail at the first attempt, by an exception or by the death of the process; do nothing at the second."""
+    first = diary.write("begins") == 0
+    if first and how == "dies":
+        diary.die()
+    if first:
+        diary.write("dies")
+        raise ConnectionError("the network hiccuped")
+    diary.write("ends")
+
+
+class Stumbler:
+    """An actor's class whose first call ends with the death of the process."""
+
+    def stumble(self, diary: Diary) -> None:
+        """Die at the first attempt, do nothing at the second."""
+        stumble(diary, "dies")
+
+
+def story(diary: Diary) -> dict:
+    """Return the seconds of work before the failure, of the gap until the next attempt, of the work after; and the parts."""
+    begins = [row["time"] for row in diary.lines("begins")]
+    failure, end = diary.lines("dies")[0]["time"], diary.lines("ends")[0]["time"]
+    parts = diary.count("part")
+    return {"before": failure - begins[0], "gap": begins[1] - failure, "after": end - begins[1], "parts": parts}
+
+
+class FragileSampler:
+    """A sampler that naps where others play; over a seed that is in `deadly`, its first process dies."""
+
+    def __init__(self, diary: Diary, deadly: list[int]):
+        self.diary, self.deadly = diary, deadly
+
+    def sample(self, seed: int) -> str:
+        """Return a fragment, after a nap."""
+        time.sleep(0.15)
+        if self.diary.write(f"samples {seed}") == 0 and seed in self.deadly:
+            self.diary.die()
+        time.sleep(0.15)
+        return f"fragment {seed}"
+
+
+def kill_process_of(actor: Any) -> int:
+    """Kill the process in which an actor lives, as a crash would, and return its number."""
+    from coursekit.records import actors
+
+    row = next(row for row in actors() if row["actor_id"] == actor._actor_id.hex())
+    os.kill(row["pid"], signal.SIGKILL)
+    return row["pid"]
+
+
+@contextlib.contextmanager
+def second_node(num_cpus: int = 2) -> Iterator[Any]:
+    """Yield a second node of the running Ray: `node.node_id`, `node.kill()`. It is gone when the block ends."""
+    import ray
+    from ray._private.ray_constants import ENABLE_RAY_CLUSTERS_ENV_VAR
+    from ray.cluster_utils import Cluster
+
+    os.environ[ENABLE_RAY_CLUSTERS_ENV_VAR] = "1"  # macOS asks for that
+    cluster = Cluster()
+    cluster.head_node = ray._private.worker.global_worker.node  # the Ray that runs already, not a new one
+    node = cluster.add_node(num_cpus=num_cpus)
+    node.kill = lambda: cluster.remove_node(node, allow_graceful=False)  # SIGKILL to all of its processes
+    try:
+        yield node
+    finally:
+        if node in cluster.worker_nodes:
+            cluster.remove_node(node, allow_graceful=False)
+        cluster.head_node = None
+
+
+class News(list):
+    """What Ray has said about deaths, newest last."""
+
+    def wait(self, seconds: float = 10) -> str:
+        """Return the last report of a dead worker; waits for the first one, at most so many seconds."""
+        end = time.monotonic() + seconds
+        while not any(_DEATH.search(line) for line in self) and time.monotonic() < end:
+            time.sleep(0.05)
+        return next((line for line in reversed(self) if _DEATH.search(line)), "Ray has reported no death yet.")
+
+
+_DEATH = re.compile(r"A worker died or was killed")
+_NEWS = re.compile(
+    r"A worker died or was killed|Task \S+ failed\. There are|Raylet is terminated|marked dead because|"
+    r"actor that was unreachable|was killed due to"
+)
+
+
+def keep_news_of_deaths() -> News:
+    """Return the list in which Ray's own reports about deaths are kept from now on, instead of being printed."""
+    from ray._private import worker
+
+    os.environ["RAY_IGNORE_UNHANDLED_ERRORS"] = "1"  # else an error that nobody fetched is printed, in some later cell
+    news, original = News(), worker.print_to_stdstream
+
+    def print_lines(data: dict[str, Any], ignore_prefix: bool) -> None:
+        news.extend(line for line in data["lines"] if _NEWS.search(line))
+        original({**data, "lines": [line for line in data["lines"] if not _NEWS.search(line)]}, ignore_prefix)
+
+    worker.print_to_stdstream = print_lines
+    return news
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+def fetch_all(survivors: Callable, plan: dict[int, str]) -> dict:
+    """Return what `survivors` makes of a function that does for each x what the plan says, and how often it was called."""
+    diary, room = Diary(), meeting.new_room()
+    guests = [x for x, act in plan.items() if act == "meets"]
+
+    def call(x: int) -> object:
+        times, act = diary.write(f"call {x}"), plan[x]
+        if act == "dies" and times < 4:
+            diary.die()
+        if act == "ValueError":
+            raise ValueError(f"no value for {x}")
+        if act == "KeyError":
+            raise KeyError(x)
+        if act == "meets" and _all_here(room, x, guests):
+            diary.write("met")
+        return {"None": None, "0": 0}.get(act, x * x)
+
+    returned = survivors(call, list(plan))
+    calls = {x: diary.count(f"call {x}") for x in plan}
+    return {"returned": returned, "calls": calls, "met": diary.count("met") == len(guests)}
+
+
+def _all_here(room: str, me: int, guests: list[int]) -> bool:
+    meeting.signal(room, str(me))
+    return all(meeting.wait_for(room, str(guest)) for guest in guests)
+
+
+def call_faulty(resilient_call: Callable, x: int, plan: list[str], attempts: int, seconds: float) -> dict:
+    """Return how `resilient_call` ended for a function that does, call by call, what the plan says, and then works."""
+    diary, room = Diary(), meeting.new_room()
+
+    def faulty(y: int) -> int:
+        act = ([*plan[diary.write("call") :], "works"])[0]
+        if act == "dies":
+            diary.die()
+        if act == "raises":
+            raise KeyError(f"there is no {y}")
+        if act == "hangs":
+            _hang(diary, room)
+        return y * y
+
+    outcome = _outcome(lambda: resilient_call(faulty, x, attempts, seconds))
+    _wait(lambda: diary.count("went on") or not any(_lives(row["pid"]) for row in _hanging(diary)))
+    meeting.signal(room, "over")
+    return {"outcome": outcome, "calls": diary.count("call"), "went_on": diary.count("went on")}
+
+
+def _hang(diary: Diary, room: str) -> None:
+    """Wait until the probe is over; a call that was cancelled never goes on."""
+    diary.write("hangs")
+    try:
+        meeting.wait_for(room, "over")
+    except BaseException:  # `ray.cancel` interrupts it
+        diary.write("interrupted")
+        raise
+    diary.write("went on")
+
+
+def _outcome(action: Callable) -> list:
+    """Return ["value", value] or ["error", its name, its text]; Ray's wrapper around an exception is taken off."""
+    import ray
+
+    try:
+        return ["value", action()]
+    except (ray.exceptions.RayError, KeyError, TimeoutError) as error:
+        cause = getattr(error, "cause", None)
+        shown = cause if isinstance(cause, Exception) else error
+        return ["error", type(shown).__name__, str(shown)[:200]]
+
+
+def _hanging(diary: Diary) -> list[dict]:
+    """Return the calls that hang: nothing has been heard of their process since."""
+    last = {row["pid"]: row for row in diary.lines()}
+    return [row for row in last.values() if row["event"] == "hangs"]
+
+
+def _lives(pid: int) -> bool:
+    import psutil
+
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def _wait(condition: Callable[[], object], seconds: float = 30) -> bool:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return bool(condition())
+
+
+def pay(ledger_class: Any, payments: list, dying: list[int]) -> dict:
+    """Return what payments were told, each paid by a task; those at the places `dying` lose their process after the deposit."""
+    import ray
+
+    ledger_class().deposit("trial", 1)  # a stub, or an error in the class, is told best from here
+    ledger, diary = ray.remote(ledger_class).remote(), Diary()
+
+    @ray.remote(max_retries=3)
+    def pay_one(place: int, key: str, amount: int) -> object:
+        answer = ray.get(ledger.deposit.remote(key, amount))
+        if diary.write(f"pays {place}") == 0 and place in dying:
+            diary.die()
+        return answer
+
+    answers = [ray.get(pay_one.remote(place, *payment)) for place, payment in enumerate(payments)]
+    again = [ray.get(ledger.deposit.remote(*payment)) for payment in payments]
+    attempts = [diary.count(f"pays {place}") for place in range(len(payments))]
+    return {"answers": answers, "again": again, "balance": ray.get(ledger.balance.remote()), "attempts": attempts}
+
+
+def count_and_kill(counter_class: Any, steps: list[int], kills: list[int]) -> dict:
+    """Return the totals of two counters that take turns; the first one's process is killed after the steps at `kills`."""
+    import ray
+
+    folder = tempfile.mkdtemp(prefix="counter-")
+    counter_class(f"{folder}/trial").add(1)  # a stub, or an error in the class, is told best from here
+    watched = _watched(counter_class).options(max_restarts=-1, max_task_retries=-1)
+    ours, other = watched.remote(f"{folder}/ours"), watched.remote(f"{folder}/other")
+    totals, others, pids = [], [], [ray.get(ours.pid_of_it.remote())]
+    for place, step in enumerate(steps):
+        others.append(ray.get(other.add.remote(1)))
+        totals.append(ray.get(ours.add.remote(step)))
+        if place in kills:
+            os.kill(pids[-1], signal.SIGKILL)
+            pids.append(ray.get(ours.pid_of_it.remote()))
+    successor = watched.remote(f"{folder}/ours")
+    return {"totals": totals, "others": others, "pids": pids, "successor": ray.get(successor.add.remote(1))}
+
+
+def die_while_saving(counter_class: Any, first: int, second: int) -> dict:
+    """Return the total after a restart; the process died while `add(second)` was writing, right after the file was opened."""
+    import ray
+
+    folder, diary = tempfile.mkdtemp(prefix="counter-"), Diary()
+    counter = _watched(counter_class).options(max_restarts=-1).remote(f"{folder}/total")
+    ray.get(counter.add.remote(first))
+    ray.get(counter.die_at_the_next_write.remote(folder, diary))
+    with contextlib.suppress(ray.exceptions.RayActorError):
+        ray.get(counter.add.remote(second))
+    try:
+        total = ray.get(counter.add.options(max_task_retries=-1).remote(0))
+    except ray.exceptions.RayActorError as error:  # its __init__ failed on what it found
+        return {"died": diary.count("dies"), "total": None, "problem": str(error).strip().splitlines()[-1][:200]}
+    return {"died": diary.count("dies"), "total": total, "problem": ""}
+
+
+def _watched(counter_class: Any) -> Any:
+    """Return an actor class that does what the learner's does, tells its process, and can die in the middle of a write."""
+    import ray
+
+    class Watched(counter_class):
+        def pid_of_it(self) -> int:
+            return os.getpid()
+
+        def die_at_the_next_write(self, folder: str, diary: Diary) -> None:
+            _die_at_the_next_write(folder, diary)
+
+    return ray.remote(Watched)
+
+
+def _die_at_the_next_write(folder: str, diary: Diary) -> None:
+    """Kill this process as soon as Python has opened a file of the folder for writing, before anything is written."""
+    armed = [True]
+
+    def strike(frame: Any, event: str, arg: object) -> None:
+        if frame.f_code is not on_open.__code__:  # its own return comes before the file is opened
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def on_open(event: str, args: tuple) -> None:
+        if event == "open" and armed and str(args[0]).startswith(folder) and args[2] & (os.O_WRONLY | os.O_RDWR):
+            armed.clear()
+            diary.write("dies")
+            sys.setprofile(strike)
+
+    sys.addaudithook(on_open)
+
+
+def collect_with_deaths(collect: Callable, samplers: int, plan: dict[int, str], plus: int) -> dict:
+    """Return how `collect` ended with samplers that do for each seed what the plan says; how many were made, and what for.
+
+    A plan's "dies 2" means that the first two samplers of this seed die; "raises", that the first three calls raise an
+    exception; "meets", that all such calls wait for each other; "waits", that this one waits for the first of those.
+    """
+    import ray
+
+    diary, room = Diary(), meeting.new_room()
+    guests = [seed for seed, act in plan.items() if act == "meets"]
+
+    class Sampler:
+        def sample(self, seed: int) -> int:
+            times, (act, *more) = diary.write(f"samples {seed}"), plan[seed].split()
+            if act == "dies" and times < int(more[0]):
+                diary.die()
+            if act == "raises" and times < 3:
+                raise KeyError(f"there is no {seed}")
+            if act == "meets" and _all_here(room, seed, guests):
+                diary.write("met")
+            if act == "waits" and meeting.wait_for(room, str(guests[0])):
+                diary.write("met")
+            return seed * seed + plus
+
+    def new_sampler() -> Any:
+        diary.write("sampler")
+        return ray.remote(Sampler).remote()
+
+    outcome = _outcome(lambda: collect(new_sampler, samplers, list(plan)))
+    times = {seed: diary.count(f"samples {seed}") for seed in plan}
+    waited = sum(act in ("meets", "waits") for act in plan.values())
+    return {
+        "outcome": outcome,
+        "samplers": diary.count("sampler"),
+        "times": times,
+        "met": diary.count("met") == waited,
+    }

@@ -1,0 +1,320 @@
+"""What chapter 6 hands out, and the probes that drive its answers."""
+
+import contextlib
+import io
+import logging
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas
+
+from coursekit.own_cluster import CommandFailed, OwnCluster, Started
+
+PATIENCE = 60.0
+_cluster: OwnCluster | None = None
+PURPOSE = {
+    "gcs_server": "GCS: the memory of the cluster: nodes, actors, jobs, functions",
+    "raylet": "raylet: manages its node: starts workers, hands out slots, holds the object store",
+    "dashboard.py": "dashboard: the web page, the REST API, the place where jobs arrive",
+    "ray-dashboard-": "dashboard: its helpers, a process for each part of the API",
+    "log_monitor.py": "log monitor: sends what workers print to the driver",
+    "monitor.py": "monitor: the autoscaler: compares demand with nodes",
+    "ray.util.client.server": "client server: lends drivers to programs far away (ray://)",
+    "ray::DashboardAgent": "agent: reports this node's load; on the head it starts jobs",
+    "ray::RuntimeEnvAgent": "agent: prepares runtime environments on this node",
+    "ray::": "worker: runs tasks and actors",
+    "start": "ray start: the command itself, which starts others and watches them",
+}
+
+
+def cluster_here() -> OwnCluster:
+    """Return the cluster that the notebook has started; starts one where there is none, as in a test."""
+    global _cluster
+    if _cluster is None or not _cluster.alive():
+        _cluster = OwnCluster()
+        _cluster.start(head_command(_cluster))
+    return _cluster
+
+
+def use(cluster: OwnCluster) -> None:
+    """Let the checks of this notebook use this cluster; one that was used before is stopped."""
+    global _cluster
+    if _cluster is not None and _cluster is not cluster:
+        _cluster.stop()
+    _cluster = cluster
+
+
+def stop() -> None:
+    """Stop the cluster that the checks use, if there is one."""
+    global _cluster
+    if _cluster is not None:
+        _cluster.stop()
+    _cluster = None
+
+
+def head_command(cluster: OwnCluster) -> str:
+    """Return the command that starts the head of a cluster, on its own ports and in its own folder."""
+    return (
+        f"ray start --head --block --num-cpus=2 --port={cluster.port} --dashboard-port={cluster.dashboard_port} "
+        f"--ray-client-server-port={cluster.client_port} --dashboard-agent-listen-port=0 --temp-dir={cluster.folder}"
+    )
+
+
+def command_lines(cluster: OwnCluster | Started) -> dict[int, list[str]]:
+    """Return the command line of each living process of a cluster or a command, as a list of words, by process id."""
+    lines = {}
+    for process in cluster.processes():
+        with contextlib.suppress(Exception):  # it has ended meanwhile
+            lines[process.pid] = [word for word in (part.strip() for part in process.cmdline()) if word]
+    return {pid: words for pid, words in lines.items() if words}
+
+
+def brief(words: list[str]) -> str:
+    """Return a command line without folders, shortened to 100 letters."""
+    text = " ".join(word if "::" in word or "(" in word else Path(word).name for word in words)
+    return text if len(text) <= 100 else f"{text[:97]}…"
+
+
+def anatomy(cluster: OwnCluster) -> pandas.DataFrame:
+    """Return what each kind of process of a cluster is for, how many live, what started them, and their memory in MB."""
+    processes = {process.pid: process for process in cluster.processes()}
+    purposes = {pid: _purpose(words) for pid, words in command_lines(cluster).items()}
+    rows = []
+    for pid, purpose in purposes.items():
+        with contextlib.suppress(Exception):  # it has ended meanwhile
+            parent = purposes.get(processes[pid].ppid(), "you").partition(":")[0]
+            rows.append((purpose, parent, round(processes[pid].memory_info().rss / 2**20)))
+    table = pandas.DataFrame(rows, columns=["process", "child of", "MB"])
+    return table.groupby(["child of", "process"])["MB"].agg(alive="count", MB="sum").reset_index()
+
+
+def _purpose(words: list[str]) -> str:
+    names = [Path(word).name for word in words[:4]]
+    found = (text for sign, text in PURPOSE.items() if any(_shows(name, sign) for name in names))
+    return next(found, "dashboard: a helper of Python's that starts the others")
+
+
+def _shows(name: str, sign: str) -> bool:
+    return name.startswith(sign) if sign.endswith((":", "-")) else name == sign
+
+
+def validated(text: str) -> dict:
+    """Return a cluster.yaml with Ray's defaults filled in; raises what Ray raises when it does not fit Ray's schema."""
+    import yaml  # type: ignore[import-untyped]
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    logging.getLogger("ray.autoscaler").setLevel(logging.ERROR)  # it reports each default that it fills in
+    config = yaml.safe_load(text)
+    if not isinstance(config, dict):
+        raise ValueError(f"a cluster.yaml is a mapping of names to values, not {type(config).__name__}")
+    with contextlib.redirect_stdout(io.StringIO()):
+        filled = prepare_config(config)
+        validate_config(filled)
+    return filled
+
+
+def nodes(cluster: OwnCluster) -> list[dict]:
+    """Return what the state API says of each node: `node_id`, `is_head_node`, `state`, `resources_total`."""
+    import requests
+
+    reply = requests.get(f"{cluster.dashboard}/api/v0/nodes?detail=true", headers=cluster.bearer, timeout=PATIENCE)
+    reply.raise_for_status()
+    return reply.json()["data"]["result"]["result"]
+
+
+def with_patience(connect: Callable[[], Any], tries: int = 4) -> Any:
+    """Return what `connect` returns; Ray Client gives up after 30 s, which a very busy machine can need: then again."""
+    for attempt in range(tries):
+        try:
+            return connect()
+        except ConnectionError:
+            if attempt == tries - 1:
+                raise
+    return None
+
+
+def end_of(client: Any, job: str) -> str:
+    """Return the status with which a job ended, once it has."""
+    while not (status := client.get_job_status(job)).is_terminal():
+        time.sleep(0.1)
+    return str(status)
+
+
+def printed(client: Any, job: str) -> str:
+    """Return what a job's own program has printed, without the lines of Ray."""
+    lines = client.get_job_logs(job).splitlines()
+    return "\n".join(line for line in lines if not re.match(r"\d{4}-\d\d-\d\d |Running entrypoint", line))
+
+
+def seconds_of_job(client: Any, entrypoint: str, runtime_env: dict | None = None) -> dict:
+    """Return the seconds until a job was `accepted`, until it was `running` and until its `end`, with its id."""
+    start = time.perf_counter()
+    job = client.submit_job(entrypoint=entrypoint, runtime_env=runtime_env)
+    seen = {"job": job, "accepted": time.perf_counter() - start}
+    while not (status := client.get_job_status(job)).is_terminal():
+        if status == "RUNNING":
+            seen.setdefault("running", time.perf_counter() - start)
+        time.sleep(0.02)
+    return seen | {"end": time.perf_counter() - start, "status": str(status)}
+
+
+def launcher_defaults(provider: str) -> dict[str, str]:
+    """Return each field of the cluster.yaml that Ray fills in for a provider, by its path; commands are left out."""
+    import ray.autoscaler
+    import yaml
+
+    text = (Path(ray.autoscaler.__file__).parent / provider / "defaults.yaml").read_text()
+    config = {key: value for key, value in yaml.safe_load(text).items() if not key.endswith("_commands")}
+    head, types = config.pop("head_node_type"), config.pop("available_node_types")
+    roles = {("head" if name == head else "worker"): fields for name, fields in types.items()}
+    return {path: str(value) for path, value in _paths({**config, **roles})}
+
+
+def _paths(value: Any, path: str = "") -> list[tuple[str, Any]]:
+    if not isinstance(value, dict | list) or not value:
+        return [(path, value)]
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    return [pair for key, part in items for pair in _paths(part, f"{path}.{key}".lstrip("."))]
+
+
+class RehearsedClient:
+    """A JobSubmissionClient without a cluster: its job is PENDING, then RUNNING, then ends as it was told to."""
+
+    def __init__(self, ends_as: str, log: str):
+        self._ends_as, self._log = ends_as, log
+        self.calls: list[list] = []
+        self._submitted, self._polls, self._polls_after_end = 0.0, 0, 0
+
+    def submit_job(self, *, entrypoint: str, runtime_env: dict | None = None, **more: Any) -> str:
+        """Note what was submitted; the job is PENDING for the first two questions, and for 0.2 s at least."""
+        self.calls.append(["submit", entrypoint, runtime_env])
+        self._submitted = time.monotonic()
+        return "raysubmit_rehearsal"
+
+    def get_job_status(self, job_id: str) -> Any:
+        """Return the status of the moment; raises once somebody has asked too often after the end."""
+        from ray.job_submission import JobStatus
+
+        passed = time.monotonic() - self._submitted
+        self._polls += 1
+        pending, running = self._polls <= 2 or passed < 0.2, self._polls <= 4 or passed < 0.4
+        status = "PENDING" if pending else "RUNNING" if running else self._ends_as
+        self.calls.append(["status", status, job_id])
+        self._polls_after_end += status == self._ends_as
+        if self._polls_after_end > 8:
+            raise StillAsking
+        return JobStatus(status)
+
+    def get_job_info(self, job_id: str) -> Any:
+        """Return an object with the status of the moment."""
+        from ray.job_submission import JobDetails, JobType
+
+        status = self.get_job_status(job_id)
+        return JobDetails(type=JobType.SUBMISSION, submission_id=job_id, status=status, entrypoint="", message="")
+
+    def get_job_logs(self, job_id: str) -> str:
+        """Return what the job has printed until now: nothing until somebody has seen it end."""
+        self.calls.append(["logs", self._polls_after_end, job_id])
+        return self._log if self._polls_after_end else ""
+
+
+class StillAsking(BaseException):
+    """Somebody asks for the status of a job again and again after its end."""
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+def who_runs_here(who_is_who: Callable) -> list[list]:
+    """Return [command line, role] for each living process of the cluster."""
+    lines = command_lines(cluster_here()).values()
+    return [[[word[:200] for word in words[:60]], who_is_who(list(words))] for words in lines]
+
+
+def rehearse(submit_and_wait: Callable, ends_as: str, entrypoint: str, runtime_env: dict, log: str) -> dict:
+    """Return what came of a job that ends in a given way, and every call that the client received."""
+    client = RehearsedClient(ends_as, log)
+    try:
+        result = {"returned": submit_and_wait(client, entrypoint, runtime_env)}
+    except StillAsking:
+        result = {"still_asking": True}
+    except RuntimeError as error:
+        if isinstance(error, NotImplementedError):
+            raise
+        result = {"raised": str(error)}
+    statuses = [call for call in client.calls if call[0] == "status"]
+    return result | {"submitted": [call[1:] for call in client.calls if call[0] == "submit"], "polls": len(statuses)}
+
+
+def run_a_job(submit_and_wait: Callable, entrypoint: str, runtime_env: dict) -> dict:
+    """Return what came of a real job, and the jobs with this entrypoint that the cluster has on record."""
+    from ray.job_submission import JobSubmissionClient
+
+    cluster = cluster_here()
+    client = JobSubmissionClient(cluster.dashboard, headers=cluster.bearer)
+    returned = submit_and_wait(client, entrypoint, runtime_env)
+    known = [job for job in client.list_jobs() if job.entrypoint == entrypoint]
+    return {"returned": returned, "known": [[str(job.status), job.runtime_env] for job in known]}
+
+
+def send(submit_rest: Callable, submission_id: str, entrypoint: str, runtime_env: dict) -> dict:
+    """Return what came of a job sent by HTTP: what was returned, the job on record, and what a wrong token led to."""
+    import requests
+
+    cluster = cluster_here()
+    try:
+        refused = {
+            "returned": submit_rest(cluster.dashboard, "0" * 64, f"{submission_id}-refused", entrypoint, runtime_env)
+        }
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        refused = {"raised": type(error).__name__}
+    returned = submit_rest(cluster.dashboard, cluster.token, submission_id, entrypoint, runtime_env)
+    url, end = f"{cluster.dashboard}/api/jobs/{submission_id}", time.monotonic() + PATIENCE
+    while True:
+        reply = requests.get(url, headers=cluster.bearer, timeout=PATIENCE)
+        job = reply.json() if reply.ok else {}
+        if job.get("status") not in ("PENDING", "RUNNING") or time.monotonic() > end:
+            break
+        time.sleep(0.1)
+    log = requests.get(f"{url}/logs", headers=cluster.bearer, timeout=PATIENCE).json().get("logs", "") if job else ""
+    kept = (
+        {key: job.get(key) for key in ("submission_id", "entrypoint", "status", "runtime_env", "metadata")}
+        if job
+        else {}
+    )
+    return {"returned": returned, "job": kept, "log": log, "refused": refused}
+
+
+def join(join_node: Callable, cpus: int, resources: dict) -> dict:
+    """Return the command, and the nodes of the cluster while it runs and after it was stopped."""
+    cluster = cluster_here()
+    command, variables = join_node(cluster.address, cluster.token_file, cpus, resources)
+    before = {node["node_id"] for node in nodes(cluster)}
+    try:
+        started = cluster.start([str(word) for word in command], dict(variables), seconds=PATIENCE)
+    except CommandFailed as error:
+        return {"failed": str(error)[-600:]}
+    try:
+        end = time.monotonic() + PATIENCE
+        while (
+            not (new := [node for node in nodes(cluster) if node["node_id"] not in before]) and time.monotonic() < end
+        ):
+            time.sleep(0.1)
+        running = started.exit_code() is None
+    finally:
+        started.stop()
+    return {
+        "joined": [[node["state"], node["is_head_node"], node["resources_total"]] for node in new],
+        "running": running,
+    }
+
+
+def joining_command(join_node: Callable, address: str, token_file: str, cpus: int, resources: dict) -> list:
+    """Return the command and the environment of `join_node`, as lists and dicts, without running it."""
+    command, variables = join_node(address, token_file, cpus, resources)
+    return [[str(word) for word in command], {str(key): str(value) for key, value in dict(variables).items()}]

@@ -1,0 +1,196 @@
+"""What chapter 7 hands out, and the probes that drive its answers."""
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import SyncVectorEnv, VectorEnv
+
+CHATTER = ("does not have a spec", "having a spec", "render")  # warnings of check_env about what the chapter leaves out
+
+
+def shows_its_clock(length: int) -> gymnasium.Env:
+    """Return an environment whose episodes have `length` steps: step t observes t and earns t."""
+    return Scripted([{"length": length, "truncated": False}] * 1000)
+
+
+def steps_a_second(env: Any, steps: int, policy: Callable | None = None, rounds: int = 1) -> float:
+    """Return how many steps of experience a second come from an environment, or from many that step together.
+
+    Without a policy the actions are drawn beforehand. Resets are in the time; frames that are only a reset are not in the count.
+    The fastest of the rounds counts: whatever else the machine does only slows them down.
+    """
+    frames = max(steps // env.num_envs, 5) if isinstance(env, VectorEnv) else steps
+    env.action_space.seed(0)
+    actions = [env.action_space.sample() for _ in range(frames)]
+    return max(_speed(env, actions, policy) for _ in range(rounds))
+
+
+def _speed(env: Any, actions: list, policy: Callable | None) -> float:
+    play = play_many if isinstance(env, VectorEnv) else play_one
+    start = time.perf_counter()
+    experience = play(env, actions, policy)
+    return experience / (time.perf_counter() - start)
+
+
+def play_one(env: gymnasium.Env, actions: Sequence, policy: Callable | None = None) -> int:
+    """Return the number of steps, one for each action; with a policy, that one chooses."""
+    obs, _ = env.reset(seed=0)
+    for action in actions:
+        obs, _, terminated, truncated, _ = env.step(policy(obs) if policy else action)
+        if terminated or truncated:
+            obs, _ = env.reset()
+    return len(actions)
+
+
+def play_many(envs: VectorEnv, actions: Sequence, policy: Callable | None = None) -> int:
+    """Return the number of steps of all environments together, without the frames in which one is reset."""
+    obs, _ = envs.reset(seed=0)
+    resets: Any = 0
+    for action in actions:
+        obs, _, terminated, truncated, _ = envs.step(policy(obs) if policy else action)
+        resets += np.count_nonzero(terminated | truncated)
+    return len(actions) * envs.num_envs - int(resets)
+
+
+class Scripted(gymnasium.Env):
+    """An environment that plays episodes from a script and writes down what it is asked to do.
+
+    An episode has a `length`, and ends `truncated` or terminated. It observes [the seed of the first reset, the number of
+    the episode, the step in it]. A step earns `rewards[step]` where the script has them, else ten times the action plus the step.
+    """
+
+    def __init__(self, script: Sequence[dict]):
+        self.observation_space = gymnasium.spaces.Box(-1e6, 1e6, shape=(3,), dtype=np.float32)
+        self.action_space = gymnasium.spaces.Discrete(4)
+        self.calls: list[list] = []
+        self.script, self.seed, self.episode, self.clock = script, -1, -1, 0
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
+        """Return the first observation of the next episode."""
+        self.calls.append(["reset", seed])
+        if seed is not None:
+            self.seed, self.episode = seed, -1
+        self.episode, self.clock = self.episode + 1, 0
+        return self._observation(), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        """Return the next step of the script; after the end of an episode there are some empty ones, then it ends again."""
+        self.calls.append(["step", int(action)])
+        part = self.script[self.episode % len(self.script)]
+        self.clock += 1
+        over, late = self.clock == part["length"], self.clock > part["length"] + 20
+        rewards = part.get("rewards", [])
+        reward = rewards[self.clock - 1] if self.clock <= len(rewards) else 10.0 * int(action) + self.clock
+        terminated, truncated = over and not part["truncated"], over and part["truncated"]
+        return self._observation(), reward, terminated or late, truncated or late, {}
+
+    def _observation(self) -> np.ndarray:
+        return np.array([self.seed, self.episode, self.clock], np.float32)
+
+
+def chooses(observation: Any) -> int:
+    """Return the action of a policy that looks at all of an observation."""
+    return int(np.dot(observation, [1, 3, 7])) % 4
+
+
+def chooses_for_all(observations: Any) -> np.ndarray:
+    """Return the actions of the same policy for many observations, shape [N, 3]."""
+    return np.array([chooses(observation) for observation in observations])
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+def spaces(corridor: Any, length: int, max_steps: int) -> dict:
+    """Return what a corridor says of its observations and actions."""
+    env = corridor(length, max_steps)
+    return {
+        "is an environment": isinstance(env, gymnasium.Env),
+        "observations": _space(getattr(env, "observation_space", None)),
+        "actions": _space(getattr(env, "action_space", None)),
+    }
+
+
+def _space(space: Any) -> dict:
+    if isinstance(space, gymnasium.spaces.Box):
+        limits = {"low": space.low.ravel().tolist(), "high": space.high.ravel().tolist()}
+        return {"kind": "Box", "shape": list(space.shape), "dtype": str(space.dtype), **limits}
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
+    return {"kind": type(space).__name__}
+
+
+def starts(corridor: Any, length: int, max_steps: int, seeds: list) -> dict:
+    """Return the raw results of `reset` for each of the seeds; None is a reset without a seed."""
+    env = corridor(length, max_steps)
+    results = [env.reset(seed=seed) if seed is not None else env.reset() for seed in seeds]
+    return {"results": [list(result) if isinstance(result, tuple) else result for result in results]}
+
+
+def complaints(corridor: Any, length: int, max_steps: int) -> list[str]:
+    """Return what Gymnasium's own `check_env` complains of."""
+    from gymnasium.utils.env_checker import check_env
+
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        try:
+            check_env(corridor(length, max_steps), skip_render_check=True)
+        except NotImplementedError:
+            raise
+        except Exception as error:  # whatever it finds wrong with the learner's class
+            return [f"{type(error).__name__}: {error}"]
+    texts = [str(warning.message).replace("\x1b[33m", "").replace("\x1b[0m", "") for warning in heard]
+    return [text for text in texts if not any(word in text for word in CHATTER)]
+
+
+def walks(corridor: Any, length: int, max_steps: int, seed: int, walks: list[list[int]]) -> list[dict]:
+    """Return the start and the raw steps of some episodes in one corridor; a walk stops where the episode says it ends."""
+    env, seen = corridor(length, max_steps), []
+    for number, actions in enumerate(walks):
+        start, _ = env.reset(seed=seed) if number == 0 else env.reset()
+        before = np.array(start)
+        steps: list[list] = []
+        for action in actions:
+            result = env.step(action)
+            steps.append(list(result) if isinstance(result, tuple) else [result])
+            if len(steps[-1]) != 5 or steps[-1][2] or steps[-1][3]:
+                break
+        seen.append({"start": before, "start afterwards": start, "steps": steps})
+    return seen
+
+
+def play(rollout: Callable, part: dict, seed: int) -> dict:
+    """Return what `rollout` returns for a scripted episode, and the calls that the environment saw."""
+    env = Scripted([part])
+    episode = rollout(env, chooses, seed)
+    return {"episode": _plain(episode), "calls": list(islice(env.calls, 1000))}
+
+
+def play_together(vector_rollout: Callable, scripts: list[list[dict]], steps: int, seed: int) -> Any:
+    """Return what `vector_rollout` returns for scripted environments that step together."""
+
+    def maker(script: list[dict]) -> Callable[[], gymnasium.Env]:
+        return lambda: Scripted(script)
+
+    envs = SyncVectorEnv([maker(script) for script in scripts])
+    return _plain(vector_rollout(envs, chooses_for_all, steps, seed))
+
+
+def _plain(result: Any) -> Any:
+    """Return a dict's lists as arrays where their items fit together, so that lists of arrays and arrays look alike."""
+    if not isinstance(result, dict):
+        return result
+    return {key: _array(value) if isinstance(value, list | tuple) else value for key, value in result.items()}
+
+
+def _array(values: Any) -> Any:
+    try:
+        array = np.array(values)
+    except ValueError:  # of different shapes
+        return values
+    return array if array.dtype.kind in "biuf" else values

@@ -1,0 +1,163 @@
+"""What chapter 10 hands out, and the probes that drive its answers."""
+
+import copy
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import VectorEnv, VectorObservationWrapper
+
+
+def cartpoles(count: int) -> VectorEnv:
+    """Return so many CartPoles that step together: Gymnasium's own, which moves all carts with one line of NumPy."""
+    return gymnasium.make_vec("CartPole-v1", num_envs=count, vectorization_mode="vector_entry_point")
+
+
+class Turned(VectorObservationWrapper):
+    """CartPoles seen through a turned pair of glasses: the four numbers of an observation, multiplied by a matrix."""
+
+    def __init__(self, env: VectorEnv, turn: np.ndarray):
+        super().__init__(env)
+        self.turn = np.asarray(turn, np.float32)
+
+    def observations(self, observations: np.ndarray) -> np.ndarray:
+        """Return the observations, shape [N, 4], turned."""
+        return observations @ self.turn
+
+
+def turned_cartpoles(turn: np.ndarray, count: int) -> VectorEnv:
+    """Return so many CartPoles whose observations are turned by a matrix, shape [4, 4]."""
+    return Turned(cartpoles(count), turn)
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+def loss_and_slopes(ppo_loss: Callable, rows: dict, settings: dict) -> dict:
+    """Return the loss of some rows, and its gradient with respect to what the network computed."""
+    import torch
+
+    tensors = {name: torch.tensor(column, dtype=torch.float64) for name, column in rows.items()}
+    free = [tensors[name].requires_grad_() for name in ("logp", "values", "entropy")]
+    loss = ppo_loss(*tensors.values(), **settings)
+    if not isinstance(loss, torch.Tensor):
+        return {"kind": type(loss).__name__}
+    seen = {"kind": "a tensor", "shape": list(loss.shape), "loss": loss.detach().tolist(), "slopes": None}
+    if loss.requires_grad and loss.numel() == 1:
+        slopes = torch.autograd.grad(loss.sum(), free, allow_unused=True)
+        names = ("logp", "values", "entropy")
+        seen["slopes"] = {n: None if s is None else s.tolist() for n, s in zip(names, slopes, strict=True)}
+    return seen
+
+
+def two_epochs(minibatches: Callable, rows: dict, size: int, seed: int) -> list:
+    """Return the minibatches of two passes over the same batch, with one generator of random numbers."""
+    import torch
+
+    rng = np.random.default_rng(seed)
+    batch = {name: torch.tensor(column) for name, column in rows.items()}
+    return [[_arrays(part) for part in list(minibatches(batch, size, rng))[:1000]] for _ in range(2)]
+
+
+def _arrays(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return type(part).__name__
+    return {name: np.asarray(column) for name, column in part.items()}
+
+
+class Recorded:
+    """Stands in for a handle of a sampler: `set_weights.remote(...)` writes down what Ray would deliver."""
+
+    def __init__(self) -> None:
+        self.calls: list[dict] = []
+        self.set_weights = self
+
+    def remote(self, *arguments: Any) -> Any:
+        """Write down a call as its actor would see it; return a reference, as Ray does."""
+        import ray
+
+        (sent,) = arguments
+        reference = isinstance(sent, ray.ObjectRef)
+        arrived = ray.get(sent) if reference else sent
+        self.calls.append({"reference": sent.hex() if reference else None, "weights": _plain(arrived)})
+        return ray.put(None)
+
+
+def _plain(value: Any) -> Any:
+    """Return a copy of weights, with the name of its type in the place of whatever is not plain data."""
+    if isinstance(value, dict):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return np.array(value) if isinstance(value, np.ndarray) else type(value).__name__
+
+
+class Weighted:
+    """Stands in for a policy: all that it has is weights, which its learner changes in place."""
+
+    def __init__(self, weights: dict):
+        self.layers = {name: [(np.array(w), np.array(b)) for w, b in layers] for name, layers in weights.items()}
+
+    def weights(self) -> dict:
+        """Return copies of the weights, as `Policy.weights` does."""
+        return copy.deepcopy(self.layers)
+
+    def learn(self, change: float) -> None:
+        """Add a number to all weights, in place."""
+        for layers in self.layers.values():
+            for w, b in layers:
+                w += change
+                b += change
+
+
+def two_syncs(weight_sync: Callable, weights: dict, change: float, samplers: int) -> list[list[dict]]:
+    """Return, for each sampler, what arrived when the weights were sent, changed, and sent again."""
+    policy, handles = Weighted(weights), [Recorded() for _ in range(samplers)]
+    weight_sync(policy, handles)
+    policy.learn(change)
+    weight_sync(policy, handles)
+    return [handle.calls for handle in handles]
+
+
+def linear_policy(actor: list, critic: list) -> Any:
+    """Return a policy without hidden layers: a matrix gives the scores of the actions, a row gives the value."""
+    import torch
+
+    class Linear(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.actor, self.critic = (
+                torch.nn.Linear(len(part[0]), len(part), bias=False, dtype=torch.float64) for part in (actor, critic)
+            )
+            for layer, part in ((self.actor, actor), (self.critic, critic)):
+                layer.weight.data = torch.tensor(part, dtype=torch.float64)
+
+        def forward(self, obs: Any) -> tuple:
+            return self.actor(obs), self.critic(obs)[..., 0]
+
+    return Linear()
+
+
+def two_steps(train_step: Callable, actor: list, critic: list, rows: dict) -> dict:
+    """Return the parameters before and after each of two steps on one minibatch, and what `train_step` returned."""
+    import torch
+
+    policy = linear_policy(actor, critic)
+    optimizer = torch.optim.SGD(policy.parameters(), lr=1.0)
+    minibatch = {name: torch.tensor(column) for name, column in rows.items()}
+    moments, losses = [_flat(policy)], []
+    for _ in range(2):
+        losses.append(train_step(policy, optimizer, dict(minibatch)))
+        moments.append(_flat(policy))
+    return {"parameters": moments, "losses": losses}
+
+
+def _flat(policy: Any) -> list[float]:
+    return [number for part in policy.parameters() for number in part.detach().ravel().tolist()]
+
+
+def learn(solve_cartpole: Callable, turn: list, seed: int) -> Any:
+    """Return what `solve_cartpole` returns for CartPoles that are turned in the judge's way."""
+    return solve_cartpole(partial(turned_cartpoles, np.array(turn, np.float32)), seed)

@@ -1,0 +1,543 @@
+"""Right and wrong answers of chapter 3."""
+
+import asyncio
+import time
+
+import numpy as np
+import ray
+from ray.util import ActorPool
+
+from tests.answers import accepts, rejects
+
+RAY = {"num_cpus": 4}
+
+
+@accepts("count_up")
+def gets_each_after_all_are_sent(Counter, amounts):
+    handle = ray.remote(num_cpus=1)(Counter).remote()
+    refs = [handle.add.remote(amount) for amount in amounts]
+    return [ray.get(ref) for ref in refs]
+
+
+@rejects("count_up")
+def an_actor_made_anew_for_each_call(Counter, amounts):
+    return ray.get([ray.remote(Counter).remote().add.remote(amount) for amount in amounts])
+
+
+@rejects("count_up")
+def gets_in_the_loop(Counter, amounts):
+    handle = ray.remote(Counter).remote()
+    return [ray.get(handle.add.remote(amount)) for amount in amounts]
+
+
+@rejects("count_up")
+def an_object_in_the_notebook(Counter, amounts):
+    counter = Counter()
+    return [counter.add(amount) for amount in amounts]
+
+
+@rejects("count_up")
+def an_object_in_a_task(Counter, amounts):
+    return ray.get(ray.remote(lambda: [*map(Counter().add, amounts)]).remote())
+
+
+@rejects("count_up")
+def only_the_last_total(Counter, amounts):
+    return gets_each_after_all_are_sent(Counter, amounts)[-1]
+
+
+@rejects("count_up")
+def returns_references(Counter, amounts):
+    handle = ray.remote(Counter).remote()
+    return [handle.add.remote(amount) for amount in amounts]
+
+
+@rejects("count_up")
+def calls_without_remote(Counter, amounts):
+    handle = ray.remote(Counter).remote()
+    return [handle.add(amount) for amount in amounts]
+
+
+class Account:
+    def __init__(self, pay_in, balance):
+        self.pay_in, self.balance = pay_in, balance
+
+    def book(self, amount):
+        self.balance = self.pay_in(self.balance, amount)
+        return self.balance
+
+    def read(self):
+        return self.balance
+
+    def write(self, balance):
+        self.balance = balance
+
+
+@accepts("bank")
+def with_the_last_balance(pay_in, balance, amounts):
+    account = ray.remote(Account).remote(pay_in, balance)
+    customer = ray.remote(lambda amount: ray.get(account.book.remote(amount)))
+    return max(ray.get([customer.remote(amount) for amount in amounts]), key=len)
+
+
+@rejects("bank")
+def reads_adds_and_writes_back(pay_in, balance, amounts):
+    account = ray.remote(Account).remote(pay_in, balance)
+
+    @ray.remote
+    def customer(amount):
+        new = pay_in(ray.get(account.read.remote()), amount)
+        ray.get(account.write.remote(new))
+
+    ray.get([customer.remote(amount) for amount in amounts])
+    return ray.get(account.read.remote())
+
+
+@rejects("bank")
+def reads_and_writes_one_customer_at_a_time(pay_in, balance, amounts):
+    account = ray.remote(Account).remote(pay_in, balance)
+
+    @ray.remote
+    def customer(amount):
+        ray.get(account.write.remote(pay_in(ray.get(account.read.remote()), amount)))
+
+    for amount in amounts:
+        ray.get(customer.remote(amount))
+    return ray.get(account.read.remote())
+
+
+@rejects("bank")
+def an_account_anew_for_each_customer(pay_in, balance, amounts):
+    @ray.remote
+    def customer(amount):
+        return ray.get(ray.remote(Account).remote(pay_in, balance).book.remote(amount))
+
+    return ray.get([customer.remote(amount) for amount in amounts])[-1]
+
+
+@rejects("bank")
+def a_variable_of_the_notebook(pay_in, balance, amounts):
+    total = [balance]
+
+    @ray.remote
+    def customer(amount):
+        total[0] = pay_in(total[0], amount)
+
+    ray.get([customer.remote(amount) for amount in amounts])
+    return total[0]
+
+
+@rejects("bank")
+def waits_for_each_customer(pay_in, balance, amounts):
+    account = ray.remote(Account).remote(pay_in, balance)
+    customer = ray.remote(lambda amount: ray.get(account.book.remote(amount)))
+    for amount in amounts:
+        ray.get(customer.remote(amount))
+    return ray.get(account.read.remote())
+
+
+@rejects("bank")
+def no_customers(pay_in, balance, amounts):
+    account = ray.remote(Account).remote(pay_in, balance)
+    return ray.get([account.book.remote(amount) for amount in amounts])[-1]
+
+
+@rejects("bank")
+def threads_in_the_account(pay_in, balance, amounts):
+    account = ray.remote(Account).options(max_concurrency=5).remote(pay_in, balance)
+    customer = ray.remote(lambda amount: ray.get(account.book.remote(amount)))
+    ray.get([customer.remote(amount) for amount in amounts])
+    return ray.get(account.read.remote())
+
+
+@accepts("BestSoFar")
+class KeepsAll:
+    def __init__(self):
+        self.offers = []
+
+    def offer(self, score, found):
+        better = all(score > known for known, _ in self.offers)
+        self.offers.append((score, found))
+        return better
+
+    def best(self):
+        return max(self.offers, key=lambda pair: pair[0]) if self.offers else None
+
+
+class Keeps:
+    """A right one, to be spoilt below."""
+
+    def __init__(self):
+        self.kept = None
+
+    def offer(self, score, found):
+        better = self.kept is None or score > self.kept[0]
+        if better:
+            self.kept = (score, found)
+        return better
+
+    def best(self):
+        return self.kept
+
+
+@rejects("BestSoFar")
+class StartsAtZero(Keeps):
+    def __init__(self):
+        self.kept = (0, None)
+
+
+@rejects("BestSoFar")
+class StartsAtZeroAndHidesIt(StartsAtZero):
+    def best(self):
+        return self.kept if self.kept[1] else None
+
+
+@rejects("BestSoFar")
+class KeepsTheLast(Keeps):
+    def offer(self, score, found):
+        self.kept = (score, found)
+        return True
+
+
+@rejects("BestSoFar")
+class ATieReplaces(Keeps):
+    def offer(self, score, found):
+        better = self.kept is None or score >= self.kept[0]
+        if better:
+            self.kept = (score, found)
+        return better
+
+
+@rejects("BestSoFar")
+class ScoreWithoutWhatBelongsToIt(Keeps):
+    def offer(self, score, found):
+        better = super().offer(score, found)
+        self.kept = (self.kept[0], found)
+        return better
+
+
+@rejects("BestSoFar")
+class KeepsTheLowest(Keeps):
+    def offer(self, score, found):
+        better = self.kept is None or score < self.kept[0]
+        if better:
+            self.kept = (score, found)
+        return better
+
+
+@rejects("BestSoFar")
+class AnswersNothing(Keeps):
+    def offer(self, score, found):
+        super().offer(score, found)
+
+
+class Waits:
+    """What our Batcher has without its gap."""
+
+    def __init__(self, model, size, patience):
+        self.model, self.size, self.patience = model, size, patience
+        self.waiting = []
+
+    def flush(self):
+        batch, self.waiting = self.waiting, []
+        if batch:
+            for (_, future), one in zip(batch, self.model([x for x, _ in batch]), strict=True):
+                future.set_result(one)
+
+
+@accepts("Batcher")
+class WithATimer(Waits):
+    async def predict(self, x):
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        self.waiting.append((x, future))
+        if len(self.waiting) >= self.size:
+            self.flush()
+        else:
+            loop.call_later(self.patience, self.flush)
+        return await future
+
+
+@accepts("Batcher")
+class WithAnEvent(Waits):
+    async def predict(self, x):
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append((x, future))
+        if len(self.waiting) == self.size:
+            self.flush()
+        try:
+            return await asyncio.wait_for(asyncio.shield(future), self.patience)
+        except TimeoutError:
+            self.flush()
+            return await future
+
+
+@rejects("Batcher")
+class BlocksTheLoop(Waits):
+    async def predict(self, x):
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append((x, future))
+        end = time.monotonic() + self.patience
+        while len(self.waiting) < self.size and time.monotonic() < end:
+            time.sleep(0.01)
+        self.flush()
+        return future.result()
+
+
+@rejects("Batcher")
+class SpinsWithoutEnd(Waits):
+    async def predict(self, x):
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append((x, future))
+        while len(self.waiting) < self.size:
+            pass
+        self.flush()
+        return future.result()
+
+
+@rejects("Batcher")
+class OneCallAtATime(Waits):
+    async def predict(self, x):
+        return self.model([x])[0]
+
+
+@rejects("Batcher")
+class NotAsync(Waits):
+    def predict(self, x):
+        self.waiting.append(x)
+        if len(self.waiting) == self.size:
+            batch, self.waiting = self.waiting, []
+            return self.model(batch)[-1]
+        return None
+
+
+@rejects("Batcher")
+class WaitsForAFullBatchForEver(Waits):
+    async def predict(self, x):
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append((x, future))
+        if len(self.waiting) == self.size:
+            self.flush()
+        return await future
+
+
+@rejects("Batcher")
+class FlushesOnlyWhenPatienceEnds(Waits):
+    async def predict(self, x):
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append((x, future))
+        await asyncio.sleep(self.patience)
+        self.flush()
+        return await future
+
+
+@rejects("Batcher")
+class TimeOutCancelsTheFuture(Waits):
+    async def predict(self, x):
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append((x, future))
+        if len(self.waiting) == self.size:
+            self.flush()
+        try:
+            return await asyncio.wait_for(future, self.patience)
+        except TimeoutError:
+            self.flush()
+            return future.result()
+
+
+@rejects("Batcher")
+class EverybodyGetsTheLastAnswer(WithATimer):
+    def flush(self):
+        batch, self.waiting = self.waiting, []
+        if batch:
+            answers = self.model([x for x, _ in batch])
+            for _, future in batch:
+                future.set_result(answers[-1])
+
+
+class Server:
+    def __init__(self, weights, rate=0.0):
+        self.weights, self.rate = weights, rate
+
+    def get(self):
+        return self.weights
+
+    def set(self, weights):
+        self.weights = weights
+
+    def apply(self, gradient):
+        self.weights = self.weights - self.rate * gradient
+
+
+def run_workers(work, shards, server):
+    ray.get([ray.remote(work).remote(shard) for shard in shards])
+    return ray.get(server.get.remote())
+
+
+@accepts("async_sgd")
+def with_worker_actors(gradient, weights, shards, steps, rate):
+    server = ray.remote(Server).remote(np.array(weights), rate)
+
+    @ray.remote(num_cpus=0)
+    class Worker:
+        def work(self, shard):
+            for _ in range(steps):
+                server.apply.remote(gradient(ray.get(server.get.remote()), shard))
+            ray.get(server.get.remote())
+
+    workers = [Worker.remote() for _ in shards]
+    ray.get([worker.work.remote(shard) for worker, shard in zip(workers, shards, strict=True)])
+    return ray.get(server.get.remote())
+
+
+@rejects("async_sgd")
+def sends_weights_back(gradient, weights, shards, steps, rate):
+    server = ray.remote(Server).remote(np.array(weights))
+
+    def work(shard):
+        for _ in range(steps):
+            mine = ray.get(server.get.remote())
+            ray.get(server.set.remote(mine - rate * gradient(mine, shard)))
+
+    return run_workers(work, shards, server)
+
+
+@rejects("async_sgd")
+def waits_for_all_gradients_of_a_step(gradient, weights, shards, steps, rate):
+    weights = np.array(weights)
+    for _ in range(steps):
+        for one in ray.get([ray.remote(gradient).remote(weights, shard) for shard in shards]):
+            weights = weights - rate * one
+    return weights
+
+
+@rejects("async_sgd")
+def fetches_the_weights_once(gradient, weights, shards, steps, rate):
+    server = ray.remote(Server).remote(np.array(weights), rate)
+
+    def work(shard):
+        mine = ray.get(server.get.remote())
+        for _ in range(steps):
+            ray.get(server.apply.remote(gradient(mine, shard)))
+
+    return run_workers(work, shards, server)
+
+
+@rejects("async_sgd")
+def climbs_instead_of_descending(gradient, weights, shards, steps, rate):
+    return with_worker_actors(gradient, weights, shards, steps, -rate)
+
+
+@rejects("async_sgd")
+def forgets_the_rate(gradient, weights, shards, steps, rate):
+    return with_worker_actors(gradient, weights, shards, steps, 1.0)
+
+
+@rejects("async_sgd")
+def does_not_wait_for_the_workers(gradient, weights, shards, steps, rate):
+    server = ray.remote(Server).remote(np.array(weights), rate)
+
+    @ray.remote
+    def work(shard):
+        for _ in range(steps):
+            ray.get(server.apply.remote(gradient(ray.get(server.get.remote()), shard)))
+
+    for shard in shards:
+        work.remote(shard)
+    return ray.get(server.get.remote())
+
+
+@rejects("async_sgd")
+def one_worker_after_the_other(gradient, weights, shards, steps, rate):
+    weights = np.array(weights)
+    for shard in shards:
+        for _ in range(steps):
+            weights = weights - rate * gradient(weights, shard)
+    return weights
+
+
+@rejects("async_sgd")
+def one_step_too_few(gradient, weights, shards, steps, rate):
+    return with_worker_actors(gradient, weights, shards, steps - 1, rate)
+
+
+@accepts("pool_map")
+def with_two_dictionaries(actors, submit, xs):
+    under_way, results, todo = {}, {}, list(enumerate(xs))[::-1]
+    idle = list(actors)
+    while len(results) < len(xs):
+        while idle and todo:
+            (place, x), actor = todo.pop(), idle.pop(0)
+            under_way[submit(actor, x)] = place, actor
+        for ref in ray.wait(list(under_way))[0]:
+            place, actor = under_way.pop(ref)
+            results[place] = ray.get(ref)
+            idle.append(actor)
+    return [results[place] for place in range(len(xs))]
+
+
+@rejects("pool_map")
+def rays_own_pool_which_waits_for_the_first_result(actors, submit, xs):
+    return list(ActorPool(actors).map(submit, xs))
+
+
+@rejects("pool_map")
+def round_robin(actors, submit, xs):
+    return ray.get([submit(actors[i % len(actors)], x) for i, x in enumerate(xs)])
+
+
+@rejects("pool_map")
+def in_waves(actors, submit, xs):
+    results = []
+    for i in range(0, len(xs), len(actors)):
+        pairs = zip(actors, xs[i : i + len(actors)], strict=False)
+        results += ray.get([submit(actor, x) for actor, x in pairs])
+    return results
+
+
+@rejects("pool_map")
+def gets_before_the_next(actors, submit, xs):
+    return [ray.get(submit(actors[i % len(actors)], x)) for i, x in enumerate(xs)]
+
+
+@rejects("pool_map")
+def results_as_they_end(actors, submit, xs):
+    return list(ActorPool(actors).map_unordered(submit, xs))
+
+
+@rejects("pool_map")
+def one_actor_does_all(actors, submit, xs):
+    return ray.get([submit(actors[0], x) for x in xs])
+
+
+@rejects("pool_map")
+def drops_what_is_left_at_the_end(actors, submit, xs):
+    idle, under_way, results = list(actors), {}, [None] * len(xs)
+    for i, x in enumerate(xs):
+        if not idle:
+            (ready,), _ = ray.wait(list(under_way))
+            actor, place = under_way.pop(ready)
+            results[place] = ray.get(ready)
+            idle.append(actor)
+        actor = idle.pop()
+        under_way[submit(actor, x)] = actor, i
+    return results
+
+
+@rejects("pool_map")
+def needs_as_many_inputs_as_actors(actors, submit, xs):
+    under_way = {submit(actor, xs[i]): (actor, i) for i, actor in enumerate(actors)}
+    results, following = [None] * len(xs), len(actors)
+    while under_way:
+        (ready,), _ = ray.wait(list(under_way))
+        actor, place = under_way.pop(ready)
+        results[place] = ray.get(ready)
+        if following < len(xs):
+            under_way[submit(actor, xs[following])] = actor, following
+            following += 1
+    return results
+
+
+@rejects("pool_map")
+def two_calls_for_each_actor(actors, submit, xs):
+    return with_two_dictionaries([*actors, *actors], submit, xs)

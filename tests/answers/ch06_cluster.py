@@ -1,0 +1,358 @@
+"""Right and wrong answers of chapter 6."""
+
+import json
+import os
+import time
+import urllib.request
+
+import requests
+
+from coursekit.given import ch06_cluster as given
+from tests.answers import accepts, rejects
+
+STOP = given.stop  # ends the cluster that the checks of this chapter have started
+
+
+@accepts("who_is_who")
+def with_a_table(words):
+    first = words[0]
+    titles = [("ray::DashboardAgent", "agent"), ("ray::RuntimeEnvAgent", "agent"), ("ray::", "worker")]
+    titles.append(("ray-dashboard-", "dashboard"))
+    programs = {"gcs_server": "gcs", "raylet": "raylet"}
+    scripts = {"dashboard.py": "dashboard", "monitor.py": "monitor", "log_monitor.py": "log monitor"}
+    scripts["ray.util.client.server"] = "client server"
+    for title, role in titles:
+        if first.startswith(title):
+            return role
+    if os.path.basename(first) in programs:
+        return programs[os.path.basename(first)]
+    for word in words[1:4]:
+        if os.path.basename(word) in scripts:
+            return scripts[os.path.basename(word)]
+    return "other"
+
+
+@rejects("who_is_who")
+def looks_for_parts_of_words(words):
+    line = " ".join(words)
+    signs = {"gcs_server": "gcs", "raylet": "raylet", "dashboard": "dashboard", "log_monitor": "log monitor"}
+    signs |= {"monitor": "monitor", "client.server": "client server", "Agent": "agent", "ray::": "worker"}
+    return next((role for sign, role in signs.items() if sign in line), "other")
+
+
+@rejects("who_is_who")
+def monitor_is_part_of_log_monitor(words):
+    role = with_a_table(words)
+    return "monitor" if role == "log monitor" else role
+
+
+@rejects("who_is_who")
+def takes_agents_for_workers(words):
+    return "worker" if words[0].startswith("ray::") else with_a_table(words)
+
+
+@rejects("who_is_who")
+def forgets_the_dashboards_helpers(words):
+    return "other" if words[0].startswith("ray-") else with_a_table(words)
+
+
+@rejects("who_is_who")
+def whatever_mentions_the_raylet(words):
+    return "raylet" if any("raylet" in word for word in words) else with_a_table(words)
+
+
+@rejects("who_is_who")
+def everything_unknown_is_a_worker(words):
+    return with_a_table(words).replace("other", "worker")
+
+
+def _join(address, token_file, cpus, resources):
+    command = ["ray", "start", f"--address={address}", "--block", f"--num-cpus={cpus}"]
+    return [*command, f"--resources={json.dumps(resources)}"], {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": token_file,
+    }
+
+
+@accepts("join_node")
+def options_in_words_of_their_own(address, token_file, cpus, resources):
+    command = ["ray", "start", "--address", address, "--num-cpus", str(cpus), "--resources", json.dumps(resources)]
+    return [*command, "--block"], {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": token_file}
+
+
+@rejects("join_node")
+def starts_a_second_head(address, token_file, cpus, resources):
+    command, variables = _join(address, token_file, cpus, resources)
+    return [*command, "--head"], variables
+
+
+@rejects("join_node")
+def shows_no_token(address, token_file, cpus, resources):
+    return _join(address, token_file, cpus, resources)[0], {}
+
+
+@rejects("join_node")
+def gives_the_file_but_does_not_switch_tokens_on(address, token_file, cpus, resources):
+    command, variables = _join(address, token_file, cpus, resources)
+    return command, {"RAY_AUTH_TOKEN_PATH": variables["RAY_AUTH_TOKEN_PATH"]}
+
+
+@rejects("join_node")
+def leaves_it_in_the_background(address, token_file, cpus, resources):
+    command, variables = _join(address, token_file, cpus, resources)
+    return [word for word in command if word != "--block"], variables
+
+
+@rejects("join_node")
+def gives_a_port_of_its_own(address, token_file, cpus, resources):
+    command, variables = _join(address, token_file, cpus, resources)
+    return [*command, "--port=6379"], variables
+
+
+@rejects("join_node")
+def resources_as_python_writes_them(address, token_file, cpus, resources):
+    command, variables = _join(address, token_file, cpus, resources)
+    return [*command[:-1], f"--resources={resources}"], variables
+
+
+@rejects("join_node")
+def forgets_the_number_of_cpus(address, token_file, cpus, resources):
+    command, variables = _join(address, token_file, 9, resources)
+    return command, variables
+
+
+@rejects("join_node")
+def forgets_the_resources(address, token_file, cpus, resources):
+    command, variables = _join(address, token_file, cpus, resources)
+    return command[:-1], variables
+
+
+@accepts("submit_and_wait")
+def asks_for_the_whole_job(client, entrypoint, runtime_env):
+    job = client.submit_job(entrypoint=entrypoint, runtime_env=runtime_env)
+    while (info := client.get_job_info(job)).status in ("PENDING", "RUNNING"):
+        time.sleep(0.05)
+    if info.status != "SUCCEEDED":
+        raise RuntimeError(f"{info.status}: {client.get_job_logs(job)}")
+    return client.get_job_logs(job)
+
+
+def _wait(client, entrypoint, runtime_env, until):
+    job = client.submit_job(entrypoint=entrypoint, runtime_env=runtime_env)
+    while not until(client.get_job_status(job)):
+        time.sleep(0.05)
+    return job
+
+
+@rejects("submit_and_wait")
+def reads_the_log_at_once(client, entrypoint, runtime_env):
+    return client.get_job_logs(client.submit_job(entrypoint=entrypoint, runtime_env=runtime_env))
+
+
+@rejects("submit_and_wait")
+def waits_until_it_runs(client, entrypoint, runtime_env):
+    job = _wait(client, entrypoint, runtime_env, lambda status: status != "PENDING")
+    return client.get_job_logs(job)
+
+
+@rejects("submit_and_wait")
+def waits_while_it_runs_and_forgets_pending(client, entrypoint, runtime_env):
+    job = _wait(client, entrypoint, runtime_env, lambda status: status != "RUNNING")
+    return client.get_job_logs(job)
+
+
+@rejects("submit_and_wait")
+def treats_failed_as_done(client, entrypoint, runtime_env):
+    job = _wait(client, entrypoint, runtime_env, lambda status: status.is_terminal())
+    return client.get_job_logs(job)
+
+
+@rejects("submit_and_wait")
+def polls_forever_for_success(client, entrypoint, runtime_env):
+    job = _wait(client, entrypoint, runtime_env, lambda status: status == "SUCCEEDED")
+    return client.get_job_logs(job)
+
+
+@rejects("submit_and_wait")
+def forgets_that_jobs_are_stopped(client, entrypoint, runtime_env):
+    job = _wait(client, entrypoint, runtime_env, lambda status: status in ("SUCCEEDED", "FAILED"))
+    if client.get_job_status(job) != "SUCCEEDED":
+        raise RuntimeError(client.get_job_logs(job))
+    return client.get_job_logs(job)
+
+
+@rejects("submit_and_wait")
+def forgets_the_runtime_environment(client, entrypoint, runtime_env):
+    return asks_for_the_whole_job(client, entrypoint, None)
+
+
+@rejects("submit_and_wait")
+def raises_without_the_log(client, entrypoint, runtime_env):
+    job = _wait(client, entrypoint, runtime_env, lambda status: status.is_terminal())
+    if client.get_job_status(job) != "SUCCEEDED":
+        raise RuntimeError("the job did not succeed")
+    return client.get_job_logs(job)
+
+
+@rejects("submit_and_wait")
+def asks_without_a_pause(client, entrypoint, runtime_env):
+    job = client.submit_job(entrypoint=entrypoint, runtime_env=runtime_env)
+    while not (status := client.get_job_status(job)).is_terminal():
+        pass
+    if status != "SUCCEEDED":
+        raise RuntimeError(client.get_job_logs(job))
+    return client.get_job_logs(job)
+
+
+@rejects("submit_and_wait")
+def submits_again_at_every_question(client, entrypoint, runtime_env):
+    while True:
+        job = client.submit_job(entrypoint=entrypoint, runtime_env=runtime_env)
+        time.sleep(0.5)
+        if client.get_job_status(job) == "SUCCEEDED":
+            return client.get_job_logs(job)
+        raise RuntimeError(client.get_job_logs(client.submit_job(entrypoint=entrypoint)))
+
+
+@rejects("submit_and_wait")
+def returns_the_id(client, entrypoint, runtime_env):
+    return _wait(client, entrypoint, runtime_env, lambda status: status.is_terminal())
+
+
+@accepts("submit_rest")
+def with_the_standard_library(url, token, submission_id, entrypoint, runtime_env):
+    body = json.dumps({"entrypoint": entrypoint, "submission_id": submission_id, "runtime_env": runtime_env})
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"{url}/api/jobs/", body.encode(), headers)
+    with urllib.request.urlopen(request) as reply:
+        return json.load(reply)["submission_id"]
+
+
+def _post(url, headers, **body):
+    reply = requests.post(f"{url}/api/jobs/", json=body, headers=headers)
+    reply.raise_for_status()
+    return reply.json()["submission_id"]
+
+
+@rejects("submit_rest")
+def sends_no_token(url, token, submission_id, entrypoint, runtime_env):
+    return _post(url, {}, entrypoint=entrypoint, submission_id=submission_id, runtime_env=runtime_env)
+
+
+@rejects("submit_rest")
+def forgets_the_word_bearer(url, token, submission_id, entrypoint, runtime_env):
+    headers = {"Authorization": token}
+    return _post(url, headers, entrypoint=entrypoint, submission_id=submission_id, runtime_env=runtime_env)
+
+
+@rejects("submit_rest")
+def puts_the_id_into_the_metadata_as_it_once_was(url, token, submission_id, entrypoint, runtime_env):
+    headers, metadata = {"Authorization": f"Bearer {token}"}, {"job_submission_id": submission_id}
+    return _post(url, headers, entrypoint=entrypoint, runtime_env=runtime_env, metadata=metadata)
+
+
+@rejects("submit_rest")
+def does_not_read_the_answer(url, token, submission_id, entrypoint, runtime_env):
+    body = {"entrypoint": entrypoint, "submission_id": submission_id, "runtime_env": runtime_env}
+    requests.post(f"{url}/api/jobs/", json=body, headers={"Authorization": f"Bearer {token}"})
+    return submission_id
+
+
+@rejects("submit_rest")
+def sends_a_form_instead_of_json(url, token, submission_id, entrypoint, runtime_env):
+    body = {"entrypoint": entrypoint, "submission_id": submission_id}
+    reply = requests.post(f"{url}/api/jobs/", data=body, headers={"Authorization": f"Bearer {token}"})
+    reply.raise_for_status()
+    return reply.json()["submission_id"]
+
+
+@rejects("submit_rest")
+def lets_ray_choose_the_id(url, token, submission_id, entrypoint, runtime_env):
+    return _post(url, {"Authorization": f"Bearer {token}"}, entrypoint=entrypoint, runtime_env=runtime_env)
+
+
+@rejects("submit_rest")
+def leaves_out_the_runtime_environment(url, token, submission_id, entrypoint, runtime_env):
+    return _post(url, {"Authorization": f"Bearer {token}"}, entrypoint=entrypoint, submission_id=submission_id)
+
+
+def _yaml(name, region, worker, least, most, **changes):
+    config = {
+        "cluster_name": name,
+        "max_workers": most,
+        "provider": {"type": "aws", "region": region},
+        "auth": {"ssh_user": "ubuntu"},
+        "head_node_type": "head",
+        "available_node_types": {
+            "head": {"resources": {"CPU": 0}, "node_config": {"InstanceType": "m5.large"}},
+            "workers": {
+                "min_workers": least,
+                "max_workers": most,
+                "resources": {},
+                "node_config": {"InstanceType": worker},
+            },
+        },
+    }
+    return config | changes
+
+
+@accepts("cluster_yaml")
+def writes_json_which_is_yaml_too(name, region, worker, least, most):
+    return json.dumps(_yaml(name, region, worker, least, most))
+
+
+@rejects("cluster_yaml")
+def returns_a_dict(name, region, worker, least, most):
+    return _yaml(name, region, worker, least, most)
+
+
+@rejects("cluster_yaml")
+def forgets_the_limit_of_the_cluster(name, region, worker, least, most):
+    config = _yaml(name, region, worker, least, most)
+    del config["max_workers"]
+    return json.dumps(config)
+
+
+@rejects("cluster_yaml")
+def workers_at_the_top_as_it_once_was(name, region, worker, least, most):
+    config = _yaml(name, region, worker, least, most, min_workers=least)
+    del config["available_node_types"]["workers"]["min_workers"]
+    return json.dumps(config)
+
+
+@rejects("cluster_yaml")
+def head_is_not_one_of_the_types(name, region, worker, least, most):
+    return json.dumps(_yaml(name, region, worker, least, most, head_node_type="ray.head.default"))
+
+
+@rejects("cluster_yaml")
+def limit_below_the_minimum(name, region, worker, least, most):
+    return json.dumps(_yaml(name, region, worker, least, most, max_workers=least - 1))
+
+
+@rejects("cluster_yaml")
+def head_runs_tasks_too(name, region, worker, least, most):
+    config = _yaml(name, region, worker, least, most)
+    config["available_node_types"]["head"]["resources"] = {}
+    return json.dumps(config)
+
+
+@rejects("cluster_yaml")
+def a_field_that_does_not_exist(name, region, worker, least, most):
+    config = _yaml(name, region, worker, least, most)
+    config["available_node_types"]["workers"]["instance_type"] = worker
+    return json.dumps(config)
+
+
+@rejects("cluster_yaml")
+def numbers_as_text(name, region, worker, least, most):
+    config = _yaml(name, region, worker, least, most)
+    config["available_node_types"]["workers"]["min_workers"] = str(least)
+    return json.dumps(config)
+
+
+@rejects("cluster_yaml")
+def head_is_as_large_as_the_workers(name, region, worker, least, most):
+    config = _yaml(name, region, worker, least, most)
+    config["available_node_types"]["head"]["node_config"]["InstanceType"] = worker
+    return json.dumps(config)

@@ -1,0 +1,411 @@
+"""Right and wrong answers of chapter 10."""
+
+import functools
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import numpy as np
+import ray
+import torch
+from torch import nn
+
+from coursekit.definitions import definitions
+from coursekit.given.ch10_actor_learner import cartpoles
+from tests.answers import accepts, rejects
+
+RAY = {"num_cpus": 2}
+
+
+@accepts("weight_sync")
+def waits_until_all_have_them(policy, samplers):
+    ref = ray.put(policy.weights())
+    ray.get([sampler.set_weights.remote(ref) for sampler in samplers])
+
+
+@rejects("weight_sync")
+def sends_the_weights_to_each(policy, samplers):
+    weights = policy.weights()
+    for sampler in samplers:
+        sampler.set_weights.remote(weights)
+
+
+@rejects("weight_sync")
+def puts_them_for_each(policy, samplers):
+    for sampler in samplers:
+        sampler.set_weights.remote(ray.put(policy.weights()))
+
+
+@rejects("weight_sync")
+def forgets_the_last_sampler(policy, samplers):
+    waits_until_all_have_them(policy, samplers[:-1])
+
+
+@rejects("weight_sync")
+def only_puts_them(policy, samplers):
+    return ray.put(policy.weights())
+
+
+@rejects("weight_sync")
+def reference_in_a_list(policy, samplers):
+    ref = ray.put(policy.weights())
+    for sampler in samplers:
+        sampler.set_weights.remote([ref])
+
+
+@rejects("weight_sync")
+def sends_the_policy(policy, samplers):
+    ref = ray.put(policy)
+    for sampler in samplers:
+        sampler.set_weights.remote(ref)
+
+
+@rejects("weight_sync")
+def sends_what_it_sent_before(policy, samplers):
+    if not hasattr(policy, "ref"):
+        policy.ref = ray.put(policy.weights())
+    for sampler in samplers:
+        sampler.set_weights.remote(policy.ref)
+
+
+@rejects("weight_sync")
+def sends_only_the_actor(policy, samplers):
+    ref = ray.put(policy.weights()["actor"])
+    for sampler in samplers:
+        sampler.set_weights.remote(ref)
+
+
+def combined(l_clip, values, targets, entropy, c1, c2):
+    return -(l_clip - c1 * (values - targets) ** 2 + c2 * entropy).mean()
+
+
+@accepts("ppo_loss")
+def with_where(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
+    ratio = (logp - old_logp).exp()
+    bound = torch.where(advantages > 0, (1 + epsilon) * advantages, (1 - epsilon) * advantages)
+    critic = nn.functional.mse_loss(values, targets)
+    return c1 * critic - torch.minimum(ratio * advantages, bound).mean() - c2 * entropy.mean()
+
+
+@rejects("ppo_loss")
+def nothing_clipped(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
+    return combined((logp - old_logp).exp() * advantages, values, targets, entropy, c1, c2)
+
+
+@rejects("ppo_loss")
+def no_minimum(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
+    ratio = (logp - old_logp).exp().clamp(1 - epsilon, 1 + epsilon)
+    return combined(ratio * advantages, values, targets, entropy, c1, c2)
+
+
+@rejects("ppo_loss")
+def the_gain_itself(*args, **kwargs):
+    return -with_where(*args, **kwargs)
+
+
+@rejects("ppo_loss")
+def maximum_for_minimum(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
+    ratio = (logp - old_logp).exp()
+    gain = torch.max(ratio * advantages, ratio.clamp(1 - epsilon, 1 + epsilon) * advantages)
+    return combined(gain, values, targets, entropy, c1, c2)
+
+
+@rejects("ppo_loss")
+def ratio_upside_down(logp, old_logp, *args, **kwargs):
+    return with_where(old_logp, logp, *args, **kwargs)
+
+
+@rejects("ppo_loss")
+def ratio_without_exp(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
+    ratio = logp / old_logp
+    gain = torch.min(ratio * advantages, ratio.clamp(1 - epsilon, 1 + epsilon) * advantages)
+    return combined(gain, values, targets, entropy, c1, c2)
+
+
+@rejects("ppo_loss")
+def entropy_is_punished(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
+    return with_where(logp, old_logp, advantages, values, targets, -entropy, epsilon, c1, c2)
+
+
+@rejects("ppo_loss")
+def values_pushed_from_their_targets(
+    logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01
+):
+    return with_where(logp, old_logp, advantages, values, targets, entropy, epsilon, -c1, c2)
+
+
+@rejects("ppo_loss")
+def sum_for_mean(logp, *args, **kwargs):
+    return len(logp) * with_where(logp, *args, **kwargs)
+
+
+@rejects("ppo_loss")
+def one_loss_a_row(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
+    ratio = (logp - old_logp).exp()
+    gain = torch.min(ratio * advantages, ratio.clamp(1 - epsilon, 1 + epsilon) * advantages)
+    return -gain + c1 * (values - targets) ** 2 - c2 * entropy
+
+
+@rejects("ppo_loss")
+def cuts_the_gradient_off(logp, *args, **kwargs):
+    return with_where(logp.detach(), *args, **kwargs)
+
+
+@rejects("ppo_loss")
+def epsilon_of_its_own(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
+    return with_where(logp, old_logp, advantages, values, targets, entropy, 0.2, c1, c2)
+
+
+@rejects("ppo_loss")
+def returns_a_number(*args, **kwargs):
+    return float(with_where(*args, **kwargs).detach())
+
+
+@accepts("minibatches")
+def a_list_of_splits(batch, size, rng):
+    order = np.arange(len(batch["actions"]))
+    rng.shuffle(order)
+    cuts = range(size, len(order), size)
+    return [{name: column[part] for name, column in batch.items()} for part in np.split(order, cuts)]
+
+
+@rejects("minibatches")
+def drops_the_short_one(batch, size, rng):
+    return [part for part in a_list_of_splits(batch, size, rng) if len(part["obs"]) == size]
+
+
+@rejects("minibatches")
+def draws_with_repetition(batch, size, rng):
+    rows = len(batch["obs"])
+    for _ in range(-(-rows // size)):
+        chosen = rng.integers(rows, size=size)
+        yield {name: column[chosen] for name, column in batch.items()}
+
+
+@rejects("minibatches")
+def draws_each_minibatch_anew(batch, size, rng):
+    rows = len(batch["obs"])
+    for _ in range(-(-rows // size)):
+        chosen = rng.permutation(rows)[:size]
+        yield {name: column[chosen] for name, column in batch.items()}
+
+
+@rejects("minibatches")
+def nobody_shuffles(batch, size, rng):
+    for start in range(0, len(batch["obs"]), size):
+        yield {name: column[start : start + size] for name, column in batch.items()}
+
+
+@rejects("minibatches")
+def shuffles_slices(batch, size, rng):
+    for start in rng.permutation(range(0, len(batch["obs"]), size)):
+        yield {name: column[start : start + size] for name, column in batch.items()}
+
+
+@rejects("minibatches")
+def shuffles_each_column(batch, size, rng):
+    order = {name: rng.permutation(len(column)) for name, column in batch.items()}
+    for start in range(0, len(batch["obs"]), size):
+        yield {name: column[order[name][start : start + size]] for name, column in batch.items()}
+
+
+@rejects("minibatches")
+def the_same_order_every_time(batch, size, rng):
+    return a_list_of_splits(batch, size, np.random.default_rng(0))
+
+
+@rejects("minibatches")
+def size_taken_for_their_number(batch, size, rng):
+    rows = len(batch["obs"])
+    return a_list_of_splits(batch, -(-rows // size) + size, rng)
+
+
+@rejects("minibatches")
+def only_the_first(batch, size, rng):
+    return a_list_of_splits(batch, size, rng)[0]
+
+
+def likelihood(scores, actions):
+    logp = torch.log_softmax(scores, dim=-1)
+    return logp.gather(-1, actions[:, None])[:, 0], -(logp.exp() * logp).sum(-1)
+
+
+def loss_of(policy, minibatch, normalise=True, fresh=False, bonus=0.01):
+    scores, values = policy(minibatch["obs"])
+    logp, entropy = likelihood(scores, minibatch["actions"])
+    a = minibatch["advantages"]
+    a = (a - a.mean()) / (a.std() + 1e-8) if normalise else a
+    old = logp.detach() if fresh else minibatch["logp"]
+    return with_where(logp, old, a, values, minibatch["targets"], entropy, c2=bonus)
+
+
+def clip(policy):
+    nn.utils.clip_grad_norm_(policy.parameters(), 0.5)
+
+
+@accepts("train_step")
+def forgets_gradients_afterwards(policy, optimizer, minibatch):
+    loss = loss_of(policy, minibatch)
+    loss.backward()
+    clip(policy)
+    optimizer.step()
+    policy.zero_grad()
+    return loss.item()
+
+
+@rejects("train_step")
+def never_steps(policy, optimizer, minibatch):
+    optimizer.zero_grad()
+    loss = loss_of(policy, minibatch)
+    loss.backward()
+    clip(policy)
+    return loss.item()
+
+
+@rejects("train_step")
+def never_computes_gradients(policy, optimizer, minibatch):
+    loss = loss_of(policy, minibatch)
+    optimizer.step()
+    return loss.item()
+
+
+@rejects("train_step")
+def gradients_pile_up(policy, optimizer, minibatch):
+    loss = loss_of(policy, minibatch)
+    loss.backward()
+    clip(policy)
+    optimizer.step()
+    return loss.item()
+
+
+@rejects("train_step")
+def forgets_the_new_gradients(policy, optimizer, minibatch):
+    loss = loss_of(policy, minibatch)
+    loss.backward()
+    optimizer.zero_grad()
+    optimizer.step()
+    return loss.item()
+
+
+@rejects("train_step")
+def clips_nothing(policy, optimizer, minibatch):
+    optimizer.zero_grad()
+    loss = loss_of(policy, minibatch)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+@rejects("train_step")
+def clips_before_there_are_gradients(policy, optimizer, minibatch):
+    optimizer.zero_grad()
+    loss = loss_of(policy, minibatch)
+    clip(policy)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def stepped(policy, optimizer, loss):
+    optimizer.zero_grad()
+    loss.backward()
+    clip(policy)
+    optimizer.step()
+    return loss.item()
+
+
+@rejects("train_step")
+def raw_advantages(policy, optimizer, minibatch):
+    return stepped(policy, optimizer, loss_of(policy, minibatch, normalise=False))
+
+
+@rejects("train_step")
+def the_old_policy_is_the_new_one(policy, optimizer, minibatch):
+    return stepped(policy, optimizer, loss_of(policy, minibatch, fresh=True))
+
+
+@rejects("train_step")
+def entropy_left_out(policy, optimizer, minibatch):
+    return stepped(policy, optimizer, loss_of(policy, minibatch, bonus=0.0))
+
+
+@rejects("train_step")
+def steps_uphill(policy, optimizer, minibatch):
+    return stepped(policy, optimizer, -loss_of(policy, minibatch))
+
+
+@rejects("train_step")
+def returns_nothing(policy, optimizer, minibatch):
+    stepped(policy, optimizer, loss_of(policy, minibatch))
+
+
+@functools.cache
+def chapter() -> SimpleNamespace:
+    """Return what the solved notebook defines."""
+    return SimpleNamespace(**definitions("ch10_actor_learner"))
+
+
+def trained(make_envs, seed, iterations, sync=True, learn=True, actors=True):
+    """Return weights and a curve after at most so many iterations; stops when a test is good enough."""
+    torch.manual_seed(seed)
+    ch, rng = chapter(), np.random.default_rng(seed)
+    policy = ch.Policy()
+    optimizer = torch.optim.Adam(policy.parameters(), lr=2e-3)
+    local = ch.Sampler(make_envs, 16, seed)
+    curve = []
+    with ch.started(make_envs, 2, seed) if actors else nullcontext([]) as samplers:
+        ch.weight_sync(policy, samplers)
+        for i in range(iterations):
+            if sync:
+                ch.weight_sync(policy, samplers)
+            local.set_weights(policy.weights())
+            parts = ray.get([each.sample.remote() for each in samplers]) or [local.sample()]
+            for _ in range(10 * learn):
+                for minibatch in ch.minibatches(ch.joined(parts), 512, rng):
+                    ch.train_step(policy, optimizer, minibatch)
+            curve.append((2048 * i, 0.0, ch.evaluate(policy.weights(), make_envs, seed + i)))
+            if curve[-1][2] > 490:
+                break
+    return {"weights": policy.weights(), "curve": curve}
+
+
+@accepts("solve_cartpole")
+def in_another_order(make_envs, seed):
+    return trained(make_envs, seed, 100)
+
+
+@rejects("solve_cartpole")
+def plays_but_never_learns(make_envs, seed):
+    return trained(make_envs, seed, 1, learn=False)
+
+
+@rejects("solve_cartpole")
+def samplers_keep_the_first_weights(make_envs, seed):
+    return trained(make_envs, seed, 6, sync=False)
+
+
+@rejects("solve_cartpole")
+def stops_after_three_iterations(make_envs, seed):
+    return trained(make_envs, seed, 3)
+
+
+@rejects("solve_cartpole")
+def no_actors_at_all(make_envs, seed):
+    return trained(make_envs, seed, 3, actors=False)
+
+
+@rejects("solve_cartpole")
+def weights_known_by_heart(make_envs, seed):
+    right = np.array([0.0, 0.2, 1.0, 1.0])  # good enough for 500 steps of the usual CartPole
+    learned = trained(make_envs, seed, 1)
+    learned["weights"]["actor"] = [(np.stack([-right, right]), np.zeros(2))]
+    return learned
+
+
+@rejects("solve_cartpole")
+def only_the_weights(make_envs, seed):
+    return trained(make_envs, seed, 1)["weights"]
+
+
+@rejects("solve_cartpole")
+def learns_on_cartpoles_of_its_own(make_envs, seed):
+    return trained(cartpoles, seed, 20)
