@@ -76,7 +76,7 @@ def ours(seed: int, samplers: int) -> tuple[int, float, float]:
     return names["solve_cartpole"](cartpoles, seed, samplers)["curve"][-1]
 
 
-def rllib(seed: int, environments: int, limit: int = 300_000) -> tuple[int, float, float]:
+def rllib(seed: int, limit: int = 300_000, **runners: object) -> tuple[int, float, float]:
     """Train with the settings of RLlib's example cartpole_ppo.py and two EnvRunners, PPO's default."""
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
@@ -85,7 +85,7 @@ def rllib(seed: int, environments: int, limit: int = 300_000) -> tuple[int, floa
     config = (
         PPOConfig()
         .environment("CartPole-v1")
-        .env_runners(num_env_runners=2, num_envs_per_env_runner=environments)
+        .env_runners(num_env_runners=2, **runners)
         .training(lr=0.0003, num_epochs=6, vf_loss_coeff=0.01)
         .rl_module(model_config=model)
         .debugging(seed=seed)
@@ -146,11 +146,15 @@ def compare(seeds: int, python: str) -> None:
 
     quiet()
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
+    many = {
+        "num_envs_per_env_runner": 16,
+        "gym_env_vectorize_mode": "vector_entry_point",
+    }  # the environment that ours uses
     ways: dict[str, Callable[[int], tuple[int, float, float]]] = {
         "ours, 2 samplers": lambda seed: ours(seed, 2),
         "ours, 1 sampler": lambda seed: ours(seed, 1),
-        "RLlib's settings": lambda seed: rllib(seed, 1),
-        "RLlib, 16 envs each": lambda seed: rllib(seed, 16),
+        "RLlib's settings": rllib,
+        "RLlib, 2 x 16 envs": lambda seed: rllib(seed, **many),
     }
     if python:
         ways["Stable-Baselines3"] = lambda seed: elsewhere(python, seed)

@@ -50,14 +50,14 @@ asks whether all this matters for small data. It does not, and the plot of the s
 r"""
 ## `ray.put` makes a copy, `ray.get` makes none
 
-Every node has an **object store**: memory that all processes of the node can see. It holds the results of tasks, and what you put there
-yourself. `ray.put(array)` copies the array into the store and returns a reference. `ray.get(ref)` returns an array
+Every node has an **object store**: memory that all processes of the node can see. It holds what you put there and what tasks
+return (results below 100 kB go straight to the caller). `ray.put(array)` copies the array into the store and returns a reference. `ray.get(ref)` returns an array
 again, but a **view**: it has no numbers of its own, it looks at the store's. That is what people mean by **zero-copy**.
 
 ![The driver puts an array into the store, which makes one copy; workers look at that one copy](../img/ch02_store.svg)
 
-**Predict:** an array and a list of the same million numbers. For which of the two, and for which direction, is there more to do than copying
-8 MB?
+**Predict:** take an array of 8 MB, and a list of the same million numbers. Four things to do: put the array, get it, put the list, get that. Which is the cheapest, which
+takes longest?
 """
 
 # %% tags=["demo"]
@@ -103,7 +103,7 @@ Two gets, one memory. Nobody may write to it, because others look at it too: obj
 
 # %%
 ### BEGIN SOLUTION
-changed_in_a_task = "b"
+changed_in_a_task = "a"
 ### END SOLUTION
 
 # %%
@@ -150,8 +150,8 @@ with neighbour() as ask:  # starts the process without Ray, and ends it
 
 # %% tags=["demo"]
 figure, axes = plt.subplots(figsize=(7.5, 4), constrained_layout=True)
-lines = {"pipe": "#64748b", "Ray, by value": "#2563eb", "Ray, by reference": "#d97706", "shared memory": "#059669"}
-for name, colour in lines.items():
+colours = ["#64748b", "#2563eb", "#d97706", "#059669"]
+for name, colour in zip(handed.columns, colours, strict=True):
     style = "o-" if name in ("pipe", "Ray, by value") else "o--"
     axes.loglog(handed.index, 1000 * handed[name], style, color=colour, label=name, markersize=4)
 axes.set(xlabel="size of the array", ylabel="milliseconds")
@@ -160,8 +160,8 @@ axes.set_xticks([2**10, 2**15, 2**20, 2**25], ["1 kB", "32 kB", "1 MB", "32 MB"]
 axes.minorticks_off()
 axes.legend()
 
-wins = [size for size in handed.index if handed["Ray, by reference"][size] < handed["pipe"][size]]
-print(f"by reference beats the pipe from {wins[0] / 1024:,.0f} kB on" if wins else "the pipe won at every size")
+wins = handed.index[handed["Ray, by reference"] < handed["pipe"]]
+print(f"by reference beats the pipe from {wins[0] / 1024:,.0f} kB on" if len(wins) else "the pipe always won")
 
 # %% [markdown]
 r"""
@@ -232,7 +232,7 @@ r"""
   from 100 MB on it refuses.
 - **By reference**: one copy, for four tasks or four thousand.
 
-The check reads the same records of the store. It also makes two calls wait for each other (20 s at most), so do not wait inside the loop.
+Write `share_once`, so that it holds for any function. The check reads the same records of the store. It also makes two calls wait for each other (20 s at most), so do not wait inside the loop.
 """
 
 
@@ -284,10 +284,11 @@ parts = {
     "matrix[[0, 1, 2]]": matrix[[0, 1, 2]],
     "matrix + 0": matrix + 0,
 }
-pandas.DataFrame({"a view of the store": {name: np.shares_memory(part, matrix) for name, part in parts.items()}})
+views = {name: np.shares_memory(part, matrix) for name, part in parts.items()}
+pandas.DataFrame({"a view of the store": views})
 
 # %% tags=["demo"]
-del matrix, parts
+matrix = parts = None  # as long as a view exists, the matrix stays in the store: more of that below
 
 # %% [markdown]
 r"""
@@ -302,7 +303,8 @@ column. Use it once in each of `blocks` tasks, each for its own rows; the number
 def column_sums(add_rows, ref, blocks):
     """Return the column sums of the matrix behind `ref`, shape [columns].
 
-    Each of `blocks` tasks calls `add_rows` on its own rows. No number of the matrix is copied, neither in the store nor in a task.
+    Each of `blocks` tasks calls `add_rows` on its own rows. No number of the matrix is copied, neither in the
+    store nor in a task.
     """
     ### BEGIN SOLUTION
     @ray.remote
@@ -343,10 +345,15 @@ a list, a dict or an object it stays what it is.
 """
 
 # %% tags=["demo"]
+def type_name(x):
+    """Return the name of the type of x."""
+    return type(x).__name__
+
+
 @ray.remote
 def what_arrives(*arguments):
     """Return the types of the arguments; of a list, the types of its items."""
-    return [[type(item).__name__ for item in x] if isinstance(x, list) else type(x).__name__ for x in arguments]
+    return [[type_name(item) for item in x] if isinstance(x, list) else type_name(x) for x in arguments]
 
 
 refs = [ray.put(np.zeros(3)), ray.put(np.ones(3))]
@@ -362,7 +369,7 @@ its hands on many objects without fetching any. It can `ray.get` the ones it nee
 
 # %%
 ### BEGIN SOLUTION
-reference_in_a_list = "b"
+reference_in_a_list = "c"
 ### END SOLUTION
 
 # %%
@@ -643,7 +650,7 @@ if passed("read_once"):
 
 # %%
 ### BEGIN SOLUTION
-store_is_full = "b"
+store_is_full = "a"
 ### END SOLUTION
 
 # %%
@@ -651,7 +658,7 @@ quiz("store_is_full", store_is_full)
 
 # %% [markdown]
 r"""
-Let everything go, and look at the store and the disk once more.
+Let everything go, and look at the store and the disk once more. **Predict:** what is left?
 """
 
 # %% tags=["demo"]

@@ -415,7 +415,7 @@ class Worker:
 
 
 workers = [Worker.remote() for _ in range(8)]
-ray.get([worker.compute.remote(1) for worker in workers])  # all eight processes have started
+ray.get([worker.compute.remote(1) for worker in workers]);  # all eight processes have started
 
 # %% tags=["demo"]
 rounds = 100_000
@@ -468,9 +468,8 @@ del workers, worker
 
 # %% [markdown]
 r"""
-The curve of `compute` rises as far as your cores go (less, where other programs use them too), and no further; it may even fall, for eight processes on two cores also get into each other's way. (It often stays
-below the number of cores, because the notebook and Ray want some of their time too.) The curve of
-`wait` follows the dotted line for long, since a nap needs no core. In the end it bends as well: each call has its price, and the notebook can only send so many a second.
+The curve of `compute` rises as far as your cores go (less, where other programs use them too), and no further; it may even fall, for eight processes on two cores also get
+into each other's way. With more than eight cores you have not met the end yet: try `range(16)` and more `numbers`. The curve of `wait` follows the dotted line for long, since a nap needs no core. In the end it bends as well: each call has its price, and the notebook can only send so many a second.
 
 Look twice at `os.cpu_count()`: it counts hardware threads, two for each core of most Intel and AMD processors, and on a Mac slow cores as well as fast ones. So the curve
 often bends before the dashed line. In WSL or a container it may count cores that others use, too.
@@ -922,6 +921,7 @@ r"""
 - **An error in `__init__`** shows only at the first call, as `ActorDiedError`.
 - **`ActorPool.map` stalls** behind a long first input.
 - **A handle that is forgotten** ends its actor. Keep it, or make the actor detached, and then kill it yourself.
+- **A handle that a function captures**, instead of getting it as an argument, keeps its actor alive until the program ends.
 - **Too many actors**: Ray does not stop you. Each is a process with memory of its own.
 
 ## Read on

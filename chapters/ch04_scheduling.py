@@ -61,7 +61,7 @@ r"""
 A task says what it asks for; the raylet subtracts it from what the node has, and starts the task when there is enough. That is
 all. Nothing measures what the task really uses, and nothing ties it to a core. So a **logical** CPU may be cut: `num_cpus=0.5` halves the entry.
 
-**Predict:** four naps of half a second, on two CPUs. How many rounds with `num_cpus=1`, with `0.5`, and with `2`?
+**Predict:** four naps of half a second, on two CPUs. How many rounds with `num_cpus=0.5`, with `1`, and with `2`?
 """
 
 # %% tags=["demo"]
@@ -82,7 +82,7 @@ One round, two rounds, four rounds. Your machine's real cores were idle all the 
 waits (for a network, for a slow simulator) can ask for a tenth of a CPU, a task with eight threads should ask for eight, and a task that needs
 a licence asks for `resources={"licence": 1}`.
 
-An **actor** holds what it asked for as long as it lives, busy or not:
+An **actor** holds what it asked for as long as it lives, busy or not. (`Member` is a small class of this chapter; its `node()` says where it lives.)
 """
 
 # %% tags=["demo"]
@@ -213,7 +213,7 @@ helpers play and waits for them.
 """
 
 # %% tags=["demo"]
-ray.cancel(big)
+ray.cancel(big)  # the task that can never run
 
 
 class Coach:
@@ -276,7 +276,7 @@ takes more teams than there are CPUs and licences. When nothing moves any more, 
 def no_deadlock(simulate, teams):
     """Return the sum of simulate(x) over each team; `teams` is a list of lists of inputs.
 
-    Each simulate(x) runs in a task that holds one `licence`. All teams are at work side by side.
+    Each simulate(x) runs in a task of its own, which holds one `licence`. All teams are at work side by side.
     """
     ### BEGIN SOLUTION
     simulation = ray.remote(simulate).options(resources={"licence": 1})
@@ -437,8 +437,9 @@ none. A strategy says how they should lie:
 # %% tags=["demo"]
 def places(strategy):
     """Return where a group of three bundles lies, or how it waits."""
-    while ray.available_resources()["CPU"] < 6:
-        time.sleep(0.1)  # the bundles of the group before are still on their way back
+    patience = time.monotonic() + 5  # the bundles of the group before are still on their way back
+    while ray.available_resources().get("CPU", 0) < 6 and time.monotonic() < patience:
+        time.sleep(0.1)
     group = placement_group([{"CPU": 1}] * 3, strategy=strategy)
     group.wait(timeout_seconds=3)
     row = placement_group_table(group)
@@ -527,7 +528,7 @@ axes.legend(frameon=False);
 # %% [markdown]
 r"""
 Within a node the reader looks at the array where it lies (chapter 2: no copy), whatever its size. From node to node, the object stores copy it, and the time grows with
-the size. Here the "network" is the inside of your machine: a real one is slower still. At the left end, where almost nothing is exchanged, the two hardly differ (an array that small
+the size. Here the "network" is the inside of your machine: a real one is usually slower still. At the left end, where almost nothing is exchanged, the two hardly differ (an array that small
 travels inside the call's own message): then spread for other reasons.
 
 | PACK, when members | SPREAD, when members |
@@ -592,7 +593,7 @@ axes.legend(frameon=False);
 # %% [markdown]
 r"""
 The tasks were pending first; then nodes came, with a delay that is the price of elasticity (here a raylet's start, in a cloud a machine's: one to several minutes). Two
-nodes were allowed, so one of the three tasks waited for its turn. Three idle seconds after the work, the nodes went.
+nodes were allowed, so one of the three tasks waited for its turn. Some seconds after the last work, the nodes went.
 
 Two rules follow. An autoscaler only sees **declared** demand: a task that asks for one CPU and starts eight threads makes nothing grow. And a request that fits on no type of its menu stays
 PENDING, with an autoscaler as without.

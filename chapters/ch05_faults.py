@@ -273,7 +273,7 @@ r"""
 raises `KeyboardInterrupt` in the task, and `ray.cancel(ref, force=True)` kills its process, for code that does not listen.
 
 > **A trap of Ray 2.60.** Cancel what timed out, and only that. Cancelling a task that has *just raised an exception* can end your whole program with
-> "An unexpected system state has occurred" (one time in twenty, when this chapter was written).
+> "An unexpected system state has occurred". (It took us some twenty tries to see it.)
 """
 
 # %%

@@ -62,9 +62,10 @@ given.use(cluster)  # the checks below look at this cluster, too
 began = time.perf_counter()
 head = cluster.start(  # what ray.init() did for you until now
     f"ray start --head --block --num-cpus=2 --port={cluster.port} --dashboard-port={cluster.dashboard_port} "
-    f"--ray-client-server-port={cluster.client_port} --dashboard-agent-listen-port=0 --temp-dir={cluster.folder}"
+    f"--ray-client-server-port={cluster.client_port} --dashboard-agent-listen-port=0 "
+    f"--temp-dir={cluster.folder}"
 )
-cluster.export()  # RAY_AUTH_MODE=token and where the token lies: for this notebook, as `export` sets it for a shell
+cluster.export()  # the token, for this notebook: as `export RAY_AUTH_MODE=token …` in a shell
 print(f"process {head.pid}, ready after {time.perf_counter() - began:.1f} s; address {cluster.address}")
 
 # %% tags=["demo"]
@@ -432,7 +433,8 @@ starts on the head for you. Every call travels there and back.
 """
 
 # %% tags=["demo"]
-given.with_patience(lambda: ray.init(cluster.client_address, log_to_driver=False))  # tries again on a busy machine
+# with_patience: Ray Client gives up after 30 s, which a very busy machine can need; then it tries again
+given.with_patience(lambda: ray.init(cluster.client_address, log_to_driver=False))
 square = ray.remote(lambda x: x * x)
 client_calls = []
 for x in range(30):
@@ -712,7 +714,7 @@ You write down what you want in a manifest, `kubectl apply -f` hands it over, an
 
 (Once there was a Helm chart within Ray's own repository, `deploy/charts/ray`; KubeRay has replaced it.)
 
-A manifest has many fields, and a misspelt one is the usual mistake. `check_fields` compares a manifest with a table made from KubeRay's reference: the fields of its own types, and the common ones of pods. (`=` lists the values allowed, brackets a list, a capital letter begins an object with fields of its own.)
+A manifest has many fields, and a misspelt one is the usual mistake. `check_fields` compares a manifest with a table made from KubeRay's reference: the fields of its own types, and the common ones of pods. (In the column `type`, `=` lists the values allowed, brackets mean a list, and a name with a capital letter is an object with fields of its own.)
 """
 
 # %% tags=["demo"]
@@ -724,7 +726,6 @@ spec:
   rayVersion: "2.60.0"
   authOptions: {mode: token}            # the operator makes the token, and gives it to every pod
   enableInTreeAutoscaling: true         # the monitor runs beside the head, and asks for pods
-  autoscalerOptions: {idleTimeoutSeconds: 60}
   headGroupSpec:
     rayStartParams: {num-cpus: "0"}     # options of `ray start`, as text
     template: {spec: {containers: [{name: ray-head, image: "rayproject/ray:2.60.0",
@@ -793,7 +794,7 @@ r"""
 - `coursekit` on all nodes: as `py_modules`, or `pip install`ed on each;
 - one change in each notebook: `ray.init(num_cpus=4, …)` becomes `ray.init()`, because a program cannot tell a cluster how large it is.
 
-The job below takes a function of chapter 1 there. It ships the package itself, so the nodes need not have it.
+The job below takes a function of chapter 1 there, by your own `submit_and_wait`. It ships the package itself, so the nodes need not have it.
 
 **Predict** what the job prints where it asks for four CPUs.
 """
@@ -814,16 +815,15 @@ print("pi is about", 4 * inside / 2_000_000)
 """);
 
 # %% tags=["demo"]
-import coursekit
+if passed("submit_and_wait"):
+    import coursekit
 
-runtime_env = {
-    "working_dir": str(project),
-    "py_modules": [str(Path(coursekit.__file__).parent)],  # packed, sent, and found before any other copy
-    "excludes": ["static", "__pycache__"],
-}
-moved = given.seconds_of_job(client, "python chapter1.py", runtime_env)
-print(moved["status"], f"after {moved['end']:.1f} s")
-print(given.printed(client, moved["job"]))
+    runtime_env = {
+        "working_dir": str(project),
+        "py_modules": [str(Path(coursekit.__file__).parent)],  # packed, sent, and found before any other copy
+        "excludes": ["static", "__pycache__"],
+    }
+    print(given.own_lines(submit_and_wait(client, "python chapter1.py", runtime_env)))
 
 # %% [markdown]
 r"""
@@ -860,7 +860,7 @@ r"""
 - **`python` in an entrypoint** is the one on the cluster, and the files there are those of `working_dir`.
 - **`max_workers` at the top** of a `cluster.yaml` is 2 unless you say otherwise, and `min_workers` at the top is dropped.
 - **`ray.init(num_cpus=…)`** raises where `RAY_ADDRESS` is set.
-- **A long temporary folder** on macOS: the path of Ray's sockets must stay below about 100 letters.
+- **A long `--temp-dir`**: the path of Ray's sockets must stay below about 100 letters, and macOS's own temporary folders are long.
 
 ## Read on
 

@@ -711,7 +711,7 @@ comparison
 
 # %% [markdown]
 r"""
-The same naps, nearly twice the time: the longest of four such naps is on average about twice as long as one of them. The actors wait for each other only at the end of a fragment.
+As many naps of the same kind, and nearly twice the time: the longest of four such naps is on average about twice as long as one of them. The actors wait for each other only at the end of a fragment.
 
 That is the bridge to distributed reinforcement learning. Players become actors, experience flows in fragments, and new questions come up. How do the players get the newest policy? What does a fragment cost on its way? And
 what if one player is always the slowest? [Chapter 8](ch08_rollouts.ipynb) builds it.

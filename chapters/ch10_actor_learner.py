@@ -39,7 +39,7 @@ warm_up(2)
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and ten minutes with all five exercises. In a workshop of eighty, give `minibatches` away and let pairs write `solve_cartpole`
+A hundred and ten minutes with all five exercises. Where you have only eighty, give `minibatches` away and let pairs write `solve_cartpole`
 together: it is the moment for which people came. Run the two cells above before you begin to speak.
 """
 
@@ -127,7 +127,7 @@ def perceptron(layers, x):
 r"""
 ## An advantage says how much better than expected it went
 
-Chapter 8 built `gae`; here it is again, for a fragment of $T$ steps in $N$ environments (Schulman et al. 2016, equation 16). The advantage
+Chapter 8 wrote `gae`; here is ours, for a fragment of $T$ steps in $N$ environments (Schulman et al. 2016, equation 16). The advantage
 $\hat A_t$ adds up the surprises $\delta_t = r_t + \gamma V(s_{t+1}) - V(s_t)$ of this step and, ever more discounted, of those after it, up to the end of the
 episode.
 
@@ -238,7 +238,7 @@ print(f"{16 * STEPS} frames, {16 * STEPS - len(rows['obs'])} of them resets")
 
 # %% [markdown]
 r"""
-One frame in twenty or so. Left in, they teach the critic that the worst moment of an episode, the pole lying down, is as good as a fresh
+One frame in twenty-five or so. Left in, they teach the critic that the worst moment of an episode, the pole lying down, is as good as a fresh
 start; and the better the agent gets, the rarer they are, so the mistake hides. It raises no error.
 """
 
@@ -697,8 +697,8 @@ quiz("more_samplers", more_samplers)
 r"""
 ## Why RLlib is slower here, and when that does not matter
 
-The next cell gives RLlib's PPO the same problem with the same sizes: environments, steps in a batch, epochs, minibatch, layers. Its EnvRunner plays
-in this notebook's own process, so there is nothing to send; ours has two samplers.
+The next cell gives RLlib's PPO the same problem with the same sizes: environments, steps in a batch, epochs, minibatch, layers; and the same
+CartPole that moves all carts at once. Its EnvRunner plays in this notebook's own process, so there is nothing to send; ours has two samplers.
 
 **Predict:** how many steps a second does it make, compared with yours?
 """
@@ -710,7 +710,7 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 config = (
     PPOConfig()
     .environment("CartPole-v1")
-    .env_runners(num_env_runners=0, num_envs_per_env_runner=ENVS)
+    .env_runners(num_env_runners=0, num_envs_per_env_runner=ENVS, gym_env_vectorize_mode="vector_entry_point")
     .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64, 64], vf_share_layers=False))
     .training(train_batch_size_per_learner=ENVS * STEPS, minibatch_size=MINIBATCH, num_epochs=EPOCHS)
     .debugging(seed=0)
@@ -729,10 +729,12 @@ if runs:
 
 # %% [markdown]
 r"""
-Both did the same arithmetic in their networks. The difference is what ours leaves out:
+Both moved the same carts and did nearly the same arithmetic in their networks. The difference is what ours leaves out:
 
-- **RLlib steps objects, ours steps arrays.** RLlib calls each environment's `step` in Python and appends each step to an *episode* object; ours
-  moves all carts in one line of NumPy, which only works because somebody wrote CartPole that way. An arcade game cannot be played so.
+- **RLlib keeps episodes, ours keeps arrays.** RLlib appends every single step to the *episode* object of its environment, in Python, and so can hand out whole
+  episodes, of any observations, with whatever infos they carry. Ours stacks arrays of fixed shape, and forgets where an episode began.
+  (By default RLlib also calls each environment's own `step`, one after the other. That works for every environment; the carts that move together are
+  Gymnasium's gift, and an arcade game has no such version.)
 - **RLlib's data goes through connectors**, pipelines that can flatten, stack, normalise, mask, pad for recurrent networks and split among agents: on
   the way to the network at every step, and again on the way to the learner. Ours can do none of that.
 - **RLlib's learner is general**: many modules, several GPUs, a KL penalty beside the clip, statistics of every quantity. Ours is one function.

@@ -21,7 +21,7 @@ def definitions(chapter: str) -> dict[str, Any]:
 def defining_parts(source: str) -> ast.Module | None:
     """Return a cell's imports, or all of a cell that only defines functions, classes and constants; None for any other."""
     body = ast.parse(source).body
-    imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+    imports: list[ast.stmt] = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
     if imports:
         return ast.Module(imports, type_ignores=[])
     return ast.Module(body, type_ignores=[]) if body and all(map(_defines, body)) else None

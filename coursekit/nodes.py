@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import ray
-import yaml
+import yaml  # type: ignore[import-untyped]
 from ray._private import ray_constants, services, utils
 from ray._private.state import state
 from ray.cluster_utils import Cluster
@@ -32,6 +33,7 @@ def small_cluster(**head: Any) -> Cluster:
     stop()
     with _environment(AUTOSCALER_UPDATE_INTERVAL_S="1"), mock.patch.object(utils, "write_ray_address"):
         options = {"node_name": "head", "include_dashboard": False, "object_store_memory": STORE}
+        options["dashboard_port"] = None  # any: even without its page, the dashboard wants a port of its own
         cluster = Cluster(initialize_head=True, head_node_args=options | head)
     _here.append(cluster)
     return cluster
@@ -137,6 +139,7 @@ def autoscaler(cluster: Cluster, settings: str) -> Iterator["Decisions"]:
         yield Decisions(folder)
     finally:
         _end(started.process)
+        shutil.rmtree(folder, ignore_errors=True)
         with _environment(**variables), contextlib.suppress(AssertionError):
             head.start_monitor()
 

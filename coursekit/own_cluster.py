@@ -22,19 +22,26 @@ import psutil
 
 from coursekit.paths import path_with_scripts
 
+PATIENCE = {  # a laptop that is busy with something else is slow, not dead
+    "RAY_health_check_timeout_ms": "60000",
+    "RAY_health_check_failure_threshold": "20",
+    "RAY_agent_register_timeout_ms": "300000",
+}
 MARK = "COURSEKIT_CLUSTER"  # in the environment of every process that belongs to a cluster
 GUARD = """
-import os, signal, subprocess, sys, threading
+import os, shutil, signal, subprocess, sys, threading
 def guard():
-    sys.stdin.read()  # ends when whoever started this closes the pipe, or dies
+    stopped = sys.stdin.read()  # ends when whoever started this closes the pipe, or dies
     if child.poll() is None:
         child.terminate()  # `ray start --block` then ends what it started
         try:
             child.wait(10)
         except subprocess.TimeoutExpired:
             pass
+    if not stopped:  # nobody is left to remove the cluster's folder
+        shutil.rmtree(sys.argv[1], ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
-child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL)
 watch = threading.Thread(target=guard)
 watch.start()
 print(f"ended with exit code {child.wait()}", flush=True)
@@ -56,7 +63,7 @@ class Started:
         self.words, self._log = words, log
         with log.open("w") as output:
             self._guard = subprocess.Popen(
-                [sys.executable, "-S", "-c", GUARD, *words],
+                [sys.executable, "-S", "-c", GUARD, str(log.parent), *words],
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -68,8 +75,12 @@ class Started:
     def pid(self) -> int:
         """Return the process id of the command, 0 once it has ended."""
         with contextlib.suppress(psutil.Error, IndexError):
-            return psutil.Process(self._guard.pid).children()[0].pid
+            return self._guarded()[0].pid
         return 0
+
+    def _guarded(self, recursive: bool = False) -> list[psutil.Process]:
+        """Return the living processes below the guard; none once it has ended, for its number may be another's by then."""
+        return psutil.Process(self._guard.pid).children(recursive) if self._guard.poll() is None else []
 
     def output(self) -> str:
         """Return what the command has printed until now, without colours."""
@@ -93,18 +104,20 @@ class Started:
     def processes(self) -> list[psutil.Process]:
         """Return the living processes of the command: its own and all below it."""
         with contextlib.suppress(psutil.Error):
-            return psutil.Process(self._guard.pid).children(recursive=True)
+            return self._guarded(recursive=True)
         return []
 
     def stop(self) -> None:
         """End the command and everything that it started."""
         everything = self.processes()
-        if self._guard.stdin:
-            self._guard.stdin.close()
+        if self._guard.stdin and not self._guard.stdin.closed:
+            with contextlib.suppress(OSError):  # the guard has ended
+                self._guard.stdin.write(b"stopped")
+                self._guard.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._guard.wait(15)
         end_all([*everything, *self.processes()])
-        self._guard.kill()
+        self._guard.kill()  # nothing, where it has ended
         self._guard.wait()
 
     def _short(self) -> str:
@@ -119,7 +132,8 @@ class OwnCluster:
     """Ports, a folder and a token for one cluster, and the commands that run in it; `stop` ends all and removes the folder."""
 
     def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="ray-")  # short: a socket's path has room for about 100 letters
+        short = "/tmp" if sys.platform == "darwin" else None  # a socket's path has room for about 100 letters
+        self.folder = tempfile.mkdtemp(prefix="ray-", dir=short)
         self.token = os.environ.get("RAY_AUTH_TOKEN") or secrets.token_hex(32)  # a variable comes before a file
         self.token_file = f"{self.folder}/token"
         Path(self.token_file).touch(mode=0o600)
@@ -158,7 +172,7 @@ class OwnCluster:
         """Return the environment for a command of this cluster: no token in it unless `more` brings one."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_AUTH", "RAY_ADDRESS"))}
         own = {"PATH": path_with_scripts(), MARK: self.folder, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
-        return kept | own | {"RAY_USAGE_STATS_ENABLED": "0"} | more
+        return kept | own | PATIENCE | {"RAY_USAGE_STATS_ENABLED": "0"} | more
 
     def start(
         self, command: str | list[str], environment: dict[str, str] | None = None, seconds: float = 120

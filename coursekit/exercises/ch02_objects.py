@@ -188,19 +188,19 @@ quiz(
     question="`ref = ray.put([1, 2, 3])`. A task gets `ref` as its argument `numbers` and does `numbers.append(4)`. What does `ray.get(ref)` give now?",
     options={
         "a": (
-            "[1, 2, 3, 4]: there is only one copy.",
-            "There is one copy in the store, and nobody can change it. The task changed a list that it had built from it.",
-        ),
-        "b": (
             "[1, 2, 3]: the task changed a list of its own.",
             "Right. A list is built anew in each process that gets it; with an array, the change would have been an error.",
         ),
+        "b": (
+            "[1, 2, 3, 4]: there is only one copy.",
+            "There is one copy in the store, and nobody can change it. The task changed a list that it had built from it.",
+        ),
         "c": (
             "An error: objects cannot be changed.",
-            "The object cannot, but the task never had it in hands: a list is built anew for each reader, and that one can be changed.",
+            "The object cannot, but the task never touched it: a list is built anew for each reader, and that one can be changed.",
         ),
     },
-    key="b",
+    key="a",
 )
 
 quiz(
@@ -232,15 +232,15 @@ quiz(
             "Only a reference that is an argument of its own arrives as its value: Ray does not search lists for them.",
         ),
         "b": (
-            "A list with two references, and it may start before their values exist.",
-            "Right. It can call `ray.get` on them, or pass them on without ever having the values.",
-        ),
-        "c": (
             "An error: references cannot be inside a list.",
             "They can be anywhere in a value. They stay references there.",
         ),
+        "c": (
+            "A list with two references, and it may start before their values exist.",
+            "Right. It can call `ray.get` on them, or pass them on without ever having the values.",
+        ),
     },
-    key="b",
+    key="c",
 )
 
 quiz(
@@ -265,17 +265,17 @@ quiz(
     question="The store is full of objects to which you still hold references, and you put one more. What happens?",
     options={
         "a": (
-            "The object that was used longest ago is deleted.",
-            "Nothing that has a reference is ever deleted. (Very old versions of Ray did this, on request.)",
-        ),
-        "b": (
             "Older objects move to disk, and come back when somebody gets them.",
             "Right: that is spilling. The program goes on, only slower.",
+        ),
+        "b": (
+            "The object that was used longest ago is deleted.",
+            "Nothing that has a reference is ever deleted. (Very old versions of Ray did this, on request.)",
         ),
         "c": (
             "`ray.put` waits until you delete a reference.",
             "It waits only as long as it takes to write older objects to disk.",
         ),
     },
-    key="b",
+    key="a",
 )

@@ -215,7 +215,7 @@ def collect(answer: Answer, rng: Generator) -> None:
         seen["samplers"] <= 2 + 3,
         task + f"You made {seen['samplers']} samplers: 2, and one for each that died, are enough.",
     )
-    _judge_give_up(answer, *seeds[-2:], plus)
+    _judge_give_up(answer, seeds[-2], seeds[-1], plus)
 
 
 def _judge_give_up(answer: Answer, killer: int, broken: int, plus: int) -> None:

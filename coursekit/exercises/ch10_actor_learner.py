@@ -303,7 +303,7 @@ def _step(theta: np.ndarray, rows: dict) -> np.ndarray:
     """Return the parameters after one step: the slopes by differences, their norm at most 0.5, learning rate 1."""
     nudges = 1e-6 * np.eye(len(theta))
     slopes = np.array([_loss_at(theta + n, rows) - _loss_at(theta - n, rows) for n in nudges]) / 2e-6
-    return theta - slopes * min(1.0, 0.5 / np.linalg.norm(slopes))
+    return theta - slopes * min(1.0, 0.5 / float(np.linalg.norm(slopes)))
 
 
 @exercise(
@@ -326,9 +326,7 @@ def solve_cartpole(answer: Answer, rng: Generator) -> None:
             with answer.watch() as seen:
                 learned = answer.probe(given.learn, turn.tolist(), seed)
             _judge_form(learned)
-            calls = [task for task in seen.tasks() if task["kind"] == "actor_call"]
-            players = len({task["worker_pid"] for task in calls})
-            expect(players >= 2, f"Ray saw calls of {players} actors while it learned: both samplers must play.")
+            _judge_calls([task for task in seen.tasks() if task["kind"] == "actor_call"])
         else:
             learned = answer.probe(given.learn, turn.tolist(), seed)
             _judge_form(learned)
@@ -339,6 +337,20 @@ def solve_cartpole(answer: Answer, rng: Generator) -> None:
     expect(
         False,
         f"On 100 episodes that nobody has seen, the agents of {SEEDS} seeds had mean returns of {tests}; {SOLVED} is asked for.",
+    )
+
+
+def _judge_calls(calls: list[dict]) -> None:
+    """Check by Ray's records that two samplers played, and that they were sent new weights as they went on.
+
+    A test with the best actions cannot tell: what a random policy saw is enough to find out which action is better.
+    """
+    players = len({task["worker_pid"] for task in calls})
+    expect(players >= 2, f"Ray saw calls of {players} actors while it learned: both samplers must play.")
+    plays, sends = (sum(task["name"].endswith(name) for task in calls) for name in ("sample", "set_weights"))
+    expect(
+        not 0 < sends < plays / 2,
+        f"While it learned, the samplers played {plays} times, and were sent weights {sends} times: what they play is old.",
     )
 
 

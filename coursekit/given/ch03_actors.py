@@ -135,10 +135,10 @@ def offer_from_many(learner: Any, offers: list[list]) -> dict:
     best = as_actor(learner).remote()
 
     @ray.remote
-    def search(mine: list) -> list:
+    def search(best: Any, mine: list) -> list:  # a handle that a function captures would keep the actor for good
         return [ray.get(best.offer.remote(score, found)) for score, found in mine]
 
-    answers = ray.get([search.remote(mine) for mine in offers])
+    answers = ray.get([search.remote(best, mine) for mine in offers])
     return {"answers": answers, "best": ray.get(best.best.remote())}
 
 

@@ -1,8 +1,10 @@
 """What chapter 5 hands out: ways to die on purpose, a diary that outlives processes, a second node; and the probes."""
 
+import atexit
 import contextlib
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -14,11 +16,18 @@ from typing import Any
 from coursekit import meeting
 
 
+def new_folder(prefix: str) -> str:
+    """Return the path of a new folder, which goes when this process ends."""
+    path = tempfile.mkdtemp(prefix=prefix)
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
 class Diary:
     """A file that every process may write into; what is written stays, whatever happens to the writer."""
 
     def __init__(self, path: str = ""):
-        self.path = path or os.path.join(tempfile.mkdtemp(prefix="diary-"), "diary.txt")
+        self.path = path or os.path.join(new_folder("diary-"), "diary.txt")
         self.home = os.getpid()
 
     def write(self, event: str) -> int:
@@ -32,7 +41,8 @@ class Diary:
         """Return the events in the order written, as dicts with `time`, `pid` and `event`; only one kind if given."""
         if not os.path.exists(self.path):
             return []
-        rows = [line.split(" ", 2) for line in Path(self.path).read_text().splitlines()]
+        whole = Path(self.path).read_text().rpartition("\n")[0]  # somebody may be writing the next line
+        rows = [line.split(" ", 2) for line in whole.splitlines()]
         found = [{"time": float(when), "pid": int(pid), "event": what} for when, pid, what in rows]
         return [row for row in found if event in ("", row["event"])]
 
@@ -246,7 +256,7 @@ def _outcome(action: Callable) -> list:
     except (ray.exceptions.RayError, KeyError, TimeoutError) as error:
         cause = getattr(error, "cause", None)
         shown = cause if isinstance(cause, Exception) else error
-        return ["error", type(shown).__name__, str(shown)[:200]]
+        return ["error", type(shown).__name__, str(shown).partition("\n")[0][:200]]
 
 
 def _hanging(diary: Diary) -> list[dict]:
@@ -294,7 +304,7 @@ def count_and_kill(counter_class: Any, steps: list[int], kills: list[int]) -> di
     """Return the totals of two counters that take turns; the first one's process is killed after the steps at `kills`."""
     import ray
 
-    folder = tempfile.mkdtemp(prefix="counter-")
+    folder = new_folder("counter-")
     counter_class(f"{folder}/trial").add(1)  # a stub, or an error in the class, is told best from here
     watched = _watched(counter_class).options(max_restarts=-1, max_task_retries=-1)
     ours, other = watched.remote(f"{folder}/ours"), watched.remote(f"{folder}/other")
@@ -313,7 +323,7 @@ def die_while_saving(counter_class: Any, first: int, second: int) -> dict:
     """Return the total after a restart; the process died while `add(second)` was writing, right after the file was opened."""
     import ray
 
-    folder, diary = tempfile.mkdtemp(prefix="counter-"), Diary()
+    folder, diary = new_folder("counter-"), Diary()
     counter = _watched(counter_class).options(max_restarts=-1).remote(f"{folder}/total")
     ray.get(counter.add.remote(first))
     ray.get(counter.die_at_the_next_write.remote(folder, diary))

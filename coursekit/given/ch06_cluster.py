@@ -127,6 +127,7 @@ def nodes(cluster: OwnCluster) -> list[dict]:
 
 def with_patience(connect: Callable[[], Any], tries: int = 4) -> Any:
     """Return what `connect` returns; Ray Client gives up after 30 s, which a very busy machine can need: then again."""
+    logging.getLogger("ray.util.client.logsclient").disabled = True  # what the server logs about itself
     for attempt in range(tries):
         try:
             return connect()
@@ -143,10 +144,9 @@ def end_of(client: Any, job: str) -> str:
     return str(status)
 
 
-def printed(client: Any, job: str) -> str:
-    """Return what a job's own program has printed, without the lines of Ray."""
-    lines = client.get_job_logs(job).splitlines()
-    return "\n".join(line for line in lines if not re.match(r"\d{4}-\d\d-\d\d |Running entrypoint", line))
+def own_lines(log: str) -> str:
+    """Return what a job's own program has printed: its log without the lines of Ray."""
+    return "\n".join(line for line in log.splitlines() if not re.match(r"\d{4}-\d\d-\d\d |Running entrypoint", line))
 
 
 def seconds_of_job(client: Any, entrypoint: str, runtime_env: dict | None = None) -> dict:

@@ -22,7 +22,7 @@ class Turned(VectorObservationWrapper):
         super().__init__(env)
         self.turn = np.asarray(turn, np.float32)
 
-    def observations(self, observations: np.ndarray) -> np.ndarray:
+    def observations(self, observations: Any) -> Any:
         """Return the observations, shape [N, 4], turned."""
         return observations @ self.turn
 
@@ -44,7 +44,12 @@ def loss_and_slopes(ppo_loss: Callable, rows: dict, settings: dict) -> dict:
     loss = ppo_loss(*tensors.values(), **settings)
     if not isinstance(loss, torch.Tensor):
         return {"kind": type(loss).__name__}
-    seen = {"kind": "a tensor", "shape": list(loss.shape), "loss": loss.detach().tolist(), "slopes": None}
+    seen: dict[str, Any] = {
+        "kind": "a tensor",
+        "shape": list(loss.shape),
+        "loss": loss.detach().tolist(),
+        "slopes": None,
+    }
     if loss.requires_grad and loss.numel() == 1:
         slopes = torch.autograd.grad(loss.sum(), free, allow_unused=True)
         names = ("logp", "values", "entropy")

@@ -76,8 +76,8 @@ class Account:
 @accepts("bank")
 def with_the_last_balance(pay_in, balance, amounts):
     account = ray.remote(Account).remote(pay_in, balance)
-    customer = ray.remote(lambda amount: ray.get(account.book.remote(amount)))
-    return max(ray.get([customer.remote(amount) for amount in amounts]), key=len)
+    customer = ray.remote(lambda account, amount: ray.get(account.book.remote(amount)))
+    return max(ray.get([customer.remote(account, amount) for amount in amounts]), key=len)
 
 
 @rejects("bank")
@@ -85,11 +85,11 @@ def reads_adds_and_writes_back(pay_in, balance, amounts):
     account = ray.remote(Account).remote(pay_in, balance)
 
     @ray.remote
-    def customer(amount):
+    def customer(account, amount):
         new = pay_in(ray.get(account.read.remote()), amount)
         ray.get(account.write.remote(new))
 
-    ray.get([customer.remote(amount) for amount in amounts])
+    ray.get([customer.remote(account, amount) for amount in amounts])
     return ray.get(account.read.remote())
 
 
@@ -98,11 +98,11 @@ def reads_and_writes_one_customer_at_a_time(pay_in, balance, amounts):
     account = ray.remote(Account).remote(pay_in, balance)
 
     @ray.remote
-    def customer(amount):
+    def customer(account, amount):
         ray.get(account.write.remote(pay_in(ray.get(account.read.remote()), amount)))
 
     for amount in amounts:
-        ray.get(customer.remote(amount))
+        ray.get(customer.remote(account, amount))
     return ray.get(account.read.remote())
 
 
@@ -130,9 +130,9 @@ def a_variable_of_the_notebook(pay_in, balance, amounts):
 @rejects("bank")
 def waits_for_each_customer(pay_in, balance, amounts):
     account = ray.remote(Account).remote(pay_in, balance)
-    customer = ray.remote(lambda amount: ray.get(account.book.remote(amount)))
+    customer = ray.remote(lambda account, amount: ray.get(account.book.remote(amount)))
     for amount in amounts:
-        ray.get(customer.remote(amount))
+        ray.get(customer.remote(account, amount))
     return ray.get(account.read.remote())
 
 
@@ -145,8 +145,8 @@ def no_customers(pay_in, balance, amounts):
 @rejects("bank")
 def threads_in_the_account(pay_in, balance, amounts):
     account = ray.remote(Account).options(max_concurrency=5).remote(pay_in, balance)
-    customer = ray.remote(lambda amount: ray.get(account.book.remote(amount)))
-    ray.get([customer.remote(amount) for amount in amounts])
+    customer = ray.remote(lambda account, amount: ray.get(account.book.remote(amount)))
+    ray.get([customer.remote(account, amount) for amount in amounts])
     return ray.get(account.read.remote())
 
 
@@ -370,7 +370,7 @@ class Server:
 
 
 def run_workers(work, shards, server):
-    ray.get([ray.remote(work).remote(shard) for shard in shards])
+    ray.get([ray.remote(work).remote(server, shard) for shard in shards])
     return ray.get(server.get.remote())
 
 
@@ -380,13 +380,13 @@ def with_worker_actors(gradient, weights, shards, steps, rate):
 
     @ray.remote(num_cpus=0)
     class Worker:
-        def work(self, shard):
+        def work(self, server, shard):
             for _ in range(steps):
                 server.apply.remote(gradient(ray.get(server.get.remote()), shard))
             ray.get(server.get.remote())
 
     workers = [Worker.remote() for _ in shards]
-    ray.get([worker.work.remote(shard) for worker, shard in zip(workers, shards, strict=True)])
+    ray.get([worker.work.remote(server, shard) for worker, shard in zip(workers, shards, strict=True)])
     return ray.get(server.get.remote())
 
 
@@ -394,7 +394,7 @@ def with_worker_actors(gradient, weights, shards, steps, rate):
 def sends_weights_back(gradient, weights, shards, steps, rate):
     server = ray.remote(Server).remote(np.array(weights))
 
-    def work(shard):
+    def work(server, shard):
         for _ in range(steps):
             mine = ray.get(server.get.remote())
             ray.get(server.set.remote(mine - rate * gradient(mine, shard)))
@@ -415,7 +415,7 @@ def waits_for_all_gradients_of_a_step(gradient, weights, shards, steps, rate):
 def fetches_the_weights_once(gradient, weights, shards, steps, rate):
     server = ray.remote(Server).remote(np.array(weights), rate)
 
-    def work(shard):
+    def work(server, shard):
         mine = ray.get(server.get.remote())
         for _ in range(steps):
             ray.get(server.apply.remote(gradient(mine, shard)))
@@ -438,12 +438,12 @@ def does_not_wait_for_the_workers(gradient, weights, shards, steps, rate):
     server = ray.remote(Server).remote(np.array(weights), rate)
 
     @ray.remote
-    def work(shard):
+    def work(server, shard):
         for _ in range(steps):
             ray.get(server.apply.remote(gradient(ray.get(server.get.remote()), shard)))
 
     for shard in shards:
-        work.remote(shard)
+        work.remote(server, shard)
     return ray.get(server.get.remote())
 
 
