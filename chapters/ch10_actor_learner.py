@@ -208,6 +208,7 @@ def rows_of(frames, last_obs, weights):
     return {name: column[frames["real"]] for name, column in rows.items()}
 
 
+# %%
 class Sampler(Player):
     """Plays with the weights that it was sent last. An ordinary class: `ray.remote` makes it an actor."""
 
@@ -715,6 +716,8 @@ config = (
     .training(train_batch_size_per_learner=ENVS * STEPS, minibatch_size=MINIBATCH, num_epochs=EPOCHS)
     .debugging(seed=0)
 )
+
+# %% tags=["demo"]
 algo = config.build_algo()
 try:
     algo.train()  # the first iteration prepares things

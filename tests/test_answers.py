@@ -39,8 +39,7 @@ def ray_of() -> Iterator:
             settings = MODULES[chapter].RAY  # a dict, or a function that starts a cluster and returns how to join it
             settings = settings() if callable(settings) else settings
             ray.init(include_dashboard=False, log_to_driver=False, **settings)
-            ray.get([ray.remote(lambda: 0).remote() for _ in range(8)])
-            meeting.set_patience(20)
+            meeting.warm_up(min(4, int(ray.cluster_resources()["CPU"])))
 
     def stop_others() -> None:
         for other in started:
@@ -60,7 +59,7 @@ def test_check_tells_right_from_wrong(chapter, sample: Sample, ray_of):
     if hasattr(MODULES[chapter], "RAY"):
         from coursekit import meeting
 
-        meeting.set_patience(20 if sample.right else 2)
+        meeting.set_patience(60 if sample.right else 2)  # a busy machine must not turn a right answer
     result = judge(find(chapter, sample.exercise, "exercise"), local(sample.exercise, sample.answer), PUBLIC_SEED + 1)
     if sample.right:
         assert (result.status, result.message) == ("passed", "")

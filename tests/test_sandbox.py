@@ -70,6 +70,10 @@ def test_cells_are_a_notebooks_cells(sandbox):
     assert "from a shell" in ran(sandbox, "!echo from a shell").output
     assert "line 2" in ran(sandbox, "y = 0\n1 / y").error["where"]
     assert ran(sandbox, "def f(:").error["kind"] == "SyntaxError"
+    assert (
+        "[7]"
+        in ran(sandbox, "from multiprocessing import get_context as c\nprint(c('spawn').Pool(1).map(abs, [-7]))").output
+    )
 
 
 def test_a_notebooks_checks_judge_nothing_and_passed_says_what_the_judge_said(sandbox):

@@ -164,7 +164,7 @@ def gae(answer: Answer, rng: Generator) -> None:
 
 HAND: list[dict[str, Any]] = [
     {"want": [1.75, 1.5, 1], "look": "With λ = 1 and values of 0 these are the discounted returns of chapter 7."},
-    {"lam": 0.0, "values": [2, 2, 2, 2], "want": [0, 0, 0], "look": "With λ = 0 each is its own δ alone."},
+    {"lam": 0.0, "values": [1, 2, 3, 4], "want": [1, 0.5, 0], "look": "With λ = 0 each is its own δ alone."},
     {"lam": 0.5, "want": [1.3125, 1.25, 1], "look": "How much does a surprise one step later count?"},
     {"values": [0, 0, 0, 8], "want": [2.75, 3.5, 5], "look": "The last row of `values` is the worth of what follows."},
     {"values": [0, 0, 4, 8], "terminated": 1, "want": [1.5, 1, 1], "look": "What is left to come after `terminated`?"},
@@ -395,7 +395,7 @@ quiz(
         "b": ("With 18: they have 9 s to share.", "Then playing takes half a second, and learning one more."),
         "c": (
             "With no number of them.",
-            "Right: even infinitely many leave the second of learning. Ten times as fast is the limit, and 9 samplers get half of the way.",
+            "Right: even infinitely many leave the second of learning. Ten times as fast is the limit; nine samplers reach five times.",
         ),
     },
     key="c",
@@ -406,7 +406,7 @@ quiz(
     question="16 samplers; one of them needs twice as long as the others. How many fragments a second does `collect` bring, compared with 16 equal ones?",
     options={
         "a": (
-            "15/16 and a half of it, about 97 %.",
+            "15.5 of 16, about 97 %.",
             "That is what `collect_async` brings: there the slow one slows only itself.",
         ),
         "b": ("Half as many.", "Right: in every round fifteen wait for one, as long as they have played."),

@@ -70,6 +70,7 @@ def _warm_up(shell: Any) -> None:
     for source in ("None", "1 / 0"):
         shell.run_cell(source)
     shell.reset(new_session=True)
+    shell.user_module.__spec__ = None  # as in a notebook; multiprocessing looks at it before it spawns a process
     shell.execution_count = 1
 
 

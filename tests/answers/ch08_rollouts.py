@@ -1,0 +1,499 @@
+"""Right and wrong answers of chapter 8."""
+
+import numpy as np
+import ray
+
+from tests.answers import accepts, rejects
+
+RAY = {"num_cpus": 4}
+KEYS = ("obs", "actions", "rewards", "terminated", "truncated", "real")
+
+
+@accepts("Sampler")
+class FillsArrays:
+    def __init__(self, make_envs, policy, seed):
+        self.envs, self.policy, self.weights = make_envs(), policy, None
+        self.obs = self.envs.reset(seed=seed)[0]
+        self.ended = np.zeros(self.envs.num_envs, bool)
+
+    def set_weights(self, weights):
+        self.weights = weights
+
+    def frame(self):
+        obs, ended = self.obs.copy(), self.ended
+        actions = self.policy(self.weights, obs)
+        self.obs, rewards, terminated, truncated, _ = self.envs.step(actions)
+        self.ended = np.logical_or(terminated, truncated)
+        return dict(zip(KEYS, (obs, actions, rewards, terminated, truncated, ~ended), strict=True))
+
+    def sample(self, steps):
+        fragment = {}
+        for t in range(steps):
+            for key, value in self.frame().items():
+                fragment.setdefault(key, np.empty((steps, *value.shape), value.dtype))[t] = value
+        return fragment | {"last_obs": self.obs, "version": self.weights["version"]}
+
+
+@rejects("Sampler")
+class ResetsForEveryFragment(FillsArrays):
+    def sample(self, steps):
+        self.obs, self.ended = self.envs.reset()[0], np.zeros(self.envs.num_envs, bool)
+        return super().sample(steps)
+
+
+@rejects("Sampler")
+class PlaysTheSameSeedAgain(FillsArrays):
+    def __init__(self, make_envs, policy, seed):
+        super().__init__(make_envs, policy, seed)
+        self.seed = seed
+
+    def sample(self, steps):
+        self.obs, self.ended = self.envs.reset(seed=self.seed)[0], np.zeros(self.envs.num_envs, bool)
+        return super().sample(steps)
+
+
+@rejects("Sampler")
+class CountsResetsAsExperience(FillsArrays):
+    def sample(self, steps):
+        fragment = super().sample(steps)
+        return fragment | {"real": np.ones_like(fragment["real"])}
+
+
+@rejects("Sampler")
+class ForgetsTheEndAtTheSeam(FillsArrays):
+    def sample(self, steps):
+        self.ended = np.zeros(self.envs.num_envs, bool)
+        return super().sample(steps)
+
+
+@rejects("Sampler")
+class TakesTheLastStepForTheReset(FillsArrays):
+    def sample(self, steps):
+        fragment = super().sample(steps)
+        return fragment | {"real": ~(fragment["terminated"] | fragment["truncated"])}
+
+
+@rejects("Sampler")
+class WritesTheObservationAfterTheStep(FillsArrays):
+    def frame(self):
+        frame = super().frame()
+        return frame | {"obs": self.obs}
+
+
+@rejects("Sampler")
+class KeepsItsFirstWeights(FillsArrays):
+    def set_weights(self, weights):
+        self.weights = self.weights or weights
+
+
+@rejects("Sampler")
+class NewWeightsWithTheOldNumbers(FillsArrays):
+    def set_weights(self, weights):
+        old = self.weights or weights
+        self.weights = old | {"version": weights["version"]}
+
+
+@rejects("Sampler")
+class HasOneFlagForBothEnds(FillsArrays):
+    def frame(self):
+        frame = super().frame()
+        return frame | {"terminated": frame["terminated"] | frame["truncated"]}
+
+
+@rejects("Sampler")
+class LastObservationOfTheLastRow(FillsArrays):
+    def sample(self, steps):
+        fragment = super().sample(steps)
+        return fragment | {"last_obs": fragment["obs"][-1]}
+
+
+@rejects("Sampler")
+class IgnoresTheSeed(FillsArrays):
+    def __init__(self, make_envs, policy, seed):
+        super().__init__(make_envs, policy, 0)
+
+
+@rejects("Sampler")
+class StacksAlongTheWrongAxis(FillsArrays):
+    def sample(self, steps):
+        return {key: np.swapaxes(value, 0, 1) if key in KEYS else value for key, value in super().sample(steps).items()}
+
+
+@accepts("gae")
+def a_sum_for_each_step(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    deltas = rewards + gamma * np.where(terminated, 0, values[1:]) - values[:-1]
+    goes_on = gamma * lam * np.where(terminated | truncated, 0, 1)
+    advantages = np.zeros_like(deltas)
+    for t in range(len(deltas)):
+        factor = np.ones(deltas.shape[1])
+        for later in range(t, len(deltas)):
+            advantages[t] += factor * deltas[later]
+            factor = factor * goes_on[later]
+    return advantages
+
+
+def backwards(rewards, values, no_future, cut, gamma, lam):
+    advantages, later = np.zeros(rewards.shape), 0
+    for t in reversed(range(len(rewards))):
+        delta = rewards[t] + gamma * values[t + 1] * (1 - no_future[t]) - values[t]
+        advantages[t] = later = delta + gamma * lam * later * (1 - cut[t])
+    return advantages
+
+
+@rejects("gae")
+def leaks_across_every_end(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    return backwards(rewards, values, terminated, np.zeros_like(terminated), gamma, lam)
+
+
+@rejects("gae")
+def leaks_across_truncated_ends(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    return backwards(rewards, values, terminated, terminated, gamma, lam)
+
+
+@rejects("gae")
+def truncated_is_the_end_of_the_world(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    done = terminated | truncated
+    return backwards(rewards, values, done, done, gamma, lam)
+
+
+@rejects("gae")
+def bootstraps_behind_a_terminated_end(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    return backwards(rewards, values, np.zeros_like(terminated), terminated | truncated, gamma, lam)
+
+
+@rejects("gae")
+def forgets_the_bootstrap_of_the_fragment(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    values = np.concatenate([values[:-1], np.zeros_like(values[:1])])
+    return backwards(rewards, values, terminated, terminated | truncated, gamma, lam)
+
+
+@rejects("gae")
+def takes_the_flags_of_the_next_step(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    shifted = [np.concatenate([flags[1:], np.zeros_like(flags[:1])]) for flags in (terminated, truncated)]
+    return backwards(rewards, values, shifted[0], shifted[0] | shifted[1], gamma, lam)
+
+
+@rejects("gae")
+def without_gamma_in_the_sum(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    deltas = rewards + gamma * values[1:] * ~terminated - values[:-1]
+    return backwards(deltas, 0 * values, terminated, terminated | truncated, 1.0, lam)
+
+
+@rejects("gae")
+def returns_the_targets_of_the_critic(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    return a_sum_for_each_step(rewards, values, terminated, truncated, gamma, lam) + values[:-1]
+
+
+@rejects("gae")
+def an_end_anywhere_ends_all(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    everywhere = np.ones_like(terminated)
+    terminated, truncated = (flags.any(axis=1, keepdims=True) & everywhere for flags in (terminated, truncated))
+    return backwards(rewards, values, terminated, terminated | truncated, gamma, lam)
+
+
+@rejects("gae")
+def always_the_usual_lambda(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    return a_sum_for_each_step(rewards, values, terminated, truncated, gamma, 0.95)
+
+
+@accepts("collect")
+def waits_for_the_weights_too(samplers, weights, steps):
+    ref = ray.put(weights)
+    ray.get([sampler.set_weights.remote(ref) for sampler in samplers])
+    refs = [sampler.sample.remote(steps) for sampler in samplers]
+    return [ray.get(ref) for ref in refs]
+
+
+@rejects("collect")
+def waits_in_the_loop(samplers, weights, steps):
+    ref, fragments = ray.put(weights), []
+    for sampler in samplers:
+        sampler.set_weights.remote(ref)
+        fragments.append(ray.get(sampler.sample.remote(steps)))
+    return fragments
+
+
+@rejects("collect")
+def a_copy_for_each(samplers, weights, steps):
+    for sampler in samplers:
+        sampler.set_weights.remote(weights)
+    return ray.get([sampler.sample.remote(steps) for sampler in samplers])
+
+
+@rejects("collect")
+def puts_in_the_loop(samplers, weights, steps):
+    for sampler in samplers:
+        sampler.set_weights.remote(ray.put(weights))
+    return ray.get([sampler.sample.remote(steps) for sampler in samplers])
+
+
+@rejects("collect")
+def weights_after_sampling(samplers, weights, steps):
+    refs = [sampler.sample.remote(steps) for sampler in samplers]
+    ref = ray.put(weights)
+    for sampler in samplers:
+        sampler.set_weights.remote(ref)
+    return ray.get(refs)
+
+
+@rejects("collect")
+def weights_for_the_first_only(samplers, weights, steps):
+    samplers[0].set_weights.remote(ray.put(weights))
+    return ray.get([sampler.sample.remote(steps) for sampler in samplers])
+
+
+@rejects("collect")
+def never_sends_the_weights(samplers, weights, steps):
+    return ray.get([sampler.sample.remote(steps) for sampler in samplers])
+
+
+@rejects("collect")
+def as_they_come(samplers, weights, steps):
+    ref, fragments = ray.put(weights), []
+    for sampler in samplers:
+        sampler.set_weights.remote(ref)
+    pending = [sampler.sample.remote(steps) for sampler in samplers]
+    while pending:
+        (ready,), pending = ray.wait(pending)
+        fragments.append(ray.get(ready))
+    return fragments
+
+
+@rejects("collect")
+def one_plays_for_all(samplers, weights, steps):
+    samplers[0].set_weights.remote(ray.put(weights))
+    return ray.get([samplers[0].sample.remote(steps) for _ in samplers])
+
+
+@rejects("collect")
+def returns_references(samplers, weights, steps):
+    ref = ray.put(weights)
+    for sampler in samplers:
+        sampler.set_weights.remote(ref)
+    return [sampler.sample.remote(steps) for sampler in samplers]
+
+
+@rejects("collect")
+def shares_the_steps_out(samplers, weights, steps):
+    return waits_for_the_weights_too(samplers, weights, steps // len(samplers))
+
+
+@accepts("collect_async")
+def with_two_lists(samplers, weights, steps, count, learn):
+    def launch(sampler):
+        sampler.set_weights.remote(ray.put(weights))
+        return sampler.sample.remote(steps)
+
+    crew, refs, learned = list(samplers), [], 0
+    refs = [launch(sampler) for sampler in crew]
+    while learned < count:
+        done, _ = ray.wait(refs)
+        place = refs.index(done[0])
+        sampler, ref = crew.pop(place), refs.pop(place)
+        try:
+            weights = learn(ray.get(ref))
+        except ray.exceptions.RayActorError:
+            continue
+        learned += 1
+        crew.append(sampler)
+        refs.append(launch(sampler))
+
+
+def asynchronous(samplers, weights, steps, count, learn, newest=True, survive=True, wait_again=True, values=True):
+    """The solution, with a switch for each thing that can be left out."""
+    playing = {}
+
+    def launch(sampler):
+        if newest:
+            sampler.set_weights.remote(ray.put(weights))
+        playing[sampler.sample.remote(steps)] = sampler
+
+    for sampler in samplers:
+        sampler.set_weights.remote(ray.put(weights))
+        launch(sampler)
+    while count > 0 and playing:
+        (ready,), _ = ray.wait(list(playing))
+        sampler = playing.pop(ready)
+        try:
+            weights = learn(ray.get(ready) if values else ready)
+        except ray.exceptions.RayActorError:
+            if not survive:
+                raise
+            count -= not wait_again
+            continue
+        count -= 1
+        launch(sampler)
+
+
+@rejects("collect_async")
+def in_rounds(samplers, weights, steps, count, learn):
+    while count > 0:
+        ref = ray.put(weights)
+        for sampler in samplers:
+            sampler.set_weights.remote(ref)
+        for fragment in ray.get([sampler.sample.remote(steps) for sampler in samplers])[:count]:
+            weights = learn(fragment)
+            count -= 1
+
+
+@rejects("collect_async")
+def takes_turns(samplers, weights, steps, count, learn):
+    refs = []
+    for sampler in samplers:
+        sampler.set_weights.remote(ray.put(weights))
+        refs.append(sampler.sample.remote(steps))
+    for turn in range(count):
+        who = turn % len(samplers)
+        weights = learn(ray.get(refs[who]))
+        samplers[who].set_weights.remote(ray.put(weights))
+        refs[who] = samplers[who].sample.remote(steps)
+
+
+@rejects("collect_async")
+def one_at_a_time(samplers, weights, steps, count, learn):
+    for turn in range(count):
+        sampler = samplers[turn % len(samplers)]
+        sampler.set_weights.remote(ray.put(weights))
+        weights = learn(ray.get(sampler.sample.remote(steps)))
+
+
+@rejects("collect_async")
+def weights_only_at_the_start(samplers, weights, steps, count, learn):
+    asynchronous(samplers, weights, steps, count, learn, newest=False)
+
+
+@rejects("collect_async")
+def always_the_weights_of_the_start(samplers, weights, steps, count, learn):
+    def learn_and_forget(fragment):
+        learn(fragment)
+        return weights
+
+    asynchronous(samplers, weights, steps, count, learn_and_forget)
+
+
+@rejects("collect_async")
+def sends_off_before_it_learns(samplers, weights, steps, count, learn):
+    playing = {}
+    for sampler in samplers:
+        sampler.set_weights.remote(weights)
+        playing[sampler.sample.remote(steps)] = sampler
+    while count > 0:
+        (ready,), _ = ray.wait(list(playing))
+        sampler = playing.pop(ready)
+        try:
+            fragment = ray.get(ready)
+        except ray.exceptions.RayActorError:
+            continue
+        playing[sampler.sample.remote(steps)] = sampler
+        weights = learn(fragment)
+        sampler.set_weights.remote(weights)
+        count -= 1
+
+
+@rejects("collect_async")
+def dies_with_a_sampler(samplers, weights, steps, count, learn):
+    asynchronous(samplers, weights, steps, count, learn, survive=False)
+
+
+@rejects("collect_async")
+def counts_the_dead(samplers, weights, steps, count, learn):
+    asynchronous(samplers, weights, steps, count, learn, wait_again=False)
+
+
+@rejects("collect_async")
+def stops_when_somebody_dies(samplers, weights, steps, count, learn):
+    try:
+        asynchronous(samplers, weights, steps, count, learn, survive=False)
+    except ray.exceptions.RayActorError:
+        return
+
+
+@rejects("collect_async")
+def hands_over_references(samplers, weights, steps, count, learn):
+    asynchronous(samplers, weights, steps, count, learn, values=False)
+
+
+@rejects("collect_async")
+def keeps_what_is_done_among_the_pending(samplers, weights, steps, count, learn):
+    playing = {}
+    for sampler in samplers:
+        sampler.set_weights.remote(weights)
+        playing[sampler.sample.remote(steps)] = sampler
+    while count > 0:
+        (ready,), _ = ray.wait(list(playing))
+        weights = learn(ray.get(ready))
+        playing[ready].set_weights.remote(weights)
+        playing[playing[ready].sample.remote(steps)] = playing[ready]
+        count -= 1
+
+
+@rejects("collect_async")
+def learns_from_all_that_is_under_way(samplers, weights, steps, count, learn):
+    heard = []
+
+    def learn_and_count(fragment):
+        heard.append(fragment)
+        return learn(fragment)
+
+    asynchronous(samplers, weights, steps, count, learn_and_count)
+    learn(heard[-1])
+
+
+@accepts("fragment_length")
+def line_through_the_means(lengths, seconds, share):
+    x, y = np.mean(lengths), np.mean(seconds)
+    slope = np.dot(np.array(lengths) - x, np.array(seconds) - y) / np.sum((np.array(lengths) - x) ** 2)
+    price = y - slope * x
+    return max(int(-(-round(price * (1 - share) / share / slope, 6) // 1)), 1)
+
+
+def length(price, frame, share):
+    return max(1, int(np.ceil(price * (1 - share) / share / frame - 1e-6)))
+
+
+@rejects("fragment_length")
+def takes_slope_for_intercept(lengths, seconds, share):
+    price, frame = np.polyfit(lengths, seconds, 1)
+    return length(price, frame, share)
+
+
+@rejects("fragment_length")
+def share_of_the_playing(lengths, seconds, share):
+    frame, price = np.polyfit(lengths, seconds, 1)
+    return max(1, int(np.ceil(price / share / frame - 1e-6)))
+
+
+@rejects("fragment_length")
+def rounds_down(lengths, seconds, share):
+    frame, price = np.polyfit(lengths, seconds, 1)
+    return max(1, int(price * (1 - share) / share / frame - 1e-6))
+
+
+@rejects("fragment_length")
+def the_best_of_those_measured(lengths, seconds, share):
+    frame, price = np.polyfit(lengths, seconds, 1)
+    return next((n for n in lengths if price / (price + n * frame) <= share), lengths[-1])
+
+
+@rejects("fragment_length")
+def the_price_is_the_shortest_fragment(lengths, seconds, share):
+    frame, _ = np.polyfit(lengths, seconds, 1)
+    return length(seconds[0], frame, share)
+
+
+@rejects("fragment_length")
+def may_be_less_than_one(lengths, seconds, share):
+    frame, price = np.polyfit(lengths, seconds, 1)
+    return int(np.ceil(price * (1 - share) / share / frame - 1e-6))
+
+
+@rejects("fragment_length")
+def not_a_whole_number(lengths, seconds, share):
+    frame, price = np.polyfit(lengths, seconds, 1)
+    return max(1.0, price * (1 - share) / share / frame)
+
+
+@rejects("fragment_length")
+def share_of_playing_for_share_of_overhead(lengths, seconds, share):
+    frame, price = np.polyfit(lengths, seconds, 1)
+    return length(price, frame, 1 - share)
