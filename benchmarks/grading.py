@@ -1,7 +1,7 @@
 """How fast a class is graded, beside nbgrader's autograde and otter, on the same submissions and the same cores.
 
     python benchmarks/grading.py plain --students 20        a one-exercise notebook without Ray
-    python benchmarks/grading.py ch01_tasks --students 20   (also --all-cells)
+    python benchmarks/grading.py ch01_tasks --students 20 --all-cells    (a second line: the same with all cells)
     python benchmarks/grading.py ch12_env_runners --students 4
     python benchmarks/grading.py growth                     coursekit alone: 100 to 1,000 plain submissions
 
@@ -114,11 +114,12 @@ def compare(assignment: str, students: int, all_cells: bool, otter_python: str) 
         times = f"{wall / rows[0][1]:6.1f} times ours, CPU {cpu / rows[0][2]:6.1f} times"
         print(f"{name:20} {wall:8.1f} s {wall / students:8.3f} s each {cpu:8.1f} CPU s   {times}", flush=True)
 
-    print(f"{students} submissions of {assignment}{' with all cells' if all_cells else ''}", flush=True)
+    print(f"{students} submissions of {assignment}", flush=True)
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         ours, theirs = course(Path(one), assignment, students), course(Path(other), assignment, students)
-        extra = ["--all-cells"] if all_cells else []
-        timed("coursekit grade", *run(ours, "coursekit.cli", "grade", "submitted", *extra))
+        timed("coursekit grade", *run(ours, "coursekit.cli", "grade", "submitted"))
+        if all_cells:
+            timed("… --all-cells", *run(ours, "coursekit.cli", "grade", "submitted", "--again", "--all-cells"))
         timed("nbgrader autograde", *run(theirs, "nbgrader", "autograde", assignment))
         if assignment == "plain" and otter_python:
             timed("otter run", *otter(Path(one), students, otter_python))

@@ -77,7 +77,7 @@ class Carts:
 
     def __init__(self):
         self.envs = carts(2)
-        self.first = self.envs.reset(seed=0)[0]
+        self.envs.reset(seed=0)
 
     def step(self, actions):
         """Return what the environments return."""

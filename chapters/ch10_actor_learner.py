@@ -88,7 +88,7 @@ def network(inputs, outputs, gain, width=64):
 
 # %%
 class Policy(nn.Module):
-    """Return the scores of the actions, shape [B, A], and the values, shape [B], of observations, shape [B, 4]."""
+    """Two networks: for observations of shape [B, 4], scores of the actions, shape [B, A], and values, shape [B]."""
 
     def __init__(self, inputs=4, actions=2):
         super().__init__()
@@ -779,6 +779,8 @@ r"""
 - **Columns shuffled apart** pair observations with the actions of others.
 - **No `zero_grad`**: gradients of all minibatches add up, and it still learns a little.
 - **The first good test** is partly luck. Test again on fresh episodes.
+- **A test with the best actions hides much.** Even where the samplers play with their first weights for ever, what they see may be enough to find out which
+  action is better, and the test is passed. Count what you send.
 - **More samplers** shorten only the playing.
 
 ## Read on
