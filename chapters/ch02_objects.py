@@ -2,14 +2,14 @@
 r"""
 # Chapter 2 · One copy in the store, and everybody reads it
 
-*About 110 minutes · builds on [Chapter 1](ch01_tasks.ipynb)*
+*About 90 minutes · builds on [Chapter 1](ch01_tasks.ipynb)*
 
 **What you will be able to do**
 
 - share a large array with many tasks through one copy, and count the copies with Ray's own records;
 - say from which size on that pays, from a measurement on your machine;
 - pass references on, alone and inside lists, and know which of them arrive as values;
-- let memory go when you no longer need it, and find out who still holds it;
+- find out who still holds an object, and let its memory go when you no longer need it;
 - work on more data than the store can hold.
 """
 
@@ -24,16 +24,17 @@ import ray
 
 from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, solution
 from coursekit.given.ch02_objects import (
-    MB, add_rows, in_store, last_number, made, neighbour, pick, shared, spilled_files, store
+    MB, MILLION, add_rows, crossing, in_store, last_number, made, neighbour, pick, shared, spilled_files, store
 )
 from coursekit.meeting import warm_up
+from coursekit.records import objects
 
 begin("ch02_objects")
 
 # %% [markdown]
 r"""
 Left to itself, Ray sets aside 30 % of your memory for the object store. In this chapter it gets 128 MB, so that you see what happens when
-it is full. (MB is $2^{20}$ bytes here.)
+it is full. (`MB` is $2^{20}$ bytes here, and `MILLION` the same count of numbers: one million of them, at 8 bytes each, are 8 MB.)
 """
 
 # %%
@@ -42,7 +43,7 @@ warm_up(4)
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and ten minutes with all five exercises; seventy when `column_sums` and `read_once` are left as homework. The room usually
+Ninety minutes with all five exercises; seventy when `column_sums` and `read_once` are left as homework. The room usually
 asks whether all this matters for small data. It does not, and the plot of the second section says where small ends.
 """
 
@@ -61,7 +62,7 @@ takes longest?
 """
 
 # %% tags=["demo"]
-numbers = np.random.default_rng(0).random(MB)  # a million numbers of 8 bytes: 8 MB
+numbers = np.random.default_rng(0).random(MILLION)  # at 8 bytes each: 8 MB
 as_list = numbers.tolist()
 array_ref, list_ref = ray.put(numbers), ray.put(as_list)
 
@@ -79,7 +80,8 @@ pandas.DataFrame({"ms": {name: 1000 * seconds for name, seconds in times.medians
 # %% [markdown]
 r"""
 Getting the array is much the cheapest: no number is touched. Putting it is one copy. The list is another matter: each of its numbers is
-an object of Python, which must be packed one by one, and built anew in every process that gets the list.
+an object of Python. Putting the list packs them one by one; getting it is the dearest of all, for a million objects are built, and anew in
+every process that gets the list.
 
 So zero-copy is for **arrays**: NumPy's, also inside a dict, a list or a dataclass, and what is made of them, such as the numeric columns of a DataFrame. Everything
 else is pickled, and each reader gets a copy of its own.
@@ -160,8 +162,8 @@ axes.set_xticks([2**10, 2**15, 2**20, 2**25], ["1 kB", "32 kB", "1 MB", "32 MB"]
 axes.minorticks_off()
 axes.legend()
 
-wins = handed.index[handed["Ray, by reference"] < handed["pipe"]]
-print(f"by reference beats the pipe from {wins[0] / 1024:,.0f} kB on" if len(wins) else "the pipe always won")
+for other in ("Ray, by value", "pipe"):
+    print(f"By reference beats {other!r}", crossing(sizes, handed["Ray, by reference"], handed[other]))
 
 # %% [markdown]
 r"""
@@ -171,7 +173,8 @@ taking turns. Ray by value copies once. The dashed lines stay nearly flat, for n
 But flat is not free. Ray's dashed line is as high as the price of a task (chapter 1), so for small data a plain pipe wins by far, and Python's shared memory is
 lower than Ray everywhere. What Ray adds for its price is everything around it: who frees the memory and when, other machines, and what to do when memory runs out.
 
-Two rules from this plot: **small** data may go by value, it makes no difference. **Large** data go by reference as soon as a second task needs them.
+Two rules, for the two lines of Ray. **Small** data, below about 100 kB, may go by value: they travel with the task, and it makes no difference. **Large** data go by
+reference as soon as a second task needs them.
 """
 
 # %%
@@ -197,21 +200,23 @@ def can_write(array):
     """Return whether this task has a copy of its own: nobody may write to the store's."""
     return array.flags.writeable
 
-
+# %% tags=["demo"]
 def by_value():
     """Hand over the array itself."""
-    return ray.get([ray.remote(can_write).remote(numbers) for _ in range(4)])
+    task = ray.remote(can_write)
+    return ray.get([task.remote(numbers) for _ in range(4)])
 
 
 def by_closure():
     """Mention the array inside the function."""
-    return ray.get([ray.remote(lambda: can_write(numbers)).remote() for _ in range(4)])
+    task = ray.remote(lambda: can_write(numbers))
+    return ray.get([task.remote() for _ in range(4)])
 
 
 def by_reference():
     """Hand over a reference."""
-    ref = ray.put(numbers)
-    return ray.get([ray.remote(can_write).remote(ref) for _ in range(4)])
+    ref, task = ray.put(numbers), ray.remote(can_write)
+    return ray.get([task.remote(ref) for _ in range(4)])
 
 # %% tags=["demo"]
 rows = {}
@@ -228,11 +233,12 @@ pandas.DataFrame(rows, index=columns).T.astype(int)
 r"""
 - **By value**: Ray does not notice that it is the same array, and puts it into the store once for every `.remote(...)`.
 - **By closure**: the function mentions `numbers`, so the array travels *inside the function*. The store stays empty, and that is no good news: the function is
-  pickled, array and all, kept in the control service of the cluster, which is not made for that, and unpickled by every worker. From 10 MB on Ray warns,
-  from 100 MB on it refuses.
+  pickled, array and all, kept in the GCS (the cluster's memory of itself, chapter 0), which is not made for that, and unpickled by every worker. From 10 MB on Ray warns,
+  from 100 MB on it refuses. A *reference* inside the function, `lambda: can_write(ray.get(ref))`, makes one copy only, but it is a trap of another kind: Ray
+  cannot count a reference that hides in a function, so it never frees that object as long as your program runs.
 - **By reference**: one copy, for four tasks or four thousand.
 
-Write `share_once`, so that it holds for any function. The check reads the same records of the store. It also makes two calls wait for each other (20 s at most), so do not wait inside the loop.
+Write `share_once`, so that it works for any function and array. The check reads the same records of the store. It also makes two calls wait for each other (20 s at most), so do not wait inside the loop.
 """
 
 
@@ -255,7 +261,7 @@ check("share_once", share_once)
 # %% [markdown] tags=["solution"]
 r"""
 `ray.put` in the comprehension, `[task.remote(ray.put(array), x) for x in xs]`, is the same mistake in a new coat: a copy for each task. A reference that the
-function *captures* also gives one copy, but Ray cannot know when that reference is gone, so the array stays until the program ends.
+function *captures*, `ray.remote(lambda x: function(ray.get(ref), x))`, is refused for the memory that never returns.
 """
 
 # %% tags=["demo"]
@@ -272,7 +278,8 @@ Each of several tasks is to work on its own part of one large matrix. The obviou
 store already, though, and the parts would be put there once more. The other way round, a task gets the whole matrix, which costs nothing, and
 cuts its part out of the view.
 
-**Predict:** which of these are views of the matrix too, and which are copies: rows 0 to 9, every tenth row, a list of rows, the matrix plus zero?
+**Predict:** which of these are views of the matrix too, and which are copies: rows 0 to 9, every tenth row, the second of four blocks that `np.array_split` cuts, rows chosen
+by a list, the matrix plus zero?
 """
 
 # %% tags=["demo"]
@@ -292,10 +299,11 @@ matrix = parts = None  # as long as a view exists, the matrix stays in the store
 
 # %% [markdown]
 r"""
-A slice with a colon is a view of a view. Choosing rows by a list, and any arithmetic, makes new memory.
+A slice with a colon is a view of a view, and `np.array_split` cuts by such slices. Choosing rows by a list, and any arithmetic, makes new memory.
 
 Write `column_sums` for a matrix that is in the store. `add_rows(rows)` is a function that adds up some rows: it returns the sum of each
-column. Use it once in each of `blocks` tasks, each for its own rows; the number of rows need not be a multiple of `blocks`.
+column. Use it once in each of `blocks` tasks, each for its own rows; the number of rows need not be a multiple of `blocks`. The check lets two blocks wait for each other
+(20 s at most, so a wrong answer takes a while).
 """
 
 
@@ -303,7 +311,7 @@ column. Use it once in each of `blocks` tasks, each for its own rows; the number
 def column_sums(add_rows, ref, blocks):
     """Return the column sums of the matrix behind `ref`, shape [columns].
 
-    Each of `blocks` tasks calls `add_rows` on its own rows. No number of the matrix is copied, neither in the
+    Each of `blocks` tasks calls `add_rows` on its own rows, side by side. No number of the matrix is copied, neither in the
     store nor in a task.
     """
     ### BEGIN SOLUTION
@@ -377,8 +385,9 @@ quiz("reference_in_a_list", reference_in_a_list)
 
 # %% [markdown]
 r"""
-Now a pipeline with two stages. `prepare(value)` is called for each value, side by side, in tasks. Then **one** task calls `join(values)` with the list of all
-that was prepared. You are given references, you return a reference, and the data never come to the driver.
+Now a pipeline with two stages. `prepare(value)` is called for each value, side by side, in tasks. Then **one** task calls `join(values)` with a list (or tuple) of all
+that was prepared. You are given references, you return a reference, and the data never come to the driver. The check makes the first value only after your function has returned; one that waits for
+it keeps the check waiting too, for 20 s.
 """
 
 
@@ -415,7 +424,7 @@ r"""
 Every object has an **owner**: the process that called `ray.put`, or, for the result of a task, the process that launched the task. The owner counts the references, remembers
 how a result can be computed again, and knows where the copies are. So when the owner is gone, the object is lost, even if its bytes still lie in the store.
 
-That is why a task should `return array` and not `return ray.put(array)`. The second form gives a reference to a reference, takes a second trip, and makes the *worker* the owner. Here
+That is why a task should `return array` and not `return ray.put(array)`. The second form gives a reference to a reference, needs a second `ray.get`, and makes the *worker* the owner. Here
 are both, and then the workers die. (`num_returns=2` gives a reference for each of two results.)
 
 **Predict:** which of the two arrays is still there?
@@ -425,13 +434,13 @@ are both, and then the workers die. (`num_returns=2` gives a reference for each 
 @ray.remote(num_returns=2)
 def returns_array():
     """Return this worker's process id, and an array."""
-    return psutil.Process().pid, np.ones(MB)
+    return psutil.Process().pid, np.ones(MILLION)
 
 
 @ray.remote(num_returns=2)
 def returns_put():
     """Return this worker's process id, and a reference to an array."""
-    return psutil.Process().pid, ray.put(np.ones(MB))
+    return psutil.Process().pid, ray.put(np.ones(MILLION))
 
 # %% tags=["demo"]
 (pid, returned), (other_pid, put) = returns_array.remote(), returns_put.remote()
@@ -467,26 +476,45 @@ r"""
 An object stays in the store as long as anybody can still reach it: through a reference, through a task that was launched with it, or through a **view** of its memory. You need not free
 anything, but you can keep things by accident.
 
-**Predict** the four numbers before you run the cell. The array has 8 MB. (`in_store()` asks Ray after a moment: memory is freed in batches, at most one a second.)
+**Predict** the four numbers before you run the cell. The array has 8 MB. (`in_store()` asks Ray after a moment: memory is freed in batches, at most one a second. The cell counts from what is
+there at its start.)
 """
 
 # %% tags=["demo"]
 array_ref = list_ref = refs = None  # what earlier cells have put
+before = in_store()
 ref = ray.put(numbers)
-print("put:", in_store())
+print("put:", in_store() - before, "MB")
 same = ref
 del ref
-print("one of two references deleted:", in_store())
+print("one of two references deleted:", in_store() - before, "MB")
 row = ray.get(same)[:5]
 del same
-print("no reference left, but a view of five numbers:", in_store())
+print("no reference left, but a view of five numbers:", in_store() - before, "MB")
 kept = row.copy()
 del row
-print("the view replaced by a copy:", in_store())
+print("the view replaced by a copy:", in_store() - before, "MB")
 
 # %% [markdown]
 r"""
 The third line surprises most people: five numbers, 40 bytes in all, keep 8 MB in the store.
+
+When memory does not return, ask who holds it: `objects()` lists Ray's records, a line for each object that a process refers to. **Predict:** what tells a reference from a view?
+"""
+
+# %% tags=["demo"]
+held = ray.put(numbers)  # a reference
+looked_at = ray.get(ray.put(numbers))[:5]  # a view, and no reference
+large = [row for row in objects() if (row["size"] or 0) >= MB]
+pandas.DataFrame(large)[["kind", "size", "role", "pid"]]
+
+# %% tags=["demo"]
+held = looked_at = None
+
+# %% [markdown]
+r"""
+`local` is a reference, `pinned` is a view, and `pid` says in which process. A line that you cannot explain leads you to a name that you forgot, or to a reference that a function carries
+inside it: that one stays `local` to the end.
 
 A notebook has hiding places of its own. A cell that ends with `ray.get(ref)` shows the array, and IPython remembers what it has shown in `Out` (and `_`): the view lives as long as
 the kernel. End such a line with a semicolon, or show something smaller.
@@ -510,7 +538,7 @@ check("let_go", let_go)
 # %% [markdown] tags=["solution"]
 r"""
 Doing it in a task, which returns only the row, is as good, and better on a cluster: the arrays need not travel to the driver's node at all.
-`ray memory` on the command line (chapter 19) shows the same records for a whole cluster: `PINNED_IN_MEMORY` marks a view,
+`ray memory` on the command line (chapter 19) shows the records of `objects()` for a whole cluster: `PINNED_IN_MEMORY` marks a view,
 `LOCAL_REFERENCE` a reference.
 """
 
@@ -526,8 +554,8 @@ quiz("row_of_a_matrix", row_of_a_matrix)
 r"""
 ## A full store moves to disk
 
-What if everything in the store is still needed and one more object comes? Then Ray **spills**: it writes older objects to files, and frees their memory. Whoever gets one of
-them has it **restored**, read back into the store. No line of your program changes.
+What if everything in the store is still needed and more objects come? Then Ray **spills**. It does not wait until nothing fits: when the store is 80 % full, it writes older objects to files, and
+from then on it may drop their memory when it needs room. Whoever gets an object that was dropped has it **restored**, read back into the store. No line of your program changes.
 
 ![Six blocks for a store with room for four: two older ones are on disk, and come back when somebody gets them](../img/ch02_spill.svg)
 
@@ -540,7 +568,7 @@ Put 24 blocks of 8 MB, 192 MB, into the store of 128 MB. (`store()` gives Ray's 
 blocks, history = [], []
 for number in range(24):
     start = time.perf_counter()
-    blocks.append(ray.put(np.full(MB, float(number))))
+    blocks.append(ray.put(np.full(MILLION, float(number))))
     seconds, now = time.perf_counter() - start, store()
     history.append([1000 * seconds, now["bytes"] / MB, now["spilled_bytes"] / MB])
 filling = pandas.DataFrame(history, columns=["ms", "in the store", "written to disk"], index=range(1, 25))
@@ -553,18 +581,23 @@ for name, colour in {"in the store": "#d97706", "written to disk": "#64748b"}.it
     axes.plot(filling.index, filling[name], "o-", color=colour, label=name, markersize=4)
 axes.axhline(128, color="#d97706", linestyle="--", linewidth=1)
 axes.text(1, 131, "what the store may use", color="#d97706")
+axes.axhline(0.8 * 128, color="#d97706", linestyle=":", linewidth=1)
+axes.text(1, 0.8 * 128 + 3, "80 % of it: Ray begins to write", color="#d97706")
 axes.set(xlabel="blocks of 8 MB put", ylabel="MB", ylim=(0, 150))
-axes.set_title("When the store is full, older blocks go to disk")
-axes.legend(loc="center left");
+axes.set_title("When the store is 80 % full, older blocks go to disk")
+axes.legend(loc="lower right");
 
 # %% [markdown]
 r"""
-The store fills up, then a batch of blocks goes to disk at once (Ray writes many small objects into one file), and there is room again. The first spill costs most: Ray has to start processes that write the
-files. They stay for the next time.
+The store passes the 80 %, and a batch of blocks goes to disk at once: Ray writes many small objects into one file. So the grey line rises in a step and then stays flat. (Ray writes in the background: one or two
+more blocks may be put before the step shows.) The memory does not return with it. A block that was written stays where it is until a new one needs room; then Ray drops several at once, about a fifth of the store, and the store fills up again. Hence the
+teeth of the orange line, which fall where nothing is written.
 
-Now read the blocks back, in order, twice.
+The slowest `ray.put` is the one that has to wait for the first file: Ray must start processes that write it. They stay for the next time.
 
-**Predict:** which of the 48 gets are slow? Is the second time faster?
+Now read the blocks back, in order, three times. The first time is not counted.
+
+**Predict:** which of the 48 gets that count are slow? Is the second time faster?
 """
 
 # %% tags=["demo"]
@@ -588,16 +621,17 @@ reads.groupby("from disk")["ms"].describe()[["count", "min", "50%", "max"]].roun
 figure, axes = plt.subplots(figsize=(7.5, 3), constrained_layout=True)
 for disk, colour, label in ((False, "#d97706", "in the store"), (True, "#64748b", "from disk")):
     chosen = reads[reads["from disk"] == disk]
-    axes.bar(chosen.index + 1, chosen["ms"], color=colour, label=label)
+    axes.plot(chosen.index + 1, chosen["ms"], "o", color=colour, label=label)
 axes.axvline(24.5, color="#94a3b8", linestyle="--")
-axes.set(xlabel="first reading 1 to 24, second reading 25 to 48", ylabel="milliseconds", yscale="log")
+axes.set(xlabel="number of the get (the second reading begins at 25)", ylabel="milliseconds")
+axes.set_ylim(bottom=0)
 axes.set_title("The second reading is no faster: what was read is out again")
 axes.legend();
 
 # %% [markdown]
 r"""
-The second reading helps nobody. There is little room beside the blocks that never left, so by the time the reader comes round again, what was restored has been dropped for what came after. Each turn through the data pays for the
-disk once more.
+The second reading helps nobody. The orange blocks never left: those that Ray has not written to a file must stay in memory, 8 MB each. All the others, the grey ones, take turns in what room is left of the 128 MB.
+By the time the reader comes round again, what was restored has been dropped for what came after, so each turn through the data pays for the disk once more.
 
 Hence the rule for data that do not fit: **do everything with a block while it is there**. Loop over blocks outside, over what you do with them inside; and never hold all blocks at once.
 (`ray.get(blocks)` asks for 192 MB of views in a store of 128 MB. Ray gets through that with extra files, slowly; it is an emergency exit.)
@@ -632,6 +666,8 @@ then restores blocks ahead, some perhaps twice, and the check allows for that.
 
 # %% [markdown]
 r"""
+The check has put 192 MB of its own into the store, and that pushed out all that was left of yours: now each of your 24 blocks is in a file, none in memory. (Without the check, as in the plot, some were still there.)
+
 **Predict:** for four functions of your 24 blocks, how many restores does the wrong order of the loops need, how many the right one?
 """
 
@@ -648,6 +684,12 @@ if passed("read_once"):
         seconds = time.perf_counter() - start
         print(f"{way.__name__}: {store()['restored_objects'] - before} restored, {seconds:.2f} s")
 
+# %% [markdown]
+r"""
+In the wrong order, the functions go through the blocks one after the other: up to 4 functions × 24 blocks = 96 restores, since each reading pushes out what the next one needs. In the right order, each block comes
+back once: 24, or a few less if some were still in memory.
+"""
+
 # %%
 ### BEGIN SOLUTION
 store_is_full = "a"
@@ -663,7 +705,13 @@ Let everything go, and look at the store and the disk once more. **Predict:** wh
 
 # %% tags=["demo"]
 del blocks
-print(in_store(), "and these files:", spilled_files())
+print(in_store(), "MB in the store, and these files:", spilled_files())
+
+# %% [markdown]
+r"""
+0 MB, and no file: when the last reference to an object goes, so does its file, or, where objects share a file, with the last of them. Do you see more? Then something still refers to an object: one of your own
+names, `Out`, or a reference that a function carries inside it. One small object can keep the large file that it shares. `objects()` says of what kind the reference is.
+"""
 
 # %% tags=["demo"]
 ray.shutdown()
@@ -682,13 +730,14 @@ r"""
 - You put large data once and hand the reference round, and you can prove it with Ray's records.
 - You know from which size on that matters on your machine.
 - You build pipelines of references, and know what arrives from a list.
-- You let views go, and find out who still holds an object.
+- You find out who still holds an object, and let views go.
 - You order the loops so that a store that is too small is merely a little slower.
 
 ## Traps
 
 - **A large argument by value**, in a loop: one copy for each call.
 - **A large array in a closure**: it travels inside the function, where no count shows it.
+- **A reference in a closure**, `ray.remote(lambda x: f(ray.get(ref), x))`: Ray never frees that object while your program runs. Hand the reference over as an argument.
 - **`return ray.put(x)`** from a task: the worker owns it, and takes it along when it dies.
 - **A small slice keeps the whole array.** Copy what you keep; and remember `Out` in a notebook.
 - **A changed list**: the change is lost without a word, for a list is a copy in every process. An array at least says so.

@@ -32,15 +32,16 @@ from coursekit.given.ch03_actors import linear_data, pay, slope, span, squares
 from coursekit.meeting import warm_up
 from coursekit.records import actors
 
+pandas.options.display.max_colwidth = None  # tables show whole sentences
 begin("ch03_actors")
 
 # %%
-ray.init(num_cpus=4, include_dashboard=False, namespace="course")
+ray.init(num_cpus=4, include_dashboard=False, namespace="course")  # the namespace is for the last section
 warm_up(4)
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and thirty minutes with all six exercises; eighty when `Batcher` and `pool_map` are left as homework. Everybody runs the two cells
+A hundred and thirty minutes with all six exercises; eighty-five when `Batcher` and `pool_map` are left as homework. Everybody runs the two cells
 above while you talk. Ask who has ever used a lock, and remember who raised a hand: they will enjoy the second section.
 """
 
@@ -51,8 +52,6 @@ r"""
 A task forgets everything when it ends. But a simulator has a state, a replay buffer has a content, a model has weights. An **actor** is an
 object that lives in a worker process of its own. `ray.remote(Class).remote(...)` starts the process, creates the
 object there, and returns a **handle** at once. A call `handle.method.remote(...)` works like that of a task: it returns a reference at once.
-
-![The notebook and a task hold handles; their calls queue up before the actor, which runs one at a time and keeps the state](../img/ch03_actor.svg)
 
 **Predict:** what do the three calls return? Could they run side by side?
 """
@@ -81,6 +80,8 @@ r"""
 101, 103, 106: an actor has one object for all calls, runs **one call at a time**, and runs the calls of one caller **in the order of the
 calls**. So no call ever sees the object half changed, and the sum is right without a lock.
 
+![The notebook and a task hold handles of one actor. The calls of each wait in a line of their own; the actor takes one at a time, and keeps the state](../img/ch03_actor.svg)
+
 As with tasks, people also write `@ray.remote` above the class; then `Counter.remote(100)` makes the actor, and the plain class is
 gone.
 
@@ -94,7 +95,8 @@ columns = ["class_name", "state", "pid", "death"]
 before = actors()
 del counter, refs  # the only handle, and the results that it made
 time.sleep(1)
-pandas.concat([pandas.DataFrame(rows)[columns] for rows in (before, actors())], keys=["before", "after"])
+tables = [pandas.DataFrame(rows)[columns].fillna("") for rows in (before, actors())]
+pandas.concat(tables, keys=["before", "after"])
 
 # %% [markdown]
 r"""
@@ -102,6 +104,9 @@ When the last handle is gone, Ray ends the actor, its process, and its state. No
 `ray list actors` shows the same records, if Ray runs with its dashboard.)
 
 Your turn. `count_up` gets a class like `Counter`, whose `__init__` needs no arguments.
+
+The checks of this chapter prove order and overlap by letting calls wait for each other. When an answer is wrong, some wait in vain: then a check takes up to
+20 seconds, or twice that, before it tells you.
 """
 
 
@@ -189,8 +194,8 @@ read the same old balance. Whoever writes last wipes out what the others wrote. 
 
 The cure: do not fetch the state, change it, and send it back. **Send what is to be done**, and let the actor do it, in one call.
 
-In the exercise, what a balance is, and what paying in means, comes from outside: `pay_in(balance, amount)` returns the new balance. It may be a number, as above. The check
-uses a list of receipts, so it can see who wrote each of them.
+In the exercise, what a balance is, and what paying in means, comes from outside: you are given `pay_in(balance, amount)`, which returns the new balance. It may be a number, as above. The check
+uses a list of receipts, so it can see who wrote each of them: a receipt is [amount, number of the process that wrote it].
 """
 
 
@@ -198,7 +203,7 @@ uses a list of receipts, so it can see who wrote each of them.
 def bank(pay_in, balance, amounts):
     """Return the balance after all amounts have been paid in; it is `balance` at first.
 
-    One actor, the account, keeps the balance. A customer, a task of its own, brings each amount.
+    One actor, the account, keeps the balance. Each amount is brought by a customer of its own, a task.
     All customers come at once.
     """
 
@@ -278,7 +283,7 @@ that reached it. Write that one. The scores may be of any sign: many environment
 
 # %%
 class BestSoFar:
-    """Keeps the highest score that anybody has offered, and what reached it."""
+    """Keeps the highest score that anybody has offered, and what reached it: any object, even None."""
 
     def __init__(self):
         """Begin with nothing."""
@@ -373,7 +378,8 @@ prices = {
     "object, one by one": microseconds(lambda n: [here.add(1) for _ in range(n)], 100 * calls),
     "actor, one by one": microseconds(lambda n: [ray.get(counter.add.remote(1)) for _ in range(n)], calls // 5),
     "actor, sent together": microseconds(lambda n: ray.get([counter.add.remote(1) for _ in range(n)]), calls),
-    "tasks, sent together": microseconds(lambda n: ray.get([add_in_a_task.remote(1) for _ in range(n)]), calls),
+    "task, one by one": microseconds(lambda n: [ray.get(add_in_a_task.remote(1)) for _ in range(n)], calls // 5),
+    "task, sent together": microseconds(lambda n: ray.get([add_in_a_task.remote(1) for _ in range(n)]), calls),
 }
 del counter
 rates = {name: 1e6 / price for name, price in prices.items()}
@@ -382,10 +388,10 @@ pandas.DataFrame({"µs a call": prices, "calls a second": rates}).round(2)
 # %% [markdown]
 r"""
 Calling a process costs thousands of times what calling an object costs, because a message goes out and another comes back. Sent together, the trips
-overlap. Set beside a task, a call to an actor has a shorter way: no scheduler looks for a free slot, the message goes straight to the
-process.
+overlap. Set beside a task, a call to an actor has a shorter way: its message goes straight to the actor's process, while a task first needs a worker that is
+lent to it. Ray lends a worker once and sends it many tasks, so the difference is smaller than you may have thought; your table says how small.
 
-All these calls stand in *one* queue. An actor that everybody asks for everything is the narrow place of the whole program, however many nodes
+All these calls wait for *one* process. An actor that everybody asks for everything is the narrow place of the whole program, however many nodes
 you have. So: fewer and larger calls, or several actors that share the work. How many?
 """
 
@@ -461,6 +467,7 @@ axes.set(xlabel="actors", ylabel="times as fast as one")
 axes.set_title("Computing stops at your cores, waiting goes on")
 axes.set_xticks(numbers)
 axes.legend();
+
 # %% tags=["demo"]
 for worker in workers:
     ray.kill(worker)  # end it at once, whoever has a handle
@@ -469,7 +476,9 @@ del workers, worker
 # %% [markdown]
 r"""
 The curve of `compute` rises as far as your cores go (less, where other programs use them too), and no further; it may even fall, for eight processes on two cores also get
-into each other's way. With more than eight cores you have not met the end yet: try `range(16)` and more `numbers`. The curve of `wait` follows the dotted line for long, since a nap needs no core. In the end it bends as well: each call has its price, and the notebook can only send so many a second.
+into each other's way. With more than eight cores you have not met the end yet: try `range(16)` and more `numbers`, beginning again with the cell that makes `workers`. (The last cell has ended
+them with `ray.kill`, which does not ask who still holds a handle. Forgetting all handles would have done as well.) The curve of `wait` goes on rising far beyond your cores,
+since a nap needs no core. It stays below the dotted line, and in the end it bends as well: each call has its price, and the notebook can only send so many a second.
 
 Look twice at `os.cpu_count()`: it counts hardware threads, two for each core of most Intel and AMD processors, and on a Mac slow cores as well as fast ones. So the curve
 often bends before the dashed line. In WSL or a container it may count cores that others use, too.
@@ -501,9 +510,12 @@ r"""
 ## One async actor waits for many at once
 
 Eight processes only to wait is a lot. An **async actor** waits for many in one process: as soon as one method is an `async def`, Ray runs up to 1,000
-calls of the actor at once, in one thread. At each `await` a call steps aside, and another goes on.
+calls of the actor at once, in one thread.
 
-It steps aside *only* there. **Predict:** the two classes differ in one line. How long do eight calls take with each? (`span` notes when a call began and ended, for the picture.)
+How can one thread run many calls? By `asyncio`, which comes with Python. The thread runs a **loop**: it runs one call until that call reaches an `await` and has to wait there,
+then another that can go on, and comes back to the first when what it waits for is there.
+
+A call steps aside *only* at an `await`. **Predict:** the two classes differ in one line. How long do eight calls take with each? (`span` notes when a call began and ended, for the picture.)
 """
 
 
@@ -543,7 +555,34 @@ r"""
 One after the other above, though the method says `async`; all eight in the time of one below. (Their own clocks say so: each call returned when it began
 and ended.) A blocked actor shows no error, only slowness. What blocks: `time.sleep`, `ray.get` (write `await ref`), `requests.get`, and every long computation.
 
-Since a call steps aside at each `await`, others may change the object meanwhile. So read, `await`, write is a lost update again, this time *inside* the actor. Between two
+Since a call steps aside at each `await`, others may change the object meanwhile. **Predict:** a hundred calls add 1 each. What is the total?
+"""
+
+
+# %% tags=["demo"]
+@ray.remote
+class Purse:
+    """Adds up, and waits in between."""
+
+    def __init__(self):
+        self.total = 0
+
+    async def add(self, amount):
+        """Return the total after adding an amount."""
+        total = self.total
+        await asyncio.sleep(0.01)  # say, for a database
+        self.total = total + amount
+        return self.total
+
+
+purse = Purse.remote()
+totals = ray.get([purse.add.remote(1) for _ in range(100)])
+print(f"100 payments of 1, and the purse holds {max(totals)}")
+del purse
+
+# %% [markdown]
+r"""
+Read, `await`, write is a lost update again, this time *inside* the actor. Without the `await`, or with `self.total += amount` after it, all would be there: between two
 `await`s you are alone.
 
 Async actors shine where many small requests should become few large ones. A network needs about as long for one input as for
@@ -551,7 +590,8 @@ thirty-two, so a server of a policy collects the calls that arrive, asks the net
 that with Ray Serve; here you build the core of it.
 
 The tool is a **future**, an empty box on which a call can wait: `asyncio.get_running_loop().create_future()` makes one, `future.set_result(answer)` fills it.
-`await asyncio.wait([future], timeout=seconds)` waits until it is full, but not longer than that. `flush` is there already: it answers everybody in `self.waiting`. Write `predict`.
+`future.done()` says whether it is full, and `future.result()` is what is in it. `await asyncio.wait([future], timeout=seconds)` waits until it is full, but not longer than that. (Not
+`wait_for`: that *cancels* the future when time is up.) `flush` is there already: it answers everybody in `self.waiting`. Write `predict`.
 """
 
 
@@ -573,7 +613,8 @@ class Batcher:
     async def predict(self, x):
         """Return the model's answer to x.
 
-        The model is called once `size` calls are waiting, or when one has waited for `patience` seconds.
+        The model is called as soon as `size` calls are waiting, or when one has waited for `patience`
+        seconds. Nobody is answered before that.
         """
         ### BEGIN SOLUTION
         future = asyncio.get_running_loop().create_future()
@@ -592,7 +633,8 @@ check("Batcher", Batcher)
 
 # %% [markdown] tags=["solution"]
 r"""
-Nobody else comes between `append` and `flush`: there is no `await` between them. `asyncio.wait_for(future, timeout)` looks simpler than `asyncio.wait`, but when time
+Nobody else comes between `append` and `flush`: there is no `await` between them. After the `await` it is another matter: younger calls may have come, and whoever flushes without
+asking `future.done()`, or by a timer that still runs, answers them too early, in a batch too small. `asyncio.wait_for(future, timeout)` looks simpler than `asyncio.wait`, but when time
 is up it *cancels* the future, and `flush` cannot fill it any more.
 
 The model itself blocks the loop while it computes. That is all right here: until it is done, no batch could be answered anyway. When it must not,
@@ -601,7 +643,8 @@ The model itself blocks the loop while it computes. That is all right here: unti
 
 # %% [markdown]
 r"""
-`squares` stands for a network on a GPU: a call takes 50 ms, whatever the size of the batch. **Predict** the times for 32 calls, in batches of 1 and of 16.
+`squares` stands for a network on a GPU: a call takes 50 ms, whatever the size of the batch. (It is a `time.sleep`, so it blocks the loop, as the network would. Calls
+that arrive meanwhile are not lost; they begin a moment later.) **Predict** the times for 32 calls, in batches of 1 and of 16.
 """
 
 # %% tags=["demo"]
@@ -628,7 +671,7 @@ r"""
 ## Threads let an actor answer while it works
 
 A method that computes for minutes keeps every other call waiting, also the question whether the actor is still alive. Ordinary methods can run in
-several threads: `max_concurrency=4` allows four calls at once, whichever they are. A **concurrency group** has threads of its own for certain methods.
+several threads: `.options(max_concurrency=4)` allows four calls at once, whichever they are. A **concurrency group** has threads of its own for certain methods.
 
 Both trainers below are asked for a `ping` while they train for a second. **Predict:** when does each answer?
 """
@@ -658,18 +701,19 @@ class TrainerWithAGroup(Trainer):
 
 # %% tags=["demo"]
 with_group = ray.remote(concurrency_groups={"health": 1})(TrainerWithAGroup)  # one thread more, for "health" alone
-for actor_class in (ray.remote(Trainer), with_group):
+for name, actor_class in {"Trainer": ray.remote(Trainer), "TrainerWithAGroup": with_group}.items():
     trainer = actor_class.remote()
     ray.get(trainer.ping.remote())  # it has started
     work, start = trainer.train.remote(), time.perf_counter()
-    print(f"{ray.get(trainer.ping.remote())} after {time.perf_counter() - start:.2f} s")
+    print(f"{name}: {ray.get(trainer.ping.remote())} after {time.perf_counter() - start:.2f} s")
     ray.get(work)
 del trainer, work
 
 # %% [markdown]
 r"""
 The price: two methods can now run at the same time on one object, so the actor is no longer a lock. `ping` only answers, so nothing can go wrong. Methods
-that change something need a `threading.Lock`, or must share a group with one thread. And threads of one Python process take turns at
+that change something need a `threading.Lock`, or must share a group with one thread. The order is gone as well: an actor with threads, or with `async` methods, may run a call before one that the same
+caller sent earlier. And threads of one Python process take turns at
 computing: for more computation you need more actors, as the curve above said.
 """
 
@@ -709,9 +753,10 @@ class ParameterServer:
 
 
 def async_sgd(gradient, weights, shards, steps, rate):
-    """Return the weights after a worker, a task, has taken so many steps on each of the shards.
+    """Return the weights after one worker, a task, for each shard has taken `steps` steps.
 
     The workers compute `gradient(weights, shard)`. They work at once, and wait for no other worker.
+    A worker ends when all its gradients are applied.
     """
 
     ### BEGIN SOLUTION
@@ -749,23 +794,26 @@ row of a shard, and the first shard has four times as many rows as the others.
 # %% tags=["demo"]
 if passed("async_sgd"):
     shards, truth = linear_data([400, 100, 100])
-    for steps in (1, 5, 25):
+    for steps in (1, 5, 25, 50):
         with recorded() as training:
             fitted = async_sgd(slope, np.zeros(3), shards, steps, rate=0.05)
         print(f"{steps:2} steps each: the weights are {np.abs(fitted - truth).max():.3f} off at most")
 
 # %% tags=["demo"]
 if passed("async_sgd"):
-    bars = training.tasks()
-    asked = [bar["started"] for bar in bars if bar["name"] == "ParameterServer.get"]
+    bars = [bar for bar in training.tasks() if not bar["name"].endswith("__init__")]
+    calls = [bar for bar in bars if bar["name"].startswith("ParameterServer")]
+    for bar in bars:  # until the server was up, all waited for its process
+        bar["started"] = max(bar["started"], min(call["started"] for call in calls))
     axes = timeline(bars)
     axes.set_title(f"{steps} steps of three workers, and their server")
-    axes.set_xlim(left=min(asked) - min(bar["started"] for bar in bars))  # when the server is up
+    rows = [label.get_text() for label in axes.get_yticklabels()]
+    axes.set_yticklabels(["server" if f"pid {calls[0]['worker_pid']})" in row else row for row in rows])
 
 # %% [markdown]
 r"""
-Not at all: the quick ones took their steps and left, while the slow one still worked. The short bars are the calls of the server, which has time to spare. (A task's bar is
-long because waiting for the server counts as running.) The error falls fast, and then stays: the noise of the data is left, and that the last steps all belong to one shard. A fixed number
+The others wait for nobody: the quick ones took their steps and left, while the slow one still worked. The short bars are the calls of the server, which has time to spare. (A task's bar is
+long because waiting for the server counts as running.) The error falls fast, but not to 0. What is left comes from the noise, and from the last steps, which all belong to one shard. A fixed number
 of steps is simple, but unfair to the small shards; real programs go on for a time, or over shuffled data.
 """
 
@@ -774,7 +822,7 @@ r"""
 ## A pool keeps actors busy, if nobody waits for the first
 
 Some episodes are long, others short. A **pool** gives the next input to whichever actor is free. `ray.util.ActorPool` does that: `pool.map` returns results in
-the order of the inputs, `pool.map_unordered` as they come. Both want a function of an actor and an input that returns a reference.
+the order of the inputs, `pool.map_unordered` as they come. Both want a function `f(actor, input)` that returns a reference.
 
 Here three simulators play eight episodes; the first takes 0.9 s, the others 0.1 or 0.2 s.
 
@@ -796,7 +844,7 @@ del pool
 
 # %% [markdown]
 r"""
-Surprised? `pool.map` hands out results in order, and it only looks for a free actor *when it hands one out*. While the first episode is long, the other two
+Surprised? `pool.map` hands out results in order, and it only looks for a free actor *when it hands out a result*. While the first episode is long, the other two
 actors have nothing to do, though five episodes wait. `map_unordered` keeps them busy, but mixes up the results.
 
 Both can be had: give work to whoever is free, and put each result into its place.
@@ -808,7 +856,7 @@ def pool_map(actors, submit, xs):
     """Return the results for all inputs, in the order of the inputs.
 
     `submit(actor, x)` starts the work on x and returns a reference. No actor has more than one call
-    under way, and an actor that is free gets the next input.
+    under way, and an actor that is free gets the next input. There may be fewer inputs than actors.
     """
     ### BEGIN SOLUTION
     idle, under_way = list(actors), {}
@@ -866,7 +914,7 @@ ray.get([named.add.remote(5), kept.add.remote(5)])
 print("added through the second handle:", ray.get(again.add.remote(1)))
 del named, again, kept
 time.sleep(1)
-pandas.DataFrame(row for row in actors() if row["name"])[["name", "state", "detached", "death"]]
+pandas.DataFrame(row for row in actors() if row["name"])[["name", "state", "detached", "death"]].fillna("")
 
 # %% [markdown]
 r"""
@@ -909,7 +957,7 @@ r"""
 ## What you can do now
 
 - You make actors, share their handles, and know which order calls have.
-- You see a lost update coming: outside an actor, between two `await`s, and between threads.
+- You see a lost update coming: outside an actor, across an `await`, and between threads.
 - You have measured what a call costs, and how far more actors help: to your cores for computing, much further for waiting.
 - You write async actors that batch, parameter servers that wait for nobody, and pools that keep everybody busy.
 

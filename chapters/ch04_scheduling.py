@@ -2,7 +2,7 @@
 r"""
 # Chapter 4 · A task waits until one node has room
 
-*About 110 minutes · builds on [Chapter 3](ch03_actors.ipynb)*
+*About 90 minutes · builds on [Chapter 3](ch03_actors.ipynb)*
 
 **What you will be able to do**
 
@@ -49,7 +49,7 @@ ledger()
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and ten minutes with all four exercises; the autoscaler (ten minutes) can be shown from the front. Start the first two cells before you
+Ninety minutes with all four exercises; the autoscaler (ten minutes) can be shown from the front. Start the first two cells before you
 speak. Cluster is Ray's own test tool: it starts real raylets, so everything here holds on real machines, except that these
 nodes share their cores, memory and disk.
 """
@@ -59,7 +59,9 @@ r"""
 ## A CPU is an entry in a ledger
 
 A task says what it asks for; the raylet subtracts it from what the node has, and starts the task when there is enough. That is
-all. Nothing measures what the task really uses, and nothing ties it to a core. So a **logical** CPU may be cut: `num_cpus=0.5` halves the entry.
+all. Nothing measures what the task really uses, and nothing ties it to a core. (There is one hint: unless you have set it, the worker gets
+`OMP_NUM_THREADS`, the whole CPUs asked for and at least 1. NumPy and torch heed it; threads of your own do not.) So a **logical** CPU may be cut:
+`num_cpus=0.5` halves the entry. `.options(...)`, which you know from actors, sets it for one call of a task.
 
 **Predict:** four naps of half a second, on two CPUs. How many rounds with `num_cpus=0.5`, with `1`, and with `2`?
 """
@@ -74,12 +76,13 @@ for cpus, axes in zip(requests, rows, strict=True):
     with recorded() as run:
         ray.get([nap_task.options(num_cpus=cpus).remote() for _ in range(4)])
     timeline(run, ax=axes).set_title(f"num_cpus={cpus}")
-axes.autoscale(axis="x");  # all three to the scale of the longest
+for axes in rows:
+    axes.autoscale(axis="x")  # all three to the scale of the longest
 
 # %% [markdown]
 r"""
 One round, two rounds, four rounds. Your machine's real cores were idle all the time; the ledger decided. That is useful: a task that mostly
-waits (for a network, for a slow simulator) can ask for a tenth of a CPU, a task with eight threads should ask for eight, and a task that needs
+waits (for a network, for a slow simulator) can ask for a tenth of a CPU, a task with eight busy threads should ask for eight, and a task that needs
 a licence asks for `resources={"licence": 1}`.
 
 An **actor** holds what it asked for as long as it lives, busy or not. (`Member` is a small class of this chapter; its `node()` says where it lives.)
@@ -101,9 +104,7 @@ quiz("what_num_cpus_does", what_num_cpus_does)
 
 # %% [markdown]
 r"""
-There is one surprise. An actor for which you write no `num_cpus` asks for 1 to be *placed*, and for 0 once it lives.
-
-**Predict:** three such actors on two CPUs: how many of them live, and what does the ledger say?
+**Predict:** three actors for which you write no `num_cpus`, on two CPUs: how many of them live, and what does the ledger say?
 """
 
 # %% tags=["demo"]
@@ -114,9 +115,14 @@ display(ledger())
 for member in members:
     ray.kill(member)
 
+# %% [markdown]
+r"""
+An actor for which you write no `num_cpus` asks for 1 to be *placed*, and for 0 once it lives. So all three live, and the ledger has two CPUs to give.
+"""
+
 # %%
 ### BEGIN SOLUTION
-default_actor = "b"
+default_actor = "a"
 ### END SOLUTION
 
 # %%
@@ -140,7 +146,7 @@ waiting()
 
 # %% [markdown]
 r"""
-No error. The state is `PENDING_NODE_ASSIGNMENT`: the task looks for a node, and "asks for" says why none will do. Ray waits, because
+No error, and here it waits for ever. The state is `PENDING_NODE_ASSIGNMENT`: the task looks for a node, and "asks for" says why none will do. Ray waits, because
 a larger node might join. (It mentions this in its log, which `log_to_driver=False` keeps out of this chapter. In a long log, or in a job that runs
 while you sleep, nobody sees it.)
 
@@ -169,7 +175,8 @@ pandas.Series(ray.nodes()[0])[["NodeID", "Alive", "Resources"]].to_dict()
 
 # %% [markdown]
 r"""
-A cluster may have many nodes, and `ray.nodes()` still lists those that have died.
+A cluster may have many nodes, and `ray.nodes()` still lists those that have died, with nothing left in their `Resources`. The check tries made-up
+clusters first, then asks Ray itself.
 """
 
 
@@ -206,8 +213,9 @@ if passed("fits"):
 r"""
 ## Whoever waits must not hold what the others need
 
-Chapter 1 ended well: four parents on four slots waited for children, and each **lent its CPU** while it waited. Now the parents are actors. A coach lets two
-helpers play and waits for them.
+Chapter 1 ended well: four parents on four slots waited for children, and each **lent its CPU** while it waited. Now the parents are actors. A coach lets a
+helper play and waits for it. (`__ray_ready__` is a method that every actor has: its call ends as soon as the actor lives. `ray.cancel` ends a task, or takes
+it out of the queue: here the one that can never run.)
 
 **Predict:** two coaches with `num_cpus=1`, on two CPUs. Does this end?
 """
@@ -217,11 +225,11 @@ ray.cancel(big)  # the task that can never run
 
 
 class Coach:
-    """Waits for two helpers."""
+    """Waits for a helper."""
 
     def play(self):
-        """Return how many helpers have come back."""
-        return len(ray.get([nap_task.remote(0.1), nap_task.remote(0.1)]))
+        """Return the node on which the helper has played."""
+        return ray.get(nap_task.remote(0.1))
 
 
 coaches = [ray.remote(Coach).options(num_cpus=1).remote() for _ in range(2)]
@@ -229,12 +237,12 @@ ray.get([coach.__ray_ready__.remote() for coach in coaches])  # both live, and h
 games = [coach.play.remote() for coach in coaches]
 ready, _ = ray.wait(games, num_returns=2, timeout=3)
 print(f"{len(ready)} of 2 games have ended")
-display(waiting())
+display(waiting(), ledger())
 
 # %% [markdown]
 r"""
-A **deadlock**: both CPUs belong to coaches, who wait for helpers, who wait for a CPU. It is no queue; waiting longer helps nobody. The sign is in the table: some tasks are
-RUNNING and wait for those that are PENDING.
+A **deadlock**: both CPUs belong to coaches, who wait for helpers, who wait for a CPU. It is no queue; waiting longer helps nobody. The sign is in the tables: some tasks are
+RUNNING and wait for those that are PENDING, and no CPU is free. (The calls of the coaches ask for nothing: their actors hold the two CPUs.)
 
 ![Two coaches hold both CPUs and wait for helpers, which wait for a CPU](../img/ch04_deadlock.svg)
 
@@ -244,13 +252,38 @@ The rule has three lines:
 - it lends nothing else: a licence, a GPU or memory stays with it;
 - an **actor** lends nothing at all.
 
-So a coach should not hold what its helpers need. It computes nothing itself: `num_cpus=0`.
+The first two lines in one look: a task holds a CPU and a licence, and waits for a helper, which asks for one CPU.
 """
 
 # %% tags=["demo"]
 for coach in coaches:
     ray.kill(coach)
 
+
+@ray.remote(num_cpus=1, resources={"licence": 1})
+def asks_a_helper():
+    """Return the node of a helper, when it has ended."""
+    return ray.get(nap_task.remote(3))
+
+
+asking = asks_a_helper.remote()
+display(waiting().tail(2), ledger())  # the two newest; those before belonged to the coaches
+ray.get(asking);
+
+# %% [markdown]
+r"""
+Two tasks that ask for one CPU each are RUNNING, and the ledger has given out one CPU: the other was lent. The licence is still taken.
+
+There are three ways to write around a deadlock:
+
+1. make the one who waits a task, not an actor: then it lends its CPU;
+2. let it hold nothing that its helpers need: a coach computes nothing itself, so `num_cpus=0`;
+3. let nobody wait inside: launch all helpers from the driver, and pass their references on.
+
+Here is the second.
+"""
+
+# %% tags=["demo"]
 coaches = [ray.remote(Coach).options(num_cpus=0).remote() for _ in range(2)]
 ready, _ = ray.wait([coach.play.remote() for coach in coaches], num_returns=2, timeout=60)
 print(f"{len(ready)} of 2 games have ended")
@@ -267,14 +300,14 @@ quiz("who_lends", who_lends)
 
 # %% [markdown]
 r"""
-Your turn. Several teams evaluate a few inputs each. `simulate(x)` needs one licence, in a task of its own, and there are two licences for all. The check
-takes more teams than there are CPUs and licences. When nothing moves any more, you wait half a minute for the verdict.
+Your turn. Each of several teams has a few inputs to simulate. `simulate(x)` needs one licence, in a task of its own, and there are two licences for all. The
+check takes more teams than there are CPUs and licences. When nothing moves any more, you wait half a minute for the verdict.
 """
 
 
 # %%
 def no_deadlock(simulate, teams):
-    """Return the sum of simulate(x) over each team; `teams` is a list of lists of inputs.
+    """Return a list: for each team, the sum of simulate(x) over its inputs; `teams` is a list of lists of inputs.
 
     Each simulate(x) runs in a task of its own, which holds one `licence`. All teams are at work side by side.
     """
@@ -294,20 +327,17 @@ check("no_deadlock", no_deadlock)
 
 # %% [markdown] tags=["solution"]
 r"""
-The teams are tasks and hold only a CPU, which they lend while they wait. Three ways out of a deadlock, from good to better:
-
-1. the one who waits holds nothing that the others need (as here, and as the coach with `num_cpus=0`);
-2. everything is reserved together, before the first begins (a placement group, below);
-3. nobody waits inside a task: launch all simulations from the driver and pass their references to a task that adds them up. Ray starts it
-   when the values exist, so it never holds anything in vain.
+The teams are tasks and hold only a CPU, which they lend while they wait: the first way. The third is as short, and better where it is possible: launch all
+simulations from the driver and pass their references to a task that adds them up. Ray starts it when the values exist, so it never holds anything in
+vain. It is not possible where a team must see one result to choose its next input; then it has to wait inside.
 """
 
 # %% [markdown]
 r"""
 ## Three pairs of CPUs are not a three
 
-Now the cluster grows. `add_nodes` calls Ray's `cluster.add_node(...)` for each name. The two nodes get a **label** each, a word that you can choose
-nodes by.
+Now the cluster grows. `add_nodes` calls Ray's `cluster.add_node(...)` for each name. First comes `south`, and is removed at once; then `west` and
+`east`, each with a **label**, a word that you can choose nodes by. `ledger()` shows the three that live, `ray.nodes()` all four.
 
 **Predict:** the task with `num_cpus=3` is launched again. There will be six CPUs. Does it run?
 """
@@ -315,6 +345,8 @@ nodes by.
 # %%
 from coursekit.nodes import add_nodes
 
+add_nodes(cluster, south={"num_cpus": 2})
+remove_nodes(cluster)
 west = {"num_cpus": 2, "labels": {"zone": "west"}}
 east = {"num_cpus": 2, "labels": {"zone": "east"}}
 add_nodes(cluster, west=west, east=east)
@@ -336,11 +368,11 @@ A task is a process, and a process lives on one machine. Work for more than one 
 
 # %%
 ### BEGIN SOLUTION
-three_of_six = "b"
+cpus_here_licence_there = "c"
 ### END SOLUTION
 
 # %%
-quiz("three_of_six", three_of_six)
+quiz("cpus_here_licence_there", cpus_here_licence_there)
 
 # %% [markdown]
 r"""
@@ -350,9 +382,9 @@ When several nodes have room, the **scheduling strategy** decides:
 
 | strategy | what it does |
 |---|---|
-| `"DEFAULT"` | fills the nodes that are less than half full first, beginning near the driver; likes nodes that already have the data |
+| `"DEFAULT"` | takes this node until it is half full, then others that are less than half full; when all are, the emptiest. Likes nodes that already have the data |
 | `"SPREAD"` | takes the nodes in turn, as far as they have room |
-| `NodeAffinitySchedulingStrategy(node_id, soft=False)` | this node and no other; an error when the node is gone |
+| `NodeAffinitySchedulingStrategy(node_id, soft=False)` | this node and no other; an error when the node is gone, or could never run the task |
 | `label_selector={"zone": "west"}` | any node with this label |
 | `resources={"licence": 1}` | any node that has such a resource |
 
@@ -382,11 +414,29 @@ pandas.DataFrame(choices).T.reindex(columns=["head", "west", "east"]).fillna(0).
 # %% [markdown]
 r"""
 The last three rows are certain. The first two are not: run the cell again, and they may change, because both depend on what is free at
-the moment when each task is placed. `SPREAD` is a **wish**, the other three are **conditions**: when they cannot be met, the
-task waits.
+the moment when each task is placed. On idle nodes, `DEFAULT` often gives 2, 1, 1: one nap makes this node half full, so the next two go to the others; then
+all are half full, none is emptier, and the last stays here.
 
+`SPREAD` is a **wish**, the other three are **conditions**. When no node has the label or the resource, the task waits. Affinity waits only
+while its node is full; when the node is gone or could never run the task, it raises an error:
+"""
+
+# %% tags=["demo"]
+(south_id,) = [node for node, name in names.items() if name == "south"]
+to_south = NodeAffinitySchedulingStrategy(south_id, soft=False)
+for text, options in {
+    "on south": {"scheduling_strategy": to_south},
+    "three CPUs on east": {"num_cpus": 3, "scheduling_strategy": to_east},
+}.items():
+    try:
+        ray.get(nap_task.options(**options).remote())
+    except ray.exceptions.TaskUnschedulableError as error:
+        print(f"{text}: {type(error).__name__}")
+
+# %% [markdown]
+r"""
 Sometimes you need certainty: one evaluation for each node, a cache warmed up everywhere, data shared out evenly. During the check, one of the three nodes is busy for a
-while.
+while. When nothing moves any more, you wait half a minute for the verdict.
 """
 
 
@@ -394,7 +444,7 @@ while.
 def spread_over_nodes(function, xs):
     """Return [function(x) for x in xs]: one task each, equally many on every living node.
 
-    A node that is busy delays its own share and no other.
+    The number of inputs is a multiple of the number of living nodes. A node that is busy delays its own share and no other.
     """
     ### BEGIN SOLUTION
     task = ray.remote(function)
@@ -426,9 +476,7 @@ for its samplers. Launched as single tasks, two such gangs can each get half of 
 again.
 
 A **placement group** reserves first. It is a list of **bundles**, each a small request that must fit on one node; the group gets all bundles or
-none. A strategy says how they should lie:
-
-![PACK puts bundles close together, SPREAD apart; the STRICT forms are conditions](../img/ch04_groups.svg)
+none. A strategy says how they should lie: `PACK` close together, `SPREAD` apart; the `STRICT_` forms are conditions.
 
 **Predict:** three bundles of one CPU on three nodes with two CPUs each. Which of the four strategies never gets its places?
 """
@@ -454,12 +502,20 @@ pandas.DataFrame({strategy: places(strategy) for strategy in strategies}).T.fill
 
 # %% [markdown]
 r"""
+![PACK puts bundles close together, SPREAD apart; the STRICT forms are conditions](../img/ch04_groups.svg)
+
 `STRICT_PACK` wants all three on one node: PENDING for ever, as the large task was. `PACK` and `SPREAD` are wishes: PACK took the fewest nodes, SPREAD the most
 that there were.
 
-A group is used in four steps: make it, wait for `group.ready()`, send tasks or actors into it with
-`scheduling_strategy=PlacementGroupSchedulingStrategy(group)`, and **remove** it. The reservation ends with your program at the latest, but
-until then nobody else gets these CPUs.
+A group is used in four steps:
+
+1. make it: `group = placement_group([...])`;
+2. wait until it is placed: `ray.get(group.ready())`, for `ready()` returns a reference;
+3. send tasks or actors into it: `scheduling_strategy=PlacementGroupSchedulingStrategy(group)`. Ray finds a bundle with room; a second argument, a
+   number, chooses the bundle;
+4. **remove** it: `remove_placement_group(group)`. It ends with your program at the latest, but until then nobody else gets these CPUs.
+
+When nothing moves any more, you wait half a minute for the verdict.
 """
 
 
@@ -467,7 +523,7 @@ until then nobody else gets these CPUs.
 def gang(function, size):
     """Return [function(rank) for rank in range(size)], each in a task with one CPU.
 
-    All run at the same time, or none runs. Afterwards nothing is reserved any more.
+    All run at the same time, or none runs. Afterwards nothing is reserved any more, also when a member has raised an error.
     """
     ### BEGIN SOLUTION
     group = placement_group([{"CPU": 1}] * size)
@@ -524,7 +580,17 @@ for (strategy, times), colour in zip(seconds.items(), ("#2563eb", "#d97706"), st
         axes.plot([size] * len(each), [1000 * one for one in each], ".", color=colour, alpha=0.3)
 axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
 axes.set(title="What members exchange decides", xlabel="size of the array (MB)", ylabel="ms until it is read")
+axes.minorticks_off()
 axes.legend(frameon=False);
+
+# %% tags=["demo"]
+table = pandas.DataFrame(seconds, index=pandas.Index(sizes, name="MB")).map(
+    lambda each: 1000 * pandas.Series(each).median()
+)
+table.columns = ["within a node (ms)", "from node to node (ms)"]
+table["times longer"] = table["from node to node (ms)"] / table["within a node (ms)"]
+table.round(1)
+
 # %% [markdown]
 r"""
 Within a node the reader looks at the array where it lies (chapter 2: no copy), whatever its size. From node to node, the object stores copy it, and the time grows with
@@ -536,7 +602,7 @@ travels inside the call's own message): then spread for other reasons.
 | exchange much: gradients, experience, large arrays | exchange little and each load a disk, a network card or the memory's bandwidth |
 | should leave whole nodes free, for large requests or to be switched off | must not all die with one node: replicas of a service, copies of a state |
 
-Two of these this machine cannot show, because its nodes share one disk and one memory. Say which row is yours, then choose.
+The right column this machine cannot show: its nodes share one disk, one memory and one plug. Say which line is yours, then choose.
 """
 
 # %%
@@ -557,7 +623,8 @@ would satisfy them, starts these, and ends them when they have been idle for a w
 ![Pending demands go to the autoscaler, which starts nodes; idle nodes are ended](../img/ch04_autoscaler.svg)
 
 First send the two nodes home. Then give the autoscaler of Ray a menu: one type of node, at most two of it. Its provider here is a fake, made by Ray's developers for
-tests: it starts a real raylet on your machine where the provider for AWS would rent one. All else is real.
+tests: it starts a real raylet on your machine where the provider for AWS would rent one. And it looks once a second
+here; by itself, once in five. All else is real.
 """
 
 # %% tags=["demo"]
@@ -573,27 +640,30 @@ available_node_types:
 
 # %% [markdown]
 r"""
-**Predict:** three tasks ask for a simulator each, and nap for two seconds. No node has a simulator. How many nodes will come, after how many seconds, and when will they be gone?
+**Predict:** three tasks ask for a simulator each, and nap for two seconds. No node has a simulator. After how many seconds will the nodes come, and when will they be gone?
 """
 
 # %% tags=["demo"]
 simulation = nap_task.options(resources={"simulator": 1})
 with autoscaler(cluster, settings) as decisions:
+    launched = time.monotonic()
     refs = [simulation.remote(2) for _ in range(3)]
     print(ray_status(until="'simulator': 1.0}: ").partition("Pending Demands:")[2])
-    history = follow(refs)
+    history = follow(refs, launched)
     print(*decisions.lines(), sep="\n")
 
 # %% tags=["demo"]
-figure, axes = plt.subplots(figsize=(8, 3.5), constrained_layout=True)
-for column, colour in {"pending tasks": "#d97706", "running tasks": "#2563eb", "extra nodes": "#64748b"}.items():
-    axes.step(history["seconds"], history[column], where="post", color=colour, label=column, linewidth=2)
-axes.set(xlabel="seconds", title="Demand comes first, nodes follow, idle nodes go", yticks=range(4))
-axes.legend(frameon=False);
+colours = {"pending tasks": "#d97706", "running tasks": "#2563eb", "extra nodes": "#64748b"}
+figure, panels = plt.subplots(3, figsize=(8, 4.5), sharex=True, constrained_layout=True)
+for axes, (column, colour) in zip(panels, colours.items(), strict=True):
+    axes.step(history["seconds"], history[column], where="post", color=colour, linewidth=2)
+    axes.set(ylabel=column, yticks=range(4), ylim=(-0.2, 3.2))
+panels[0].set_title("Demand comes first, nodes follow, idle nodes go")
+axes.set(xlabel="seconds since the launch", xlim=(0, None));
 # %% [markdown]
 r"""
-The tasks were pending first; then nodes came, with a delay that is the price of elasticity (here a raylet's start, in a cloud a machine's: one to several minutes). Two
-nodes were allowed, so one of the three tasks waited for its turn. Some seconds after the last work, the nodes went.
+Above the plot, the autoscaler's own words; "Resized to 2 CPUs" is its first count, the head alone. The tasks were pending first; then nodes came, with a delay that is the price of elasticity (here a raylet's start, in a cloud a machine's: one to several minutes). Two
+nodes were allowed, so at most two tasks could run at once; if your second node came late, fewer did. Some seconds after the last work, the nodes went.
 
 Two rules follow. An autoscaler only sees **declared** demand: a task that asks for one CPU and starts eight threads makes nothing grow. And a request that fits on no type of its menu stays
 PENDING, with an autoscaler as without.
@@ -624,7 +694,7 @@ r"""
 
 ## Traps
 
-- **PENDING raises no error.** Compare the request with each node, not with the sum.
+- **PENDING raises no error** (only a hard affinity does, to a node that is gone or too small). Compare the request with each node, not with the sum.
 - **An actor with `num_cpus=1` that waits for tasks** holds the CPU that they need.
 - **A licence, a GPU or memory is not lent** while a task waits.
 - **A placement group stays** until it is removed; a task without the strategy runs outside of it.

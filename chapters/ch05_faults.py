@@ -68,7 +68,7 @@ that nobody fetches is easily overlooked.) The type of the exception says who fa
 The task below fails in a way of your choice, and so does the actor. `signal.SIGKILL` ends a process on the spot: no `except`, no
 `finally`, no goodbye. So does a power cut, and so does the operating system when memory runs out.
 
-**Predict:** in five ways to fail, how many different exceptions?
+**Predict:** a function raises; its process dies; its actor's process dies; it takes too long; it is cancelled. How many different exceptions?
 """
 
 
@@ -118,7 +118,8 @@ Five ways, five types. All of them are a `ray.exceptions.RayError`. The first is
 is in `error.cause`, which the other four do not have: where a process died, nobody was left to say why.
 
 With many calls, one failure must not cost you the results of the others. `ray.get(refs)` on a list raises the first error
-that it meets and hands out nothing. Write `survivors`, which keeps results and failures apart.
+that it meets and hands out nothing. Write `survivors`, which keeps results and failures apart. (Left to itself, Ray tries a task that died three more
+times, as the next section shows; `max_retries=0` forbids it.)
 """
 
 
@@ -162,7 +163,8 @@ A task whose process dies is launched again, up to `max_retries=3` times: somebo
 likely to succeed. A function that *raises* is not called again: a mistake in the code is still there the next time.
 
 To watch, you need a witness that survives. A `Diary` is a file into which every process writes what it does. `work` does `parts` of
-work, a nap each, and notes every one; at its first attempt it kills its own process after `dies_after` of them.
+work, a nap each, and notes every one; at its first attempt it kills its own process after `dies_after` of them. (`diary.write(event)` returns how often
+the event had been written *before*: that is how a process knows that it is the first.)
 
 **Predict:** ten parts, and the process dies after seven. How many parts does the diary list in the end?
 """
@@ -215,8 +217,8 @@ Many believe that a retry goes on where the last attempt stopped. How should it?
 `work_in_steps` does the same work, but looks into the diary first and begins with the first part that is not there. That
 is a **checkpoint**: progress written to where the death of the process cannot reach it.
 
-**Predict:** twenty parts of 0.05 s, one second in all. How long does it take, with and without a checkpoint, if the process dies after 18
-parts? And if it dies after two?
+**Predict:** twenty parts of 0.05 s, one second in all. How long is the work, with and without a checkpoint, if the process dies after 18
+parts? And if it dies after two? (Leave out the wait before the second attempt.)
 """
 
 # %% tags=["demo"]
@@ -245,13 +247,13 @@ r"""
 Compare the dark bars. Without a checkpoint they are all one second long: whenever it dies, *all* the work is done again. So a late death costs
 most, and a task of ten hours that dies in its last minute costs twenty. With a checkpoint, pale and dark bar together make one second.
 
-There is a second cure, the one from chapter 1: small tasks. If the twenty parts are twenty tasks, a death costs one of them. What
+There is a second cure: smaller tasks (not too small, as chapter 1 measured). If the twenty parts are twenty tasks, a death costs one of them. What
 remains in every case is the grey gap; you will find out below where it comes from.
 """
 
 # %% [markdown]
 r"""
-## A time-out ends your patience, not the task
+## What does a time-out end?
 
 Not everything that fails dies. Some calls hang, and `ray.get` waits for ever unless you say for how long.
 
@@ -286,9 +288,12 @@ quiz("what_a_timeout_ends", what_a_timeout_ends)
 
 # %% [markdown]
 r"""
-Now put the three together. `resilient_call` makes a call that may fail in each of these ways. It does the counting itself,
+Deaths, exceptions and time-outs in one function: `resilient_call` makes a call that may fail in each of these ways. It does the counting itself,
 because Ray's `max_retries` knows nothing of time-outs. The check makes functions die, raise and hang, and counts how often yours were
-called; a function that nobody cancels lets you wait for 20 s.
+called. If you do not cancel what hangs, the check takes 20 s longer.
+
+Mind the order of your `except`s: a function may itself raise an error of Ray's, such as the `GetTimeoutError` of a `ray.get` inside it. It arrives as a `RayTaskError` *and* a
+`GetTimeoutError`.
 """
 
 
@@ -306,6 +311,8 @@ def resilient_call(function, x, attempts, seconds):
         ref = task.remote(x)
         try:
             return ray.get(ref, timeout=seconds)
+        except RayTaskError:  # first: it may also be one of the types below
+            raise
         except WorkerCrashedError as error:
             last = error
         except GetTimeoutError as error:
@@ -331,8 +338,6 @@ r"""
 
 A task may do something to the world: send a mail, write a row, move money. The dangerous moment lies between the effect and the
 answer. Whoever dies there has done it, and nobody knows.
-
-![A deposit reaches the ledger, the task dies before it can say so, and the retry deposits again; with a key, the ledger recognises the repeat](../img/ch05_once.svg)
 
 **Predict:** one payment of 100, whose process dies right after the deposit. What is the balance?
 """
@@ -367,7 +372,9 @@ print(f"paid once, attempted {diary.count('pays')} times, balance {ray.get(ledge
 
 # %% [markdown]
 r"""
-With retries, a task that succeeds has run *at least* once. Nobody can promise exactly once. So what may be repeated must be **idempotent**: doing it
+![A deposit reaches the ledger, the task dies before it can say so, and the retry deposits again; with a key, the ledger recognises the repeat](../img/ch05_once.svg)
+
+With retries, a task that succeeds has run once, and perhaps more often. Nobody can promise exactly once. So what may be repeated must be **idempotent**: doing it
 twice has the effect of doing it once. Setting a value is idempotent, adding to it is not.
 
 The cure for everything that adds, sends or pays is a key. Each payment gets one when it is *ordered*; a ledger that sees a key again knows that it has
@@ -423,14 +430,14 @@ quiz("where_the_key_comes_from", where_the_key_comes_from)
 
 # %% [markdown]
 r"""
-## A restarted actor has forgotten everything
+## What does a restarted actor know?
 
 An actor is not restarted unless you ask for it, and its calls are not repeated unless you ask for that too:
 
 | option | default | with -1 |
 |---|---|---|
 | `max_restarts` | 0: dead is dead, every call raises `ActorDiedError` | the process is started again, as often as needed |
-| `max_task_retries` | 0: a call that was under way raises `ActorUnavailableError` | the call is made again, *even if it had taken effect* |
+| `max_task_retries` | 0: a call that was under way raises `ActorDiedError`, or `ActorUnavailableError` if the actor is being restarted | the call is made again, *even if it had taken effect* |
 
 **Predict:** the counter below stands at 3 when its process is killed. What does the next `add(1)` return?
 """
@@ -462,7 +469,7 @@ must save it, and `__init__` must look for what was saved. Two rules make it saf
 
 - **Save before you answer.** Whoever has an answer will rely on it.
 - **Never overwrite the only copy.** `open(path, "w")` empties the file, and writing fills it again; who dies in between leaves half a file, or none.
-  Write to another name and rename: `os.replace(new, path)` is *atomic*, which means that a reader finds the old file or the new one, never a mixture.
+  Write to another name in the same folder and rename: `os.replace(new, path)` is *atomic*, which means that a reader finds the old file or the new one, never a mixture.
 
 The check kills the process between two calls, and also in the middle of a write. (The file must lie where the restarted actor can
 read it. It may come back on another node: on a cluster, use shared storage.)
@@ -513,8 +520,8 @@ if passed("CheckpointedCounter"):
 # %% [markdown]
 r"""
 Saving is half of it. With `max_task_retries=-1`, a call whose process died after the save is made again and counts twice, so an
-`add` needs a key, like a payment. Your choice is between *at most once* (the default) and *at least once*. "Exactly once" is what at least once
-looks like when the call is idempotent.
+`add` needs a key, like a payment; and a ledger must save its keys together with its total. Your choice is between *at most once* (the default of actors; for
+tasks it is the other way round) and *at least once*. "Exactly once" is what at least once looks like when the call is idempotent.
 """
 
 # %% [markdown] tags=["notes"]
@@ -529,10 +536,7 @@ r"""
 ## Lost objects are made again from their recipe
 
 A node is more than its processes: the large results in its object store die with it. But Ray has noted for every result which
-task made it, with which arguments. That is its **lineage**. When somebody needs a lost object, Ray runs the task again, and before that the
-tasks that made *its* arguments, if these are lost as well.
-
-![Two arrays lie on a node that dies; Ray runs both tasks again on the node that is left](../img/ch05_lineage.svg)
+task made it, with which arguments. That is its **lineage**. When somebody needs a lost object, Ray makes it again.
 
 Now kill a node. `second_node` adds one to your Ray with `ray.cluster_utils.Cluster` (chapter 4): real processes of its own, though on the same
 machine. `soft=True` means: there as long as it lives, anywhere else afterwards.
@@ -574,7 +578,9 @@ print(f"{node_gap:.1f} s from the death of the node until its first task ran aga
 
 # %% [markdown]
 r"""
-Both ran twice, and you saw an array, no error. What you could not see is that it is *another* array. If the task draws random numbers, or reads
+![Two arrays lie on a node that dies; Ray runs both tasks again on the node that is left](../img/ch05_lineage.svg)
+
+Both ran twice: Ray ran the task again, and before that the one that made its argument, which was lost as well. You saw an array, no error. What you could not see is that it is *another* array. If the task draws random numbers, or reads
 a file that has changed, its second result differs from the first: make tasks depend on their arguments alone, seeds included.
 
 Lineage has limits. An array stored with `ray.put` has no recipe. The results of an actor's methods come back only if the actor does, and
@@ -655,8 +661,9 @@ than all the rest.)
   second, even if all is well otherwise. Many small tasks that fail often should not leave this to Ray.
 - **A process** that dies is noticed at once, because its connection closes. Then comes the wait for the next second, and for a new process if no idle
   one is there. An actor is started again without that second, but its process and its `__init__` take their time too.
-- **A node** closes nothing: a machine without power is just silent. Ray asks each node whether it lives, and gives it up after five unanswered
-  questions. You set the pause between questions to half a second; the default is three seconds, so expect a quarter of a minute.
+- **A node**: Ray asks each node whether it lives, and gives it up after five failed questions. Here the machine still answers "nobody there", so a question fails
+  at once, and the pauses between them add up. You set them to half a second; the default is three seconds, so expect a quarter of a minute. A machine without
+  power does not even refuse: each question then waits for its own time-out, by default ten seconds, so expect about a minute.
 
 Add to that the work which is done again, and state that must be loaded. A retry is a safety net. It is not free.
 """
@@ -665,16 +672,16 @@ Add to that the work which is done again, and state that must be loaded. A retry
 r"""
 ## A pool that replaces its dead
 
-A learner takes experience from a pool of samplers, for days. Some of them will die; the learner should not notice. `max_restarts` restarts
+A *sampler* is an actor that plays and returns a *fragment*, a stretch of experience; a seed says which. A learner takes fragments from a pool of samplers, for days. Some of them will die; the learner should not notice. `max_restarts` restarts
 *the same* actor, which does not help when it is the work that kills it. So keep the pool yourself, and know at every moment
 who works on what. When a sampler dies,
 
-1. its fragment goes back to the others that are still to do: nothing is lost, and nothing else is repeated;
+1. its seed goes back to those still to do: nothing is lost, and nothing else is repeated;
 2. a new sampler takes its place, at once: a pool that shrinks is slow in the evening and empty by morning;
-3. a seed over which three samplers have died is given up. It is a **poison pill**: it would kill every sampler that you make;
+3. a seed over which three samplers have died ends the collection, with its error. It is a **poison pill**: it would kill every sampler that you make;
 4. an exception that `sample` *raises* is no death. Pass it on: no new sampler mends a mistake in the code.
 
-The check has two samplers at work, kills some of them, and lets some calls wait for each other, for 20 s at most.
+The check has two samplers at work and kills some of them. If your calls cannot run side by side, it takes 20 s.
 """
 
 
@@ -683,8 +690,9 @@ def collect(new_sampler, samplers, seeds):
     """Return the fragment of each seed, in order, from a pool that replaces samplers that die.
 
     `new_sampler()` returns a new actor, and `sampler.sample.remote(seed)` a reference to a fragment.
-    So many samplers are at work. A seed whose sampler died is tried again; at the third death over
-    one seed its error is raised. Whatever `sample` itself raises is raised at once.
+    `samplers` is their number: that many are at work at any moment. A seed whose sampler died is
+    tried again; at the third death over one seed its error is raised. Whatever `sample` itself
+    raises is raised at once.
     """
     ### BEGIN SOLUTION
     todo, under_way, fragments = list(seeds), {}, {}
@@ -749,7 +757,7 @@ ray.shutdown()
 r"""
 ## Some deaths nobody survives
 
-- **The driver**, your notebook: with it go its tasks, its objects and its actors, except detached ones (chapter 3).
+- **The driver**, your notebook: with it go its tasks, its objects and its actors, except detached ones (chapter 3) on a cluster that stays.
 - **The head node**: the GCS lives there, and it knows where everything is. Without it the cluster is gone, unless its
   tables are kept in a Redis outside (KubeRay can do that for you; chapter 6).
 - **Memory.** When a node is nearly full, Ray kills a worker before the operating system does, and says `OutOfMemoryError`. The retry needs as much

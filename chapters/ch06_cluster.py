@@ -2,7 +2,7 @@
 r"""
 # Chapter 6 · A cluster is a head that others join, and a job is what you leave there
 
-*About 110 minutes · builds on [Chapter 1](ch01_tasks.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [5](ch05_faults.ipynb) help*
+*About 110 minutes · builds on [Chapters 1](ch01_tasks.ipynb) and [3](ch03_actors.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [5](ch05_faults.ipynb) help*
 
 **What you will be able to do**
 
@@ -16,6 +16,7 @@ r"""
 # %%
 import time
 from pathlib import Path
+from statistics import median
 
 import matplotlib.pyplot as plt
 import pandas
@@ -76,13 +77,14 @@ for pid, words in lines.items():
 
 # %% [markdown]
 r"""
-Most people guess three or four. Here is the whole family, on a head and on a worker node. Keep this picture: when a cluster misbehaves, the
+Most people guess three or four. Here is the whole family, on a head and on a worker node. More than half of what you counted stands in one box, the dashboard's own helpers; the rest
+has a box for each kind. Keep this picture: when a cluster misbehaves, the
 first question is always which of these boxes is missing.
 
 ![Head node: GCS, dashboard with its API helpers, monitor, client server, and what every node has; worker node: raylet with object store, two agents, log monitor, workers; with what each does and what is lost when it dies](../img/ch06_anatomy.svg)
 
 Every node has the lower half: a **raylet** that manages it, two **agents**, a **log monitor** and **workers**. The head has above it what
-the cluster needs only once: the **GCS**, the **dashboard**, the **monitor** and the **client server**. `ps` shows them all under long command
+the cluster needs only once: the **GCS** (global control service), the **dashboard**, the **monitor** (the autoscaler of Chapter 4) and the **client server**. `ps` shows them all under long command
 lines, and these signs tell them apart:
 
 | role | sign |
@@ -95,7 +97,7 @@ lines, and these signs tell them apart:
 | `"client server"` | Python runs the module `ray.util.client.server` |
 | `"agent"` | the title `ray::DashboardAgent` or `ray::RuntimeEnvAgent` |
 | `"worker"` | any other title that begins with `ray::` |
-| `"other"` | everything else, such as the command `ray start` itself |
+| `"other"` | everything else, such as the command `ray start` itself, or a helper of Python's (`multiprocessing`) |
 
 A *title* is a name that a process gave itself; then the list of words has only that one. Otherwise the first word is the program, with its folder, and the others are
 its arguments. Careful: the arguments of nearly every process mention the raylet and the GCS.
@@ -133,7 +135,7 @@ also ends every worker and agent whose arguments mention the raylet, those of ot
 
 # %% [markdown]
 r"""
-And here is what each of them does, and who started it. **Predict** which of them are children of the raylet, and how much memory an idle head needs in all.
+And here is what each of them does, and who started it. **Predict** which of them the raylet has started, and how much memory an idle head needs in all.
 """
 
 # %% tags=["demo"]
@@ -144,8 +146,8 @@ processes
 
 # %% [markdown]
 r"""
-The agents are children of the raylet, as workers will be: a raylet that dies takes them along, and it ends itself when an agent dies. The others are children of `ray start --block`, which watches them: when one
-dies, it ends the whole node, so that whoever supervises it (systemd, Kubernetes) starts a fresh one. There are few or no workers yet, because nobody has asked for any. The pieces in Python weigh more than the GCS and the raylet, which are written in C++.
+More than half are the dashboard's own helpers, with two of Python's to start them. The agents are children of the raylet, as workers will be: a raylet that dies takes them along, and it ends itself when an agent dies. The rest are
+children of `ray start --block`, which watches them: when one dies, it ends the whole node, so that whoever supervises it (systemd, Kubernetes) starts a fresh one. There are few or no workers yet, because nobody has asked for any. The pieces in Python weigh more than the GCS and the raylet, which are written in C++.
 """
 
 # %%
@@ -160,9 +162,10 @@ quiz("who_must_not_die", who_must_not_die)
 r"""
 ## A token keeps strangers out
 
-A head listens on ports, and it runs programs for whoever asks. So Ray wants to see a **token**, one secret that all parts of the
-cluster share. With `ray.init()` you never noticed: Ray made one and wrote it to `~/.ray/auth_token`. Commands and other machines
-must be told. Two variables do it, in every shell, before every `ray` command:
+A head listens on ports, and it runs programs for whoever asks. A **token** keeps others out: one secret that all parts of the
+cluster share. With `ray.init()` you never noticed: it made one, wrote it to `~/.ray/auth_token`, and switched tokens on. `ray start --head` takes a token
+that is there; without one it only warns, and starts a cluster open to all. And `ray start --address` never switches tokens on by itself. So say it,
+with two variables, in every shell, before every `ray` command:
 
     export RAY_AUTH_MODE=token
     export RAY_AUTH_TOKEN_PATH=/path/to/the/token      # without it: ~/.ray/auth_token
@@ -181,7 +184,7 @@ for headers in ({}, {"Authorization": f"Bearer {cluster.token}"}):
 
 # %% [markdown]
 r"""
-401: who are you? The token says *who may ask*; it does not hide what is said. Nothing is encrypted by it, so a cluster belongs into a network of
+401: who are you? (A wrong token gets 403: not you.) The token says *who may ask*; it does not hide what is said. Nothing is encrypted by it, so a cluster belongs in a network of
 its own, or behind an SSH tunnel, even with a token.
 """
 
@@ -201,7 +204,8 @@ On a second machine the command is `ray start` as well, without `--head`, but wi
 `--num-cpus` and `--resources`, the latter as JSON. Nothing stops you from starting that "second machine" on the same one: Ray counts raylets, not
 computers. That is how you can practise here.
 
-`join_node` returns what somebody would type there: the command as a list of words, and the environment variables that it needs as a dictionary. The check
+`join_node` returns what somebody would type there: the command as a list of words, and the environment variables that it needs as a dictionary.
+A list of words has no shell, which would take quotes away. And `token_file` is a path on *that* machine: pass the path on, do not read it. The check
 first reads them, then really runs them, waits for the node, and stops it again.
 
 (On macOS and Windows Ray refuses to build clusters of several nodes unless `RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=1` is set; `OwnCluster` has set it. In
@@ -248,7 +252,8 @@ if passed("join_node"):
     finally:
         second.stop()
     print("\n".join(joined))
-    display(known[["node_id", "is_head_node", "state", "resources_total"]])
+    known["offers"] = known.resources_total.map(given.without_memory)
+    display(known.assign(node_id=known.node_id.str[:8])[["node_id", "is_head_node", "state", "offers"]])
 
 # %% [markdown]
 r"""
@@ -294,8 +299,7 @@ for x in range(100):
     ray.get(square.remote(x))
     calls.append(time.perf_counter() - start)
 print(json.dumps(calls))
-""");
-
+""")
 # %% [markdown]
 r"""
 ### From the shell
@@ -314,7 +318,9 @@ output = cluster.shell(
 )
 shell_seconds = time.perf_counter() - began
 submitted, _, log = output.partition("Tailing logs")
-print("\n".join(line[:100] for line in log.splitlines()[1:] if line.strip()))
+task_calls = yaml.safe_load(next(line for line in log.splitlines() if line.startswith("[")))  # the times, for later
+hidden = ("[", "WebSocket")  # that list, and how the connection ended
+print("\n".join(line[:100] for line in log.splitlines()[1:] if line.strip() and not line.startswith(hidden)))
 print(f"\n{shell_seconds:.1f} s")
 
 # %% [markdown]
@@ -352,7 +358,7 @@ The check rehearses first with a client that only pretends, for the three ways t
 def submit_and_wait(client, entrypoint, runtime_env):
     """Return everything that the job has printed, once it has succeeded.
 
-    Raises RuntimeError with that text in its message when the job ended in any other way.
+    Raises RuntimeError with what the job has printed in its message when the job ended in any other way.
     """
     ### BEGIN SOLUTION
     job = client.submit_job(entrypoint=entrypoint, runtime_env=runtime_env)
@@ -388,7 +394,7 @@ Shell and Python both send HTTP requests to the dashboard, so any program in any
 | all jobs | `GET /api/jobs/` | a list |
 | stop | `POST /api/jobs/ID/stop` | `stopped` |
 
-A `submission_id` of your own is worth having: a second request with the same id is refused, so a request that is sent twice (a shaky network, an impatient user) does not run
+The final slash of `/api/jobs/` counts. A `submission_id` of your own is worth having: a second request with the same id is refused, with a status of 500, so a request that is sent twice (a shaky network, an impatient user) does not run
 the job twice.
 
 > **You may have seen** `"metadata": {"job_submission_id": "123"}` in a request. Metadata is a note that travels with the job, and Ray keeps it, but the job gets an id that Ray made up. Today the field is
@@ -429,7 +435,7 @@ r"""
 There is a third way to use a cluster from outside, made for trying things out: an address that begins with `ray://`. Your notebook then looks like a driver, but the real one is a process that the **client server**
 starts on the head for you. Every call travels there and back.
 
-**Predict:** a task call from a driver within the cluster takes about a millisecond. And over Ray Client?
+**Predict:** a task call from a driver within the cluster takes a few milliseconds; `squares.py` has timed 100 of them. And over Ray Client?
 """
 
 # %% tags=["demo"]
@@ -443,7 +449,8 @@ for x in range(30):
     client_calls.append(time.perf_counter() - start)
 ray.shutdown()
 client_calls = client_calls[5:]  # the first also started a worker
-print(f"{1000 * sorted(client_calls)[len(client_calls) // 2]:.1f} ms for a call")
+print(f"{1000 * median(task_calls[10:]):.1f} ms for a call from within the cluster (squares.py)")
+print(f"{1000 * median(client_calls):.1f} ms for a call over Ray Client")
 
 # %% [markdown]
 r"""
@@ -481,7 +488,6 @@ it took as a job, and you have the times of Ray Client and of the shell.
 rounds = budget(5, 2)
 idle = [given.seconds_of_job(client, "true") for _ in range(rounds)]
 squares = next(job for job in client.list_jobs() if job.entrypoint == "python squares.py")  # the one from the shell
-task_calls = yaml.safe_load(next(line for line in log.splitlines() if line.startswith("[")))
 
 costs = {
     "task call, in the cluster": task_calls[10:],
@@ -495,15 +501,15 @@ costs = {
 # %% tags=["demo"]
 figure, axes = plt.subplots(figsize=(9, 3.2), constrained_layout=True)
 for row, seconds in enumerate(costs.values()):
-    middle = sorted(seconds)[len(seconds) // 2]
+    middle = median(seconds)
     axes.plot(seconds, [row] * len(seconds), "o", color="#2563eb" if row < 2 else "#d97706", alpha=0.4)
     text = f"{middle:.1f} s" if middle >= 1 else f"{1000 * middle:.1f} ms"
     axes.annotate(text, (middle, row), xytext=(0, 7), textcoords="offset points", ha="center")
 axes.set_yticks(range(len(costs)), costs)
 axes.set(xscale="log", xlabel="seconds (each mark is ten times the one before)", ylim=(len(costs) - 0.5, -0.8))
 axes.margins(x=0.1)
-axes.set_title("A job costs as much as a thousand task calls");
-
+calls = median(costs["job that does nothing, to its end"]) / median(costs["task call, in the cluster"])
+axes.set_title(f"A job that does nothing costs as much as {calls:,.0f} task calls")
 # %% [markdown]
 r"""
 The answer to a submission comes soon, after hundredths or tenths of a second: that is where the belief comes from. But the receipt is not the work. The job itself takes seconds, hundreds to thousands of times a task call, because it starts processes: a supervisor (a Ray actor, a Python with Ray in it), a shell, and
@@ -538,13 +544,14 @@ Behind the page is the **state API**. The same questions from the shell and from
 | a process's log | `ray logs worker-…` | `get_log()` |
 | slots, demand, autoscaler | `ray status` | – |
 
-**Predict:** you submitted some jobs, and the checks did. How many are on record, and in which statuses?
+**Predict:** you submitted some jobs, and so did the checks. What are their statuses? And does Ray Client show up?
 """
 
 # %% tags=["demo"]
 print(cluster.dashboard, "| the token that it asks for:", cluster.token)
 jobs = pandas.DataFrame([vars(job) for job in list_jobs(address=cluster.dashboard)])
-jobs[["submission_id", "type", "status", "entrypoint"]]
+jobs = jobs.sort_values("start_time", ignore_index=True)
+jobs[["submission_id", "type", "status", "entrypoint"]].fillna("")
 
 # %% [markdown]
 r"""
@@ -569,7 +576,7 @@ Nobody types `ray start` on fifty machines. The **cluster launcher** rents machi
 
 The file says what to rent. Ray brings a schema for it, and defaults for what is left out; both work offline. `given.validated` calls the two functions that `ray up` calls first.
 
-**Predict:** this file names 8 things or so. How many will there be with the defaults filled in?
+**Predict:** this file has 6 sections. How many will there be with the defaults filled in?
 """
 
 # %% tags=["demo"]
@@ -620,7 +627,7 @@ for slip, (right, wrong) in slips.items():
 r"""
 Names and types are caught; a machine type that nobody rents is not, and neither is a `min_workers` at the top, which meant something in older versions: it is dropped without a word, and your cluster starts without workers. It belongs to a node type.
 
-Now one that you could use: the head is small, and is there for the GCS, not for tasks.
+Now one that you could use: the head is small, and is there for the GCS, not for tasks. Tasks stay away from a node whose type says `CPU: 0` in its `resources`. A type that says nothing gets the CPUs that its machine has.
 """
 
 
@@ -680,7 +687,7 @@ different[~different.index.str.contains("image|disk|Device", case=False)].drop("
 r"""
 | | AWS | GCP | Azure |
 |---|---|---|---|
-| where | `provider.region`, `availability_zone` | the same names, and a `project_id` | `location`, `resource_group` |
+| where | `provider.region`, `availability_zone` | the same names, and a `project_id` | `location`, `resource_group`, `availability_zone` |
 | machine type | `InstanceType` | `machineType` | `azure_arm_parameters.vmSize` |
 | spot | `InstanceMarketOptions` | `scheduling: [{preemptible: true}]` | `azure_arm_parameters.priority: Spot` |
 | CPUs of a type | found out; leave `resources: {}` | write `{CPU: 2}` | write `{CPU: 2}` |
@@ -740,8 +747,9 @@ spec:
 """)
 
 # %% tags=["demo"]
-pandas.set_option("display.max_rows", 60)
-pandas.DataFrame(check_fields(ray_cluster))
+fields = pandas.DataFrame(check_fields(ray_cluster))
+print(len(fields), "fields,", (fields.finding != "").sum(), "findings; all but the inside of the pods:")
+fields[~fields.field.str.contains(r"\.template\.")].reset_index(drop=True)
 
 # %% [markdown]
 r"""
@@ -764,7 +772,7 @@ print("findings in the first:", [row for row in check_fields(ray_job) if row["fi
 careless = dict(job_spec, runtimeEnv=job_spec["runtimeEnvYAML"], ttlSecondsAfterFinished="5 minutes")
 careless["rayClusterSpec"] = {**ray_cluster["spec"], "workerGroupSpec": ray_cluster["spec"]["workerGroupSpecs"]}
 findings = pandas.DataFrame(check_fields(dict(ray_job, spec=careless)))
-findings[findings.finding != ""]
+findings[findings.finding != ""].reset_index(drop=True)
 
 # %% [markdown]
 r"""
@@ -812,8 +820,7 @@ print("RAY_ADDRESS leads to", os.environ["RAY_ADDRESS"] and "the cluster")
 print("coursekit came with the job:", "runtime_resources" in coursekit.__file__)
 inside = sum(ray.get([ray.remote(points_inside).remote(500_000, seed) for seed in range(4)]))
 print("pi is about", 4 * inside / 2_000_000)
-""");
-
+""")
 # %% tags=["demo"]
 if passed("submit_and_wait"):
     import coursekit
@@ -847,12 +854,12 @@ r"""
 - You know the processes of head and worker, what each is for, and what dies with it.
 - You start a head, let nodes join it with address and token, and stop exactly what you started.
 - You submit jobs from the shell, from Python and over HTTP, wait for their end, and look at which end it was.
-- You know that a job costs seconds and a task call a millisecond, and which of the two you need.
+- You know that a job costs seconds and a task call a few milliseconds, and which of the two you need.
 - You write a `cluster.yaml`, have it checked by Ray's schema, and know what the schema does not see; you read a RayCluster and a RayJob field by field.
 
 ## Traps
 
-- **A shell without `RAY_AUTH_MODE=token`**: `ray start --address` fails after some twenty seconds, `ray list nodes` at once.
+- **A shell without `RAY_AUTH_MODE=token`**: `ray start --address` fails after some twenty seconds, `ray list nodes` at once; and `ray start --head`, where there is no token yet, starts a cluster open to all.
 - **`ray stop` on a shared machine** ends the clusters of others.
 - **Done is not succeeded.** `FAILED` and `STOPPED` are ends, too; `submit_job` never raises for them.
 - **`PENDING` is not `RUNNING`**: a loop `while status == "RUNNING"` ends before the job has begun.

@@ -24,14 +24,12 @@ import ray
 
 from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, recorded, solution, timeline
 from coursekit.given.ch08_rollouts import carts, leans
-from coursekit.meeting import warm_up
 from coursekit.records import actors, stores
 
 begin("ch08_rollouts")
 
 # %%
 ray.init(num_cpus=4, include_dashboard=False)
-warm_up(4)
 
 # %% [markdown] tags=["notes"]
 r"""
@@ -104,7 +102,7 @@ comparison
 
 # %% [markdown]
 r"""
-Most of a millisecond instead of some tens of microseconds: you pay the price of a call (chapter 3) for every step. A sampler pays it once for a whole **fragment** of steps. When the agent is a
+A millisecond or so instead of some tens of microseconds: you pay the price of a call (chapter 3) for every step. A sampler pays it once for a whole **fragment** of steps. When the agent is a
 large network on a GPU, people do take the two apart and send the observations of hundreds of environments in one message; the rule behind both is the same: *few and large messages*.
 """
 
@@ -261,9 +259,9 @@ if passed("gae"):
         axes.plot(advantages, ".-", color=colour, label=f"λ = {lam:g}")
     for step, name in [(20, "terminated"), (40, "truncated")]:
         axes.axvline(step + 0.5, color="#db2777", linestyle="--")
-        axes.text(step + 1, 8, name, color="#db2777")
+        axes.text(step + 1, -6, name, color="#db2777")
     axes.set(xlabel="step", ylabel="advantage", title="An end stops the sum; only a true end is a bad surprise")
-    axes.legend(loc="lower right");
+    axes.legend(loc="lower left");
 
 # %% [markdown]
 r"""
@@ -273,13 +271,10 @@ future. And nothing at all crosses a dashed line from right to left.
 
 # %% [markdown]
 r"""
-## One copy of the weights serves all samplers
+## Say what a sampler needs, and Ray starts no more than fit
 
-Before each fragment, samplers want the newest weights. Ours are four numbers; those of a real network are megabytes, so here is some ballast: 8 MB. There are two ways to send them to
-eight samplers, and Ray's records count how much is put into the store.
-
-First the samplers. Eight on two cores: will they not get into each other's way? Chapter 3 said: actors that wait, as many as you like; actors that compute, as many as cores. So measure which kind you have:
-the share of its time in which a sampler keeps a core busy. The environments nap 2.5 ms in each step, as if a simulator ran elsewhere (`busy=True` is one that runs here).
+Next come eight samplers, perhaps on two cores. Will they not get into each other's way? Chapter 3 said: actors that wait, as many as you like; actors that compute, as many as cores. So measure which kind you have:
+the share of its time in which a sampler keeps a core busy. Its environments nap 2.5 ms in each step, as if a simulator ran elsewhere; with `busy=True` they compute for 2.5 ms, as one that runs here.
 
 **Predict** both shares.
 """
@@ -325,8 +320,16 @@ if passed("Sampler"):
 # %% [markdown]
 r"""
 The ninth waits: there is no room, and it takes nothing from the others. (A sampler that named nothing would have started.)
+"""
 
-Now the weights. **Predict:** how many megabytes go into the store, and how many times as long does one way take as the other?
+# %% [markdown]
+r"""
+## One copy of the weights serves all samplers
+
+Before each fragment, samplers want the newest weights. Ours are four numbers; those of a real network are megabytes, so here is some ballast: 8 MB. There are two ways to send them to
+eight samplers, and Ray's records count how much is put into the store.
+
+**Predict:** how many megabytes go into the store, and how many times as long does one way take as the other?
 """
 
 # %% tags=["demo"]
@@ -412,7 +415,7 @@ def seconds_of_an_iteration(count):
 if passed("Sampler") and passed("collect"):
     seconds_of_an_iteration(8)  # warm-up
     rounds = [[seconds_of_an_iteration(count) for count in counts] for _ in range(budget(15, 5))]
-    n, seconds = np.tile(counts, len(rounds)), np.ravel(rounds)
+    typical = np.median(rounds, axis=0)  # so that one hiccup of the machine does not bend the fit
 
 # %% [markdown]
 r"""
@@ -425,13 +428,14 @@ The **residuals** are what the law leaves unexplained: measured against fitted, 
 # %% tags=["demo"]
 def fit_amdahl(n, seconds):
     """Return serial and parallel seconds: the least squares of the relative errors of serial + parallel / n."""
-    columns = np.stack([np.ones(len(n)), 1 / n], axis=1)
+    columns = np.stack([np.ones(len(n)), 1 / np.array(n)], axis=1)
     return np.linalg.lstsq(columns / seconds[:, None], np.ones(len(n)))[0]
 
 
 if passed("Sampler") and passed("collect"):
-    serial, parallel = fit_amdahl(n, seconds)
-    residuals = 100 * (seconds / (serial + parallel / n) - 1)
+    serial, parallel = fit_amdahl(counts, typical)
+    fitted = serial + parallel / np.array(counts)
+    residuals = 100 * (typical / fitted - 1)
     print(f"serial {1000 * serial:.0f} ms, parallel {1000 * parallel:.0f} ms")
     print(f"at most {(serial + parallel) / serial:.1f} times as fast as one sampler, however many there are")
 
@@ -441,20 +445,22 @@ if passed("Sampler") and passed("collect"):
     line = np.linspace(1, 8, 100)
     above.plot(line, 2 * FRAMES / (serial + parallel / line), color="#059669", label="Amdahl's law, fitted")
     above.plot(line, 2 * FRAMES / (serial + parallel) * line, ":", color="#94a3b8", label="in proportion")
-    above.plot(n, 2 * FRAMES / seconds, "o", color="#7c3aed", alpha=0.6, label="measured")
+    above.plot(counts, 2 * FRAMES / typical, "o", color="#7c3aed", label="measured (median)")
+    above.plot(counts, 2 * FRAMES / np.transpose(rounds), ".", color="#7c3aed", alpha=0.3)
     above.set(ylabel="environment steps a second", title="The learner's share grows with every sampler")
     above.legend()
     below.axhline(0, color="#059669")
-    below.plot(n, residuals, "o", color="#7c3aed", alpha=0.6)
-    below.plot(counts, np.median(residuals.reshape(-1, len(counts)), axis=0), "_", color="#7c3aed", markersize=24)
-    below.set(xlabel="samplers", ylabel="residual (%)");
+    below.plot(counts, 100 * (np.transpose(rounds) / fitted[:, None] - 1), ".", color="#7c3aed", alpha=0.3)
+    below.stem(counts, residuals, linefmt="#7c3aed", basefmt=" ")
+    limit = 10 + 2 * np.abs(residuals).max()  # a hiccup may lie outside
+    below.set(xlabel="samplers", ylabel="residual (%)", ylim=(-limit, limit));
 
 # %% [markdown]
 r"""
-First the two numbers. You know the truth, since you built it: 480 ms parallel, 30 ms serial. What the fit found beyond 30 is the price of distribution: sending weights, calling, fetching, waiting for
-the last.
+First the two numbers. You know the truth, since you built it: 480 ms parallel, 30 ms serial. What the fit found beyond the 30 is the price of distribution: sending weights, calling, fetching, waiting for
+the last. (The 480 grow a little as well: no nap is shorter than asked for, and on a Mac or a busy machine many are longer.)
 
-Then the residuals; the dashes are their medians. If they lie around zero in no order, the law explains what can be explained, and the rest is chance. If they form a *pattern*, such as high, low, high, then something is going on that the law does
+Then the residuals: the large points are those of the medians, which were fitted, the pale ones those of the single rounds. If they lie around zero in no order, the law explains what can be explained, and the rest is chance: smaller than the spread of the pale points. If they are larger and form a *pattern*, such as high, low, high, then something is going on that the law does
 not know: a cost that grows with every sampler (more calls to make, more processes than cores). Then the fit is too optimistic beyond your last point, and there may be a number of samplers from which on it gets
 *slower*. Which of the two do you see?
 
@@ -578,21 +584,21 @@ if passed("Sampler") and passed("collect") and passed("collect_async"):
 
 # %% tags=["demo"]
 if passed("Sampler") and passed("collect") and passed("collect_async"):
-    counts_ages = Counts()
-    collect_async(crew, weights, 5, budget(400, 120), counts_ages.learn)
+    noted = Counts()
+    collect_async(crew, weights, 10, budget(300, 80), noted.learn)
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
-    ages, times = np.unique(counts_ages.ages, return_counts=True)
+    ages, times = np.unique(noted.ages, return_counts=True)
     axes.bar(ages, times, color="#7c3aed")
     axes.set(xlabel="versions that the weights had become old", ylabel="fragments")
     axes.set_title("Nobody waits, so everybody is a little late");
 
 # %% [markdown]
 r"""
-No gaps, and about two and a half times as many fragments; that is the straggler's price in step. But look at the ages. While a quick sampler plays, each of the others hands in something, so its weights are two or three versions
-old when its turn comes. The straggler's are around nine: the bars on the right are its fragments. (The short ages of the first few come from the start.)
+Hardly a gap, and twice as many fragments or more; that was the straggler's price in step. But look at the ages. While a quick sampler plays, the other quick ones hand in something too, and now and then the straggler, so its weights are two or three versions
+old when its turn comes. The straggler's are up to three times as old: the bars on the right are its fragments. (The youngest ages come from the start.)
 
 In step with one update a round every age is 0. So the choice is between **waiting** and **stale experience**: what a fragment shows is what an older policy did. There is a second price that nobody sees in such a plot: the straggler
-delivers one fragment in ten instead of one in four. If it is slow because its levels are hard, your agent mostly sees easy ones.
+delivers about one fragment in ten instead of one in four. If it is slow because its levels are hard, your agent mostly sees easy ones.
 
 Algorithms answer in different ways. PPO (chapter 10) collects in step. IMPALA and APPO (chapter 13) collect as they come, and weigh each step with the ratio of the new policy to the old one. DQN (chapter 9) keeps old experience on purpose.
 """
@@ -687,9 +693,11 @@ if passed("Sampler") and passed("fragment_length"):
         label = f"{kind}: {1000 * price:.1f} ms + L · {1000 * frame:.2f} ms, so L = {chosen}"
         axes.semilogx(lengths, frame * np.array(lengths) / times, "o-", color=colour, label=label)
         axes.axvline(chosen, color=colour, linestyle="--")
-    axes.set(xlabel="frames in a fragment", ylabel="share of the time spent playing", ylim=(0, 1.05))
+    axes.set_xticks([1, 4, 16, 64, 256, 1024], [1, 4, 16, 64, 256, 1024])
+    axes.minorticks_off()
+    axes.set(xlabel="frames in a fragment", ylabel="share of time spent playing", ylim=(0, 1.05))
     axes.set_title("Slow simulators can afford short fragments")
-    axes.legend(loc="lower right", fontsize=9);
+    axes.legend(frameon=False, bbox_to_anchor=(0.9, -0.2));
 
 # %% [markdown]
 r"""
@@ -755,10 +763,10 @@ comparison
 
 # %% [markdown]
 r"""
-One array is written to the store once and read where it lies (**zero-copy**, chapter 2); a list of arrays is unpacked array by array; lists of numbers are a million Python objects, made one by one, on both sides.
+One array is written to the store once and read where it lies (**zero-copy**, chapter 2); a list of arrays is unpacked array by array; lists of numbers are packed and unpacked number by number, all 1.4 million of them.
 That is why a sampler stacks its columns before it sends them. The price of zero-copy is that the array is read-only: a learner that wants to normalise in place makes a copy first.
 
-> **You may have seen** that Ray serialises with *Apache Arrow*, and calls its store *Plasma*. The store is now a part of Ray, and since Ray 0.8 objects are packed with pickle's protocol 5, which leaves the memory of
+> **You may have seen** that Ray serialises with *Apache Arrow*, and calls its store *Plasma*. The store is now a part of Ray itself, and objects are packed with pickle's protocol 5, which leaves the memory of
 > arrays out of the pickle, to the same effect. Arrow is what Ray *Data* stores its tables in (chapter 17). You may also have seen `RolloutWorker`, `num_workers` and `SampleBatch`: RLlib's samplers are now
 > `EnvRunner`, their number is `num_env_runners`, and they return episodes.
 """
@@ -839,7 +847,7 @@ r"""
 - **One flag `done`** makes either the bootstrap or the sum wrong.
 - **`set_weights` after `sample`** works, and everything is one version too old.
 - **The quick samplers speak more often** in asynchronous collection. Look at what they do *not* show.
-- **Actors name no CPU** while they run, unless you say so.
+- **Actors name no CPU** while they run, unless you say so: Ray starts however many you ask for.
 - **A good-looking fit** is no evidence. Residuals are.
 
 ## Read on
@@ -847,6 +855,6 @@ r"""
 - [Chapter 9](ch09_dqn.ipynb): a replay buffer, and a learner that learns. [Chapter 10](ch10_actor_learner.ipynb): PPO with these samplers and this `gae`.
 - Schulman et al., [*High-Dimensional Continuous Control Using Generalized Advantage Estimation*](https://arxiv.org/abs/1506.02438), 2016.
 - Espeholt et al., [*IMPALA*](https://arxiv.org/abs/1802.01561), 2018: samplers that never wait, and the correction for it.
-- Mnih et al., [*Asynchronous Methods for Deep Reinforcement Learning*](https://arxiv.org/abs/1602.01783), 2016; Nair et al., [*Gorila*](https://arxiv.org/abs/1507.04296), 2015: the four parts, spread over a hundred machines.
+- Mnih et al., [*Asynchronous Methods for Deep Reinforcement Learning*](https://arxiv.org/abs/1602.01783), 2016; Nair et al., [*Gorila*](https://arxiv.org/abs/1507.04296), 2015: the four parts, spread over more than a hundred machines.
 - Gunther, *Guerrilla Capacity Planning*, 2007: the law with a term that grows, for residuals with a pattern.
 """

@@ -157,8 +157,11 @@ class Decisions:
             return [line.partition(mark)[2].strip() for line in file if mark in line]
 
 
-def follow(refs: list, seconds: float = 120) -> "DataFrame":
-    """Return a table of pending tasks, running tasks and extra nodes, five times a second, until the tasks have ended and the nodes gone."""
+def follow(refs: list, launched: float, seconds: float = 120) -> "DataFrame":
+    """Return a table of pending tasks, running tasks and extra nodes, five times a second, until tasks and nodes are gone.
+
+    Its seconds count from `launched`, a reading of `time.monotonic()`.
+    """
     from pandas import DataFrame
 
     start, table, left = time.monotonic(), [], [None]
@@ -168,7 +171,7 @@ def follow(refs: list, seconds: float = 120) -> "DataFrame":
         _, left = ray.wait(refs, num_returns=len(refs), timeout=0.2)
         running = min(len(left), sum(task["state"] == "RUNNING" for task in unfinished(since)))
         nodes = sum(node["alive"] and not node["head"] for node in records.nodes())
-        moment = time.monotonic() - start
+        moment = time.monotonic() - launched
         table.append((moment, len(left) - running, running, nodes))
         time.sleep(0 if left else 0.2)
     return DataFrame(table, columns=["seconds", "pending tasks", "running tasks", "extra nodes"])

@@ -48,6 +48,7 @@ print(f"ended with exit code {child.wait()}", flush=True)
 watch.join()
 """
 ENDED = re.compile(r"^ended with exit code (-?\d+)$", re.MULTILINE)
+LEFT_OUT = re.compile(rf"{ENDED.pattern}|.*Valid values look like this: `")  # Ray's examples are quoted for a shell
 PREFIX = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\s+[A-Z]+ \S+ -- ", re.MULTILINE)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -124,7 +125,9 @@ class Started:
         return " ".join(self.words[:3])
 
     def _last_lines(self) -> str:
-        lines = [line for line in self.output().splitlines() if line.strip() and not ENDED.match(line)]
+        lines = [
+            line for line in PREFIX.sub("", self.output()).splitlines() if line.strip() and not LEFT_OUT.match(line)
+        ]
         return "\n".join(lines[-4:])
 
 
@@ -194,7 +197,7 @@ class OwnCluster:
                     raise
         return started
 
-    def shell(self, command: str, seconds: float = 120) -> str:
+    def shell(self, command: str, seconds: float = 300) -> str:
         """Return what a command printed, run as in a shell where the token's two variables are set; times and levels left out."""
         done = subprocess.run(
             shlex.split(command),

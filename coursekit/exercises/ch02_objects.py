@@ -8,7 +8,13 @@ from coursekit.answer import Answer, Watched
 from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch02_objects as given
 
-MB = 2**20
+MB = MILLION = 2**20  # bytes; numbers
+
+
+STILL_HELD = (
+    "Your function had returned, and your process still referred to the array: does the function of your task carry the "
+    "reference inside it? Ray then never frees the object. Hand the reference over as an argument."
+)
 
 
 def _put_in(seen: Watched) -> float:
@@ -18,7 +24,7 @@ def _put_in(seen: Watched) -> float:
 
 @exercise(
     points=2,
-    minutes=10,
+    minutes=5,
     hints=[
         "Ray makes a copy for every `.remote(array, x)`. What can you hand over instead of the array?",
         "`ref = ray.put(array)` once, before the loop; then hand `ref` to every task.",
@@ -26,9 +32,10 @@ def _put_in(seen: Watched) -> float:
 )
 def share_once(answer: Answer, rng: Generator) -> None:
     """Put the array once, and hand the reference to every task: each sees the one copy in the store."""
-    array = rng.random(MB // 2)  # 4 MB
+    array = rng.random(MILLION // 2)  # 4 MB
     xs = rng.choice(len(array), size=6, replace=False).tolist()
     with answer.watch() as seen:
+        known = [row["object_id"] for row in seen.objects()]
         before = _put_in(seen)
         got = answer(given.pick, array, xs)
         copies = (_put_in(seen) - before) / (array.nbytes / MB)
@@ -38,6 +45,7 @@ def share_once(answer: Answer, rng: Generator) -> None:
     travelled = "Ray's store never held the array: it reached the workers some other way, such as inside the function."
     expect(copies > 0.9, travelled)
     expect(copies < 1.5, f"For {len(xs)} tasks, {copies:.0f} copies of the array were put into the store.")
+    expect(answer.probe(given.held_here, array.nbytes, known) == 0, STILL_HELD)
     room = meeting.new_room()
     met = answer(given.meets_another, array[:10], [[room, 0, 1], [room, 1, 0]])
     expect(met == [True, True], "Two calls never ran at the same time: does something wait before all are launched?")
@@ -45,7 +53,7 @@ def share_once(answer: Answer, rng: Generator) -> None:
 
 @exercise(
     points=2,
-    minutes=12,
+    minutes=8,
     hints=[
         "Who cuts the matrix into blocks? A slice made in the driver has to travel; a slice made in the task is a view.",
         "Write a task that takes the matrix and the number of its block, and hand it `ref`, not the matrix.",
@@ -74,9 +82,14 @@ def column_sums(answer: Answer, rng: Generator) -> None:
         f"The matrix of {whole:.1f} MB was in the store already; your code put {found['copied_mb']:.1f} MB more there.",
     )
     expect(
-        not found["copied"],
-        "`add_rows` was given rows that are not the store's own, but a private copy (or a list) of the task.",
+        not found["listed"],
+        "`add_rows` was given a list or tuple of rows in place of one array: cut the block out of the matrix in one piece.",
     )
+    expect(
+        not found["copied"],
+        "`add_rows` was given rows that are not the store's own, but a private copy of the task.",
+    )
+    expect(not found["kept"], STILL_HELD.replace("array", "matrix"))
     expect(
         found["met-0"] and found["met-1"],
         "Two blocks never ran at the same time: does something wait before all are launched?",
@@ -103,6 +116,11 @@ def pipeline(answer: Answer, rng: Generator) -> None:
         kind == "a reference",
         f"`pipeline` gave back {kind}. It must give back the reference of the task that joins.",
     )
+    arguments = found.get("arguments", 1)
+    expect(
+        arguments == 1,
+        f"`join` takes one list of values; you gave it {arguments} arguments. Let a task of your own collect them.",
+    )
     arrived = " and ".join(found["kinds"])
     expect(
         found["kinds"] == ["list"],
@@ -120,7 +138,7 @@ def pipeline(answer: Answer, rng: Generator) -> None:
 
 @exercise(
     points=2,
-    minutes=10,
+    minutes=5,
     hints=[
         "What is `ray.get(ref)[0]`: numbers of its own, or a window into the store?",
         "A window keeps the whole array in the store for as long as it exists. `.copy()` makes numbers of your own.",
@@ -145,11 +163,16 @@ def let_go(answer: Answer, rng: Generator) -> None:
         found["returned_mb"] > 1.5 * len(rows),
         "The memory of the arrays did not return to the store: did your code put something else there?",
     )
+    expect(
+        found["in_whole_copies"] == 0,
+        f"{found['in_whole_copies']} of {len(rows)} rows are views of a private copy of a whole array. The store is free, "
+        "and your process holds every array: copy the row, not the array.",
+    )
 
 
 @exercise(
     points=3,
-    minutes=15,
+    minutes=10,
     hints=[
         "How often does `[[f(ray.get(ref)) for ref in refs] for f in functions]` read each block? Turn the loops round.",
         "With the block outside, you get one list for each block. You want one for each function: `zip(*lists)`.",
@@ -159,13 +182,18 @@ def let_go(answer: Answer, rng: Generator) -> None:
 def read_once(answer: Answer, rng: Generator) -> None:
     """Do all the work on a block while it is in memory; then move on, and hold no more than you need."""
     numbers = rng.permutation(np.arange(1.0, 49.0))[:24].tolist()
-    found = answer.probe(given.read_larger_than_store, numbers, MB)  # blocks of 8 MB
+    found = answer.probe(given.read_larger_than_store, numbers, MILLION)  # blocks of 8 MB
     expect(
         found["spilled"] >= 8,
         f"The check's 192 MB did not fill the store ({found['capacity_mb']:.0f} MB, {found['spilled']} blocks on disk): "
         "start Ray as the first cells of this chapter do.",
     )
-    want = [numbers, [2 * number for number in numbers], [number + number / MB for number in numbers], [MB] * 24]
+    want = [
+        numbers,
+        [2 * number for number in numbers],
+        [number + number / MILLION for number in numbers],
+        [MILLION] * 24,
+    ]
     expect_close(found["results"], want, "One list for each function, with one result for each block, in order.", 1e-9)
     disk = f"{found['spilled']} of 24 blocks were on disk. "
     expect(

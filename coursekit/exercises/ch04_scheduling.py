@@ -14,19 +14,24 @@ from coursekit.given import ch04_scheduling as given
     minutes=10,
     hints=[
         "Look at one node at a time. When does one node have enough of *one* resource? Then: of all that are asked for?",
+        "A node that lacks a resource has 0 of it. And what does a request for 0 CPUs say about a node that is dead?",
         "`row['Resources'].get(name, 0) >= amount` for every name of the request, and `row['Alive']`.",
     ],
 )
 def fits(answer: Answer, rng: Generator) -> None:
     """A request must fit on one living node, resource by resource; the cluster's sums do not matter."""
-    cpus, licences = int(rng.integers(2, 6)), int(rng.integers(2, 5))
+    cpus, licences = int(rng.integers(3, 7)), int(rng.integers(2, 5))
     rows, ids = _cluster_of(rng, cpus, licences)
     cases = {
-        "No node has that many CPUs alone; only their sum is large enough.": ({"CPU": 2 * cpus + 1}, []),
-        "A node that has exactly what is asked for is enough.": ({"CPU": cpus}, ["small", "licensed", "large"]),
+        "A task that asks for no CPU fits on every node that lives, and only there.": (
+            {"CPU": 0},
+            ["plain", "licensed"],
+        ),
+        "No node has that many CPUs alone; only their sum is large enough.": ({"CPU": cpus + 1}, []),
+        "A node that has exactly what is asked for is enough.": ({"CPU": cpus}, ["plain"]),
         "Every resource must be there, on the same node.": ({"CPU": 1, "licence": licences}, ["licensed"]),
-        "A node can lack a resource altogether.": ({"licence": 0.5}, ["licensed", "poor"]),
-        "One resource was enough, the other was not.": ({"CPU": cpus + 1, "licence": 1}, []),
+        "A node can lack a resource altogether.": ({"licence": 0.5}, ["licensed"]),
+        "One resource was enough, the other was not.": ({"CPU": cpus, "licence": 1}, []),
     }
     for message, (request, names) in cases.items():
         got = answer(rows, request)
@@ -36,6 +41,10 @@ def fits(answer: Answer, rng: Generator) -> None:
         expect_equal(sorted(got), sorted(ids[name] for name in names), message)
     request = {"CPU": float(rng.choice([0.5, 1, 2, 3])), "licence": float(rng.choice([0, 1]))}
     seen = answer.probe(given.where_ray_runs_it, {name: amount for name, amount in request.items() if amount})
+    expect(
+        seen["running"],
+        "Right for made-up nodes. Now Ray itself is asked, and no Ray is running: run the cells above first.",
+    )
     ran = sorted(node for node, taken in seen["taken"].items() if taken)
     expect(ran or request["CPU"] == 3, "Ray itself found no node here for a small task: run the chapter's first cells.")
     expect_equal(
@@ -46,11 +55,9 @@ def fits(answer: Answer, rng: Generator) -> None:
 def _cluster_of(rng: Generator, cpus: int, licences: int) -> tuple[list[dict], dict[str, str]]:
     """Return rows as `ray.nodes()` gives them, and the id of each by its name."""
     resources = {
-        "small": {"CPU": float(cpus)},
-        "licensed": {"CPU": float(cpus), "licence": float(licences)},
-        "large": {"CPU": 2.0 * cpus, "memory": 1e9},
-        "poor": {"CPU": 0.5, "licence": licences - 1.0},
-        "dead": {"CPU": 64.0, "licence": 64.0},
+        "plain": {"CPU": float(cpus)},
+        "licensed": {"CPU": cpus - 1.0, "licence": float(licences)},
+        "dead": {},  # Ray keeps the row, and nothing in it
     }
     ids = {name: rng.bytes(4).hex() for name in resources}
     rows = [{"NodeID": ids[name], "Alive": name != "dead", "Resources": resources[name]} for name in resources]
@@ -58,8 +65,8 @@ def _cluster_of(rng: Generator, cpus: int, licences: int) -> tuple[list[dict], d
 
 
 @exercise(
-    points=3,
-    minutes=15,
+    points=2,
+    minutes=10,
     hints=[
         "What does a team hold while it waits for its simulations? What do these need?",
         "Only `simulate` needs a licence. A team that waits in `ray.get` lends its CPU, but nothing else, and an actor "
@@ -108,7 +115,7 @@ def no_deadlock(answer: Answer, rng: Generator) -> None:
     minutes=10,
     hints=[
         "Input number i goes to node number i modulo the number of nodes. How does a task get to a certain node?",
-        "`task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False))`, node ids from `ray.nodes()`.",
+        "`task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False))`, ids of the living nodes from `ray.nodes()`.",
         "Launch everything, then call `ray.get` once.",
     ],
 )
@@ -120,6 +127,10 @@ def spread_over_nodes(answer: Answer, rng: Generator) -> None:
     expect(
         len(nodes) == 3,
         f"This check needs the chapter's three nodes; {len(nodes)} are there. Run the cell that adds them.",
+    )
+    expect(
+        not seen["unschedulable"],
+        "A task was sent to a node that cannot run it. `ray.nodes()` has rows of dead nodes too: which of the ids live?",
     )
     expect(
         seen["ended"],
@@ -144,7 +155,7 @@ def spread_over_nodes(answer: Answer, rng: Generator) -> None:
     hints=[
         "A placement group with one bundle for each member; a bundle is a dict of resources: `{'CPU': 1}`.",
         "`PlacementGroupSchedulingStrategy(group)` puts a task into the group; a task without it runs outside.",
-        "`remove_placement_group(group)` in a `finally`: the reservation stays until somebody ends it.",
+        "`remove_placement_group(group)` in a `finally`: the reservation stays until somebody ends it, also after an error.",
     ],
 )
 def gang(answer: Answer, rng: Generator) -> None:
@@ -181,18 +192,25 @@ def gang(answer: Answer, rng: Generator) -> None:
         all(met for met, _ in members),
         f"{text}the members never were all there at the same time. Has each a bundle of its own ({bundles})?",
     )
+    failed = answer.probe(given.gang_with_a_failure, size, int(rng.integers(size)))
+    expect(failed["ended"], f"{text}a member raised an error, and the call did not come back.")
+    expect(failed["ran"], f"{text}the member that was to raise an error never ran.")
+    expect(
+        not failed["left"],
+        f"{text}a member raised an error; the call has failed, and its group is still there: who removes it?",
+    )
 
 
 quiz(
     "what_num_cpus_does",
     question="""
-    A task with `num_cpus=1` starts eight threads that all compute. What does Ray do about it?
+    A task with `num_cpus=1` starts eight Python threads that all compute. What does Ray do about it?
     """,
     options={
         "a": ("It keeps the task on one core.", "`num_cpus` pins nothing: the operating system shares the cores out."),
         "b": ("It ends the task.", "Ray does not look at what a task uses of a CPU."),
         "c": (
-            "Nothing: it has written down 1 CPU, and that is all.",
+            "Nothing at all.",
             "Right. A logical resource is an entry in a ledger: it decides who may start, not what is used.",
         ),
     },
@@ -200,51 +218,58 @@ quiz(
 )
 
 quiz(
-    "three_of_six",
-    question="The cluster has three nodes with two CPUs each, all idle. A task asks for three CPUs. What happens?",
-    options={
-        "a": ("It runs: six CPUs are free.", "A task runs in one process on one node. No node has three."),
-        "b": (
-            "It waits, and will wait for as long as the cluster looks like this.",
-            "Right. Ray raises no error: a larger node might still join.",
-        ),
-        "c": (
-            "It fails with an error that names the resource.",
-            "An error would help, but Ray only waits, because a larger node might still join.",
-        ),
-    },
-    key="b",
-)
-
-quiz(
     "default_actor",
-    question="A Ray with two CPUs. You make ten actors, `Counter.remote()`, with no options. How many live?",
+    question="A Ray with two CPUs. You make ten actors, `Player.remote()`, with no options. How many live?",
     options={
         "a": (
+            "All ten.",
+            "Right: by default an actor asks for one CPU to be placed, and for none to stay. So ten computing actors can share "
+            "two cores, unless you write `num_cpus=1`.",
+        ),
+        "b": ("None; ten do not fit.", "Actors are placed one by one, each as soon as it can be."),
+        "c": (
             "Two; eight are pending.",
             "That is so with `num_cpus=1` written out. Without it, an actor holds no CPU.",
         ),
-        "b": (
-            "All ten: by default an actor needs one CPU to be placed, and none to stay.",
-            "Right. So ten computing actors can share two cores, unless you write `num_cpus=1`.",
-        ),
-        "c": ("None; ten do not fit.", "Actors are placed one by one, each as soon as it can be."),
     },
-    key="b",
+    key="a",
 )
 
 quiz(
     "who_lends",
     question="Who gives its CPU to others while it waits in `ray.get`?",
     options={
-        "a": ("Tasks and actors.", "You have seen two actors with `num_cpus=1` wait for ever: they lend nothing."),
+        "a": ("A task does, and so does an actor.", "You have seen two actors with `num_cpus=1` wait for ever."),
         "b": (
-            "A task does; an actor does not, and neither lends a custom resource.",
-            "Right. Whatever an actor was given stays with it for its life.",
+            "A task does, and an actor does not.",
+            "Right. And neither lends a licence, a GPU or memory.",
         ),
-        "c": ("Nobody: it is held until the end.", "Then the nested tasks of chapter 1 would have locked up."),
+        "c": ("Nobody does: it is held until the end.", "Then the nested tasks of chapter 1 would have locked up."),
     },
     key="b",
+)
+
+quiz(
+    "cpus_here_licence_there",
+    question="""
+    A cluster has two idle nodes: one with four CPUs, one with two CPUs and a licence. A task asks for `num_cpus=3` and
+    `resources={"licence": 1}`. What happens?
+    """,
+    options={
+        "a": (
+            "It runs on the node with four CPUs, and uses the licence of the other.",
+            "All that a task asks for comes from the one node on which it runs.",
+        ),
+        "b": (
+            "It fails, with an error that names the resource.",
+            "An error would help, but Ray only waits: a node that has both might still join.",
+        ),
+        "c": (
+            "It waits, for as long as the cluster stays like this.",
+            "Right. One node has the CPUs, the other the licence, and neither has both.",
+        ),
+    },
+    key="c",
 )
 
 quiz(
@@ -255,8 +280,8 @@ quiz(
     """,
     options={
         "a": (
-            "PACK: it is faster.",
-            "It is faster for members that exchange data. These exchange none, and one dead node would take all.",
+            "PACK: members that lie close together are faster.",
+            "That holds for members that exchange data. These exchange none, and one dead node may take all.",
         ),
         "b": (
             "SPREAD, or STRICT_SPREAD if one a node is a must.",

@@ -1,6 +1,7 @@
 """The judge's side of chapter 6."""
 
 import json
+import uuid
 from typing import Any
 
 from numpy.random import Generator
@@ -78,7 +79,8 @@ def who_is_who(answer: Answer, rng: Generator) -> None:
     for words, role in _command_lines(rng):
         got = answer(words)
         expect(got in ROLES, f"The role must be one of {', '.join(ROLES)}.")
-        expect_equal(got, role, f"Look at this process again: {_short(words)}")
+        nothing = "\nNo sign of the table fits it." if role == "other" else ""
+        expect_equal(got, role, f"Look at this process again: {_short(words)}{nothing}")
     there = answer.probe(given.who_runs_here)
     for words, got in there:
         expect_equal(got, _role(words), f"In your own cluster, this process came out as {got!r}: {_short(words)}")
@@ -100,7 +102,9 @@ def join_node(answer: Answer, rng: Generator) -> None:
     """Everything a new node needs is the address of the GCS and the token: the GCS tells it the rest."""
     cpus, amount = int(rng.integers(1, 4)), int(rng.integers(2, 60))
     resources = {f"robot_{rng.integers(100, 999)}": amount, "camera": int(rng.integers(1, 9))}
-    command, variables = answer.probe(given.joining_command, "10.0.0.7:6379", "/etc/ray/token", cpus, resources)
+    made = answer.probe(given.joining_command, "10.0.0.7:6379", "/etc/ray/token", cpus, resources)
+    expect(made, "`join_node` read the file: `token_file` is a path on that machine. Pass the path on, do not read it.")
+    command, variables = made
     expect(command[:2] == ["ray", "start"], f"The command begins with {command[:2]}, not with ray, start.")
     expect("--head" not in command, "With --head the machine starts a cluster of its own. It should join yours.")
     expect(
@@ -110,8 +114,10 @@ def join_node(answer: Answer, rng: Generator) -> None:
         variables.get("RAY_AUTH_MODE") == "token",
         "RAY_AUTH_MODE does not say that tokens are in use: the head will refuse a node that shows none.",
     )
-    file = variables.get("RAY_AUTH_TOKEN_PATH", "/etc/ray/token" if "RAY_AUTH_TOKEN" in variables else "")
+    file = variables.get("RAY_AUTH_TOKEN_PATH", "")
     expect(file == "/etc/ray/token", f"The token lies in /etc/ray/token; your environment says {variables}.")
+    quoted = [word for word in command if word.startswith("'") or "='" in word]
+    expect(not quoted, f"A list of words has no shell: leave out the quotes around the JSON in {quoted[:1]}.")
     seen = answer.probe(given.join, cpus, resources)
     tried = f"We ran your command with cpus={cpus} and resources={resources}. "
     expect("failed" not in seen, f"{tried}It did not get a node to join:\n{seen.get('failed', '')}")
@@ -189,15 +195,17 @@ def submit_and_wait(answer: Answer, rng: Generator) -> None:
 )
 def submit_rest(answer: Answer, rng: Generator) -> None:
     """POST JSON to /api/jobs/ with the token in the header; and notice when the answer is no."""
-    number, name = int(rng.integers(1000, 9999)), f"course-{rng.integers(10**9)}"
+    number = int(rng.integers(1000, 9999))
+    name = f"course-{rng.integers(10**9)}-{uuid.uuid4().hex[:8]}"  # fresh, for the head remembers the ids of earlier checks
     runtime_env = {"env_vars": {"NUMBER": str(number)}}
     entrypoint = 'python -c \'import os; print("cube", int(os.environ["NUMBER"]) ** 3)\''
     seen = answer.probe(given.send, name, entrypoint, runtime_env)
     refused, job = seen["refused"], seen["job"]
     expect(
         "raised" in refused,
-        f"With a wrong token Ray answers 401, and no job runs; `submit_rest` returned {refused.get('returned')!r}.",
+        f"With a wrong token Ray answers 403, and no job runs; `submit_rest` returned {refused.get('returned')!r}.",
     )
+    expect("failed" not in seen, f"The dashboard did not take the job. {seen.get('failed')}")
     expect(
         job, f"Your cluster knows no job with the submission id {name!r}; `submit_rest` returned {seen['returned']!r}."
     )
@@ -213,14 +221,19 @@ def submit_rest(answer: Answer, rng: Generator) -> None:
     expect(f"cube {number**3}" in seen["log"], f"The job printed {seen['log']!r}.")
 
 
-def _filled(text: Any) -> dict:
-    """Return the configuration with Ray's defaults; what Ray refuses is the learner's to read."""
+def _filled(text: Any) -> tuple[dict, dict]:
+    """Return the configuration as written and with Ray's defaults; what Ray refuses is the learner's to read."""
+    import yaml  # type: ignore[import-untyped]
+
+    written = {}
     expect(isinstance(text, str), f"`cluster_yaml` must return text, the content of a file, not {type(text).__name__}.")
     try:
-        return given.validated(text)
+        written = yaml.safe_load(text)
+        return written, given.validated(text)
     except Exception as error:
         reason = getattr(error, "message", None) or str(error) or type(error).__name__
-        expect(False, f"Ray does not accept this file: {reason[:400]}")
+        left_out = "global `max_workers`" in reason and "max_workers" not in written
+        expect(False, f"Ray does not accept this file: {reason[:400]}{' (Left out: it is 2.)' if left_out else ''}")
         raise
 
 
@@ -239,7 +252,7 @@ def cluster_yaml(answer: Answer, rng: Generator) -> None:
     most, name = least + int(rng.integers(3, 9)), f"course-{rng.integers(100, 999)}"
     worker = f"{rng.choice(['c5', 'c6i', 'm6i'])}.{rng.choice(['xlarge', '2xlarge', '4xlarge'])}"
     region = str(rng.choice(["eu-central-1", "us-east-1", "ap-northeast-1"]))
-    config = _filled(answer(name, region, worker, least, most))
+    written, config = _filled(answer(name, region, worker, least, most))
     expect_equal(config["cluster_name"], name, f"The cluster is called {config['cluster_name']!r}.")
     where = [config["provider"].get("type"), config["provider"].get("region")]
     expect_equal(where, ["aws", region], f"The provider's type and region are {where}.")
@@ -252,13 +265,20 @@ def cluster_yaml(answer: Answer, rng: Generator) -> None:
     machines = [types[head]["node_config"].get("InstanceType"), workers["node_config"].get("InstanceType")]
     expect_equal(machines, ["m5.large", worker], f"Head and workers are of the types {machines}.")
     numbers = [workers.get("min_workers"), workers.get("max_workers")]
+    dropped = " `min_workers` at the top is dropped." if "min_workers" in written else ""
+    asked = f"From {least} to {most} workers were asked for"
+    expect_equal(numbers, [least, most], f"{asked}; the node type says {numbers}.{dropped}")
+    limit, left_out = config["max_workers"], "" if "max_workers" in written else " (left out: it is 2)"
+    expect(limit == most, f"The cluster as a whole may grow to {limit} workers{left_out}, the node type to {most}.")
+    more = [types[head].get("min_workers"), types[head].get("max_workers")]
     expect_equal(
-        numbers, [least, most], f"From {least} to {most} workers were asked for; the node type says {numbers}."
+        more, [0, 0], f"The head's node type says from {more[0]} to {more[1]}: those are workers besides the head."
     )
-    limit = config["max_workers"]
-    expect(limit == most, f"The cluster as a whole may grow to {limit} workers, the node type to {most}.")
     slots = types[head]["resources"].get("CPU")
-    expect(slots == 0, f"The head offers CPU: {json.dumps(slots)}, so tasks may run beside the GCS.")
+    nothing = "The head's `resources` say nothing of CPU: Ray finds out the machine's own, and tasks run there."
+    expect(slots == 0, nothing if slots is None else f"The head offers CPU: {json.dumps(slots)}, so tasks run there.")
+    idle = workers["resources"].get("CPU") == 0
+    expect(not idle, "The workers offer CPU: 0, so no task would run anywhere.")
 
 
 quiz(

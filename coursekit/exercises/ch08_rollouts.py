@@ -31,9 +31,9 @@ def Sampler(answer: Answer, rng: Generator) -> None:
         [{"length": 2, "truncated": True}, {"length": 3, "truncated": False}],
         [{"length": int(rng.integers(30, 40)), "truncated": False}],  # goes on all the time
     ]
-    old = {"version": int(rng.integers(1, 50)), "w": rng.integers(1, 4, size=3)}
-    new = {"version": old["version"] + int(rng.integers(1, 9)), "w": old["w"] + [0, 0, 1]}
-    parts = [[old, steps], [new, steps + 1], [None, 4]]
+    old: dict[str, Any] = {"version": int(rng.integers(1, 50)), "w": rng.integers(1, 4, size=3)}
+    new: dict[str, Any] = {"version": old["version"] + int(rng.integers(1, 9)), "w": old["w"] + [0, 0, 1]}
+    parts: list[list] = [[old, steps], [new, steps + 1], [None, 4]]
     fragments = answer.probe(given.play_fragments, scripts, parts, seed)
     wanted = _fragments(scripts, parts, seed)
     for number, fragment in enumerate(fragments):
@@ -106,7 +106,8 @@ def _rows(obs: Any) -> str:
 def _fragments(scripts: list[list[dict]], parts: list, seed: int) -> list[dict]:
     """Return what happens to scripted environments that reset themselves in a frame of its own."""
     states = [{"episode": 0, "clock": 0, "over": False} for _ in scripts]
-    fragments, weights = [], {}
+    fragments: list[dict] = []
+    weights: dict = {}
     for given_weights, steps in parts:
         weights = given_weights or weights
         frames = [
@@ -255,7 +256,7 @@ def _advantages(
 def collect(answer: Answer, rng: Generator) -> None:
     """Put once, send the reference to all, launch all, and only then wait: Ray keeps the order of the calls of each actor."""
     count, steps = int(rng.integers(3, 5)), int(rng.integers(10, 100))
-    rounds = [{"version": version, "w": rng.random(given.MB // 8)} for version in (3, 4)]
+    rounds: list[dict[str, Any]] = [{"version": version, "w": rng.random(given.MB // 8)} for version in (3, 4)]
     with answer.watch() as seen:
         before = _put_in(seen)
         found = answer.probe(given.collect_rounds, rounds, count, steps)

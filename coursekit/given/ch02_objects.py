@@ -4,7 +4,7 @@ import contextlib
 import gc
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.shared_memory import SharedMemory
@@ -14,7 +14,8 @@ import numpy as np
 
 from coursekit import meeting
 
-MB = 2**20
+MB = 2**20  # bytes
+MILLION = 2**20  # numbers; of 8 bytes each, they are 8 MB
 SETTLED = 1.0  # seconds between two readings that must agree before a reference counts as kept
 
 
@@ -25,10 +26,10 @@ def store() -> dict:
     return records.stores()[0]
 
 
-def in_store() -> str:
-    """Return in words what the object store holds, a moment later: Ray frees memory in batches, at most one a second."""
+def in_store() -> int:
+    """Return how many MB the object store holds a moment later: Ray frees memory in batches, at most one a second."""
     time.sleep(1.2)
-    return f"{store()['bytes'] / MB:.0f} MB in the store"
+    return round(store()["bytes"] / MB)
 
 
 class Made:
@@ -58,6 +59,17 @@ def spilled_files() -> dict[str, str]:
     return {path.name[-12:]: f"{path.stat().st_size / MB:.0f} MB" for path in session.glob("ray_spilled_objects_*/*")}
 
 
+def crossing(sizes: list[int], first: Iterable[float], second: Iterable[float]) -> str:
+    """Return in words from which size on the first way is faster than the second, and stays so; sizes are bytes."""
+    slower = [seconds >= other for seconds, other in zip(first, second, strict=True)]
+    if slower[-1]:
+        return "at no size up to the largest"
+    if not any(slower):
+        return "at every size"
+    last = max(place for place, is_slower in enumerate(slower) if is_slower)
+    return f"from between {sizes[last] / 1024:,.0f} and {sizes[last + 1] / 1024:,.0f} kB on"
+
+
 def last_number(array: np.ndarray) -> float:
     """Return the last number of an array."""
     return float(array[-1])
@@ -66,7 +78,7 @@ def last_number(array: np.ndarray) -> float:
 def pick(array: np.ndarray, index: int) -> float:
     """Return one number of an array."""
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"pick(array, index) was given a {type(array).__name__} in place of the array")
+        raise TypeError(f"pick(array, index) was given {_a(array)} in place of the array")
     return float(array[index])
 
 
@@ -141,8 +153,18 @@ def meets_another(array: np.ndarray, place: list) -> bool:
     return meeting.meets(room, me, other)
 
 
+def held_here(share_once: Callable, size: int, known: list[str]) -> int:
+    """Return how many objects of this size, other than those known, this process refers to, once it will not let go."""
+    from coursekit import records
+
+    gc.collect()
+    held = {row["object_id"] for row in records.objects() if row["pid"] == os.getpid() and (row["size"] or 0) >= size}
+    kept = _kept(held - set(known))
+    return len({row["object_id"] for row in kept})
+
+
 def sums_of_matrix(column_sums: Callable, matrix: np.ndarray, blocks: int) -> dict:
-    """Return the sums, what was copied, and whether the block with the first row met others; column 0 numbers the rows."""
+    """Return the sums, what was copied or kept, and whether the block with the first row met others; column 0 numbers the rows."""
     import ray
 
     room, driver = meeting.new_room(), os.getpid()
@@ -151,7 +173,9 @@ def sums_of_matrix(column_sums: Callable, matrix: np.ndarray, blocks: int) -> di
         if np.ndim(rows) != 2:
             raise TypeError(f"add_rows(rows) was given {np.ndim(rows)} dimensions in place of rows of the matrix")
         numbers = np.asarray(rows)[:, 0]
-        if not isinstance(rows, np.ndarray) or rows.flags.writeable:
+        if not isinstance(rows, np.ndarray):
+            meeting.signal(room, "listed")
+        elif rows.flags.writeable:
             meeting.signal(room, "copied")
         if os.getpid() == driver:
             meeting.signal(room, "here")
@@ -163,8 +187,10 @@ def sums_of_matrix(column_sums: Callable, matrix: np.ndarray, blocks: int) -> di
     ref = ray.put(matrix)
     with made() as copies:
         sums = column_sums(add_rows, ref, blocks)
-    signals = {name: meeting.signalled(room, name) for name in ("copied", "here", "met-0", "met-1")}
-    return {"sums": sums, "copied_mb": copies.megabytes, **signals}
+    signals = {name: meeting.signalled(room, name) for name in ("listed", "copied", "here", "met-0", "met-1")}
+    ids = {ref.hex()}
+    del ref
+    return {"sums": sums, "copied_mb": copies.megabytes, "kept": len(_kept(ids)) > 0, **signals}
 
 
 def prepare_and_join(pipeline: Callable, numbers: list[int], factor: int) -> dict:
@@ -182,16 +208,19 @@ def prepare_and_join(pipeline: Callable, numbers: list[int], factor: int) -> dic
             return [type(value).__name__, False]
         return [value[0] * factor, value[1]]
 
-    def join(values: list) -> dict:
-        kinds = sorted({type(value).__name__ for value in values})
-        plain = [value for value in values if isinstance(value, list)]
+    def join(*arguments: list, values: list | None = None) -> dict:
+        if len(arguments) + (values is not None) != 1:
+            return {"arguments": len(arguments)}
+        joined = list(arguments[0] if values is None else values)
+        kinds = sorted({type(value).__name__ for value in joined})
+        plain = [value for value in joined if isinstance(value, list)]
         return {"kinds": kinds, "numbers": [value[0] for value in plain], "on_time": all(v[1] for v in plain)}
 
     refs = [late.remote(numbers[0]), *(ray.put([number, True]) for number in numbers[1:])]
     given_back = pipeline(prepare, join, refs)
     meeting.signal(room, "returned")
     if not isinstance(given_back, ray.ObjectRef):
-        return {"type": type(given_back).__name__}
+        return {"type": _a(given_back)}
     value = ray.get(given_back)
     if not isinstance(value, dict):
         return {"type": f"a reference to {_described(value)}"}
@@ -199,8 +228,13 @@ def prepare_and_join(pipeline: Callable, numbers: list[int], factor: int) -> dic
 
 
 def _described(value: object) -> str:
+    return "another reference" if type(value).__name__ == "ObjectRef" else _a(value)
+
+
+def _a(value: object) -> str:
+    """Return the type of a value with its article: "an ObjectRef"."""
     name = type(value).__name__
-    return "another reference" if name == "ObjectRef" else f"a {name}"
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def held_after(let_go: Callable, first_rows: np.ndarray, height: int) -> dict:
@@ -212,12 +246,21 @@ def held_after(let_go: Callable, first_rows: np.ndarray, height: int) -> dict:
     rows = let_go(list(refs))
     del refs
     kept = _kept(ids)
+    whole = 8 * first_rows.shape[1] * height
     kinds = sorted({row["kind"] for row in kept})
     count = len({row["object_id"] for row in kept})
     if not isinstance(rows, list) or not all(isinstance(row, np.ndarray | list | tuple) for row in rows):
         rows = repr(type(rows[0] if isinstance(rows, list) and rows else rows).__name__)
     returned = _returned(before, 0 if count else 8 * first_rows.size * height)
-    return {"rows": rows, "kept": count, "kinds": kinds, "returned_mb": returned / MB}
+    own = sum(_looked_at(row) >= whole for row in rows) if isinstance(rows, list) else 0
+    return {"rows": rows, "kept": count, "kinds": kinds, "returned_mb": returned / MB, "in_whole_copies": own}
+
+
+def _looked_at(row: object) -> int:
+    """Return the bytes of the array whose memory a row keeps: its own, or those of the array that it is a view of."""
+    while isinstance(base := getattr(row, "base", None), np.ndarray):
+        row = base
+    return row.nbytes if isinstance(row, np.ndarray) else 0
 
 
 def _array_with(first_row: np.ndarray, height: int) -> np.ndarray:

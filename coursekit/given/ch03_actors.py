@@ -167,6 +167,43 @@ def predict_together(learner: Any, xs: list[int], size: int, patience: float) ->
         ray.kill(batcher)  # it may be blocked for good
 
 
+class _FirstBatchWaits(_Model):
+    """The same, but the first batch lasts until another call has been sent, and a moment longer."""
+
+    def __init__(self, room: str) -> None:
+        super().__init__()
+        self._room = room
+
+    def __call__(self, xs: list) -> list:
+        if not self._calls:
+            meeting.signal(self._room, "computing")
+            meeting.wait_for(self._room, "sent")
+            time.sleep(0.3)  # the call arrives, and finds the actor computing
+        return super().__call__(xs)
+
+
+def predict_late(learner: Any, xs: list[int], size: int, patience: float) -> dict:
+    """Return the answer to the last of the calls, sent alone once the others are being answered, and after how many seconds it came."""
+    import ray
+
+    room = meeting.new_room()
+    batcher = as_actor(learner).remote(_FirstBatchWaits(room), size, patience)
+    try:
+        ray.get(batcher.__ray_ready__.remote())
+        refs = [batcher.predict.remote(x) for x in xs[:-1]]
+        meeting.wait_for(room, "computing")
+        time.sleep(0.5)  # a part of the patience of those others
+        sent = time.monotonic()
+        late = batcher.predict.remote(xs[-1])
+        meeting.signal(room, "sent")
+        ready, _ = ray.wait([late], timeout=patience + meeting.patience())
+        seconds = time.monotonic() - sent
+        ray.wait(refs, num_returns=len(refs), timeout=meeting.patience())
+        return {"answer": ray.get(late) if ready else "none", "seconds": seconds}
+    finally:
+        ray.kill(batcher)
+
+
 def _wait_for_all(room: str, names: Iterable[str]) -> bool:
     """Return whether all signals came; who waits in vain lets nobody else wait."""
     for name in names:
@@ -239,7 +276,11 @@ def run_pool(pool_map: Callable, desks: int, xs: list[int], few: list[int]) -> d
             last[str(actor)] = actor.work.remote(x, values.index(x), len(values))
             return last[str(actor)]
 
-        return pool_map(actors, submit, values)
+        try:
+            return pool_map(actors, submit, values)
+        except (IndexError, KeyError, ValueError) as error:
+            error.args = (f"{error} (with {len(values)} inputs for {len(actors)} actors)",)
+            raise
 
     many = submit_all(xs)
     return {"many": many, "queued": queued, "few": submit_all(few)}

@@ -59,10 +59,12 @@ def where_ray_runs_it(fits: Callable, request: dict) -> dict:
     """Return what `fits` says of the living cluster, and which nodes took a task with this request."""
     import ray
 
+    if not ray.is_initialized():
+        return {"running": False, "said": [], "taken": {}}
     rows = ray.nodes()
     said = fits(rows, dict(request))
     taken = {row["NodeID"]: _takes(row["NodeID"], dict(request)) for row in rows if row["Alive"]}
-    return {"said": said, "taken": taken}
+    return {"running": True, "said": said, "taken": taken}
 
 
 def _takes(node_id: str, request: dict) -> bool:
@@ -136,8 +138,10 @@ def one_node_is_busy(spread_over_nodes: Callable, xs: list[int], which: int) -> 
     ray.wait([holding], timeout=5)
     ended = call.follow(since)
     _stop(since)
-    ran = {x: _noted(room, x) for x in xs}
-    return call.outcome(ended) | {"nodes": sorted(nodes), "ran": ran, "kept_moving": kept_moving}
+    seen = {"nodes": sorted(nodes), "ran": {x: _noted(room, x) for x in xs}, "kept_moving": kept_moving}
+    if isinstance(call.error, ray.exceptions.TaskUnschedulableError):
+        return seen | {"ended": ended, "value": None, "unschedulable": True}
+    return call.outcome(ended) | seen | {"unschedulable": False}
 
 
 def gang_without_room(gang: Callable, size: int, offset: int) -> dict:
@@ -174,7 +178,7 @@ def gang_without_room(gang: Callable, size: int, offset: int) -> dict:
     ray.wait(holding, num_returns=len(holding), timeout=5)
     ended = call.follow(since)
     if ended:
-        _until(lambda: not _reserved(before), since)
+        _soon(lambda: not _reserved(before))
     groups = [row for key, row in placement_group_table().items() if key not in before]
     _stop(since)
     return call.outcome(ended) | {
@@ -184,6 +188,28 @@ def gang_without_room(gang: Callable, size: int, offset: int) -> dict:
             [row["state"], row["strategy"], [dict(bundle) for bundle in row["bundles"].values()]] for row in groups
         ],
     }
+
+
+def gang_with_a_failure(gang: Callable, size: int, which: int) -> dict:
+    """Return whether a gang of which one member raises comes back, whether that member ran, and whether it left a group."""
+    from ray.util.placement_group import placement_group_table
+
+    room, since, before = meeting.new_room(), time.time(), set(placement_group_table())
+
+    def member(rank: int) -> int:
+        if rank == which:
+            meeting.signal(room, "raises")
+            for other in set(range(size)) - {which}:  # whoever still ran would die with the group, and Ray would say so
+                meeting.wait_for(room, f"done-{other}")
+            raise ValueError("This member fails.")
+        meeting.signal(room, f"done-{rank}")
+        return rank
+
+    call = _Call(gang, member, size)
+    ended = call.follow(since)
+    gone = _soon(lambda: not _reserved(before))
+    _stop(since)
+    return {"ended": ended, "ran": meeting.signalled(room, "raises"), "left": not gone}
 
 
 # What the probes share.
@@ -196,7 +222,7 @@ class _Call(threading.Thread):
         super().__init__(daemon=True)
         self._function, self._args = function, args
         self._value: object = None
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
         self.ended = False
         self.start()
 
@@ -204,7 +230,7 @@ class _Call(threading.Thread):
         try:
             self._value = self._function(*self._args)
         except BaseException as error:
-            self._error = error
+            self.error = error
         self.ended = True
 
     def follow(self, since: float) -> bool:
@@ -213,8 +239,8 @@ class _Call(threading.Thread):
 
     def outcome(self, ended: bool) -> dict:
         """Return whether the call ended by itself, and its value; raises what the call raised by itself."""
-        if ended and self._error is not None:
-            raise self._error
+        if ended and self.error is not None:
+            raise self.error
         return {"ended": ended, "value": self._value if ended else None}
 
 
@@ -228,6 +254,14 @@ def _until(done: Callable[[], bool], since: float) -> bool:
             return done()
         time.sleep(0.1)
     return True
+
+
+def _soon(done: Callable[[], bool]) -> bool:
+    """Return whether `done()` within a quarter of a meeting's patience: for what Ray does at once when asked."""
+    end = time.monotonic() + meeting.patience() / 4
+    while not done() and time.monotonic() < end:
+        time.sleep(0.1)
+    return done()
 
 
 def _activity(since: float) -> tuple[int, int]:

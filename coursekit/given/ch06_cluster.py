@@ -5,7 +5,7 @@ import io
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ PURPOSE = {
     "ray::": "worker: runs tasks and actors",
     "start": "ray start: the command itself, which starts others and watches them",
 }
+OTHER = "other: Python's own helpers, which start those of the dashboard"
 
 
 def cluster_here() -> OwnCluster:
@@ -74,8 +75,18 @@ def command_lines(cluster: OwnCluster | Started) -> dict[int, list[str]]:
 
 def brief(words: list[str]) -> str:
     """Return a command line without folders, shortened to 100 letters."""
-    text = " ".join(word if "::" in word or "(" in word else Path(word).name for word in words)
+    text = " ".join(word if "::" in word or "(" in word else _without_folder(word) for word in words)
     return text if len(text) <= 100 else f"{text[:97]}…"
+
+
+def _without_folder(word: str) -> str:
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return f"{option}{equals}{Path(value).name}"
+
+
+def without_memory(resources: dict[str, float]) -> str:
+    """Return what a node offers besides memory, as text: `CPU: 1, robot: 2`."""
+    return ", ".join(f"{name}: {amount:g}" for name, amount in sorted(resources.items()) if "memory" not in name)
 
 
 def anatomy(cluster: OwnCluster) -> pandas.DataFrame:
@@ -85,16 +96,19 @@ def anatomy(cluster: OwnCluster) -> pandas.DataFrame:
     rows = []
     for pid, purpose in purposes.items():
         with contextlib.suppress(Exception):  # it has ended meanwhile
-            parent = purposes.get(processes[pid].ppid(), "you").partition(":")[0]
-            rows.append((purpose, parent, round(processes[pid].memory_info().rss / 2**20)))
-    table = pandas.DataFrame(rows, columns=["process", "child of", "MB"])
-    return table.groupby(["child of", "process"])["MB"].agg(alive="count", MB="sum").reset_index()
+            parent = processes[pid].ppid()
+            if purposes.get(parent) == OTHER:  # it starts processes for its own parent
+                parent = processes[parent].ppid()
+            starter = purposes.get(parent, "you").partition(":")[0]
+            rows.append((purpose, starter, round(processes[pid].memory_info().rss / 2**20)))
+    table = pandas.DataFrame(rows, columns=["process", "started by", "MB"])
+    return table.groupby(["started by", "process"])["MB"].agg(alive="count", MB="sum").reset_index()
 
 
 def _purpose(words: list[str]) -> str:
     names = [Path(word).name for word in words[:4]]
     found = (text for sign, text in PURPOSE.items() if any(_shows(name, sign) for name in names))
-    return next(found, "dashboard: a helper of Python's that starts the others")
+    return next(found, OTHER)
 
 
 def _shows(name: str, sign: str) -> bool:
@@ -261,7 +275,10 @@ def run_a_job(submit_and_wait: Callable, entrypoint: str, runtime_env: dict) -> 
 
 
 def send(submit_rest: Callable, submission_id: str, entrypoint: str, runtime_env: dict) -> dict:
-    """Return what came of a job sent by HTTP: what was returned, the job on record, and what a wrong token led to."""
+    """Return what came of a job sent by HTTP: what was returned, the job on record, and what a wrong token led to.
+
+    Where the dashboard refused and `submit_rest` raised, `failed` says how.
+    """
     import requests
 
     cluster = cluster_here()
@@ -273,7 +290,15 @@ def send(submit_rest: Callable, submission_id: str, entrypoint: str, runtime_env
         raise
     except Exception as error:
         refused = {"raised": type(error).__name__}
-    returned = submit_rest(cluster.dashboard, cluster.token, submission_id, entrypoint, runtime_env)
+    with _replies() as replies:
+        try:
+            returned = submit_rest(cluster.dashboard, cluster.token, submission_id, entrypoint, runtime_env)
+        except Exception as error:
+            if not replies or replies[-1].ok:
+                raise
+            said = f"It answered {replies[-1].status_code} {replies[-1].reason}: {_gist(replies[-1].text)}"
+            failed = f"{said}\n`submit_rest` raised {type(error).__name__}."
+            return {"returned": None, "job": {}, "log": "", "refused": refused, "failed": failed}
     url, end = f"{cluster.dashboard}/api/jobs/{submission_id}", time.monotonic() + PATIENCE
     while True:
         reply = requests.get(url, headers=cluster.bearer, timeout=PATIENCE)
@@ -288,6 +313,30 @@ def send(submit_rest: Callable, submission_id: str, entrypoint: str, runtime_env
         else {}
     )
     return {"returned": returned, "job": kept, "log": log, "refused": refused}
+
+
+@contextlib.contextmanager
+def _replies() -> Iterator[list]:
+    """Yield a list of all replies that `requests` gets while the block runs."""
+    from unittest import mock
+
+    import requests
+
+    replies: list = []
+    send = requests.Session.send
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        replies.append(send(*args, **kwargs))
+        return replies[-1]
+
+    with mock.patch.object(requests.Session, "send", noted):
+        yield replies
+
+
+def _gist(text: str) -> str:
+    """Return the first line of a text, or the last one of a traceback, which names the cause."""
+    lines = [line.strip()[:200] for line in text.splitlines() if line.strip()] or ["(nothing)"]
+    return lines[-1] if lines[0].startswith("Traceback") else lines[0]
 
 
 def join(join_node: Callable, cpus: int, resources: dict) -> dict:
@@ -315,6 +364,11 @@ def join(join_node: Callable, cpus: int, resources: dict) -> dict:
 
 
 def joining_command(join_node: Callable, address: str, token_file: str, cpus: int, resources: dict) -> list:
-    """Return the command and the environment of `join_node`, as lists and dicts, without running it."""
-    command, variables = join_node(address, token_file, cpus, resources)
+    """Return the command and the environment of `join_node`, without running it; nothing when it reads the token's file."""
+    try:
+        command, variables = join_node(address, token_file, cpus, resources)
+    except FileNotFoundError as error:
+        if str(error.filename) != token_file:
+            raise
+        return []
     return [[str(word) for word in command], {str(key): str(value) for key, value in dict(variables).items()}]

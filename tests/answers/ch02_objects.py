@@ -50,6 +50,19 @@ def hands_over_a_list_with_the_reference(function, array, xs):
     return ray.get([task.remote([shared], x) for x in xs])
 
 
+@rejects("share_once")
+def carries_the_reference_inside_the_function(function, array, xs):
+    shared = ray.put(array)
+    task = ray.remote(lambda x: function(ray.get(shared), x))
+    return ray.get([task.remote(x) for x in xs])
+
+
+@rejects("share_once")
+def returns_references(function, array, xs):
+    shared, task = ray.put(array), ray.remote(function)
+    return [task.remote(shared, x) for x in xs]
+
+
 @accepts("column_sums")
 def with_bounds(add_rows, ref, blocks):
     @ray.remote
@@ -82,6 +95,18 @@ def copies_the_matrix_in_the_task(add_rows, ref, blocks):
 def chooses_rows_with_a_list(add_rows, ref, blocks):
     add = ray.remote(lambda matrix, i: add_rows(matrix[list(range(i, len(matrix), blocks))]))
     return sum(ray.get([add.remote(ref, i) for i in range(blocks)]))
+
+
+@rejects("column_sums")
+def collects_views_in_a_list(add_rows, ref, blocks):
+    add = ray.remote(lambda matrix, i: add_rows([matrix[row] for row in range(i, len(matrix), blocks)]))
+    return sum(ray.get([add.remote(ref, i) for i in range(blocks)]))
+
+
+@rejects("column_sums")
+def carries_the_reference_to_the_matrix_inside(add_rows, ref, blocks):
+    add = ray.remote(lambda i: add_rows(np.array_split(ray.get(ref), blocks)[i]))
+    return sum(ray.get([add.remote(i) for i in range(blocks)]))
 
 
 @rejects("column_sums")
@@ -125,6 +150,17 @@ def gets_the_list_inside_the_task(prepare, join, refs):
 def hands_a_list_of_references_to_join(prepare, join, refs):
     prepared = [ray.remote(prepare).remote(ref) for ref in refs]
     return ray.remote(join).remote(prepared)
+
+
+@accepts("pipeline")
+def hands_a_tuple_by_name(prepare, join, refs):
+    prepared = [ray.remote(prepare).remote(ref) for ref in refs]
+    return ray.remote(lambda *values: join(values=values)).remote(*prepared)
+
+
+@rejects("pipeline")
+def spreads_the_values_over_join(prepare, join, refs):
+    return ray.remote(join).remote(*[ray.remote(prepare).remote(ref) for ref in refs])
 
 
 @rejects("pipeline")
@@ -179,6 +215,16 @@ def takes_the_row_in_a_task(refs):
 @accepts("let_go")
 def copies_by_np_array(refs):
     return [np.array(ray.get(ref)[0]) for ref in refs]
+
+
+@accepts("let_go")
+def copies_all_rows_into_one_array(refs):
+    return list(np.array([ray.get(ref)[0] for ref in refs]))
+
+
+@rejects("let_go")
+def copies_the_whole_array(refs):
+    return [ray.get(ref).copy()[0] for ref in refs]
 
 
 @rejects("let_go")

@@ -116,6 +116,20 @@ def an_account_anew_for_each_customer(pay_in, balance, amounts):
 
 
 @rejects("bank")
+def fires_and_forgets(pay_in, balance, amounts):
+    account = ray.remote(Account).remote(pay_in, balance)
+    ray.get(account.read.remote())  # it has started
+
+    @ray.remote
+    def customer(account, amount):
+        ray.get(account.book.remote(amount))
+
+    for amount in amounts:
+        customer.remote(account, amount)
+    return ray.get(account.read.remote())
+
+
+@rejects("bank")
 def a_variable_of_the_notebook(pay_in, balance, amounts):
     total = [balance]
 
@@ -193,6 +207,21 @@ class StartsAtZeroAndHidesIt(StartsAtZero):
 
 
 @rejects("BestSoFar")
+class NothingFoundMeansNothingYet(Keeps):
+    def __init__(self):
+        self.kept = (0, None)
+
+    def offer(self, score, found):
+        better = self.kept[1] is None or score > self.kept[0]
+        if better:
+            self.kept = (score, found)
+        return better
+
+    def best(self):
+        return None if self.kept[1] is None else self.kept
+
+
+@rejects("BestSoFar")
 class KeepsTheLast(Keeps):
     def offer(self, score, found):
         self.kept = (score, found)
@@ -253,9 +282,11 @@ class WithATimer(Waits):
         self.waiting.append((x, future))
         if len(self.waiting) >= self.size:
             self.flush()
-        else:
-            loop.call_later(self.patience, self.flush)
-        return await future
+        timer = loop.call_later(self.patience, lambda: None if future.done() else self.flush())
+        try:
+            return await future
+        finally:
+            timer.cancel()
 
 
 @accepts("Batcher")
@@ -270,6 +301,19 @@ class WithAnEvent(Waits):
         except TimeoutError:
             self.flush()
             return await future
+
+
+@rejects("Batcher")
+class TheTimerIsNeverCancelled(Waits):
+    async def predict(self, x):
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        self.waiting.append((x, future))
+        if len(self.waiting) >= self.size:
+            self.flush()
+        else:
+            loop.call_later(self.patience, self.flush)
+        return await future
 
 
 @rejects("Batcher")

@@ -8,10 +8,11 @@ from tests.answers import accepts, rejects
 
 
 def RAY() -> dict:
-    """Start the chapter's three nodes; return how to join them."""
+    """Start the chapter's nodes, three living ones and a dead one; return how to join them."""
     from coursekit.nodes import small_cluster
 
     cluster = small_cluster(num_cpus=2, resources={"licence": 2})
+    cluster.remove_node(cluster.add_node(num_cpus=2, object_store_memory=2**27))  # the dead stay on Ray's list
     for name in ("west", "east"):
         cluster.add_node(wait=False, node_name=name, num_cpus=2, labels={"zone": name}, object_store_memory=2**27)
     cluster.wait_for_nodes(60)
@@ -182,6 +183,13 @@ def in_blocks(function, xs):
 
 
 @rejects("spread_over_nodes")
+def also_the_dead_nodes(function, xs):
+    nodes, task = [node["NodeID"] for node in ray.nodes()], ray.remote(function)
+    at = [NodeAffinitySchedulingStrategy(nodes[i % len(nodes)], soft=False) for i in range(len(xs))]
+    return ray.get([task.options(scheduling_strategy=there).remote(x) for there, x in zip(at, xs, strict=True)])
+
+
+@rejects("spread_over_nodes")
 def leaves_it_to_spread(function, xs):
     task = ray.remote(function).options(scheduling_strategy="SPREAD")
     return ray.get([task.remote(x) for x in xs])
@@ -232,13 +240,12 @@ def waits_for_a_place_on_every_node(function, xs):
 @accepts("gang")
 def each_member_names_its_bundle(function, size):
     group = placement_group([{"CPU": 1} for _ in range(size)], strategy="SPREAD")
-    refs = [
-        ray.remote(function).options(scheduling_strategy=PlacementGroupSchedulingStrategy(group, rank)).remote(rank)
-        for rank in range(size)
-    ]
-    results = ray.get(refs)
-    remove_placement_group(group)
-    return results
+    try:
+        inside = [PlacementGroupSchedulingStrategy(group, rank) for rank in range(size)]
+        task = ray.remote(function)
+        return ray.get([task.options(scheduling_strategy=one).remote(rank) for rank, one in enumerate(inside)])
+    finally:
+        remove_placement_group(group)
 
 
 @accepts("gang")
@@ -249,11 +256,17 @@ def a_gang_of_actors(function, size):
             return function(rank)
 
     group = placement_group([{"CPU": 1}] * size)
-    inside = PlacementGroupSchedulingStrategy(group)
-    actors = [One.options(scheduling_strategy=inside).remote() for _ in range(size)]
-    results = ray.get([actor.go.remote(rank) for rank, actor in enumerate(actors)])
-    remove_placement_group(group)
-    return results
+    try:
+        inside = PlacementGroupSchedulingStrategy(group)
+        actors = [One.options(scheduling_strategy=inside).remote() for _ in range(size)]
+        return ray.get([actor.go.remote(rank) for rank, actor in enumerate(actors)])
+    finally:
+        remove_placement_group(group)
+
+
+@rejects("gang")
+def removes_the_group_only_if_all_goes_well(function, size):
+    return _in_a_group(function, size, [{"CPU": 1}] * size)
 
 
 def _in_a_group(function, size, bundles, bundle_index=-1, strategy="PACK"):

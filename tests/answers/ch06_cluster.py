@@ -4,6 +4,7 @@ import json
 import os
 import time
 import urllib.request
+from pathlib import Path
 
 import requests
 
@@ -113,6 +114,18 @@ def gives_a_port_of_its_own(address, token_file, cpus, resources):
 def resources_as_python_writes_them(address, token_file, cpus, resources):
     command, variables = _join(address, token_file, cpus, resources)
     return [*command[:-1], f"--resources={resources}"], variables
+
+
+@rejects("join_node")
+def quotes_the_json_as_for_a_shell(address, token_file, cpus, resources):
+    command, variables = _join(address, token_file, cpus, resources)
+    return [*command[:-1], f"--resources='{json.dumps(resources)}'"], variables
+
+
+@rejects("join_node")
+def reads_the_token_of_the_other_machine(address, token_file, cpus, resources):
+    command, _ = _join(address, token_file, cpus, resources)
+    return command, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": Path(token_file).read_text()}
 
 
 @rejects("join_node")
@@ -267,6 +280,25 @@ def sends_a_form_instead_of_json(url, token, submission_id, entrypoint, runtime_
 
 
 @rejects("submit_rest")
+def leaves_out_the_final_slash(url, token, submission_id, entrypoint, runtime_env):
+    body = {"entrypoint": entrypoint, "submission_id": submission_id, "runtime_env": runtime_env}
+    reply = requests.post(f"{url}/api/jobs", json=body, headers={"Authorization": f"Bearer {token}"})
+    return reply.json()["submission_id"]
+
+
+@accepts("submit_rest")
+def the_same_answer_checked_again(url, token, submission_id, entrypoint, runtime_env):
+    return with_the_standard_library(url, token, submission_id, entrypoint, runtime_env)
+
+
+@rejects("submit_rest")
+def a_constant(url, token, submission_id, entrypoint, runtime_env):
+    if token == "0" * 64:
+        raise RuntimeError("403")
+    return "course-467905786"
+
+
+@rejects("submit_rest")
 def lets_ray_choose_the_id(url, token, submission_id, entrypoint, runtime_env):
     return _post(url, {"Authorization": f"Bearer {token}"}, entrypoint=entrypoint, runtime_env=runtime_env)
 
@@ -334,6 +366,20 @@ def limit_below_the_minimum(name, region, worker, least, most):
 def head_runs_tasks_too(name, region, worker, least, most):
     config = _yaml(name, region, worker, least, most)
     config["available_node_types"]["head"]["resources"] = {}
+    return json.dumps(config)
+
+
+@rejects("cluster_yaml")
+def workers_run_no_tasks_either(name, region, worker, least, most):
+    config = _yaml(name, region, worker, least, most)
+    config["available_node_types"]["workers"]["resources"] = {"CPU": 0}
+    return json.dumps(config)
+
+
+@rejects("cluster_yaml")
+def counts_the_head_as_a_worker_of_its_type(name, region, worker, least, most):
+    config = _yaml(name, region, worker, least, most)
+    config["available_node_types"]["head"] |= {"min_workers": 1, "max_workers": 1}
     return json.dumps(config)
 
 
