@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from coursekit.failure import STUB_TEXT
+
 ENVIRONMENT = {
     "RAY_DEDUP_LOGS": "0",  # else "hello from 1" and "hello from 2" count as one message, and only one is shown
     "RAY_USAGE_STATS_ENABLED": "0",  # a course reports nothing about its learners
@@ -23,6 +25,7 @@ NOISE = re.compile(
             r"You are running \w+ on the new API stack",  # there is no other one in this course
             r"`RLModule\(config=\[RLModuleConfig object\]\)` has been deprecated",  # RLlib's own call, with its own models
             r"Install gputil for GPU system monitoring",
+            r"worker\.cc:\d+: Failed to send wait complete",  # a raylet, of a worker that ended while it waited
             r"Didn't create a Catalog object for your RLModule",  # "ignore this message", it ends; an error says more
         ]
     )
@@ -62,10 +65,16 @@ def _printer(original: Callable) -> Callable:
     """Return Ray's function that prints what workers wrote, for stdout alone and without noise."""
 
     def print_lines(data: dict[str, Any], ignore_prefix: bool) -> None:
-        lines = [line for line in data["lines"] if not NOISE.search(line)]
+        lines = [line for line in _without_stubs(data["lines"]) if not NOISE.search(line)]
         original({**data, "lines": lines, "is_err": False}, ignore_prefix)
 
     return print_lines
+
+
+def _without_stubs(lines: list[str]) -> list[str]:
+    """Return a worker's lines without the report, its last words, that an actor could not be made because it is not written yet."""
+    starts = [index for index, line in enumerate(lines) if "Exception raised in creation task" in line]
+    return lines[: starts[0]] if starts and any(STUB_TEXT in line for line in lines) else lines
 
 
 def _connector(original: Callable) -> Callable:

@@ -5,7 +5,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from coursekit.quiet import NOISE
+from coursekit.failure import STUB_TEXT
+from coursekit.quiet import NOISE, _without_stubs
 
 TALK = """
 import logging, sys, time, warnings
@@ -87,3 +88,10 @@ def test_other_libraries_log_where_they_always_did():
 def test_quiet_leaves_the_loggers_of_this_process_alone_until_it_is_called():
     code = "import logging, coursekit.quiet; print(logging.StreamHandler.emit.__module__)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "logging\n"
+
+
+def test_an_actor_that_is_not_written_yet_is_no_news_and_one_that_fails_is():
+    report = ["Exception raised in creation task: The actor died", "  File ...", "NotImplementedError: {}"]
+    stub, other = ([line.format(text) for line in report] for text in (STUB_TEXT, "not for this shape"))
+    assert _without_stubs(["printed before", *stub]) == ["printed before"]
+    assert _without_stubs(["printed before", *other]) == ["printed before", *other]
