@@ -4,7 +4,8 @@
 .PHONY: help setup lab build check test test-fast test-all chapter slides clean browser
 
 BIN := .venv/bin
-QUICK := COURSEKIT_QUICK=1 $(BIN)/python -m pytest
+TESTS ?= 2  # that run side by side: each may need 3 GB and a core
+QUICK = COURSEKIT_QUICK=1 $(BIN)/python -m pytest -n $(strip $(TESTS)) --dist loadgroup --no-loadscope-reorder
 
 ifneq ($(filter chapter slides,$(MAKECMDGOALS)),)
 ifndef name

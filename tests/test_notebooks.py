@@ -19,7 +19,7 @@ def clean(result: Run) -> None:
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_solved_notebook_earns_every_point(chapter, tmp_path, costs):
     result = run(SOLUTIONS / f"{chapter}.ipynb", tmp_path)
-    costs.append((chapter, "solved", result.seconds, result.cpu_seconds, result.peak_mb))
+    costs(chapter, "solved", result.seconds, result.cpu_seconds, result.peak_mb)
     failed = {name: record["message"] for name, record in result.results.items() if record["status"] != "passed"}
     assert failed == {}
     assert result.results.keys() == load(chapter).keys()
@@ -30,7 +30,7 @@ def test_solved_notebook_earns_every_point(chapter, tmp_path, costs):
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_unsolved_notebook_runs_to_its_end_and_earns_nothing(chapter, tmp_path, costs):
     result = run(NOTEBOOKS / f"{chapter}.ipynb", tmp_path)
-    costs.append((chapter, "unsolved", result.seconds, result.cpu_seconds, result.peak_mb))
+    costs(chapter, "unsolved", result.seconds, result.cpu_seconds, result.peak_mb)
     assert {name: record["status"] for name, record in result.results.items()} == dict.fromkeys(load(chapter), "todo")
     assert result.earned() == 0
     clean(result)
