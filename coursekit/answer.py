@@ -10,11 +10,28 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from coursekit import wire
 from coursekit.failure import STUB_TEXT, describe
 
 Ask = Callable[[bytes], bytes]
-_SHORT = reprlib.Repr()
+NOT_PLAIN = "NotPlain"  # the kind of `Raised` that says: what came back cannot travel
+
+
+class _Short(reprlib.Repr):
+    """Writes values in a line: of long ones the beginning and the end."""
+
+    def repr_ndarray(self, array: np.ndarray, level: int) -> str:
+        """Return the numbers where a line can hold them, with the shape where it does not show."""
+        if array.ndim > 2:
+            return f"array of {array.dtype}, shape {array.shape}"
+        numbers = np.array2string(array, threshold=8, edgeitems=3, precision=4, separator=", ")
+        shape = f", shape {array.shape}" if "..." in numbers else ""
+        return f"array({' '.join(numbers.split())}{shape})"
+
+
+_SHORT = _Short()
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 8
 _SHORT.maxstring = _SHORT.maxother = 120
 
@@ -105,10 +122,10 @@ def serve(answers: Mapping[str, object], name: str, request: bytes) -> bytes:
         value = _perform(answers[name], **wire.decode(request, functions=True))
         return wire.encode({"value": value})
     except wire.NotPlain as error:
-        text = f"it returned {error}, which is not plain data"
+        text = f"What came back is or holds {error}, which is not plain data."
         if "ObjectRef" in text:
-            text = "it returned an ObjectRef, a reference: the check needs the value, so `ray.get` it"
-        return wire.encode({"raised": {"kind": "TypeError", "message": text}})
+            text = "An ObjectRef came back, a reference: the check needs the value, so `ray.get` it."
+        return wire.encode({"raised": {"kind": NOT_PLAIN, "message": text}})
     except (Exception, SystemExit) as error:  # the learner's code may raise whatever it likes
         return wire.encode({"raised": describe(error)})
 

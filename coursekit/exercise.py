@@ -9,7 +9,7 @@ from importlib import import_module
 
 import numpy as np
 
-from coursekit.answer import Answer, Raised
+from coursekit.answer import NOT_PLAIN, Answer, Raised
 from coursekit.notebook import UnknownName
 from coursekit.result import Result
 
@@ -142,6 +142,8 @@ def judge(item: Exercise | Quiz, answer: Answer, seed: int = PUBLIC_SEED) -> Res
     except Raised as raised:
         if raised.todo:
             return Result.of(item, "todo", "Not attempted yet.")
+        if raised.kind == NOT_PLAIN:
+            return Result.of(item, "wrong", raised.message, tried=answer.tried)
         return Result.of(item, "crashed", f"Your code raised {raised}", tried=answer.tried, where=raised.where)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
         text = f"What came back is not of the form that the check expects ({type(error).__name__}: {error})."

@@ -3,6 +3,7 @@
 import io
 import sys
 
+import numpy as np
 import pytest
 
 from coursekit.answer import local
@@ -70,8 +71,14 @@ def test_an_answer_that_exits_the_process_is_a_crash():
     assert check("best_seconds", lambda *args: sys.exit(3)).status == "crashed"
 
 
-def test_an_answer_that_is_not_plain_data_is_named():
-    assert "object" in check("best_seconds", lambda *args: object()).message
+def test_an_answer_that_is_not_plain_data_is_wrong_and_named():
+    result = check("best_seconds", lambda *args: object())
+    assert (result.status, "object" in result.message) == ("wrong", True)
+
+
+def test_a_long_array_is_shown_in_a_line_with_its_shape():
+    assert check("best_seconds", lambda *args: np.zeros((3, 40))).got.endswith("..., 0., 0., 0.]], shape (3, 40))")
+    assert check("best_seconds", lambda *args: np.array([1.5, 2])).got == "array([1.5, 2. ])"
 
 
 def test_a_result_is_text_and_html_and_a_record():
