@@ -2,7 +2,7 @@
 r"""
 # Chapter 12 · EnvRunners play side by side, and only the playing gets faster
 
-*About 90 minutes · builds on [Chapter 1](ch01_tasks.ipynb); [Chapter 11](ch11_rllib_ppo.ipynb) helps*
+*About 100 minutes · builds on [Chapter 1](ch01_tasks.ipynb); [Chapter 11](ch11_rllib_ppo.ipynb) helps*
 
 **What you will be able to do**
 
@@ -10,7 +10,8 @@ r"""
 - set the number of EnvRunners and of environments in each, and see who really runs;
 - measure where the time of a training iteration goes, and predict what more runners would save;
 - time two algorithms fairly, and report their ratio with an interval;
-- choose a number of runners from two measurements.
+- choose a number of runners from two measurements;
+- say what happens to a training whose runner is killed, because you killed one.
 """
 
 # %%
@@ -24,7 +25,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
-from coursekit.given.ch12_env_runners import built, flatten, who_runs
+from coursekit.given.ch12_env_runners import built, flatten, kill_runner, side_by_side, who_runs
 
 begin("ch12_env_runners")
 
@@ -33,7 +34,7 @@ ray.init(num_cpus=4, include_dashboard=False)
 
 # %% [markdown] tags=["notes"]
 r"""
-Ninety minutes in all; sixty when `choose_runners` and everything after it is left as homework. Let everybody run the two cells above at once:
+A hundred minutes in all; sixty when `choose_runners` and everything after it is left as homework. Let everybody run the two cells above at once:
 importing RLlib and starting Ray take fifteen seconds on a small laptop. `num_cpus=4` is a promise, not a measurement: three
 EnvRunners will live at once later, each asks for one logical CPU, and with `num_cpus=2` the third would wait for ever.
 """
@@ -109,10 +110,10 @@ are RLlib's own; `train` calls the same methods.)
 
 
 # %%
-def one_iteration(algo, steps):
-    """Return the seconds of sampling, learning and synchronising, for a batch of so many steps."""
+def one_iteration(algo, sample):
+    """Return the seconds of sampling, learning and synchronising; `sample` is a function that returns episodes."""
     moments = [time.perf_counter()]
-    episodes = algo.env_runner.sample(num_timesteps=steps)
+    episodes = sample()
     moments.append(time.perf_counter())
     passes = {"num_epochs": algo.config.num_epochs, "minibatch_size": algo.config.minibatch_size}
     algo.learner_group.update(episodes=episodes, **passes)
@@ -135,8 +136,9 @@ def measure(envs):
     """Return the seconds of the three steps for 1,000 environment steps: the better of two, since others only slow it down."""
     steps = budget(2048, 256)
     with built(local_config(envs)) as [algo]:
-        one_iteration(algo, 128)  # the first one prepares things: not counted
-        return np.min([one_iteration(algo, steps) for _ in range(2)], axis=0) * 1000 / steps
+        one_iteration(algo, lambda: algo.env_runner.sample(num_timesteps=128))  # the first one prepares things: not counted
+        times = [one_iteration(algo, lambda: algo.env_runner.sample(num_timesteps=steps)) for _ in range(2)]
+    return np.min(times, axis=0) * 1000 / steps
 
 
 seconds_per_1000 = {1: measure(envs=1)}
@@ -164,15 +166,20 @@ A network computes a batch of sixteen vectors in nearly the time of one. So an E
 seconds_per_1000 |= {envs: measure(envs) for envs in (2, 4, 16)}
 
 # %% tags=["demo"]
-sampling, learning, synchronising = np.transpose(list(seconds_per_1000.values()))
-labels, base = [str(envs) for envs in seconds_per_1000], 0
+def plot_parts(axes, seconds):
+    """Draw a bar for each number of environments, made of the seconds of the three steps; return the axes."""
+    labels, base = [str(envs) for envs in seconds], 0
+    colours = {"sampling": "#7c3aed", "learning": "#059669", "weights": "#d97706"}
+    for (name, colour), part in zip(colours.items(), np.transpose(list(seconds.values())), strict=True):
+        axes.barh(labels, part, left=base, label=name, color=colour)
+        base = base + part
+    axes.set(xlabel="seconds for 1,000 steps")
+    axes.invert_yaxis()
+    return axes
+
+
 figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
-colours = {"sampling": "#7c3aed", "learning": "#059669", "weights": "#d97706"}
-for (name, colour), part in zip(colours.items(), [sampling, learning, synchronising], strict=True):
-    axes.barh(labels, part, left=base, label=name, color=colour)
-    base = base + part
-axes.set(xlabel="seconds for 1,000 steps", ylabel="environments", title="More environments shorten the sampling")
-axes.invert_yaxis()
+plot_parts(axes, seconds_per_1000).set(ylabel="environments", title="More environments shorten the sampling")
 axes.legend();
 
 # %% [markdown]
@@ -246,6 +253,41 @@ r"""
 The two differ in two numbers. A shorter solution says exactly that: a helper `config(batch, runners, envs)` that both call.
 Leaving out `num_env_runners` does not give one: PPO's own default is two, and an algorithm's defaults are worth a look
 (`PPOConfig().to_dict()`). `.framework("torch")` and the seed may be left out.
+"""
+
+# %% [markdown]
+r"""
+## Runners divide the violet part, environments shrink it
+
+Now put both knobs into one picture: no remote runner (the local one plays, as measured above), one, and two, each with 1, 4 and 16
+environments. All come from one algorithm with two EnvRunners: `side_by_side` gives
+each so many environments, and returns the function that lets the first one or both play their share of the steps at the same time.
+
+**Predict:** is one remote runner faster than the local one? And which is better, two runners with one environment each, or one
+with four?
+"""
+
+# %% tags=["demo"]
+parts = {0: {envs: seconds_per_1000[envs] for envs in (1, 4, 16)}, 1: {}, 2: {}}
+steps = budget(2048, 256)
+with built(local_config(1).env_runners(num_env_runners=2)) as [algo]:
+    one_iteration(algo, side_by_side(algo, 2, 1, steps))  # a warm-up
+    for runners, envs in [(1, 1), (2, 1), (1, 4), (2, 4), (1, 16), (2, 16)]:
+        times = [one_iteration(algo, side_by_side(algo, runners, envs, steps)) for _ in range(budget(3, 1))]
+        parts[runners][envs] = np.min(times, axis=0) * 1000 / steps
+
+figure, rows = plt.subplots(3, figsize=(7, 5), sharex=True, constrained_layout=True)
+titles = ["no remote EnvRunner", "one EnvRunner", "two EnvRunners"]
+for axes, seconds, title in zip(rows, parts.values(), titles, strict=True):
+    plot_parts(axes, seconds).set(title=title, xlabel="", ylabel="environments")
+rows[0].legend()
+rows[2].set(xlabel="seconds for 1,000 steps");
+
+# %% [markdown]
+r"""
+One remote runner does what the local one did, only elsewhere: it wins nothing, and its episodes have to travel. Two runners divide the
+violet part where a second core is free. More environments shrink it on any machine, and where little violet is left, a second runner
+has little to divide. The green part does not care who played, and the weights are a sliver even when they travel to other processes.
 """
 
 # %% [markdown]
@@ -513,6 +555,43 @@ if passed("time_training") and times:
 
 # %% [markdown]
 r"""
+## A runner that dies is replaced, and training goes on
+
+The more processes, the sooner one of them dies: out of memory, a node switched off, a bug in a simulator. Chapter 5 wrote a pool
+of samplers that heals itself. RLlib has one built in: `restart_failed_env_runners`, on unless you switch it off. See it at work: after
+the second iteration, the next cell kills the process of an EnvRunner, as the operating system would (`SIGKILL`), and goes on
+training until the runner is back.
+
+**Predict:** what will the third iteration do: raise, wait for a new process, or go on without it? How many steps will its batch have?
+"""
+
+# %% tags=["demo"]
+rows, restarts = [], 0
+with built(local_config(1).env_runners(num_env_runners=2)) as [algo]:
+    while restarts == 0 and len(rows) < 40:
+        start = time.perf_counter()
+        result = algo.train()
+        restarts = result["fault_tolerance"]["num_remote_worker_restarts"]
+        alive = algo.env_runner_group.num_healthy_remote_workers()
+        steps = int(result["env_runners"]["num_env_steps_sampled"])
+        rows.append([algo.iteration, time.perf_counter() - start, steps, alive, restarts])
+        if algo.iteration == 2:
+            kill_runner(algo, 2)
+pandas.DataFrame(rows, columns=["iteration", "seconds", "steps", "EnvRunners", "restarts"]).round(2).set_index("iteration")
+
+# %% [markdown]
+r"""
+No exception (and Ray's half page about the death is left out here, as in chapter 5), no pause, and no smaller batch: the runner that is left plays all of the steps, so only the sampling takes longer. Ray meanwhile
+starts a new process, which has to import PyTorch and RLlib first; as soon as it answers, it gets the current weights and its share of the
+work. What was lost is the fragment that the dead one was playing.
+
+With `.fault_tolerance(restart_failed_env_runners=False)` the third iteration would have raised; with `ignore_env_runner_failures=True` besides,
+it would have gone on with those that are left, for good. A *learner* that dies is another matter: it holds the weights. Against that only a checkpoint helps, as in
+[chapter 11](ch11_rllib_ppo.ipynb).
+"""
+
+# %% [markdown]
+r"""
 ## Sixteen runners need sixteen cores, memory, and a batch to share
 
 Suppose you want sixteen. What would that take?
@@ -558,6 +637,7 @@ r"""
 - You know which part of an iteration more runners shorten, and which they do not.
 - You time in turn, warm up, leave out what is not meant, and report a ratio with its interval.
 - You stop adding runners when one more is not worth it.
+- You know that a killed runner costs a fragment and some seconds, and not the training.
 
 ## Traps
 

@@ -1,6 +1,8 @@
 """What chapter 12 hands out, and the probes that drive its answers."""
 
+import logging
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -46,6 +48,41 @@ def _row(runner: Any) -> dict:
         "environments": runner.num_envs if runner.env is not None else 0,
         "memory (MB)": psutil.Process().memory_info().rss // 2**20,
     }
+
+
+def side_by_side(algo: Any, runners: int, envs: int, steps: int) -> Callable[[], list]:
+    """Return a function: it has the first `runners` remote EnvRunners play `steps` steps in all, and returns their episodes.
+
+    Each of them holds `envs` environments from now on.
+    """
+    chosen = {"remote_worker_ids": list(range(1, runners + 1)), "local_env_runner": False}
+    algo.env_runner_group.foreach_env_runner(lambda runner: _hold(runner, envs), **chosen)
+
+    def sample() -> list:
+        played = algo.env_runner_group.foreach_env_runner(
+            lambda runner: runner.sample(num_timesteps=steps // runners), **chosen
+        )
+        return [episode for episodes in played for episode in episodes]
+
+    return sample
+
+
+def _hold(runner: Any, envs: int) -> None:
+    """Give an EnvRunner so many environments; runs in the runner's own process."""
+    runner.config = runner.config.copy(copy_frozen=False).env_runners(num_envs_per_env_runner=envs)
+    runner.make_env()
+    runner._needs_initial_reset = True
+
+
+def kill_runner(algo: Any, number: int) -> None:
+    """Kill the process of a remote EnvRunner, as the operating system does when memory runs out; returns at once."""
+    from coursekit.given.ch05_faults import keep_news_of_deaths
+
+    keep_news_of_deaths()
+    logging.getLogger("ray.rllib.utils.actor_manager").setLevel(
+        logging.CRITICAL
+    )  # what it would report, the cell shows
+    os.kill(who_runs(algo)[number]["process"], signal.SIGKILL)
 
 
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
