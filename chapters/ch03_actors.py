@@ -334,7 +334,7 @@ def search(best, tries, seed):
 
 
 if passed("BestSoFar"):
-    best, tries = ray.remote(BestSoFar).remote(), budget(1000, 150)
+    best, tries = ray.remote(BestSoFar).remote(), budget(1000, 100)
     records = ray.get([search.remote(best, tries, seed) for seed in range(4)])
     score, (x, y) = ray.get(best.best.remote())
     print(f"best of {4 * tries} offers: {score:.2f} at ({x:.2f}, {y:.2f})")
@@ -372,7 +372,7 @@ def microseconds(action, count):
 
 
 # %% tags=["demo"]
-here, counter, calls = Counter(0), ray.remote(Counter).remote(0), budget(4000, 1000)
+here, counter, calls = Counter(0), ray.remote(Counter).remote(0), budget(4000, 400)
 ray.get([function.remote(0) for function in (counter.add, add_in_a_task) for _ in range(100)])  # warm-up
 prices = {
     "object, one by one": microseconds(lambda n: [here.add(1) for _ in range(n)], 100 * calls),
@@ -437,7 +437,7 @@ print(f"one call of compute: {1000 * seconds_each:.1f} ms, on {os.cpu_count()} c
 
 # %% tags=["demo"]
 kinds = {"compute": rounds, "wait": seconds_each}
-numbers, calls = [1, 2, 4, 8], budget(240, 64)
+numbers, calls = [1, 2, 4, 8], budget(240, 48)
 rates = {kind: dict.fromkeys(numbers, 0.0) for kind in kinds}  # the best of several rounds
 
 
@@ -449,7 +449,7 @@ def calls_a_second(kind, number):
     return calls / (time.perf_counter() - start)
 
 
-for _ in range(budget(5, 3)):
+for _ in range(budget(5, 2)):
     for number in numbers:
         for kind in kinds:
             rates[kind][number] = max(rates[kind][number], calls_a_second(kind, number))
@@ -794,7 +794,7 @@ row of a shard, and the first shard has four times as many rows as the others.
 # %% tags=["demo"]
 if passed("async_sgd"):
     shards, truth = linear_data([400, 100, 100])
-    for steps in (1, 5, 25, 50):
+    for steps in budget((1, 5, 25, 50), (1, 25)):
         with recorded() as training:
             fitted = async_sgd(slope, np.zeros(3), shards, steps, rate=0.05)
         print(f"{steps:2} steps each: the weights are {np.abs(fitted - truth).max():.3f} off at most")

@@ -25,8 +25,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, solution
 from coursekit.envs import SlowSimulator
-from coursekit.given.ch07_environments import shows_its_clock, steps_a_second
-from coursekit.meeting import warm_up
+from coursekit.given.ch07_environments import play_one, shows_its_clock, steps_a_second
 from coursekit.pictures import Drawn, film, strip
 
 begin("ch07_environments")
@@ -53,6 +52,8 @@ robots and power plants of this world all fit behind two methods, and [Gymnasium
 - `terminated`: the game itself is over. The agent has arrived, fallen, won.
 - `truncated`: somebody stopped watching, most often because a limit of steps was reached. The game could have gone on.
 
+The fifth value, `info`, is a dict for people and tools. A policy does not get to see it.
+
 FrozenLake is a field of ice, 4 by 4, with four holes; the goal is at the bottom right. The observation is the number of the field. The ice is slippery: the agent
 goes where it wants in one of three cases, and to one of the two sides in the others.
 
@@ -75,7 +76,7 @@ strip(frames, titles, columns=5);
 
 # %% [markdown]
 r"""
-In a hole, with no reward, and after a few steps (this one took its time): nearly all random walks end like that. Compare titles and pictures: where did the agent slip?
+In a hole, with no reward, and after some eight steps on average: nearly all random walks end like that. Compare titles and pictures: where did the agent slip?
 
 A picture is an array of shape [height, width, 3], which Gymnasium calls `rgb_array`. For most of its environments it draws such pictures itself when you make them
 with `render_mode="rgb_array"` and have installed `pygame`; this course draws its three with the small wrapper `Drawn`.
@@ -125,8 +126,9 @@ The corridor is the "hello, world" of RLlib. Here is yours; it has a few more ru
 - `reset` puts the agent on a random field of the left half, 0 to `length // 2 - 1`.
 - Action 0 goes one field to the left, action 1 one to the right. On field 0 there is a wall: who goes left there stays.
 - Every step earns −0.1. The step that reaches the exit earns 1 (and not 0.9), and the episode is terminated.
-- After `max_steps` steps the episode is truncated.
-- The observation is the number of the field, as an array of shape [1] and type `float32`: networks want that.
+- After `max_steps` steps the episode is truncated. (When that very step reaches the exit, `truncated` may be either.)
+- The observation is the number of the field, as an array of shape [1] and type `float32`: networks want that. Its space is a
+  `Box` from the first field to the last one.
 
 A word on chance. `super().reset(seed=seed)` gives the environment random numbers of its own, `self.np_random` (a NumPy generator). Draw from those
 and from nothing else: then a seed makes an episode repeatable, in whichever process it runs.
@@ -392,17 +394,18 @@ A **wrapper** is an environment around an environment. Print one that `make` gav
 
 # %% tags=["demo"]
 print(cartpole)
-steps, bare = budget(10_000, 2000), cartpole.unwrapped
+bare, actions = cartpole.unwrapped, np.random.default_rng(0).integers(2, size=300)
 comparison = compare_times(
-    {"bare": lambda: steps_a_second(bare, steps), "wrapped": lambda: steps_a_second(cartpole, steps)},
-    repeats=budget(10, 5),
+    {"bare": lambda: play_one(bare, actions), "wrapped": lambda: play_one(cartpole, actions)},
+    repeats=budget(301, 101),
 )
-print({name: f"{1e6 * seconds / steps:.1f} µs a step" for name, seconds in comparison.medians.items()})
+print({name: f"{1e6 * seconds / len(actions):.1f} µs a step" for name, seconds in comparison.medians.items()})
 comparison
 
 # %% [markdown]
 r"""
-A wrapper is one more Python call, which shows around a step as short as this one; around a step of a millisecond nobody feels it. Remember the microseconds of a step, though: they decide what comes next.
+A wrapper is one more Python call: three of them make a step as short as this one some ten per cent longer, and around a step of a millisecond nobody feels it. (If the interval holds 1, your
+machine was busy with something else: compare the column `fastest`, or run the cell again.) Remember the microseconds of a step, though: they decide what comes next.
 
 A wrapper of your own overrides the method it wants to change and inherits the rest. This one makes every step take longer, as if the environment ran on another machine:
 
@@ -451,7 +454,7 @@ frames_of(AutoresetMode.NEXT_STEP)
 
 # %% [markdown]
 r"""
-Each `END` is followed by a row with step 0 and reward 0. In that frame the environment was reset, *your action was ignored*, and no time passed in any episode. It is a
+Each row of the table is a **frame**, one call of `envs.step`. Each `END` is followed by one with step 0 and reward 0. In that frame the environment was reset, *your action was ignored*, and no time passed in any episode. It is a
 **frame, but not experience**: nothing led from the observation before it to its own.
 
 There are three modes, and every program that learns from a vector environment has to know which one it has:
@@ -563,12 +566,12 @@ ways = {
 }
 
 # %% tags=["demo"]
-speeds = {}
+speeds, rounds = {}, budget(3, 2)
 for kind, make in kinds.items():
-    steps = budget(20_000, 4000) if kind == "CartPole" else budget(400, 120)
+    steps = budget(20_000, 4000) if kind == "CartPole" else budget(240, 64)
     for way, open_envs in ways.items():
         with contextlib.closing(open_envs(make)) as envs:  # processes end with the block
-            speeds[way, kind] = steps_a_second(envs, steps, rounds=3)  # the fastest of three
+            speeds[way, kind] = steps_a_second(envs, steps, rounds=rounds)  # the fastest of them
 table = pandas.Series(speeds).unstack(sort=False)
 table.round(-1).astype(int)
 
@@ -584,7 +587,7 @@ Read it kind by kind.
 
 - **CartPole**: a plain loop wins. A step takes some ten microseconds; `SyncVectorEnv` adds the handling of arrays, and `AsyncVectorEnv` a message to a process and back, which costs
   many times the step itself.
-- **Naps**: eight naps at once take the time of one, so eight processes are nearly eight times as fast. `SyncVectorEnv` naps eight times in a row: no gain at all.
+- **Naps**: eight naps at once take little longer than one, so eight processes are six to eight times as fast. `SyncVectorEnv` naps eight times in a row: no gain at all.
 - **Busy**: eight processes are as fast as you have cores, and no faster. On two cores the ratio is below two, whatever the number of processes.
 
 (The scale is logarithmic: each line is ten times the one below it. A machine that is busy with something else can turn a bar: run it twice. On a Mac each of the processes is a new
@@ -629,16 +632,16 @@ def arrays(count):
 
 
 # %% tags=["demo"]
-sizes, steps = [1, 4, 16, 64, 256], budget(20_000, 3000)
+sizes, steps = [1, 4, 16, 64, 256], budget(15_000, 2000)
 curves = {"Sync": [], "Sync, with a network": [], "arrays, with a network": []}
 for size in sizes:
     envs = SyncVectorEnv([cart] * size)
-    curves["Sync"].append(steps_a_second(envs, steps, rounds=3))
-    curves["Sync, with a network"].append(steps_a_second(envs, steps, choose, rounds=3))
-    curves["arrays, with a network"].append(steps_a_second(arrays(size), steps, choose, rounds=3))
+    curves["Sync"].append(steps_a_second(envs, steps, rounds=rounds))
+    curves["Sync, with a network"].append(steps_a_second(envs, steps, choose, rounds=rounds))
+    curves["arrays, with a network"].append(steps_a_second(arrays(size), steps, choose, rounds=rounds))
 one = {
-    "one": steps_a_second(cart(), steps, rounds=3),
-    "one, with a network": steps_a_second(cart(), steps, choose, rounds=3),
+    "one": steps_a_second(cart(), steps, rounds=rounds),
+    "one, with a network": steps_a_second(cart(), steps, choose, rounds=rounds),
 }
 
 # %% tags=["demo"]
@@ -656,7 +659,7 @@ axes.legend(frameon=False, bbox_to_anchor=(1, 1));
 # %% [markdown]
 r"""
 Compare lines of one colour. Without a network (grey) `SyncVectorEnv` hardly ever beats the dashed single environment. With one (pink) it wins with a few environments already, because the
-network's time is shared. And arrays (violet) leave both behind: where somebody has written the environment for arrays, no process is as fast. Few environments are written that way; most of the rest of this
+network's time is shared. And arrays (violet) leave both behind once there are a few dozen: where somebody has written the environment for arrays, no process is as fast. Few environments are written that way; most of the rest of this
 course is about those that are not.
 """
 
@@ -695,9 +698,8 @@ class Player:
         return steps
 
 # %% tags=["demo"]
-fragment, four = budget(200, 50), range(4)
+fragment, four = budget(150, 40), range(4)
 with contextlib.closing(AsyncVectorEnv([jittery] * 4)) as envs, ray.init(num_cpus=4, include_dashboard=False):
-    warm_up(4)
     envs.reset(seed=0)
     players = [ray.remote(Player).remote(seed) for seed in four]
     ray.get([player.play.remote(1) for player in players])

@@ -89,7 +89,7 @@ def play(step, steps):
         obs, *_ = step(leans(weights, obs))
 
 
-here, there, steps = carts(2), Carts.remote(), budget(1000, 300)
+here, there, steps = carts(2), Carts.remote(), budget(1000, 150)
 here.reset(seed=0)
 ways = {
     "in one process": lambda: play(here.step, steps),
@@ -126,7 +126,7 @@ With $T$ frames of $N$ environments, a fragment is a dict of arrays:
 | `version` | a number | `weights["version"]` of the weights that played |
 
 The seam between two fragments must not show. The next fragment goes on where this one stopped; the seed is used once; and when an episode ends in the last frame, the first frame of the
-*next* fragment is the reset. New weights count from the next call of `sample` on.
+*next* fragment is the reset. New weights count from the next call of `sample` on; the first ones always come before the first `sample`.
 
 It is an ordinary class, so the check (and you) can try it without Ray: `sampler = Sampler(partial(carts, 2), leans, seed=0)`.
 """
@@ -211,7 +211,8 @@ With $\lambda = 0$ only the step's own surprise counts, which trusts $V$ entirel
 Two rules at the ends, and most programs that do not learn break one of them:
 
 - **Terminated** at $t$: nothing follows, so $V(s_{t+1})$ counts as 0. **Truncated**: it would have gone on, so $V(s_{t+1})$ counts.
-- **Both** end the sum: the next row belongs to another episode. (It is the reset, in fact.)
+- **Both** end the sum: the next row belongs to another episode. (It is the reset, in fact. The reset's own row gets an advantage like any
+  other, which means nothing: whoever learns leaves it out.)
 
 Behind the last row there is no other: the sum stops, and $V(s_T)$ is the value of `last_obs`. In the mode next step of chapter 7 the observation after a truncated end is
 the true last one, so `values[t + 1]` is right there as it stands.
@@ -222,7 +223,7 @@ the true last one, so `values[t + 1]` is right there as it stands.
 
 # %%
 def gae(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
-    """Return advantages, shape [T, N]; `values` is [T+1, N], its last row the bootstrap (Schulman et al. 2016, eq. 16)."""
+    """Return advantages, one array [T, N]; `values` is [T+1, N], its last row the bootstrap (Schulman et al. 2016, eq. 16)."""
     ### BEGIN SOLUTION
     advantages, later = np.zeros(np.shape(rewards)), 0.0
     for t in reversed(range(len(rewards))):
@@ -239,7 +240,7 @@ check("gae", gae)
 # %% [markdown] tags=["solution"]
 r"""
 1.75, 1.5, 1; and 1.5, 1, 1 with an end after the second step. One loop over time serves all environments, because `rewards[t]` is a row of $N$. A program that has only one flag `done` must choose which of the two rules it breaks.
-The rows of resets get an advantage, too, which means nothing: `real` takes them out before anybody learns.
+`real` takes the rows of resets out before anybody learns.
 """
 
 # %% [markdown]
@@ -414,7 +415,7 @@ def seconds_of_an_iteration(count):
 
 if passed("Sampler") and passed("collect"):
     seconds_of_an_iteration(8)  # warm-up
-    rounds = [[seconds_of_an_iteration(count) for count in counts] for _ in range(budget(15, 5))]
+    rounds = [[seconds_of_an_iteration(count) for count in counts] for _ in range(budget(15, 4))]
     typical = np.median(rounds, axis=0)  # so that one hiccup of the machine does not bend the fit
 
 # %% [markdown]
@@ -514,7 +515,10 @@ Three rows of short bars with long gaps. If nobody waited, the three would make 
 
 And be prepared for one more thing. With a hundred samplers somebody dies every day (chapter 5): `ray.get` of its fragment then raises `ray.exceptions.RayActorError`. Go on with those that are left.
 
-The check has a straggler that hands in its first fragment only after six of the others have been learned from, or 20 s have passed; and then one of three samplers is killed.
+When `count` fragments have been learned from you are done: what is still under way then may be left alone.
+
+The check has three samplers. One of them hands in its first fragment only when you have learned from three others, another one when from six, or when 20 s have passed. And
+then it begins anew, and kills one of the three.
 """
 
 
@@ -553,7 +557,7 @@ check("collect_async", collect_async)
 # %% [markdown] tags=["solution"]
 r"""
 A dict keeps the order in which things were put in, so `list(playing)` has the sampler that was sent off first in front, and `ray.wait` prefers it when several are ready: nobody starves. When the last sampler dies,
-`ray.wait([])` raises a `ValueError`, which is better than waiting for ever. The fragments that are under way at the end are thrown away; with a long run that does not matter.
+`ray.wait([])` returns two empty lists, and unpacking the one that should be ready raises a `ValueError`, which is better than waiting for ever. The fragments that are under way at the end are thrown away; with a long run that does not matter.
 """
 
 # %% [markdown]
@@ -594,7 +598,7 @@ if passed("Sampler") and passed("collect") and passed("collect_async"):
 
 # %% [markdown]
 r"""
-Hardly a gap, and twice as many fragments or more; that was the straggler's price in step. But look at the ages. While a quick sampler plays, the other quick ones hand in something too, and now and then the straggler, so its weights are two or three versions
+Hardly a gap, and about twice as many fragments; that was the straggler's price in step. But look at the ages. While a quick sampler plays, the other quick ones hand in something too, and now and then the straggler, so its weights are two or three versions
 old when its turn comes. The straggler's are up to three times as old: the bars on the right are its fragments. (The youngest ages come from the start.)
 
 In step with one update a round every age is 0. So the choice is between **waiting** and **stale experience**: what a fragment shows is what an older policy did. There is a second price that nobody sees in such a plot: the straggler
@@ -749,7 +753,7 @@ r"""
 And in one call, what should the fragment be made of? Pictures now: 200 of 84 × 84 pixels, the size that agents for Atari's games see. As one array, as a list of 200 arrays, and as lists of numbers: what does it cost to put them into the
 store and get them out again?
 
-**Predict** the order, and whether the factors are nearer to 2 or to 100.
+**Predict** the order, and the two factors.
 """
 
 # %% tags=["demo"]

@@ -26,6 +26,9 @@ NOISE = re.compile(
             r"`RLModule\(config=\[RLModuleConfig object\]\)` has been deprecated",  # RLlib's own call, with its own models
             r"Install gputil for GPU system monitoring",
             r"worker\.cc:\d+: Failed to send wait complete",  # a raylet, of a worker that ended while it waited
+            r"`get_rl_module_config` has been deprecated",  # RLlib's own call, before an error that says more
+            r"`ray\.rllib\.algorithms\.appo\.torch\.appo_torch_rl_module\.\w+` has been deprecated",  # RLlib's own import
+            r"Setting up process group for: env://",  # Ray Train, for each learner in a process of its own
             r"Didn't create a Catalog object for your RLModule",  # "ignore this message", it ends; an error says more
         ]
     )

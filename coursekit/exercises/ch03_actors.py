@@ -194,18 +194,19 @@ def _impatient(answer: Answer, few: list[int], size: int) -> list:
 
 def _judge_latecomer(answer: Answer, xs: list[int]) -> None:
     """Check that a call which comes after a full batch is not answered before its own patience ends: slowness can only delay it."""
-    patience = 2.0
-    seen = answer.probe(given.predict_late, xs, 2, patience)
-    told = f"Batches hold 2, and a call is patient for {patience:.0f} s. Two calls filled a batch; a third came a moment later. "
-    expect(seen["answer"] != "none", told + "It got no answer.")
-    _expect_answers_of_model([seen["answer"]], told)
-    square, length, _ = seen["answer"]
-    expect(square == xs[-1] ** 2, told + "It got the answer to somebody else's x.")
-    expect(
-        length == 2 or seen["seconds"] > patience - 0.01,  # 2: on a slow machine it may have met one of the others
-        told
-        + f"It was alone, and answered after {seen['seconds']:.2f} s. Who flushed, though its patience had not ended?",
-    )
+    patience = 1.0
+    rounds = answer.probe(given.predict_after_others, xs, 2, patience)
+    for (got, seconds), moment in zip(rounds, ("right after them", f"{patience / 2} s later"), strict=True):
+        told = (
+            f"Batches hold 2, and a call is patient for {patience} s. Two calls filled a batch; a third came {moment}. "
+        )
+        expect(got != "none", told + "It got no answer.")
+        _expect_answers_of_model([got], told)
+        expect(got[0] == xs[-1] ** 2, told + "It got the answer to somebody else's x.")
+        expect(
+            seconds > patience - 0.01,
+            told + f"It was alone, and answered after {seconds:.2f} s. Who flushed, though its patience had not ended?",
+        )
 
 
 def _expect_answers_of_model(got: list, told: str) -> None:
@@ -228,7 +229,8 @@ def async_sgd(answer: Answer, rng: Generator) -> None:
     workers, steps, rate = 3, int(rng.integers(3, 6)), float(rng.choice([0.25, 0.5]))
     start = np.zeros(3 * workers)
     start[::3] = rng.integers(-20, 20, size=workers)
-    weights = np.asarray(answer.probe(given.train_marked, start.tolist(), steps, rate), dtype=float)
+    with answer.watch() as seen:
+        weights = np.asarray(answer.probe(given.train_marked, start.tolist(), steps, rate), dtype=float)
     told = f"{workers} workers made {steps} steps each with marked gradients, rate {rate}. "
     expect(weights.shape == start.shape, told + f"The weights came back with the shape {weights.shape}.")
     counted, alone, stale = ((weights - start)[part::3] / rate for part in range(3))
@@ -245,7 +247,22 @@ def async_sgd(answer: Answer, rng: Generator) -> None:
         not stale.any(),
         told + "Some were computed with weights that lack the worker's own last gradient. When does it fetch them?",
     )
+    _judge_ends(seen.tasks(), told)
     _judge_regression(answer, rng)
+
+
+def _judge_ends(tasks: list[dict], told: str) -> None:
+    """Check by Ray's records that no worker ended before a call that it had sent; the last gradients arrive late."""
+    ends = {task["task_id"]: task["ended"] for task in tasks if task["kind"] != "actor_creation" and task["ended"]}
+    early = {
+        task["parent_task_id"]
+        for task in tasks
+        if task["kind"] == "actor_call" and (task["ended"] or np.inf) > ends.get(task["parent_task_id"], np.inf) + 0.1
+    }
+    expect(
+        not early,
+        told + f"{len(early)} worker(s) ended while the last gradient was still on its way: nobody had waited for it.",
+    )
 
 
 def _judge_regression(answer: Answer, rng: Generator) -> None:

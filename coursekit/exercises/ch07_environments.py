@@ -55,7 +55,7 @@ def _expect_spaces(seen: dict, length: int) -> None:
 
 def _expect_starts(answer: Answer, length: int, seed: int) -> None:
     """Refuse a start that is not drawn from the corridor's own random numbers."""
-    seeds = [seed] + 19 * [None]
+    seeds = [seed] + 199 * [None]  # of seven fields each comes up, but for one time in 10^12
     first, again = (_first_fields(answer.probe(given.starts, length, 50, seeds)) for _ in range(2))
     seeded = _first_fields(answer.probe(given.starts, length, 50, list(range(seed, seed + 20))))
     repeated = _first_fields(answer.probe(given.starts, length, 50, [seed, None, seed]))
@@ -63,14 +63,19 @@ def _expect_starts(answer: Answer, length: int, seed: int) -> None:
         repeated[0] == repeated[2] and first[0] == again[0],
         f"`reset(seed={seed})` began on different fields. Draw the start from `self.np_random`, once it is seeded.",
     )
-    for starts, how in ((first[1:], f"reset(seed={seed}), then reset() 19 times"), (seeded, "20 different seeds")):
+    for starts, how in ((first[1:], f"reset(seed={seed}), then reset() 199 times"), (seeded, "20 different seeds")):
         outside = [start for start in starts if start not in range(length // 2)]
         expect(not outside, f"Length {length}, {how}: it began on {outside[:1]}, which is not in the left half.")
         expect(len(set(starts)) > 1, f"Length {length}, {how}: always began on field {starts[0]:g}.")
     expect(
         first == again,
-        f"`reset(seed={seed})`, then `reset()` 19 times, done twice: the starts differed. Only a seed that is given may seed.",
+        f"`reset(seed={seed})`, then `reset()` 199 times, done twice: the starts differed. Only a seed that is given may seed.",
     )
+    never = [field for field in range(length // 2) if field not in first]
+    left_out = (
+        f"Length {length}, 200 resets: the left half goes up to field {length // 2 - 1}, and none began on {never}."
+    )
+    expect(not never, left_out)
 
 
 def _first_fields(seen: dict) -> list[float]:
@@ -138,13 +143,18 @@ def rollout(answer: Answer, rng: Generator) -> None:
         why = "was truncated" if truncated else "terminated"
         told = f"An episode that {why} after {length} steps, seed {seed}: "
         steps = sum(call == "step" for call, _ in seen["calls"])
-        expect(
-            seen["calls"][:1] == [["reset", seed]],
-            told + f"the first call was {seen['calls'][:1]}, not `reset(seed={seed})`.",
-        )
+        first = ", ".join(_as_call(*call) for call in seen["calls"][:1]) or "none"
+        expect(first == f"`reset(seed={seed})`", told + f"the first call was {first}, not `reset(seed={seed})`.")
         expect(steps == length, told + f"you took {steps} steps.")
         expect(len(seen["calls"]) == length + 1, told + "`reset` was called more than once.")
         _expect_episode(seen["episode"], told, seed, rewards, truncated)
+
+
+def _as_call(call: str, value: int | None) -> str:
+    """Return a call that the environment saw as one would write it."""
+    if call == "step":
+        return f"`step({value})`"
+    return "`reset()`, without a seed" if value is None else f"`reset(seed={value})`"
 
 
 def _expect_episode(episode: Any, told: str, seed: int, rewards: list[float], truncated: bool) -> None:
@@ -230,8 +240,12 @@ def vector_rollout(answer: Answer, rng: Generator) -> None:
     """The frame after an end is a reset: its action was ignored and its reward invented, so leave it out."""
     steps, seed = 24, int(rng.integers(10, 10_000))
     ends = [[False, True], [True, False], [False, True]]  # every environment meets both ends
-    scripts = [[{"length": int(rng.integers(3, 8)), "truncated": end} for end in pair] for pair in ends]
+    scripts: list[list[dict]] = [
+        [{"length": int(rng.integers(3, 8)), "truncated": end} for end in pair] for pair in ends
+    ]
     scripts.append([{"length": 10 * steps, "truncated": False}])  # an episode that is still going on at the end
+    for part in (part for script in scripts for part in script):
+        part["rewards"] = [*rng.integers(1, 50, size=part["length"] - 2).tolist(), 0, 7]  # a real step may earn nothing
     got = answer.probe(given.play_together, scripts, steps, seed)
     told = f"{len(scripts)} environments, {steps} steps each, seed {seed}: "
     expect(isinstance(got, dict), told + f"`vector_rollout` returned {type(got).__name__}, not a dict.")
@@ -249,7 +263,8 @@ def vector_rollout(answer: Answer, rng: Generator) -> None:
     expect(not strange, told + "the environments were not reset with the seed, once, at the start.")
     resets = sum(row[3][1] != row[0][1] for row in rows)
     expect(resets == 0, told + f"{resets} of your {len(rows)} transitions lead from one episode into the next.")
-    expect(len(rows) == count, told + f"{count} transitions really happened; you have {len(rows)}.")
+    lost = "" if any(row[2] == 0 for row in rows) else " Those that earned nothing are missing."
+    expect(len(rows) == count, told + f"{count} transitions really happened; you have {len(rows)}.{lost}")
     for row, want in zip(sorted(rows), sorted(wanted), strict=True):
         for name, mine, right in zip(COLUMNS, row, want, strict=True):
             where = f"environment {int(want[0][0]) - seed}, episode {int(want[0][1])}, step {int(want[0][2]) + 1}"
@@ -271,10 +286,9 @@ def _transitions(scripts: list[list[dict]], steps: int, seed: int) -> list[list]
                 episode, clock = episode + 1, 0
                 continue
             obs, following = [seed + number, episode, clock], [seed + number, episode, clock + 1]
-            action, clock = given.chooses(obs), clock + 1
-            rows.append(
-                [obs, action, 10.0 * action + clock, following, clock == part["length"] and not part["truncated"]]
-            )
+            clock += 1
+            terminated = clock == part["length"] and not part["truncated"]
+            rows.append([obs, given.chooses(obs), part["rewards"][clock - 1], following, terminated])
     return rows
 
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -167,41 +168,33 @@ def predict_together(learner: Any, xs: list[int], size: int, patience: float) ->
         ray.kill(batcher)  # it may be blocked for good
 
 
-class _FirstBatchWaits(_Model):
-    """The same, but the first batch lasts until another call has been sent, and a moment longer."""
+def predict_after_others(learner: Any, xs: list[int], size: int, patience: float) -> list:
+    """Return, for the last call of two rounds, its answer and after how many seconds it came; the others have filled a batch.
 
-    def __init__(self, room: str) -> None:
-        super().__init__()
-        self._room = room
+    In the first round all calls come at once, in the second the last one comes when half of the patience has passed. The
+    class lives in an event loop of this process: nothing else decides who is next.
+    """
+    plain = learner.__ray_metadata__.modified_class if hasattr(learner, "__ray_metadata__") else learner
 
-    def __call__(self, xs: list) -> list:
-        if not self._calls:
-            meeting.signal(self._room, "computing")
-            meeting.wait_for(self._room, "sent")
-            time.sleep(0.3)  # the call arrives, and finds the actor computing
-        return super().__call__(xs)
+    async def play(pause: float) -> list:
+        batcher = plain(_Model(), size, patience)
+        others = [asyncio.create_task(batcher.predict(x)) for x in xs[:-1]]
+        await asyncio.sleep(pause)
+        start = time.monotonic()
+        last = asyncio.create_task(batcher.predict(xs[-1]))
+        _, waiting = await asyncio.wait([last], timeout=patience + meeting.patience())
+        seconds = time.monotonic() - start
+        got = "none" if waiting else last.result()
+        for task in (last, *others):
+            task.cancel()
+        await asyncio.wait([last, *others], timeout=1)
+        return [got, seconds]
 
+    async def play_both() -> list:
+        return await asyncio.gather(play(0), play(patience / 2))
 
-def predict_late(learner: Any, xs: list[int], size: int, patience: float) -> dict:
-    """Return the answer to the last of the calls, sent alone once the others are being answered, and after how many seconds it came."""
-    import ray
-
-    room = meeting.new_room()
-    batcher = as_actor(learner).remote(_FirstBatchWaits(room), size, patience)
-    try:
-        ray.get(batcher.__ray_ready__.remote())
-        refs = [batcher.predict.remote(x) for x in xs[:-1]]
-        meeting.wait_for(room, "computing")
-        time.sleep(0.5)  # a part of the patience of those others
-        sent = time.monotonic()
-        late = batcher.predict.remote(xs[-1])
-        meeting.signal(room, "sent")
-        ready, _ = ray.wait([late], timeout=patience + meeting.patience())
-        seconds = time.monotonic() - sent
-        ray.wait(refs, num_returns=len(refs), timeout=meeting.patience())
-        return {"answer": ray.get(late) if ready else "none", "seconds": seconds}
-    finally:
-        ray.kill(batcher)
+    with ThreadPoolExecutor(1) as thread:  # a notebook's own thread has an event loop already
+        return thread.submit(asyncio.run, play_both()).result()
 
 
 def _wait_for_all(room: str, names: Iterable[str]) -> bool:
@@ -217,7 +210,7 @@ def train_marked(async_sgd: Callable, start: list[float], steps: int, rate: floa
     """Return the weights after workers have pushed marks instead of gradients; worker 0 is slow.
 
     `start` has three weights for each worker: the first counts its gradients, the second is moved when it waited in vain
-    for the others, the third when it saw weights without its own last gradient.
+    for the others, the third when it saw weights without its own last gradient. Its last gradient arrives late.
     """
     room, workers = meeting.new_room(), len(start) // 3
 
@@ -231,10 +224,22 @@ def train_marked(async_sgd: Callable, start: list[float], steps: int, rate: floa
         fresh = abs(weights[3 * worker] - start[3 * worker] - rate * step) < 1e-6
         gradient = np.zeros(3 * workers)
         gradient[3 * worker : 3 * worker + 3] = -1, -(not on_time), -(not fresh)
-        return gradient
+        return gradient.view(_Late) if step == steps - 1 else gradient
 
     meeting.warm_up(workers + 1)  # patience is for the work, not for the start of processes
     return async_sgd(mark, np.array(start), list(range(workers)), steps, rate)
+
+
+class _Late(np.ndarray):
+    """A gradient that takes its time to arrive in another process: a worker that does not wait for it ends before."""
+
+    def __reduce_ex__(self, protocol: Any) -> tuple:
+        return _arrive_late, (np.asarray(self).tolist(),)
+
+
+def _arrive_late(numbers: list[float]) -> np.ndarray:
+    time.sleep(0.5)
+    return np.array(numbers)
 
 
 class _Desk:

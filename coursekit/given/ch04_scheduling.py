@@ -302,7 +302,7 @@ def _stop(since: float) -> None:
         if actor["state"] != "DEAD" and (actor["started"] or since) >= since:
             _quietly(global_worker.core_worker.kill_actor, ray.ActorID(bytes.fromhex(actor["actor_id"])), True)
     for force in (False, True):
-        end = time.monotonic() + 5
+        end = time.monotonic() + min(5.0, meeting.patience())
         for task in _unfinished(since):
             if task["kind"] == "task":
                 ref = ray.ObjectRef(bytes.fromhex(task["task_id"]) + (1).to_bytes(4, "little"))

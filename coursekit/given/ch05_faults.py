@@ -167,7 +167,7 @@ class News(list):
 _DEATH = re.compile(r"A worker died or was killed")
 _NEWS = re.compile(
     r"A worker died or was killed|Task \S+ failed\. There are|Raylet is terminated|marked dead because|"
-    r"actor that was unreachable|was killed due to"
+    r"actor that was unreachable|was killed due to|PYTHON worker processes have been started"
 )
 
 
@@ -190,34 +190,50 @@ def keep_news_of_deaths() -> News:
 
 
 def fetch_all(survivors: Callable, plan: dict[int, str]) -> dict:
-    """Return what `survivors` makes of a function that does for each x what the plan says, and how often it was called."""
+    """Return what `survivors` makes of a function that does for each x what the plan says, and how often it was called.
+
+    `here` counts the calls in this process, where nobody can die or be met.
+    """
     diary, room = Diary(), meeting.new_room()
     guests = [x for x, act in plan.items() if act == "meets"]
 
     def call(x: int) -> object:
-        times, act = diary.write(f"call {x}"), plan[x]
+        times, act, here = diary.write(f"call {x}"), plan[x], os.getpid() == diary.home
+        if here:
+            diary.write("here")
         if act == "dies" and times < 4:
             diary.die()
         if act == "ValueError":
             raise ValueError(f"no value for {x}")
         if act == "KeyError":
             raise KeyError(x)
-        if act == "meets" and _all_here(room, x, guests):
+        if act == "meets" and not here and _all_here(room, x, guests):
             diary.write("met")
         return {"None": None, "0": 0}.get(act, x * x)
 
     returned = survivors(call, list(plan))
     calls = {x: diary.count(f"call {x}") for x in plan}
-    return {"returned": returned, "calls": calls, "met": diary.count("met") == len(guests)}
+    met = diary.count("met") == len(guests)
+    return {"returned": returned, "calls": calls, "here": diary.count("here"), "met": met}
 
 
 def _all_here(room: str, me: int, guests: list[int]) -> bool:
     meeting.signal(room, str(me))
-    return all(meeting.wait_for(room, str(guest)) for guest in guests)
+    return all(_comes(room, guest) for guest in guests)
+
+
+def _comes(room: str, guest: int) -> bool:
+    """Return whether a guest comes; where one has been missed, nobody waits for the others."""
+    comes = meeting.wait_for(room, str(guest), unless="missed")
+    if not comes:
+        meeting.signal(room, "missed")
+    return comes
 
 
 def call_faulty(resilient_call: Callable, x: int, plan: list[str], attempts: int, seconds: float) -> dict:
     """Return how `resilient_call` ended for a function that does, call by call, what the plan says, and then works."""
+    import ray
+
     diary, room = Diary(), meeting.new_room()
 
     def faulty(y: int) -> int:
@@ -226,6 +242,8 @@ def call_faulty(resilient_call: Callable, x: int, plan: list[str], attempts: int
             diary.die()
         if act == "raises":
             raise KeyError(f"there is no {y}")
+        if act == "raises Ray's":
+            raise ray.exceptions.WorkerCrashedError
         if act == "hangs":
             _hang(diary, room)
         return y * y
@@ -301,39 +319,52 @@ def pay(ledger_class: Any, payments: list, dying: list[int]) -> dict:
 
 
 def count_and_kill(counter_class: Any, steps: list[int], kills: list[int]) -> dict:
-    """Return the totals of two counters that take turns; the first one's process is killed after the steps at `kills`."""
+    """Return the totals of two counters that take turns; the first is an actor, and is killed after the steps at `kills`.
+
+    `pids` are the processes that the first one had.
+    """
     import ray
 
     folder = new_folder("counter-")
     counter_class(f"{folder}/trial").add(1)  # a stub, or an error in the class, is told best from here
     watched = _watched(counter_class).options(max_restarts=-1, max_task_retries=-1)
-    ours, other = watched.remote(f"{folder}/ours"), watched.remote(f"{folder}/other")
+    ours, other = watched.remote(f"{folder}/ours"), counter_class(f"{folder}/other")
     totals, others, pids = [], [], [ray.get(ours.pid_of_it.remote())]
     for place, step in enumerate(steps):
-        others.append(ray.get(other.add.remote(1)))
+        others.append(other.add(1))
         totals.append(ray.get(ours.add.remote(step)))
         if place in kills:
             os.kill(pids[-1], signal.SIGKILL)
             pids.append(ray.get(ours.pid_of_it.remote()))
-    successor = watched.remote(f"{folder}/ours")
-    return {"totals": totals, "others": others, "pids": pids, "successor": ray.get(successor.add.remote(1))}
+    return {"totals": totals, "others": others, "pids": pids}
 
 
-def die_while_saving(counter_class: Any, first: int, second: int) -> dict:
-    """Return the total after a restart; the process died while `add(second)` was writing, right after the file was opened."""
+def die_while_saving(counter_class: Any, first: int, second: int, moments: int = 4) -> list[dict]:
+    """Return the totals before and after each restart; the process died in `add(second)`, each time a moment later.
+
+    A moment is when it has opened a file for writing, removed one or renamed one. Ends with the first `add` that survives.
+    """
     import ray
 
     folder, diary = new_folder("counter-"), Diary()
+    deaths: list[dict] = []
     counter = _watched(counter_class).options(max_restarts=-1).remote(f"{folder}/total")
-    ray.get(counter.add.remote(first))
-    ray.get(counter.die_at_the_next_write.remote(folder, diary))
-    with contextlib.suppress(ray.exceptions.RayActorError):
-        ray.get(counter.add.remote(second))
-    try:
-        total = ray.get(counter.add.options(max_task_retries=-1).remote(0))
-    except ray.exceptions.RayActorError as error:  # its __init__ failed on what it found
-        return {"died": diary.count("dies"), "total": None, "problem": str(error).strip().splitlines()[-1][:200]}
-    return {"died": diary.count("dies"), "total": total, "problem": ""}
+    total = ray.get(counter.add.remote(first))
+    for moment in range(1, moments + 1):
+        ray.get(counter.die_at.remote(moment, folder, diary))
+        with contextlib.suppress(ray.exceptions.RayActorError):
+            ray.get(counter.add.remote(second))
+            break
+        death: dict[str, Any] = {"before": total, "after": None, "done": diary.lines()[-1]["event"], "problem": ""}
+        deaths.append(death)
+        try:
+            total = death["after"] = ray.get(counter.add.options(max_task_retries=-1).remote(0))
+        except ray.exceptions.RayActorError as error:  # its __init__ failed on what it found
+            death["problem"] = str(error).strip().splitlines()[-1][:200]
+            break
+        if total not in (death["before"], death["before"] + second):
+            break
+    return deaths
 
 
 def _watched(counter_class: Any) -> Any:
@@ -344,34 +375,46 @@ def _watched(counter_class: Any) -> Any:
         def pid_of_it(self) -> int:
             return os.getpid()
 
-        def die_at_the_next_write(self, folder: str, diary: Diary) -> None:
-            _die_at_the_next_write(folder, diary)
+        def die_at(self, moment: int, folder: str, diary: Diary) -> None:
+            _die_at(moment, folder, diary)
 
     return ray.remote(Watched)
 
 
-def _die_at_the_next_write(folder: str, diary: Diary) -> None:
-    """Kill this process as soon as Python has opened a file of the folder for writing, before anything is written."""
-    armed = [True]
+def _die_at(moment: int, folder: str, diary: Diary) -> None:
+    """Kill this process as soon as it has done its n-th thing to the files of a folder, before it does anything else."""
+    done: list[str] = []
 
     def strike(frame: Any, event: str, arg: object) -> None:
-        if frame.f_code is not on_open.__code__:  # its own return comes before the file is opened
+        if frame.f_code is not on_event.__code__:  # its own return comes before the thing is done
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def on_open(event: str, args: tuple) -> None:
-        if event == "open" and armed and str(args[0]).startswith(folder) and args[2] & (os.O_WRONLY | os.O_RDWR):
-            armed.clear()
-            diary.write("dies")
-            sys.setprofile(strike)
+    def on_event(event: str, args: tuple) -> None:
+        what = _done_to_a_file(event, args, folder) if len(done) < moment else ""
+        if what:
+            done.append(what)
+            if len(done) == moment:
+                diary.write(what)
+                sys.setprofile(strike)
 
-    sys.addaudithook(on_open)
+    sys.addaudithook(on_event)
+
+
+def _done_to_a_file(event: str, args: tuple, folder: str) -> str:
+    """Return what is about to be done to a file of the folder, by Python's audit event; nothing for reading."""
+    if event not in ("open", "os.remove", "os.rename") or not str(args[0]).startswith(folder):
+        return ""
+    if event == "open" and not args[2] & (os.O_WRONLY | os.O_RDWR):
+        return ""
+    name = os.path.basename(str(args[0]))
+    return {"open": f"opened {name} to write", "os.remove": f"removed {name}", "os.rename": f"renamed {name}"}[event]
 
 
 def collect_with_deaths(collect: Callable, samplers: int, plan: dict[int, str], plus: int) -> dict:
     """Return how `collect` ended with samplers that do for each seed what the plan says; how many were made, and what for.
 
-    A plan's "dies 2" means that the first two samplers of this seed die; "raises", that the first three calls raise an
-    exception; "meets", that all such calls wait for each other; "waits", that this one waits for the first of those.
+    A plan's "dies 2" means that the first two samplers of this seed die; "raises", that the first three calls raise an error
+    of Ray's, as if they had asked an actor that is dead; "meets", that all such calls wait for each other; "waits", that this one waits for the first of those.
     """
     import ray
 
@@ -384,10 +427,10 @@ def collect_with_deaths(collect: Callable, samplers: int, plan: dict[int, str], 
             if act == "dies" and times < int(more[0]):
                 diary.die()
             if act == "raises" and times < 3:
-                raise KeyError(f"there is no {seed}")
+                raise ray.exceptions.ActorDiedError
             if act == "meets" and _all_here(room, seed, guests):
                 diary.write("met")
-            if act == "waits" and meeting.wait_for(room, str(guests[0])):
+            if act == "waits" and _comes(room, guests[0]):
                 diary.write("met")
             return seed * seed + plus
 

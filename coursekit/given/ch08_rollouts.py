@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from coursekit.envs import SlowSimulator
 from coursekit.given.ch07_environments import Scripted
 
 MB = 2**20
+NO_WEIGHTS = {"version": -1, "w": np.zeros(1)}
 
 
 def carts(count: int, seconds: float = 0.0, busy: bool = False) -> VectorEnv:
@@ -56,28 +57,28 @@ def play_fragments(Sampler: Callable, scripts: list[list[dict]], parts: list, se
 
 
 def _plain(fragment: Any) -> Any:
-    """Return a fragment with its lists as arrays where their items fit together."""
+    """Return a fragment with the names of their types in the place of values that are no arrays of numbers and no number."""
     if not isinstance(fragment, dict):
         return type(fragment).__name__
-    return {str(key): _array(value) for key, value in fragment.items()}
+    return {str(key): value if _is_number(value) else _named(value) for key, value in fragment.items()}
 
 
-def _array(value: Any) -> Any:
-    if not isinstance(value, list | tuple | np.ndarray):
-        return value if isinstance(value, int | float | str | np.generic) else type(value).__name__
-    try:
-        array = np.asarray(value)
-    except ValueError:  # of different shapes
-        return "a list whose items have different shapes"
-    return array if array.dtype.kind in "biuf" else "a list of other things than numbers"
+def _is_number(value: Any) -> bool:
+    numbers = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+    return numbers or isinstance(value, int | float | np.generic)
+
+
+def _named(value: Any) -> str:
+    return f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 class OnCue:
-    """Stands in for a sampler: tells who played which fragment with which weights. `cue` decides when a fragment is ready."""
+    """Stands in for a sampler: tells who played which fragment with which weights. A cue decides when a fragment is ready."""
 
-    def __init__(self, me: int, cue: Callable[[int, int], None]):
+    def begin(self, me: int, cue: Callable[[int, int], None]) -> None:
+        """Begin anew, with no weights, as sampler `me`: it calls `cue(me, number)` before a fragment is ready."""
         self._me, self._cue, self._played = me, cue, 0
-        self._weights: dict = {"version": -1, "w": np.zeros(1)}
+        self._weights: dict = NO_WEIGHTS
 
     def set_weights(self, weights: dict) -> None:
         """Play with these from now on."""
@@ -91,37 +92,78 @@ class OnCue:
         return {"who": self._me, "number": number, "steps": steps, **played_with}
 
 
-@contextlib.contextmanager
-def on_cue(count: int, cue: Callable[[int, int], None]) -> Iterator[list]:
-    """Yield so many actors that play on cue; they end with the block, also after an error."""
+CREWS: dict[tuple, list] = {}  # of each Ray: a process takes a second to start, so the actors stay for the next check
+
+
+def on_cue(count: int, cue: Callable[[int, int], None]) -> list:
+    """Return so many actors that play on this cue: those of the check before, and new ones for those that have died."""
     import ray
 
-    actors = [ray.remote(OnCue).options(num_cpus=0).remote(me, cue) for me in range(count)]
+    context = ray.get_runtime_context()
+    crew = CREWS.setdefault((context.get_node_id(), context.get_job_id()), [])
+    crew[:] = [actor for actor in crew if _is_free(actor)]
+    crew += [ray.remote(OnCue).options(num_cpus=0).remote() for _ in range(count - len(crew))]
+    ray.get([actor.begin.remote(me, cue) for me, actor in enumerate(crew[:count])])
+    return crew[:count]
+
+
+def _is_free(actor: Any) -> bool:
+    """Return whether an actor lives and has done all that it was asked for; one that is still busy is ended."""
+    import ray
+
     try:
-        ray.get([actor.__ray_ready__.remote() for actor in actors])
-        yield actors
-    finally:
-        for actor in actors:
-            ray.kill(actor)
+        ray.get(actor.__ray_ready__.remote(), timeout=10)
+        return True
+    except ray.exceptions.RayActorError:
+        return False
+    except ray.exceptions.GetTimeoutError:
+        ray.kill(actor)
+        return False
+
+
+class Touched(BaseException):
+    """Somebody has used a sampler; no `except Exception` stands in its way."""
+
+
+class Nobody:
+    """Ends whoever uses it: so a stub is known before any process is started for it."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise Touched
+
+    def __reduce__(self) -> Any:
+        raise Touched  # before it travels to a task
+
+
+def until_it_is_touched(collect: Callable, *arguments: Any) -> None:
+    """Run an answer up to where it uses a sampler; raises what it raises before that."""
+    with contextlib.suppress(Touched):
+        collect([Nobody(), Nobody(), Nobody()], *arguments)
 
 
 def collect_rounds(collect: Callable, rounds: Sequence[dict], count: int, steps: int) -> dict:
-    """Return what each round gave back, and which samplers never met; in a round, the last sampler ends first."""
+    """Return what the rounds gave back, up to one whose samplers never met; in a round, the last sampler ends first."""
     room = meeting.new_room()
 
     def cue(me: int, number: int) -> None:
-        together = f"{room}-{number}"
-        meeting.signal(together, f"in-{me}")
-        if not all(meeting.wait_for(together, f"in-{other}", unless="missed") for other in range(count)):
-            meeting.signal(together, "missed")
+        meeting.signal(room, f"{number}-in-{me}")
+        if not all(meeting.wait_for(room, f"{number}-in-{other}", unless="missed") for other in range(count)):
+            meeting.signal(room, "missed")
         elif me + 1 < count:
-            meeting.wait_for(together, f"out-{me + 1}")
+            meeting.wait_for(room, f"{number}-out-{me + 1}")
             time.sleep(0.2)  # whoever waits for the samplers notices each end before the next
-        meeting.signal(together, f"out-{me}")
+        meeting.signal(room, f"{number}-out-{me}")
 
-    with on_cue(count, cue) as samplers:
-        results = [_listed(collect(samplers, weights, steps)) for weights in rounds]
-    missed = [meeting.signalled(f"{room}-{number}", "missed") for number in range(len(rounds))]
+    until_it_is_touched(collect, NO_WEIGHTS, steps)
+    samplers, results, missed = on_cue(count, cue), [], False
+    try:
+        for weights in rounds:
+            results.append(_listed(collect(list(samplers), weights, steps)))
+            missed = meeting.signalled(room, "missed")
+            if missed:
+                break  # once is enough: a meeting that fails takes its time
+    finally:
+        meeting.signal(room, "missed")  # nobody waits any longer
     return {"rounds": results, "missed": missed}
 
 
@@ -147,14 +189,22 @@ class Lesson:
         return {"version": version, "w": self._w + version}
 
 
-def with_a_straggler(collect_async: Callable, weights: dict, steps: int, plan: dict) -> dict:
-    """Return what was learned while one of the samplers only hands in its first fragment when most have been learned.
+def in_two_scenes(collect_async: Callable, weights: dict, steps: int, samplers: int, scenes: list[dict]) -> list[dict]:
+    """Return what happened with two stragglers; and, if as many fragments as asked for were learned, with a death after that."""
+    until_it_is_touched(collect_async, weights, steps, scenes[0]["count"], lambda fragment: weights)
+    happened = [with_stragglers(samplers, collect_async, weights, steps, scenes[0])]
+    if len(happened[0]["heard"]) == scenes[0]["count"] and not happened[0]["waited"]:
+        happened.append(with_a_death(samplers, collect_async, weights, steps, scenes[1]))
+    return happened
 
-    `plan` has `samplers`, `slow` (who), `count` and `after`: how many fragments are learned before the slow one hands in.
+
+def with_stragglers(samplers: int, collect_async: Callable, weights: dict, steps: int, plan: dict) -> dict:
+    """Return what was learned while some of the samplers only hand in their first fragment when others have been learned.
+
+    `plan` has `count` and `after`: pairs of a slow one and how many fragments are learned before it hands in.
     """
     room = meeting.new_room()
-    lesson, slow, others = Lesson(weights, room), plan["slow"], range(plan["samplers"])
-    released = f"learned-{plan['after']}"
+    lesson, others, after = Lesson(weights, room), range(samplers), dict(plan["after"])
 
     def cue(me: int, number: int) -> None:
         time.sleep(0.05)
@@ -163,21 +213,25 @@ def with_a_straggler(collect_async: Callable, weights: dict, steps: int, plan: d
         meeting.signal(room, f"in-{me}")
         if not all(meeting.wait_for(room, f"in-{other}", unless="alone") for other in others):
             meeting.signal(room, "alone")
-        elif me == slow:
-            on_time = meeting.wait_for(room, released, unless="returned") or meeting.signalled(room, "returned")
-            meeting.signal(room, "on-time" if on_time else "gave-up")
+        elif me in after:
+            released = f"learned-{after[me]}"
+            on_time = meeting.wait_for(room, released, unless="over") or meeting.signalled(room, "over")
+            if not on_time:
+                meeting.signal(room, "gave-up")
+                meeting.signal(room, "over")
 
-    with on_cue(plan["samplers"], cue) as actors:
-        collect_async(actors, weights, steps, plan["count"], lesson)
-        meeting.signal(room, "returned")
+    try:
+        collect_async(on_cue(samplers, cue), weights, steps, plan["count"], lesson)
+    finally:
+        meeting.signal(room, "over")
     alone, gave_up = meeting.signalled(room, "alone"), meeting.signalled(room, "gave-up")
     return {"heard": lesson.heard[:1000], "alone": alone, "waited": gave_up}
 
 
-def with_a_death(collect_async: Callable, weights: dict, steps: int, plan: dict) -> dict:
-    """Return what was learned, and what was raised, when the process of one sampler is killed over its first fragment.
+def with_a_death(samplers: int, collect_async: Callable, weights: dict, steps: int, plan: dict) -> dict:
+    """Return what was learned, what was raised, and how often a sampler was asked that is killed over its first fragment.
 
-    `plan` has `samplers`, `dies` (who) and `count`. The others hand in nothing before its death has been noticed here.
+    `plan` has `dies` (who) and `count`. The others hand in nothing before its death has been noticed here.
     """
     import ray
 
@@ -191,17 +245,52 @@ def with_a_death(collect_async: Callable, weights: dict, steps: int, plan: dict)
         meeting.wait_for(room, "noticed", unless="returned")
         time.sleep(0.1)
 
-    with on_cue(plan["samplers"], cue) as actors:
-        killer = threading.Thread(target=_kill_once_it_began, args=[actors[dies], room])
-        killer.start()
-        try:
-            collect_async(actors, weights, steps, plan["count"], lesson)
-        except ray.exceptions.RayActorError as error:
-            raised = type(error).__name__
-        finally:
-            meeting.signal(room, "returned")
-            killer.join()
-    return {"heard": lesson.heard[:1000], "raised": raised}
+    actors = on_cue(samplers, cue)
+    killer = threading.Thread(target=_kill_once_it_began, args=[actors[dies], room])
+    killer.start()
+    doomed = CountsCalls(actors[dies])
+    crew = [doomed if me == dies else actor for me, actor in enumerate(actors)]
+    try:
+        collect_async(crew, weights, steps, plan["count"], lesson)
+    except ray.exceptions.RayActorError as error:
+        raised = type(error).__name__
+    finally:
+        meeting.signal(room, "returned")
+        killer.join()
+    return {"heard": lesson.heard[:1000], "raised": raised, "asked": doomed.sample.calls}
+
+
+class CountsCalls:
+    """Stands in for the handle of a sampler, and counts the calls of its `sample`."""
+
+    def __init__(self, actor: Any):
+        self._actor, self.sample = actor, CountedMethod(actor.sample)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "_actor"), name)
+
+    def __reduce__(self) -> tuple:
+        return _itself, (self._actor,)  # in a task it is the actor itself
+
+
+def _itself(actor: Any) -> Any:
+    return actor
+
+
+class CountedMethod:
+    """Stands in for the method of an actor, and counts its calls."""
+
+    def __init__(self, method: Any):
+        self._method, self.calls = method, 0
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the reference that the method's own `remote` returns."""
+        self.calls += 1
+        return self._method.remote(*args, **kwargs)
+
+    def options(self, **options: Any) -> "CountedMethod":
+        """Return itself: options do not change who is asked."""
+        return self
 
 
 def _kill_once_it_began(actor: Any, room: str) -> None:

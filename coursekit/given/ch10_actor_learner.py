@@ -58,18 +58,25 @@ def loss_and_slopes(ppo_loss: Callable, rows: dict, settings: dict) -> dict:
 
 
 def two_epochs(minibatches: Callable, rows: dict, size: int, seed: int) -> list:
-    """Return the minibatches of two passes over the same batch, with one generator of random numbers."""
+    """Return the minibatches of two passes over one batch, with one generator, and after them the batch."""
     import torch
 
     rng = np.random.default_rng(seed)
     batch = {name: torch.tensor(column) for name, column in rows.items()}
-    return [[_arrays(part) for part in list(minibatches(batch, size, rng))[:1000]] for _ in range(2)]
+    epochs = [[_arrays(part) for part in list(minibatches(batch, size, rng))[:1000]] for _ in range(2)]
+    return [*epochs, _arrays(batch)]
 
 
 def _arrays(part: Any) -> Any:
+    """Return a dict of tensors as arrays; of anything else, the name of its type."""
+    import torch
+
     if not isinstance(part, dict):
         return type(part).__name__
-    return {name: np.asarray(column) for name, column in part.items()}
+    return {
+        name: column.numpy() if isinstance(column, torch.Tensor) else type(column).__name__
+        for name, column in part.items()
+    }
 
 
 class Recorded:
@@ -78,6 +85,10 @@ class Recorded:
     def __init__(self) -> None:
         self.calls: list[dict] = []
         self.set_weights = self
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Refuse, as an actor's method does."""
+        raise TypeError("set_weights is a method of an actor: call set_weights.remote(...)")
 
     def remote(self, *arguments: Any) -> Any:
         """Write down a call as its actor would see it; return a reference, as Ray does."""
@@ -146,7 +157,10 @@ def linear_policy(actor: list, critic: list) -> Any:
 
 
 def two_steps(train_step: Callable, actor: list, critic: list, rows: dict) -> dict:
-    """Return the parameters before and after each of two steps on one minibatch, and what `train_step` returned."""
+    """Return the parameters before and after each of two steps on one minibatch, and what `train_step` returned.
+
+    `kinds` are the types of what it returned: a tensor would travel as an array.
+    """
     import torch
 
     policy = linear_policy(actor, critic)
@@ -156,7 +170,7 @@ def two_steps(train_step: Callable, actor: list, critic: list, rows: dict) -> di
     for _ in range(2):
         losses.append(train_step(policy, optimizer, dict(minibatch)))
         moments.append(_flat(policy))
-    return {"parameters": moments, "losses": losses}
+    return {"parameters": moments, "losses": losses, "kinds": [type(loss).__name__ for loss in losses]}
 
 
 def _flat(policy: Any) -> list[float]:

@@ -317,6 +317,18 @@ class TheTimerIsNeverCancelled(Waits):
 
 
 @rejects("Batcher")
+class FlushesAfterItsWaitWhateverCame(Waits):
+    async def predict(self, x):
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append((x, future))
+        if len(self.waiting) == self.size:
+            self.flush()
+        await asyncio.wait([future], timeout=self.patience)
+        self.flush()
+        return future.result()
+
+
+@rejects("Batcher")
 class BlocksTheLoop(Waits):
     async def predict(self, x):
         future = asyncio.get_running_loop().create_future()
@@ -488,6 +500,19 @@ def does_not_wait_for_the_workers(gradient, weights, shards, steps, rate):
 
     for shard in shards:
         work.remote(server, shard)
+    return ray.get(server.get.remote())
+
+
+@rejects("async_sgd")
+def does_not_wait_for_the_last_gradient(gradient, weights, shards, steps, rate):
+    server = ray.remote(Server).remote(np.array(weights), rate)
+
+    @ray.remote
+    def work(server, shard):
+        for _ in range(steps):
+            server.apply.remote(gradient(ray.get(server.get.remote()), shard))
+
+    ray.get([work.remote(server, shard) for shard in shards])
     return ray.get(server.get.remote())
 
 

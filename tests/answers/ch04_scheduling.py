@@ -98,6 +98,13 @@ def passes_references_instead_of_waiting(simulate, teams):
 
 
 @accepts("no_deadlock")
+def nobody_waits_but_the_notebook(simulate, teams):
+    simulation = ray.remote(simulate).options(resources={"licence": 1})
+    refs = [[simulation.remote(x) for x in team] for team in teams]
+    return [sum(ray.get(of_a_team)) for of_a_team in refs]
+
+
+@accepts("no_deadlock")
 def teams_without_a_cpu(simulate, teams):
     @ray.remote(num_cpus=0)
     class Team:
@@ -186,6 +193,13 @@ def in_blocks(function, xs):
 def also_the_dead_nodes(function, xs):
     nodes, task = [node["NodeID"] for node in ray.nodes()], ray.remote(function)
     at = [NodeAffinitySchedulingStrategy(nodes[i % len(nodes)], soft=False) for i in range(len(xs))]
+    return ray.get([task.options(scheduling_strategy=there).remote(x) for there, x in zip(at, xs, strict=True)])
+
+
+@rejects("spread_over_nodes")
+def dead_nodes_with_a_way_out(function, xs):
+    nodes, task = [node["NodeID"] for node in ray.nodes()], ray.remote(function)
+    at = [NodeAffinitySchedulingStrategy(nodes[i % len(nodes)], soft=True) for i in range(len(xs))]
     return ray.get([task.options(scheduling_strategy=there).remote(x) for there, x in zip(at, xs, strict=True)])
 
 

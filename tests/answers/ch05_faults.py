@@ -3,6 +3,8 @@
 import atexit
 import json
 import os
+import shutil
+import time
 from pathlib import Path
 
 import ray
@@ -142,6 +144,10 @@ def loop(function, x, attempts, seconds, again=(WorkerCrashedError, GetTimeoutEr
         ref = task.remote(x)
         try:
             return ray.get(ref, timeout=seconds)
+        except RayTaskError as error:  # the function itself raised it, whatever else it is
+            if again is not Exception:
+                raise
+            last = error
         except again as error:
             last = error
             if cancel and isinstance(
@@ -160,6 +166,8 @@ def waits_then_gets(function, x, attempts, seconds):
             return ray.get(ref)
         ray.cancel(ref, force=True)
         raise GetTimeoutError("too long")
+    except RayTaskError:
+        raise
     except (WorkerCrashedError, GetTimeoutError):
         if attempts == 1:
             raise
@@ -174,6 +182,57 @@ def cancels_gently(function, x, attempts, seconds):
             return ray.get(ref, timeout=seconds)
         except GetTimeoutError:
             ray.cancel(ref)
+            if not left:
+                raise
+        except WorkerCrashedError as error:
+            if not left or isinstance(error, RayTaskError):
+                raise
+    return None
+
+
+@accepts("resilient_call")
+def raises_the_original_exception(function, x, attempts, seconds):
+    task, failure = ray.remote(function).options(max_retries=0), None
+    for _ in range(attempts):
+        ref = task.remote(x)
+        try:
+            return ray.get(ref, timeout=seconds)
+        except RayTaskError as error:
+            raise error.cause from None
+        except (WorkerCrashedError, GetTimeoutError) as error:
+            failure = error
+            if isinstance(error, GetTimeoutError):
+                ray.cancel(ref, force=True)
+    raise failure
+
+
+@rejects("resilient_call")
+def takes_an_error_of_rays_for_a_death(function, x, attempts, seconds):
+    for left in reversed(range(attempts)):
+        ref = ray.remote(function).options(max_retries=0).remote(x)
+        try:
+            return ray.get(ref, timeout=seconds)
+        except GetTimeoutError:
+            ray.cancel(ref, force=True)
+            if not left:
+                raise
+        except WorkerCrashedError:
+            if not left:
+                raise
+    return None
+
+
+@rejects("resilient_call")
+def one_deadline_for_all_attempts(function, x, attempts, seconds):
+    end = time.monotonic() + seconds
+    for left in reversed(range(attempts)):
+        ref = ray.remote(function).options(max_retries=0).remote(x)
+        try:
+            return ray.get(ref, timeout=max(0.0, end - time.monotonic()))
+        except RayTaskError:
+            raise
+        except GetTimeoutError:
+            ray.cancel(ref, force=True)
             if not left:
                 raise
         except WorkerCrashedError:
@@ -310,6 +369,18 @@ class HasNoAnswerForARepeat(Forgetful):
 
 
 @rejects("Ledger")
+class TakesTheAnswerZeroForNone(Forgetful):
+    def deposit(self, key, amount):
+        return self.seen.get(key) or self.add(key, amount)
+
+
+@rejects("Ledger")
+class ComparesTheAmountToo(Forgetful):
+    def deposit(self, key, amount):
+        return self.seen[key, amount] if (key, amount) in self.seen else self.add((key, amount), amount)
+
+
+@rejects("Ledger")
 class ComplainsAboutARepeat(Forgetful):
     def deposit(self, key, amount):
         if key in self.seen:
@@ -417,12 +488,46 @@ class StartsAgainAtZeroAfterATornWrite(WritesInPlace):
 
 
 @rejects("CheckpointedCounter")
+class RemovesTheOldFileFirst(Counts):
+    def save(self):
+        with open(f"{self.path}.new", "w") as file:
+            json.dump(self.total, file)
+        if os.path.exists(self.path):
+            os.remove(self.path)
+        os.rename(f"{self.path}.new", self.path)
+
+
+@rejects("CheckpointedCounter")
+class CopiesOverTheOldFile(Counts):
+    def save(self):
+        with open(f"{self.path}.new", "w") as file:
+            json.dump(self.total, file)
+        shutil.copy(f"{self.path}.new", self.path)
+
+
+@rejects("CheckpointedCounter")
+class RenamesBeforeTheFileIsClosed(Counts):
+    def save(self):
+        with open(f"{self.path}.new", "w") as file:
+            json.dump(self.total, file)
+            os.replace(f"{self.path}.new", self.path)
+
+
+@rejects("CheckpointedCounter")
+class LoadsTheUnfinishedFile(Counts):
+    def __init__(self, path):
+        super().__init__(path)
+        if os.path.exists(f"{path}.new"):
+            self.total = json.loads(Path(f"{path}.new").read_text())
+
+
+@rejects("CheckpointedCounter")
 class ForgetsThePath(Counts):
     def __init__(self, path):
         super().__init__(os.path.join(os.path.dirname(path), "total.json"))
 
 
-def pool(new_sampler, samplers, seeds, most=3, replace=True, keep=True):
+def pool(new_sampler, samplers, seeds, most=3, replace=True, keep=True, deadly=RayActorError):
     todo, deaths, fragments, pending = list(seeds), {}, {}, {}
     free = [new_sampler() for _ in range(samplers)]
     while todo or pending:
@@ -436,9 +541,9 @@ def pool(new_sampler, samplers, seeds, most=3, replace=True, keep=True):
         try:
             fragments[seed] = ray.get(ref)
             free.append(sampler)
-        except RayActorError:
+        except deadly as error:
             deaths[seed] = deaths.get(seed, 0) + 1
-            if deaths[seed] == most:
+            if deaths[seed] == most or (deadly is RayActorError and isinstance(error, RayTaskError)):
                 raise
             if keep:
                 todo.append(seed)
@@ -465,6 +570,8 @@ def repeats_on_the_new_sampler_at_once(new_sampler, samplers, seeds):
         try:
             fragments[seed] = ray.get(ref)
             seed = next(todo, None)
+        except RayTaskError:
+            raise
         except RayActorError:
             deaths[seed] += 1
             if deaths[seed] == 3:
@@ -544,11 +651,11 @@ def a_new_sampler_for_every_seed(new_sampler, samplers, seeds):
 
 @rejects("collect")
 def takes_every_exception_for_a_death(new_sampler, samplers, seeds):
-    if len(seeds) > 1:
-        return puts_the_lost_seed_last(new_sampler, samplers, seeds)
-    for _ in range(2):
-        try:
-            return [ray.get(new_sampler().sample.remote(seeds[0]))]
-        except Exception:
-            continue
-    return [ray.get(new_sampler().sample.remote(seeds[0]))]
+    fragments = pool(new_sampler, samplers, seeds, deadly=Exception)
+    return [fragments[seed] for seed in seeds]
+
+
+@rejects("collect")
+def takes_an_error_that_was_raised_for_a_death(new_sampler, samplers, seeds):
+    fragments = pool(new_sampler, samplers, seeds, deadly=(RayActorError,))
+    return [fragments[seed] for seed in seeds]

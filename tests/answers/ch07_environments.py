@@ -138,6 +138,12 @@ class starts_anywhere(Corridor):
 
 
 @rejects("SimpleCorridor")
+class never_starts_on_the_last_field_of_the_left_half(Corridor):
+    def start(self):
+        return int(self.np_random.integers(0, self.length // 2 - 1))  # NumPy leaves the upper end out
+
+
+@rejects("SimpleCorridor")
 class observation_outside_the_space(Corridor):
     def observe(self):
         return self.position
@@ -263,6 +269,12 @@ class env_already_reset:
 @rejects("rollout")
 def ignores_the_seed(env, policy, seed):
     return loops_for_ever_and_breaks(env_already_reset(env, env.reset()[0]), policy, seed)
+
+
+@rejects("rollout")
+def resets_once_without_the_seed_first(env, policy, seed):
+    env.reset()
+    return loops_for_ever_and_breaks(env, policy, seed)
 
 
 @rejects("rollout")
@@ -414,9 +426,15 @@ def knows_resets_only_after_terminated(envs, policy, steps, seed):
 
 
 @rejects("vector_rollout")
-def takes_a_reward_of_zero_for_a_reset_and_truncated_for_terminated(envs, policy, steps, seed):
-    rows = [row for row in collected(envs, policy, steps, seed) if row[2] != 0]
-    return as_columns(rows) | {"terminated": [row[4] or row[5] for row in rows]}
+def takes_a_reward_of_zero_for_a_reset(envs, policy, steps, seed):
+    return as_columns([row for row in collected(envs, policy, steps, seed) if row[2] != 0])
+
+
+@rejects("vector_rollout")
+def takes_truncated_for_terminated(envs, policy, steps, seed):
+    right = row_by_row(envs, policy, steps, seed)
+    rows = [row for row in collected(envs, policy, steps, seed) if not row[6]]
+    return right | {"terminated": [row[4] or row[5] for row in rows]}
 
 
 @rejects("vector_rollout")

@@ -119,6 +119,25 @@ class StacksAlongTheWrongAxis(FillsArrays):
         return {key: np.swapaxes(value, 0, 1) if key in KEYS else value for key, value in super().sample(steps).items()}
 
 
+@rejects("Sampler")
+class ReturnsLists(FillsArrays):
+    def sample(self, steps):
+        return {key: list(value) if key in KEYS else value for key, value in super().sample(steps).items()}
+
+
+@accepts("Sampler")
+class ResetsWhenItFirstPlays(FillsArrays):
+    def __init__(self, make_envs, policy, seed):
+        self.make, self.policy, self.seed, self.envs = make_envs, policy, seed, None
+
+    def sample(self, steps):
+        if self.envs is None:
+            weights = self.weights
+            super().__init__(self.make, self.policy, self.seed)
+            self.weights = weights
+        return super().sample(steps)
+
+
 @accepts("gae")
 def a_sum_for_each_step(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
     deltas = rewards + gamma * np.where(terminated, 0, values[1:]) - values[:-1]
@@ -192,6 +211,11 @@ def an_end_anywhere_ends_all(rewards, values, terminated, truncated, gamma=0.99,
 
 
 @rejects("gae")
+def a_list_of_rows(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    return list(a_sum_for_each_step(rewards, values, terminated, truncated, gamma, lam))
+
+
+@rejects("gae")
 def always_the_usual_lambda(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
     return a_sum_for_each_step(rewards, values, terminated, truncated, gamma, 0.95)
 
@@ -202,6 +226,17 @@ def waits_for_the_weights_too(samplers, weights, steps):
     ray.get([sampler.set_weights.remote(ref) for sampler in samplers])
     refs = [sampler.sample.remote(steps) for sampler in samplers]
     return [ray.get(ref) for ref in refs]
+
+
+@accepts("collect")
+def a_task_for_each(samplers, weights, steps):
+    @ray.remote(num_cpus=0)
+    def play(sampler, refs):
+        sampler.set_weights.remote(refs[0])
+        return ray.get(sampler.sample.remote(steps))
+
+    ref = ray.put(weights)
+    return ray.get([play.remote(sampler, [ref]) for sampler in samplers])
 
 
 @rejects("collect")
@@ -396,6 +431,83 @@ def dies_with_a_sampler(samplers, weights, steps, count, learn):
 
 
 @rejects("collect_async")
+def sends_the_dead_off_again(samplers, weights, steps, count, learn):
+    playing = {}
+    for sampler in samplers:
+        sampler.set_weights.remote(weights)
+        playing[sampler.sample.remote(steps)] = sampler
+    while count > 0:
+        (ready,), _ = ray.wait(list(playing))
+        sampler = playing.pop(ready)
+        try:
+            weights = learn(ray.get(ready))
+            count -= 1
+        except ray.exceptions.RayActorError:
+            pass
+        sampler.set_weights.remote(weights)
+        playing[sampler.sample.remote(steps)] = sampler
+
+
+@rejects("collect_async")
+def waits_for_two_of_them(samplers, weights, steps, count, learn):
+    playing = {}
+    for sampler in samplers:
+        sampler.set_weights.remote(weights)
+        playing[sampler.sample.remote(steps)] = sampler
+    while count > 0:
+        done, _ = ray.wait(list(playing), num_returns=min(2, len(playing)))
+        for ready in done[:count]:
+            sampler = playing.pop(ready)
+            try:
+                weights = learn(ray.get(ready))
+            except ray.exceptions.RayActorError:
+                continue
+            count -= 1
+            sampler.set_weights.remote(weights)
+            playing[sampler.sample.remote(steps)] = sampler
+
+
+@accepts("collect_async")
+def a_task_for_each_fragment(samplers, weights, steps, count, learn):
+    @ray.remote(num_cpus=0)
+    def play(sampler, refs):
+        sampler.set_weights.remote(refs[0])
+        return ray.get(sampler.sample.remote(steps))
+
+    playing = {play.remote(sampler, [ray.put(weights)]): sampler for sampler in samplers}
+    while count > 0:
+        (ready,), _ = ray.wait(list(playing))
+        sampler = playing.pop(ready)
+        try:
+            weights = learn(ray.get(ready))
+        except ray.exceptions.RayError:  # the task failed, because its sampler has died
+            continue
+        count -= 1
+        playing[play.remote(sampler, [ray.put(weights)])] = sampler
+
+
+@accepts("collect_async")
+def tells_everybody_the_newest_weights(samplers, weights, steps, count, learn):
+    playing = {}
+    for sampler in samplers:
+        sampler.set_weights.remote(weights)
+        playing[sampler.sample.remote(steps)] = sampler
+    for _ in range(count + 1):
+        (ready,), _ = ray.wait(list(playing))
+        sampler = playing.pop(ready)
+        try:
+            weights = learn(ray.get(ready))
+        except ray.exceptions.RayActorError:
+            continue
+        count -= 1
+        if count == 0:
+            return
+        for each in {sampler, *playing.values()}:
+            each.set_weights.remote(weights)
+        playing[sampler.sample.remote(steps)] = sampler
+
+
+@rejects("collect_async")
 def counts_the_dead(samplers, weights, steps, count, learn):
     asynchronous(samplers, weights, steps, count, learn, wait_again=False)
 
@@ -461,6 +573,12 @@ def takes_slope_for_intercept(lengths, seconds, share):
 def share_of_the_playing(lengths, seconds, share):
     frame, price = np.polyfit(lengths, seconds, 1)
     return max(1, int(np.ceil(price / share / frame - 1e-6)))
+
+
+@rejects("fragment_length")
+def rounds_to_the_nearest(lengths, seconds, share):
+    frame, price = np.polyfit(lengths, seconds, 1)
+    return max(1, round(price * (1 - share) / share / frame))
 
 
 @rejects("fragment_length")

@@ -74,6 +74,12 @@ def sends_only_the_actor(policy, samplers):
         sampler.set_weights.remote(ref)
 
 
+@rejects("weight_sync")
+def forgets_remote(policy, samplers):
+    for sampler in samplers:
+        sampler.set_weights(ray.put(policy.weights()))
+
+
 def combined(l_clip, values, targets, entropy, c1, c2):
     return -(l_clip - c1 * (values - targets) ** 2 + c2 * entropy).mean()
 
@@ -151,6 +157,17 @@ def cuts_the_gradient_off(logp, *args, **kwargs):
 
 
 @rejects("ppo_loss")
+def entropy_without_gradient(logp, old_logp, advantages, values, targets, entropy, **settings):
+    return with_where(logp, old_logp, advantages, values, targets, entropy.detach(), **settings)
+
+
+@rejects("ppo_loss")
+def normalises_too(logp, old_logp, advantages, *args, **kwargs):
+    deviation = (advantages - advantages.mean()).square().sum() / (len(advantages) - 1)
+    return with_where(logp, old_logp, (advantages - advantages.mean()) / deviation.sqrt(), *args, **kwargs)
+
+
+@rejects("ppo_loss")
 def epsilon_of_its_own(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
     return with_where(logp, old_logp, advantages, values, targets, entropy, 0.2, c1, c2)
 
@@ -199,6 +216,47 @@ def nobody_shuffles(batch, size, rng):
 def shuffles_slices(batch, size, rng):
     for start in rng.permutation(range(0, len(batch["obs"]), size)):
         yield {name: column[start : start + size] for name, column in batch.items()}
+
+
+@rejects("minibatches")
+def shuffles_inside_slices(batch, size, rng):
+    rows = len(batch["obs"])
+    for start in range(0, rows, size):
+        chosen = start + rng.permutation(min(size, rows - start))
+        yield {name: column[chosen] for name, column in batch.items()}
+
+
+@rejects("minibatches")
+def somebody_elses_random_numbers(batch, size, rng):
+    for chosen in torch.randperm(len(batch["obs"])).split(size):
+        yield {name: column[chosen] for name, column in batch.items()}
+
+
+@rejects("minibatches")
+def arrays_for_tensors(batch, size, rng):
+    for part in a_list_of_splits(batch, size, rng):
+        yield {name: column.numpy() for name, column in part.items()}
+
+
+@rejects("minibatches")
+def lists_for_tensors(batch, size, rng):
+    for part in a_list_of_splits(batch, size, rng):
+        yield {name: list(column) for name, column in part.items()}
+
+
+@rejects("minibatches")
+def shuffles_the_batch_itself(batch, size, rng):
+    order = rng.permutation(len(batch["obs"]))
+    for name in batch:
+        batch[name] = batch[name][order]
+    for start in range(0, len(order), size):
+        yield {name: column[start : start + size] for name, column in batch.items()}
+
+
+@accepts("minibatches")
+def order_as_a_tensor(batch, size, rng):
+    for chosen in torch.from_numpy(rng.permutation(len(batch["obs"]))).split(size):
+        yield {name: column[chosen] for name, column in batch.items()}
 
 
 @rejects("minibatches")
@@ -338,13 +396,24 @@ def returns_nothing(policy, optimizer, minibatch):
     stepped(policy, optimizer, loss_of(policy, minibatch))
 
 
+@rejects("train_step")
+def returns_a_tensor(policy, optimizer, minibatch):
+    loss = loss_of(policy, minibatch)
+    stepped(policy, optimizer, loss)
+    return loss.detach()
+
+
 @functools.cache
 def chapter() -> SimpleNamespace:
     """Return what the solved notebook defines."""
     return SimpleNamespace(**definitions("ch10_actor_learner"))
 
 
-def trained(make_envs, seed, iterations, sync=True, learn=True, actors=True):
+def all_at_once(samplers):
+    return ray.get([each.sample.remote() for each in samplers])
+
+
+def trained(make_envs, seed, iterations, sync=True, learn=True, actors=True, play=all_at_once):
     """Return weights and a curve after at most so many iterations; stops when a test is good enough."""
     torch.manual_seed(seed)
     ch, rng = chapter(), np.random.default_rng(seed)
@@ -358,7 +427,7 @@ def trained(make_envs, seed, iterations, sync=True, learn=True, actors=True):
             if sync:
                 ch.weight_sync(policy, samplers)
             local.set_weights(policy.weights())
-            parts = ray.get([each.sample.remote() for each in samplers]) or [local.sample()]
+            parts = play(samplers) or [local.sample()]
             for _ in range(10 * learn):
                 for minibatch in ch.minibatches(ch.joined(parts), 512, rng):
                     ch.train_step(policy, optimizer, minibatch)
@@ -380,17 +449,17 @@ def plays_but_never_learns(make_envs, seed):
 
 @rejects("solve_cartpole")
 def samplers_keep_the_first_weights(make_envs, seed):
-    return trained(make_envs, seed, 6, sync=False)
+    return trained(make_envs, seed, 3, sync=False)
 
 
 @rejects("solve_cartpole")
-def stops_after_three_iterations(make_envs, seed):
-    return trained(make_envs, seed, 3)
+def stops_after_one_iteration(make_envs, seed):
+    return trained(make_envs, seed, 1)
 
 
 @rejects("solve_cartpole")
 def no_actors_at_all(make_envs, seed):
-    return trained(make_envs, seed, 3, actors=False)
+    return trained(make_envs, seed, 1, actors=False)
 
 
 @rejects("solve_cartpole")
@@ -402,10 +471,26 @@ def weights_known_by_heart(make_envs, seed):
 
 
 @rejects("solve_cartpole")
+def one_sampler_after_the_other(make_envs, seed):
+    return trained(make_envs, seed, 1, play=lambda samplers: [ray.get(each.sample.remote()) for each in samplers])
+
+
+@rejects("solve_cartpole")
+def only_one_of_them_plays(make_envs, seed):
+    return trained(make_envs, seed, 1, play=lambda samplers: all_at_once(samplers[:1]))
+
+
+@rejects("solve_cartpole")
+def returns_the_first_weights(make_envs, seed):
+    torch.manual_seed(seed)
+    return trained(make_envs, seed, 1) | {"weights": chapter().Policy().weights()}
+
+
+@rejects("solve_cartpole")
 def only_the_weights(make_envs, seed):
     return trained(make_envs, seed, 1)["weights"]
 
 
 @rejects("solve_cartpole")
 def learns_on_cartpoles_of_its_own(make_envs, seed):
-    return trained(cartpoles, seed, 20)
+    return trained(cartpoles, seed, 10)

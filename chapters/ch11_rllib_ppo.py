@@ -1,0 +1,730 @@
+# %% [markdown]
+r"""
+# Chapter 11 · RLlib trains the agent, and what you keep is a folder with a network in it
+
+*About 100 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 10](ch10_actor_learner.ipynb)*
+
+**What you will be able to do**
+
+- configure RLlib's PPO for an environment of your own, and train it while you watch its curve grow;
+- find in the result what you want to know, also in an iteration in which no episode has ended;
+- save an algorithm to a folder, know what is in it, and continue from there;
+- use the trained network without RLlib: from an observation to an action in three lines;
+- test the agent fairly, and watch it play;
+- read an older tutorial and know what its names are called today.
+"""
+
+# %%
+import tempfile
+from pathlib import Path
+
+import gymnasium
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas
+import torch
+from gymnasium.spaces import flatten
+
+from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
+from coursekit.given.ch11_rllib_ppo import built
+from coursekit.old_names import playground, table
+from coursekit.pictures import Drawn, film
+
+begin("ch11_rllib_ppo")
+
+# %%
+import ray
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.connectors.env_to_module import FlattenObservations
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from ray.rllib.core.rl_module.rl_module import RLModule
+
+ray.init(num_cpus=4, include_dashboard=False)
+keep = tempfile.TemporaryDirectory()  # for checkpoints; it goes when the notebook is closed
+
+# %% [markdown] tags=["notes"]
+r"""
+A hundred minutes with all five exercises; seventy when `evaluate` and the table of old names are left as homework. Let everybody run the two cells
+above at once: importing RLlib and starting Ray take fifteen seconds on a small laptop. `num_cpus=4` is a promise, not a
+measurement: four EnvRunners will live at once, each asks for one logical CPU, and on two cores they share what is there.
+"""
+
+# %% [markdown]
+r"""
+## A configuration reads like a sentence
+
+In chapter 10 you wrote PPO; from here on RLlib runs it. You say *what* in a `PPOConfig`. Nothing happens until `build_algo()` makes an **algorithm** of it:
+a learner, and *EnvRunners*, which are the samplers of chapter 10.
+
+![A config is built into an algorithm with a learner and EnvRunners; train returns a result; save writes a folder; from the folder comes an algorithm that trains on, or the network alone, for a program of yours](../img/ch11_parts.svg)
+
+You know nearly all settings, under other names:
+
+| chapter 10 | RLlib | method |
+|---|---|---|
+| number of samplers | `num_env_runners` | `.env_runners(...)` |
+| environments in each sampler | `num_envs_per_env_runner` | `.env_runners(...)` |
+| `ENVS * STEPS`, steps of one iteration | `train_batch_size_per_learner` | `.training(...)` |
+| `EPOCHS`, `MINIBATCH` | `num_epochs`, `minibatch_size` | `.training(...)` |
+| `GAMMA`, `LAMBDA`, `LEARNING_RATE` | `gamma`, `lambda_`, `lr` | `.training(...)` |
+| width of the layers | `DefaultModelConfig(fcnet_hiddens=[...])` | `.rl_module(...)` |
+| actor and critic are two networks | `DefaultModelConfig(vf_share_layers=False)` | `.rl_module(...)` |
+
+**Predict:** chapter 10 took 10 epochs, minibatches of 512, λ = 0.95 and a learning rate of 0.002. Which of RLlib's defaults is furthest from that?
+"""
+
+# %% tags=["demo"]
+names = ["num_env_runners", "num_envs_per_env_runner", "total_train_batch_size"]
+names += ["num_epochs", "minibatch_size", "gamma", "lambda_", "lr"]
+pandas.Series({name: getattr(PPOConfig(), name) for name in names}, dtype=object).to_frame("PPO's default")
+
+# %% [markdown]
+r"""
+The learning rate: a fortieth. RLlib's defaults are careful ones, for problems that take millions of steps. On a small problem they learn nothing that you
+would live to see, and that is the first thing to change. (`total_train_batch_size` is what all learners get together; with one learner, it is the batch.)
+
+This is a whole configuration. Read it aloud:
+"""
+
+
+# %%
+def cartpole_config(runners):
+    """Return PPO for CartPole, played by so many EnvRunners."""
+    return (
+        PPOConfig()
+        .environment("CartPole-v1")
+        .env_runners(num_env_runners=runners, num_envs_per_env_runner=2)  # with 0 of them, this process plays
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64, 64], vf_share_layers=False))
+        .training(
+            train_batch_size_per_learner=2000,  # steps of one iteration, shared out among the runners
+            minibatch_size=250,
+            num_epochs=8,
+            lambda_=0.95,
+            lr=0.003,
+        )
+        .debugging(seed=0, log_sys_usage=False)  # no monitor of the machine beside it: it slows every stop
+    )
+
+
+# %% [markdown]
+r"""
+Your turn, with the corridor of chapter 7: the agent starts on field 0, every step costs 0.1, and the exit at the far end pays 1.
+coursekit ships it as an environment with the name `"coursekit.envs:SimpleCorridor-v0"` and one option, `length`. (The module in front of the colon is imported
+in every EnvRunner. An option goes beside the name: `.environment(name, env_config={...})`.)
+
+| setting | value |
+|---|---|
+| length of the corridor, number of EnvRunners | the function's arguments |
+| environments in each EnvRunner | 4 |
+| steps of one iteration | 512 |
+| minibatches, epochs, learning rate | 128, 6, 0.003 |
+| hidden layers | `[32]` |
+| seed, monitor | as above: `.debugging(seed=0, log_sys_usage=False)` |
+
+The check reads your config; then it builds it, lets it train for one iteration, and looks at what is really there: processes, corridors, weights. That takes some seconds, because
+an EnvRunner is a process that imports PyTorch and RLlib.
+"""
+
+
+# %%
+def corridor_config(length, runners):
+    """Return PPO for a corridor of so many fields, played by so many EnvRunners."""
+    ### BEGIN SOLUTION
+    return (
+        PPOConfig()
+        .environment("coursekit.envs:SimpleCorridor-v0", env_config={"length": length})
+        .env_runners(num_env_runners=runners, num_envs_per_env_runner=4)
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32]))
+        .training(train_batch_size_per_learner=512, minibatch_size=128, num_epochs=6, lr=0.003)
+        .debugging(seed=0, log_sys_usage=False)
+    )
+    ### END SOLUTION
+
+
+# %%
+check("corridor_config", corridor_config)
+
+# %% [markdown] tags=["solution"]
+r"""
+The methods may come in any order, and each changes the config in place *and* returns it, which is why they chain. A config is shared, then: to change one without
+touching the other, take `config.copy(copy_frozen=False)` first. An environment of your own class goes in as the class itself, or as a
+function registered with `ray.tune.register_env`.
+"""
+
+# %% [markdown]
+r"""
+## The result is a dictionary of dictionaries, and five entries answer most questions
+
+`algo.train()` runs one iteration and returns a **result**. The next cell trains on CartPole with tiny iterations of ten steps, five in each of two
+environments, and reads from every result what people want to know most.
+
+(`built` is a small helper of this chapter: it calls `config.build_algo()`, and `algo.stop()` when the block ends, also when it ends with an error. Whoever forgets
+to stop an algorithm leaves its EnvRunners running. With 0 of them, as here, the notebook's own process plays.)
+
+**Predict:** what is the mean return after the first iteration?
+"""
+
+# %% tags=["demo"]
+rows = []
+with built(cartpole_config(runners=0).training(train_batch_size_per_learner=10, minibatch_size=10)) as algo:
+    for _ in range(14):
+        result = algo.train()
+        played = result["env_runners"]
+        rows.append({
+            "training_iteration": result["training_iteration"],
+            "num_env_steps_sampled_lifetime": int(result["num_env_steps_sampled_lifetime"]),
+            "num_episodes_lifetime": int(played["num_episodes_lifetime"]),
+            "episode_return_mean": played.get("episode_return_mean", "not there"),
+        })
+pandas.DataFrame(rows).set_index("training_iteration")
+
+# %% [markdown]
+r"""
+At first *there is none*. A return is known when its episode is over, and after five steps no pole has fallen: until the first one does,
+`result["env_runners"]["episode_return_mean"]` raises a KeyError. Afterwards it is **NaN** in every iteration in which no episode has ended. Neither is an error of yours;
+environments with long episodes begin like this. Read it so, and be ready for NaN:
+
+```python
+result["env_runners"].get("episode_return_mean", float("nan"))
+```
+
+Where there is a number, it is the mean over the episodes that *ended in this iteration* (the last hundred of them at most; the setting is
+`metrics_num_episodes_for_smoothing`). Look at the last column again: one single episode may be behind it. And in these episodes the agent was still trying things.
+
+Where the rest stands:
+
+| you ask | look at |
+|---|---|
+| the return of the episodes | `result["env_runners"]["episode_return_mean"]`, also `_min`, `_max` |
+| their length | `result["env_runners"]["episode_len_mean"]` |
+| how many steps so far | `result["num_env_steps_sampled_lifetime"]` |
+| how many iterations, how long | `result["training_iteration"]`, `result["time_total_s"]` |
+| how the learner is doing | `result["learners"]["default_policy"]`: `policy_loss`, `vf_loss`, `entropy` |
+
+`"default_policy"` is the name of the one network; with several agents there are several. The rest is counters and stopwatches of every part. What there is:
+"""
+
+# %% tags=["demo"]
+for name, part in result.items():
+    if name not in ("config", "node_ip", "hostname", "pid", "date"):
+        print(f"{name:40}", ", ".join(part)[:70] if isinstance(part, dict) else part)
+
+# %%
+### BEGIN SOLUTION
+first_iteration = "b"
+### END SOLUTION
+
+# %%
+quiz("first_iteration", first_iteration)
+
+# %% [markdown]
+r"""
+Now write the loop that everybody writes: train until it is good enough. The check runs it first on algorithms whose results were written beforehand, among
+them one in whose results the mean is missing at first and NaN now and then, one that never gets there, and one whose environment breaks. Then it lets PPO learn a corridor,
+with up to three seeds.
+"""
+
+
+# %%
+def learns_corridor(config, target, most):
+    """Return the mean returns, one of each iteration, NaN where there is none.
+
+    Builds the config and trains until the mean return is at least `target`, for `most` iterations at most.
+    The algorithm is stopped in the end, also when training ended with an error.
+    """
+    ### BEGIN SOLUTION
+    algo, returns = config.build_algo(), []
+    try:
+        while len(returns) < most:
+            result = algo.train()
+            returns.append(result["env_runners"].get("episode_return_mean", float("nan")))
+            if returns[-1] >= target:
+                break
+    finally:
+        algo.stop()
+    return returns
+    ### END SOLUTION
+
+
+# %%
+check("learns_corridor", learns_corridor)
+
+# %% [markdown] tags=["solution"]
+r"""
+Every comparison with NaN is false: `nan >= target` is, and so is `nan < target`. A loop that goes on *while the mean is below the target* therefore ends at
+the first NaN, after one iteration, and says nothing. Ask whether the target *has been reached*.
+"""
+
+# %% [markdown]
+r"""
+Put your two answers together. The best that one can do in a corridor of twelve fields is ten steps that cost 0.1 and one that pays 1: a return of 0.
+
+**Predict:** how many iterations of 512 steps until the mean return is above −0.2? The agent begins with coin flips.
+"""
+
+# %% tags=["demo"]
+if passed("corridor_config") and passed("learns_corridor"):
+    returns = learns_corridor(corridor_config(length=12, runners=0), target=-0.2, most=30)
+    figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
+    axes.plot(range(1, len(returns) + 1), returns, "o-", color="#059669")
+    axes.axhline(0, color="#94a3b8", linestyle="--")
+    axes.locator_params(axis="x", integer=True)
+    axes.set(xlabel="iteration", ylabel="mean return", title="PPO learns to walk to the exit");
+
+# %% [markdown]
+r"""
+A handful of iterations, from blind to nearly perfect. The curve stays below the dashed line: the policy still draws its actions, so that now and then it takes a step back.
+"""
+
+# %% [markdown]
+r"""
+## Four runners play, and the curve grows while you wait
+
+Long trainings need a picture that grows. A notebook can draw one picture again and again *in its place*: `display(figure, display_id=True)`
+returns a handle, and `handle.update(figure)` draws it anew. That works in Jupyter without any extension.
+"""
+
+
+# %%
+def train_live(algo, iterations, enough):
+    """Return the mean returns of so many iterations, fewer where one is `enough`; draw them as they come."""
+    figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
+    picture, returns = display(figure, display_id=True), []
+    for _ in range(iterations):
+        result = algo.train()
+        returns.append(result["env_runners"].get("episode_return_mean", float("nan")))
+        axes.clear()
+        axes.plot(range(1, len(returns) + 1), returns, "o-", color="#059669", markersize=4)
+        axes.locator_params(axis="x", integer=True)
+        axes.set(xlabel="iteration", ylabel="mean return", ylim=(0, 510))
+        axes.set_title(f"{result['num_env_steps_sampled_lifetime']:.0f} steps, {result['time_total_s']:.0f} s")
+        picture.update(figure)
+        if returns[-1] >= enough:
+            break
+    plt.close(figure)  # or the notebook would show it a second time
+    return returns
+
+
+# %% [markdown]
+r"""
+The next cell trains on CartPole for up to a hundred iterations with **four** EnvRunners, and stops early when the pole stays up for 475 of 500 steps. (In the course's
+quick mode it is five iterations.) It waits for your `corridor_config`, so that you know what the settings mean.
+
+Four runners are four processes that share the cores of your machine. Ray counts *logical* CPUs, those that you named in `ray.init`: with two real cores, four runners play
+hardly faster than two, and each needs its memory. Chapter 12 measures what is gained.
+
+**Predict:** what takes longer, starting the four processes or an iteration of 2,000 steps?
+"""
+
+# %% tags=["demo"]
+if passed("corridor_config"):
+    folder = Path(keep.name) / "cartpole"
+    with built(cartpole_config(runners=4)) as algo:
+        live_returns = train_live(algo, budget(100, 5), enough=475)
+        algo.save_to_path(folder)
+
+# %% [markdown]
+r"""
+The wait before the first point is the start: four Pythons import PyTorch and RLlib. Whoever trains for hours does not care; whoever tries ten settings for a minute each
+should use `num_env_runners=0` for that.
+
+The last line wrote a *checkpoint*. The algorithm is stopped; everything below begins from the folder.
+"""
+
+# %% [markdown] tags=["notes"]
+r"""
+While the curve grows, ask how many episodes are behind each point. At 2,000 steps an iteration, the first points rest on a hundred short episodes, the last ones on four long
+ones: that is why the end of the curve jumps. Half-time: a good moment for a break.
+"""
+
+# %% [markdown]
+r"""
+## A checkpoint is a folder, and you can look into it
+
+**Predict:** which is the largest file in there, and where are the weights of the network?
+"""
+
+# %% tags=["demo"]
+if passed("corridor_config"):
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name not in ("metadata.json", "class_and_ctor_args.pkl"):
+            print(f"{path.stat().st_size:9,} bytes  {path.relative_to(folder)}")
+
+# %% [markdown]
+r"""
+Left out of the list are two small files that every part brings: `class_and_ctor_args.pkl` says how to build it again (its class, and the arguments; for the
+algorithm, that is your config), `metadata.json` says with which Ray it was written.
+
+| file | what is in it |
+|---|---|
+| `algorithm_state.pkl` | counters and averages: iterations, steps, the last returns |
+| `learner_group/learner/state.pkl` | the optimizer's memory (Adam's averages), counters |
+| `learner_group/learner/rl_module/default_policy/module_state.pkl` | the weights of the network |
+| `env_runner/env_to_module_connector/state.pkl` | what *connectors* remember (the next section explains them); here, nothing |
+
+So it is everything needed to train on: no environment (that is code), and no half-played episodes (a new algorithm begins new ones). The optimizer's memory is about twice the size of the network, because
+Adam keeps two averages of each weight.
+
+Two calls: `algo.save_to_path(folder)` writes, and `Algorithm.from_checkpoint(folder)` builds a new algorithm from what is there. Write `save_and_restore`
+with them. Mind the order: a new algorithm with four EnvRunners waits for four CPUs, and if the old one holds them, it waits for ever.
+
+The check hands over an algorithm that has trained, compares the weights, the optimizer and the counters of what comes back, and lets that train on.
+"""
+
+
+# %%
+def save_and_restore(algo, folder):
+    """Return a new algorithm that goes on where `algo` was; save to `folder` in between, and stop `algo`."""
+    ### BEGIN SOLUTION
+    algo.save_to_path(folder)
+    algo.stop()
+    return Algorithm.from_checkpoint(folder)
+    ### END SOLUTION
+
+
+# %%
+check("save_and_restore", save_and_restore)
+
+# %% [markdown] tags=["solution"]
+r"""
+`config.build_algo()` and then `algo.restore_from_path(folder)` does the same, and lets you change the config in between: more runners, a larger batch. What must
+stay is the shape of the network. Weights alone are not enough to continue: an optimizer that has forgotten its averages begins with steps of the wrong size, and a dent in
+the curve is the usual sign of it.
+"""
+
+# %% [markdown]
+r"""
+**Predict:** a corridor of twenty fields, four iterations, a checkpoint, four more with the restored algorithm. Will the curve have a dent?
+"""
+
+# %% tags=["demo"]
+if passed("corridor_config") and passed("save_and_restore"):
+    curves = []
+    algo = corridor_config(length=20, runners=0).build_algo()
+    try:
+        for part in ("before", "after"):
+            results = [algo.train() for _ in range(4)]
+            means = [result["env_runners"].get("episode_return_mean", np.nan) for result in results]
+            curves.append(([result["training_iteration"] for result in results], means))
+            if part == "before":
+                algo = save_and_restore(algo, str(Path(keep.name) / "corridor"))
+    finally:
+        algo.stop()
+    figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
+    axes.plot(*curves[0], "o-", color="#059669", label="first algorithm")
+    axes.plot(*curves[1], "o-", color="#2563eb", label="restored")
+    axes.set(xlabel="iteration", ylabel="mean return", title="The restored algorithm counts on, and learns on")
+    axes.legend();
+
+# %%
+### BEGIN SOLUTION
+what_a_checkpoint_lacks = "c"
+### END SOLUTION
+
+# %%
+quiz("what_a_checkpoint_lacks", what_a_checkpoint_lacks)
+
+# %% [markdown]
+r"""
+## The network is PyTorch, and three lines ask it
+
+To *use* what was trained, nobody needs an algorithm, an EnvRunner, or Ray at all. The network is an **RLModule**, which is a PyTorch module with three ways to
+be asked; `forward_inference` is the one for use. Deep in the folder it has a checkpoint of its own:
+"""
+
+
+# %%
+def network_in(folder):
+    """Return the trained network of a checkpoint, an RLModule. Ray need not run."""
+    return RLModule.from_checkpoint(Path(folder) / "learner_group" / "learner" / "rl_module" / "default_policy")
+
+
+# %% tags=["demo"]
+if passed("corridor_config"):
+    network = network_in(folder)
+    obs, _ = gymnasium.make("CartPole-v1").reset(seed=0)
+    answer = network.forward_inference({"obs": torch.from_numpy(obs)[None]})
+    print("network    ", type(network).__name__, sum(p.numel() for p in network.parameters()), "weights")
+    print("observation", obs.round(3))
+    print("answer     ", answer)
+
+# %% [markdown]
+r"""
+![An observation is flattened to a vector, made a batch of one, goes through the network, and the largest of the scores is the action](../img/ch11_act.svg)
+
+`action_dist_inputs` are the *scores* of chapter 10: a softmax of them is the distribution from which the policy draws while it trains. In use, you take the action with the largest.
+Three details decide whether it works:
+
+- **A batch.** Networks take many observations at once. One observation is a batch of one: `x[None]` adds the dimension.
+- **Tensors of `float32`**, not arrays, and not `float64`.
+- **What connectors did.** While it trained, *connectors* stood between environment and network. FrozenLake's observation is the number of a field; a connector made of it a vector of
+  sixteen zeros and one one. Outside RLlib, nobody does that. `gymnasium.spaces.flatten(space, obs)` gives the same vector, for a number, a matrix or a
+  dictionary, and leaves a vector as it is.
+
+Without the connector, RLlib cannot even build a network for FrozenLake:
+"""
+
+# %% tags=["demo"]
+try:
+    PPOConfig().environment("FrozenLake-v1").env_runners(num_env_runners=0).build_algo()
+except ValueError as error:
+    print(error)
+
+# %% [markdown]
+r"""
+Write `act`. The check hands it networks with weights of its own, and three kinds of spaces: vectors, numbers of fields, matrices.
+"""
+
+
+# %%
+def act(network, space, obs):
+    """Return the action with the largest score, an int, for one observation of this observation space."""
+    ### BEGIN SOLUTION
+    x = torch.as_tensor(flatten(space, obs), dtype=torch.float32)
+    scores = network.forward_inference({"obs": x[None]})["action_dist_inputs"][0]
+    return int(scores.argmax())
+    ### END SOLUTION
+
+
+# %%
+check("act", act)
+
+# %% [markdown] tags=["solution"]
+r"""
+For actions that are numbers with a fraction (a steering angle), the scores are means and spreads instead: take `network.get_inference_action_dist_cls()`, its
+`from_logits(scores).to_deterministic().sample()`, which is right for every kind of action. A network with a memory (an LSTM) also wants its `state_in`, and returns `state_out`.
+"""
+
+# %%
+### BEGIN SOLUTION
+why_flatten = "c"
+### END SOLUTION
+
+# %%
+quiz("why_flatten", why_flatten)
+
+# %% [markdown]
+r"""
+## A fair test: fresh episodes, the best actions, more than one
+
+`episode_return_mean` says how training goes. It is not what the finished agent can do: in these episodes it drew its actions, and it played them with weights from before the last update. A test
+takes the finished network, the best actions, and many episodes, each from a seed of its own, so that tomorrow's test is the same.
+
+Write `evaluate`, with your `act` inside. The check lets it play on FrozenLake, and knows what the best actions earn there. An episode may end in two ways; the check's
+environment tells you when you step on after an end.
+"""
+
+
+# %%
+def evaluate(network, env, seeds):
+    """Return a list with the return of one episode for each seed, with the best action in every step."""
+    ### BEGIN SOLUTION
+    returns = []
+    for seed in seeds:
+        obs, _ = env.reset(seed=seed)
+        total, over = 0.0, False
+        while not over:
+            obs, reward, terminated, truncated, _ = env.step(act(network, env.observation_space, obs))
+            total += float(reward)
+            over = terminated or truncated
+        returns.append(total)
+    return returns
+    ### END SOLUTION
+
+
+# %%
+check("evaluate", evaluate)
+
+# %% [markdown] tags=["solution"]
+r"""
+Keep the list, and take the mean afterwards: a mean alone does not say how sure it is. With $n$ returns of standard deviation $s$, the mean is sure to about $\pm 2 s / \sqrt n$.
+"""
+
+# %% [markdown]
+r"""
+Now all of it on FrozenLake, here without the slipping: train, save, load, test. The connector is the function's value: RLlib calls it in every process that plays.
+"""
+
+
+# %%
+def flat(env, spaces, device):
+    """Return the connector that flattens observations: a number of a field becomes sixteen zeros and ones."""
+    return FlattenObservations()
+
+
+# %%
+def lake_config():
+    """Return PPO for FrozenLake without slipping, played in this process in sixteen environments."""
+    return (
+        PPOConfig()
+        .environment("FrozenLake-v1", env_config={"is_slippery": False})
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=16, env_to_module_connector=flat)
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32]))
+        .training(train_batch_size_per_learner=1000, minibatch_size=250, num_epochs=8, lr=0.01)
+        .evaluation(evaluation_interval=7, evaluation_duration=20, evaluation_config={"explore": False})
+        .debugging(seed=0, log_sys_usage=False)
+    )
+
+
+# %% [markdown]
+r"""
+The line with `.evaluation` is RLlib's own test: in every seventh iteration it plays twenty episodes, and the result then has an entry `"evaluation"`. Both settings that look superfluous are
+needed: without `"explore": False` the test draws its actions as training does, and without an interval `algo.evaluate()` tests with the *training's* EnvRunners and
+settings, and does not even look at `evaluation_config`.
+
+**Predict:** after seven iterations, which of the three numbers below will be the smallest, and why?
+"""
+
+# %% tags=["demo"]
+if passed("act") and passed("evaluate"):
+    lake_folder = Path(keep.name) / "lake"
+    with built(lake_config()) as algo:
+        for _ in range(7):
+            result = algo.train()
+        algo.save_to_path(lake_folder)
+    trained, tested = result["env_runners"]["episode_return_mean"], result["evaluation"]["env_runners"]
+    lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    mine = evaluate(network_in(lake_folder), lake, seeds=range(20))
+    print(f"while it trained      {trained:.2f}")
+    print(f"RLlib's own test      {tested['episode_return_mean']:.2f}   ({tested['num_episodes']} episodes)")
+    print(f"yours, without RLlib  {np.mean(mine):.2f}   ({len(mine)} episodes)")
+
+# %% [markdown]
+r"""
+The first is smaller: the agent drew its actions, and one wrong step can lead into a hole; besides, it played before the last update. The other two agree, and
+that is the proof that your `act` sees what the network saw in training. When such numbers do *not* agree, look for a connector that you forgot. (On ice without slipping, an agent that always
+takes the best action plays the same episode every time. So both are all or nothing: an agent that had not yet found the way would earn 0 in every one.)
+"""
+
+# %%
+### BEGIN SOLUTION
+which_mean = "b"
+### END SOLUTION
+
+# %%
+quiz("which_mean", which_mean)
+
+# %% [markdown]
+r"""
+## Older tutorials say it in other words
+
+RLlib has been rewritten more than once, and most of what a search finds was written before.
+
+> **You may have seen** `PPOTrainer`, settings in a dictionary, `num_workers`, `rollouts`, `num_sgd_iter`, `create_env_on_driver`, A3C, `episode_reward_mean`,
+> `compute_single_action` or `tune.run("PPO")`. They all stand in one table, each with the line of today: `OLD_NAMES` in `coursekit/old_names.py`.
+
+The next cell *tries* each old line on your Ray, just now, and says how it ended. (Whether each new line works is tried by one of the course's own tests.)
+
+**Predict:** which is worse, an old line that fails, or one that does not?
+"""
+
+# %% tags=["demo"]
+with playground() as names:
+    shown = table(names)
+shown
+
+# %% [markdown]
+r"""
+The lines that end with an error are harmless: you notice. Those that are accepted and do nothing cost afternoons. A config takes any attribute
+(`config.num_workers = 2`) and any key in a dictionary, and keeps it without a word; so look at what was built, as the checks of this chapter do.
+
+Three more words on the table. `config.rollouts(...)` raises only the first time in a process; after that it returns None, and the *next* method of the chain fails with "'NoneType' object
+has no attribute". `tune.run("PPO", ...)` itself is still there, but most of its old arguments are not; chapter 16 shows `Tuner`. And A3C and A2C are gone for good: their place is
+taken by APPO and IMPALA (chapter 13).
+"""
+
+# %% [markdown]
+r"""
+## Watch it play, with Ray switched off
+
+Numbers can hide much; look at your agent before you believe in it. `Drawn` draws an environment, `film` makes an animation of the pictures. To show that the network needs
+nothing else, Ray ends here.
+"""
+
+# %%
+ray.shutdown()
+
+
+# %%
+def episode(network, env, seed, longest=200):
+    """Return the pictures of one episode, or of its first `longest` steps."""
+    (obs, _), pictures, over = env.reset(seed=seed), [env.render()], False
+    while not over and len(pictures) <= longest:
+        obs, _, terminated, truncated, _ = env.step(act(network, env.observation_space, obs))
+        pictures.append(env.render())
+        over = terminated or truncated
+    return pictures
+
+
+# %% [markdown]
+r"""
+First the lake, then the pole of the checkpoint above (its first 200 steps at most), and what that agent earns in twenty fresh episodes.
+
+**Predict:** the live curve ended somewhere. Will the agent do better or worse than that, now that it takes the best actions?
+"""
+
+# %% tags=["demo"]
+if passed("act") and passed("evaluate"):
+    display(film(episode(network_in(lake_folder), Drawn(lake), seed=0), seconds_each=0.4))
+
+# %% tags=["demo"]
+if passed("corridor_config") and passed("act"):
+    display(film(episode(network_in(folder), Drawn(gymnasium.make("CartPole-v1")), seed=1)[::2]))
+
+# %% tags=["demo"]
+if passed("corridor_config") and passed("act") and passed("evaluate"):
+    tests = evaluate(network_in(folder), gymnasium.make("CartPole-v1"), seeds=range(20))
+    figure, axes = plt.subplots(figsize=(7, 2.2), constrained_layout=True)
+    axes.plot(tests, np.random.default_rng(0).uniform(-1, 1, 20), "o", color="#db2777", alpha=0.5)
+    axes.axvline(live_returns[-1], color="#059669", label="end of the live curve")
+    axes.set(xlabel="return", xlim=(0, 510), ylim=(-3, 3), yticks=[])
+    axes.set_title(f"Twenty episodes, mean {np.mean(tests):.0f}")
+    axes.legend(loc="upper left");
+
+# %% [markdown]
+r"""
+Better, as a rule: the draws that let it explore also made it stumble. After only five iterations (quick mode) it balances for a while and then
+drifts off the track or falls; after a full training it stands, and there is little left to gain. Chapter 18 puts this very network behind a web address.
+"""
+
+# %% [markdown] tags=["notes"]
+r"""
+Let everybody show a film. Whoever has an agent that stands still in the corridor, or shakes, has found the best question of the day: is it the training, or is it what the
+network sees outside of RLlib? `evaluate` against `result["evaluation"]` tells.
+"""
+
+# %% [markdown]
+r"""
+## What you can do now
+
+- You write a config with the settings that matter, and know which defaults to change on a small problem.
+- You read returns, steps and losses from a result, also before the first episode has ended.
+- You train with a live curve, save, look into the folder, restore, and go on.
+- You take the network out of the folder and use it with PyTorch alone.
+- You test with fresh episodes and the best actions, and look at the agent.
+- You translate older tutorials.
+
+## Traps
+
+- **The default learning rate**, 0.00005, is for large problems. A small one seems not to learn at all.
+- **No key** until a first episode has ended, **NaN** where none ended. `while mean < target` ends at NaN.
+- **One episode may be behind a mean**: with long episodes and small batches, the curve jumps.
+- **`algo.evaluate()` draws its actions**, unless `evaluation_interval` and `evaluation_config={"explore": False}` are both set.
+- **A relative path**: `algo.save_to_path("checkpoint")` fails with "URI has empty scheme". Give an absolute one: `Path("checkpoint").resolve()`.
+- **`config.environment(env_config={...})` adds** to the options that are there. It does not replace them.
+- **Restoring while the old algorithm lives** waits for CPUs, silently, for ever.
+- **A checkpoint is made of pickles**: loading one runs code. Load only what you trust, with the Ray that wrote it.
+- **Connectors stay behind** when the network leaves. If it was trained with a running mean of observations, its numbers are in the folder, too.
+- **`RLModule.from_checkpoint(folder)`** of the whole folder fails: the network lies deeper.
+- **Empty folders** in `~/ray_results`: every algorithm leaves one there, also when it wrote nothing.
+
+## Read on
+
+- [Chapter 12](ch12_env_runners.ipynb): how many EnvRunners, and what they save. [Chapter 13](ch13_algorithms.ipynb): DQN, SAC, APPO and IMPALA.
+- RLlib's documentation: [checkpoints](https://docs.ray.io/en/latest/rllib/checkpoints.html),
+  [RLModules](https://docs.ray.io/en/latest/rllib/rl-modules.html), and the
+  [guide from the old API to the new](https://docs.ray.io/en/latest/rllib/new-api-stack-migration-guide.html).
+- Schulman et al., [*Proximal Policy Optimization Algorithms*](https://arxiv.org/abs/1707.06347), 2017.
+- Henderson et al., [*Deep Reinforcement Learning that Matters*](https://arxiv.org/abs/1709.06560), 2018: why one seed and one number are not a result.
+"""

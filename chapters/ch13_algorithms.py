@@ -1,0 +1,703 @@
+# %% [markdown]
+r"""
+# Chapter 13 · Quick in steps is not quick in seconds
+
+*About 110 minutes · builds on [Chapter 12](ch12_env_runners.ipynb); [Chapter 9](ch09_dqn.ipynb) and [Chapter 10](ch10_actor_learner.ipynb) wrote DQN and PPO by hand*
+
+**What you will be able to do**
+
+- tell on-policy from off-policy and synchronous from asynchronous, and say what each costs;
+- set up DQN and APPO in RLlib, and see from what they do that they do what you meant;
+- compare algorithms under one budget, with returns against steps *and* against seconds;
+- choose an algorithm from three numbers: steps it needs, its own time, the time of a simulator's step;
+- say what a second learner or a GPU would change, and measure it where there is one.
+"""
+
+# %%
+import importlib.util
+import math
+import time
+
+import gymnasium
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas
+
+from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
+from coursekit.envs import SlowSimulator
+from coursekit.given.ch12_env_runners import built
+from coursekit.given.ch13_algorithms import CORRIDOR, learner_pids
+
+begin("ch13_algorithms")
+
+# %%
+import ray
+from ray import tune
+from ray.rllib.algorithms.appo import APPOConfig
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.impala import IMPALAConfig
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.sac import SACConfig
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+
+ray.init(num_cpus=4, include_dashboard=False)
+
+# %% [markdown] tags=["notes"]
+r"""
+A hundred and ten minutes; eighty when the section on learners and GPUs is shown from your machine and `pick_algorithm` is homework. The
+comparison is the heart: let everybody write down two orders of arrival *before* it runs, one in steps and one in seconds. It takes a minute or two with three
+algorithms, and several with five, so start it before the coffee break.
+"""
+
+# %% [markdown]
+r"""
+## Two questions tell the algorithms apart
+
+Chapter 11 used PPO and nothing else. RLlib has a handful of others, and two questions sort them.
+
+**Which experience may it learn from?** An *on-policy* algorithm learns from what its newest policy played, and from nothing older. An *off-policy*
+algorithm may learn from what any policy played: an older one, another program, a human.
+
+**Does playing wait for learning?** In a *synchronous* algorithm all play, then the learner learns, then all play again. In an *asynchronous* one
+the EnvRunners play on while the learner learns.
+
+| | may learn from | playing and learning | what it keeps |
+|---|---|---|---|
+| **PPO** | its newest policy | in turn | one batch |
+| **IMPALA**, **APPO** | policies a few updates old | at the same time | what is on its way to the learner |
+| **DQN**, **SAC** | any policy | in turn | a replay buffer |
+
+A third question has nothing to do with distribution and yet comes first: *which actions does it take?* A discrete action is one of a list (left,
+right); a continuous one is a number or several (a torque). You need not believe a table: RLlib refuses to build what it cannot do.
+
+The two problems: `CORRIDOR` is chapter 7's SimpleCorridor, ten fields with the exit at the end, two actions. Pendulum's action is one torque.
+
+**Predict:** for which of the five does one of the two columns not say yes?
+"""
+
+
+# %% tags=["demo"]
+def takes(kind, env):
+    """Return "yes", or the name of the error with which RLlib refuses this algorithm for this environment."""
+    config = kind().environment(env).env_runners(num_env_runners=0).learners(num_learners=0)
+    try:
+        with built(config.debugging(log_sys_usage=False)):
+            return "yes"
+    except Exception as error:  # whatever RLlib raises is the answer
+        return type(error).__name__
+
+
+kinds = {"PPO": PPOConfig, "DQN": DQNConfig, "SAC": SACConfig, "APPO": APPOConfig, "IMPALA": IMPALAConfig}
+problems = {"discrete (corridor)": CORRIDOR, "continuous (Pendulum)": "Pendulum-v1"}
+pandas.DataFrame({title: {n: takes(kind, env) for n, kind in kinds.items()} for title, env in problems.items()})
+
+# %% [markdown]
+r"""
+DQN computes a value for every action and takes the largest; there is no "every action" among torques. SAC was invented for continuous actions; many
+texts say that it takes nothing else, but RLlib's takes discrete ones, too.
+"""
+
+# %% [markdown]
+r"""
+## Off-policy: a step is worth more than one batch
+
+![On-policy: a batch of the newest policy goes to the learner and is then thrown away. Off-policy: steps stay in a replay buffer, from which the learner draws again and again](../img/ch13_policies.svg)
+
+PPO asks: *how much better than expected was this action, for the policy that I am?* When the policy has moved on, the answer is stale, so PPO throws the
+batch away. DQN asks: *what did this action lead to, here?* That stays true whoever asks, so DQN keeps each step in a **replay buffer** and learns from
+it many times. The price: every time is an *update*, a step of the gradient, and an update takes time.
+
+You wrote all parts of DQN in chapter 9. In RLlib they are settings:
+
+| argument | what it says | setting |
+|---|---|---|
+| `capacity` | the buffer keeps so many steps, then the oldest episodes leave | `replay_buffer_config={"capacity": ...}` |
+| `first` | learning begins when so many steps have been played | `num_steps_sampled_before_learning_starts` |
+| `every` | the target network, a copy that lags behind, gets the weights whenever so many more steps have been played | `target_network_update_freq` |
+| `replays` | for each step played, the learner learns from so many steps of the buffer | `training_intensity` |
+
+Write `dqn_config`: DQN on `CORRIDOR`, played in your notebook's own process (no remote EnvRunner) in **four** environments, with these four numbers. The check builds it,
+takes its training steps one by one, and looks at the buffer, at the updates and at the weights of both networks. Any settings that lead there are right.
+"""
+
+
+# %%
+def dqn_config(capacity, first, every, replays):
+    """Return the config of DQN on CORRIDOR, in four environments of this process, with the table's four numbers."""
+    ### BEGIN SOLUTION
+    return (
+        DQNConfig()
+        .environment(CORRIDOR)
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=4)
+        .training(
+            replay_buffer_config={"capacity": capacity},
+            num_steps_sampled_before_learning_starts=first,
+            target_network_update_freq=every,
+            training_intensity=replays,
+        )
+    )
+    ### END SOLUTION
+
+
+# %%
+check("dqn_config", dqn_config)
+
+# %% [markdown] tags=["solution"]
+r"""
+A draw is 32 steps, RLlib's default, and a training step plays one step in each of the four environments: 32 / 4 = 8 replays come for free. `training_intensity=16` makes it
+two draws for every four steps; `4` makes it one draw for every eight. `train_batch_size_per_learner=64` would give 16 replays as well, with larger draws.
+"""
+
+# %%
+### BEGIN SOLUTION
+which_may_reuse = "b"
+### END SOLUTION
+
+# %%
+quiz("which_may_reuse", which_may_reuse)
+
+# %% [markdown]
+r"""
+Put numbers on "more than one batch". PPO's learner goes over a batch `num_epochs` times, and each step is in one batch.
+
+**Predict:** with `replays=16` and `capacity=300`, after 600 steps of play: how many steps are in the buffer, and how many has the learner learned from?
+"""
+
+# %% tags=["demo"]
+if passed("dqn_config"):
+    config = dqn_config(capacity=300, first=100, every=50, replays=16).debugging(seed=0, log_sys_usage=False)
+    with built(config.reporting(min_sample_timesteps_per_iteration=600)) as [algo]:
+        result = algo.train()  # one iteration: 600 steps of play, and the learning between them
+        learned = result["learners"]["default_policy"]
+        print(f"played     {result['num_env_steps_sampled_lifetime']:6.0f} steps")
+        print(f"remembers  {algo.local_replay_buffer.get_num_timesteps():6.0f} steps")
+        print(f"learned    {learned['num_module_steps_trained_lifetime']:6.0f} steps, 32 in each update")
+        print(f"target network: {learned['num_target_updates']:.0f} times given the weights")
+
+# %% [markdown]
+r"""
+The first hundred steps only fill the buffer; from then on, each step of play pays for sixteen steps of learning. And the buffer holds somewhat fewer than 300:
+what leaves is a whole episode.
+
+## Asynchronous: nobody waits, and the weights are a little old
+
+![Synchronous: both EnvRunners must finish before the learner begins, and they wait while it learns. Asynchronous: the EnvRunners play on without a gap, and the learner takes each fragment as it comes](../img/ch13_waiting.svg)
+
+PPO waits twice: fast runners wait for the slowest, and then all of them wait for the learner. **IMPALA** (Espeholt et al. 2018) and **APPO**, PPO's
+asynchronous sister, do without. A runner plays a *fragment*, hands it over, takes the newest weights there are, and plays on; the learner collects fragments
+until they add up to a batch, and learns.
+
+So what the learner gets was played by a policy a few updates old. That is no longer on-policy, and a correction, **V-trace**, makes up for it: it weighs each
+step by how likely the *newest* policy would have been to do the same. APPO clips the change of the policy as PPO does; IMPALA does not.
+
+Write `appo_config`: APPO on `CORRIDOR` with
+
+| argument or number | what it says | setting |
+|---|---|---|
+| `runners` | EnvRunner processes | `num_env_runners` |
+| 2 | environments in each | `num_envs_per_env_runner` |
+| `fragment` | steps of each environment that a runner hands over at once | `rollout_fragment_length` |
+| `batch` | steps that the learner collects for an update | `train_batch_size_per_learner` |
+| 0 | learners in processes of their own: it learns in the notebook's | `.learners(num_learners=...)` |
+
+The check builds it twice, the second time with a real EnvRunner, and looks at what arrives at the learner.
+"""
+
+
+# %%
+def appo_config(runners, fragment, batch):
+    """Return the config of APPO on CORRIDOR: so many runners of two environments, and the learner in this process."""
+    ### BEGIN SOLUTION
+    return (
+        APPOConfig()
+        .environment(CORRIDOR)
+        .env_runners(
+            num_env_runners=runners,
+            num_envs_per_env_runner=2,
+            rollout_fragment_length=fragment,
+        )
+        .learners(num_learners=0)
+        .training(train_batch_size_per_learner=batch)
+    )
+    ### END SOLUTION
+
+
+# %%
+check("appo_config", appo_config)
+
+# %% [markdown] tags=["solution"]
+r"""
+Short fragments are fresh but cost a message each; long ones are cheap and old. The documentation's 50 is a compromise for many runners. With `num_learners=0` the learner
+computes in your notebook's process, and the runners play on meanwhile; with 1, APPO's default, it has a process and a core of its own.
+"""
+
+# %%
+### BEGIN SOLUTION
+who_waits = "a"
+### END SOLUTION
+
+# %%
+quiz("who_waits", who_waits)
+
+# %% [markdown]
+r"""
+How much waiting is there, really? Give each runner a simulator that needs 5 ms for a step, as `SlowSimulator` from chapter 7 does, and ask which share of the time the simulators
+ran. Everything else is network, messages, learning, and waiting.
+
+`register_env` gives an environment of ours a name that RLlib knows in all processes. `common` holds what all algorithms of this chapter share.
+"""
+
+
+# %%
+def slow_corridor(options):
+    """Return a corridor each of whose steps takes options["seconds"]."""
+    return SlowSimulator(gymnasium.make(CORRIDOR), **options)
+
+
+tune.register_env("slow_corridor", slow_corridor)
+network = DefaultModelConfig(fcnet_hiddens=[64, 64], vf_share_layers=False)  # the critic has layers of its own
+
+
+def common(config):
+    """Return a config with what all algorithms of this chapter share."""
+    return (
+        config.rl_module(model_config=network)
+        .reporting(
+            metrics_num_episodes_for_smoothing=10,  # mean return of the last 10; RLlib's default is 100
+            min_time_s_per_iteration=0.2,  # APPO's and IMPALA's default is 10 seconds
+            min_sample_timesteps_per_iteration=100,  # DQN's default is 1,000
+        )
+        .debugging(seed=0, log_sys_usage=False)
+    )
+
+
+# %% [markdown]
+r"""
+**Predict** for PPO and for APPO with the same runners: the share of the time in which the simulators run. And how many updates old, on average, are the weights that played what
+APPO learns from?
+"""
+
+
+# %%
+def running_share(config, nap, seconds):
+    """Return the share of the time in which an algorithm's simulators ran, and all results of that time."""
+    config = common(config).environment("slow_corridor", env_config={"seconds": nap})
+    with built(config) as [algo]:
+        first, results = algo.train()["num_env_steps_sampled_lifetime"], []
+        start = time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            results.append(algo.train())
+        elapsed = time.perf_counter() - start
+        steps = results[-1]["num_env_steps_sampled_lifetime"] - first
+        return steps * nap / (config.num_env_runners * elapsed), results
+
+
+def mean_age(results):
+    """Return how many updates old the weights were that had played what the learner got, on average."""
+    learned = [result["learners"].get("default_policy", {}) for result in results]
+    ages = [row.get("diff_num_grad_updates_vs_sampler_policy", math.nan) for row in learned]
+    return np.mean([age for age in ages if not math.isnan(age)] or [math.nan])  # an iteration may be without an update
+
+
+lean = {"use_env_runner_state_server": False}  # a process that hands out weights: worth it for many runners
+
+
+# %% tags=["demo"]
+shares = {}
+if passed("appo_config"):
+    runners, seconds = budget(2, 1), budget(10, 2)
+    ppo = PPOConfig().env_runners(num_env_runners=runners, num_envs_per_env_runner=2)
+    shares["PPO"], _ = running_share(ppo.training(train_batch_size_per_learner=256), 0.005, seconds)
+    appo = appo_config(runners, fragment=32, batch=256).env_runners(**lean)
+    shares["APPO"], results = running_share(appo.training(timeout_s_sampler_manager=0.05), 0.005, seconds)
+    print(f"APPO learned from weights {mean_age(results):.1f} updates old, on average")
+
+# %% tags=["demo"]
+if shares:
+    figure, axes = plt.subplots(figsize=(7, 1.8), constrained_layout=True)
+    axes.barh(list(shares), list(shares.values()), color="#db2777")
+    axes.set(xlim=(0, 1), xlabel="share of the time in which the simulators run")
+    axes.invert_yaxis()
+
+# %% [markdown]
+r"""
+PPO's simulators stand still whenever the learner learns, and the more epochs it learns, the longer. APPO's stand still only while their runner computes an action or packs a
+fragment. Ask for a slower simulator or more runners, and the gap widens: then one slow runner holds up all of PPO.
+
+What does it cost? Look at the age of the weights. It is small, but it is not 0, and V-trace can only weigh down what is too old to be of use.
+"""
+
+# %% [markdown] tags=["notes"]
+r"""
+Somebody will ask why one should use PPO at all, then. Two answers: where steps are cheap there is little to wait for, as the next section shows; and a synchronous
+program can give the same result twice from the same seed, an asynchronous one cannot.
+"""
+
+# %% [markdown]
+r"""
+## One budget, two clocks
+
+Now compare. A comparison of algorithms is fair only if somebody keeps the books:
+
+- **The same budget for all.** RLlib's iteration is no unit: for PPO it is a batch, for DQN a thousand steps, for APPO ten seconds, if nobody says otherwise. Count *environment steps* and *seconds*.
+- **Both clocks.** Steps are what a real robot costs you; seconds are what you wait.
+- **One at a time**, since two at once share the cores. The clock starts when an algorithm has been built.
+- **No invented returns.** Until the first episode ends there is no mean return: the key is missing, or its value is NaN ("not a number"). Such an iteration
+  gives no point of the curve, but its steps and seconds have been spent.
+
+Write `compare`. Each algorithm trains until it has had *both*, at least `steps` environment steps and at least `seconds` seconds. `train()` returns a result in which
+`result["num_env_steps_sampled_lifetime"]` counts all steps so far, and `result["env_runners"]` has `"episode_return_mean"`, if there is one.
+"""
+
+
+# %%
+def compare(configs, steps, seconds):
+    """Return {name: [(steps so far, seconds so far, mean return), ...]}, a row for each iteration that has a mean return.
+
+    `configs` is {name: config}. One after the other is built, trained until it has had both budgets, and stopped.
+    """
+    ### BEGIN SOLUTION
+    curves = {}
+    for name, config in configs.items():
+        algo = config.build_algo()
+        curves[name], played, start = [], 0, time.perf_counter()
+        try:
+            while played < steps or time.perf_counter() - start < seconds:
+                result = algo.train()
+                played, now = result["num_env_steps_sampled_lifetime"], time.perf_counter() - start
+                mean = result["env_runners"].get("episode_return_mean", math.nan)
+                if not math.isnan(mean):
+                    curves[name].append((played, now, mean))
+        finally:
+            algo.stop()
+    return curves
+    ### END SOLUTION
+
+
+# %%
+check("compare", compare)
+
+# %% [markdown] tags=["solution"]
+r"""
+The mean return of a result is of the episodes *while learning*, dice and exploration included, and it is smoothed: with RLlib's default of 100 episodes, a quick learner seems slow. For a
+paper one would evaluate in between, without exploring (chapter 11). For all algorithms alike, this is good enough to see which is where.
+"""
+
+# %% [markdown]
+r"""
+These are the five, each near RLlib's defaults, with the numbers that a problem of a few thousand steps needs. The first three run in quick mode, too.
+"""
+
+# %%
+configs = {}
+if passed("dqn_config") and passed("appo_config"):
+    here = {"num_env_runners": 0, "num_envs_per_env_runner": 8}  # in this process
+    hurry = {"train_batch_size_per_learner": 256, "lr": 1e-3, "timeout_s_sampler_manager": 0.05}
+    explore = {"epsilon": [(0, 1.0), (500, 0.05)]}  # dice at first, few after 500 steps
+    configs = {
+        "PPO": PPOConfig().env_runners(**here).training(train_batch_size_per_learner=512, num_epochs=6, lr=1e-3),
+        "DQN": dqn_config(capacity=10_000, first=100, every=20, replays=32).training(lr=1e-3, **explore),
+        "APPO": appo_config(runners=1, fragment=32, batch=256).env_runners(**lean).training(**hurry),
+        "IMPALA": IMPALAConfig().env_runners(num_env_runners=1, rollout_fragment_length=32, **lean),
+        "SAC": SACConfig().env_runners(**here | {"num_envs_per_env_runner": 4}),
+    }
+    configs["IMPALA"].env_runners(num_envs_per_env_runner=2).learners(num_learners=0).training(**hurry)
+    rates = {"actor_lr": 1e-3, "critic_lr": 1e-3, "alpha_lr": 3e-4, "initial_alpha": 0.02, "tau": 0.05}
+    configs["SAC"].training(num_steps_sampled_before_learning_starts=100, train_batch_size_per_learner=64, **rates)
+
+# %% [markdown]
+r"""
+The problem is the corridor: nine steps to the right earn $1 - 8 \cdot 0.1 = 0.2$; whoever wanders about for a hundred steps has $-10$. Call it solved at a mean return of $-0.5$: sixteen steps, dice included.
+
+DQN goes first and has `STEPS` steps. The seconds that these took are then the budget of seconds for all others, so the comparison suits a quick machine as well as a slow one.
+
+**Predict** two orders of arrival: who solves it after the fewest *steps*, and who after the fewest *seconds*?
+"""
+
+
+# %%
+def on(problem, configs):
+    """Return copies of the configs for this problem, with what all share."""
+    return {name: common(config.copy(copy_frozen=False)).environment(problem) for name, config in configs.items()}
+
+
+# %% tags=["demo"]
+SOLVED, STEPS, curves = -0.5, budget(1200, 500), {}
+if configs and passed("compare"):
+    chosen = on(CORRIDOR, {name: configs[name] for name in budget(list(configs), ["PPO", "DQN", "APPO"])})
+    curves = compare({"DQN": chosen.pop("DQN")}, steps=STEPS, seconds=0)
+    enough = curves["DQN"][-1][1]  # the seconds of DQN's steps: now everybody's budget
+    curves |= compare(chosen, steps=STEPS, seconds=enough)
+
+# %%
+colours = {"PPO": "#059669", "DQN": "#d97706", "APPO": "#2563eb", "IMPALA": "#7c3aed", "SAC": "#db2777"}
+
+
+def arrivals(curves, target):
+    """Return a table: steps and seconds at which each algorithm first had that mean return, and its pace."""
+    rows = {}
+    for name, rows_of_one in curves.items():
+        there = [row for row in rows_of_one if row[2] >= target] or [(math.nan,) * 3]
+        steps, seconds, _ = rows_of_one[-1]
+        rows[name] = {"steps": there[0][0], "seconds": there[0][1], "steps a second": round(steps / seconds)}
+    return pandas.DataFrame(rows).T.round(1)
+
+
+# %%
+def two_pictures(curves, target, most_steps):
+    """Draw the mean returns against steps, up to so many, and against seconds."""
+    figure, pair = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True, constrained_layout=True)
+    for ax, column, limit, label in [(pair[0], 0, most_steps, "environment steps"), (pair[1], 1, None, "seconds")]:
+        for name, rows in curves.items():
+            ax.plot([row[column] for row in rows], [row[2] for row in rows], color=colours[name], label=name)
+        ax.axhline(target, color="#94a3b8", linestyle=":")
+        ax.set(xlabel=label, xlim=(0, limit))
+    pair[0].set_ylabel("mean return")
+    pair[1].legend()
+
+
+# %% tags=["demo"]
+if curves:
+    two_pictures(curves, SOLVED, most_steps=5000)
+    display(arrivals(curves, SOLVED).sort_values("steps"))
+
+# %% [markdown]
+r"""
+The same runs, the same returns, and another order. (NaN: did not get there within the budget.) Against steps the replay buffer pays: a few hundred steps, learned from again and again. Against seconds each of these updates has its price, and
+PPO, which plays eight environments at once and learns in large batches, makes so many more steps a second that it can afford to waste them.
+
+And the asynchronous ones? On two cores, with a simulator that takes no time, there is nothing to wait for: they pay for messages and old weights, and gain little. Their day comes with slow
+simulators and many runners.
+
+Neither picture is the true one. A step of this corridor costs microseconds; for a robot or a large simulator the left picture is the one you live in.
+"""
+
+# %% [markdown] tags=["notes"]
+r"""
+Ask for hands: whose two orders were right? Hardly anybody's. Then ask what would have to change for the right picture to look like the left one: that is the next section.
+"""
+
+# %% [markdown]
+r"""
+Is it so for another problem? With more time (not in quick mode), the same five on CartPole, where a good policy keeps the pole up for 500 steps. The budget is too small to get there; who is
+ahead, and by which clock? This cell takes about three minutes.
+"""
+
+# %% tags=["demo"]
+if curves and budget(full=True, quick=False):
+    cartpole = on("CartPole-v1", configs)
+    cartpole["DQN"].training(epsilon=[(0, 1.0), (1500, 0.05)], target_network_update_freq=200, training_intensity=16)
+    longer = compare({"DQN": cartpole.pop("DQN")}, steps=3000, seconds=0)
+    longer |= compare(cartpole, steps=3000, seconds=longer["DQN"][-1][1])
+    two_pictures(longer, target=100, most_steps=10_000)
+    display(arrivals(longer, target=100).sort_values("steps"))
+
+# %% [markdown]
+r"""
+## Choose by what a step costs
+
+Three numbers of an algorithm decide how long it takes to solve a problem:
+
+- `steps`: the environment steps it needs;
+- `own`: its own seconds for 1,000 steps, network, learning and messages, all but the simulator;
+- `waits`: whether playing waits for learning.
+
+And two of yours: the seconds of a simulator's step, and the number of runners among which the playing is shared out, each on a core of its own. For one step, playing takes
+$\text{step\_seconds} / \text{runners}$. An algorithm that waits takes the *sum* of playing and its own time; one that does not, the *longer* of the two, because they overlap.
+
+Write `pick_algorithm`. It returns the name of the one that solves the problem in the fewest seconds, among those that take such actions; or `None`, if none does.
+"""
+
+
+# %%
+def pick_algorithm(candidates, actions, step_seconds, runners):
+    """Return the name of the algorithm that needs the fewest seconds, or None if none takes these actions.
+
+    `candidates` is {name: {"actions": ["discrete", ...], "steps": 4000, "own": 0.5, "waits": True}}; `own` is for 1,000 steps.
+    `actions` is "discrete" or "continuous".
+    """
+    ### BEGIN SOLUTION
+    seconds = {}
+    for name, one in candidates.items():
+        if actions in one["actions"]:
+            playing, own = step_seconds / runners, one["own"] / 1000
+            seconds[name] = one["steps"] * (playing + own if one["waits"] else max(playing, own))
+    return min(seconds, key=seconds.get, default=None)
+    ### END SOLUTION
+
+
+# %%
+check("pick_algorithm", pick_algorithm)
+
+# %% [markdown] tags=["solution"]
+r"""
+`min` with `key=seconds.get` gives the key with the smallest value. The model leaves things out (more runners also mean older weights and larger batches), but it gets the large
+effects right, and it needs one cheap measurement instead of five expensive ones.
+"""
+
+# %% [markdown]
+r"""
+Feed it with *your* curves. `steps` is where each curve first reached the target, `own` is what 1,000 steps took, since the corridor itself takes no time to speak of.
+
+**Predict:** you have just seen the order for a step that costs nothing. At how many milliseconds a step does the winner change?
+"""
+
+# %% tags=["demo"]
+measured = {}
+for name, rows in curves.items():
+    there = [row[0] for row in rows if row[2] >= SOLVED]
+    if there:
+        kinds_of = {"DQN": ["discrete"]}.get(name, ["discrete", "continuous"])
+        own = 1000 * rows[-1][1] / rows[-1][0]
+        measured[name] = {"actions": kinds_of, "steps": there[0], "own": own, "waits": name not in ("APPO", "IMPALA")}
+
+if passed("pick_algorithm") and measured:
+    for milliseconds in (0, 0.1, 1, 10, 100):
+        picks = [pick_algorithm(measured, kind, milliseconds / 1000, 1) for kind in ("discrete", "continuous")]
+        print(f"{milliseconds:5} ms a step: {picks[0]} for discrete actions, {picks[1]} for continuous ones")
+
+# %% tags=["demo"]
+if measured:
+    figure, axes = plt.subplots(figsize=(7, 3.4), constrained_layout=True)
+    costs = np.logspace(-5, 0, 200)  # seconds of a step
+    for name, one in measured.items():
+        own = one["own"] / 1000
+        seconds = one["steps"] * (costs + own if one["waits"] else np.maximum(costs, own))
+        axes.loglog(1000 * costs, seconds, color=colours[name], label=name)
+    axes.set(
+        xlabel="milliseconds of a simulator's step",
+        ylabel="seconds until solved",
+        title="Predicted from your curves, one runner",
+    )
+    axes.legend()
+
+# %% [markdown]
+r"""
+On the left the lines lie as in the picture against seconds, on the right as in the picture against steps, and in between they cross. Where they cross, neither choice is a mistake.
+"""
+
+# %%
+### BEGIN SOLUTION
+slow_robot = "b"
+### END SOLUTION
+
+# %%
+quiz("slow_robot", slow_robot)
+
+# %% [markdown]
+r"""
+## More learners, and a GPU, help a learner that is slow
+
+Everything so far learned in one process. `.learners(...)` says where learning happens:
+
+| | |
+|---|---|
+| `num_learners=0` | in the process that built the algorithm: the **local** learner |
+| `num_learners=1` | in a process of its own |
+| `num_learners=n` | in n processes: copies of one network. Each gets its own `train_batch_size_per_learner` steps; their gradients are averaged, so the copies stay alike |
+| `num_gpus_per_learner=1` | each of them has a GPU |
+
+A `LearnerGroup` can be built without any EnvRunner. **Predict:** how many processes learn for each number, and how large is an iteration's batch?
+"""
+
+# %% tags=["demo"]
+rows = []
+for learners in budget([0, 1, 2], [0]):
+    config = common(PPOConfig()).training(train_batch_size_per_learner=500).learners(num_learners=learners)
+    group = config.build_learner_group(env=gymnasium.make(CORRIDOR))
+    rows.append({"num_learners": learners, "processes": learner_pids(group), "batch": config.total_train_batch_size})
+    group.shutdown()
+pandas.DataFrame(rows)
+
+# %%
+### BEGIN SOLUTION
+two_learners = "b"
+### END SOLUTION
+
+# %%
+quiz("two_learners", two_learners)
+
+# %% [markdown]
+r"""
+And a GPU? It computes large matrices much faster, and starts small jobs more slowly: each layer is a message to another device. So measure both, a small network and a
+large one. The cell runs on the GPU when Ray has found one, and on the processor in any case.
+
+**Predict:** how many times longer does an update take with layers of 1,024 than with layers of 64? And for which of them would a GPU be worth its price?
+"""
+
+
+# %%
+def seconds_of_learning(width, gpus):
+    """Return the seconds of the learner for one batch, four times over: the better of two."""
+    config = common(PPOConfig()).environment(CORRIDOR).learners(num_learners=0, num_gpus_per_learner=gpus)
+    config.rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[width, width], vf_share_layers=False))
+    with built(config.env_runners(num_env_runners=0, num_envs_per_env_runner=8)) as [algo]:
+        times = []
+        for _ in range(3):
+            episodes = algo.env_runner.sample(num_timesteps=budget(2048, 512))
+            start = time.perf_counter()
+            algo.learner_group.update(episodes=episodes, num_epochs=4, minibatch_size=256)
+            times.append(time.perf_counter() - start)
+        return min(times[1:])  # the first prepares things
+
+
+# %% tags=["demo"]
+gpus = int(ray.cluster_resources().get("GPU", 0))
+print("Ray has found a GPU." if gpus else "Ray has found no GPU here, so these are the processor's times alone.")
+widths = (64, budget(1024, 512))
+table = {"processor": {width: seconds_of_learning(width, gpus=0) for width in widths}}
+if gpus:
+    table["GPU"] = {width: seconds_of_learning(width, gpus=1) for width in widths}
+pandas.DataFrame(table).rename_axis("hidden layers").round(3)
+
+# %% [markdown]
+r"""
+Sixteen times as wide, some 250 times as many multiplications, and nowhere near 250 times as long: for the small network most of the time goes into everything around the
+multiplications, and no GPU shortens that. A GPU pays where the network is large (pictures, attention) and the batch as well. And as chapter 12 showed for runners: it shortens only the learner's part.
+
+**You may have seen** A3C and A2C. In A3C (Mnih et al. 2016) every worker computed gradients on its own weights and sent them to a shared network, asynchronously; chapter 9 built such a shared
+agent by hand. IMPALA and APPO took its place: their workers send *experience*, and one learner with large batches computes the gradients. A2C is A3C
+that waits for all its workers; PPO with one pass over an undivided batch comes close to it, since in a first pass every ratio is 1 and nothing is clipped. RLlib removed both:
+"""
+
+# %% tags=["demo"]
+for old in ("a3c", "a2c"):
+    print(
+        f"ray.rllib.algorithms.{old}:", importlib.util.find_spec(f"ray.rllib.algorithms.{old}") or "not there any more"
+    )
+asynchronous = APPOConfig().environment(CORRIDOR).env_runners(num_env_runners=4)  # where A3C stood
+waiting = PPOConfig().environment(CORRIDOR).training(num_epochs=1, minibatch_size=4000)  # near A2C
+print("today:", asynchronous.algo_class.__name__, "and", waiting.algo_class.__name__)
+
+# %%
+ray.shutdown()
+
+# %% [markdown]
+r"""
+## What you can do now
+
+- You sort an algorithm by two questions: which experience it may learn from, and who waits for whom.
+- You set up DQN's memory and APPO's fragments, and check what they do, not what you typed.
+- You compare under one budget, one at a time, with both clocks.
+- You predict from three numbers which algorithm to try, and know where the lines cross.
+- You know what learners and GPUs shorten: the learning, and only where it is long.
+
+## Traps
+
+- **An iteration is no unit.** PPO: a batch. DQN: at least 1,000 steps. APPO, IMPALA: at least 10 s. SAC: at least 1 s and 100 steps. `.reporting(...)` changes it.
+- **DQN explores for 10,000 steps** (`epsilon`) unless told otherwise: on a problem that takes a thousand it plays dice to the end.
+- **`training_intensity` is rounded** to whole draws: ask for 12 and you get 16.
+- **APPO and IMPALA start more processes than you think**: a learner (`num_learners=1`), and a server that hands out weights (`use_env_runner_state_server`).
+- **With `timeout_s_sampler_manager=0.0`**, their default, your notebook's process asks the runners for news without a pause, and keeps a core busy with that.
+- **`DefaultModelConfig` shares layers** between policy and critic unless you say `vf_share_layers=False`. PPO's own default does not share, and on CartPole the difference is large.
+- **The mean return can be NaN** when no episode has ended; a comparison with NaN is never true.
+- **Two learners double the batch.** Compare at the same total, or you compare two batch sizes.
+
+## Read on
+
+- Mnih et al., [*Human-level control through deep reinforcement learning*](https://www.nature.com/articles/nature14236), 2015: DQN.
+- Haarnoja et al., [*Soft Actor-Critic*](https://arxiv.org/abs/1801.01290), 2018; Christodoulou, [*SAC for discrete action settings*](https://arxiv.org/abs/1910.07207), 2019.
+- Espeholt et al., [*IMPALA*](https://arxiv.org/abs/1802.01561), 2018: V-trace is section 4. Luo et al., [*IMPACT*](https://arxiv.org/abs/1912.00167), 2020: the
+  circular buffer and target network of RLlib's APPO. Mnih et al., [*Asynchronous methods*](https://arxiv.org/abs/1602.01783), 2016: A3C.
+- RLlib's documentation: [algorithms](https://docs.ray.io/en/latest/rllib/rllib-algorithms.html) and [scaling](https://docs.ray.io/en/latest/rllib/scaling-guide.html).
+"""

@@ -1,0 +1,321 @@
+"""What chapter 11 hands out, and the probes that drive its answers."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+CORRIDOR = "coursekit.envs:SimpleCorridor-v0"
+PATIENCE = 200  # iterations after which a loop is taken for endless
+BATCH = 128  # steps of an iteration, where all that counts is that there were some
+
+
+@contextmanager
+def built(config: Any) -> Iterator[Any]:
+    """Yield the algorithm of a config; it is stopped when the block ends, also when it ends with an error."""
+    import torch
+
+    torch.set_num_threads(1)  # a tiny network gains nothing from more, and the runners need the other cores
+    algo = config.build_algo()
+    try:
+        yield algo
+    finally:
+        algo.stop()
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+def settings(make_config: Callable, length: int, runners: int) -> dict:
+    """Return what a config says, without building it."""
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
+    config = make_config(length, runners)
+    if not isinstance(config, AlgorithmConfig):
+        getattr(config, "stop", lambda: None)()  # an algorithm that was built by mistake
+        return {"returned": type(config).__name__}
+    return {
+        "returned": "a config",
+        "algorithm": getattr(config.algo_class, "__name__", str(config.algo_class)),
+        "environment": str(config.env),
+        "environment's options": dict(config.env_config),
+        "num_env_runners": config.num_env_runners,
+        "num_envs_per_env_runner": config.num_envs_per_env_runner,
+        "hidden layers": list(dict(config.model_config).get("fcnet_hiddens") or []),
+        "steps in a batch": config.total_train_batch_size,
+        "minibatch": config.minibatch_size,
+        "epochs": config.num_epochs,
+        "learning rate": config.lr,
+    }
+
+
+def run_once(make_config: Callable, length: int, runners: int) -> dict:
+    """Return what is there when the config has been built and has trained for one iteration."""
+    config = make_config(length, runners).copy(copy_frozen=False)
+    with built(config.debugging(log_sys_usage=False)) as algo:  # its monitor of the machine stops slowly
+        result = algo.train()
+        learned = result["learners"]["default_policy"]
+        return {
+            "runners": algo.env_runner_group.foreach_env_runner(_facts, local_env_runner=False),
+            "weights": [list(weights.shape) for weights in algo.get_module().parameters()],
+            "iterations": algo.iteration,
+            "steps": int(result["num_env_steps_sampled_lifetime"]),
+            "rows learned": int(learned["num_module_steps_trained"]),
+            "rows in a minibatch": float(learned["module_train_batch_size_mean"]),
+            "learning rate": float(learned["default_optimizer_learning_rate"]),
+        }
+
+
+def _facts(runner: Any) -> dict:
+    """Return the process and the corridors of an EnvRunner; runs in the runner's own process."""
+    # An exception in here would end the runner, after a minute's pause: ask only for what every environment has.
+    environments = [env.unwrapped for env in runner.env.unwrapped.envs]
+    lengths = [getattr(env, "length", None) for env in environments]
+    return {"pid": os.getpid(), "environments": [type(env).__name__ for env in environments], "lengths": lengths}
+
+
+class Scripted:
+    """A config and its algorithm in one: `train()` returns results that were written beforehand."""
+
+    def __init__(self, means: list[float | None], breaks: bool = False):
+        self.iteration, self.seen = 0, {"builds": 0, "trains": 0, "stops": 0, "after_stop": 0}
+        self._means, self._breaks = means, breaks
+
+    def build_algo(self) -> "Scripted":
+        """Return the algorithm."""
+        self.seen["builds"] += 1
+        return self
+
+    build = build_algo
+
+    def train(self) -> dict:
+        """Return a result like RLlib's: without a mean where no episode has ended yet."""
+        self.seen["after_stop"] += self.seen["stops"]
+        if self.seen["trains"] == 3 and self._breaks:
+            raise RuntimeError("The environment broke, as the check had planned.")
+        if self.seen["trains"] == PATIENCE:
+            raise RuntimeError(f"train() was called {PATIENCE} times without an end: what is `most` for?")
+        mean = self._means[min(self.seen["trains"], len(self._means) - 1)]
+        self.seen["trains"] += 1
+        self.iteration += 1
+        env_runners: dict[str, Any] = {"num_episodes": 0, "num_episodes_lifetime": 0.0}
+        if mean is not None:
+            env_runners |= {"episode_return_mean": np.float64(mean), "num_episodes": 4}
+            env_runners |= {"episode_return_max": mean + 5, "episode_return_min": mean - 5, "episode_len_mean": 9.0}
+        return {"env_runners": env_runners, "training_iteration": self.iteration}
+
+    def stop(self) -> None:
+        """Write down that somebody stopped the algorithm."""
+        self.seen["stops"] += 1
+
+
+def follow_script(learns: Callable, means: list[float | None], target: float, most: int, breaks: bool = False) -> dict:
+    """Return what `learns` gives back for an algorithm with these mean returns, and how often it did what."""
+    script = Scripted(means, breaks)
+    try:
+        returned = learns(script, target, most)
+    except RuntimeError as error:
+        if "as the check had planned" not in str(error):
+            raise
+        returned = None
+    return {"returned": returned, **script.seen}
+
+
+def learn(learns: Callable, length: int, seed: int, target: float, most: int) -> dict:
+    """Return what `learns` gives back for PPO on a corridor, and what the algorithm itself wrote down.
+
+    `scores` are those of the two actions, on every field, by the policy as it was when it was stopped.
+    """
+    WATCHED.clear()
+    returned = learns(_corridor_ppo(length, seed), target, most)
+    facts = []
+    for algo in WATCHED:
+        stops = algo.stops
+        algo.stop()
+        facts.append({"means": algo.means, "stops": stops, "scores": algo.scores})
+    return {"returned": returned, "algorithms": facts}
+
+
+WATCHED: list[Any] = []  # the algorithms of a probe, in the order of their building
+
+
+@cache
+def _watched_ppo() -> type:
+    """Return a PPO that enters itself into WATCHED, and writes down its results and when it is stopped."""
+    from ray.rllib.algorithms.ppo import PPO
+
+    class PPOWatched(PPO):
+        def setup(self, config: Any) -> None:
+            self.means: list[float] = []
+            self.scores: list = []
+            self.stops, self.late = 0, any(not other.stops for other in WATCHED)
+            WATCHED.append(self)
+            super().setup(config)
+
+        def train(self) -> dict:
+            result = super().train()
+            self.means.append(float(result["env_runners"].get("episode_return_mean", np.nan)))
+            return result
+
+        def stop(self) -> None:
+            self.stops += 1
+            if self.stops == 1:
+                self.scores = _scores(self)
+                super().stop()
+
+    PPOWatched.__qualname__ = "PPOWatched"  # a checkpoint keeps the name of its class, and looks for it in this module
+    globals()["PPOWatched"] = PPOWatched
+    return PPOWatched
+
+
+def _scores(algo: Any) -> list:
+    """Return the scores of both actions on every field of the algorithm's corridor."""
+    import torch
+
+    fields = torch.arange(algo.config.env_config["length"], dtype=torch.float32)[:, None]
+    return algo.get_module().forward_inference({"obs": fields})["action_dist_inputs"].tolist()
+
+
+def _corridor_ppo(length: int, seed: int, batch: int = 512, epochs: int = 6) -> Any:
+    """Return PPO for a corridor, played in this process, and watched."""
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+
+    return (
+        PPOConfig(algo_class=_watched_ppo())
+        .environment(CORRIDOR, env_config={"length": length})
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=8)
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32]))
+        .training(train_batch_size_per_learner=batch, minibatch_size=128, num_epochs=epochs, lr=0.003)
+        .debugging(seed=seed, log_sys_usage=False)
+    )
+
+
+def save_then_go_on(save_and_restore: Callable, length: int, seed: int, iterations: int, mark: list[float]) -> dict:
+    """Return what is left of an algorithm that has trained, been saved and been restored by `save_and_restore`.
+
+    Before that, two of the weights are set to the numbers of `mark`.
+    """
+    WATCHED.clear()
+    algo = _corridor_ppo(length, seed, BATCH, epochs=2).build_algo()
+    other = None
+    try:
+        for _ in range(iterations):
+            algo.train()
+        _write(algo, mark)
+        before = _memory(algo)
+        with tempfile.TemporaryDirectory() as folder:
+            other = save_and_restore(algo, str(Path(folder) / "checkpoint"))
+            files = sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*.json"))
+        if not callable(getattr(other, "train", None)):
+            return {"returned": f"a {type(other).__name__}", "stops": algo.stops}
+        facts = {"returned": "an algorithm", "same": other is algo, "stops": algo.stops, "files": files}
+        facts |= {"together": any(each.late for each in WATCHED), "before": before, "after": _memory(other)}
+        if other is not algo:
+            result = other.train()
+            facts |= {"iteration": int(result["training_iteration"])}
+            facts |= {"steps": int(result["num_env_steps_sampled_lifetime"])}
+        return facts
+    finally:
+        for each in [*WATCHED, other]:
+            getattr(each, "stop", lambda: None)()
+
+
+def _write(algo: Any, mark: list[float]) -> None:
+    """Set two weights of the policy, in the learner and where it plays."""
+    import torch
+
+    with torch.no_grad():
+        algo.learner_group._learner.module["default_policy"].pi.net.mlp[0].bias.copy_(torch.tensor(mark))
+    algo.env_runner_group.sync_weights(from_worker_or_learner_group=algo.learner_group, inference_only=True)
+
+
+def _memory(algo: Any) -> dict:
+    """Return what an algorithm must not forget: its weights, where they play and where they learn, and its optimizer's state."""
+    import torch
+
+    learner = algo.learner_group._learner
+    trained = learner.module["default_policy"]
+    moments = learner.get_optimizer("default_policy").state_dict()["state"]
+    return {
+        "iteration": algo.iteration,
+        "mark": trained.pi.net.mlp[0].bias.tolist(),
+        "learner": [np.array(part.detach()) for part in trained.parameters()],
+        "runner": [np.array(part.detach()) for part in algo.get_module().parameters()][:4],
+        "optimizer": [np.array(v) for entry in moments.values() for v in entry.values() if torch.is_tensor(v)],
+    }
+
+
+def network(inputs: int, layers: list) -> Any:
+    """Return an RLModule of RLlib's PPO with these weights of the policy: [[matrix, vector], [matrix, vector]]."""
+    import torch
+    from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
+    from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+
+    (first, _), (_, last) = layers
+    module = RLModuleSpec(
+        module_class=DefaultPPOTorchRLModule,
+        observation_space=gymnasium.spaces.Box(-np.inf, np.inf, (inputs,), np.float32),
+        action_space=gymnasium.spaces.Discrete(len(last)),
+        model_config={"fcnet_hiddens": [len(first)], "fcnet_activation": "tanh"},
+    ).build()
+    parts = [module.encoder.encoder.net.mlp[0], module.pi.net.mlp[0]]
+    with torch.no_grad():
+        for part, (matrix, vector) in zip(parts, layers, strict=True):
+            part.weight.copy_(torch.tensor(matrix))
+            part.bias.copy_(torch.tensor(vector))
+    return module
+
+
+def space_of(kind: str, size: list[int]) -> gymnasium.Space:
+    """Return the space of observations that are numbers of fields ("Discrete"), or arrays ("Box")."""
+    if kind == "Discrete":
+        return gymnasium.spaces.Discrete(size[0])
+    return gymnasium.spaces.Box(-10, 10, tuple(size), np.float32)
+
+
+def act_on(act: Callable, kind: str, size: list[int], layers: list, observations: list) -> list:
+    """Return what `act` answers to each of the observations."""
+    space = space_of(kind, size)
+    policy = network(int(np.prod(size)), layers)
+    typed = [np.int64(obs) if kind == "Discrete" else np.array(obs, np.float32) for obs in observations]
+    return [act(policy, space, obs) for obs in typed]
+
+
+class Guarded(gymnasium.Wrapper):
+    """An environment that says so when somebody steps on after the end of an episode; counts the episodes begun."""
+
+    def __init__(self, env: gymnasium.Env):
+        super().__init__(env)
+        self.over, self.episodes = True, 0
+
+    def reset(self, **options: Any) -> tuple[Any, dict]:
+        """Begin an episode."""
+        self.over, self.episodes = False, self.episodes + 1
+        return self.env.reset(**options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
+        """Take a step, unless the episode has ended."""
+        if self.over:
+            raise RuntimeError("step() was called although the episode had ended: terminated or truncated was True")
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self.over = terminated or truncated
+        return obs, reward, terminated, truncated, info
+
+
+def lake(rewards: list[float], limit: int) -> gymnasium.Env:
+    """Return FrozenLake with these rewards for the goal, a hole and the ice; an episode is cut off after `limit` steps."""
+    return gymnasium.make("FrozenLake-v1", reward_schedule=tuple(rewards), max_episode_steps=limit)
+
+
+def play(evaluate: Callable, layers: list, rewards: list[float], limit: int, seeds: list[int]) -> dict:
+    """Return what `evaluate` gives back for a policy on FrozenLake, and how many episodes were begun."""
+    env = Guarded(lake(rewards, limit))
+    fields = int(env.observation_space.n)  # type: ignore[attr-defined]
+    return {"returned": evaluate(network(fields, layers), env, seeds), "episodes": env.episodes}

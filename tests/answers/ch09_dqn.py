@@ -1,0 +1,637 @@
+"""Right and wrong answers of chapter 9."""
+
+import copy
+import functools
+import os
+import time
+from collections import deque
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import ray
+
+from coursekit.definitions import definitions
+from coursekit.given.ch09_dqn import Adam, Sampler, cartpoles, fresh_theta
+from tests.answers import accepts, rejects
+
+RAY = {"num_cpus": 4}
+FLAT = ("obs", "actions", "rewards", "terminated", "truncated")
+
+
+@functools.cache
+def chapter() -> SimpleNamespace:
+    """Return what the solved notebook defines."""
+    return SimpleNamespace(**definitions("ch09_dqn"))
+
+
+@accepts("ReplayBuffer")
+class KeepsADeque:
+    def __init__(self, capacity, seed):
+        self.rows, self.rng = deque(maxlen=capacity), np.random.default_rng(seed)
+
+    def transitions(self, fragment):
+        later = [*fragment["obs"][1:], fragment["last_obs"]]
+        for t in range(len(later)):
+            for n in np.nonzero(fragment["real"][t])[0]:
+                yield {name: fragment[name][t, n] for name in FLAT} | {"next_obs": later[t][n]}
+
+    def add(self, fragment):
+        self.rows.extend(self.transitions(fragment))
+
+    def sample(self, size):
+        rows = [self.rows[i] for i in self.rng.integers(len(self.rows), size=size)]
+        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+@rejects("ReplayBuffer")
+class CountsResetsAsExperience(KeepsADeque):
+    def add(self, fragment):
+        super().add({**fragment, "real": np.ones_like(fragment["real"])})
+
+
+@rejects("ReplayBuffer")
+class ThrowsResetsAwayBeforeTheShift(KeepsADeque):
+    def transitions(self, fragment):
+        for n in range(fragment["real"].shape[1]):
+            real = fragment["real"][:, n]
+            rows = {name: fragment[name][real, n] for name in FLAT}
+            later = [*rows["obs"][1:], fragment["last_obs"][n]]
+            for t in range(len(later)):
+                yield {name: column[t] for name, column in rows.items()} | {"next_obs": later[t]}
+
+
+@rejects("ReplayBuffer")
+class ShiftsAcrossEnvironments(KeepsADeque):
+    def transitions(self, fragment):
+        real = fragment["real"]
+        rows = {name: fragment[name][real] for name in FLAT}
+        later = [*rows["obs"][1:], fragment["last_obs"][0]]
+        for t in range(len(later)):
+            yield {name: column[t] for name, column in rows.items()} | {"next_obs": later[t]}
+
+
+@rejects("ReplayBuffer")
+class LosesTheLastFrame(KeepsADeque):
+    def transitions(self, fragment):
+        short = {name: column[:-1] for name, column in fragment.items() if name != "last_obs"}
+        return super().transitions({**short, "last_obs": fragment["obs"][-1]})
+
+
+@rejects("ReplayBuffer")
+class FirstObservationBehindTheLast(KeepsADeque):
+    def add(self, fragment):
+        super().add({**fragment, "last_obs": fragment["obs"][0]})
+
+
+@rejects("ReplayBuffer")
+class HasOneFlagForBothEnds(KeepsADeque):
+    def add(self, fragment):
+        super().add({**fragment, "terminated": fragment["terminated"] | fragment["truncated"]})
+
+
+@rejects("ReplayBuffer")
+class NeverForgets(KeepsADeque):
+    def __init__(self, capacity, seed):
+        super().__init__(None, seed)
+
+
+@rejects("ReplayBuffer")
+class TakesNothingMoreWhenFull(KeepsADeque):
+    def add(self, fragment):
+        room = self.rows.maxlen - len(self.rows)
+        self.rows.extend(list(self.transitions(fragment))[:room])
+
+
+@rejects("ReplayBuffer")
+class AddsTheFirstRowsTwice(KeepsADeque):
+    def add(self, fragment):
+        rows = list(self.transitions(fragment))
+        self.rows.extend([*rows, rows[0], rows[1], rows[2]])
+
+
+@rejects("ReplayBuffer")
+class DrawsTheNewest(KeepsADeque):
+    def sample(self, size):
+        newest = list(self.rows)[-size:]
+        return {name: np.stack([row[name] for row in newest]) for name in newest[0]}
+
+
+@rejects("ReplayBuffer")
+class DrawsTheSameAgain(KeepsADeque):
+    def __init__(self, capacity, seed):
+        super().__init__(capacity, seed)
+        self.seed = seed
+
+    def sample(self, size):
+        self.rng = np.random.default_rng(self.seed)
+        return super().sample(size)
+
+
+@rejects("ReplayBuffer")
+class NeverDrawsTheNewest(KeepsADeque):
+    def sample(self, size):
+        rows = [self.rows[i] for i in self.rng.integers(len(self.rows) - 1, size=size)]
+        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+class Ring:
+    """Our solution, with places that a mistake may choose."""
+
+    def __init__(self, capacity, seed):
+        self.capacity, self.rng, self.columns, self.added = capacity, np.random.default_rng(seed), {}, 0
+
+    def add(self, fragment):
+        rows = list(KeepsADeque.transitions(self, fragment))
+        columns = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        if not self.columns:
+            self.columns = {k: np.zeros((self.capacity, *v.shape[1:]), v.dtype) for k, v in columns.items()}
+        self.store(columns, len(rows))
+
+    def store(self, columns, count):
+        places = (self.added + np.arange(count)) % self.capacity
+        for name, column in columns.items():
+            self.columns[name][places] = column
+        self.added += count
+
+    def held(self):
+        return min(self.added, self.capacity)
+
+    def sample(self, size):
+        chosen = self.rng.integers(self.held(), size=size)
+        return {name: column[chosen] for name, column in self.columns.items()}
+
+
+@accepts("ReplayBuffer")
+class DrawsWithoutReplacement(Ring):
+    def sample(self, size):
+        chosen = self.rng.choice(self.held(), size=size, replace=False)
+        return {name: column[chosen] for name, column in self.columns.items()}
+
+
+@rejects("ReplayBuffer")
+class DrawsEmptyPlaces(Ring):
+    def held(self):
+        return self.capacity
+
+
+@rejects("ReplayBuffer")
+class DropsWhatRunsOverTheEnd(Ring):
+    def store(self, columns, count):
+        at = self.added % self.capacity
+        count = min(count, self.capacity - at)
+        for name, column in columns.items():
+            self.columns[name][at : at + count] = column[:count]
+        self.added += count
+
+
+@rejects("ReplayBuffer")
+class StartsOverWhenItDoesNotFit(Ring):
+    def store(self, columns, count):
+        if self.added % self.capacity + count > self.capacity:
+            self.added += self.capacity - self.added % self.capacity
+        super().store(columns, count)
+
+
+@rejects("ReplayBuffer")
+class ReturnsRows(KeepsADeque):
+    def sample(self, size):
+        batch = super().sample(size)
+        return [tuple(column[i] for column in batch.values()) for i in range(size)]
+
+
+@accepts("td_target")
+def row_by_row(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    targets = []
+    for reward, end, newest, older in zip(rewards, terminated, q_online, q_target, strict=True):
+        targets.append(reward if end else reward + gamma * older[np.argmax(newest)])
+    return np.array(targets)
+
+
+def future(q_online, q_target):
+    return np.take_along_axis(q_target, q_online.argmax(1)[:, None], 1)[:, 0]
+
+
+@rejects("td_target")
+def truncated_is_terminated(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    return rewards + gamma * future(q_online, q_target) * ~(terminated | truncated)
+
+
+@rejects("td_target")
+def looks_behind_every_end(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    return rewards + gamma * future(q_online, q_target)
+
+
+@rejects("td_target")
+def only_truncated_ends(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    return rewards + gamma * future(q_online, q_target) * ~truncated
+
+
+@rejects("td_target")
+def truncated_wins_over_terminated(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    return rewards + gamma * future(q_online, q_target) * (~terminated | truncated)
+
+
+@rejects("td_target")
+def plain_dqn(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    return rewards + gamma * q_target.max(1) * ~terminated
+
+
+@rejects("td_target")
+def newest_chooses_and_rates(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    return rewards + gamma * q_online.max(1) * ~terminated
+
+
+@rejects("td_target")
+def networks_swapped(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    return rewards + gamma * future(q_target, q_online) * ~terminated
+
+
+@rejects("td_target")
+def without_gamma(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    return rewards + future(q_online, q_target) * ~terminated
+
+
+@rejects("td_target")
+def gamma_of_its_own(rewards, terminated, truncated, q_online, q_target, gamma=0.9):
+    return row_by_row(rewards, terminated, truncated, q_online, q_target, gamma)
+
+
+@rejects("td_target")
+def takes_whole_columns(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    return rewards[:, None] + gamma * q_target[:, q_online.argmax(1)] * ~terminated[:, None]
+
+
+@rejects("td_target")
+def one_action_for_all_rows(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    return rewards + gamma * q_target[:, q_online.sum(0).argmax()] * ~terminated
+
+
+@rejects("td_target")
+def no_reward_at_the_end(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    return row_by_row(rewards, terminated, truncated, q_online, q_target, gamma) * ~terminated
+
+
+@accepts("SharedAgent")
+class CountsInAList:
+    def __init__(self, theta, optimizer, target_every):
+        self.theta, self.optimizer, self.every = np.array(theta), optimizer, target_every
+        self.target, self.old = np.array(theta), []
+
+    def version(self):
+        return len(self.old)
+
+    def parameters(self):
+        return {"theta": self.theta.copy(), "target": self.target, "version": self.version()}
+
+    def apply(self, gradient, version):
+        self.old.append(self.version() - version)
+        self.step(gradient)
+        if not self.version() % self.every:
+            self.target = np.array(self.theta)
+
+    def step(self, gradient):
+        self.optimizer.step(self.theta, gradient)
+
+    def ages(self):
+        return list(self.old)
+
+
+@rejects("SharedAgent")
+class TargetIsASecondName(CountsInAList):
+    def apply(self, gradient, version):
+        super().apply(gradient, version)
+        if not self.version() % self.every:
+            self.target = self.theta
+
+
+@rejects("SharedAgent")
+class OneArrayFromTheStart(CountsInAList):
+    def __init__(self, theta, optimizer, target_every):
+        super().__init__(theta, optimizer, target_every)
+        self.target = self.theta
+
+
+@rejects("SharedAgent")
+class StepsOnTheArgument(CountsInAList):
+    def __init__(self, theta, optimizer, target_every):
+        super().__init__(theta, optimizer, target_every)
+        self.theta = theta  # read-only, as everything that comes from Ray
+
+
+@rejects("SharedAgent")
+class TakesWhatStepReturns(CountsInAList):
+    def step(self, gradient):
+        self.theta = self.optimizer.step(self.theta, gradient)
+
+
+@rejects("SharedAgent")
+class ANewOptimizerForEachStep(CountsInAList):
+    def step(self, gradient):
+        copy.deepcopy(self.optimizer).step(self.theta, gradient)
+
+
+@rejects("SharedAgent")
+class GradientDescentOfItsOwn(CountsInAList):
+    def step(self, gradient):
+        self.theta -= 2e-3 * gradient
+
+
+@rejects("SharedAgent")
+class KeepsTheFirstTarget(CountsInAList):
+    def apply(self, gradient, version):
+        self.old.append(self.version() - version)
+        self.step(gradient)
+
+
+@rejects("SharedAgent")
+class TargetOneStepEarly(CountsInAList):
+    def apply(self, gradient, version):
+        if self.version() and not (self.version() + 1) % self.every:
+            self.target = np.array(self.theta)
+        self.old.append(self.version() - version)
+        self.step(gradient)
+
+
+@rejects("SharedAgent")
+class AgesOneTooMany(CountsInAList):
+    def ages(self):
+        return [age + 1 for age in self.old]
+
+
+@rejects("SharedAgent")
+class AgesAreVersions(CountsInAList):
+    def ages(self):
+        return list(range(len(self.old)))
+
+
+@rejects("SharedAgent")
+class DropsOldGradients(CountsInAList):
+    def apply(self, gradient, version):
+        if version == self.version():
+            super().apply(gradient, version)
+
+
+@rejects("SharedAgent")
+class TakesTheVersionOfTheGradient(CountsInAList):
+    def __init__(self, theta, optimizer, target_every):
+        super().__init__(theta, optimizer, target_every)
+        self.now = 0
+
+    def version(self):
+        return self.now
+
+    def apply(self, gradient, version):
+        super().apply(gradient, version)
+        self.now = version + 1
+
+
+@accepts("work")
+def waits_for_everything(make_sampler, agent, buffer, board, results):
+    ch, sampler, turn, steps, played = chapter(), make_sampler(), 0, 0, []
+    while True:
+        go_on, now = ray.get([board.count.remote(steps), agent.parameters.remote()])
+        if not go_on:
+            return
+        fragment, ended = sampler.play(now["theta"], ch.epsilon(now["version"]), ch.FRAMES)
+        ray.get(buffer.add.remote(fragment))
+        gradient = ch.gradient_of(now, ray.get(buffer.sample.remote(ch.BATCH)))
+        ray.get(agent.apply.remote(gradient, now["version"]))
+        steps = np.count_nonzero(fragment["real"])
+        if turn % ch.TEST_EVERY == 0:
+            score = sampler.test(now["theta"])
+            ray.get(board.offer.remote(score, now["theta"]))
+            results.put((time.time(), os.getpid(), now["version"], score, played))
+            played = []
+        played = played + ended
+        turn += 1
+
+
+def worker(parts, **mistakes):
+    """The solution, with a mistake in the place of whatever is named."""
+    make_sampler, agent, buffer, board, results = parts
+    ch, sampler, turn, steps, played = chapter(), make_sampler(), 0, 0, []
+    do = SimpleNamespace(
+        **{
+            "fetch": lambda turn: ray.get(agent.parameters.remote()),
+            "hand_in": lambda fragment: buffer.add.remote(fragment),
+            "batch": lambda fragment: ray.get(buffer.sample.remote(ch.BATCH)),
+            "epsilon": ch.epsilon,
+            "send": lambda gradient, now: agent.apply.remote(gradient, now["version"]),
+            "steps": lambda fragment: int(fragment["real"].sum()),
+            "every": ch.TEST_EVERY,
+            "offer": lambda score, now: board.offer.remote(score, now["theta"]),
+            "report": lambda now, score, played: (time.time(), os.getpid(), now["version"], score, played),
+            "clear": True,
+            "go_on": lambda steps: ray.get(board.count.remote(steps)),
+        }
+        | {name: make(parts) if callable(make) else make for name, make in mistakes.items()}
+    )
+    while do.go_on(steps):
+        now = do.fetch(turn)
+        fragment, ended = sampler.play(now["theta"], do.epsilon(now["version"]), ch.FRAMES)
+        do.hand_in(fragment)
+        do.send(ch.gradient_of(now, do.batch(fragment)), now)
+        steps, played = do.steps(fragment), played + ended
+        if turn % do.every == 0:
+            score = sampler.test(now["theta"])
+            do.offer(score, now)
+            results.put(do.report(now, score, played))
+            played = [] if do.clear else played
+        turn += 1
+
+
+@rejects("work")
+def parameters_of_the_first_round(*parts):
+    now = ray.get(parts[1].parameters.remote())
+    worker(parts, fetch=lambda parts: lambda turn: now)
+
+
+@rejects("work")
+def new_parameters_for_tests_only(*parts):
+    kept = {}
+
+    def fetch(turn):
+        if turn % 25 == 0:
+            kept["now"] = ray.get(parts[1].parameters.remote())
+        return kept["now"]
+
+    worker(parts, fetch=lambda parts: fetch)
+
+
+@rejects("work")
+def hands_every_fragment_in_twice(*parts):
+    worker(parts, hand_in=lambda parts: lambda fragment: [parts[2].add.remote(fragment) for _ in range(2)])
+
+
+@rejects("work")
+def keeps_its_fragments(*parts):
+    worker(parts, hand_in=lambda parts: lambda fragment: None)
+
+
+@rejects("work")
+def puts_weights_instead_of_gradients(*parts):
+    def send(gradient, now):
+        theta = now["theta"].copy()
+        Adam(2e-3).step(theta, gradient)
+        parts[1].apply.remote(theta, now["version"])
+
+    worker(parts, send=lambda parts: send)
+
+
+@rejects("work")
+def names_the_version_it_will_be(*parts):
+    worker(parts, send=lambda parts: lambda gradient, now: parts[1].apply.remote(gradient, now["version"] + 1))
+
+
+@rejects("work")
+def never_sends_its_gradients(*parts):
+    worker(parts, send=lambda parts: lambda gradient, now: None)
+
+
+@rejects("work")
+def one_batch_for_ever(*parts):
+    kept = []
+
+    def batch(fragment):
+        if not kept:
+            kept.append(ray.get(parts[2].sample.remote(256)))
+        return kept[0]
+
+    worker(parts, batch=lambda parts: batch)
+
+
+@rejects("work")
+def small_batches(*parts):
+    worker(parts, batch=lambda parts: lambda fragment: ray.get(parts[2].sample.remote(32)))
+
+
+@rejects("work")
+def explores_for_ever(*parts):
+    worker(parts, epsilon=lambda parts: lambda version: 1.0)
+
+
+@rejects("work")
+def counts_resets_as_steps(*parts):
+    worker(parts, steps=lambda parts: lambda fragment: fragment["real"].size)
+
+
+@rejects("work")
+def counts_rounds(*parts):
+    worker(parts, steps=lambda parts: lambda fragment: 1)
+
+
+@rejects("work")
+def takes_the_reference_for_the_answer(*parts):
+    worker(parts, go_on=lambda parts: lambda steps: parts[3].count.remote(steps))
+
+
+@rejects("work")
+def passes_references_to_the_sampler(*parts):
+    worker(parts, fetch=lambda parts: lambda turn: parts[1].parameters.remote())
+
+
+@rejects("work")
+def calls_without_remote(*parts):
+    worker(parts, hand_in=lambda parts: lambda fragment: parts[2].add(fragment))
+
+
+@rejects("work")
+def tests_in_every_round(*parts):
+    worker(parts, every=1)
+
+
+@rejects("work")
+def tells_the_same_returns_again(*parts):
+    worker(parts, clear=False)
+
+
+@rejects("work")
+def offers_the_score_of_nothing(*parts):
+    worker(parts, offer=lambda parts: lambda score, now: parts[3].offer.remote(score, now["target"]))
+
+
+@rejects("work")
+def never_offers(*parts):
+    worker(parts, offer=lambda parts: lambda score, now: None)
+
+
+@rejects("work")
+def reports_only_the_score(*parts):
+    worker(parts, report=lambda parts: lambda now, score, played: score)
+
+
+@rejects("work")
+def says_goodbye_as_processes_do(*parts):
+    worker(parts)
+    parts[-1].put(None)
+
+
+@accepts("train")
+def waits_for_one_after_the_other(make_envs, seed, workers=2):
+    ch, reports = chapter(), []
+    with ch.ray_office(seed) as parts:
+        left = ch.ray_crew(parts, make_envs, seed, workers)
+        while left:
+            _, left = ray.wait(left)
+        while not parts[3].empty():
+            reports.append(parts[3].get())
+        _, theta = ray.get(parts[2].best.remote())
+    return {"reports": reports, "theta": theta}
+
+
+@rejects("train")
+def one_worker(make_envs, seed, workers=2):
+    return chapter().train(make_envs, seed, 1)
+
+
+@rejects("train")
+def waits_in_the_loop(make_envs, seed, workers=2):
+    ch = chapter()
+    with ch.ray_office(seed) as parts:
+        for i in range(workers):
+            ray.get(ray.remote(ch.work).remote(partial(Sampler, make_envs, i), *parts))
+        return {"theta": ray.get(parts[2].best.remote())[1], "reports": []}
+
+
+@rejects("train")
+def never_learns(make_envs, seed, workers=2):
+    learned = stopped_early(make_envs, seed, 200)
+    return {**learned, "theta": fresh_theta(seed)}
+
+
+@rejects("train")
+def learns_on_cartpoles_of_its_own(make_envs, seed, workers=2):
+    return stopped_early(cartpoles, seed, 200)
+
+
+@rejects("train")
+def returns_score_and_weights(make_envs, seed, workers=2):
+    ch = chapter()
+    with ch.ray_office(seed, limit=200) as parts:
+        ray.get(ch.ray_crew(parts, make_envs, seed))
+        return {"theta": ray.get(parts[2].best.remote()), "reports": [(0.0, 1, 1, 1.0, [])]}
+
+
+@rejects("train")
+def nothing_taken_out_of_the_queue(make_envs, seed, workers=2):
+    return {**stopped_early(make_envs, seed, 200), "reports": []}
+
+
+@rejects("train")
+def only_the_weights(make_envs, seed, workers=2):
+    return stopped_early(make_envs, seed, 200)["theta"]
+
+
+@rejects("train")
+def stops_after_a_thousand_steps(make_envs, seed, workers=2):
+    return stopped_early(make_envs, seed, 1000)
+
+
+def stopped_early(make_envs, seed, limit):
+    """Return what two workers have learned after so many steps, hardly anything."""
+    ch = chapter()
+    with ch.ray_office(seed, limit=limit) as parts:
+        ray.get(ch.ray_crew(parts, make_envs, seed))
+        reports = parts[3].get_nowait_batch(parts[3].qsize())
+        return {"theta": ray.get(parts[2].best.remote())[1], "reports": reports}

@@ -1,0 +1,474 @@
+"""Right and wrong answers of chapter 11."""
+
+import numpy as np
+import torch
+from gymnasium.spaces import flatten
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.ppo import PPO, PPOConfig
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+
+from tests.answers import accepts, rejects
+
+RAY = {"num_cpus": 4}
+CORRIDOR = "coursekit.envs:SimpleCorridor-v0"
+
+
+def ppo(length, runners, environments=4, hidden=(32,), **training):
+    training = {"train_batch_size_per_learner": 512, "minibatch_size": 128, "num_epochs": 6, "lr": 0.003} | training
+    return (
+        PPOConfig()
+        .environment(CORRIDOR, env_config={"length": length})
+        .env_runners(num_env_runners=runners, num_envs_per_env_runner=environments)
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=list(hidden)))
+        .training(**training)
+    )
+
+
+class SaysOneThing(PPOConfig):
+    """A config that builds something other than what it says: everything in the notebook's process."""
+
+    def build_algo(self, *args, **kwargs):
+        return PPOConfig.build_algo(self.copy(copy_frozen=False).env_runners(num_env_runners=0))
+
+
+class SaysOneCorridor(PPOConfig):
+    """A config that builds something other than what it says: an algorithm on a shorter corridor."""
+
+    def build_algo(self, *args, **kwargs):
+        other = self.copy(copy_frozen=False).environment(env_config={"length": 3})
+        return PPOConfig.build_algo(other.env_runners(num_env_runners=1))
+
+
+def disguised(kind, length, runners):
+    config = ppo(length, runners)
+    config.__class__ = kind
+    return config
+
+
+# corridor_config: what differs from the defaults
+
+
+@accepts("corridor_config")
+def sets_attributes(length, runners):
+    config = PPOConfig().environment(CORRIDOR)
+    config.env_config = {"length": length}
+    config.num_env_runners, config.num_envs_per_env_runner = runners, 4
+    config.rl_module(model_config={"fcnet_hiddens": [32]})
+    return config.training(train_batch_size_per_learner=512, minibatch_size=128, num_epochs=6, lr=0.003, gamma=0.9)
+
+
+@rejects("corridor_config")
+def leaves_the_corridor_at_its_default(length, runners):
+    config = ppo(length, runners)
+    config.env_config = {}
+    return config
+
+
+@rejects("corridor_config")
+def leaves_the_runners_at_their_default(length, runners):
+    return ppo(length, PPOConfig().num_env_runners)
+
+
+@rejects("corridor_config")
+def shares_out_four_environments(length, runners):
+    return ppo(length, runners, environments=max(1, 4 // runners))
+
+
+@rejects("corridor_config")
+def default_batch(length, runners):
+    return ppo(length, runners, train_batch_size_per_learner=None)
+
+
+@rejects("corridor_config")
+def layers_in_the_old_place(length, runners):
+    return ppo(length, runners, hidden=(256, 256)).training(model={"fcnet_hiddens": [32]})
+
+
+@rejects("corridor_config")
+def thirty_epochs_as_by_default(length, runners):
+    return ppo(length, runners, num_epochs=30)
+
+
+@rejects("corridor_config")
+def default_learning_rate(length, runners):
+    return ppo(length, runners, lr=5e-5)
+
+
+@rejects("corridor_config")
+def another_algorithm(length, runners):
+    return DQNConfig().environment(CORRIDOR, env_config={"length": length}).env_runners(num_env_runners=runners)
+
+
+@rejects("corridor_config")
+def builds_it(length, runners):
+    return ppo(length, 0).build_algo()
+
+
+@rejects("corridor_config")
+def forgets_to_return(length, runners):
+    ppo(length, runners)
+
+
+@rejects("corridor_config")
+def says_runners_and_starts_none(length, runners):
+    return disguised(SaysOneThing, length, runners)
+
+
+@rejects("corridor_config")
+def says_one_corridor_and_plays_in_another(length, runners):
+    return disguised(SaysOneCorridor, length, runners)
+
+
+# learns_corridor: until the mean return reaches the target
+
+
+def mean_of(result):
+    return result["env_runners"].get("episode_return_mean", float("nan"))
+
+
+@accepts("learns_corridor")
+def while_not_there(config, target, most):
+    algo, means = config.build_algo(), []
+    try:
+        while len(means) < most and not (means and means[-1] >= target):
+            means.append(mean_of(algo.train()))
+    finally:
+        algo.stop()
+    return np.array(means)
+
+
+def until(reached, config, most):
+    """A loop that is right except for what `reached` says of a result."""
+    algo, means = config.build_algo(), []
+    try:
+        for _ in range(most):
+            result = algo.train()
+            means.append(mean_of(result))
+            if reached(result):
+                break
+    finally:
+        algo.stop()
+    return means
+
+
+@rejects("learns_corridor")
+def nan_ends_the_loop(config, target, most):
+    return until(lambda result: not mean_of(result) < target, config, most)
+
+
+@rejects("learns_corridor")
+def takes_the_missing_key_for_granted(config, target, most):
+    return until(lambda result: result["env_runners"]["episode_return_mean"] >= target, config, most)
+
+
+@rejects("learns_corridor")
+def reads_the_best_episode(config, target, most):
+    return until(lambda result: result["env_runners"].get("episode_return_max", -99) >= target, config, most)
+
+
+@rejects("learns_corridor")
+def more_than_the_target(config, target, most):
+    return until(lambda result: mean_of(result) > target, config, most)
+
+
+@rejects("learns_corridor")
+def always_all_iterations(config, target, most):
+    return until(lambda result: False, config, most)
+
+
+@rejects("learns_corridor")
+def ignores_the_limit(config, target, most):
+    return until(lambda result: mean_of(result) >= target, config, 1000)
+
+
+@rejects("learns_corridor")
+def goes_on_for_ever(config, target, most):
+    algo, means = config.build_algo(), [float("nan")]
+    try:
+        while not means[-1] >= target:
+            means.append(mean_of(algo.train()))
+    finally:
+        algo.stop()
+    return means[1:]
+
+
+@rejects("learns_corridor")
+def zero_where_nothing_is_known(config, target, most):
+    return [0.0 if np.isnan(mean) else mean for mean in while_not_there(config, target, most)]
+
+
+@rejects("learns_corridor")
+def leaves_out_what_is_nan(config, target, most):
+    return [mean for mean in while_not_there(config, target, most) if not np.isnan(mean)]
+
+
+@rejects("learns_corridor")
+def old_key(config, target, most):
+    algo = config.build_algo()
+    try:
+        return [algo.train()["episode_reward_mean"] for _ in range(most)]
+    finally:
+        algo.stop()
+
+
+@rejects("learns_corridor")
+def never_stops_it(config, target, most):
+    algo, means = config.build_algo(), []
+    while len(means) < most and not (means and means[-1] >= target):
+        means.append(mean_of(algo.train()))
+    return means
+
+
+@rejects("learns_corridor")
+def stops_it_only_when_all_went_well(config, target, most):
+    algo, means = config.build_algo(), []
+    while len(means) < most and not (means and means[-1] >= target):
+        means.append(mean_of(algo.train()))
+    algo.stop()
+    return means
+
+
+@rejects("learns_corridor")
+def only_the_last_mean(config, target, most):
+    return while_not_there(config, target, most)[-1]
+
+
+@rejects("learns_corridor")
+def builds_again_in_every_iteration(config, target, most):
+    means = []
+    while len(means) < most and not (means and means[-1] >= target):
+        algo = config.build_algo()
+        means.append(mean_of(algo.train()))
+        algo.stop()
+    return means
+
+
+# save_and_restore: save, stop, build from the folder
+
+
+@accepts("save_and_restore")
+def builds_from_the_config_and_loads(algo, folder):
+    algo.save_to_path(folder)
+    config = algo.config.copy(copy_frozen=False)
+    algo.stop()
+    other = config.build_algo()
+    other.restore_from_path(folder)
+    return other
+
+
+@accepts("save_and_restore")
+def any_algorithm(algo, folder):
+    algo.save(folder)
+    algo.stop()
+    return Algorithm.from_checkpoint(folder)
+
+
+@rejects("save_and_restore")
+def returns_the_old_one(algo, folder):
+    algo.save_to_path(folder)
+    return algo
+
+
+@rejects("save_and_restore")
+def returns_the_folder(algo, folder):
+    path = algo.save_to_path(folder)
+    algo.stop()
+    return path
+
+
+@rejects("save_and_restore")
+def forgets_to_stop(algo, folder):
+    return PPO.from_checkpoint(algo.save_to_path(folder))
+
+
+@rejects("save_and_restore")
+def stops_it_too_late(algo, folder):
+    other = PPO.from_checkpoint(algo.save_to_path(folder))
+    algo.stop()
+    return other
+
+
+@rejects("save_and_restore")
+def starts_afresh(algo, folder):
+    algo.save_to_path(folder)
+    algo.stop()
+    return algo.config.copy(copy_frozen=False).build_algo()
+
+
+@rejects("save_and_restore")
+def copies_the_weights_alone(algo, folder):
+    algo.save_to_path(folder)
+    weights = algo.get_weights()
+    algo.stop()
+    other = algo.config.copy(copy_frozen=False).build_algo()
+    other.set_weights(weights)
+    other.env_runner_group.sync_weights(from_worker_or_learner_group=other.learner_group)
+    return other
+
+
+@rejects("save_and_restore")
+def saves_the_network_alone(algo, folder):
+    algo.get_module().save_to_path(folder)
+    algo.stop()
+    return PPO.from_checkpoint(folder)
+
+
+@rejects("save_and_restore")
+def restores_a_part(algo, folder):
+    algo.save_to_path(folder)
+    algo.stop()
+    other = algo.config.copy(copy_frozen=False).build_algo()
+    other.restore_from_path(f"{folder}/learner_group", component="learner_group")
+    return other
+
+
+@rejects("save_and_restore")
+def a_folder_of_its_own(algo, folder):
+    path = algo.save_to_path()
+    algo.stop()
+    return PPO.from_checkpoint(path)
+
+
+# act: flatten, a batch of one, the largest score
+
+
+def scores_of(network, space, obs):
+    x = torch.from_numpy(np.asarray(flatten(space, obs), np.float32))
+    return network.forward_inference({"obs": x[None]})["action_dist_inputs"][0]
+
+
+@accepts("act")
+def with_numpy_in_the_end(network, space, obs):
+    return np.argmax(scores_of(network, space, obs).numpy())
+
+
+@accepts("act")
+def by_the_distribution(network, space, obs):
+    kind = network.get_inference_action_dist_cls()
+    return int(kind.from_logits(scores_of(network, space, obs)).to_deterministic().sample())
+
+
+@rejects("act")
+def draws_an_action(network, space, obs):
+    return int(network.get_exploration_action_dist_cls().from_logits(scores_of(network, space, obs)).sample())
+
+
+@rejects("act")
+def forgets_to_flatten(network, space, obs):
+    x = torch.as_tensor(np.array(obs, np.float32)).reshape(1, -1)
+    return int(network.forward_inference({"obs": x})["action_dist_inputs"].argmax())
+
+
+@rejects("act")
+def always_makes_zeros_and_ones(network, space, obs):
+    x = torch.nn.functional.one_hot(torch.tensor(int(np.ravel(obs)[0]) % 9), 9).float()
+    return int(network.forward_inference({"obs": x[None]})["action_dist_inputs"].argmax())
+
+
+@rejects("act")
+def hands_over_numpy(network, space, obs):
+    return int(network.forward_inference({"obs": flatten(space, obs)[None]})["action_dist_inputs"].argmax())
+
+
+@rejects("act")
+def returns_a_batch(network, space, obs):
+    return scores_of(network, space, obs)[None].argmax(-1)
+
+
+@rejects("act")
+def returns_the_scores(network, space, obs):
+    return scores_of(network, space, obs)
+
+
+@rejects("act")
+def takes_the_smallest(network, space, obs):
+    return int(scores_of(network, space, obs).argmin())
+
+
+@rejects("act")
+def best_along_the_wrong_axis(network, space, obs):
+    return int(scores_of(network, space, obs)[None].argmax(0)[0])
+
+
+@rejects("act")
+def calls_it_as_older_tutorials_do(network, space, obs):
+    return network.compute_single_action(obs, explore=False)
+
+
+# evaluate: whole episodes, the best actions, a seed for each
+
+
+def best(network, space, obs):
+    return int(scores_of(network, space, obs).argmax())
+
+
+def played(network, env, seed, choose=best):
+    obs, _ = env.reset(seed=seed)
+    rewards, over = [], False
+    while not over:
+        obs, reward, terminated, truncated, _ = env.step(choose(network, env.observation_space, obs))
+        rewards.append(float(reward))
+        over = terminated or truncated
+    return rewards
+
+
+@accepts("evaluate")
+def sums_lists(network, env, seeds):
+    return np.array([sum(played(network, env, seed)) for seed in seeds])
+
+
+@rejects("evaluate")
+def draws_actions(network, env, seeds):
+    return [sum(played(network, env, seed, draws_an_action)) for seed in seeds]
+
+
+@rejects("evaluate")
+def the_same_seed_every_time(network, env, seeds):
+    return [sum(played(network, env, seeds[0])) for _ in seeds]
+
+
+@rejects("evaluate")
+def no_seeds(network, env, seeds):
+    return [sum(played(network, env, None)) for _ in seeds]
+
+
+@rejects("evaluate")
+def the_last_reward_is_the_return(network, env, seeds):
+    return [played(network, env, seed)[-1] for seed in seeds]
+
+
+@rejects("evaluate")
+def the_mean_alone(network, env, seeds):
+    return float(np.mean([sum(played(network, env, seed)) for seed in seeds]))
+
+
+@rejects("evaluate")
+def one_episode(network, env, seeds):
+    return [sum(played(network, env, seeds[0]))]
+
+
+@rejects("evaluate")
+def mean_reward_instead_of_the_sum(network, env, seeds):
+    return [float(np.mean(played(network, env, seed))) for seed in seeds]
+
+
+@rejects("evaluate")
+def plays_on_when_the_time_is_up(network, env, seeds):
+    returns = []
+    for seed in seeds:
+        (obs, _), total, terminated = env.reset(seed=seed), 0.0, False
+        while not terminated:
+            obs, reward, terminated, _, _ = env.step(best(network, env.observation_space, obs))
+            total += float(reward)
+        returns.append(total)
+    return returns
+
+
+@rejects("evaluate")
+def steps_counted_in_all_episodes(network, env, seeds):
+    total, returns = 0.0, []
+    for seed in seeds:
+        total += sum(played(network, env, seed))
+        returns.append(total)
+    return returns

@@ -1,0 +1,67 @@
+"""The table of old names tells the truth: what it calls gone is gone on the pinned Ray, and what it offers instead works."""
+
+import pytest
+
+from coursekit.old_names import OLD_NAMES, playground, run
+
+pytestmark = pytest.mark.slow
+NAMED_IN_COURSES = [
+    "PPOTrainer",
+    "config={",
+    "num_workers",
+    "rollouts",
+    "num_sgd_iter",
+    "create_env_on_driver",
+    "a3c",
+    "episode_reward_mean",
+    "compute_single_action",
+    'tune.run("PPO"',
+]
+
+
+@pytest.fixture(scope="module")
+def names():
+    import ray
+
+    from coursekit.quiet import quiet
+
+    quiet()
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    try:
+        with playground() as found:
+            yield found
+    finally:
+        ray.shutdown()
+
+
+def rows(accepted: bool) -> list:
+    return [pytest.param(name, id=name.old) for name in OLD_NAMES if bool(name.accepted) == accepted]
+
+
+@pytest.mark.parametrize("name", rows(accepted=False))
+def test_what_is_called_gone_raises(name, names):
+    assert run(name.old, names) != ""
+
+
+@pytest.mark.parametrize("name", rows(accepted=True))
+def test_what_is_still_accepted_does_what_the_table_says(name, names):
+    assert name.why
+    assert run(name.old, names, name.accepted) == ""
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, id=name.new) for name in OLD_NAMES])
+def test_what_takes_its_place_works(name, names):
+    assert run(name.new, names, name.shows) == ""
+
+
+SETTINGS = [name for name in OLD_NAMES if name.new.startswith("config.")]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, id=name.old) for name in SETTINGS])
+def test_what_shows_that_a_setting_was_made_is_not_true_without_it(name, names):
+    assert run("pass", names, name.shows) != ""
+
+
+@pytest.mark.parametrize("old", NAMED_IN_COURSES)
+def test_the_names_that_older_courses_use_are_in_the_table(old):
+    assert any(old in name.old for name in OLD_NAMES)
