@@ -1,0 +1,804 @@
+# %% [markdown]
+r"""
+# Chapter 14 · Five places where your own code goes into RLlib
+
+*About 120 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 12](ch12_env_runners.ipynb); [Chapter 11](ch11_rllib_ppo.ipynb) helps*
+
+**What you will be able to do**
+
+- name the five places, and choose the right one for what you want to change;
+- write a connector that makes unreadable observations readable, for the module *and* for the learner;
+- write a module of your own in PyTorch, with a value function that PPO can use;
+- write a callback that measures what you really want, and see with it what a return hides;
+- shape a reward without changing what is best;
+- put two agents into one environment, and decide which module plays whom.
+"""
+
+# %%
+import os
+
+import gymnasium
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas
+import ray
+import torch
+from gymnasium.spaces import Box, Discrete
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from torch import nn
+
+from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
+from coursekit.given.ch14_custom import Balloon, Cave, Dispatcher, Praised, nearness
+
+begin("ch14_custom")
+
+# %%
+ray.init(num_cpus=2, include_dashboard=False)
+torch.set_num_threads(1)  # networks as small as these gain nothing from more
+
+# %%
+from ray.rllib.callbacks.callbacks import RLlibCallback
+from ray.rllib.connectors.env_to_module import FlattenObservations
+from ray.rllib.connectors.env_to_module.observation_preprocessor import SingleAgentObservationPreprocessor
+from ray.rllib.core.rl_module import RLModuleSpec
+from ray.rllib.core.rl_module.apis import ValueFunctionAPI
+from ray.rllib.core.rl_module.torch import TorchRLModule
+from ray.rllib.env.multi_agent_env import MultiAgentEnv
+from ray.tune import register_env
+
+# %% [markdown] tags=["notes"]
+r"""
+Two hours with all six exercises. For ninety minutes leave out the module (`ScoreEach`), or give it as homework: nothing after it needs it.
+The imports take a while, so run the three cells above before you begin to speak. Every training in this chapter takes seconds and runs in the
+notebook's own process, so mistakes show their own traceback; that is also how one should develop such code at home.
+"""
+
+# %% [markdown]
+r"""
+## RLlib leaves five places open
+
+So far RLlib played environments that suited it: small observations, rewards at every step, one agent. Yours will not. Here is one round of its
+loop, and the five places where you can put code of your own:
+
+![An environment, perhaps with a reward wrapper, hands observations to a connector, which feeds the module; the module's action goes back; a callback watches the episodes; a mapping decides which module plays which agent](../img/ch14_places.svg)
+
+| place | what you write | what it is for |
+|---|---|---|
+| 1 **connector** | a `ConnectorV2` | what the module sees |
+| 2 **module** | an `RLModule` | how it decides |
+| 3 **callback** | an `RLlibCallback`, or a function | what you get to know |
+| 4 **reward** | a Gymnasium wrapper | what it is after |
+| 5 **agents** | a `MultiAgentEnv` and a mapping | who plays |
+
+For each you will see a small world in which the default fails, train both, and look at the two curves. All trainings share one config. `lr` and
+the number of passes are larger than PPO's defaults: these worlds are forgiving, and you do not want to wait.
+"""
+
+
+# %%
+def ppo(env, gamma=0.9):
+    """Return PPO for a small world, played in this process: ten environments, 500 steps an iteration."""
+    return (
+        PPOConfig()
+        .environment(env)
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=10)
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32, 32]))
+        .training(train_batch_size_per_learner=500, minibatch_size=100, num_epochs=8)
+        .training(lr=0.005, gamma=gamma, lambda_=0.95, use_kl_loss=False)
+        .debugging(seed=0)
+    )
+
+
+# %%
+def learn(config, iterations):
+    """Return what the EnvRunner reported after each iteration, as a table, and the trained module."""
+    algo = config.build_algo()
+    try:
+        reports = [algo.train()["env_runners"] for _ in range(iterations)]
+        return pandas.DataFrame(reports), algo.env_runner.module
+    finally:
+        algo.stop()
+
+
+def best_action(module, obs):
+    """Return the most probable action of a module for one observation."""
+    batch = {Columns.OBS: torch.as_tensor(np.asarray(obs, np.float32))[None]}
+    return int(module.forward_inference(batch)[Columns.ACTION_DIST_INPUTS].argmax())
+
+
+# %%
+def draw(curves, column, title, ylim=(0, None), ax=None):
+    """Draw one column of several tables over the environment steps; return the axes."""
+    ax = ax or plt.subplots(figsize=(7, 3), constrained_layout=True)[1]
+    for (name, table), colour in zip(curves.items(), ["#64748b", "#7c3aed", "#059669"], strict=False):
+        points = table.dropna(subset=[column])  # an iteration in which no episode ended has nothing to say
+        ax.plot(points["num_env_steps_sampled_lifetime"], points[column], ".-", color=colour, label=name)
+    ax.set(xlabel="environment steps", ylabel=column, title=title, ylim=ylim)
+    ax.legend()
+    return ax
+
+
+# %% [markdown]
+r"""
+## A network that sees 100,000 sees nothing
+
+The first world is a hot-air balloon. It should fly at about 500 m and can burn gas, wait, or let air out. It has no altimeter, only a barometer: an
+observation is the **air pressure in pascals**, some 101,325 on the ground and 90,000 at 1,000 m, and the vertical speed in m/s. Each of the 20 steps that
+ends less than 100 m from the goal earns 1.
+
+**Predict:** all that the balloon has to know stands in the observation. How much of the 20 does PPO reach with its default network?
+"""
+
+# %% tags=["demo"]
+iterations = budget(16, 8)
+curves = {}
+curves["as it comes"], module = learn(ppo(Balloon), iterations)
+print(f"return at the end: {curves['as it comes']['episode_return_mean'].iloc[-1]:.1f} of 20")
+
+# %% tags=["demo"]
+rows = {}
+for height, pascals in [(100, 100_131), (500, 95_493), (900, 91_069)]:
+    batch = {Columns.OBS: torch.tensor([[float(pascals), 0.0]])}
+    scores = module.forward_inference(batch)[Columns.ACTION_DIST_INPUTS]
+    rows[f"{height} m"] = torch.softmax(scores, dim=-1)[0].numpy().round(3)
+pandas.DataFrame(rows, index=["let air out", "wait", "burn gas"]).T
+
+# %% [markdown]
+r"""
+The rows are the same: the network answers alike at 100 m and at 900 m. Its first layer adds up weights times 100,000, and then comes a $\tanh$, which is 1 (or $-1$) for
+everything beyond 3 or so. All pressures look alike behind it, and where nothing changes there is no gradient either. A good rule: numbers between $-1$ and 1, whatever the
+environment speaks.
+
+The right place to mend this is neither the environment (somebody else's, often) nor the network, but the way between the two. A **connector** is a
+piece of a pipeline; the *env-to-module* pipeline runs in each EnvRunner, after each step, on the episodes that are being played. RLlib has a base class for the most frequent case, *look at the newest
+observation and put another in its place*: `SingleAgentObservationPreprocessor`. It wants two things from you:
+
+- `preprocess(observation, episode)` returns the new observation;
+- `recompute_output_observation_space(...)` returns the *space* of what comes out, since the module is built for that.
+
+Write `Rescale`. It should fit any environment with a `Box` space: for each number of the observation, the space names the smallest (`low`) and largest value
+(`high`). Map `low` to $-1$, `high` to 1, and what lies between in proportion. The space that goes in is `self.input_observation_space`.
+"""
+
+
+# %%
+class Rescale(SingleAgentObservationPreprocessor):
+    """Maps each number of an observation from the range that its space names to -1 ... 1."""
+
+    def recompute_output_observation_space(self, input_observation_space, input_action_space):
+        """Return the space of the new observations."""
+        ### BEGIN SOLUTION
+        return Box(-1, 1, input_observation_space.shape, np.float32)
+        ### END SOLUTION
+
+    def preprocess(self, observation, episode):
+        """Return the new observation, as float32."""
+        ### BEGIN SOLUTION
+        space = self.input_observation_space
+        share = (observation - space.low) / (space.high - space.low)
+        return (2 * share - 1).astype(np.float32)
+        ### END SOLUTION
+
+
+# %%
+check("Rescale", Rescale)
+
+# %% [markdown] tags=["solution"]
+r"""
+It only works where the bounds are honest: CartPole names infinite ones for its speeds, and a share of infinity is no number. RLlib's own `MeanStdFilter` does not ask the space; it
+keeps a running mean and standard deviation of what it sees. That is a state, which RLlib has to carry between EnvRunners. Where you know the range, `Rescale` is simpler.
+"""
+
+# %% [markdown]
+r"""
+A config takes a function that makes the connector, so that every EnvRunner can have one of its own. The function gets the environment, its spaces and the device, and may use them.
+
+**Predict:** same network, same number of steps. How far does the balloon get now?
+"""
+
+
+# %% tags=["demo"]
+def rescale(env=None, spaces=None, device=None):
+    """Return the connector for an EnvRunner."""
+    return Rescale()
+
+
+if passed("Rescale"):
+    config = ppo(Balloon).env_runners(env_to_module_connector=rescale)
+    curves["rescaled"], module = learn(config, iterations)
+    draw(curves, "episode_return_mean", "The same balloon, the same network", ylim=(0, 20))
+
+# %% [markdown]
+r"""
+Nothing in the learning has changed, only the numbers. (17 or 18 is about all there is: a balloon that starts at the wrong height needs a few steps.)
+
+One thing is easy to miss. After the action the batch is thrown away. What reaches the learner, later and perhaps on another machine, are the **episodes**, so what a
+connector wants to keep it must write into the episode. Your base class does. Whoever writes a plain `ConnectorV2` must do it: `episode.set_observations(at_indices=-1, new_data=...)`.
+"""
+
+# %%
+### BEGIN SOLUTION
+only_the_batch = "b"
+### END SOLUTION
+
+# %%
+quiz("only_the_batch", only_the_batch)
+
+# %% [markdown]
+r"""
+## What you know about the problem belongs into the module
+
+The second world is one that you know: a scheduler. Ten jobs come one after the other, and each goes to one of twelve nodes. About each node the agent sees three numbers from 0 to 1: how
+full its queue is, how fast it is, and whether it already holds the job's data. It earns 1 when no other node would have ended the job sooner.
+
+An observation is a table, shape [12, 3]. The default network wants a vector, so `FlattenObservations` makes 36 numbers of it. Each job stands for itself; no
+decision has consequences for later ones, so $\gamma = 0$.
+
+**Predict:** guessing gives 10/12 of a point an episode. How many of the ten will the default network get right after the same number of steps as above?
+"""
+
+
+# %% tags=["demo"]
+def flatten(env=None, spaces=None, device=None):
+    """Return RLlib's connector that makes a vector of a table."""
+    return FlattenObservations()
+
+
+config = ppo(Dispatcher, gamma=0).env_runners(env_to_module_connector=flatten)
+curves = {}
+curves["default network"], _ = learn(config, iterations)
+print(f"return at the end: {curves['default network']['episode_return_mean'].iloc[-1]:.1f} of 10")
+
+# %% [markdown]
+r"""
+It learns, but slowly: twelve times it must find out by itself, for 3 of its 36 inputs each, that a full queue is bad. It cannot know that number 7 and number 10 are both
+a *queue*. You know. So build that in: **one small network judges one node, and the same network judges them all**.
+
+![The same small network is applied to each row of the table and gives each node a score; a second one gives each node a number, and their mean is the value](../img/ch14_scores.svg)
+
+An `RLModule` for PPO has three parts:
+
+- `setup()` makes the layers. Sizes are in `self.observation_space` and `self.action_space`; `self.model_config` is what your config says.
+- `_forward(batch)` gets `batch[Columns.OBS]`, here with shape [B, nodes, 3], and returns a dict with `Columns.ACTION_DIST_INPUTS`: for discrete actions one score (*logit*) for each action, shape [B, nodes]. RLlib
+  makes the probabilities and draws the action.
+- `compute_values(batch)` returns what the critic expects, shape **[B]**. That makes it a `ValueFunctionAPI`; EnvRunners never call it, the learner does.
+
+Write `ScoreEach`, with `self.model_config["hidden"]` units between a `Linear` and another with a `Tanh` in the middle, once for the scores, once for the values. The value of a table is
+the **mean** over its nodes. The check puts the nodes into another order, and it asks about more nodes than the module was built for. It looks at your module
+inside a real algorithm, before and after an iteration.
+"""
+
+
+# %%
+class ScoreEach(TorchRLModule, ValueFunctionAPI):
+    """Scores each node with the same small network; works for any number of nodes."""
+
+    def setup(self):
+        """Make the two networks: features of a node -> hidden -> one number."""
+        ### BEGIN SOLUTION
+        features, hidden = self.observation_space.shape[-1], self.model_config["hidden"]
+        self.score = nn.Sequential(nn.Linear(features, hidden), nn.Tanh(), nn.Linear(hidden, 1))
+        self.worth = nn.Sequential(nn.Linear(features, hidden), nn.Tanh(), nn.Linear(hidden, 1))
+        ### END SOLUTION
+
+    def _forward(self, batch, **kwargs):
+        """Return {Columns.ACTION_DIST_INPUTS: scores}, shape [B, nodes]."""
+        ### BEGIN SOLUTION
+        return {Columns.ACTION_DIST_INPUTS: self.score(batch[Columns.OBS]).squeeze(-1)}
+        ### END SOLUTION
+
+    def compute_values(self, batch, embeddings=None):
+        """Return the value of each table, shape [B]."""
+        ### BEGIN SOLUTION
+        return self.worth(batch[Columns.OBS]).squeeze(-1).mean(dim=-1)
+        ### END SOLUTION
+
+
+# %%
+check("ScoreEach", ScoreEach)
+
+# %% [markdown] tags=["solution"]
+r"""
+The two `squeeze(-1)` are not cosmetics. A value of shape [B, 1] minus targets of shape [B] gives a [B, B] table of differences, whose mean PyTorch happily minimises: every value is pulled to the
+mean of all targets, and no error is raised. Layers in a plain Python list would not be found by the optimiser either (`nn.ModuleList` would); they would stay as they were born. The check finds that by training.
+"""
+
+# %% tags=["demo"]
+if passed("ScoreEach"):
+    spec = RLModuleSpec(module_class=ScoreEach, model_config={"hidden": 32})
+    curves["ScoreEach"], module = learn(ppo(Dispatcher, gamma=0).rl_module(rl_module_spec=spec), iterations)
+    draw(curves, "episode_return_mean", "Ten jobs, twelve nodes", ylim=(0, 10))
+
+# %% [markdown]
+r"""
+The same algorithm, the same steps, fewer weights. (Given many times as many steps, the default network would catch up on *this* cluster.)
+
+**Predict:** now take the trained module as it is, and give it a cluster of 40 nodes. How many of a hundred jobs go to the best of 40?
+"""
+
+
+# %% tags=["demo"]
+def share_best(module, nodes, jobs=100):
+    """Return the share of the jobs for which the module's favourite is the best node."""
+    env, right = Dispatcher({"nodes": nodes}), 0.0
+    obs, _ = env.reset(seed=1)
+    for _ in range(jobs):
+        obs, reward, *_ = env.step(best_action(module, obs))
+        right += reward
+    return right / jobs
+
+
+if passed("ScoreEach"):
+    for nodes in (4, 12, 40):
+        print(f"{nodes:3} nodes: {share_best(module, nodes):.0%} of the jobs to the best, {1 / nodes:.0%} by guessing")
+
+# %%
+### BEGIN SOLUTION
+what_a_module_knows = "b"
+### END SOLUTION
+
+# %%
+quiz("what_a_module_knows", what_a_module_knows)
+
+# %% [markdown]
+r"""
+## A return does not say what happened; a callback does
+
+The third world is a dark cave, 20 by 20 fields. You start in a corner; the exit is the field (14, 12), and stepping on it earns 1 and ends the episode. Nothing else earns
+anything, and after 80 steps the episode is truncated. We shall try several rewards on it, and a return of 20 here and one of 0.5 there cannot be compared. What we want to know is: **how many arrive?**
+
+RLlib calls you at many moments: `on_episode_start`, `on_episode_step`, `on_episode_end`, `on_sample_end`, `on_train_result` and more. You get the episode and a `metrics_logger`. What you log there is
+collected from all EnvRunners, wherever they run, and comes back in `result["env_runners"]` under the name that you gave it.
+
+Two things to know:
+
+- **An episode may come in pieces.** An EnvRunner plays a fixed number of steps in each environment and hands over what it has. What `on_episode_end` gets as `episode` is only the *last* piece; the earlier ones are the list
+  `prev_episode_chunks`. Each piece has `get_actions()`, `get_rewards()` and so on.
+- **`log_value` must be told how to sum up.** With `reduce="mean"` the report is the mean of what was logged since the last report.
+
+Write `Diary`. For each episode that ends it logs `"arrived"`, 1 if the episode terminated and 0 if it was truncated, and `"steps_back"`: how often action 0 (to the left) was taken **in the whole episode**.
+"""
+
+
+# %%
+class Diary(RLlibCallback):
+    """Writes down how each episode ended, and how often it stepped back."""
+
+    def on_episode_end(self, *, episode, prev_episode_chunks, metrics_logger, **kwargs):
+        """Log "arrived" (1.0 or 0.0) and "steps_back" (a count), once for each episode."""
+        ### BEGIN SOLUTION
+        pieces = [*prev_episode_chunks, episode]
+        actions = np.concatenate([piece.get_actions() for piece in pieces])
+        metrics_logger.log_value("arrived", float(episode.is_terminated), reduce="mean")
+        metrics_logger.log_value("steps_back", int(np.sum(actions == 0)), reduce="mean")
+        ### END SOLUTION
+
+
+# %%
+check("Diary", Diary)
+
+# %% [markdown] tags=["solution"]
+r"""
+Each EnvRunner has a Diary of its own, in its own process, so a list kept in `self` never comes home: use the logger. Functions do as well, `config.callbacks(on_episode_end=my_function)`, and
+several callbacks can live side by side. The callback also gets `env`, the vector of environments, and `env_index`: with these it can read what no observation tells.
+"""
+
+# %%
+### BEGIN SOLUTION
+a_number_without_reduce = "c"
+### END SOLUTION
+
+# %%
+quiz("a_number_without_reduce", a_number_without_reduce)
+
+# %% [markdown]
+r"""
+**Predict:** the walk starts at random. How many episodes of 80 steps find an exit that is 26 steps away, and how many after PPO has learned for a while? ($\gamma$ is 0.99 in the cave: the reward is far away.)
+
+An environment that is put together from several parts gets a name first, with `register_env`: names reach the EnvRunners on every machine.
+"""
+
+# %% tags=["demo"]
+gamma, iterations_cave = 0.99, budget(16, 10)
+register_env("cave", lambda config: Cave())
+register_env("praised cave", lambda config: Praised(Cave()))
+curves, modules = {}, {}
+
+
+def explore(name):
+    """Return PPO for a cave, with a diary; in an iteration every environment plays 80 steps, as long as an episode may be."""
+    return ppo(name, gamma).training(train_batch_size_per_learner=800).callbacks(Diary)
+
+
+if passed("Diary"):
+    curves["sparse"], modules["sparse"] = learn(explore("cave"), iterations_cave)
+    draw(curves, "arrived", "One reward, far away", ylim=(-0.05, 1.05))
+
+# %% [markdown]
+r"""
+Nobody ever arrives, so no reward is ever seen, so there is nothing to learn. That is what a **sparse** reward means.
+
+The obvious help: praise every step in the right direction. `Praised(Cave())` adds 0.5 for each step that leads nearer to the exit, and takes nothing away for the others.
+
+**Predict** two curves: the return, and the share that arrives.
+"""
+
+# %% tags=["demo"]
+if passed("Diary"):
+    curves["praised"], modules["praised"] = learn(explore("praised cave"), iterations_cave)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3), constrained_layout=True)
+    draw({"praised": curves["praised"]}, "episode_return_mean", "What it collects", ax=left)
+    draw({"praised": curves["praised"]}, "arrived", "What you wanted", ylim=(-0.05, 1.05), ax=right)
+
+# %% [markdown]
+r"""
+A fine return and hardly anybody at the exit. The agent is not stupid: it has understood the reward better than its author. A step forward brings 0.5, a step back costs nothing, and the exit ends the fun. So it
+steps to and fro until the time is up. (Randløv and Alstrøm, who praised a bicycle for riding towards its goal, got one that rode in circles.) Without the diary you would have seen only the left picture.
+"""
+
+# %%
+### BEGIN SOLUTION
+return_and_arrivals = "b"
+### END SOLUTION
+
+# %%
+quiz("return_and_arrivals", return_and_arrivals)
+
+# %% [markdown]
+r"""
+## A potential pays for progress and takes it back for retreat
+
+Ng, Harada and Russell (1999) found which hints are safe. Give each state a height, its **potential** $\Phi(s)$, and pay for the climb:
+
+$$r' = r + \gamma\,\Phi(s') - \Phi(s), \qquad \Phi(s') = 0 \text{ where the episode terminated.}$$
+
+Add that up over an episode, discounted as the agent does it: everything in between cancels, and for an episode that terminates there remains
+
+$$\sum_t \gamma^t r'_t = \sum_t \gamma^t r_t - \Phi(s_0).$$
+
+The last term depends on the start and on nothing that the agent *does*. Going to and fro pays nothing; whichever policy was best is still best, only that now every step says so.
+
+![Praise pays on the way up and not on the way down, so a round trip earns; a potential takes back on the way down what it paid on the way up](../img/ch14_shaping.svg)
+
+Two ends need care, as always. *Terminated*: nothing comes after, so $\Phi(s')$ is 0, whatever the last observation looks like. *Truncated*: it would have gone on, so $\Phi(s')$ counts as usual.
+
+Write the wrapper. `potential` is a function of an observation. Everything but the reward is passed on as it is.
+"""
+
+
+# %%
+class Shaped(gymnasium.Wrapper):
+    """An environment whose reward also pays for potential gained, and takes back for potential lost."""
+
+    def __init__(self, env, potential, gamma):
+        super().__init__(env)
+        self.potential, self.gamma = potential, gamma
+
+    def reset(self, *, seed=None, options=None):
+        """Reset the environment; return what it returns."""
+        ### BEGIN SOLUTION
+        obs, info = self.env.reset(seed=seed, options=options)
+        self.before = self.potential(obs)
+        return obs, info
+        ### END SOLUTION
+
+    def step(self, action):
+        """Take the step; return its five values, with the hint added to the reward."""
+        ### BEGIN SOLUTION
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        after = 0.0 if terminated else self.potential(obs)
+        reward = reward + self.gamma * after - self.before
+        self.before = after
+        return obs, reward, terminated, truncated, info
+        ### END SOLUTION
+
+
+# %%
+check("Shaped", Shaped)
+
+# %% [markdown] tags=["solution"]
+r"""
+The $\gamma$ here and that of the algorithm must be the same number, or the terms in between do not cancel. And a potential need not be clever. It should rise on the way to the goal; where it misleads, the agent takes longer, but
+what is best stays best.
+"""
+
+# %% [markdown]
+r"""
+`nearness(obs)` is 1 at the exit and 0 as far away as the start. **Predict** the third curve, and its return: can it be more than 1?
+"""
+
+# %% tags=["demo"]
+if passed("Shaped") and passed("Diary"):
+    register_env("shaped cave", lambda config: Shaped(Cave(), nearness, gamma))
+    curves["shaped"], modules["shaped"] = learn(explore("shaped cave"), iterations_cave)
+    draw(curves, "arrived", "Three rewards, one cave", ylim=(-0.05, 1.05))
+    print(f"return at the end: {curves['shaped']['episode_return_mean'].dropna().iloc[-1]:.2f}")
+
+
+# %% [markdown]
+r"""
+They arrive. The return is less than 1, since what the potential paid on the way it took back at the end; and now it means something, because it can only be near 1 where somebody arrives. Look at how the three walk when each takes its most probable action:
+"""
+
+
+# %% tags=["demo"]
+def path(module):
+    """Return the fields of one episode in the cave, shape [steps + 1, 2]."""
+    env, fields, over = Cave(), [(0, 0)], False
+    obs, _ = env.reset(seed=0)
+    while not over:
+        obs, _, terminated, truncated, _ = env.step(best_action(module, obs))
+        fields.append((env.x, env.y))
+        over = terminated or truncated
+    return np.array(fields)
+
+
+if len(modules) == 3:
+    figure, grid = plt.subplots(1, 3, figsize=(10, 3.4), constrained_layout=True, sharey=True)
+    for ax, (name, module), colour in zip(grid, modules.items(), ["#64748b", "#7c3aed", "#059669"], strict=True):
+        fields = path(module)
+        ax.plot(*fields.T, ".-", color=colour)
+        ax.plot(*Cave.exit, "*", color="#db2777", markersize=14)
+        ax.set(title=f"{name}: {len(fields) - 1} steps", xlim=(-1, 20), ylim=(-1, 20), aspect="equal")
+
+# %% [markdown] tags=["notes"]
+r"""
+A good moment for a round: who has rewarded something once and got something else? Everybody has a story, and few have to do with computers. Then ask what the diary should have logged.
+"""
+
+# %% [markdown]
+r"""
+## Two agents are dicts of everything
+
+The last world has two robots and a bridge that carries one. One comes from the north, the other from the south. In RLlib an environment with several agents is a `MultiAgentEnv`: like Gymnasium's, but observations, actions, rewards and flags are **dicts
+with a key for each agent**. Three rules, and most errors in such environments break one of them:
+
+- An agent acts next if, and only if, it gets an observation now.
+- An agent that has ended gets its last observation and reward together with `terminated`, and then appears in no dict ever again.
+- `terminateds` and `truncateds` have one key more, `"__all__"`, for the episode as a whole.
+
+The rules of the bridge. Fields 1 and 2 are on it, 0 is before it and 3 behind it.
+
+1. Action 0 waits, 1 goes from field 0 to field 1. Who is on the bridge cannot stop: it goes one field further, whatever its action.
+2. If *after* the step both are on the bridge, both fall: −1 for each, both terminated, all over.
+3. Otherwise, a robot that has reached field 3 gets 1 and is terminated. Every other robot that acted gets −0.2: time is money.
+4. When both are across, all is over. After step 20, if it is not, everything is truncated.
+
+Write `step`; the rest is there. `actions` holds the robots that are still in the game, and so do all dicts that you return.
+"""
+
+
+# %%
+class Bridge(MultiAgentEnv):
+    """Two robots and a bridge that carries one."""
+
+    def __init__(self, config=None):
+        super().__init__()
+        self.agents = self.possible_agents = ["north", "south"]
+        self.observation_spaces = {agent: Box(0, 1, (2,), np.float32) for agent in self.agents}
+        self.action_spaces = {agent: Discrete(2) for agent in self.agents}
+
+    def reset(self, *, seed=None, options=None):
+        """Put both before the bridge; return what they see, and an empty dict."""
+        self.field, self.steps = {"north": 0, "south": 0}, 0
+        return self.seen_by(["north", "south"]), {}
+
+    def seen_by(self, agents):
+        """Return for each of these agents its own field and the other's, divided by 3."""
+        other = {"north": "south", "south": "north"}
+        return {a: np.array([self.field[a], self.field[other[a]]], np.float32) / 3 for a in agents}
+
+    def step(self, actions):
+        """Return observations, rewards, terminateds, truncateds (dicts), and an empty dict."""
+        ### BEGIN SOLUTION
+        self.steps += 1
+        for agent, action in actions.items():
+            self.field[agent] += 1 if self.field[agent] > 0 else int(action)
+        fall = all(field in (1, 2) for field in self.field.values())
+        across = {agent: self.field[agent] == 3 for agent in actions}
+        over = fall or all(field == 3 for field in self.field.values())
+
+        rewards = {agent: -1.0 if fall else 1.0 if across[agent] else -0.2 for agent in actions}
+        terminateds = {agent: fall or across[agent] for agent in actions} | {"__all__": over}
+        truncateds = {"__all__": self.steps == 20 and not over}
+        return self.seen_by(actions), rewards, terminateds, truncateds, {}
+        ### END SOLUTION
+
+
+# %%
+check("Bridge", Bridge)
+
+# %% [markdown] tags=["solution"]
+r"""
+Gymnasium's `TimeLimit` cannot be put around a `MultiAgentEnv`: it would set `truncated` to True where a dict belongs. So such environments count their own steps.
+"""
+
+# %% [markdown]
+r"""
+## Two who see the same and think the same do the same
+
+Now, who decides? A config names the **modules** (RLlib still calls them `policies`) and gives a function that maps each agent to one. One module for both is the usual first idea: half the weights, twice the experience.
+
+The callback is a function this time. It asks the environment itself whether both are across.
+
+**Predict:** how many of the pairs get across when both robots share one module, and it has learned for a while?
+"""
+
+
+# %% tags=["demo"]
+def log_crossed(*, env, env_index, metrics_logger, **kwargs):
+    """Log 1 where both robots are across, else 0."""
+    bridge = env.envs[env_index].unwrapped
+    metrics_logger.log_value("crossed", float(set(bridge.field.values()) == {3}), reduce="mean")
+
+
+def pair():
+    """Return PPO for the bridge, without saying who plays whom."""
+    return ppo(Bridge).training(train_batch_size_per_learner=300).callbacks(on_episode_end=log_crossed)
+
+
+def one_mind(config):
+    """Return the config with one module for all robots."""
+    return config.multi_agent(policies={"both"}, policy_mapping_fn=lambda agent_id, episode, **kwargs: "both")
+
+
+curves, minds = {}, {}
+if passed("Bridge"):
+    curves["one mind"], minds["one mind"] = learn(one_mind(pair()), iterations)
+    print(f"crossed: {curves['one mind']['crossed'].iloc[-3:].mean():.0%} in the last three iterations")
+
+# %% [markdown]
+r"""
+Many fall, often more than half, and the next iterations bring nothing that lasts. At the start both see the same, (0, 0), and the same module gives both the same probability $p$ to go. Both go with $p^2$, none with $(1-p)^2$, and exactly
+one with $2p(1-p)$, which is never more than a half. "After you." "No, after you." What is missing is a convention, and one module cannot hold it: it does not know which robot it is.
+
+![With one module both robots get the same answer; with a mapping each robot has a module of its own, and one of them learns to wait](../img/ch14_minds.svg)
+
+Give each side a mind of its own. Write `two_minds` so that it also fits larger fleets: robots are named `"north"`, `"south"`, `"north-3"`, `"south-12"`, and all of one side share the module of that side.
+"""
+
+
+# %%
+def two_minds(config):
+    """Return the config with the modules "north" and "south", each playing the robots of its side."""
+    ### BEGIN SOLUTION
+    return config.multi_agent(
+        policies={"north", "south"},
+        policy_mapping_fn=lambda agent_id, episode, **kwargs: agent_id.split("-")[0],
+    )
+    ### END SOLUTION
+
+
+# %%
+check("two_minds", two_minds)
+
+# %% [markdown] tags=["solution"]
+r"""
+The function is called once for each agent and episode, so an agent keeps its module until the episode ends. It may look at the episode too, or draw: that is how self-play picks an opponent. With
+`policies_to_train=["north"]` the other side would stay as it is.
+"""
+
+# %% [markdown]
+r"""
+**Predict** the second curve. And who will go first, north or south?
+"""
+
+# %% tags=["demo"]
+if passed("Bridge") and passed("two_minds"):
+    curves["two minds"], minds["two minds"] = learn(two_minds(pair()), iterations)
+    draw(curves, "crossed", "One bridge, two robots", ylim=(0, 1.05))
+
+
+# %% tags=["demo"]
+def cross(minds, module_of):
+    """Return the fields of both robots after each step, where each takes its most probable action."""
+    env, over = Bridge(), False
+    obs, _ = env.reset()
+    fields = [list(env.field.values())]
+    while not over:
+        actions = {agent: best_action(minds[module_of(agent)], seen) for agent, seen in obs.items()}
+        obs, _, terminateds, truncateds, _ = env.step(actions)
+        obs = {agent: seen for agent, seen in obs.items() if not terminateds[agent]}
+        fields.append(list(env.field.values()))
+        over = terminateds["__all__"] or truncateds["__all__"]
+    return np.array(fields)
+
+
+# %% tags=["demo"]
+if len(minds) == 2:
+    figure, grid = plt.subplots(1, 2, figsize=(10, 2.8), constrained_layout=True, sharey=True)
+    for ax, name, module_of in zip(grid, minds, [lambda agent: "both", lambda agent: agent], strict=True):
+        for agent, places, style in zip(
+            ["north", "south"], cross(minds[name], module_of).T, ["o-", "s--"], strict=True
+        ):
+            ax.plot(places, style, label=agent)
+        ax.axhspan(0.5, 2.5, color="#94a3b8", alpha=0.25)
+        ax.set(title=name, xlabel="step", ylabel="field (grey: the bridge)", yticks=range(4))
+        ax.legend()
+
+# %% [markdown]
+r"""
+With one mind and no dice, both lines lie on top of each other: both go and fall, or both wait till the end. With two minds one goes and the other lets it. Who goes first was decided by
+chance, in the first iterations; with another seed it may be the other way round. Nobody told them to cooperate, and there is no shared reward: giving way simply pays.
+
+A module each is not the only way. Had the observation said *who* one is, one module could have learned both parts; large teams are often trained like that, since all share their experience.
+"""
+
+# %%
+### BEGIN SOLUTION
+one_mind_alone = "b"
+### END SOLUTION
+
+# %%
+quiz("one_mind_alone", one_mind_alone)
+
+# %% [markdown]
+r"""
+## Your code travels to the EnvRunners
+
+All of this ran in the notebook's process. Must anything change for EnvRunners in processes, or machines, of their own? Try it. This callback logs where an episode was played.
+
+**Predict:** which process number will you see, and how does your class `Rescale`, which exists only in this notebook, get there?
+"""
+
+
+# %% tags=["demo"]
+def log_where(*, metrics_logger, **kwargs):
+    """Count the episodes of this process."""
+    metrics_logger.log_value(f"episodes of process {os.getpid()}", 1, reduce="sum")
+
+
+if passed("Rescale"):
+    runners = budget(2, 1)
+    config = ppo(Balloon).env_runners(num_env_runners=runners, env_to_module_connector=rescale)
+    algo = config.callbacks(on_episode_end=log_where).build_algo()
+    try:
+        report = algo.train()["env_runners"]
+    finally:
+        algo.stop()
+    print("the notebook is process", os.getpid())
+    print({name: value for name, value in report.items() if "process" in name})
+
+# %%
+ray.shutdown()
+
+# %% [markdown]
+r"""
+Nothing changed but a number. Ray pickled your classes *by value*, code and all, together with the config, so nothing needs to be installed on the workers. That is convenient in a notebook; for a real project put such classes
+into a package that is installed everywhere, or send it along with a runtime environment (chapter 6). Note the moment: the algorithm got the class as it was when you called `build_algo`. Edit the class afterwards, and the running algorithm knows nothing of it.
+
+> **You may have seen**, in older code, `ModelCatalog.register_custom_model` and `TorchModelV2` (today an `RLModule`), `DefaultCallbacks` with `on_postprocess_trajectory` (today `RLlibCallback`, and connectors for what
+> touches the data), `episode.custom_metrics[...]` (today `metrics_logger.log_value`), filters such as `observation_filter="MeanStdFilter"` (today a connector), and a `policy_mapping_fn` with `worker` as an argument. They belong to the old API stack.
+"""
+
+# %% [markdown]
+r"""
+## What you can do now
+
+- You know five places for code of your own, and which is for what.
+- Your connector changes what the module sees *and* what the learner gets.
+- Your module is plain PyTorch with a value function, and knows what you know about the problem.
+- Your diary tells what a return hides, and a potential helps an agent without misleading it.
+- You write environments for several agents, and decide which module plays whom.
+
+## Traps
+
+- **Numbers of another size** than $-1 … 1$ look like a task that cannot be learned.
+- **A connector that changes only the batch** lets the learner train on something else than what was played.
+- **Values of shape [B, 1]** raise no error and spoil the critic.
+- **`log_value` without `reduce=`** reports a moving average that hardly moves.
+- **`on_episode_end` gets the last piece** of an episode; the others are in `prev_episode_chunks`.
+- **Praise that is not taken back** is collected for ever.
+- **`terminated` and `truncated`** are two things for a potential, too.
+- **A robot that has left** must not appear in any dict again, and `"__all__"` must appear in two of them always.
+
+## Read on
+
+- Chapter 15 learns from experience that others have recorded: [Chapter 15](ch15_offline.ipynb).
+- RLlib's documentation: [RLModules](https://docs.ray.io/en/latest/rllib/rl-modules.html), [connectors](https://docs.ray.io/en/latest/rllib/connector-v2.html),
+  [callbacks](https://docs.ray.io/en/latest/rllib/rllib-callback.html), [multi-agent environments](https://docs.ray.io/en/latest/rllib/multi-agent-envs.html).
+- Ng, Harada and Russell, *Policy invariance under reward transformations*, ICML 1999.
+- Randløv and Alstrøm, *Learning to drive a bicycle using reinforcement learning and shaping*, ICML 1998: the bicycle that rode in circles.
+"""

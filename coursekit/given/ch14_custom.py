@@ -1,0 +1,412 @@
+"""What chapter 14 hands out: four small worlds, and the probes that drive its answers."""
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+# Every algorithm that is built from a class of environments registers it anew, which Gymnasium reports on stderr.
+warnings.filterwarnings("ignore", message=".*Overriding environment rllib-")
+
+
+class Balloon(gymnasium.Env):
+    """A hot-air balloon between 0 and 1,000 m, which earns 1 for each step that ends less than 100 m from 500 m.
+
+    It has a barometer and no altimeter: the observation is the air pressure in pascals and the vertical speed in m/s. Action 0
+    lets air out, 1 waits, 2 burns gas. A step takes 20 seconds, an episode 20 steps.
+    """
+
+    def __init__(self, config: dict | None = None):
+        self.observation_space = Box(np.array([89_000, -5], np.float32), np.array([101_400, 5], np.float32))
+        self.action_space = Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
+        """Start at any height."""
+        super().reset(seed=seed)
+        self.height, self.speed, self.steps = float(self.np_random.uniform(0, 1000)), 0.0, 0
+        return self._observation(), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        """Rise or sink for 20 seconds."""
+        self.speed = 0.5 * self.speed + 2.5 * (int(action) - 1)
+        self.height = min(max(self.height + 20 * self.speed, 0.0), 1000.0)
+        self.steps += 1
+        return self._observation(), float(abs(self.height - 500) < 100), False, self.steps == 20, {}
+
+    def _observation(self) -> np.ndarray:
+        return np.array([101_325 * math.exp(-self.height / 8434), self.speed], np.float32)
+
+
+class Dispatcher(gymnasium.Env):
+    """Ten jobs, one after the other; each goes to one of `nodes` nodes, and earns 1 if no other would have ended it sooner.
+
+    The observation has a row for each node, shape [nodes, 3]: how full its queue is, how fast it is, both from 0 to 1, and
+    whether it holds the job's data (1) or must fetch them first (0).
+    """
+
+    def __init__(self, config: dict | None = None):
+        self.nodes = (config or {}).get("nodes", 12)
+        self.observation_space = Box(0, 1, (self.nodes, 3), np.float32)
+        self.action_space = Discrete(self.nodes)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
+        """Return the first job's table."""
+        super().reset(seed=seed)
+        self.job = 0
+        return self._table(), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        """Send the job to a node; return the next job's table."""
+        self.job += 1
+        reward = float(action == self._best)
+        return self._table(), reward, self.job == 10, False, {}
+
+    def _table(self) -> np.ndarray:
+        """Draw the nodes anew, and remember which would end the job first."""
+        queue, speed = self.np_random.random((2, self.nodes))
+        holds_data = self.np_random.random(self.nodes) < 0.5
+        self._best = int(np.argmin((1 + 4 * queue) / (1 + 2 * speed) + 2 * ~holds_data))
+        return np.stack([queue, speed, holds_data], axis=1).astype(np.float32)
+
+
+class Cave(gymnasium.Env):
+    """A dark cave of 20 by 20 fields: only the step onto the field (14, 12), the exit, earns anything, namely 1.
+
+    Actions 0 to 3 go one field to the left, to the right, down, up. The observation is the place, shape [2], both numbers from
+    -1 to 1. Every episode starts on (0, 0); after 80 steps it is truncated.
+    """
+
+    exit = (14, 12)
+
+    def __init__(self, config: dict | None = None):
+        self.observation_space, self.action_space = Box(-1, 1, (2,), np.float32), Discrete(4)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
+        """Start in a corner."""
+        super().reset(seed=seed)
+        self.x = self.y = self.steps = 0
+        return self._observation(), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        """Go one field; walls stop you."""
+        right, up = ((-1, 0), (1, 0), (0, -1), (0, 1))[int(action)]
+        self.x, self.y = min(max(self.x + right, 0), 19), min(max(self.y + up, 0), 19)
+        self.steps += 1
+        out = (self.x, self.y) == self.exit
+        return self._observation(), float(out), out, self.steps == 80 and not out, {}
+
+    def _observation(self) -> np.ndarray:
+        return np.array([self.x, self.y], np.float32) / 9.5 - 1
+
+
+def nearness(obs: np.ndarray) -> float:
+    """Return how near the exit of the cave is: 1 on the exit, 0 at a distance of 26 fields, the longest from the start."""
+    right, up = np.round((np.asarray(obs) + 1) * 9.5) - Cave.exit
+    return float(1 - (abs(right) + abs(up)) / 26)
+
+
+class Praised(gymnasium.Wrapper):
+    """A cave that praises: 0.5 for each step that leads nearer to the exit, nothing for the others."""
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        """Reset the cave."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        self._before = nearness(obs)
+        return obs, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
+        """Take the step, and praise it where it leads nearer."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        before, self._before = self._before, nearness(obs)
+        return obs, float(reward) + 0.5 * (self._before > before), terminated, truncated, info
+
+
+class Tape(gymnasium.Env):
+    """An environment that plays what it was told, episode after episode, whatever the actions are.
+
+    `config["episodes"]` is a list of dicts: `rows`, the observations from the first to the last; `rewards`, one for each
+    step; `end`, "terminated" or "truncated". `low` and `high` are the bounds of the observations.
+    """
+
+    def __init__(self, config: dict):
+        low, high = (np.array(config[name], np.float32) for name in ("low", "high"))
+        self.observation_space = Box(low, high, dtype=np.float32)
+        self.action_space = Discrete(config.get("actions", 2))
+        self._episodes, self._number, self._step = config["episodes"], -1, 0
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
+        """Start the next episode; after the last comes the first again."""
+        super().reset(seed=seed)
+        self._number, self._step = (self._number + 1) % len(self._episodes), 0
+        return self._row(), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        """Play the next row."""
+        episode = self._episodes[self._number]
+        self._step += 1
+        over = self._step == len(episode["rewards"])
+        terminated, truncated = (over and episode["end"] == name for name in ("terminated", "truncated"))
+        return self._row(), float(episode["rewards"][self._step - 1]), terminated, truncated, {"step": self._step}
+
+    def _row(self) -> np.ndarray:
+        return np.array(self._episodes[self._number]["rows"][self._step], np.float32)
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+def _recorder() -> Any:
+    """Return the class of a module that keeps every observation it is asked about, and does what its first number says."""
+    import torch
+    from ray.rllib.core.rl_module.apis import ValueFunctionAPI
+    from ray.rllib.core.rl_module.torch import TorchRLModule
+
+    class Recorder(TorchRLModule, ValueFunctionAPI):
+        def setup(self) -> None:
+            self.saw: list = []
+
+        def _forward(self, batch: dict, **kwargs: Any) -> dict:
+            obs = batch["obs"].reshape(len(batch["obs"]), -1)
+            self.saw += obs.tolist()
+            wish = obs[:, :1].round().long().clamp(0, self.action_space.n - 1)
+            return {"action_dist_inputs": torch.zeros(len(obs), self.action_space.n).scatter_(1, wish, 50.0)}
+
+        def compute_values(self, batch: dict, embeddings: Any = None) -> Any:
+            return batch["obs"].reshape(len(batch["obs"]), -1)[:, 0]
+
+    return Recorder
+
+
+def _recorded(env: Any, env_config: dict) -> Any:
+    """Return PPO's config for an environment, played in this process by a module that records."""
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.rllib.core.rl_module import RLModuleSpec
+
+    return (
+        PPOConfig()
+        .environment(env, env_config=env_config)
+        .env_runners(num_env_runners=0, explore=False)
+        .rl_module(rl_module_spec=RLModuleSpec(module_class=_recorder()))
+    )
+
+
+def through_connector(connector: Any, tape: dict, fragments: list[int]) -> dict:
+    """Return what a module saw, and what a learner gets, of the tape's observations behind the connector."""
+    from ray.rllib.connectors.connector_v2 import ConnectorV2
+    from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+
+    config = _recorded(Tape, tape).env_runners(env_to_module_connector=lambda env, spaces, device: connector())
+    runner = SingleAgentEnvRunner(config=config)
+    if not isinstance(runner._env_to_module.connectors[0], ConnectorV2):
+        return {"connector": False}
+    episodes = [episode for steps in fragments for episode in runner.sample(num_timesteps=steps)]
+    spaces = runner.get_spaces()
+    space, actions = spaces["default_policy"]
+    learner_side = config.build_learner_connector(input_observation_space=space, input_action_space=actions)
+    module = config.get_multi_rl_module_spec(spaces=spaces, inference_only=False).build()
+    batch = learner_side(rl_module=module, batch={}, episodes=episodes, shared_data={})
+    return {
+        "connector": True,
+        "space": [space.low, space.high] if isinstance(space, Box) else str(space),
+        "module saw": runner.module.saw,
+        "learner gets": batch["default_policy"]["obs"].numpy(),
+    }
+
+
+class Tables(gymnasium.Env):
+    """Tables of random numbers, shape [nodes, features]; it pays the first number of the row that was chosen."""
+
+    def __init__(self, config: dict):
+        self.observation_space = Box(0, 1, tuple(config["shape"]), np.float32)
+        self.action_space = Discrete(config["shape"][0])
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
+        """Return a table."""
+        super().reset(seed=seed)
+        self._draw()
+        return self._table, {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        """Pay, and return another table; every episode is one step."""
+        reward = float(self._table[int(action), 0])
+        self._draw()
+        return self._table, reward, True, False, {}
+
+    def _draw(self) -> None:
+        self._table = self.np_random.random(self.observation_space.shape).astype(np.float32)
+
+
+def alone(module_class: Any, tables: np.ndarray, hidden: int) -> dict:
+    """Return what the module answers by itself, without any algorithm; `tables` is [B, nodes, features]."""
+    from ray.rllib.core.rl_module import RLModuleSpec
+    from ray.rllib.core.rl_module.apis import ValueFunctionAPI
+    from ray.rllib.core.rl_module.torch import TorchRLModule
+
+    missing = [base.__name__ for base in (TorchRLModule, ValueFunctionAPI) if not issubclass(module_class, base)]
+    if missing:
+        return {"missing": missing}
+    env = Tables({"shape": tables.shape[1:]})
+    spec = RLModuleSpec(
+        module_class=module_class,
+        observation_space=env.observation_space,
+        action_space=env.action_space,
+        model_config={"hidden": hidden},
+    )
+    module = spec.build()
+    return {"missing": [], **_answers(module, module, tables)}
+
+
+def inside_ppo(module_class: Any, tables: np.ndarray, larger: np.ndarray, hidden: int) -> dict:
+    """Return what the module answers inside an algorithm, before and after one iteration; `tables` is [B, nodes, features]."""
+    algo = _ppo_with(module_class, tables.shape[1:], hidden).build_algo()
+    try:
+        modules = algo.env_runner.module, algo.learner_group._learner.module["default_policy"]
+        before = _answers(*modules, tables)
+        algo.train()
+        after = _answers(*modules, tables)
+        return {"before": before, "after": after, "larger": _tried(lambda: _answers(*modules, larger))}
+    finally:
+        algo.stop()
+
+
+def _ppo_with(module_class: Any, shape: tuple, hidden: int) -> Any:
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.rllib.core.rl_module import RLModuleSpec
+
+    return (
+        PPOConfig()
+        .environment(Tables, env_config={"shape": list(shape)})
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=8)
+        .rl_module(rl_module_spec=RLModuleSpec(module_class=module_class, model_config={"hidden": hidden}))
+        .training(train_batch_size_per_learner=64, minibatch_size=32, num_epochs=2, lr=0.01)
+        .debugging(log_sys_usage=False)
+    )
+
+
+def _answers(player: Any, learner: Any, tables: np.ndarray) -> dict:
+    """Return what two modules, the EnvRunner's and the learner's, say of these tables."""
+    import torch
+
+    batch = {"obs": torch.from_numpy(np.asarray(tables, np.float32))}
+    with torch.no_grad():
+        played, learned = player.forward_inference(batch), learner.forward_train(batch)
+        values = learner.compute_values(batch)
+    return {
+        "keys": sorted(played),
+        "played": played.get("action_dist_inputs"),
+        "learned": learned.get("action_dist_inputs"),
+        "values": values,
+    }
+
+
+def _tried(action: Callable) -> Any:
+    """Return the result of an action, or what it raised, as text."""
+    try:
+        return action()
+    except Exception as error:  # whatever the learner's object makes of it
+        return f"{type(error).__name__}: {error}"
+
+
+def keep_diary(callback: Any, tape: dict, fragments: list[int]) -> list[dict]:
+    """Return what an EnvRunner reports after each fragment, where the module does what the tape's rows say."""
+    from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+
+    runner = SingleAgentEnvRunner(config=_recorded(Tape, tape).callbacks(callback))
+    reports = []
+    for steps in fragments:
+        runner.sample(num_timesteps=steps)
+        metrics = runner.get_metrics()
+        reports.append({name: _peeked(metrics[name]) for name in ("arrived", "steps_back") if name in metrics})
+    return reports
+
+
+def _peeked(stat: Any) -> float:
+    return float(stat.peek()) if hasattr(stat, "peek") else float(stat)
+
+
+def play_shaped(shaped: Any, tape: dict, weights: list[float], gamma: float, leave_early: int) -> list:
+    """Return the steps of all episodes of the tape in the shaped environment: [observation, reward, terminated, truncated, info].
+
+    The potential of an observation is `weights @ observation`. The first episode is left after `leave_early` steps.
+    """
+    env = shaped(Tape(tape), lambda obs: float(np.dot(weights, obs)), gamma)
+    episodes = []
+    for number, episode in enumerate(tape["episodes"]):
+        first, info = env.reset(seed=0)
+        steps: list = [[np.asarray(first), info]]
+        for _ in range(len(episode["rewards"]) if number else leave_early):
+            obs, reward, terminated, truncated, info = env.step(1)
+            steps.append([np.asarray(obs), float(reward), bool(terminated), bool(truncated), info])
+        episodes.append(steps)
+    return episodes
+
+
+def play_plans(bridge: Any, plans: list) -> list:
+    """Return what the bridge returns for each plan, a list of dicts of actions: the reset, then every step."""
+    stories = []
+    for plan in plans:
+        env = bridge()
+        story = [list(env.reset(seed=0))]
+        story += [[dict(part) for part in env.step(actions)] for actions in plan]
+        stories.append(story)
+    return stories
+
+
+def sampled_bridge(bridge: Any, episodes: int) -> list:
+    """Return for each episode that RLlib's MultiAgentEnvRunner played at random: its steps, and every agent's last reward."""
+    from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
+
+    config = _recorded(bridge, {}).multi_agent(policies={"any"}, policy_mapping_fn=lambda *args, **kwargs: "any")
+    runner = MultiAgentEnvRunner(config=config)
+    played = runner.sample(num_episodes=episodes, random_actions=True)
+    return [
+        [episode.env_t, {agent: float(own.get_rewards(-1)) for agent, own in episode.agent_episodes.items()}]
+        for episode in played
+    ]
+
+
+def who_thinks(two_minds: Callable, agents: list[str], numbers: list[float]) -> dict:
+    """Return which modules there are, and which numbers each was asked about; agent i always sees `numbers[i]`."""
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+    from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
+
+    config = two_minds(_recorded(_roll_call(agents, numbers), {}))
+    if not isinstance(config, AlgorithmConfig):
+        return {"returned": type(config).__name__}
+
+    def asked() -> dict:
+        runner = MultiAgentEnvRunner(config=config)
+        runner.sample(num_timesteps=6)
+        return {name: sorted({round(row[0], 3) for row in module.saw}) for name, module in runner.module.items()}
+
+    return {"returned": "a config", "saw": _tried(asked)}
+
+
+def _roll_call(agents: list[str], numbers: list[float]) -> Any:
+    """Return the class of an environment in which each agent sees its own number, three steps long."""
+    from ray.rllib.env.multi_agent_env import MultiAgentEnv
+
+    class RollCall(MultiAgentEnv):
+        def __init__(self, config: dict | None = None):
+            super().__init__()
+            self.agents = self.possible_agents = list(agents)
+            self.observation_spaces = {agent: Box(0, 1, (1,), np.float32) for agent in agents}
+            self.action_spaces: dict = {agent: Discrete(2) for agent in agents}
+
+        def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[dict, dict]:
+            self.steps = 0
+            return self.seen(), {}
+
+        def step(self, actions: dict) -> tuple[dict, dict, dict, dict, dict]:
+            self.steps += 1
+            over = {"__all__": self.steps == 3}
+            return self.seen(), dict.fromkeys(agents, 0.0), over, {"__all__": False}, {}
+
+        def seen(self) -> dict:
+            return {agent: np.array([number], np.float32) for agent, number in zip(agents, numbers, strict=True)}
+
+    return RollCall

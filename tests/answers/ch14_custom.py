@@ -1,0 +1,565 @@
+"""Right and wrong answers of chapter 14."""
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+from ray.rllib.callbacks.callbacks import RLlibCallback
+from ray.rllib.connectors.connector_v2 import ConnectorV2
+from ray.rllib.connectors.env_to_module.observation_preprocessor import SingleAgentObservationPreprocessor
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.rl_module.apis import ValueFunctionAPI
+from ray.rllib.core.rl_module.torch import TorchRLModule
+from ray.rllib.env.multi_agent_env import MultiAgentEnv
+from torch import nn
+
+from tests.answers import accepts, rejects
+
+RAY = {"num_cpus": 1}
+
+
+# Rescale: a connector that maps every number to -1 ... 1
+
+
+class Preprocessor(SingleAgentObservationPreprocessor):
+    """The right space; `preprocess` is up to the sample."""
+
+    def recompute_output_observation_space(self, space, actions):
+        return Box(-1, 1, space.shape, np.float32)
+
+    def preprocess(self, observation, episode):
+        space = self.input_observation_space
+        return (2 * (observation - space.low) / (space.high - space.low) - 1).astype(np.float32)
+
+
+@accepts("Rescale")
+class FromTheMiddle(Preprocessor):
+    def preprocess(self, observation, episode):
+        space = self.input_observation_space
+        middle, half = (space.high + space.low) / 2, (space.high - space.low) / 2
+        return np.asarray((observation - middle) / half, np.float32)
+
+
+@accepts("Rescale")
+class APlainConnectorThatWritesIntoTheEpisode(ConnectorV2):
+    def recompute_output_observation_space(self, space, actions):
+        return Box(-1.0, 1.0, space.shape, np.float32)
+
+    def __call__(self, *, batch, episodes, **kwargs):
+        low, high = self.input_observation_space.low, self.input_observation_space.high
+        for episode in self.single_agent_episode_iterator(episodes):
+            new = 2 * (episode.get_observations(-1) - low) / (high - low) - 1
+            episode.set_observations(at_indices=-1, new_data=new.astype(np.float32))
+            episode.observation_space = self.observation_space
+        return batch
+
+
+@rejects("Rescale")
+class ChangesOnlyTheBatch(ConnectorV2):
+    def recompute_output_observation_space(self, space, actions):
+        return Box(-1.0, 1.0, space.shape, np.float32)
+
+    def __call__(self, *, batch, episodes, **kwargs):
+        low, high = self.input_observation_space.low, self.input_observation_space.high
+        for episode in self.single_agent_episode_iterator(episodes):
+            new = 2 * (episode.get_observations(-1) - low) / (high - low) - 1
+            self.add_batch_item(batch, "obs", new.astype(np.float32), episode)
+        return batch
+
+
+@rejects("Rescale")
+class DividesByTheLargest(Preprocessor):
+    def preprocess(self, observation, episode):
+        return (observation / self.input_observation_space.high).astype(np.float32)
+
+
+@rejects("Rescale")
+class FromZeroToOne(Preprocessor):
+    def preprocess(self, observation, episode):
+        space = self.input_observation_space
+        return ((observation - space.low) / (space.high - space.low)).astype(np.float32)
+
+
+@rejects("Rescale")
+class OneRangeForAllNumbers(Preprocessor):
+    def preprocess(self, observation, episode):
+        low, high = self.input_observation_space.low.min(), self.input_observation_space.high.max()
+        return (2 * (observation - low) / (high - low) - 1).astype(np.float32)
+
+
+@rejects("Rescale")
+class KnowsOnlyTheBalloon(Preprocessor):
+    def preprocess(self, observation, episode):
+        low, high = np.array([89_000, -5, -1]), np.array([101_400, 5, 1])
+        return (2 * (observation - low) / (high - low) - 1).astype(np.float32)
+
+
+@rejects("Rescale")
+class ForgetsTheSpace(Preprocessor):
+    def recompute_output_observation_space(self, space, actions):
+        return space
+
+
+@rejects("Rescale")
+class AnnouncesZeroToOne(Preprocessor):
+    def recompute_output_observation_space(self, space, actions):
+        return Box(0, 1, space.shape, np.float32)
+
+
+@rejects("Rescale")
+class ForgetsToReturn(Preprocessor):
+    def preprocess(self, observation, episode):
+        Preprocessor.preprocess(self, observation, episode)
+
+
+# ScoreEach: one small network for all nodes
+
+
+def small(features, hidden):
+    return nn.Sequential(nn.Linear(features, hidden), nn.Tanh(), nn.Linear(hidden, 1))
+
+
+class Scores(TorchRLModule, ValueFunctionAPI):
+    """The right module; the samples change a part of it."""
+
+    def setup(self):
+        features, hidden = self.observation_space.shape[-1], self.model_config["hidden"]
+        self.score, self.worth = small(features, hidden), small(features, hidden)
+
+    def _forward(self, batch, **kwargs):
+        return {Columns.ACTION_DIST_INPUTS: self.score(batch[Columns.OBS]).squeeze(-1)}
+
+    def compute_values(self, batch, embeddings=None):
+        return self.worth(batch[Columns.OBS]).mean(dim=(-2, -1))
+
+
+@accepts("ScoreEach")
+class OneNetworkWithTwoHeads(Scores):
+    def setup(self):
+        features, hidden = self.observation_space.shape[-1], self.model_config["hidden"]
+        self.body = nn.Sequential(nn.Linear(features, hidden), nn.Tanh())
+        self.heads = nn.Linear(hidden, 2)
+
+    def _forward(self, batch, **kwargs):
+        return {"action_dist_inputs": self.heads(self.body(batch["obs"]))[..., 0]}
+
+    def compute_values(self, batch, embeddings=None):
+        return self.heads(self.body(batch["obs"]))[..., 1].mean(-1)
+
+
+@rejects("ScoreEach")
+class FlattensTheTable(Scores):
+    def setup(self):
+        nodes, features = self.observation_space.shape
+        self.score = nn.Sequential(nn.Flatten(), nn.Linear(nodes * features, 16), nn.Tanh(), nn.Linear(16, nodes))
+        self.worth = small(features, 16)
+
+    def _forward(self, batch, **kwargs):
+        return {Columns.ACTION_DIST_INPUTS: self.score(batch[Columns.OBS])}
+
+
+@rejects("ScoreEach")
+class ValuesKeepTheirLastDimension(Scores):
+    def compute_values(self, batch, embeddings=None):
+        return self.worth(batch[Columns.OBS]).mean(dim=-2)
+
+
+@rejects("ScoreEach")
+class AValueForEachNode(Scores):
+    def compute_values(self, batch, embeddings=None):
+        return self.worth(batch[Columns.OBS]).squeeze(-1)
+
+
+@rejects("ScoreEach")
+class ScoresKeepTheirLastDimension(Scores):
+    def _forward(self, batch, **kwargs):
+        return {Columns.ACTION_DIST_INPUTS: self.score(batch[Columns.OBS])}
+
+
+@rejects("ScoreEach")
+class ReturnsProbabilities(Scores):
+    def _forward(self, batch, **kwargs):
+        scores = self.score(batch[Columns.OBS]).squeeze(-1)
+        return {Columns.ACTION_DIST_INPUTS: torch.softmax(scores, dim=-1)}
+
+
+@rejects("ScoreEach")
+class ReturnsActions(Scores):
+    def _forward(self, batch, **kwargs):
+        return {Columns.ACTIONS: self.score(batch[Columns.OBS]).squeeze(-1).argmax(-1)}
+
+
+@rejects("ScoreEach")
+class ValueOfTheFirstNode(Scores):
+    def compute_values(self, batch, embeddings=None):
+        return self.worth(batch[Columns.OBS])[:, 0, 0]
+
+
+@rejects("ScoreEach")
+class LayersInAPlainList(Scores):
+    def setup(self):
+        features, hidden = self.observation_space.shape[-1], self.model_config["hidden"]
+        torch.manual_seed(0)
+        self.score, self.worths = small(features, hidden), [small(features, hidden)]
+
+    def compute_values(self, batch, embeddings=None):
+        return self.worths[0](batch[Columns.OBS]).mean(dim=(-2, -1))
+
+
+@rejects("ScoreEach")
+class WithoutAValueFunction(TorchRLModule):
+    def setup(self):
+        self.score = small(self.observation_space.shape[-1], 8)
+
+    def _forward(self, batch, **kwargs):
+        return {Columns.ACTION_DIST_INPUTS: self.score(batch[Columns.OBS]).squeeze(-1)}
+
+
+# Diary: a callback
+
+
+@accepts("Diary")
+class CountsAtEveryStep(RLlibCallback):
+    def __init__(self):
+        self.back = {}
+
+    def on_episode_step(self, *, episode, **kwargs):
+        self.back[episode.id_] = self.back.get(episode.id_, 0) + (episode.get_actions(-1) == 0)
+
+    def on_episode_end(self, *, episode, metrics_logger, **kwargs):
+        metrics_logger.log_value("arrived", float(not episode.is_truncated), reduce="mean")
+        metrics_logger.log_value("steps_back", int(self.back.pop(episode.id_, 0)), reduce="mean")
+
+
+def actions_of(pieces):
+    return np.concatenate([piece.get_actions() for piece in pieces])
+
+
+class Writes(RLlibCallback):
+    """The right diary; the samples change a part of it."""
+
+    def arrived(self, episode):
+        return float(episode.is_terminated)
+
+    def back(self, episode, earlier):
+        return int(np.sum(actions_of([*earlier, episode]) == 0))
+
+    def log(self, logger, name, value):
+        logger.log_value(name, value, reduce="mean")
+
+    def on_episode_end(self, *, episode, prev_episode_chunks, metrics_logger, **kwargs):
+        self.log(metrics_logger, "arrived", self.arrived(episode))
+        self.log(metrics_logger, "steps_back", self.back(episode, prev_episode_chunks))
+
+
+@rejects("Diary")
+class OnlyTheLastPiece(Writes):
+    def back(self, episode, earlier):
+        return int(np.sum(np.array(episode.get_actions()) == 0))
+
+
+@rejects("Diary")
+class WithoutReduce(Writes):
+    def log(self, logger, name, value):
+        logger.log_value(name, value)
+
+
+@rejects("Diary")
+class AddsThemUp(Writes):
+    def log(self, logger, name, value):
+        logger.log_value(name, value, reduce="sum")
+
+
+@rejects("Diary")
+class EveryEndIsAnArrival(Writes):
+    def arrived(self, episode):
+        return float(episode.is_done)
+
+
+@rejects("Diary")
+class TheOtherWayRound(Writes):
+    def arrived(self, episode):
+        return float(episode.is_truncated)
+
+
+@rejects("Diary")
+class TakesTheReturnForAnArrival(Writes):
+    def arrived(self, episode):
+        return float(episode.get_return() > 0)
+
+
+@rejects("Diary")
+class CountsStepsForward(Writes):
+    def back(self, episode, earlier):
+        return int(np.sum(actions_of([*earlier, episode]) == 1))
+
+
+@rejects("Diary")
+class KeepsItToItself(RLlibCallback):
+    def __init__(self):
+        self.notes = []
+
+    def on_episode_end(self, *, episode, **kwargs):
+        self.notes.append(float(episode.is_terminated))
+
+
+@rejects("Diary")
+class LogsEveryStep(Writes):
+    def on_episode_step(self, *, episode, metrics_logger, **kwargs):
+        metrics_logger.log_value("arrived", float(episode.is_terminated), reduce="mean")
+
+
+# Shaped: a potential
+
+
+class Hints(gymnasium.Wrapper):
+    """The right wrapper; the samples change a part of it."""
+
+    def __init__(self, env, potential, gamma):
+        super().__init__(env)
+        self.potential, self.gamma = potential, gamma
+
+    def reset(self, *, seed=None, options=None):
+        obs, info = self.env.reset(seed=seed, options=options)
+        self.before = self.potential(obs)
+        return obs, info
+
+    def hint(self, reward, before, after):
+        return reward + self.gamma * after - before
+
+    def after(self, obs, terminated, truncated):
+        return 0.0 if terminated else self.potential(obs)
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        after = self.after(obs, terminated, truncated)
+        before, self.before = self.before, after
+        return obs, self.hint(reward, before, after), terminated, truncated, info
+
+
+@accepts("Shaped")
+class KeepsTheObservation(Hints):
+    def reset(self, **kwargs):
+        self.last, info = self.env.reset(**kwargs)
+        return self.last, info
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        reward -= self.potential(self.last)
+        if not terminated:
+            reward += self.gamma * self.potential(obs)
+        self.last = obs
+        return obs, reward, terminated, truncated, info
+
+
+@rejects("Shaped")
+class ForgetsGamma(Hints):
+    def hint(self, reward, before, after):
+        return reward + after - before
+
+
+@rejects("Shaped")
+class PotentialAfterTheEnd(Hints):
+    def after(self, obs, terminated, truncated):
+        return self.potential(obs)
+
+
+@rejects("Shaped")
+class NoPotentialWhenTimeIsUp(Hints):
+    def after(self, obs, terminated, truncated):
+        return 0.0 if terminated or truncated else self.potential(obs)
+
+
+@rejects("Shaped")
+class ReplacesTheReward(Hints):
+    def hint(self, reward, before, after):
+        return self.gamma * after - before
+
+
+@rejects("Shaped")
+class BeforeAndAfterSwapped(Hints):
+    def hint(self, reward, before, after):
+        return reward + self.gamma * before - after
+
+
+@rejects("Shaped")
+class PraisesOnly(Hints):
+    def hint(self, reward, before, after):
+        return reward + max(self.gamma * after - before, 0.0)
+
+
+@rejects("Shaped")
+class RemembersThroughReset(Hints):
+    before = None
+
+    def reset(self, **kwargs):
+        obs, info = self.env.reset(**kwargs)
+        if self.before is None:
+            self.before = self.potential(obs)
+        return obs, info
+
+
+@rejects("Shaped")
+class NeverMovesOn(Hints):
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, self.hint(reward, self.before, self.after(obs, terminated, truncated)), terminated, truncated, info
+
+
+# Bridge: an environment with two agents
+
+
+class Crossing(MultiAgentEnv):
+    """The right rules; the samples change a part of them."""
+
+    def __init__(self, config=None):
+        super().__init__()
+        self.agents = self.possible_agents = ["north", "south"]
+        self.observation_spaces = {agent: Box(0, 1, (2,), np.float32) for agent in self.agents}
+        self.action_spaces = {agent: Discrete(2) for agent in self.agents}
+
+    def reset(self, *, seed=None, options=None):
+        self.field, self.steps = {"north": 0, "south": 0}, 0
+        return self.seen_by(["north", "south"]), {}
+
+    def seen_by(self, agents):
+        other = {"north": "south", "south": "north"}
+        return {a: np.array([self.field[a], self.field[other[a]]], np.float32) / 3 for a in agents}
+
+    def move(self, agent, action):
+        self.field[agent] += 1 if self.field[agent] else int(action)
+
+    def falls(self):
+        return all(0 < field < 3 for field in self.field.values())
+
+    def reward(self, fall, across):
+        return -1.0 if fall else 1.0 if across else -0.2
+
+    def over(self, fall, across):
+        return fall or all(field == 3 for field in self.field.values())
+
+    def present(self, actions):
+        return list(actions)
+
+    def step(self, actions):
+        self.steps += 1
+        for agent, action in actions.items():
+            self.move(agent, action)
+        fall, here = self.falls(), self.present(actions)
+        across = {agent: self.field[agent] == 3 for agent in here}
+        over = self.over(fall, across)
+        rewards = {agent: self.reward(fall, across[agent]) for agent in here}
+        terminateds = {agent: fall or across[agent] for agent in here} | {"__all__": over}
+        truncateds = {"__all__": self.steps == 20 and not over}
+        return self.seen_by(here), rewards, terminateds, truncateds, {}
+
+
+@accepts("Bridge")
+class SaysItForEachRobot(Crossing):
+    def step(self, actions):
+        obs, rewards, terminateds, truncateds, infos = super().step(actions)
+        late = truncateds["__all__"]
+        return obs, rewards, terminateds, truncateds | dict.fromkeys(actions, late), {agent: {} for agent in actions}
+
+
+@rejects("Bridge")
+class ForgetsAll(Crossing):
+    def step(self, actions):
+        obs, rewards, terminateds, truncateds, infos = super().step(actions)
+        terminateds.pop("__all__")
+        return obs, rewards, terminateds, truncateds, infos
+
+
+@rejects("Bridge")
+class RobotsThatLeftGoOnTalking(Crossing):
+    def present(self, actions):
+        return ["north", "south"]
+
+
+@rejects("Bridge")
+class OverWhenOneIsAcross(Crossing):
+    def over(self, fall, across):
+        return fall or any(across.values())
+
+
+@rejects("Bridge")
+class FallsOnlyOnTheSameField(Crossing):
+    def falls(self):
+        return self.field["north"] == self.field["south"] in (1, 2)
+
+
+@rejects("Bridge")
+class StopsOnTheBridge(Crossing):
+    def move(self, agent, action):
+        self.field[agent] += int(action)
+
+
+@rejects("Bridge")
+class NoRewardForFalling(Crossing):
+    def reward(self, fall, across):
+        return 1.0 if across else -0.2
+
+
+@rejects("Bridge")
+class NeverTruncates(Crossing):
+    def step(self, actions):
+        *rest, _, infos = super().step(actions)
+        return *rest, {"__all__": False}, infos
+
+
+@rejects("Bridge")
+class TheLastObservationIsLeftOut(Crossing):
+    def step(self, actions):
+        obs, rewards, terminateds, truncateds, infos = super().step(actions)
+        return {a: seen for a, seen in obs.items() if not terminateds[a]}, rewards, terminateds, truncateds, infos
+
+
+# two_minds: who plays whom
+
+
+def by(config, names, function):
+    return config.multi_agent(policies=names, policy_mapping_fn=function)
+
+
+@accepts("two_minds")
+def with_startswith(config):
+    def side(agent_id, *args, **kwargs):
+        return "north" if agent_id.startswith("north") else "south"
+
+    return by(config, ["south", "north"], side)
+
+
+@rejects("two_minds")
+def one_module_for_all(config):
+    return by(config, {"both"}, lambda agent_id, episode, **kwargs: "both")
+
+
+@rejects("two_minds")
+def two_modules_and_one_works(config):
+    return by(config, {"north", "south"}, lambda agent_id, episode, **kwargs: "north")
+
+
+@rejects("two_minds")
+def swapped(config):
+    return by(config, {"north", "south"}, lambda a, episode, **kwargs: "south" if a.startswith("north") else "north")
+
+
+@rejects("two_minds")
+def only_for_a_pair(config):
+    return by(config, {"north", "south"}, lambda agent_id, episode, **kwargs: agent_id)
+
+
+@rejects("two_minds")
+def leaves_the_mapping_out(config):
+    return config.multi_agent(policies={"north", "south"})
+
+
+@rejects("two_minds")
+def in_turn(config):
+    turns = iter(range(1000))
+    return by(config, {"north", "south"}, lambda *args, **kwargs: ["north", "south"][next(turns) % 2])
+
+
+@rejects("two_minds")
+def forgets_to_return(config):
+    by(config, {"north", "south"}, lambda agent_id, episode, **kwargs: agent_id.split("-")[0])
