@@ -5,7 +5,7 @@
 
 BIN := .venv/bin
 TESTS ?= 2  # that run side by side: each may need 3 GB and a core
-QUICK = COURSEKIT_QUICK=1 $(BIN)/python -m pytest -n $(strip $(TESTS)) --dist loadgroup --no-loadscope-reorder
+QUICK = COURSEKIT_QUICK=1 $(BIN)/python -m pytest -n $(strip $(TESTS)) --no-loadscope-reorder
 
 ifneq ($(filter chapter slides,$(MAKECMDGOALS)),)
 ifndef name

@@ -1,11 +1,15 @@
 """What all tests share: quick mode, folders of their own, what may run side by side, and the table of what each chapter cost."""
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from coursekit.paths import path_with_scripts
 
@@ -23,23 +27,32 @@ GRADING = ["attacks", "sandbox", "grading", "own_tests", "cluster_grading", "rel
 ORDER = ["grading", "answers", "notebooks", "isolation"]  # the longest first, so that all processes end together
 
 
-def group_of(item: pytest.Item) -> str:
+def group_of(nodeid: str) -> str:
     """Return the name of the tests that run one after the other in one process, with what they set up shared."""
-    module = item.path.stem.removeprefix("test_")
+    path, _, name = nodeid.partition("::")
+    module = Path(path).stem.removeprefix("test_")
     if module in GRADING:  # they look for traces on the whole machine
         return "grading"
     if module == "notebooks":
-        return f"notebooks-{item.name}"
-    params = item.callspec.params if hasattr(item, "callspec") else {}
-    return f"{module}-{params.get('chapter', '')}"
+        return f"notebooks {name}"
+    chapter = re.search(r"ch\d\d_[a-z_]+", name)
+    return f"{module} {chapter[0] if chapter else ''}"
+
+
+class Groups(LoadScopeScheduling):
+    """Gives a process one group after the other."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
+    return Groups(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    groups = {item: group_of(item) for item in items}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
-    ranks = {item: ORDER.index(kind) if (kind := group.split("-")[0]) in ORDER else 9 for item, group in groups.items()}
-    items.sort(key=ranks.__getitem__)
+    kinds = {item: group_of(item.nodeid).split()[0] for item in items}
+    items.sort(key=lambda item: ORDER.index(kinds[item]) if kinds[item] in ORDER else len(ORDER))
 
 
 def pytest_sessionfinish() -> None:
