@@ -438,8 +438,8 @@ def arrivals(curves, target):
     rows = {}
     for name, rows_of_one in curves.items():
         there = [row for row in rows_of_one if row[2] >= target] or [(math.nan,) * 3]
-        steps, seconds, _ = rows_of_one[-1]
-        rows[name] = {"steps": there[0][0], "seconds": there[0][1], "steps a second": round(steps / seconds)}
+        steps, seconds, _ = (rows_of_one or [(math.nan,) * 3])[-1]
+        rows[name] = {"steps": there[0][0], "seconds": there[0][1], "steps a second": steps / seconds}
     return pandas.DataFrame(rows).T.round(1)
 
 
@@ -652,7 +652,7 @@ pandas.DataFrame(table).rename_axis("hidden layers").round(3)
 
 # %% [markdown]
 r"""
-Sixteen times as wide, some 250 times as many multiplications, and nowhere near 250 times as long: for the small network most of the time goes into everything around the
+Sixteen times as wide (in quick mode eight times), some 250 (60) times as many multiplications, and nowhere near as many times as long: for the small network most of the time goes into everything around the
 multiplications, and no GPU shortens that. A GPU pays where the network is large (pictures, attention) and the batch as well. And as chapter 12 showed for runners: it shortens only the learner's part.
 
 **You may have seen** A3C and A2C. In A3C (Mnih et al. 2016) every worker computed gradients on its own weights and sent them to a shared network, asynchronously; chapter 9 built such a shared
