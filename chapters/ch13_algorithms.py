@@ -292,6 +292,7 @@ def running_share(config, nap, seconds):
         return steps * nap / (config.num_env_runners * elapsed), results
 
 
+# %%
 def mean_age(results):
     """Return how many updates old the weights were that had played what the learner got, on average."""
     learned = [result["learners"].get("default_policy", {}) for result in results]

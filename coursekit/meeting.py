@@ -56,7 +56,7 @@ def wait_for(room: str, name: str, unless: str = "") -> bool:
         if signalled(room, name):
             return True
         if unless and signalled(room, unless):
-            return False
+            return signalled(room, name)  # it may have come between the two looks
         time.sleep(0.01)
     return False
 
@@ -64,7 +64,7 @@ def wait_for(room: str, name: str, unless: str = "") -> bool:
 def meets(room: str, me: int, other: int) -> bool:
     """Return whether the process that calls `meets(room, other, me)` was here at the same time."""
     signal(room, f"in-{me}")
-    met = wait_for(room, f"in-{other}", unless=f"out-{other}") and not signalled(room, f"missed-{other}")
+    met = wait_for(room, f"in-{other}") and not signalled(room, f"missed-{other}")
     if not met:
         signal(room, f"missed-{me}")
     signal(room, f"out-{me}")

@@ -246,9 +246,9 @@ def _memory(algo: Any) -> dict:
     return {
         "iteration": algo.iteration,
         "mark": trained.pi.net.mlp[0].bias.tolist(),
-        "learner": [np.array(part.detach()) for part in trained.parameters()],
-        "runner": [np.array(part.detach()) for part in algo.get_module().parameters()][:4],
-        "optimizer": [np.array(v) for entry in moments.values() for v in entry.values() if torch.is_tensor(v)],
+        "learner": [part.detach().numpy().copy() for part in trained.parameters()],
+        "runner": [part.detach().numpy().copy() for part in algo.get_module().parameters()][:4],
+        "optimizer": [v.numpy().copy() for entry in moments.values() for v in entry.values() if torch.is_tensor(v)],
     }
 
 

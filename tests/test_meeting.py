@@ -1,0 +1,47 @@
+"""Meetings tell tasks that ran at the same time from those that did not, however their moments fall."""
+
+import pytest
+
+from coursekit import meeting
+
+
+@pytest.fixture
+def signals(monkeypatch) -> set[str]:
+    """Return the signals of a room that is kept here instead of in Ray."""
+    found: set[str] = set()
+    monkeypatch.setattr(meeting, "signal", lambda room, name: found.add(name))
+    monkeypatch.setattr(meeting, "signalled", lambda room, name: name in found)
+    monkeypatch.setattr(meeting, "patience", lambda: 0.2)
+    return found
+
+
+def after_a_look_at(name: str, come: set[str], signals: set[str], monkeypatch) -> None:
+    """Have signals come right after somebody has looked for one."""
+
+    def look(room: str, wanted: str) -> bool:
+        was_there = wanted in signals
+        if wanted == name:
+            signals.update(come)
+        return was_there
+
+    monkeypatch.setattr(meeting, "signalled", look)
+
+
+def test_two_meet_when_the_other_comes_and_leaves_between_two_looks(signals, monkeypatch):
+    after_a_look_at("in-1", {"in-1", "out-1"}, signals, monkeypatch)
+    assert meeting.meets("room", 0, 1)
+
+
+def test_two_do_not_meet_one_after_the_other(signals):
+    assert not meeting.meets("room", 0, 1)
+    assert not meeting.meets("room", 1, 0)
+
+
+def test_a_signal_that_comes_just_before_the_word_that_ends_the_wait_is_seen(signals, monkeypatch):
+    after_a_look_at("news", {"news", "over"}, signals, monkeypatch)
+    assert meeting.wait_for("room", "news", unless="over")
+
+
+def test_the_word_that_ends_the_wait_ends_it(signals):
+    signals.add("over")
+    assert not meeting.wait_for("room", "news", unless="over")
