@@ -583,7 +583,7 @@ pandas.DataFrame(rows, columns=["iteration", "seconds", "steps", "EnvRunners", "
 r"""
 No exception (and Ray's half page about the death is left out here, as in chapter 5), no pause, and no smaller batch: the runner that is left plays all of the steps, so only the sampling takes longer. Ray meanwhile
 starts a new process, which has to import PyTorch and RLlib first; as soon as it answers, it gets the current weights and its share of the
-work. What was lost is the fragment that the dead one was playing.
+work. It was killed between two iterations, so all that was lost are the episodes that it had not finished.
 
 With `.fault_tolerance(restart_failed_env_runners=False)` the third iteration would have raised; with `ignore_env_runner_failures=True` besides,
 it would have gone on with those that are left, for good. A *learner* that dies is another matter: it holds the weights. Against that only a checkpoint helps, as in
@@ -637,7 +637,7 @@ r"""
 - You know which part of an iteration more runners shorten, and which they do not.
 - You time in turn, warm up, leave out what is not meant, and report a ratio with its interval.
 - You stop adding runners when one more is not worth it.
-- You know that a killed runner costs a fragment and some seconds, and not the training.
+- You know that a killed runner costs unfinished episodes and some seconds, and not the training.
 
 ## Traps
 

@@ -17,7 +17,6 @@ os.environ["PATH"] = path_with_scripts()
 os.environ["COURSEKIT_HOME"] = tempfile.mkdtemp(prefix="coursekit-test-")
 os.environ.setdefault("COURSEKIT_QUICK", "1")
 
-
 RAYS = ""  # the folder of this process's Rays: `ray.init` joins a cluster that it finds noted in its folder
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     RAYS = os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix=f"ray-{worker}-", dir="/tmp")  # short: it holds sockets

@@ -79,9 +79,8 @@ def kill_runner(algo: Any, number: int) -> None:
     from coursekit.given.ch05_faults import keep_news_of_deaths
 
     keep_news_of_deaths()
-    logging.getLogger("ray.rllib.utils.actor_manager").setLevel(
-        logging.CRITICAL
-    )  # what it would report, the cell shows
+    # RLlib would report the death, too; the cell shows it
+    logging.getLogger("ray.rllib.utils.actor_manager").setLevel(logging.CRITICAL)
     os.kill(who_runs(algo)[number]["process"], signal.SIGKILL)
 
 
