@@ -11,6 +11,7 @@ from tests.chapters import CHAPTERS
 from tests.isolated import learner_process
 
 pytestmark = pytest.mark.slow
+LEARNED = {"train"}  # about one agent of chapter 9 in twenty also balances, by luck, through another seed's glasses
 CONSTANTS = [None, True, 0, 1.0, "", [], {}, [True, True]]
 
 
@@ -43,8 +44,9 @@ def test_solution_passes_where_exercises_do_not_exist_and_its_transcript_does_no
 
             result = judge(item, Answer(item.name, ask), PUBLIC_SEED + 2)
             assert (result.status, result.message) == ("passed", "")
-            again = judge(item, Answer(item.name, replay(replies)), PUBLIC_SEED + 3)
-            assert again.status != "passed", f"{item.name} passes with the transcript of another run"
+            turns = range(3 if item.name in LEARNED else 1)
+            again = {judge(item, Answer(item.name, replay(replies)), PUBLIC_SEED + 3 + turn).status for turn in turns}
+            assert again != {"passed"}, f"{item.name} passes with the transcript of another run"
 
 
 @pytest.mark.parametrize("constant", CONSTANTS, ids=repr)

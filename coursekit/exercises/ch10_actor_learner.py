@@ -1,5 +1,6 @@
 """The judge's side of chapter 10."""
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -8,6 +9,7 @@ from numpy.random import Generator
 
 from coursekit.answer import Answer
 from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercises._turned import hard_turn, mean_return
 from coursekit.given import ch10_actor_learner as given
 
 SOLVED = 475  # mean return of 100 episodes at which CartPole counts as solved
@@ -363,7 +365,7 @@ def solve_cartpole(answer: Answer, rng: Generator) -> None:
     means: list[float] = []
     for _ in range(SEEDS):
         seed, exam = (int(number) for number in rng.integers(1, 10**6, size=2))
-        turn = _turn(rng, exam)
+        turn = hard_turn(rng, exam)
         if not means:
             with answer.watch() as seen:
                 learned = answer.probe(given.learn, turn.tolist(), seed)
@@ -372,7 +374,7 @@ def solve_cartpole(answer: Answer, rng: Generator) -> None:
         else:
             learned = answer.probe(given.learn, turn.tolist(), seed)
             _judge_form(learned)
-        means.append(_mean_return(learned["weights"]["actor"], turn, exam))
+        means.append(mean_return(partial(_choice, learned["weights"]["actor"]), turn, exam))
         if means[-1] >= SOLVED:
             return
         _judge_promise(float(learned["curve"][-1][2]), means[-1])
@@ -383,16 +385,6 @@ def solve_cartpole(answer: Answer, rng: Generator) -> None:
         False,
         f"Mean return of 100 episodes that nobody has seen, after learning with {len(means)} seed(s): {tests}. {SOLVED} is asked for.",
     )
-
-
-def _turn(rng: Generator, seed: int) -> np.ndarray:
-    """Return a matrix, shape [4, 4], through which nobody balances who can only balance the usual pole."""
-    usual = np.array([[0.0, 0.2, 1.0, 1.0], [0.0, 0.1, 1.0, 0.3], [0.1, 0.5, 1.0, 1.5]])  # each stands for 500 steps
-    while True:
-        turn = np.linalg.qr(rng.normal(size=(4, 4)))[0]
-        known = [[(np.stack([-weights, weights]), np.zeros(2))] for weights in (*usual, *-usual)]
-        if all(_mean_return(actor, turn, seed, episodes=10) < 150 for actor in known):
-            return turn
 
 
 def _judge_promise(test: float, mean: float) -> None:
@@ -441,16 +433,8 @@ def _judge_form(learned: Any) -> None:
     expect(len(curve) > 0 and all(len(point) == 3 for point in curve), form + f"a curve of {len(curve)} points.")
 
 
-def _mean_return(layers: list, turn: np.ndarray, seed: int, episodes: int = 100) -> float:
-    """Return the mean return of an actor's best actions, in CartPoles turned like those on which it learned."""
-    envs = given.turned_cartpoles(turn, episodes)
-    obs, _ = envs.reset(seed=seed)
-    returns, running = np.zeros(episodes), np.ones(episodes, bool)
-    while running.any():
-        obs, rewards, terminated, truncated, _ = envs.step(_scores(layers, obs).argmax(-1))
-        returns += rewards * running
-        running &= ~(terminated | truncated)
-    return float(returns.mean())
+def _choice(layers: list, obs: np.ndarray) -> np.ndarray:
+    return _scores(layers, obs).argmax(-1)
 
 
 def _scores(layers: list, x: np.ndarray) -> np.ndarray:
