@@ -2,20 +2,21 @@
 r"""
 # Chapter 11 · RLlib trains the agent, and what you keep is a folder with a network in it
 
-*About 100 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 10](ch10_actor_learner.ipynb)*
+*About 90 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 10](ch10_actor_learner.ipynb)*
 
 **What you will be able to do**
 
 - configure RLlib's PPO for an environment of your own, and train it while you watch its curve grow;
 - find in the result what you want to know, also in an iteration in which no episode has ended;
 - save an algorithm to a folder, know what is in it, and continue from there;
-- use the trained network without RLlib: from an observation to an action in three lines;
+- use the trained network without an algorithm and without a running Ray: from an observation to an action in three lines;
 - test the agent fairly, and watch it play;
 - read an older tutorial and know what its names are called today.
 """
 
 # %%
 import tempfile
+import time
 from pathlib import Path
 
 import gymnasium
@@ -45,7 +46,7 @@ keep = tempfile.TemporaryDirectory()  # for checkpoints; it goes when the notebo
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred minutes with all five exercises; seventy when `evaluate` and the table of old names are left as homework. Let everybody run the two cells
+Ninety minutes with all five exercises; an hour when `evaluate` and the table of old names are left as homework. Let everybody run the two cells
 above at once: importing RLlib and starting Ray take fifteen seconds on a small laptop. `num_cpus=4` is a promise, not a
 measurement: four EnvRunners will live at once, each asks for one logical CPU, and on two cores they share what is there.
 """
@@ -81,8 +82,8 @@ pandas.Series({name: getattr(PPOConfig(), name) for name in names}, dtype=object
 
 # %% [markdown]
 r"""
-The learning rate: a fortieth. RLlib's defaults are careful ones, for problems that take millions of steps. On a small problem they learn nothing that you
-would live to see, and that is the first thing to change. (`total_train_batch_size` is what all learners get together; with one learner, it is the batch.)
+The learning rate: a fortieth. RLlib's defaults are careful ones, for problems that take millions of steps, and they make up for some of it: thirty times over each
+batch, in small minibatches. With fewer epochs, as here, a small problem is learned several times faster with a larger rate, and that is the first thing to change. (`total_train_batch_size` is what all learners get together; with one learner, it is the batch.)
 
 This is a whole configuration. Read it aloud:
 """
@@ -97,7 +98,7 @@ def cartpole_config(runners):
         .env_runners(num_env_runners=runners, num_envs_per_env_runner=2)  # with 0 of them, this process plays
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64, 64], vf_share_layers=False))
         .training(
-            train_batch_size_per_learner=2000,  # steps of one iteration, shared out among the runners
+            train_batch_size_per_learner=2000,  # steps of one iteration, or a few more, shared out among the runners
             minibatch_size=250,
             num_epochs=8,
             lambda_=0.95,
@@ -129,7 +130,7 @@ an EnvRunner is a process that imports PyTorch and RLlib.
 
 # %%
 def corridor_config(length, runners):
-    """Return PPO for a corridor of so many fields, played by so many EnvRunners."""
+    """Return PPO for a corridor of so many fields, played by so many EnvRunners: the config, not built."""
     ### BEGIN SOLUTION
     return (
         PPOConfig()
@@ -157,7 +158,7 @@ r"""
 ## The result is a dictionary of dictionaries, and five entries answer most questions
 
 `algo.train()` runs one iteration and returns a **result**. The next cell trains on CartPole with tiny iterations of ten steps, five in each of two
-environments, and reads from every result what people want to know most.
+environments, and reads from every result what people want to know most. (A runner finishes what it has begun, so now and then there are a few steps more.)
 
 (`built` is a small helper of this chapter: it calls `config.build_algo()`, and `algo.stop()` when the block ends, also when it ends with an error. Whoever forgets
 to stop an algorithm leaves its EnvRunners running. With 0 of them, as here, the notebook's own process plays.)
@@ -231,7 +232,7 @@ def learns_corridor(config, target, most):
     """Return the mean returns, one of each iteration, NaN where there is none.
 
     Builds the config and trains until the mean return is at least `target`, for `most` iterations at most.
-    The algorithm is stopped in the end, also when training ended with an error.
+    The algorithm is stopped in the end, also when training ended with an error; the error goes on to the caller.
     """
     ### BEGIN SOLUTION
     algo, returns = config.build_algo(), []
@@ -260,7 +261,7 @@ the first NaN, after one iteration, and says nothing. Ask whether the target *ha
 r"""
 Put your two answers together. The best that one can do in a corridor of twelve fields is ten steps that cost 0.1 and one that pays 1: a return of 0.
 
-**Predict:** how many iterations of 512 steps until the mean return is above −0.2? The agent begins with coin flips.
+**Predict:** how many iterations of 512 steps until the mean return is above −0.2? The agent begins nearly at random, and a coin would need more than a hundred steps to the exit.
 """
 
 # %% tags=["demo"]
@@ -274,7 +275,8 @@ if passed("corridor_config") and passed("learns_corridor"):
 
 # %% [markdown]
 r"""
-A handful of iterations, from blind to nearly perfect. The curve stays below the dashed line: the policy still draws its actions, so that now and then it takes a step back.
+A handful of iterations, to nearly perfect. The first point lies higher than you may have thought, and it flatters: the mean is one of the episodes that *ended in this iteration*, and
+with 128 steps in each corridor only the lucky, short ones had. The curve stays below the dashed line: the policy still draws its actions, so that now and then it takes a step back.
 """
 
 # %% [markdown]
@@ -309,7 +311,7 @@ def train_live(algo, iterations, enough):
 # %% [markdown]
 r"""
 The next cell trains on CartPole for up to a hundred iterations with **four** EnvRunners, and stops early when the pole stays up for 475 of 500 steps. (In the course's
-quick mode it is five iterations.) It waits for your `corridor_config`, so that you know what the settings mean.
+quick mode, for tests and for the impatient, it is five: `COURSEKIT_QUICK=1` before you start JupyterLab.) It waits for your `corridor_config`, so that you know what the settings mean.
 
 Four runners are four processes that share the cores of your machine. Ray counts *logical* CPUs, those that you named in `ray.init`: with two real cores, four runners play
 hardly faster than two, and each needs its memory. Chapter 12 measures what is gained.
@@ -320,13 +322,16 @@ hardly faster than two, and each needs its memory. Chapter 12 measures what is g
 # %% tags=["demo"]
 if passed("corridor_config"):
     folder = Path(keep.name) / "cartpole"
+    begun = time.perf_counter()
     with built(cartpole_config(runners=4)) as algo:
+        ready = time.perf_counter()
         live_returns = train_live(algo, budget(100, 5), enough=475)
         algo.save_to_path(folder)
+    print(f"start {ready - begun:.0f} s, then {(time.perf_counter() - ready) / len(live_returns):.1f} s an iteration")
 
 # %% [markdown]
 r"""
-The wait before the first point is the start: four Pythons import PyTorch and RLlib. Whoever trains for hours does not care; whoever tries ten settings for a minute each
+The wait before the first point is the start, as the last line says in seconds: four Pythons import PyTorch and RLlib. Whoever trains for hours does not care; whoever tries ten settings for a minute each
 should use `num_env_runners=0` for that.
 
 The last line wrote a *checkpoint*. The algorithm is stopped; everything below begins from the folder.
@@ -353,7 +358,7 @@ if passed("corridor_config"):
 
 # %% [markdown]
 r"""
-Left out of the list are two small files that every part brings: `class_and_ctor_args.pkl` says how to build it again (its class, and the arguments; for the
+Left out of the list are two files that every part brings: `class_and_ctor_args.pkl` says how to build it again (its class, and the arguments; for the
 algorithm, that is your config), `metadata.json` says with which Ray it was written.
 
 | file | what is in it |
@@ -361,7 +366,8 @@ algorithm, that is your config), `metadata.json` says with which Ray it was writ
 | `algorithm_state.pkl` | counters and averages: iterations, steps, the last returns |
 | `learner_group/learner/state.pkl` | the optimizer's memory (Adam's averages), counters |
 | `learner_group/learner/rl_module/default_policy/module_state.pkl` | the weights of the network |
-| `env_runner/env_to_module_connector/state.pkl` | what *connectors* remember (the next section explains them); here, nothing |
+| `..._connector.../state.pkl` | what *connectors* remember (the next section explains them); a file of a few bytes says: nothing |
+| `env_runner/state.pkl`, `env_runner/rl_module/...` | the counters of the runners, and the network once more, as it plays |
 
 So it is everything needed to train on: no environment (that is code), and no half-played episodes (a new algorithm begins new ones). The optimizer's memory is about twice the size of the network, because
 Adam keeps two averages of each weight.
@@ -408,14 +414,21 @@ if passed("corridor_config") and passed("save_and_restore"):
             means = [result["env_runners"].get("episode_return_mean", np.nan) for result in results]
             curves.append(([result["training_iteration"] for result in results], means))
             if part == "before":
-                algo = save_and_restore(algo, str(Path(keep.name) / "corridor"))
+                algo = save_and_restore(algo, Path(keep.name) / "corridor")
     finally:
         algo.stop()
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
+    axes.plot([4, 5], [curves[0][1][-1], curves[1][1][0]], color="#94a3b8", linestyle="--")
     axes.plot(*curves[0], "o-", color="#059669", label="first algorithm")
     axes.plot(*curves[1], "o-", color="#2563eb", label="restored")
     axes.set(xlabel="iteration", ylabel="mean return", title="The restored algorithm counts on, and learns on")
     axes.legend();
+
+# %% [markdown]
+r"""
+No dent that would be the restored algorithm's fault: weights, optimizer and counters came back. Only the episodes are new, so the mean of its first iteration rests, once more,
+on those that were short enough to end in it.
+"""
 
 # %%
 ### BEGIN SOLUTION
@@ -429,8 +442,8 @@ quiz("what_a_checkpoint_lacks", what_a_checkpoint_lacks)
 r"""
 ## The network is PyTorch, and three lines ask it
 
-To *use* what was trained, nobody needs an algorithm, an EnvRunner, or Ray at all. The network is an **RLModule**, which is a PyTorch module with three ways to
-be asked; `forward_inference` is the one for use. Deep in the folder it has a checkpoint of its own:
+To *use* what was trained, nobody needs an algorithm, an EnvRunner, or a running Ray; RLlib stays an import. The network is an **RLModule**, which is a PyTorch module with three ways to
+be asked: `forward_train` is for the learner, `forward_exploration` for the runners, and `forward_inference` for use. Deep in the folder it has a checkpoint of its own:
 """
 
 
@@ -454,9 +467,9 @@ r"""
 ![An observation is flattened to a vector, made a batch of one, goes through the network, and the largest of the scores is the action](../img/ch11_act.svg)
 
 `action_dist_inputs` are the *scores* of chapter 10: a softmax of them is the distribution from which the policy draws while it trains. In use, you take the action with the largest.
-Three details decide whether it works:
+Three details:
 
-- **A batch.** Networks take many observations at once. One observation is a batch of one: `x[None]` adds the dimension.
+- **A batch.** Networks take many observations at once. One observation is a batch of one: `x[None]` adds the dimension. Some networks forgive a missing one, others do not.
 - **Tensors of `float32`**, not arrays, and not `float64`.
 - **What connectors did.** While it trained, *connectors* stood between environment and network. FrozenLake's observation is the number of a field; a connector made of it a vector of
   sixteen zeros and one one. Outside RLlib, nobody does that. `gymnasium.spaces.flatten(space, obs)` gives the same vector, for a number, a matrix or a
@@ -543,7 +556,7 @@ Keep the list, and take the mean afterwards: a mean alone does not say how sure 
 
 # %% [markdown]
 r"""
-Now all of it on FrozenLake, here without the slipping: train, save, load, test. The connector is the function's value: RLlib calls it in every process that plays.
+Now all of it on FrozenLake, here without the slipping: train, save, load, test. RLlib calls the function `flat` in every process that plays, and uses the connector that it returns.
 """
 
 
@@ -569,9 +582,9 @@ def lake_config():
 
 # %% [markdown]
 r"""
-The line with `.evaluation` is RLlib's own test: in every seventh iteration it plays twenty episodes, and the result then has an entry `"evaluation"`. Both settings that look superfluous are
-needed: without `"explore": False` the test draws its actions as training does, and without an interval `algo.evaluate()` tests with the *training's* EnvRunners and
-settings, and does not even look at `evaluation_config`.
+The line with `.evaluation` is RLlib's own test: in every seventh iteration it plays twenty episodes, and the result then has an entry `"evaluation"`. (`algo.evaluate()` runs that test by hand.) Both settings that look superfluous are
+needed: without `"explore": False` the test draws its actions as training does, and without an interval even a test by hand takes the *training's* EnvRunners and
+settings, and does not look at `evaluation_config`.
 
 **Predict:** after seven iterations, which of the three numbers below will be the smallest, and why?
 """
@@ -588,7 +601,7 @@ if passed("act") and passed("evaluate"):
     mine = evaluate(network_in(lake_folder), lake, seeds=range(20))
     print(f"while it trained      {trained:.2f}")
     print(f"RLlib's own test      {tested['episode_return_mean']:.2f}   ({tested['num_episodes']} episodes)")
-    print(f"yours, without RLlib  {np.mean(mine):.2f}   ({len(mine)} episodes)")
+    print(f"yours, without Ray    {np.mean(mine):.2f}   ({len(mine)} episodes)")
 
 # %% [markdown]
 r"""
@@ -680,11 +693,11 @@ if passed("corridor_config") and passed("act") and passed("evaluate"):
     axes.axvline(live_returns[-1], color="#059669", label="end of the live curve")
     axes.set(xlabel="return", xlim=(0, 510), ylim=(-3, 3), yticks=[])
     axes.set_title(f"Twenty episodes, mean {np.mean(tests):.0f}")
-    axes.legend(loc="upper left");
+    axes.legend();
 
 # %% [markdown]
 r"""
-Better, as a rule: the draws that let it explore also made it stumble. After only five iterations (quick mode) it balances for a while and then
+Better, as a rule: the draws that let it explore also made it stumble. After only five iterations (quick mode) it balances for a while, some 200 steps perhaps, and then
 drifts off the track or falls; after a full training it stands, and there is little left to gain. Chapter 18 puts this very network behind a web address.
 """
 
@@ -701,13 +714,13 @@ r"""
 - You write a config with the settings that matter, and know which defaults to change on a small problem.
 - You read returns, steps and losses from a result, also before the first episode has ended.
 - You train with a live curve, save, look into the folder, restore, and go on.
-- You take the network out of the folder and use it with PyTorch alone.
+- You take the network out of the folder and use it without an algorithm and without a running Ray.
 - You test with fresh episodes and the best actions, and look at the agent.
 - You translate older tutorials.
 
 ## Traps
 
-- **The default learning rate**, 0.00005, is for large problems. A small one seems not to learn at all.
+- **The default learning rate**, 0.00005, is for large problems. With few epochs, a small one seems not to learn at all.
 - **No key** until a first episode has ended, **NaN** where none ended. `while mean < target` ends at NaN.
 - **One episode may be behind a mean**: with long episodes and small batches, the curve jumps.
 - **`algo.evaluate()` draws its actions**, unless `evaluation_interval` and `evaluation_config={"explore": False}` are both set.

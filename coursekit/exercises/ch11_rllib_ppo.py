@@ -27,7 +27,7 @@ SLIPPERY = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]  # FrozenLake's best
 def corridor_config(answer: Answer, rng: Generator) -> None:
     """Say what differs from the defaults, each setting in the method that it belongs to."""
     length, runners = int(rng.integers(4, 60)), 1  # each runner more is a process more, and seconds
-    for fields, wanted in ((length + 7, 5), (length, runners)):
+    for fields, wanted in ((length, runners), (length + 7, 5)):
         _read_config(answer, fields, wanted)
     with answer.watch() as seen:
         ran = answer.probe(given.run_once, length, runners)
@@ -134,6 +134,7 @@ def _judge_scripts(answer: Answer, rng: Generator) -> None:
     seen = answer.probe(given.follow_script, low, target, 40, breaks=True)
     told = "An algorithm whose environment breaks in the fourth iteration: "
     expect(seen["stops"] >= 1, told + "nobody stopped it, so its EnvRunners would live on.")
+    expect(seen["raised"], told + "the caller never heard of it. Stop the algorithm, and let the error go on.")
 
 
 def _judge_script(answer: Answer, means: list, target: float, most: int, name: str) -> None:
@@ -146,12 +147,13 @@ def _judge_script(answer: Answer, means: list, target: float, most: int, name: s
     expect(seen["stops"] >= 1, told + "nobody stopped the algorithm.")
     expect(
         seen["trains"] == turns,
-        told + f"you trained {seen['trains']} times. When was the target reached, and not before?",
+        told
+        + f"training ended after iteration {seen['trains']}; it has to end after iteration {turns}. What is `nan >= target`, and what `nan < target`?",
     )
     want = [np.nan if mean is None else mean for mean in means[:turns]]
     got = seen["returned"]
     expect(
-        agree([np.nan if each is None else each for each in got] if isinstance(got, list) else got, want, atol=1e-6),
+        agree(got, want, atol=1e-6),
         told + f"you returned {_told(got)}. One number for each iteration, NaN where there is none.",
     )
 
@@ -162,7 +164,7 @@ def _told(means: Any) -> str:
         return repr(means)[:60]
     return (
         "["
-        + ", ".join(f"{m:.2f}" if isinstance(m, int | float) else str(m) for m in means[:8])
+        + ", ".join(f"{m:.2f}" if isinstance(m, int | float) else "missing" if m is None else str(m) for m in means[:8])
         + (", …" if len(means) > 8 else "")
         + "]"
     )
@@ -184,7 +186,7 @@ def _expected_return(scores: list, length: int) -> float:
 
 @exercise(
     points=3,
-    minutes=15,
+    minutes=10,
     hints=[
         "Three calls, and each is one line: save to the folder, stop, come back from the folder.",
         "`algo.save_to_path(folder)` writes; `Algorithm.from_checkpoint(folder)` builds a new algorithm from what is there.",
@@ -319,7 +321,7 @@ def evaluate(answer: Answer, rng: Generator) -> None:
         not off,
         told
         + f"{len(off)} returns are not those of the best actions from these seeds; seed {seeds[off[0] if off else 0]} "
-        f"gives {want[off[0] if off else 0]:.2f}, you have {got[off[0] if off else 0]!r:.20}.",
+        f"gives {want[off[0] if off else 0]:.2f}, you have {float(got[off[0] if off else 0]):.2f}.",
     )
 
 

@@ -47,7 +47,7 @@ def settings(make_config: Callable, length: int, runners: int) -> dict:
         "environment's options": dict(config.env_config),
         "num_env_runners": config.num_env_runners,
         "num_envs_per_env_runner": config.num_envs_per_env_runner,
-        "hidden layers": list(dict(config.model_config).get("fcnet_hiddens") or []),
+        "hidden layers": list(dict(config.model_config).get("fcnet_hiddens") or []) or "the default",
         "steps in a batch": config.total_train_batch_size,
         "minibatch": config.minibatch_size,
         "epochs": config.num_epochs,
@@ -123,8 +123,8 @@ def follow_script(learns: Callable, means: list[float | None], target: float, mo
     except RuntimeError as error:
         if "as the check had planned" not in str(error):
             raise
-        returned = None
-    return {"returned": returned, **script.seen}
+        return {"returned": None, "raised": True, **script.seen}
+    return {"returned": returned, "raised": False, **script.seen}
 
 
 def learn(learns: Callable, length: int, seed: int, target: float, most: int) -> dict:
@@ -282,10 +282,13 @@ def space_of(kind: str, size: list[int]) -> gymnasium.Space:
 
 def act_on(act: Callable, kind: str, size: list[int], layers: list, observations: list) -> list:
     """Return what `act` answers to each of the observations."""
+    import torch
+
     space = space_of(kind, size)
     policy = network(int(np.prod(size)), layers)
     typed = [np.int64(obs) if kind == "Discrete" else np.array(obs, np.float32) for obs in observations]
-    return [act(policy, space, obs) for obs in typed]
+    actions = [act(policy, space, obs) for obs in typed]
+    return [str(action) if torch.is_tensor(action) else action for action in actions]  # no environment takes a tensor
 
 
 class Guarded(gymnasium.Wrapper):

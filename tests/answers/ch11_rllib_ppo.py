@@ -102,7 +102,7 @@ def another_algorithm(length, runners):
 
 @rejects("corridor_config")
 def builds_it(length, runners):
-    return ppo(length, 0).build_algo()
+    return ppo(length, runners).build_algo()
 
 
 @rejects("corridor_config")
@@ -196,6 +196,19 @@ def goes_on_for_ever(config, target, most):
 @rejects("learns_corridor")
 def zero_where_nothing_is_known(config, target, most):
     return [0.0 if np.isnan(mean) else mean for mean in while_not_there(config, target, most)]
+
+
+@rejects("learns_corridor")
+def none_where_nothing_is_known(config, target, most):
+    return [None if np.isnan(mean) else mean for mean in while_not_there(config, target, most)]
+
+
+@rejects("learns_corridor")
+def swallows_the_error(config, target, most):
+    try:
+        return while_not_there(config, target, most)
+    except Exception:
+        return []
 
 
 @rejects("learns_corridor")
@@ -374,6 +387,11 @@ def hands_over_numpy(network, space, obs):
 @rejects("act")
 def returns_a_batch(network, space, obs):
     return scores_of(network, space, obs)[None].argmax(-1)
+
+
+@rejects("act")
+def returns_a_tensor(network, space, obs):
+    return scores_of(network, space, obs).argmax()
 
 
 @rejects("act")
