@@ -32,7 +32,11 @@ def dqn_config(answer: Answer, rng: Generator) -> None:
     _judge_told(answer.probe(given.told, *arguments), asked, {"algorithm": "DQN", "runners": 0, "learners": 0})
     ran = answer.probe(given.steps_of_dqn, arguments, 700 // (8 if replays == 4 else 4))
     names = [name.rpartition(":")[2] for name in ran["environments"]]
-    expect_equal(names, [CORRIDOR] * ENVS, asked + f"it played in {names}, not in {ENVS} corridors.")
+    expect_equal(
+        names,
+        [CORRIDOR] * ENVS,
+        asked + f"it played in {len(names)} environment(s), {sorted(set(names))}, not in {ENVS} corridors.",
+    )
     _judge_memory(ran["rows"], asked, capacity)
     _judge_begin(ran["rows"], asked, first)
     _judge_replays(ran["rows"], asked, first, replays)
@@ -60,7 +64,9 @@ def _judge_memory(rows: list[dict], asked: str, capacity: int) -> None:
 
 def _judge_begin(rows: list[dict], asked: str, first: int) -> None:
     learned = [row["replayed"] > 0 for row in rows]
-    expect(any(learned), asked + f"it played {rows[-1]['steps']} steps and learned nothing.")
+    expect(
+        any(learned), asked + f"it played {rows[-1]['steps']} steps and learned nothing; learning begins after {first}."
+    )
     start = learned.index(True)
     begun, before = rows[start]["steps"], rows[start - 1]["steps"] if start else 0
     said = asked + f"it began to learn between step {before} and step {begun}."
@@ -147,7 +153,7 @@ def compare(answer: Answer, rng: Generator) -> None:
     """The same budget for all, one after the other, and each row has both clocks: steps and seconds."""
     steps, seconds = int(rng.integers(200, 260)), 0.2
     names = [str(name) for name in rng.permutation(["DQN", "PPO", "SAC"])][:2]
-    scripts = {names[0]: _script(rng, steps=100, nap=0.03), names[1]: _script(rng, steps=15, nap=0.025)}
+    scripts = {names[0]: _script(rng, 100, 0.03, steps), names[1]: _script(rng, 15, 0.025, steps)}
     seen = answer.probe(given.compare_scripted, scripts, steps, seconds)
     _judge_calls(seen["calls"], names)
     _judge_form(seen["curves"], names)
@@ -157,12 +163,17 @@ def compare(answer: Answer, rng: Generator) -> None:
     _judge_real(answer.probe(given.compare_real, {"PPO": int(rng.integers(60, 90))}, 260, 0.1), 260)
 
 
-def _script(rng: Generator, steps: int, nap: float) -> list[list]:
-    """Return 40 iterations: nap, steps, mean return. No episode ends in the first two, or in the fifth."""
+def _script(rng: Generator, steps: int, nap: float, budget: int) -> list[list]:
+    """Return 40 iterations: nap, steps, mean return. No episode ends in the first two, in the fifth, and when the steps are spent."""
     rows: list[list] = []
+    total = late = 0
     for index in range(40):
-        mean = None if index == 0 else math.nan if index in (1, 4) else round(float(rng.uniform(-50, 200)), 2)
-        rows.append([nap + float(rng.uniform(0, 0.01)), steps + int(rng.integers(0, steps // 3)), mean])
+        played = steps + int(rng.integers(0, steps // 3))
+        total += played
+        late += total >= budget
+        nothing = index in (1, 4) or 1 <= late <= 3
+        mean = None if index == 0 else math.nan if nothing else round(float(rng.uniform(-50, 200)), 2)
+        rows.append([nap + float(rng.uniform(0, 0.01)), played, mean])
     return rows
 
 
@@ -217,11 +228,13 @@ def _judge_curve(rows: list, calls: list, results: list, name: str, steps: int, 
     ]
     expect(
         not early or early[0] == len(trains) - 1,
-        told + f"It was trained {len(trains)} times, and had had both after {early[0] + 1 if early else 0}.",
+        told + f"It was trained {len(trains)} times, and had had both after {early[0] + 1 if early else 0}. "
+        "Do steps and seconds count also where there is no mean return?",
     )
     count = results[-1][0]
-    expect(count >= steps, told + f"You stopped it after {count} steps.")
-    expect(nexts[-1] >= seconds - CLOCK, told + f"You stopped it after {nexts[-1]:.2f} s of training.")
+    spent = f"You stopped it after {count} steps and {nexts[-1]:.2f} s of training: "
+    expect(count >= steps, told + spent + "it has not had its steps.")
+    expect(nexts[-1] >= seconds - CLOCK, told + spent + "it has not had its seconds. When does your clock start?")
     wanted = [(i, count, mean) for i, (count, mean) in enumerate(results) if not math.isnan(mean)]
     expect(
         len(rows) == len(wanted),
@@ -250,7 +263,7 @@ def _judge_real(ran: dict, steps: int) -> None:
 
 @exercise(
     points=2,
-    minutes=15,
+    minutes=10,
     hints=[
         "First leave out the algorithms that do not take these actions. Then compute the seconds of each of the others.",
         "How long does a step take? Playing is shared out among the runners; `own` is given for a thousand steps.",

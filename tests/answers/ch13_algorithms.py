@@ -243,6 +243,20 @@ def only_the_budget_of_seconds(configs, steps, seconds):
 
 
 @rejects("compare")
+def an_iteration_without_a_mean_costs_nothing(configs, steps, seconds):
+    def curve(algo, steps, seconds):
+        rows, played, spent, start = [], 0, 0.0, time.perf_counter()
+        while played < steps or spent < seconds:
+            row = row_of(algo.train(), time.perf_counter() - start)
+            if not math.isnan(row[2]):
+                played, spent = row[0], row[1]
+                rows.append(row)
+        return rows
+
+    return compared(configs, steps, seconds, curve)
+
+
+@rejects("compare")
 def stops_at_the_first_of_the_two(configs, steps, seconds):
     def curve(algo, steps, seconds):
         rows, start = [], time.perf_counter()
