@@ -1,0 +1,628 @@
+# %% [markdown]
+r"""
+# Chapter 15 · A clone is as good as its log, and only playing shows how good that is
+
+*About 100 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 11](ch11_rllib_ppo.ipynb)*
+
+**What you will be able to do**
+
+- record experience as rows in Parquet files, in the form that RLlib reads;
+- read it with Ray Data, look at it before you learn from it, and hold out episodes instead of rows;
+- clone a teacher from a log, and say from the log whether the clone can be any good;
+- find a column that makes the loss perfect and the clone useless;
+- weigh what ended well, so that the clone plays better than the log does on average;
+- do the same with RLlib, without any environment.
+"""
+
+# %%
+import tempfile
+from pathlib import Path
+
+import gymnasium
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas
+import ray
+import torch
+from sklearn.tree import DecisionTreeRegressor
+from torch import nn
+
+from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
+from coursekit.given.ch15_offline import brain, calm_data, expert, greedy, mean_return, novice, write_logs
+from coursekit.given.ch15_offline import return_with_meter, with_motor
+
+begin("ch15_offline")
+
+# %%
+ray.init(num_cpus=2, include_dashboard=False)
+calm_data()  # Ray Data without progress bars, and with one reader for a small file instead of 32
+torch.set_num_threads(1)  # networks as small as these gain nothing from more
+keep = tempfile.TemporaryDirectory()  # for logs and checkpoints; it goes when the notebook is closed
+folder = Path(keep.name)
+
+# %% [markdown] tags=["notes"]
+r"""
+A hundred minutes with all five exercises; seventy without `hold_out` and `weights`, whose solutions you then show. No training here takes longer than a few seconds,
+so let the room predict every table before it appears. The heart is the section about the meter: do not give the answer away, let somebody find it.
+"""
+
+# %% [markdown]
+r"""
+## Somebody has already played
+
+Every chapter so far let the agent try things. A crane does not: nobody lets a network swing a load over a harbour in order to find out. But cranes keep a **log**:
+what was seen, what the operator did, what came of it. Learning from a log, without trying anything, is called **offline** reinforcement learning.
+
+![Operators play and write rows into Parquet files; Ray Data reads them; a network learns to answer as the operators did; only at the end does it play itself](../img/ch15_offline.svg)
+
+Our crane is CartPole: balance a load that stands on top of a cart; each step that it stays up earns 1, and after 500 steps the shift is over. Two operators work on it.
+Each sees position $x$, speed $v$, lean $\varphi$, and how fast the lean changes, $\dot\varphi$:
+
+- the **expert** pushes to the right where $0.1\,x + 0.25\,v + \varphi + 0.5\,\dot\varphi > 0$, else to the left;
+- the **novice** pushes to the right where $\varphi > 0$.
+
+**Predict** the mean return of each.
+"""
+
+# %% tags=["demo"]
+for operator in (expert, novice):
+    print(f"{operator.__name__:7} {mean_return(operator):6.1f}")
+
+# %% [markdown]
+r"""
+The novice moves the cart to where the load leans, which is right, and ignores how fast it falls, which is too little. (`mean_return` plays ten episodes, always from the same ten starts.)
+"""
+
+# %%
+### BEGIN SOLUTION
+what_is_offline = "b"
+### END SOLUTION
+
+# %%
+quiz("what_is_offline", what_is_offline)
+
+# %% [markdown]
+r"""
+## A row knows its episode
+
+A log is a table, one row for each step. With these names RLlib reads it as it is (all but `t`, which *we* shall need):
+
+| column | what it holds |
+|---|---|
+| `eps_id` | the episode: the same for all of its rows, another for every other episode |
+| `t` | the number of the step in its episode, from 0 |
+| `obs` | what the operator saw *when choosing the action* |
+| `actions` | what the operator did |
+| `rewards` | what that step earned |
+| `new_obs` | what was seen after it; in the last row, what was seen at the end |
+| `terminateds`, `truncateds` | whether the episode ended with this step, by itself or because time was up (chapter 7) |
+
+**Parquet** is the usual file for such tables: it stores each column in one piece, typed and compressed, so that whoever needs two columns reads two. Ray Data writes a *dataset* as a folder of such files, one for
+each of the dataset's *blocks*, and so many tasks can write and read side by side:
+
+```python
+ray.data.from_items(rows, override_num_blocks=2).write_parquet(folder)  # rows: a list of dicts
+```
+
+Write `record`. It plays one episode for each seed, `env.reset(seed=seed)`, with `policy(obs)`, which returns an action, until the episode is over. It writes all rows into `folder`, as `files` Parquet files. Two traps are laid out for
+you: a simulator may use *the same array* for every observation and overwrite it at each step; and Ray Data cuts a list of items into up to 200 blocks if nobody says otherwise.
+"""
+
+
+# %%
+def record(env, policy, seeds, folder, files):
+    """Play an episode for each seed, and write all rows into a folder, as so many Parquet files."""
+    ### BEGIN SOLUTION
+    rows = []
+    for episode, seed in enumerate(seeds):
+        obs, _ = env.reset(seed=seed)
+        obs, t, over = obs.copy(), 0, False
+        while not over:
+            action = policy(obs)
+            new_obs, reward, terminated, truncated, _ = env.step(action)
+            new_obs, over = new_obs.copy(), terminated or truncated
+            rows.append({
+                "eps_id": episode, "t": t, "obs": obs, "actions": action, "rewards": float(reward),
+                "new_obs": new_obs, "terminateds": terminated, "truncateds": truncated,
+            })  # fmt: skip
+            obs, t = new_obs, t + 1
+    ray.data.from_items(rows, override_num_blocks=files).write_parquet(folder)
+    ### END SOLUTION
+
+
+# %%
+check("record", record)
+
+# %% [markdown] tags=["solution"]
+r"""
+Without the copies every row of an episode would show the same numbers, the last ones, because all rows would point at the one array. Nothing warns you: the file is valid, the clone learns nothing. For a log that does
+not fit into memory, a task writes each episode: `ray.data.from_items(seeds).flat_map(play_one).write_parquet(folder)`.
+"""
+
+# %% tags=["demo"]
+if passed("record"):
+    record(gymnasium.make("CartPole-v1"), expert, range(3), str(folder / "mine"), files=2)
+    for path in sorted((folder / "mine").iterdir()):
+        print(f"{path.suffix}, {path.stat().st_size:,} bytes")
+    print(ray.data.read_parquet(str(folder / "mine")).schema())
+
+# %% [markdown]
+r"""
+RLlib can record, too: `config.offline_data(output=folder, output_write_episodes=False)` makes every EnvRunner write what it plays, with these columns except `t`, and some more. (On Ray 2.60, each call of `sample` writes up to 200 files; observations are
+compressed into text unless you set `output_compress_columns=[]`, and the default `output_write_episodes=True` needs a package, msgpack-numpy, that Ray does not install.)
+
+## Look at a log before you learn from it
+
+The crane has four logs. One is the **expert's**. One is a **shaky** expert's, half of whose actions are coin flips. One is **mixed**: 250 episodes of novices and 3 of the expert, in one table, and no column says who it was. And
+one shift only flipped **coins**. `materialize()` reads the files once and keeps the rows in the object store; without it, Ray Data would read them again in every epoch.
+
+**Predict:** what share of the mixed log's *episodes* are the expert's, and what share of its *rows*?
+"""
+
+# %% tags=["demo"]
+write_logs(folder)
+names = ["expert", "shaky", "mixed", "coins"]
+logs = {name: ray.data.read_parquet(str(folder / name)).materialize() for name in names}
+frames = {name: log.to_pandas() for name, log in logs.items()}
+returns = {name: frame.groupby("eps_id")["rewards"].sum() for name, frame in frames.items()}
+
+# %% tags=["demo"]
+figure, axes = plt.subplots(figsize=(7, 2.6), constrained_layout=True)
+for place, each in enumerate(returns.values()):
+    axes.scatter(each, place + np.random.default_rng(0).uniform(-0.25, 0.25, len(each)), s=8, color="#7c3aed")
+axes.set(yticks=range(4), yticklabels=returns, xlabel="return of an episode, one dot each", title="Four logs")
+axes.invert_yaxis()
+long = returns["mixed"][returns["mixed"] > 200]
+print(f"mixed, the expert's share of the episodes: {len(long) / len(returns['mixed']):.0%}")
+print(f"mixed, the expert's share of the rows:     {long.sum() / returns['mixed'].sum():.0%}")
+
+# %% [markdown]
+r"""
+One per cent of the episodes, and about an eighth of the rows, since a good episode is longer. So the expert is outvoted, seven to one. Remember that picture.
+
+## Rows of one episode are neighbours
+
+Before anybody learns, put something aside for the test. *What* is drawn matters more than how much. Here is a task from the crane's office: an early warning. From what is seen, predict **how many steps are left** until the load falls. The
+shaky operator's log has one more column, the outside temperature, which has nothing to do with anything. A decision tree gets it as well, and the number of the step.
+
+**Predict:** the tree is tested on a quarter of the rows that it has not seen. How much of the differences does it explain (1 is all, 0 is none)?
+"""
+
+
+# %% tags=["demo"]
+def early_warning(frame, held_out):
+    """Return how much of the steps left a tree explains in the rows held out."""
+    steps_left = frame.groupby("eps_id")["t"].transform("max") - frame["t"]
+    seen = np.column_stack([np.stack(frame["obs"]), frame["t"], frame["temperature"]])
+    tree = DecisionTreeRegressor(random_state=0).fit(seen[~held_out], steps_left[~held_out])
+    return tree.score(seen[held_out], steps_left[held_out])
+
+
+rows_apart = np.random.default_rng(0).random(len(frames["shaky"])) < 0.25
+print(f"tested on unseen rows: {early_warning(frames['shaky'], rows_apart):.2f}")
+
+# %% [markdown]
+r"""
+Splendid, and too good to be true. The temperature is the same in a whole episode, so it is as good as a name tag: the tree has met other rows of *this very episode*, learned how long it lasted, and only has to subtract. Rows of one
+episode are neighbours, and a test among neighbours tests memory. Tomorrow's episodes have no neighbours in the log.
+
+Write `hold_out`: draw **episodes**, a share of them rounded to a whole number, and hold out all their rows. The same seed must give the same episodes whatever the order of the rows, because Ray Data promises none between files.
+"""
+
+
+# %%
+def hold_out(eps_ids, share, seed):
+    """Return an array with True for each row that is held out: all rows of a share of the episodes."""
+    ### BEGIN SOLUTION
+    episodes = np.unique(eps_ids)  # sorted, so the order of the rows does not matter
+    chosen = np.random.default_rng(seed).permutation(episodes)[: round(share * len(episodes))]
+    return np.isin(eps_ids, chosen)
+    ### END SOLUTION
+
+
+# %%
+check("hold_out", hold_out)
+
+# %% [markdown] tags=["solution"]
+r"""
+A `set` of strings would come in another order in every new Python process, and with it another test. Where a log grows from day to day, people take a hash of the episode's name instead of a draw, so that an episode never changes sides.
+"""
+
+# %% tags=["demo"]
+if passed("hold_out"):
+    scores = {"rows apart": early_warning(frames["shaky"], rows_apart)}
+    episodes_apart = hold_out(frames["shaky"]["eps_id"].to_numpy(), 0.25, seed=0)
+    scores["episodes apart"] = early_warning(frames["shaky"], episodes_apart)
+    figure, axes = plt.subplots(figsize=(7, 1.8), constrained_layout=True)
+    axes.barh(list(scores), list(scores.values()), color=["#64748b", "#059669"])
+    axes.axvline(0, color="#94a3b8")
+    axes.set(xlabel="explained, 1 is all", title="The same tree, tested in two ways")
+    axes.invert_yaxis()
+
+# %% [markdown]
+r"""
+Less than 0: in new episodes the tree is worse than someone who always names the mean. The tree has not become worse; now you know. Whatever splits your data (Ray Data's `train_test_split` splits rows), ask what a
+*neighbour* is there: an episode, a patient, a day.
+"""
+
+# %% [markdown]
+r"""
+## Cloning is classification
+
+The simplest way to learn from a log: **behaviour cloning**. Take what the operator saw as the input and what the operator did as the class, and train a classifier. No rewards, no values, no $\gamma$. For a row with observation $o$ and action $a$,
+the loss is $-\log \pi(a \mid o)$: how surprised is the network by what the teacher did? PyTorch computes it from the two scores that `brain()` gives: `nn.functional.cross_entropy(scores, actions)`.
+
+A Ray dataset hands out batches of tensors, in an order mixed within a buffer of rows:
+
+```python
+for batch in rows.iter_torch_batches(batch_size=128, local_shuffle_buffer_size=2000):
+    batch["obs"]  # shape [128, 4]
+```
+
+Write `clone`: `epochs` times through the log, with Adam and a learning rate of 0.01. The check lets it clone an expert on *another* crane: the cables of its observations are swapped, perhaps left and right, too. So
+knowing CartPole by heart does not help. Then the clone plays.
+"""
+
+
+# %%
+def clone(rows, network, epochs):
+    """Return the network, trained to do what the log's operators did; `rows` is a dataset."""
+    ### BEGIN SOLUTION
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(epochs):
+        for batch in rows.iter_torch_batches(batch_size=128, local_shuffle_buffer_size=2000):
+            loss = nn.functional.cross_entropy(network(batch["obs"]), batch["actions"])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+    return network
+    ### END SOLUTION
+
+
+# %%
+check("clone", clone)
+
+# %% [markdown] tags=["solution"]
+r"""
+`local_shuffle_buffer_size` mixes within a buffer, which is cheap; `rows.random_shuffle()` mixes everything, and moves all rows through the object store for it. A column of text, such as an `eps_id` that is a string, makes
+`iter_torch_batches` fail, since text is no tensor: `rows.select_columns(["obs", "actions"])` first.
+"""
+
+# %% [markdown]
+r"""
+Now clone all four. The seed fixes the network's first weights. Two numbers from the log, both from held-out episodes: the loss, and how often the clone's favourite is what the operator did. And one from the environment: the return.
+
+**Predict** the four returns of the clones. Which are above, which below their teacher's?
+"""
+
+
+# %% tags=["demo"]
+def test(network, frame):
+    """Return the loss and the share of agreement on the rows of a table."""
+    obs = torch.tensor(np.stack(frame["obs"]))
+    actions = torch.tensor(frame["actions"].to_numpy(dtype=np.int64))
+    with torch.no_grad():
+        scores = network(obs)
+    agreement = (scores.argmax(1) == actions).float().mean()
+    return float(nn.functional.cross_entropy(scores, actions)), float(agreement)
+
+
+def split(frame):
+    """Return the rows to learn from, as a dataset, and the rows of the held-out episodes, as a table."""
+    held_out = hold_out(frame["eps_id"].to_numpy(), 0.2, seed=0)
+    needed = ["eps_id", "t", "obs", "actions", "rewards"]
+    return ray.data.from_pandas(frame.loc[~held_out, needed]), frame[held_out]
+
+
+# %% tags=["demo"]
+clones, epochs = {}, 8
+if passed("clone") and passed("hold_out"):
+    table = {}
+    for name, frame in frames.items():
+        torch.manual_seed(0)
+        to_learn, to_test = split(frame)
+        clones[name] = clone(to_learn, brain(), epochs=epochs)
+        loss, agreement = test(clones[name], to_test)
+        table[name] = [returns[name].mean(), loss, agreement, mean_return(greedy(clones[name]))]
+    columns = ["teacher's return", "loss", "agreement", "clone's return"]
+    display(pandas.DataFrame(table, index=columns).T.round(2))
+
+# %% [markdown]
+r"""
+Read it line by line.
+
+- **expert**: the clone reaches the teacher.
+- **shaky**: the loss is bad, the agreement is bad, and the clone plays *far better than its teacher*. Why? That is the next question.
+- **mixed**: a loss about as small as that of the expert's clone, often smaller; it agrees with about nine decisions of ten; and it plays like a novice. It does what the majority did, and the majority were novices.
+- **coins**: agreement is what a coin has. There is nothing to imitate, and what the clone does is chance: try another `manual_seed`.
+
+Loss and agreement say how well the clone predicts *these operators*. They do not compare across logs, and none of them is the return.
+"""
+
+# %%
+### BEGIN SOLUTION
+better_than_shaky = "b"
+### END SOLUTION
+
+# %%
+quiz("better_than_shaky", better_than_shaky)
+
+# %% [markdown]
+r"""
+## The best loss of the day drops the load
+
+Somebody finds another column in the expert's log: the meter of the motor, in newtons: +10 while it pushes to the right and −10 to the left. More information cannot hurt, can it? `with_motor(rows)` puts it beside the four numbers of the observation, and everything
+else stays as it was.
+
+**Predict:** the held-out loss of a clone that also sees the meter; then its return.
+"""
+
+# %% tags=["demo"]
+if clones:
+    to_learn, to_test = split(frames["expert"])
+    torch.manual_seed(0)
+    metered = clone(with_motor(to_learn), brain(inputs=5), epochs=epochs)
+    rows = {
+        "four numbers": [*test(clones["expert"], to_test), mean_return(greedy(clones["expert"]))],
+        "and the meter": [
+            *test(metered, with_motor(ray.data.from_pandas(to_test)).to_pandas()),
+            return_with_meter(greedy(metered)),
+        ],
+    }
+    display(pandas.DataFrame(rows, index=["loss", "agreement", "return"]).T.round(3))
+
+# %% [markdown]
+r"""
+A perfect score, on held-out *episodes*, and a load on the ground after a few steps.
+
+![In the log, a row's meter shows the push of the row's own action; while playing, at the moment of choosing, the meter still shows the push before](../img/ch15_meter.svg)
+
+A row of a log is written when its step is *over*. The meter in it shows the push that the action of this row has caused: the answer stands beside the question. The clone learned to copy it, and hardly
+anything else. When it plays, the meter still shows the *last* push, so it does again what it did last, and again, until the load is down.
+
+No split finds that, since every episode leaks alike. It is found by asking when each number is known, and by playing.
+"""
+
+# %%
+### BEGIN SOLUTION
+find_the_leak = "c"
+### END SOLUTION
+
+# %%
+quiz("find_the_leak", find_the_leak)
+
+# %% [markdown] tags=["notes"]
+r"""
+Ask for leaks people have met: a hospital's number that is given only after the diagnosis, a price series adjusted afterwards, `new_obs` joined by mistake. Then: what if one may *not* play, as on a real crane? One tests in a simulator, lets the clone
+advise while a human acts, and starts with light loads. Estimates from the log alone exist, and they are shaky where the clone does what no row shows.
+"""
+
+# %% [markdown]
+r"""
+## Imitate what ended well
+
+Back to the mixed log. It holds three episodes that show how it is done, and the clone followed the other 250. But the log says who did well: there is a column of rewards. Cloning just did not look at it.
+
+For each row, add up what came after, discounted, in its own episode: the **return-to-go** $R_t = \sum_{k \ge 0} \gamma^k r_{t+k}$. How much better than usual it is, measured in standard deviations, is the row's **advantage** $A_t$, and
+its loss is multiplied by a weight $w_t$. Mean and deviation are those of all rows of the log:
+
+$$A_t = \frac{R_t - \text{mean of all } R}{\text{standard deviation of all } R}, \qquad w_t = \frac{e^{\beta A_t}}{\text{mean of all } e^{\beta A}} .$$
+
+$\beta = 0$ is cloning; the larger $\beta$ is, the more the clone listens only to what went well. This is the idea of **MARWIL** (Wang et al. 2018), whose advantage compares with what a critic expects in that state; the mean of all rows is the simplest critic there is.
+
+Write `weights`. All arguments are arrays with one number for each row, and the rows come **in any order**.
+"""
+
+
+# %%
+def weights(eps_ids, t, rewards, gamma, beta):
+    """Return a weight for each row, their mean 1: exp(beta * advantage), and what that is divided by."""
+    ### BEGIN SOLUTION
+    togo, after = np.zeros(len(rewards)), {}
+    for row in np.argsort(-t):  # the last steps first: what comes after a row is known when it is its turn
+        togo[row] = rewards[row] + gamma * after.get(eps_ids[row], 0.0)
+        after[eps_ids[row]] = togo[row]
+    weight = np.exp(beta * (togo - togo.mean()) / togo.std())
+    return weight / weight.mean()
+    ### END SOLUTION
+
+
+# %%
+check("weights", weights)
+
+# %% [markdown] tags=["solution"]
+r"""
+An episode that was *truncated* would have gone on, so the last rows of the expert's episodes look worse than they are. A critic would put the value of the last observation there (chapter 8, `gae`). Here a few rows of 500 do not matter.
+"""
+
+# %% tags=["demo"]
+if passed("weights"):
+    mix = frames["mixed"]
+    columns = [mix[name].to_numpy() for name in ("eps_id", "t", "rewards")]
+    by_expert = mix["eps_id"].isin(long.index).to_numpy()
+    for beta in (0, 1, 3):
+        heard = weights(*columns, gamma=0.99, beta=beta)
+        print(f"beta {beta}: the expert's rows have {heard[by_expert].sum() / heard.sum():.0%} of the votes")
+
+# %% [markdown]
+r"""
+Now put it together. `beats_the_teacher` gets the mixed log of another crane as a dataset, a network, and the number of epochs, and returns the trained network. Its mean return must be 450 or more; the log's is about 50. Weights are one way; any that learns from the log will do.
+"""
+
+
+# %%
+def beats_the_teacher(rows, network, epochs):
+    """Return the network, trained so that it plays far better than the log does on average."""
+    ### BEGIN SOLUTION
+    frame = rows.to_pandas()
+    columns = [frame[name].to_numpy() for name in ("eps_id", "t", "rewards")]
+    frame["weight"] = weights(*columns, gamma=0.99, beta=3.0).astype(np.float32)
+    weighted = ray.data.from_pandas(frame[["obs", "actions", "weight"]])
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(epochs):
+        for batch in weighted.iter_torch_batches(batch_size=128, local_shuffle_buffer_size=2000):
+            losses = nn.functional.cross_entropy(network(batch["obs"]), batch["actions"], reduction="none")
+            optimiser.zero_grad()
+            (batch["weight"] * losses).mean().backward()
+            optimiser.step()
+    return network
+    ### END SOLUTION
+
+
+# %%
+check("beats_the_teacher", beats_the_teacher)
+
+# %% [markdown] tags=["solution"]
+r"""
+Keeping only the best tenth of the episodes and cloning them mostly works here too, and is a good first thing to try. It throws whole episodes away, though; weights judge row by row, and so can learn from an operator who is good only in parts.
+"""
+
+# %% tags=["demo"]
+if clones and passed("beats_the_teacher"):
+    torch.manual_seed(0)
+    weighed = beats_the_teacher(split(frames["mixed"])[0], brain(), epochs=epochs)
+    bars = {"log, on average": returns["mixed"].mean(), "its clone": mean_return(greedy(clones["mixed"]))}
+    bars["weighed"] = mean_return(greedy(weighed))
+    figure, axes = plt.subplots(figsize=(7, 1.9), constrained_layout=True)
+    axes.barh(list(bars), list(bars.values()), color=["#64748b", "#7c3aed", "#059669"])
+    axes.set(xlim=(0, 510), xlabel="mean return", title="The same mixed log")
+    axes.invert_yaxis()
+
+# %% [markdown]
+r"""
+It beats its teachers *on average*, because one of them was good. It cannot beat the best thing that the log shows, and from the coins' log there is nothing to choose. Methods that learn values offline (RLlib has **CQL** and **IQL**) can put good
+pieces of different episodes together, and so sometimes do better than any single one; they have to be held back from actions that the log never shows, about which they know nothing.
+"""
+
+# %%
+### BEGIN SOLUTION
+beyond_the_expert = "a"
+### END SOLUTION
+
+# %%
+quiz("beyond_the_expert", beyond_the_expert)
+
+# %% [markdown]
+r"""
+## RLlib clones from the same files, and needs no environment
+
+RLlib's `BC` reads the folder as it is. There is no environment to ask, so the config names the two *spaces* instead. `dataset_num_iters_per_learner=1` makes one `train()` one update with one batch. Reading and preparing run in Ray Data, in actors of their own, so that a learner on a GPU
+need not wait for files; one is enough here.
+
+**Predict:** what takes longer, the first iteration or all others together?
+"""
+
+# %% tags=["demo"]
+from time import perf_counter
+
+from ray.rllib.algorithms.bc import BCConfig
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from ray.rllib.core.rl_module.rl_module import RLModule
+
+cartpole = gymnasium.make("CartPole-v1")
+config = (
+    BCConfig()
+    .environment(observation_space=cartpole.observation_space, action_space=cartpole.action_space)
+    .offline_data(
+        input_=[str(folder / "expert")],
+        dataset_num_iters_per_learner=1,
+        map_batches_kwargs={"concurrency": 1, "num_cpus": 1},
+    )
+    .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64]))
+    .training(train_batch_size_per_learner=128, lr=0.01)
+    .debugging(seed=0, log_sys_usage=False)
+)
+
+# %% tags=["demo"]
+if passed("clone"):
+    algo, losses, marks = config.build_algo(), [], [perf_counter()]
+    try:
+        for _ in range(budget(600, 250)):
+            losses.append(algo.train()["learners"]["default_policy"]["policy_loss"])
+            marks.append(perf_counter())
+        algo.save_to_path(folder / "rllib")
+    finally:
+        algo.stop()
+    print(f"first iteration {marks[1] - marks[0]:.1f} s, all others together {marks[-1] - marks[1]:.1f} s")
+    figure, axes = plt.subplots(figsize=(7, 2.2), constrained_layout=True)
+    axes.plot(losses, color="#059669", linewidth=0.8)
+    axes.set(xlabel="iteration", ylabel="loss", title="RLlib's BC on the expert's log", ylim=(0, None))
+
+# %% [markdown]
+r"""
+A loss is not a return. What is kept is a folder with a network in it (chapter 11), so let it play:
+"""
+
+# %% tags=["demo"]
+if (folder / "rllib").exists():
+    parts = "learner_group", "learner", "rl_module", "default_policy"
+    module = RLModule.from_checkpoint(folder.joinpath("rllib", *parts))
+    play_it = greedy(lambda obs: module.forward_inference({"obs": obs})["action_dist_inputs"])
+    print(f"return of RLlib's clone: {mean_return(play_it):.0f}")
+
+# %% [markdown]
+r"""
+`MARWILConfig().training(beta=1.0)` is the same with weights, and a critic. Mind that it weighs by what came *after* a row, so it wants whole episodes: `input_read_episodes=True`, with data that RLlib's own EnvRunners have written. Given single
+rows, as in our files, RLlib takes each for an episode of one step, and an advantage that sees one step ahead tells little: on our mixed log such a clone plays like a novice.
+
+> **You may have seen**, in older code, `config={"input": "/tmp/out/*.json", "output": "/tmp/out"}` with JSON files, `"input_evaluation": ["is", "wis"]`, and `off_policy_estimation_methods={...}`. They belong to the old API stack.
+> Today it is `.offline_data(input_=[folder])` with Parquet, as above; how well the clone plays is asked of an environment, where there is one: `.environment("CartPole-v1").evaluation(evaluation_interval=50)`. What becomes of the old lines on this Ray:
+"""
+
+
+# %% tags=["demo"]
+def tried(line):
+    """Return what a line of code does: the error that it raises, or what it leaves in the config."""
+    try:
+        return f"accepted: {line()}"
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).rpartition('() ')[2]}"
+
+
+methods = {"is": {"type": "ImportanceSampling"}}
+old = {
+    'offline_data(input="...")': lambda: BCConfig().offline_data(input="/tmp/out"),
+    "offline_data(input_evaluation=...)": lambda: BCConfig().offline_data(input_evaluation=["is"]),
+    "evaluation(off_policy_estimation_methods=...)": lambda: (
+        BCConfig().evaluation(off_policy_estimation_methods=methods).off_policy_estimation_methods
+    ),
+}
+for line, action in old.items():
+    print(f"{line:47} {tried(action)}")
+
+# %%
+ray.shutdown()
+
+# %% [markdown]
+r"""
+The last one is accepted, and on the new stack nothing ever reads it: no estimate appears in any result. That is the worst kind of old line.
+"""
+
+# %% [markdown]
+r"""
+## What you can do now
+
+- You write experience as rows that RLlib can read, and read them with Ray Data.
+- You hold out episodes, and know what a test among neighbours is worth.
+- You clone a teacher, and know from the log whether the clone follows a majority of experts or of novices.
+- You ask of every column when it is known, and let the clone play before you believe a loss.
+- You weigh rows by what came after them, and know what no weight can bring.
+
+## Traps
+
+- **An array that the simulator overwrites** makes all rows of an episode equal: keep copies.
+- **`from_items` without `override_num_blocks`** writes up to 200 files, and each has its cost.
+- **A dataset that was not materialized** is read anew in every epoch.
+- **Rows of one episode on both sides** of a split: the test measures memory.
+- **A number that is known only afterwards** gives the best loss, and a clone that copies it.
+- **The majority** of rows decides what a clone does, not the best of them.
+- **`algo.get_module()` fails** on RLlib's BC: it asks an EnvRunner, and there is none. Save it, and load the module from the folder.
+
+## Read on
+
+- Chapter 17 does more with Ray Data and trains on several workers: [Chapter 17](ch17_data_train.ipynb).
+- RLlib's documentation: [offline RL](https://docs.ray.io/en/latest/rllib/rllib-offline.html); Ray Data's: [loading data](https://docs.ray.io/en/latest/data/loading-data.html).
+- Wang et al., *Exponentially weighted imitation learning for batched historical data*, NeurIPS 2018: MARWIL.
+- de Haan, Jayaraman and Levine, *Causal confusion in imitation learning*, NeurIPS 2019: clones that copy what they did last.
+- Levine et al., [*Offline reinforcement learning: tutorial, review, and perspectives on open problems*](https://arxiv.org/abs/2005.01643), 2020.
+"""

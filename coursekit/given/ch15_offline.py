@@ -1,0 +1,296 @@
+"""What chapter 15 hands out, and the probes that drive its answers."""
+
+import logging
+import math
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+Operator = Callable[[np.ndarray], np.ndarray]
+CARTPOLE = "CartPole-v1"
+
+
+def expert(obs: np.ndarray) -> np.ndarray:
+    """Return the actions of an operator who looks at everything; `obs` is [4] or [B, 4]."""
+    return np.asarray(obs @ np.array([0.1, 0.25, 1.0, 0.5]) > 0).astype(int)
+
+
+def novice(obs: np.ndarray) -> np.ndarray:
+    """Return the actions of an operator who only looks where the pole leans; `obs` is [4] or [B, 4]."""
+    return np.asarray(obs[..., 2] > 0).astype(int)
+
+
+class Shaky:
+    """The expert with a trembling hand: this share of the actions are coin flips."""
+
+    def __init__(self, share: float, seed: int = 0):
+        self._share, self._dice = share, np.random.default_rng(seed)
+
+    def __call__(self, obs: np.ndarray) -> np.ndarray:
+        """Return the actions for observations [B, 4]."""
+        flips = self._dice.integers(2, size=obs.shape[:-1])
+        return np.where(self._dice.random(obs.shape[:-1]) < self._share, flips, expert(obs))
+
+
+def play(operator: Operator, seeds: Sequence[int]) -> list[dict]:
+    """Return an episode of CartPole for each seed: seed, obs [T+1, 4], actions [T], rewards [T], terminated.
+
+    All are played side by side; `operator` gets the observations of all, shape [B, 4], and returns actions [B].
+    """
+    envs = [gymnasium.make(CARTPOLE, disable_env_checker=True) for _ in seeds]
+    now = np.array([env.reset(seed=int(seed))[0] for env, seed in zip(envs, seeds, strict=True)], np.float32)
+    episodes: list[dict[str, Any]] = [
+        {"seed": int(seed), "obs": [row.copy()], "actions": [], "rewards": [], "terminated": False}
+        for seed, row in zip(seeds, now, strict=True)
+    ]
+    alive = list(range(len(envs)))
+    while alive:
+        actions = np.asarray(operator(now[alive]))
+        going = []
+        for place, action in zip(alive, actions, strict=True):
+            obs, reward, terminated, truncated, _ = envs[place].step(int(action))
+            now[place] = obs
+            episode = episodes[place]
+            episode["obs"].append(np.array(obs, np.float32))
+            episode["actions"].append(int(action))
+            episode["rewards"].append(float(reward))
+            episode["terminated"] = bool(terminated)
+            if not (terminated or truncated):
+                going.append(place)
+        alive = going
+    return episodes
+
+
+def greedy(network: Any) -> Operator:
+    """Return the operator who always does what the network finds most probable."""
+    import torch
+
+    def act(obs: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return network(torch.as_tensor(obs, dtype=torch.float32)).argmax(-1).numpy()
+
+    return act
+
+
+def mean_return(operator: Operator, episodes: int = 10, seed: int = 10_000) -> float:
+    """Return the mean return of so many episodes of CartPole; the same seed gives everybody the same starts."""
+    return float(np.mean([sum(played["rewards"]) for played in play(operator, range(seed, seed + episodes))]))
+
+
+def rows_of(episodes: list[dict]) -> list[dict]:
+    """Return one row for each step, with the column names that RLlib expects."""
+    rows = []
+    for episode in episodes:
+        last = len(episode["actions"]) - 1
+        for t, (action, reward) in enumerate(zip(episode["actions"], episode["rewards"], strict=True)):
+            rows.append(
+                {
+                    "eps_id": episode["seed"],
+                    "t": t,
+                    "obs": episode["obs"][t],
+                    "actions": action,
+                    "rewards": reward,
+                    "new_obs": episode["obs"][t + 1],
+                    "terminateds": t == last and episode["terminated"],
+                    "truncateds": t == last and not episode["terminated"],
+                }
+            )
+    return rows
+
+
+def mixed(seed: int, novices: int = 250, experts: int = 3) -> list[dict]:
+    """Return the episodes of a shift of many novices and of an expert who seldom comes."""
+    return play(novice, range(seed, seed + novices)) + play(expert, range(seed + novices, seed + novices + experts))
+
+
+def write_logs(folder: Path, seed: int = 0) -> None:
+    """Write the logs of four shifts as Parquet files, one folder each: expert, shaky, mixed, coins."""
+    import ray.data
+
+    shifts = {
+        "expert": play(expert, range(seed, seed + 12)),
+        "shaky": play(Shaky(0.5, seed), range(seed, seed + 40)),
+        "mixed": mixed(seed),
+        "coins": play(Shaky(1.0, seed), range(seed, seed + 150)),
+    }
+    weather = np.random.default_rng(seed).uniform(5, 30, size=40).round(2)
+    for name, episodes in shifts.items():
+        rows = rows_of(episodes)
+        if name == "shaky":  # this crane has a thermometer
+            rows = [row | {"temperature": float(weather[row["eps_id"] - seed])} for row in rows]
+        ray.data.from_items(rows, override_num_blocks=2).write_parquet(str(folder / name))
+
+
+def with_motor(rows: Any) -> Any:
+    """Return a log whose observations have a fifth number: what the motor's meter wrote beside each row, in newtons."""
+    import ray.data
+
+    wide = [
+        row | {"obs": np.append(row["obs"], np.float32(20 * row["actions"] - 10)).astype(np.float32)}
+        for row in rows.iter_rows()
+    ]
+    return ray.data.from_items(wide, override_num_blocks=2)
+
+
+class WithMeter:
+    """An operator who sees a fifth number, what the motor's meter shows when the action is chosen: 0 before the first."""
+
+    def __init__(self, operator: Operator):
+        self._operator, self._last = operator, np.zeros(1, np.float32)
+
+    def __call__(self, obs: np.ndarray) -> np.ndarray:
+        """Return the action for one observation, shape [1, 4]."""
+        actions = self._operator(np.column_stack([obs, self._last]))
+        self._last = (20 * np.asarray(actions) - 10).astype(np.float32)
+        return actions
+
+
+def return_with_meter(operator: Operator, episodes: int = 10, seed: int = 10_000) -> float:
+    """Return the mean return on a crane whose observations have the meter's number as the fifth."""
+    seeds = range(seed, seed + episodes)
+    return float(np.mean([sum(play(WithMeter(operator), [one])[0]["rewards"]) for one in seeds]))
+
+
+def calm_data() -> None:
+    """Make Ray Data fit a laptop: no progress bars, and no 32 processes to look into two small files."""
+    import ray.data
+
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.use_datasource_v2 = (
+        False  # its Parquet reader starts 32 actors for the files' footers, however few there are
+    )
+
+
+def brain(inputs: int = 4) -> Any:
+    """Return a new network: observations [B, inputs] to two scores [B, 2], one for each action."""
+    from torch import nn
+
+    return nn.Sequential(nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 2))
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+class Tape(gymnasium.Env):
+    """An environment that plays what it was told, whatever the actions are; the seed of `reset` is the number of the episode.
+
+    Like many a simulator it has one array for its observations, which it overwrites at each step. `episodes` is a list of
+    dicts: `obs` [T+1, 3], `rewards` [T], `end` ("terminated" or "truncated").
+    """
+
+    observation_space = gymnasium.spaces.Box(-9, 9, (3,), np.float32)
+    action_space = gymnasium.spaces.Discrete(1000)
+
+    def __init__(self, episodes: list[dict]):
+        self._episodes, self._array = episodes, np.zeros(3, np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
+        """Start the episode with this number."""
+        if seed is None:
+            raise ValueError("reset needs the seed of the episode: env.reset(seed=seed).")
+        self._tape, self._step = self._episodes[int(seed)], 0
+        self._array[:] = self._tape["obs"][0]
+        return self._array, {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        """Play the next step."""
+        if self._step == len(self._tape["rewards"]):
+            raise RuntimeError("step was called after the end of an episode.")
+        self._step += 1
+        over = self._step == len(self._tape["rewards"])
+        self._array[:] = self._tape["obs"][self._step]
+        reward = float(self._tape["rewards"][self._step - 1])
+        terminated, truncated = (over and self._tape["end"] == end for end in ("terminated", "truncated"))
+        return self._array, reward, terminated, truncated, {}
+
+
+def tape_action(obs: np.ndarray) -> int:
+    """Return what the operator of the tape does: a number that tells for which observation it was."""
+    return round(abs(float(obs[0])) * 100)
+
+
+def recorded(record: Callable, episodes: list[dict], files: int) -> dict:
+    """Return what is in the Parquet files that `record` wrote: the rows of each file, column by column."""
+    import pyarrow.parquet  # type: ignore[import-untyped]
+
+    calm_data()
+    with _folder() as folder:
+        record(Tape(episodes), tape_action, list(range(len(episodes))), str(folder / "log"), files)
+        found = sorted(path for path in folder.rglob("*") if path.is_file())
+        tables = [pyarrow.parquet.read_table(path) for path in found if path.suffix == ".parquet"]
+        return {
+            "files": [path.suffix for path in found][:1000],
+            "columns": [table.column_names for table in tables],
+            "rows": [_plain(row) for table in tables for row in table.to_pylist()],
+        }
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="coursekit-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def _plain(row: dict) -> dict:
+    """Return a row whose values can travel: an array of any kind as a list."""
+    return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in row.items()}
+
+
+def wired(obs: np.ndarray, wiring: dict) -> np.ndarray:
+    """Return observations as a crane shows them whose cables are connected another way: other order, other signs."""
+    return np.asarray(obs, np.float32)[..., wiring["order"]] * np.array(wiring["signs"], np.float32)
+
+
+def trained(trains: Callable, shift: str, wiring: dict, seed: int, epochs: int, asked: np.ndarray) -> dict:
+    """Return what the network that `trains` returns says of the observations `asked`, and the actions it plays.
+
+    The log is of another crane: the cables of its observations are swapped, and perhaps left and right. `played` has the
+    network's actions in three episodes, of the seeds after `seed`.
+    """
+    import ray.data
+    import torch
+
+    calm_data()
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
+    episodes = play(expert, range(seed, seed + 8)) if shift == "expert" else mixed(seed)
+    rows = [
+        row
+        | {name: wired(row[name], wiring) for name in ("obs", "new_obs")}
+        | {"actions": row["actions"] ^ wiring["swap"]}
+        for row in rows_of(episodes)
+    ]
+    network = trains(ray.data.from_items(rows, override_num_blocks=2), brain(), epochs)
+    if not isinstance(network, torch.nn.Module):
+        return {"returned": type(network).__name__}
+    with torch.no_grad():
+        scores = network(torch.as_tensor(wired(asked, wiring)))
+    act = greedy(network)
+    return {
+        "returned": "a network",
+        "scores": np.asarray(scores),
+        "played": [
+            episode["actions"]
+            for episode in play(lambda obs: act(wired(obs, wiring)) ^ wiring["swap"], range(seed + 1000, seed + 1003))
+        ],
+    }
+
+
+def replayed(actions: Sequence[int], seed: int) -> float:
+    """Return what these actions earn in CartPole, in an episode of this seed."""
+    env = gymnasium.make(CARTPOLE, disable_env_checker=True)
+    env.reset(seed=seed)
+    earned = 0.0
+    for action in actions:
+        _, reward, terminated, truncated, _ = env.step(int(action))
+        earned += float(reward)
+        if terminated or truncated:
+            break
+    return earned if math.isfinite(earned) else 0.0

@@ -1,0 +1,360 @@
+"""Right and wrong answers of chapter 15."""
+
+import csv
+import pathlib
+
+import numpy as np
+import pandas
+import ray
+import torch
+from torch import nn
+
+from tests.answers import accepts, rejects
+
+RAY = {"num_cpus": 2}
+
+
+# record: rows of episodes, as Parquet files
+
+
+def rows_of(env, policy, seeds, keep=np.copy, **change):
+    """The right rows; `change` makes one of them something else."""
+    rows = []
+    for number, seed in enumerate(seeds):
+        obs, over, t = keep(env.reset(seed=seed)[0]), False, 0
+        while not over:
+            action = policy(obs)
+            seen, reward, terminated, truncated, _ = env.step(action)
+            over = terminated or truncated
+            row = {"eps_id": number, "t": t, "obs": obs, "actions": action, "rewards": float(reward)}
+            row |= {"new_obs": keep(seen), "terminateds": terminated, "truncateds": truncated}
+            rows.append(row | {name: made(row) for name, made in change.items()})
+            obs, t = keep(seen), t + 1
+    return rows
+
+
+def write(rows, folder, files):
+    ray.data.from_items(rows, override_num_blocks=files).write_parquet(folder)
+
+
+@accepts("record")
+def names_its_episodes(env, policy, seeds, folder, files):
+    rows = rows_of(env, policy, seeds, eps_id=lambda row: f"episode {row['eps_id']}")
+    ray.data.from_pandas(pandas.DataFrame(rows)).repartition(files).write_parquet(folder)
+
+
+@rejects("record")
+def keeps_no_copies(env, policy, seeds, folder, files):
+    write(rows_of(env, policy, seeds, keep=lambda obs: obs), folder, files)
+
+
+@rejects("record")
+def writes_what_was_seen_afterwards(env, policy, seeds, folder, files):
+    write(rows_of(env, policy, seeds, obs=lambda row: row["new_obs"]), folder, files)
+
+
+@rejects("record")
+def repeats_the_observation(env, policy, seeds, folder, files):
+    write(rows_of(env, policy, seeds, new_obs=lambda row: row["obs"]), folder, files)
+
+
+@rejects("record")
+def one_flag_for_both_ends(env, policy, seeds, folder, files):
+    done = {"terminateds": lambda row: row["terminateds"] or row["truncateds"], "truncateds": lambda row: False}
+    write(rows_of(env, policy, seeds, **done), folder, files)
+
+
+@rejects("record")
+def one_name_for_all_episodes(env, policy, seeds, folder, files):
+    write(rows_of(env, policy, seeds, eps_id=lambda row: 0), folder, files)
+
+
+@rejects("record")
+def counts_steps_from_one(env, policy, seeds, folder, files):
+    write(rows_of(env, policy, seeds, t=lambda row: row["t"] + 1), folder, files)
+
+
+@rejects("record")
+def loses_the_last_step(env, policy, seeds, folder, files):
+    rows = rows_of(env, policy, seeds)
+    write([row for row in rows if not (row["terminateds"] or row["truncateds"])], folder, files)
+
+
+@rejects("record")
+def as_many_files_as_ray_likes(env, policy, seeds, folder, files):
+    ray.data.from_items(rows_of(env, policy, seeds)).write_parquet(folder)
+
+
+@rejects("record")
+def writes_csv(env, policy, seeds, folder, files):
+    rows = rows_of(env, policy, seeds)
+    pathlib.Path(folder).mkdir()
+    with open(f"{folder}/log.csv", "w") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@rejects("record")
+def writes_nothing(env, policy, seeds, folder, files):
+    return rows_of(env, policy, seeds)
+
+
+# hold_out: episodes, not rows
+
+
+@accepts("hold_out")
+def shuffles_a_sorted_list(eps_ids, share, seed):
+    episodes = sorted({int(name) for name in eps_ids})
+    np.random.default_rng(seed).shuffle(episodes)
+    chosen = set(episodes[: round(share * len(episodes))])
+    return np.array([int(name) in chosen for name in eps_ids])
+
+
+@rejects("hold_out")
+def draws_rows(eps_ids, share, seed):
+    return np.random.default_rng(seed).random(len(eps_ids)) < share
+
+
+@rejects("hold_out")
+def takes_the_last_rows(eps_ids, share, seed):
+    return np.arange(len(eps_ids)) >= (1 - share) * len(eps_ids)
+
+
+@rejects("hold_out")
+def in_the_order_of_the_rows(eps_ids, share, seed):
+    episodes = np.array(list(dict.fromkeys(eps_ids.tolist())))
+    chosen = np.random.default_rng(seed).permutation(episodes)[: round(share * len(episodes))]
+    return np.isin(eps_ids, chosen)
+
+
+@rejects("hold_out")
+def always_the_first_episodes(eps_ids, share, seed):
+    episodes = np.unique(eps_ids)
+    return np.isin(eps_ids, episodes[: round(share * len(episodes))])
+
+
+@rejects("hold_out")
+def each_episode_with_its_own_coin(eps_ids, share, seed):
+    episodes = np.unique(eps_ids)
+    coins = np.random.default_rng(seed).random(len(episodes)) < share
+    return np.isin(eps_ids, episodes[coins])
+
+
+@rejects("hold_out")
+def the_other_way_round(eps_ids, share, seed):
+    return ~shuffles_a_sorted_list(eps_ids, share, seed)
+
+
+@rejects("hold_out")
+def returns_the_episodes(eps_ids, share, seed):
+    episodes = np.unique(eps_ids)
+    return np.random.default_rng(seed).permutation(episodes)[: round(share * len(episodes))]
+
+
+# clone: behaviour cloning
+
+
+def learn(rows, network, epochs, loss_of, lr=0.01, size=128):
+    optimiser = torch.optim.Adam(network.parameters(), lr=lr)
+    for _ in range(epochs):
+        for batch in rows.iter_torch_batches(batch_size=size, local_shuffle_buffer_size=2000):
+            optimiser.zero_grad()
+            loss_of(network, batch).backward()
+            optimiser.step()
+    return network
+
+
+def surprise(network, batch):
+    return nn.functional.cross_entropy(network(batch["obs"]), batch["actions"])
+
+
+@accepts("clone")
+def in_numpy_with_its_own_shuffling(rows, network, epochs):
+    frame = rows.to_pandas()
+    obs, actions = torch.tensor(np.stack(frame["obs"])), torch.tensor(frame["actions"].to_numpy(dtype=np.int64))
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(epochs):
+        for place in torch.randperm(len(obs)).split(100):
+            loss = -network(obs[place]).log_softmax(-1)[torch.arange(len(place)), actions[place]].mean()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+    return network
+
+
+@rejects("clone")
+def returns_it_untrained(rows, network, epochs):
+    return network
+
+
+@rejects("clone")
+def forgets_the_step(rows, network, epochs):
+    for batch in rows.iter_torch_batches(batch_size=128):
+        surprise(network, batch).backward()
+    return network
+
+
+@rejects("clone")
+def returns_after_the_first_batch(rows, network, epochs):
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(epochs):
+        for batch in rows.iter_torch_batches(batch_size=128):
+            surprise(network, batch).backward()
+            optimiser.step()
+            break
+        break
+    return network
+
+
+@rejects("clone")
+def forgets_to_return(rows, network, epochs):
+    learn(rows, network, 1, surprise)
+
+
+@rejects("clone")
+def maximises_the_loss(rows, network, epochs):
+    return learn(rows, network, 1, lambda network, batch: -surprise(network, batch))
+
+
+@rejects("clone")
+def knows_cartpole_by_heart(rows, network, epochs):
+    with torch.no_grad():
+        for part in network.parameters():
+            part.zero_()
+        network[0].weight[0] = torch.tensor([0.1, 0.25, 1.0, 0.5])
+        network[2].weight[1, 0] = 1.0
+    return network
+
+
+@rejects("clone")
+def one_action_for_all(rows, network, epochs):
+    return learn(
+        rows,
+        network,
+        1,
+        lambda network, batch: nn.functional.cross_entropy(network(batch["obs"]), batch["actions"] * 0),
+    )
+
+
+@rejects("clone")
+def returns_the_last_loss(rows, network, epochs):
+    batch = next(iter(rows.iter_torch_batches(batch_size=128)))
+    return surprise(network, batch).item()
+
+
+# weights: returns-to-go, advantages, exp
+
+
+def togo_of(eps_ids, t, rewards, gamma):
+    togo, after = np.zeros(len(t)), {}
+    for row in np.argsort(-t):
+        togo[row] = after[eps_ids[row]] = rewards[row] + gamma * after.get(eps_ids[row], 0.0)
+    return togo
+
+
+def heard(values, beta):
+    weight = np.exp(beta * (values - values.mean()) / values.std())
+    return weight / weight.mean()
+
+
+@accepts("weights")
+def with_pandas(eps_ids, t, rewards, gamma, beta):
+    frame = pandas.DataFrame({"eps_id": eps_ids, "t": t, "reward": rewards})
+    togo = pandas.Series(0.0, index=frame.index)
+    for _, own in frame.sort_values("t").groupby("eps_id"):
+        for place, row in enumerate(own.index):
+            later = own["reward"].to_numpy()[place:]
+            togo[row] = float(np.sum(later * gamma ** np.arange(len(later))))
+    return heard(togo.to_numpy(), beta)
+
+
+@rejects("weights")
+def weighs_by_the_reward(eps_ids, t, rewards, gamma, beta):
+    return heard(rewards, beta)
+
+
+@rejects("weights")
+def forgets_to_discount(eps_ids, t, rewards, gamma, beta):
+    return heard(togo_of(eps_ids, t, rewards, 1.0), beta)
+
+
+@rejects("weights")
+def runs_on_into_the_next_episode(eps_ids, t, rewards, gamma, beta):
+    return heard(togo_of(eps_ids * 0, np.arange(len(t)), rewards, gamma), beta)
+
+
+@rejects("weights")
+def trusts_the_order_of_the_rows(eps_ids, t, rewards, gamma, beta):
+    return heard(togo_of(eps_ids, np.arange(len(t)), rewards, gamma), beta)
+
+
+@rejects("weights")
+def what_came_before_instead_of_after(eps_ids, t, rewards, gamma, beta):
+    return heard(togo_of(eps_ids, -t, rewards, gamma), beta)
+
+
+@rejects("weights")
+def without_the_standard_deviation(eps_ids, t, rewards, gamma, beta):
+    togo = togo_of(eps_ids, t, rewards, gamma)
+    weight = np.exp(beta * (togo - togo.mean()))
+    return weight / weight.mean()
+
+
+@rejects("weights")
+def leaves_the_mean_as_it_is(eps_ids, t, rewards, gamma, beta):
+    togo = togo_of(eps_ids, t, rewards, gamma)
+    return np.exp(beta * (togo - togo.mean()) / togo.std())
+
+
+@rejects("weights")
+def the_return_of_the_whole_episode(eps_ids, t, rewards, gamma, beta):
+    return heard(np.array([rewards[eps_ids == name].sum() for name in eps_ids]), beta)
+
+
+# beats_the_teacher: weighed cloning
+
+
+@accepts("beats_the_teacher")
+def weighs_by_the_length_of_the_episode(rows, network, epochs):
+    frame = rows.to_pandas()
+    lengths = frame.groupby("eps_id")["t"].transform("max").to_numpy()
+    frame["weight"] = heard(lengths.astype(float), 2.0).astype(np.float32)
+    weighted = ray.data.from_pandas(frame[["obs", "actions", "weight"]])
+
+    def loss(network, batch):
+        losses = nn.functional.cross_entropy(network(batch["obs"]), batch["actions"], reduction="none")
+        return (batch["weight"] * losses).mean()
+
+    return learn(weighted, network, epochs, loss)
+
+
+@rejects("beats_the_teacher")
+def clones_them_all(rows, network, epochs):
+    return learn(rows, network, epochs, surprise)
+
+
+@rejects("beats_the_teacher")
+def multiplies_by_the_reward(rows, network, epochs):
+    def loss(network, batch):
+        losses = nn.functional.cross_entropy(network(batch["obs"]), batch["actions"], reduction="none")
+        return (batch["rewards"] * losses).mean()
+
+    return learn(rows, network, epochs, loss)
+
+
+@rejects("beats_the_teacher")
+def imitates_what_ended_badly(rows, network, epochs):
+    frame = rows.to_pandas()
+    short = frame.groupby("eps_id")["t"].transform("max") < 60
+    return learn(ray.data.from_pandas(frame.loc[short, ["obs", "actions"]]), network, 3, surprise)
+
+
+@rejects("beats_the_teacher")
+def knows_the_crane_by_heart(rows, network, epochs):
+    return knows_cartpole_by_heart(rows, network, epochs)
+
+
+@rejects("beats_the_teacher")
+def returns_the_network_as_it_came(rows, network, epochs):
+    return network
