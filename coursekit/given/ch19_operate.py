@@ -1,0 +1,595 @@
+"""What chapter 19 hands out: a slow program, looks at a running Ray, a world that keeps count of effects; and the probe."""
+
+import atexit
+import contextlib
+import json
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from pandas import DataFrame
+
+PLAY_SECONDS = 0.14  # a fragment of the slow simulator
+PREPARE_SECONDS = 0.12  # so long takes the preparation of a fragment, on any machine
+
+
+def scale(pixel: int) -> float:
+    """Return a pixel's brightness, from -0.5 to 0.5."""
+    return pixel / 255 - 0.5
+
+
+def scaled(frames: "np.ndarray") -> "np.ndarray":
+    """Return the brightness of every pixel of frames [T, H, W]."""
+    import numpy as np
+
+    return np.array([[[scale(pixel) for pixel in row] for row in frame] for frame in frames])
+
+
+def weights_of(frames: "np.ndarray") -> "np.ndarray":
+    """Return a weight for each frame [T]: those that differ much from the mean frame count more."""
+    import numpy as np
+
+    far = np.abs(frames - frames.mean(axis=0)).mean(axis=(1, 2))
+    return np.exp(far) / np.exp(far).sum()
+
+
+class Sampler:
+    """Plays on a slow simulator."""
+
+    def play(self, seed: int, seconds: float = PLAY_SECONDS, frames: int = 56) -> "np.ndarray":
+        """Return frames [T, 84, 84], after a nap in place of the simulator."""
+        import numpy as np
+
+        time.sleep(seconds)
+        return np.random.default_rng(seed).integers(0, 256, (frames, 84, 84), dtype=np.uint8)
+
+
+class Preparer:
+    """Makes numbers of frames, for the learner."""
+
+    def __init__(self) -> None:
+        self.scaled = scaled
+
+    def use(self, scaled: Callable) -> None:
+        """Use this function for brightness from now on."""
+        self.scaled = scaled
+
+    def prepare(self, frames: "np.ndarray") -> "np.ndarray":
+        """Return the weighted mean frame [H, W]."""
+        import numpy as np
+
+        bright = self.scaled(frames)
+        return np.einsum("t,thw->hw", weights_of(bright), bright)
+
+
+class Learner:
+    """Takes what has been prepared, and counts it where Prometheus finds it."""
+
+    def __init__(self) -> None:
+        from ray.util.metrics import Counter
+
+        self.model: Any = 0.0
+        self.learned = Counter("learned_fragments", description="Fragments that the learner has taken.")
+
+    def update(self, mean: "np.ndarray") -> float:
+        """Move the model towards the mean, and return how bright the model is."""
+        time.sleep(0.01)
+        self.model = 0.9 * self.model + 0.1 * mean
+        self.learned.inc()
+        return float(self.model.mean())
+
+
+def _frames_in(preparer: Preparer, seconds: float) -> int:
+    """Return how many frames this process prepares in so many seconds."""
+    frames = Sampler().play(0, 0, 8)
+    times = []
+    for _ in range(6):
+        start = time.perf_counter()
+        preparer.prepare(frames)
+        times.append(time.perf_counter() - start)
+    return max(16, min(200, int(8 * seconds / min(times))))
+
+
+class Program:
+    """Samplers, a preparer and a learner, each an actor; `run` passes fragments through them."""
+
+    def __init__(self, samplers: int):
+        import ray
+
+        self.samplers = [ray.remote(Sampler).options(num_cpus=0.5).remote() for _ in range(samplers)]
+        self.preparer = ray.remote(Preparer).options(num_cpus=1).remote()
+        self.learner = ray.remote(Learner).options(num_cpus=1).remote()
+        ray.get([actor.__ray_ready__.remote() for actor in self.actors])
+        self.frames = ray.get(self.preparer.__ray_call__.remote(_frames_in, PREPARE_SECONDS))
+        ray.get(self.launch(len(self.samplers)))  # the first call of each function pays for imports
+
+    @property
+    def actors(self) -> list:
+        """Return all actors."""
+        return [*self.samplers, self.preparer, self.learner]
+
+    def launch(self, fragments: int, play: float = PLAY_SECONDS) -> list:
+        """Return one reference for each fragment, on its way through play, prepare and update."""
+        players = [self.samplers[seed % len(self.samplers)] for seed in range(fragments)]
+        frames = [player.play.remote(seed, play, self.frames) for seed, player in enumerate(players)]
+        means = [self.preparer.prepare.remote(each) for each in frames]
+        return [self.learner.update.remote(each) for each in means]
+
+    def run(self, fragments: int, play: float = PLAY_SECONDS) -> float:
+        """Return the seconds that this many fragments take; the simulator needs `play` seconds for one."""
+        import ray
+
+        start = time.perf_counter()
+        ray.get(self.launch(fragments, play))
+        return time.perf_counter() - start
+
+    def stop(self) -> None:
+        """End all actors, and return when they are gone."""
+        import ray
+
+        from coursekit.records import actors
+
+        ours = {actor._actor_id.hex() for actor in self.actors}
+        for actor in self.actors:
+            ray.kill(actor)
+        _wait(lambda: all(row["state"] == "DEAD" for row in actors() if row["actor_id"] in ours))
+
+
+def ended(run: Any) -> list[dict]:
+    """Return the records of a recorded block's calls that have ended (see `coursekit.records.tasks`)."""
+    return [call for call in run.tasks() if call["started"] and call["ended"]]
+
+
+def profiled(self: Any, method: str, *args: Any, lines: int = 6) -> str:
+    """Return where the time of one call of an actor's method went: run it inside the actor, with `__ray_call__`."""
+    import cProfile
+    import io
+    import pstats
+
+    profile = cProfile.Profile()
+    profile.runcall(getattr(self, method), *args)
+    text = io.StringIO()
+    pstats.Stats(profile, stream=text).strip_dirs().sort_stats("tottime").print_stats(lines)
+    return text.getvalue().strip()
+
+
+def cpu_seconds() -> dict[str, float]:
+    """Return the CPU seconds that the processes of each class of living actors have used so far, by the operating system."""
+    import psutil
+
+    from coursekit.records import actors
+
+    used: dict[str, float] = {}
+    for row in actors():
+        if row["state"] == "ALIVE" and row["pid"]:
+            with contextlib.suppress(psutil.Error):
+                times = psutil.Process(row["pid"]).cpu_times()
+                used[row["class_name"]] = used.get(row["class_name"], 0.0) + times.user + times.system
+    return used
+
+
+def costs(calls: list[dict], before: dict, after: dict, seconds: float) -> "DataFrame":
+    """Return a table of CPU seconds for each class of actors: reserved, reserved with a call running, and really computed."""
+    from pandas import DataFrame
+
+    from coursekit.records import actors
+
+    living = {row["actor_id"]: row for row in actors() if row["state"] == "ALIVE" and row["class_name"] in before}
+    columns = ("reserved", "in calls", "computed")
+    table = {row["class_name"]: dict.fromkeys(columns, 0.0) for row in living.values()}
+    for row in living.values():
+        table[row["class_name"]]["reserved"] += row["resources"].get("CPU", 0.0) * seconds
+    for call in calls:
+        if call["actor_id"] in living and call["ended"]:
+            row = living[call["actor_id"]]
+            busy = call["ended"] - call["started"]
+            table[row["class_name"]]["in calls"] += row["resources"].get("CPU", 0.0) * busy
+    for name, line in table.items():
+        line["computed"] = after[name] - before[name]
+    return DataFrame(table).T
+
+
+def shell(command: str) -> str:
+    """Return what a `ray` command prints in a terminal where RAY_ADDRESS and RAY_AUTH_MODE are set."""
+    import ray
+
+    from coursekit.paths import path_with_scripts
+
+    variables = {"RAY_ADDRESS": ray.get_runtime_context().gcs_address, "RAY_AUTH_MODE": "token"}
+    done = subprocess.run(
+        command.split(),
+        env=os.environ | variables | {"PATH": path_with_scripts(), "COLUMNS": "80"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    return done.stdout
+
+
+def summaries(text: str) -> str:
+    """Return what `ray memory --group-by STACK_TRACE` says of each group that holds memory: its place in the code, and the sums."""
+    blocks = re.findall(r"--- Summary for stack trace: (.*?) ---\n.*\n(\S+ MB) +(\d+)", text)
+    lines = [(float(size.split()[0]), f"{size:>14}  {_last_place(place)}") for place, size, _ in blocks]
+    total = re.findall(r"Plasma memory usage .*", text) or [text[-500:]]
+    return "\n".join([line for size, line in sorted(lines, reverse=True) if size >= 0.01] + total)
+
+
+def _last_place(place: str) -> str:
+    """Return a call site as `kind: file:function:line`, of its frames the last outside of Ray."""
+    kind, *frames = [part.strip() for part in place.split("|")]
+    own = [frame for frame in frames if "site-packages" not in frame]
+    return kind + (f": {own[0].rpartition('/')[2]}" if own else "")
+
+
+def logs_folder() -> Path:
+    """Return the folder in which the Ray of this notebook keeps its logs."""
+    import ray
+
+    return Path(ray._private.worker._global_node.get_logs_dir_path())
+
+
+def log_of(actor: Any, ending: str = "out") -> Path:
+    """Return the file that holds what an actor has printed."""
+    from coursekit.records import actors
+
+    (pid,) = [row["pid"] for row in actors() if row["actor_id"] == actor._actor_id.hex()]
+    path = next(iter(logs_folder().glob(f"worker-*-{pid}.{ending}")))
+    _wait(path.read_text)
+    return path
+
+
+def metrics_address() -> str:
+    """Return where this node's agent shows its metrics."""
+    import ray
+
+    node = next(node for node in ray.nodes() if node["Alive"])
+    return f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+
+
+def answer_stack_requests(self: Any, path: str) -> int:
+    """Let this actor write the stacks of all its threads to a file at each SIGUSR1; return its process. Use `__ray_call__`."""
+    import faulthandler
+
+    self._stacks = Path(path).open("w")  # noqa: SIM115  the handler writes there for as long as the actor lives
+    faulthandler.register(signal.SIGUSR1, file=self._stacks)
+    return os.getpid()
+
+
+def stack_of(pid: int, path: str) -> str:
+    """Return the stack of a process's main thread, innermost first, without the lines of Ray and of Python itself."""
+    os.kill(pid, signal.SIGUSR1)
+    _wait(lambda: "Current thread" in Path(path).read_text(), 10)
+    time.sleep(0.2)  # the last lines
+    (*_, main) = Path(path).read_text().split("Current thread")
+    lines = [line.strip() for line in main.splitlines() if line.strip().startswith("File ")]
+    kept = [
+        line for line in lines if not re.search(r"site-packages.ray.(_private|util)|lib.python3\.\d+.threading", line)
+    ]
+    waits = any("get_objects" in line for line in lines)
+    return "\n".join((["ray.get, called from"] if waits else []) + [_without_folder(line) for line in kept])
+
+
+def _without_folder(line: str) -> str:
+    return re.sub(r'"(.*?)([^/"]+)"', r'"\2"', line)
+
+
+def pending_report(until: tuple = ()) -> tuple[list[dict], list[dict], list[dict]]:
+    """Return (tasks, nodes, holders) of the running Ray, from the state API: the rows that `explain_pending` takes.
+
+    Waits until tasks of all names in `until` have been reported.
+    """
+    from ray.util.state import list_actors, list_nodes
+
+    address = _dashboard()
+    _wait(lambda: _settled(_unfinished(address), until))
+    rows = _unfinished(address)
+    tasks = [
+        {
+            "id": row.task_id,
+            "name": row.name,
+            "state": row.state,
+            "asks": dict(row.required_resources or {}),
+            "actor": row.actor_id if row.type == "ACTOR_TASK" else None,
+        }
+        for row in rows
+    ]
+    nodes = [
+        {"id": node.node_id, "alive": node.state == "ALIVE", "resources": dict(node.resources_total or {})}
+        for node in list_nodes(address=address, detail=True)
+    ]
+    parents = {row.parent_task_id for row in rows if row.state.startswith(("PENDING", "SUBMITTED"))}
+    living = [actor for actor in list_actors(address=address, detail=True, limit=10_000) if actor.state == "ALIVE"]
+    holders = [_held_by_task(row, row.task_id in parents) for row in rows if row.type == "NORMAL_TASK" and _runs(row)]
+    return tasks, nodes, holders + [_held_by_actor(actor, rows, parents) for actor in living]
+
+
+def _unfinished(address: str) -> list:
+    from ray.util.state import list_tasks
+
+    rows = list_tasks(address=address, detail=True, limit=10_000, filters=[("state", "!=", "FINISHED")])
+    return [row for row in rows if row.state != "FAILED"]
+
+
+def wait_for_reports(of: int) -> None:
+    """Return once so many tasks that have not ended have been reported to the state API."""
+    _wait(lambda: len(_unfinished(_dashboard())) >= of)
+
+
+def _settled(rows: list, names: tuple) -> bool:
+    """Return whether all these tasks are on record, and none is just on its way to a worker."""
+    moving = [row for row in rows if row.type == "NORMAL_TASK" and row.state == "SUBMITTED_TO_WORKER"]
+    return not moving and {row.name for row in rows} >= set(names)
+
+
+def _runs(row: Any) -> bool:
+    return row.state.startswith("RUNNING")
+
+
+def _held_by_task(row: Any, waits: bool) -> dict:
+    """Return what a running task holds: one that waits has lent its CPU."""
+    asks = row.required_resources or {}
+    held = {name: amount for name, amount in asks.items() if not (waits and name == "CPU")}
+    return {"who": row.name, "node": row.node_id, "holds": held, "doing": "waits" if waits else "works"}
+
+
+def _held_by_actor(actor: Any, rows: list, parents: set) -> dict:
+    """Return what a living actor holds, and whether it is at work, waits for others, or has nothing to do."""
+    calls = [row for row in rows if row.actor_id == actor.actor_id and _runs(row)]
+    waits = any(row.task_id in parents for row in calls)
+    doing = "waits" if waits else "works" if calls else "idle"
+    holds = dict(actor.required_resources or {})
+    return {"who": actor.class_name, "node": actor.node_id, "holds": holds, "doing": doing}
+
+
+def _dashboard() -> str:
+    """Return the address of the dashboard of this notebook's Ray: other Rays may run on the machine."""
+    import ray
+
+    return f"http://{ray._private.worker._global_node.webui_url}"
+
+
+def _wait(condition: Callable[[], object], seconds: float = 30) -> bool:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return bool(condition())
+
+
+class World:
+    """Something outside that steps act on, as a bank or a mail server: it takes each key once, and its journal outlives everybody."""
+
+    def __init__(self, path: str = ""):
+        self.path = path or os.path.join(new_folder(), "world")
+        self.home = os.getpid()
+
+    def act(self, what: str, key: str) -> None:
+        """Do something to the world; a key that has come before changes nothing."""
+        if not any(row.get("key") == key for row in self.journal()):
+            self.note(effect=what, key=key)
+
+    def dies_once(self, where: str) -> None:
+        """Kill this process the first time that it comes here, as a power cut would; never the notebook's own."""
+        if not any(row.get("died") == where for row in self.journal()) and os.getpid() != self.home:
+            self.note(died=where)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def note(self, **row: object) -> None:
+        """Write a line into the journal; it stays, whatever happens to the writer."""
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        os.write(file, (json.dumps(row) + "\n").encode())
+        os.close(file)
+
+    def journal(self) -> list[dict]:
+        """Return what has happened so far, in order: effects with their keys, deaths, and what else was noted."""
+        if not os.path.exists(self.path):
+            return []
+        return [json.loads(line) for line in Path(self.path).read_text().splitlines()]
+
+
+def new_folder() -> str:
+    """Return the path of a new folder, which goes when this process ends."""
+    path = tempfile.mkdtemp(prefix="operate-")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+# The probe of `durable_pipeline`: its calls run in processes that are killed at a chosen moment.
+
+
+def rehearse(durable_pipeline: Callable, plan: list[dict], returns: list) -> list[dict]:
+    """Return what came of each attempt of a plan, made one after the other in processes of their own.
+
+    An attempt is `run`, `folder` (a name), `kill` (at which moment: 0 for never) and `fails` (a step that raises, or None); the steps are
+    "s0", "s1", …, and the i-th returns `returns[i]`. Each result has `end` ("value", "error" or "killed"), `value`, `moment` (what had
+    just happened when it was killed), `begins` ([step, value] of each call) and `effects` ([step, key] that are in the world since).
+    An attempt with `repeat` is made again and again, killed at moment 1, 2, 3, … until one survives; `fresh` gives each a folder of its own,
+    in which a last attempt then goes on to the end.
+    """
+    import cloudpickle  # type: ignore[import-untyped]
+
+    _call_a_stub(durable_pipeline)
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "RAY_ENABLE_AUTO_CONNECT": "0"}
+    with tempfile.TemporaryDirectory(prefix="pipeline-") as home:
+        task = Path(home, "task")
+        task.write_bytes(cloudpickle.dumps((durable_pipeline, plan, returns, home)))
+        done = subprocess.run(
+            [sys.executable, "-c", f"from {__name__} import _rehearse; _rehearse({str(task)!r})"],
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        results = Path(home, "results")
+        if not results.exists():
+            raise RuntimeError(f"The pipeline could not be started: {done.stderr.decode()[-300:]}")
+        return json.loads(results.read_text())
+
+
+def _call_a_stub(durable_pipeline: Callable) -> None:
+    """Raise NotImplementedError where the answer is not written yet: that is told best from here."""
+    with tempfile.TemporaryDirectory(prefix="pipeline-") as folder:
+        try:
+            durable_pipeline([], "nothing", folder)
+        except NotImplementedError:
+            raise
+        except Exception:
+            return  # a pipeline without steps is nobody's business
+
+
+MOST = 200  # moments at which one plan kills
+
+
+def _rehearse(path: str) -> None:
+    """Carry out the plan in the file: this process has one thread, so it may fork."""
+    pipeline, plan, returns, home = pickle.loads(Path(path).read_bytes())
+    done: list[dict] = []
+    for number, attempt in enumerate(plan):
+        kills = range(1, MOST) if attempt.get("repeat") else [attempt["kill"]]
+        for kill in kills:
+            folder = f"{attempt['folder']}-{number}-{kill}" if attempt.get("fresh") else attempt["folder"]
+            one = _attempt(pipeline, attempt | {"kill": kill}, returns, os.path.join(home, folder))
+            done.append(one)
+            if attempt.get("repeat") and one["end"] != "killed":
+                break
+            if attempt.get("fresh"):
+                done.append(_attempt(pipeline, attempt | {"kill": 0}, returns, os.path.join(home, folder)))
+    Path(home, "results.new").write_text(json.dumps(done))
+    os.replace(os.path.join(home, "results.new"), os.path.join(home, "results"))
+
+
+def _attempt(pipeline: Callable, attempt: dict, returns: list, folder: str, patience: float = 30) -> dict:
+    """Return how one attempt ended, and what the world saw of it."""
+    world = World(f"{folder}.world")
+    before = len(world.journal())
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _child(pipeline, attempt, returns, folder, world, write)
+    os.close(write)
+    end = time.monotonic() + patience
+    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < end:
+        time.sleep(0.002)
+    if ended[0] == 0:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    with os.fdopen(read) as pipe:
+        said = pipe.read()
+    rows = world.journal()[before:]
+    moment = next((row["moment"] for row in rows if "moment" in row), "")
+    outcome = json.loads(said) if said else {"end": "killed" if moment else "endless", "value": None}
+    return outcome | {
+        "run": attempt["run"],
+        "folder": os.path.basename(folder),
+        "moment": moment,
+        "begins": [[row["begins"], row["value"]] for row in rows if "begins" in row],
+        "effects": [[row["effect"], row["key"]] for row in rows if "effect" in row],
+    }
+
+
+def _child(pipeline: Callable, attempt: dict, returns: list, folder: str, world: World, write: int) -> None:
+    """Make the attempt, say how it ended, and end this process."""
+    clock = _Clock(attempt["kill"], folder, world)
+    os.makedirs(folder, exist_ok=True)
+    sys.addaudithook(clock.on_event)
+
+    def step(place: int) -> Callable:
+        name = f"s{place}"
+
+        def act(value: object, key: object) -> object:
+            world.note(begins=name, value=value)
+            clock.tick(f"begun step {name}")
+            if attempt.get("fails") == name:
+                raise ConnectionError("the network hiccuped")
+            world.act(name, repr(key))
+            clock.tick(f"had the effect of step {name}")
+            return returns[place]
+
+        return act
+
+    try:
+        value = pipeline([(f"s{place}", step(place)) for place in range(len(returns))], attempt["run"], folder)
+        text = json.dumps({"end": "value", "value": value})
+    except BaseException as error:
+        text = json.dumps({"end": "error", "value": f"{type(error).__name__}: {error}"[:300]})
+    os.write(write, text.encode())
+    os._exit(0)
+
+
+class _Clock:
+    """Counts the moments of an attempt, and kills its process at one of them."""
+
+    def __init__(self, kill: int, folder: str, world: World):
+        self.kill, self.folder, self.world, self.moments = kill, folder + os.sep, world, 0
+
+    def tick(self, what: str) -> None:
+        """Count a moment of a step."""
+        if self._is_last(what):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def on_event(self, event: str, args: tuple) -> None:
+        """Count what is done to the files of the folder; the process dies as soon as it has been done."""
+        what = self._done_to_a_file(event, args)
+        if what and self._is_last(what):
+            sys.setprofile(self._strike)
+
+    def _is_last(self, what: str) -> bool:
+        self.moments += 1
+        if self.moments == self.kill:
+            self.world.note(moment=what)
+        return self.moments == self.kill
+
+    def _strike(self, frame: Any, event: str, arg: object) -> None:
+        if frame.f_code not in (
+            _Clock.on_event.__code__,
+            _Clock._is_last.__code__,
+        ):  # their returns come before it is done
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _done_to_a_file(self, event: str, args: tuple) -> str:
+        if event not in ("open", "os.remove", "os.rename") or not str(args[0]).startswith(self.folder):
+            return ""  # reading, or somewhere else
+        if event == "open" and not args[2] & (os.O_WRONLY | os.O_RDWR):
+            return ""
+        name = os.path.basename(str(args[0]))
+        return {"open": f"opened {name} to write", "os.remove": f"removed {name}", "os.rename": f"renamed {name}"}[
+            event
+        ]
+
+
+@contextlib.contextmanager
+def scrapes(seconds: float = 0.5) -> Iterator[Callable[[], list]]:
+    """Scrape this node's metrics while the block runs; yield a function that returns [[time, text], …] so far."""
+    import threading
+
+    import requests
+
+    found: list[list] = []
+    over = threading.Event()
+    address = metrics_address()
+
+    def scrape() -> None:
+        while not over.is_set():
+            with contextlib.suppress(requests.RequestException):  # one scrape is missed, the next comes
+                found.append([time.time(), requests.get(address, timeout=30).text])
+            over.wait(seconds)
+
+    thread = threading.Thread(target=scrape, daemon=True)
+    thread.start()
+    try:
+        yield lambda: list(found)
+    finally:
+        over.set()
+        thread.join(30)
