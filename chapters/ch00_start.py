@@ -222,7 +222,10 @@ r"""
 
 ## Read on
 
-- [Chapter 1](ch01_tasks.ipynb): functions become tasks.
+- [Chapter 1](ch01_tasks.ipynb): functions become tasks. From there the chapters build on each other like this, so that you need not read
+  them all before the one that you came for:
+
+  ![The chapters, and what each builds on](../img/learners_map.svg)
 - [Ray's own overview](https://docs.ray.io/en/latest/ray-core/walkthrough.html) of tasks, actors and objects.
 - Moritz et al., [*Ray: A Distributed Framework for Emerging AI Applications*](https://arxiv.org/abs/1712.05889), 2018: why Ray
   was built, and for whom: reinforcement learning.

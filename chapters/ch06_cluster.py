@@ -871,7 +871,7 @@ r"""
 
 ## Read on
 
-- [Chapter 20](ch20_operate.ipynb): operating what you have trained.
+- [Chapter 19](ch19_operate.ipynb): operating what you have trained.
 - Ray's documentation: [jobs](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html) and their
   [REST API](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/rest.html),
   [cluster.yaml](https://docs.ray.io/en/latest/cluster/vms/references/ray-cluster-configuration.html),
