@@ -1,0 +1,784 @@
+# %% [markdown]
+r"""
+# Chapter 18 · A trained policy becomes a service, and stays one while you change it
+
+*About 120 minutes · builds on [Chapter 3](ch03_actors.ipynb); [Chapters 6](ch06_cluster.ipynb) and [11](ch11_rllib_ppo.ipynb) help*
+
+**What you will be able to do**
+
+- put a trained policy behind a web address with Ray Serve, and let any program ask it for actions;
+- say which process answers, and see at once why one does not start;
+- write a client that survives a slow answer, a refused one and none at all;
+- load a service from a second process, and read p50, p95 and p99 without fooling yourself;
+- choose a batch size and a number of replicas from a table that you measured;
+- let the number of replicas follow the load, replace a policy under load without one failed request, and kill a replica.
+"""
+
+# %%
+import os
+import time
+
+import gymnasium
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas
+import ray
+import requests
+from ray import serve
+
+from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
+from coursekit.given import ch18_serve as given
+from coursekit.given.ch18_serve import Large, Policy, Stumbling
+from coursekit.load import Load, generate
+
+begin("ch18_serve")
+
+# %%
+os.environ["RAY_SERVE_SLOW_STARTUP_WARNING_S"] = "3"  # Serve says after 3 s, not 30, when a replica waits
+os.environ["RAY_SERVE_SLOW_STARTUP_WARNING_PERIOD_S"] = "3"
+ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)  # replicas print into log files
+
+port = given.free_port()
+serve.start(
+    http_options={"host": "127.0.0.1", "port": port},  # this machine alone; the default port is 8000
+    logging_config={"log_level": "ERROR"},
+)
+url = f"http://127.0.0.1:{port}"
+
+# %% [markdown] tags=["notes"]
+r"""
+Two hours with all four exercises; eighty minutes when `client` and everything after the table are left as homework. Let everybody run the two cells
+above at once: Ray and Serve together take ten to fifteen seconds on a small laptop. `num_cpus=4` is a promise, not a measurement: what a replica asks for is part of the chapter.
+"""
+
+# %% [markdown]
+r"""
+## What you serve is a few arrays
+
+Chapter 11 trained an agent for CartPole and kept a folder. A service that answers "which action?" needs nothing of RLlib, only the weights. They come out of the network as plain arrays:
+
+```python
+layers = [[part.weight.detach().numpy(), part.bias.detach().numpy()]
+          for part in (network.encoder.actor_encoder.net.mlp[0], network.pi.net.mlp[0])]
+```
+
+`given.Policy` holds two such snapshots of one training (chapter 11's PPO, with one hidden layer of eight): version 1 after two iterations, version 2 after eighteen. `policy.actions` takes
+*a list of observations* and returns as many actions, with three lines of NumPy:
+
+```python
+(hidden, offset), (last, bias) = policy.layers
+scores = np.tanh(observations @ hidden.T + offset) @ last.T + bias
+actions = scores.argmax(axis=1)
+```
+
+**Predict:** how many weights are enough to balance a pole? And how long does one action take to compute?
+"""
+
+
+# %%
+def balance(act, seed, env=None):
+    """Return the return of one episode of CartPole; `act` takes an observation and returns an action."""
+    env = env or gymnasium.make("CartPole-v1")
+    (obs, _), total, over = env.reset(seed=seed), 0.0, False
+    while not over:
+        obs, reward, terminated, truncated, _ = env.step(act(obs))
+        total, over = total + reward, terminated or truncated
+    return total
+
+
+# %% tags=["demo"]
+for policy in (Policy(1), Policy(2)):
+    returns = [int(balance(lambda obs, policy=policy: policy.actions([obs])[0], seed)) for seed in range(8)]
+    weights = sum(part.size for layer in policy.layers for part in layer)
+    print(f"version {policy.version}: {weights} weights, returns {returns}")
+
+start = time.perf_counter()
+for _ in range(1000):
+    policy.actions([[0.01, 0.02, 0.03, 0.04]])
+microseconds_here = 1e6 * (time.perf_counter() - start) / 1000
+print(f"one action takes {microseconds_here:.0f} µs here")
+
+# %% [markdown]
+r"""
+Version 2 stands for all 500 steps of every episode, with 58 numbers. Version 1 falls, most of the time. And an action costs some microseconds.
+
+## A class becomes a deployment, and gets an address
+
+Here is the smallest service. `@serve.deployment` turns a class into a **deployment**: a description of actors, called **replicas**, that answer requests. `.bind(...)` says with which arguments
+each is made, and gives an **application**; nothing runs yet. `serve.run` starts it under a name, below a path.
+"""
+
+
+# %%
+@serve.deployment(ray_actor_options={"num_cpus": 0.2})
+class Power:
+    """Answers {"x": …} with a power of x."""
+
+    def __init__(self, exponent):
+        self.exponent = exponent  # runs once in every replica: here a network would be loaded
+
+    async def __call__(self, request):
+        """Return the answer to one request."""
+        body = await request.json()  # the dictionary that somebody posted
+        return {"power": body["x"] ** self.exponent, "pid": os.getpid()}
+
+
+# %% tags=["demo"]
+quiet = {"log_level": "ERROR"}  # no line of log for every request
+serve.run(Power.bind(3), name="power", route_prefix="/power", logging_config=quiet)
+reply = requests.post(f"{url}/power", json={"x": 7})
+print(reply.status_code, reply.json(), "| this notebook is process", os.getpid())
+
+# %% [markdown]
+r"""
+`async` and `await` are there because a replica takes several requests at once: while one waits for something, it begins the next. (Chapter 3 has more on that.) What is returned is made
+JSON; an exception becomes the status 500, with the traceback in the replica's log file
+(`logs/serve` in Ray's session folder).
+
+**Predict:** one service with one replica. How many processes has Serve started in all?
+"""
+
+# %% tags=["demo"]
+given.who_serves()
+
+# %% [markdown]
+r"""
+![A program sends an HTTP request to the proxy; the proxy chooses a replica and hands it over; the controller starts and watches proxy and replicas, and no request passes through it](../img/ch18_service.svg)
+
+Three, and all are actors. The **proxy** has the port. It takes a request, looks for the application by the path, and hands it to a replica: of two that it draws, the one with fewer requests under way. The
+**controller** starts, watches and replaces the others. No request passes through it. Proxy and controller ask for no CPU of Ray's ledger, though they do use some of the machine's.
+"""
+
+# %%
+### BEGIN SOLUTION
+who_answers = "c"
+### END SOLUTION
+
+# %%
+quiz("who_answers", who_answers)
+
+# %% [markdown]
+r"""
+Now the policy. Write a function that returns an application: `replicas` replicas, each of which asks for `cpus` CPUs. It is posted `{"obs": [0.1, …]}`, and answers
+
+```python
+{"action": 1, "version": 2, "pid": 4711}
+```
+
+where `version` is the model's, and `pid` the number of the process that computed. The model is an argument, so write the class inside the function or hand the model to `.bind`. Options may also be set later: `Power.options(num_replicas=3).bind(2)`.
+
+The check first hands requests to one replica within this notebook's process; then it deploys yours with two, asks over HTTP, and looks at who computed.
+"""
+
+
+# %%
+def policy_service(model, replicas, cpus):
+    """Return an application that answers {"obs": …} with action, version and pid, from so many replicas.
+
+    `model.actions` takes a list of observations and returns a list of actions.
+    """
+
+    ### BEGIN SOLUTION
+    @serve.deployment(num_replicas=replicas, ray_actor_options={"num_cpus": cpus})
+    class PolicyService:
+        def __init__(self, model):
+            self.model = model
+
+        async def __call__(self, request):
+            body = await request.json()
+            action = self.model.actions([body["obs"]])[0]
+            return {"action": action, "version": self.model.version, "pid": os.getpid()}
+
+    return PolicyService.bind(model)
+    ### END SOLUTION
+
+
+# %%
+check("policy_service", policy_service)
+
+# %% [markdown] tags=["solution"]
+r"""
+What `.bind` gets is pickled and sent to every replica. For a network of some gigabytes, bind the *path* of the file instead, and load it in `__init__`. A version in every answer costs a few bytes, and is worth them: it is the only way to tell afterwards which policy has acted.
+"""
+
+# %% [markdown]
+r"""
+## CartPole, played through a socket
+
+Let version 1 play: the environment is here, the policy there, and every step is an HTTP request.
+
+**Predict:** the return (version 1 earned what you saw above), and the time of a step. Computing an action took some microseconds.
+"""
+
+
+# %%
+def run(app, name):
+    """Run an application below the path of its name; where one of that name runs, replace it."""
+    serve.run(app, name=name, route_prefix=f"/{name}", logging_config={"log_level": "ERROR"})
+
+
+def remote_act(obs):
+    """Return the service's action for an observation."""
+    return session.post(f"{url}/cartpole", json={"obs": obs.tolist()}).json()["action"]
+
+
+# %% tags=["demo"]
+if passed("policy_service"):
+    run(policy_service(Policy(1), replicas=2, cpus=0.2), "cartpole")
+    session = requests.Session()  # keeps its connection open from one request to the next
+    start = time.perf_counter()
+    total = balance(remote_act, seed=0)
+    step_ms = 1000 * (time.perf_counter() - start) / total
+    print(f"return {total:.0f}; {step_ms:.1f} ms for a step,", end=" ")
+    print(f"{1000 * step_ms / microseconds_here:.0f} times as long as here")
+
+# %% [markdown]
+r"""
+The same return as in the notebook, for it is the same arithmetic. But a step takes milliseconds: JSON, a socket, the proxy, an actor call, and all the way back. That price does not depend on the network's size, so for 58
+weights it is nearly everything, and for a large network next to nothing. Train where the environment and the policy are in one process (chapter 12); *serve* when others need the
+actions: another machine, another language, many users who share one GPU.
+"""
+
+# %% [markdown] tags=["notes"]
+r"""
+Somebody will ask for gRPC, or for calls without HTTP. Both exist: `serve.start(grpc_options=…)`, and a handle (`serve.get_app_handle("cartpole")`) with which other Ray programs and other deployments call a
+replica directly, without proxy and JSON.
+"""
+
+# %% [markdown]
+r"""
+## A replica that does not fit waits, and `serve.run` waits with it
+
+A replica is an actor, so it needs room in Ray's ledger of CPUs (chapter 4). This Ray has four. The next cell asks for a replica with four, while the small ones hold some already. It uses `serve.run_many`, which need
+not wait until the application runs; plain `serve.run` would sit there, for ever, without a word.
+
+**Predict:** what will the status say: an error, or something else?
+"""
+
+
+# %% tags=["demo"]
+def show_status(name):
+    """Print how an application and its deployment are, as `serve.status()` says."""
+    application = serve.status().applications[name]
+    for deployment in application.deployments.values():
+        states = dict(deployment.replica_states)
+        print(f"application {application.status.value}, deployment {deployment.status.value}, {states}")
+        print(deployment.message)
+
+
+if passed("policy_service"):
+    greedy = serve.RunTarget(
+        policy_service(Stumbling(1), replicas=1, cpus=4), name="stumbling", route_prefix="/stumbling"
+    )
+    serve.run_many([greedy], wait_for_applications_running=False)
+    given.wait_for_message("stumbling")  # some seconds
+    show_status("stumbling")
+
+# %% [markdown]
+r"""
+No error: it is `DEPLOYING`, the deployment `UPDATING`, the replica `STARTING`. For all that Serve knows, a new node may join in a minute. Only the message tells: what the replica requires, and that there is not so much. (It comes after 30 s;
+this chapter has set `RAY_SERVE_SLOW_STARTUP_WARNING_S` to 3.) In a shell the command is `serve status`, and `ray status` lists the demand.
+
+Does a replica need a whole CPU? The number is a booking, not a limit: Ray only counts. A replica with a tiny policy waits nearly all of its life, so a fifth is honest, and
+five of them fit where one did. One that computes all the time needs all of its CPU, whatever you book.
+"""
+
+# %% tags=["demo"]
+if passed("policy_service"):
+    run(policy_service(Stumbling(1), replicas=1, cpus=0.2), "stumbling")  # the same name: an update
+    show_status("stumbling")
+
+# %%
+### BEGIN SOLUTION
+never_running = "b"
+### END SOLUTION
+
+# %%
+quiz("never_running", never_running)
+
+# %% [markdown]
+r"""
+## A client expects the worst, within limits
+
+`session.post(...)` above believed that an answer always comes. Three things go wrong with a service, and each wants something else:
+
+| what happens | what to do |
+|---|---|
+| no answer in time, or the connection breaks | try again, but with a **time limit** for each try; without one, `requests` waits for ever |
+| a status of 500 and more: the service has a problem, or is too busy (503) | try again, after a **pause** that gets longer: `pause`, twice `pause`, four times, … |
+| a status of 400 to 499: *you* have a problem, such as a wrong path | raise at once; the same request will be wrong again |
+
+And after `tries` tries, give up: raise. May a request be sent twice? When the first answer was lost, the service has done its work already. To compute an action twice harms nobody; to order a pizza twice does, so
+such requests carry a number by which the service recognises them (chapter 6 did so with `submission_id`).
+
+The check's service breaks down in every one of these ways, and counts.
+"""
+
+
+# %%
+def client(url, obs, timeout, tries, pause):
+    """Return the service's answer to {"obs": obs}, a dictionary. At most `tries` tries of `timeout` seconds each.
+
+    Waits `pause` seconds after the first failure, and twice as long after each further one. Raises an exception
+    for a status of 400 to 499 at once, and otherwise when the last try has failed.
+    """
+    ### BEGIN SOLUTION
+    for number in range(tries):
+        last = number == tries - 1
+        try:
+            reply = requests.post(url, json={"obs": obs}, timeout=timeout)
+            if reply.status_code < 500 or last:
+                reply.raise_for_status()
+                return reply.json()
+        except (requests.Timeout, requests.ConnectionError):
+            if last:
+                raise
+        time.sleep(pause * 2**number)
+    return None  # only where there are no tries at all
+    ### END SOLUTION
+
+
+# %%
+check("client", client)
+
+# %% [markdown] tags=["solution"]
+r"""
+When a service stumbles, all of its clients fail at the same moment; if all pause for the same time, all come back together, and it stumbles again. So add chance to the pause: `pause * 2**number * random.uniform(0.5, 1.5)`. In `requests`, `timeout` limits the wait for the first byte, and then between
+bytes; a service that sends one byte a second may go on for longer.
+"""
+
+# %% [markdown]
+r"""
+## Percentiles say what a mean hides
+
+How fast is a service? Send it many requests, from *another process*: a notebook that draws pictures meanwhile would measure itself. `generate` starts one, waits for its end, and returns
+a row for each request. When was it **due**, when was it **sent**, when was it **done**, with which status, and what was the answer?
+
+`rate=40` makes 40 requests a second due, evenly, whatever the service does: users do not wait for each other. `users=4` is the number of connections, each with one request at a time. The service
+is the one that fits now. It stumbles: every 100th request takes half a second, the others a few milliseconds.
+
+**Predict:** the mean latency, the median (p50: half of the requests were faster), and p99 (all but one in a hundred were faster).
+"""
+
+# %% tags=["demo"]
+if passed("policy_service"):
+    rows = generate(f"{url}/stumbling", {"obs": [0, 0, 0, 0]}, seconds=budget(10, 3), rate=40, users=4)
+    waits = {start: [row["done"] - row[start] for row in rows] for start in ("sent", "due")}
+    latencies = pandas.DataFrame(waits)
+    table = latencies.describe(percentiles=[0.5, 0.95, 0.99]).loc[["mean", "50%", "95%", "99%", "max"]]
+    display((1000 * table).round(1).rename(columns=lambda start: f"ms since {start}"))
+
+# %% tags=["demo"]
+if passed("policy_service"):
+    figure, axes = plt.subplots(figsize=(8, 3), constrained_layout=True)
+    due = np.array([row["due"] for row in rows]) - rows[0]["due"]
+    axes.plot(due, 1000 * latencies["due"], "o", color="#d97706", alpha=0.5, label="since it was due")
+    axes.plot(due, 1000 * latencies["sent"], ".", color="#2563eb", label="since it was sent")
+    axes.set(xlabel="seconds", ylabel="latency (ms)")
+    axes.set_title("While one request is stuck, others are not even sent")
+    axes.legend();
+
+# %% [markdown]
+r"""
+The mean describes nobody: most requests are far faster, a few far slower. And there are two answers to "how slow?". *Since it was sent*, only the unlucky ones were slow. But while the replica was stuck, all four connections
+soon waited for it, and the requests that became due meanwhile stayed in the generator. Their users waited too. That is **coordinated omission**: a generator that waits politely for the
+service leaves out just the requests that would look bad. So count from *due*.
+
+A load test is over when it is summed up. Write `load_test`: `p50`, `p95` and `p99` are in seconds, since due, of the requests that were answered with status 200. Failures are counted on their own: a service that refuses everything at once is not a fast one. The
+throughput `per_second` is the number of answers (status 200) divided by the time from the first `due` to the last `done`. The rows come in any order.
+"""
+
+
+# %%
+def load_test(rows):
+    """Return {"failed", "per_second", "p50", "p95", "p99"} of a load.
+
+    Each row is one request: "due", "sent" and "done" are moments in seconds, "status" is 0 where no answer came.
+    """
+    ### BEGIN SOLUTION
+    answered = [row for row in rows if row["status"] == 200]
+    p50, p95, p99 = np.percentile([row["done"] - row["due"] for row in answered], [50, 95, 99])
+    seconds = max(row["done"] for row in rows) - min(row["due"] for row in rows)
+    failed = len(rows) - len(answered)
+    return {"failed": failed, "per_second": len(answered) / seconds, "p50": p50, "p95": p95, "p99": p99}
+    ### END SOLUTION
+
+
+# %%
+check("load_test", load_test)
+
+# %% [markdown] tags=["solution"]
+r"""
+Percentiles cannot be averaged: the p99 of ten minutes is not the mean of ten p99s of one minute. Keep the latencies, or a histogram of them, and compute once. And p99 of 200 requests rests on two of them: for a p99 that is the same tomorrow, send thousands.
+"""
+
+# %%
+### BEGIN SOLUTION
+which_percentile = "b"
+### END SOLUTION
+
+# %%
+quiz("which_percentile", which_percentile)
+
+# %% [markdown]
+r"""
+## A batch costs little more than one request
+
+Real networks are larger than ours. `given.Large` is the same policy *as if* it were large: a call naps 20 ms, and 1 ms more for every observation in it. That is simulated, and on purpose: on two cores
+real computing would not get faster with a second replica once both cores are busy, while on a cluster, or with a GPU each, it would. A nap behaves like a model on hardware of its own. The price of HTTP below is
+real, and it is paid on your cores.
+
+With such a model, eight requests one by one take 8 × 21 ms; together, 28 ms. So let requests wait for each other a moment. In chapter 3 you built such a collector by hand; here `@serve.batch` does it: it goes above a method that takes a *list* and returns a list, and each
+caller awaits its own item.
+
+![Requests of several users wait in the replica until there are enough of them, or the waiting time is over; then the model is asked once, and every user gets an answer](../img/ch18_batch.svg)
+
+```python
+@serve.batch(max_batch_size=8, batch_wait_timeout_s=0.01)
+async def squares(self, numbers):      # called with one number, by many: await self.squares(3)
+    return [x * x for x in numbers]    # runs once for all of them
+```
+
+Whatever comes first ends the waiting: `max_batch_size` requests, or `batch_wait_timeout_s` seconds since the first. One trap: a replica takes only `max_ongoing_requests` requests at once, five unless you say otherwise. The others wait in the proxy, where
+no batch can see them, and the proxy asks again and again, with pauses, whether there is room now. Let several batches in: then the next one gathers while this one is computed.
+
+`batched_service` answers `{"action": 1, "batch": 8, "pid": 4711}`, where `batch` is the number of observations that were computed together. Each replica asks for 0.2 CPUs.
+"""
+
+
+# %%
+def batched_service(model, size, wait, replicas):
+    """Return an application that computes actions in batches of at most `size`; waits at most `wait` seconds for one."""
+
+    ### BEGIN SOLUTION
+    @serve.deployment(num_replicas=replicas, ray_actor_options={"num_cpus": 0.2}, max_ongoing_requests=100)
+    class BatchedService:
+        def __init__(self, model):
+            self.model = model
+
+        @serve.batch(max_batch_size=size, batch_wait_timeout_s=wait)
+        async def compute(self, observations):
+            actions = self.model.actions(observations)
+            return [{"action": action, "batch": len(actions), "pid": os.getpid()} for action in actions]
+
+        async def __call__(self, request):
+            body = await request.json()
+            return await self.compute(body["obs"])
+
+    return BatchedService.bind(model)
+    ### END SOLUTION
+
+
+# %%
+check("batched_service", batched_service)
+
+# %% [markdown] tags=["solution"]
+r"""
+The method under `@serve.batch` must return as many items as it got, in their order: that is how Serve knows whose is which. With `max_ongoing_requests` at 5 and a size of 8, Serve logs a warning, and each batch waits its full time for requests that cannot come.
+"""
+
+# %%
+### BEGIN SOLUTION
+batch_alone = "a"
+### END SOLUTION
+
+# %%
+quiz("batch_alone", batch_alone)
+
+# %% [markdown]
+r"""
+Now measure: batch sizes and replicas, with 32 users who each send the next request as soon as the last one is answered (no `rate`). With so many users the service is always busy, so what you see is how much it
+can do at most, and what that does to the wait.
+
+**Predict:** the answers a second for size 1 and one replica, from the naps alone: 1 / 0.021 s. For size 8? With two replicas? And where will the proxy, which is one process with real work, become the limit?
+"""
+
+
+# %%
+def measure(size, replicas):
+    """Return a row of the table: the service's batches, throughput and percentiles under 32 users."""
+    run(batched_service(Large(), size, 0.01, replicas), "large")
+    generate(f"{url}/large", {"obs": [0, 0, 0, 0]}, seconds=0.2, users=4)  # a warm-up
+    rows = generate(f"{url}/large", {"obs": [0, 0, 0, 0]}, seconds=budget(4, 1), users=32)
+    result = load_test(rows)
+    batch = np.mean([row["answer"]["batch"] for row in rows if row["status"] == 200])
+    ms = {name: 1000 * result[name] for name in ("p50", "p95", "p99")}
+    return {"size": size, "replicas": replicas, "mean batch": batch, "answers/s": result["per_second"]} | ms
+
+
+# %% tags=["demo"]
+if passed("batched_service") and passed("load_test"):
+    every_pair = [(size, replicas) for replicas in (1, 2) for size in (1, 2, 4, 8, 16)]
+    pairs = budget(every_pair, [(1, 1), (8, 1), (1, 2)])
+    measured = pandas.DataFrame([measure(size, replicas) for size, replicas in pairs])
+    display(measured.round(1).set_index(["replicas", "size"]))
+
+# %% tags=["demo"]
+if passed("batched_service") and passed("load_test"):
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), constrained_layout=True)
+    for (replicas, lines), colour in zip(measured.groupby("replicas"), ["#2563eb", "#7c3aed"], strict=True):
+        naps = [replicas * size / (0.020 + 0.001 * size) for size in lines["size"]]
+        left.plot(lines["size"], naps, ":", color=colour)
+        left.plot(lines["size"], lines["answers/s"], "o-", color=colour, label=f"replicas: {replicas}")
+        right.plot(lines["size"], lines["p50"], "o-", color=colour)
+        right.fill_between(lines["size"], lines["p50"], lines["p99"], color=colour, alpha=0.2)
+    left.set(xlabel="batch size", ylabel="answers a second", title="Dotted: the naps alone", ylim=(0, None))
+    right.set(xlabel="batch size", ylabel="ms, p50 up to p99", title="How long a user waits", ylim=(0, None))
+    left.legend();
+
+# %% [markdown]
+r"""
+For size 1 the naps rule, and while your cores are not busy otherwise, a second replica nearly doubles the throughput. A batch of eight wins more than the second replica, and costs nothing: the same process, asked less often. But the larger the batches, and the more
+replicas, the further the points stay below the dotted lines: now HTTP, JSON and the proxy are the work, and they need your real cores, which the load generator uses too. From there on neither helps; on a cluster, every node has a proxy of
+its own. (Quick mode measures three of the pairs.)
+
+With 32 users always waiting, throughput and latency are two sides of one thing: 32 / throughput is the mean wait (Little's law). Check it in your table.
+"""
+
+# %% [markdown]
+r"""
+## The number of replicas follows the load
+
+At night nobody asks. With `autoscaling_config` in place of a number, Serve counts the requests that are under way or waiting, and starts as many replicas as are needed to have `target_ongoing_requests` in each. The defaults are calm: it looks back over 30 s, and
+waits 30 s before it adds a replica and ten minutes before it takes one away. For a course, everything is faster:
+"""
+
+
+# %%
+@serve.deployment(
+    ray_actor_options={"num_cpus": 0.2},
+    health_check_period_s=1,  # the controller asks every second whether a replica lives, instead of every ten
+    autoscaling_config={
+        "min_replicas": 1,
+        "max_replicas": budget(4, 2),
+        "target_ongoing_requests": 2,  # per replica, those that wait included
+        "upscale_delay_s": 0.5,
+        "downscale_delay_s": 1.5,
+        "look_back_period_s": 1,
+        "metrics_interval_s": 0.5,  # how often the proxy reports
+    },
+)
+class Elastic:
+    """Answers as the large policy does, one request after the other."""
+
+    async def __call__(self, request):
+        """Return the answer to one request."""
+        return {"action": Large().actions([(await request.json())["obs"]])[0], "pid": os.getpid()}
+
+
+# %% [markdown]
+r"""
+**Predict:** eight users ask, until there are as many replicas as allowed; then nobody asks. How many replicas will there be, and when?
+"""
+
+# %% tags=["demo"]
+if passed("load_test"):
+    run(Elastic.bind(), "elastic")
+    with Load(f"{url}/elastic", {"obs": [0, 0, 0, 0]}, seconds=60, users=8) as load:
+        followed = given.watch_replicas("elastic", load, most=budget(4, 2))
+        print(load_test(load.rows())["failed"], "failed requests")
+    figure, axes = plt.subplots(figsize=(7, 2.6), constrained_layout=True)
+    axes.step(followed.seconds, followed.replicas, where="post", color="#7c3aed")
+    axes.fill_between(followed.seconds, 0, followed.load, step="post", color="#d97706", alpha=0.2, label="load")
+    axes.set(xlabel="seconds", ylabel="running replicas", ylim=(0, None))
+    axes.set_title("Up under load, down again afterwards")
+    axes.legend();
+
+# %% [markdown]
+r"""
+Up some seconds after the load began, down some seconds after it had ended. Three delays add up on the way: the proxy must report, the wish must last for the delay, and a process must start (for a real network: load its weights). Autoscaling
+answers to the load of a minute ago; what comes faster has to fit into the queue.
+
+It moves replicas, not machines: where they no longer fit, they wait, as above, until Ray's own autoscaler brings a node (chapter 4). `min_replicas: 0` is allowed, and the first user of the morning then waits for a process to start.
+"""
+
+# %% [markdown] tags=["notes"]
+r"""
+Let people change `target_ongoing_requests` to 8 and run both cells again: one replica is enough now, and everybody waits longer. It is a dial between cost and waiting, and the only one of these settings that most services ever need to touch.
+"""
+
+# %% [markdown]
+r"""
+## A new version arrives, and nobody notices but the agent
+
+`cartpole` still serves version 1, on two replicas. Training went on, and version 2 is ready. Running an application under a name that exists is an **update**: Serve replaces the replicas a few at a time, and each old one
+first answers what it has.
+
+A load generator asks 30 times a second, before, during and after.
+
+**Predict:** how many requests will fail? And when an answer of version 2 has come, can there be one of version 1 afterwards?
+"""
+
+# %% tags=["demo"]
+if passed("policy_service") and passed("load_test"):
+    with Load(f"{url}/cartpole", {"obs": [0, 0, 0, 0]}, seconds=120, rate=30) as load:
+        time.sleep(1)
+        run(policy_service(Policy(2), replicas=2, cpus=0.2), "cartpole")
+        time.sleep(0.5)
+        load.finish()
+        rows = load.rows()
+    answers = pandas.DataFrame([row["answer"] for row in rows if row["status"] == 200])
+    answers["seconds"] = [row["done"] - rows[0]["due"] for row in rows if row["status"] == 200]
+    display(answers.groupby(["version", "pid"]).seconds.agg(answers="count", first="min", last="max").round(2))
+    print(load_test(rows)["failed"], "failed of", len(rows))
+
+# %% tags=["demo"]
+if passed("policy_service") and passed("load_test"):
+    figure, axes = plt.subplots(figsize=(8, 2.4), constrained_layout=True)
+    lines = {pid: line for line, pid in enumerate(answers.sort_values("seconds").pid.unique())}
+    for version, colour in ((1, "#64748b"), (2, "#059669")):
+        some = answers[answers.version == version]
+        places = some.pid.map(lines)
+        axes.plot(some.seconds, places, "|", markersize=14, color=colour, label=f"version {version}")
+    axes.set_yticks(list(lines.values()), [f"pid {pid}" for pid in lines])
+    axes.set(xlabel="seconds", ylim=(-0.6, len(lines) - 0.4), title="Who answered, and with which version")
+    axes.legend(loc="lower right");
+
+# %% [markdown]
+r"""
+None failed. Each process has one version, and never changes it. Serve replaces a fifth of the replicas at a time, one at least: the first old one left at once, the other carried on alone until a new one had started, and then left too. So there was a time with half
+the strength. With a single replica, all requests would have waited in the proxy meanwhile: not failed, but stood still. `max_surge_percent=100` in the deployment lets new replicas start *before* old ones leave, where there is room for both.
+
+With ten replicas, old and new answer side by side for most of the update: a caller may get version 2, then version 1 once more. For an agent that asks anew in every step that is fine. A policy with a memory (an LSTM) would be handed a state that
+another version wrote: there, send the version along, and let an episode end with the one that it began with.
+
+And it is worth it:
+"""
+
+# %% tags=["demo"]
+if passed("policy_service"):
+    longest = budget(500, 100)
+    env = gymnasium.make("CartPole-v1", max_episode_steps=longest)
+    print(f"the service balances the pole for {balance(remote_act, seed=0, env=env):.0f} of {longest} steps")
+
+# %% [markdown]
+r"""
+(Quick mode stops at 100.) New weights every few minutes, as while a training runs, need not replace processes: with `user_config={…}` in a configuration file and a method `reconfigure(self, config)`, `serve deploy` hands the new settings to the living replicas. From Python, every
+`serve.run` is a new version, and replaces them.
+"""
+
+# %%
+### BEGIN SOLUTION
+both_versions = "b"
+### END SOLUTION
+
+# %%
+quiz("both_versions", both_versions)
+
+# %% [markdown]
+r"""
+## A killed replica takes along what it had, and no more
+
+Updates are polite; crashes are not. The next cell kills a replica of `elastic` (`SIGKILL`, as when memory runs out) while eight users wait for answers. Beside them, *your* `client` asks again and again.
+
+**Predict:** how many of the users' requests fail: none, those that the replica had, or all until a new one is there? And what does your client see?
+"""
+
+# %% tags=["demo"]
+if passed("client") and passed("load_test"):
+    with Load(f"{url}/elastic", {"obs": [0, 0, 0, 0]}, seconds=60, users=8) as load:
+        time.sleep(1)
+        killed, moment, mine = given.kill_replica("elastic"), time.perf_counter(), []
+        while len(mine) < 20 or not given.replaced("elastic", killed):
+            start = time.perf_counter()
+            client(f"{url}/elastic", [0, 0, 0, 0], timeout=5, tries=8, pause=0.1)
+            mine.append(time.perf_counter() - start)
+        load.finish()
+        rows = load.rows()
+    failed = [row for row in rows if row["status"] != 200]
+    print(f"{len(failed)} of {len(rows)} requests failed:", {row["status"] for row in failed})
+    print(f"your client was answered each of {len(mine)} times, at the latest after {max(mine):.1f} s")
+
+# %% tags=["demo"]
+if passed("client") and passed("load_test"):
+    figure, axes = plt.subplots(figsize=(8, 2.6), constrained_layout=True)
+    for good, style, colour, label in ((True, ".", "#059669", "answered"), (False, "x", "#db2777", "failed")):
+        some = [row for row in rows if (row["status"] == 200) == good]
+        waits = [1000 * (row["done"] - row["sent"]) for row in some]
+        axes.plot([row["sent"] - moment for row in some], waits, style, color=colour, label=label)
+    axes.axvline(0, color="#94a3b8", linestyle="--")
+    axes.set(xlabel="seconds since the kill", ylabel="latency (ms)")
+    axes.set_title("Those in the replica fail, the others wait")
+    axes.legend();
+
+# %% [markdown]
+r"""
+Those that the dead replica had taken failed, with the status 500: Serve does not send them again by itself, because it cannot know whether that does harm. You know, so your client may. All others stayed in the proxy's queue and were answered later, by a replica that was left or by the new one: the controller
+noticed the death at its next look, and started it. (Ray's report of the death is left out here, as in chapter 5.)
+
+What if the proxy dies? The controller starts a new one on the same port, and for a moment connections are refused. The controller? Ray restarts it, it reads its state from the GCS, and meanwhile proxy and replicas simply go on.
+"""
+
+# %% [markdown]
+r"""
+## Older pages say it in other words
+
+> **You may have seen** `serve.start(detached=True)`, `client.create_backend(…)`, `Deployment.deploy()`, `Deployment.get_handle()`, `ray.get(handle.remote())`, `max_concurrent_queries`, or RLlib's `PolicyServerInput` with a
+> `PolicyClient`.
+
+The next cell tries them on your Ray.
+
+**Predict:** which are accepted, and do nothing?
+"""
+
+# %% tags=["demo"]
+old = {
+    "serve.start(detached=True)": "Serve always outlives the program that started it, until serve.shutdown()",
+    "serve.create_backend": "@serve.deployment and .bind(…)",
+    "serve.get_deployment": "serve.get_app_handle(name)",
+    "Power.deploy()": "serve.run(Power.bind(…), name=…)",
+    "Power.get_handle()": "serve.run returns one; or serve.get_app_handle(name)",
+    "ray.get(serve.get_app_handle('power').remote(1))": "handle.remote(1).result(), or await",
+    "Power.options(route_prefix='/p')": "serve.run(…, route_prefix=…)",
+    "Power.options(max_concurrent_queries=9)": "max_ongoing_requests=9",
+    "Power.options(autoscaling_config={'target_num_ongoing_requests_per_replica': 2})": "target_ongoing_requests",
+}
+pandas.set_option("display.max_colwidth", 90)
+given.try_lines(old, {"serve": serve, "ray": ray, "Power": Power})
+
+# %% [markdown]
+r"""
+An old option of `autoscaling_config` is the trap: it is accepted and ignored, and the default counts. `PolicyClient` and `PolicyServerInput` (not in the table, since importing RLlib takes a while) were RLlib's own pair for an environment outside: the server trained from what clients did. The server is gone (`ModuleNotFoundError`); the class `PolicyClient` is still there, and has nobody to talk to. For
+*acting*, serve the network. For *training* from such environments, RLlib now has external EnvRunners (`ray.rllib.env.external`).
+
+Serve goes on until somebody stops it. `serve.shutdown()` ends all applications, proxy and controller.
+"""
+
+# %%
+serve.shutdown()
+ray.shutdown()
+
+# %% [markdown]
+r"""
+## What you can do now
+
+- You put a policy behind an address: a class, a deployment, an application.
+- You know proxy, replica and controller, and find out with `serve.status()` why a replica does not start.
+- Your client limits its patience, tries again what another try can mend, and gives up on what it cannot.
+- You measure from a second process, from the moment a request was due, and report p50, p95, p99, throughput and failures.
+- You choose batch size and replicas from a table of your own, and know what was simulated in it.
+- You let replicas follow the load, update without a failed request, and know what a crash costs.
+
+## Traps
+
+- **A replica asks for one whole CPU** unless you say otherwise. On a laptop the third one waits, and `serve.run` with it, silently.
+- **`max_ongoing_requests` is 5**: batches never get larger than that, and the queue is in the proxy, where you do not see it.
+- **A lone user waits** `batch_wait_timeout_s` for a batch that never fills.
+- **`time.sleep` or a long computation in an async method** blocks every other request of that replica. Here that was intended.
+- **An update stops old replicas before new ones start**, a fifth at a time: with one replica, everybody waits. See `max_surge_percent`.
+- **The same name is an update.** An application without a name is called "default", and the next one without a name replaces it.
+- **A client without a time limit** waits for ever; one that retries everything makes a small failure a large one.
+- **Latency since sent** forgives the service whatever kept the generator from sending.
+- **`host="0.0.0.0"`** opens the service to the network, and Serve asks nobody for a password. Put something in front of it that does.
+- **On macOS and Windows** a first run may ask whether Python may accept connections: 127.0.0.1 is enough for this chapter.
+
+## Read on
+
+- [Chapter 19](ch19_operate.ipynb) looks at metrics, logs and hangs of such programs.
+- Ray Serve: [key concepts](https://docs.ray.io/en/latest/serve/key-concepts.html),
+  [dynamic batching](https://docs.ray.io/en/latest/serve/advanced-guides/dyn-req-batch.html),
+  [autoscaling](https://docs.ray.io/en/latest/serve/autoscaling-guide.html),
+  [production guide](https://docs.ray.io/en/latest/serve/production-guide/index.html).
+- Dean and Barroso, [*The Tail at Scale*](https://research.google/pubs/the-tail-at-scale/), 2013: why p99 matters more the larger a system is.
+- Crankshaw et al., [*Clipper: A Low-Latency Online Prediction Serving System*](https://arxiv.org/abs/1612.03079), 2017: batching, with numbers.
+"""

@@ -1,0 +1,335 @@
+"""The judge's side of chapter 18."""
+
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from coursekit.answer import Answer
+from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
+from coursekit.given import ch18_serve as given
+
+CLOCK = 0.005  # seconds by which a pause may seem shorter than it was
+
+
+def _network(rng: Generator, actions: int) -> tuple[list, np.ndarray]:
+    """Return random layers of a policy with so many actions, as lists, and 16 observations."""
+    shapes = [[(6, 4), (6,)], [(actions, 6), (actions,)]]
+    layers = [[rng.normal(0, 2, size=shape).round(2).tolist() for shape in layer] for layer in shapes]
+    return layers, rng.normal(0, 1, size=(16, 4)).round(3)
+
+
+def _best(layers: list, observations: np.ndarray) -> list[int]:
+    """Return the judge's own actions."""
+    (hidden, offset), (last, bias) = [[np.array(part) for part in layer] for layer in layers]
+    return (np.tanh(observations @ hidden.T + offset) @ last.T + bias).argmax(axis=1).tolist()
+
+
+def _expect_answer(answer: Any, wanted: dict, what: str) -> None:
+    """Check the entries of one answer of a service."""
+    expect(isinstance(answer, dict), f"{what} was answered with {answer!r}, not with a dictionary.")
+    for name, value in wanted.items():
+        expect(name in answer, f"{what} was answered with {answer}: {name!r} is missing.")
+        expect_equal(answer[name], value, f"{what} was answered with {answer}; {name!r} should be {value}.")
+    expect(isinstance(answer.get("pid"), int), f"{what} was answered with {answer}: 'pid' must be a process's number.")
+
+
+def _expect_application(facts: dict, **wanted: object) -> None:
+    expect(
+        facts["returned"] == "an application",
+        f"It returned a {facts['returned']}. Return what `.bind(...)` gives: an application, not yet running.",
+    )
+    names = {"replicas": "replicas", "cpus": "CPUs for each replica"}
+    for key, value in wanted.items():
+        expect_close(facts[key], value, f"The application says {facts[key]} {names[key]}; {value} were asked for.")
+
+
+@exercise(
+    points=3,
+    minutes=15,
+    hints=[
+        "What the service needs once belongs into `__init__`; what it does for each request, into `__call__`.",
+        "`await request.json()` is the dictionary that was posted. `model.actions` takes a list of observations, here with one.",
+        'The number of replicas and their CPUs are options: `Name.options(num_replicas=…, ray_actor_options={"num_cpus": …}).bind(model)`.',
+    ],
+)
+def policy_service(answer: Answer, rng: Generator) -> None:
+    """Load once in `__init__`, answer in an async `__call__`, and leave numbers of replicas and CPUs to `.options`."""
+    actions = int(rng.integers(5, 9))
+    layers, observations = _network(rng, actions)
+    version, replicas, cpus = int(rng.integers(3, 1000)), 2, float(rng.choice([0.1, 0.15, 0.2, 0.25]))
+    best = _best(layers, observations)
+    facts = answer.probe(given.rehearse, layers, version, 3, cpus, observations.tolist())
+    _expect_application(facts, replicas=3, cpus=cpus)
+    for obs, action, got in zip(observations.tolist(), best, facts["answers"], strict=True):
+        _expect_answer(got, {"action": action, "version": version}, f"The observation {obs}")
+    _judge_served(
+        answer.probe(given.serve_and_ask, layers, version, replicas, cpus, observations.tolist()),
+        best,
+        version,
+        replicas,
+    )
+
+
+def _judge_served(seen: dict, best: list[int], version: int, replicas: int) -> None:
+    """Check the answers that came over HTTP, and who gave them."""
+    served = f"It was deployed with {replicas} replicas. "
+    expect(not seen["stuck"], f"{served}After a minute it was not running: {seen['stuck']}")
+    expect(len(seen["answers"]) >= len(best), f"{served}Only {len(seen['answers'])} requests were answered.")
+    for number, status, got in seen["answers"]:
+        expect(status == 200, f"{served}A request over HTTP was answered with status {status}: {got}")
+        _expect_answer(got, {"action": best[number], "version": version}, f"Over HTTP, observation {number}")
+    told = sorted({got["pid"] for _, _, got in seen["answers"]})
+    expect(
+        len(seen["pids"]) == replicas,
+        f"{served}{len(seen['answers'])} requests reached the model in {len(seen['pids'])} process(es).",
+    )
+    expect_equal(
+        told, seen["pids"], f"{served}The answers name the processes {told}; the model was asked in {seen['pids']}."
+    )
+
+
+@exercise(
+    points=3,
+    minutes=15,
+    hints=[
+        "Two methods: `__call__` gets one request and awaits; the one below `@serve.batch(...)` gets a list and returns a list.",
+        "A method of a class inside your function may use the function's arguments: `@serve.batch(max_batch_size=size, …)`.",
+        "How many requests may be in a replica at once? The option `max_ongoing_requests` says; without it, five.",
+    ],
+)
+def batched_service(answer: Answer, rng: Generator) -> None:
+    """Await one result in `__call__`, compute all of them in one call of the model, and let enough requests in."""
+    actions, size, replicas = int(rng.integers(5, 9)), int(rng.integers(6, 8)), int(rng.integers(2, 5))
+    layers, observations = _network(rng, actions)
+    observations = observations[: 2 * size]
+    best = _best(layers, observations)
+    _expect_application(answer.probe(given.batched_settings, layers, size, 0.01, replicas), replicas=replicas, cpus=0.2)
+    one = observations[int(rng.integers(2 * size))]
+    facts = answer.probe(given.rehearse_batches, layers, size, 0.05, [one.tolist()], 0)
+    _judge_batches(facts, _best(layers, one[None]), [1], "One request came alone, with wait=0.05.")
+    facts = answer.probe(given.rehearse_batches, layers, size, 30.0, observations.tolist(), size // 2)
+    came = f"With size={size} and wait=30, {size // 2} requests came, and {2 * size - size // 2} more after a pause."
+    _judge_batches(facts, best, [size, size], came)
+    expect(
+        facts["at once"] >= size,
+        f"{came} A replica of yours takes {facts['at once']} requests at once, so it can never see {size} together.",
+    )
+    seen = answer.probe(given.serve_batches, layers, size, observations.tolist())
+    expect(not seen["stuck"], f"It was deployed, and after a minute it was not running: {seen['stuck']}")
+    for status, got in seen["answers"]:
+        expect(status == 200, f"A request over HTTP was answered with status {status}: {got}")
+    seen["answers"] = [got for _, got in seen["answers"]]
+    _judge_batches(seen, best, [size, size], f"{2 * size} requests came over HTTP at once, with size={size}.")
+
+
+def _judge_batches(facts: dict, best: list[int], sizes: list[int], came: str) -> None:
+    expect_equal(
+        facts["sizes"], sizes, f"{came} The model was asked for batches of {facts['sizes']} observations, not {sizes}."
+    )
+    expect(len(facts["answers"]) == len(best), f"{came} There were {len(facts['answers'])} answers.")
+    for number, (action, got) in enumerate(zip(best, facts["answers"], strict=True)):
+        _expect_answer(got, {"action": action, "batch": sizes[0]}, f"{came} Request {number}")
+
+
+@exercise(
+    points=3,
+    minutes=15,
+    hints=[
+        "A loop over the tries. In which cases does it end at once, and in which does it go round again?",
+        "`requests.post(url, json=…, timeout=timeout)` raises a `requests.RequestException` where no answer came in time, or none at all.",
+        "A status of 400 to 499 says that the request is wrong: sending it again helps nobody. Sleep only where a next try follows.",
+    ],
+)
+def client(answer: Answer, rng: Generator) -> None:
+    """Give every try a time limit, try again only what another try can mend, and wait longer each time."""
+    pause = 0.3
+    scripts: list[tuple[list, int]] = [([], 3), ([503, 500], 3), (["stall"], 2), (["drop"], 2)]
+    for script, tries in scripts:
+        reply = {"action": int(rng.integers(10_000)), "version": int(rng.integers(10_000))}
+        said = f"The service did {script} first, and then answered; there were {tries} tries." if script else ""
+        seen = _talk(answer, rng, script, reply, tries, pause)
+        said = said or "The service answered at once."
+        expect("raised" not in seen, f"{said} `client` raised {seen.get('raised')}")
+        _expect_requests(seen, len(script) + 1, said)
+        expect_equal(seen["returned"], reply, f"{said} The answer was {reply}; `client` returned {seen['returned']!r}.")
+        for number, waited in enumerate(seen["pauses"] if 503 in script else []):
+            least = pause * 2**number
+            expect(
+                waited is not None and waited >= least - CLOCK,
+                f"{said} After failure {number + 1} the next try came {waited:.3f} s later; with pause={pause} wait {least} s.",
+            )
+    wrong = int(rng.choice([400, 404, 422]))
+    seen = _talk(answer, rng, [wrong] * 4, {}, 3, 0.01)
+    expect("raised" in seen, f"The service answered with {wrong}; `client` returned {seen.get('returned')!r}.")
+    _expect_requests(seen, 1, f"The service answered with {wrong}: the request is wrong, and will be wrong again.")
+    tries = int(rng.integers(2, 5))
+    seen = _talk(answer, rng, [503] * 9, {}, tries, 0.01)
+    expect(
+        "raised" in seen, f"Each of {tries} tries was answered with 503; `client` returned {seen.get('returned')!r}."
+    )
+    _expect_requests(seen, tries, f"Each try was answered with 503; there were {tries} tries.")
+
+
+def _talk(answer: Answer, rng: Generator, script: list, reply: dict, tries: int, pause: float) -> dict:
+    """Return what came of one conversation, whose requests must all carry the observation."""
+    obs = rng.normal(size=4).round(3).tolist()
+    timeout = 0.25 if "stall" in script else 20.0
+    seen: dict = answer.probe(given.talk, script, obs, reply, timeout, tries, pause)
+    for body in seen["bodies"]:
+        expect_equal(body, {"obs": obs}, f'The service was sent {body!r}; it wants JSON: {{"obs": {obs}}}.')
+    return seen
+
+
+def _expect_requests(seen: dict, count: int, said: str) -> None:
+    expect(len(seen["bodies"]) == count, f"{said} {len(seen['bodies'])} requests came to it, not {count}.")
+
+
+@exercise(
+    points=3,
+    minutes=15,
+    hints=[
+        "From which moment on does a user wait: from `due`, or from `sent`? They differ when the generator was late.",
+        "Only answers with status 200 have a latency that counts. The others are counted, as failed.",
+        "`np.percentile(latencies, [50, 95, 99])`. Answers a second: how many, divided by the time from the first `due` to the last `done`.",
+    ],
+)
+def load_test(answer: Answer, rng: Generator) -> None:
+    """Count the wait from when a request was due, leave failures out of the latencies, and report them beside."""
+    for late in (False, True):
+        count, failed = int(rng.integers(380, 420)), int(rng.integers(20, 40))
+        rows = _requests(rng, count, failed, late)
+        got = answer(rows)
+        expect(isinstance(got, dict), f"Return a dictionary, not {got!r}.")
+        missing = [name for name in ("failed", "per_second", "p50", "p95", "p99") if name not in got]
+        expect(not missing, f"The result lacks {missing}.")
+        what = f"{count} requests, {failed} of them failed. "
+        expect_equal(got["failed"], failed, f"{what}You count {got['failed']} failed ones.")
+        seconds = max(row["done"] for row in rows) - min(row["due"] for row in rows)
+        expect_close(
+            got["per_second"],
+            (count - failed) / seconds,
+            f"{what}From the first due to the last done {seconds:.2f} s passed; you say {got['per_second']} answers a second.",
+            rtol=1e-6,
+        )
+        _judge_percentiles(got, rows, what)
+
+
+def _requests(rng: Generator, count: int, failed: int, late: bool) -> list[dict]:
+    """Return rows of a load generator; `late` ones were sent after they were due. Failed ones were fast."""
+    due = rng.uniform(100, 10_000) + np.arange(count) / rng.uniform(40, 90)
+    lag = rng.uniform(0.2, 0.6, size=count) * (rng.uniform(size=count) < 0.3) if late else np.zeros(count)
+    took = rng.gamma(2.0, 0.02, size=count) + 0.005
+    status = np.full(count, 200)
+    # the last requests are answered, and so is the slowest: time from due to done must not depend on which of them failed
+    chosen = rng.permutation(count - 5)[:failed]
+    status[chosen] = rng.choice([0, 500, 503], size=failed)
+    took[chosen] = 0.0005
+    rows = [
+        {"due": d, "sent": d + g, "done": d + g + t, "status": int(s)}
+        for d, g, t, s in zip(due.tolist(), lag.tolist(), took.tolist(), status, strict=True)
+    ]
+    return [rows[place] for place in rng.permutation(count)]
+
+
+def _judge_percentiles(got: dict, rows: list[dict], what: str) -> None:
+    """Check each percentile: where definitions differ, all values between the neighbours are right."""
+    latencies = np.sort([row["done"] - row["due"] for row in rows if row["status"] == 200])
+    for name, share in (("p50", 0.50), ("p95", 0.95), ("p99", 0.99)):
+        place = share * (len(latencies) - 1)
+        low, high = latencies[int(place)], latencies[int(place) + 1]
+        value = float(got[name])
+        within = low <= value <= high or agree(value, low, 1e-6) or agree(value, high, 1e-6)
+        expect(
+            within,
+            f"{what}{share:.0%} of the answers had come {high:.4f} s after they were due, or sooner; your {name} is {value:.4f} s.",
+        )
+
+
+quiz(
+    "who_answers",
+    question="A service has one proxy and four replicas. Who opens the network connection to the program that asks?",
+    options={
+        "a": (
+            "The replica that computes the answer.",
+            "Replicas are Ray actors; they know nothing of the network outside.",
+        ),
+        "b": ("The controller.", "It starts and watches the others. No request ever passes through it."),
+        "c": (
+            "The proxy: it takes the HTTP request, chooses a replica, and hands it over.",
+            "Right. So replicas may come and go, and the address stays.",
+        ),
+    },
+    key="c",
+)
+
+quiz(
+    "never_running",
+    question="`serve.run` does not return. `serve.status()` says DEPLOYING, and one replica STARTING, for minutes. What do you look at first?",
+    options={
+        "a": (
+            "The code of `__init__`: it must have raised an exception.",
+            "Then the status would be DEPLOY_FAILED after a few tries, with the exception in `message`.",
+        ),
+        "b": (
+            "What a replica asks for, and what is free: it may wait for CPUs that never come.",
+            "Right. `message` says so after 30 s, and so does `ray status`. Ask for less, or make room.",
+        ),
+        "c": (
+            "The port: somebody else may listen there.",
+            "The proxy has the port, not the replica, and Serve had already started.",
+        ),
+    },
+    key="b",
+)
+
+quiz(
+    "batch_alone",
+    question="`@serve.batch(max_batch_size=32, batch_wait_timeout_s=0.1)`, and one single user, who sends the next request after each answer. What happens?",
+    options={
+        "a": (
+            "Every answer takes at least 0.1 s: each request waits for 31 others that never come.",
+            "Right. Batches help where many ask at once; for one user they are a waiting room.",
+        ),
+        "b": (
+            "Nothing changes: a batch of one is sent at once.",
+            "How should the replica know that nobody else will come? It waits.",
+        ),
+        "c": ("The user waits for ever.", "Only until the waiting time is over: then the batch goes as it is."),
+    },
+    key="a",
+)
+
+quiz(
+    "which_percentile",
+    question="A page of a web shop asks the service 20 times. In half of all page views, at least one request is as slow as …",
+    options={
+        "a": ("… the median, p50.", "Nearly every page has one that is slower than the median: 1 − 0.5²⁰."),
+        "b": (
+            "… p95 or slower.",
+            "Right: 1 − 0.95²⁰ is 0.64, more than half. A tail that is rare for a request is common for a page.",
+        ),
+        "c": ("… p99 or slower.", "1 − 0.99²⁰ is 0.18: about one page in six."),
+    },
+    key="b",
+)
+
+quiz(
+    "both_versions",
+    question="A deployment has ten replicas, and Serve replaces two at a time. Which versions may a client see that asks again and again?",
+    options={
+        "a": (
+            "First the old one, and from some request on only the new one.",
+            "That needs one replica, or all replaced in one moment. Here eight old ones go on when the first two are new.",
+        ),
+        "b": (
+            "The old one, then both in turn for a while, then only the new one.",
+            "Right: for most of the update both are right. A program that remembers something between requests must bear that.",
+        ),
+        "c": (
+            "The old one, then errors, then the new one.",
+            "Old replicas answer what they have before they go. You saw no error.",
+        ),
+    },
+    key="b",
+)

@@ -1,0 +1,470 @@
+"""What chapter 18 hands out, and the probes that drive its answers."""
+
+import asyncio
+import contextlib
+import http.server
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import numpy as np
+
+from coursekit import meeting, records
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+LONGEST = 60.0  # seconds after which a deployment is taken for stuck, if the meetings of this Ray are not more patient
+SWITCHED = 1.0  # seconds in which a model would have been asked, if it were to be asked at once
+
+# Trained with the PPO of chapter 11 (one hidden layer of 8, learning rate 0.01): after 2 and after 18 iterations of 2,000 steps.
+POLICIES: dict[int, list] = {  # by version: [matrix, vector] of the hidden layer, then of the scores
+    1: [
+        [
+            [
+                [-0.19, 0.2, 0.27, -0.16],
+                [-0.15, 0.09, -0.4, 0.37],
+                [0.45, 0.42, -1.24, -0.64],
+                [-0.41, -0.2, 0.1, -0.03],
+                [0.02, 0.23, 0.25, -0.04],
+                [0.06, 0.43, 0.64, 0.54],
+                [0.54, 0.41, -0.76, -1.14],
+                [0.02, 0.37, -0.05, 0.03],
+            ],
+            [-0.31, -0.27, -0.25, -0.45, -0.23, 0.39, -0.02, 0.01],
+        ],
+        [
+            [
+                [-0.28, 0.21, 0.36, -0.16, 0.1, -0.1, 0.15, -0.22],
+                [0.09, -0.11, 0.04, -0.01, 0.22, 0.17, -0.56, -0.17],
+            ],
+            [0.19, 0.06],
+        ],
+    ],
+    2: [
+        [
+            [
+                [-0.51, 0.5, 1.11, -0.36],
+                [0.3, 0.43, -1.08, 0.04],
+                [0.93, 0.41, -2.53, -1.14],
+                [-0.37, 0.21, 0.73, -0.2],
+                [-0.1, 0.19, 0.21, -0.09],
+                [1.25, 0.3, 2.83, 1.88],
+                [-0.09, -0.89, -3.39, -1.51],
+                [-0.2, 0.52, 0.22, -0.19],
+            ],
+            [-0.45, -0.36, -0.12, -0.47, -0.07, 0.0, 0.15, 0.04],
+        ],
+        [
+            [
+                [-0.46, 0.35, 0.84, -0.23, 0.15, -0.73, 0.71, -0.2],
+                [0.26, -0.25, -0.44, 0.05, 0.17, 0.8, -1.12, -0.19],
+            ],
+            [-0.01, 0.26],
+        ],
+    ],
+}
+
+
+class Policy:
+    """A trained policy for CartPole: its `version`, its `layers` (plain arrays), and `actions(observations)`."""
+
+    def __init__(self, version: int = 2, layers: list | None = None):
+        self.version = version
+        self.layers = [[np.array(part) for part in layer] for layer in layers or POLICIES[version]]
+
+    def actions(self, observations: Any) -> list[int]:
+        """Return the action with the largest score for each observation; takes an array of shape [observations, 4]."""
+        (hidden, offset), (last, bias) = self.layers
+        scores = np.tanh(np.asarray(observations) @ hidden.T + offset) @ last.T + bias
+        return scores.argmax(axis=1).tolist()
+
+
+class Large(Policy):
+    """The same policy as if its network were large: it naps 20 ms for every call, and 1 ms for every observation in it."""
+
+    def actions(self, observations: Any) -> list[int]:
+        """Return the actions, after a nap that stands for the work of a large network."""
+        time.sleep(0.020 + 0.001 * len(observations))
+        return super().actions(observations)
+
+
+class Stumbling(Policy):
+    """The same policy, which now and then stops for half a second, as programs do that collect garbage or load something."""
+
+    def __init__(self, version: int = 2):
+        super().__init__(version)
+        self.calls = 0
+
+    def actions(self, observations: Any) -> list[int]:
+        """Return the actions; in every 100th call after a long pause."""
+        self.calls += 1
+        time.sleep(0.5 if self.calls % 100 == 50 else 0.003)
+        return super().actions(observations)
+
+
+def free_port() -> int:
+    """Return a port of this machine on which nobody listens now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def who_serves() -> "DataFrame":
+    """Return a table of the living actors of Serve: what each is, its process and the CPUs that it asks for."""
+    from pandas import DataFrame
+
+    rows = [
+        {"actor": _kind(each["class_name"]), "pid": each["pid"], "asks for CPU": each["resources"].get("CPU", 0)}
+        for each in records.actors()
+        if each["state"] == "ALIVE" and each["namespace"] == "serve"
+    ]
+    return DataFrame(rows)
+
+
+def _kind(name: str) -> str:
+    kinds = {"ServeController": "controller", "ProxyActor": "proxy"}
+    return kinds.get(name, name.replace("ServeReplica:", "replica of ").replace(":", ", "))
+
+
+def replica_pids(app: str) -> list[int]:
+    """Return the processes of an application's living replicas."""
+    alive = [each for each in records.actors() if each["state"] == "ALIVE"]
+    return [each["pid"] for each in alive if each["class_name"].startswith(f"ServeReplica:{app}:")]
+
+
+def kill_replica(app: str) -> int:
+    """End the process of an application's first replica at once, as the operating system would; return its number."""
+    from coursekit.given.ch05_faults import keep_news_of_deaths
+
+    keep_news_of_deaths()
+    pid = replica_pids(app)[0]
+    os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+    return pid
+
+
+def states(app: str) -> dict[str, int]:
+    """Return how many replicas of an application are in which state, as `serve.status()` says; nothing where it does not exist."""
+    from ray import serve
+
+    found = serve.status().applications.get(app)
+    return dict(next(iter(found.deployments.values())).replica_states) if found and found.deployments else {}
+
+
+def wait_for_message(app: str, longest: float = 30) -> None:
+    """Return once Serve has something to say about an application's deployments, or after so many seconds."""
+    from ray import serve
+
+    end = time.monotonic() + longest
+    while time.monotonic() < end and not any(
+        each.message for each in serve.status().applications[app].deployments.values()
+    ):
+        time.sleep(0.2)
+
+
+def watch_replicas(app: str, load: Any, most: int, longest: float = 90) -> "DataFrame":
+    """Return a table of the running replicas, some times a second: until there are `most` under load, then until one is left."""
+    from pandas import DataFrame
+
+    start, rows, enough = time.perf_counter(), [], 0
+    while time.perf_counter() - start < longest:
+        busy, running = load.running, states(app).get("RUNNING", 0)
+        rows.append((time.perf_counter() - start, running, busy))
+        enough += running >= most
+        if enough == 5:  # a second after the last one has begun
+            load.finish()
+        if not busy and running <= 1:
+            break
+        time.sleep(0.2)
+    return DataFrame(rows, columns=["seconds", "replicas", "load"])
+
+
+def replaced(app: str, killed: int) -> bool:
+    """Return whether the application runs as it should again, without the process that was killed."""
+    return killed not in replica_pids(app) and set(states(app)) == {"RUNNING"}
+
+
+def try_lines(lines: dict[str, str], names: dict) -> "DataFrame":
+    """Return a table of lines, tried just now with these names: how each ended, and what is said today."""
+    from pandas import DataFrame
+
+    table = []
+    for line, today in lines.items():
+        try:
+            eval(line, names)
+            ended = "accepted"
+        except Exception as error:
+            ended = f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"
+        table.append((line, ended, today))
+    return DataFrame(table, columns=["line", "how it ended", "today"]).set_index("line")
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+class Noted(Policy):
+    """A policy that writes down each call: in which process it was, and how many observations came."""
+
+    def __init__(self, layers: list, version: int, room: str):
+        super().__init__(version, layers)
+        self.room, self.calls = room, 0
+
+    def actions(self, observations: Any) -> list[int]:
+        """Return the actions, and leave a signal with the facts."""
+        found = super().actions(observations)
+        meeting.signal(self.room, f"call-{self.calls:04}-{os.getpid()}-{len(found)}")
+        self.calls += 1
+        return found
+
+
+def calls_in(room: str) -> list[list[int]]:
+    """Return [number, process, observations] of each call that a `Noted` of this room has had, in their order."""
+    from ray.experimental.internal_kv import _internal_kv_list
+
+    names = _internal_kv_list(f"{room}/call-", namespace="coursekit")
+    return sorted([int(part) for part in name.decode().split("call-")[1].split("-")] for name in names)
+
+
+def serving() -> str:
+    """Return the address of this Ray's Serve; where there is none, start one on a free port of this machine alone."""
+    from ray import serve
+    from ray.serve.context import _get_global_client
+
+    client = _get_global_client(raise_if_no_controller_running=False)
+    if client is None:
+        serve.start(http_options={"host": "127.0.0.1", "port": free_port()}, logging_config={"log_level": "ERROR"})
+        client = _get_global_client()
+    return f"http://127.0.0.1:{client.http_config.port}"
+
+
+def settings(app: Any) -> dict:
+    """Return what an application says about its replicas, without running it; only `returned` where it is none."""
+    from ray.serve import Application
+
+    if not isinstance(app, Application):
+        return {"returned": type(app).__name__}
+    deployment = app._bound_deployment
+    return {
+        "returned": "an application",
+        "replicas": deployment.num_replicas,
+        "cpus": (deployment.ray_actor_options or {}).get("num_cpus", 1),
+        "at once": deployment.max_ongoing_requests,
+    }
+
+
+@contextlib.contextmanager
+def _here(app: Any) -> Iterator[Callable]:
+    """Yield a function that hands a body to one replica of an application, in this process; it returns what will be the answer."""
+    from ray import serve
+
+    limit = SimpleNamespace(_deployment_config=SimpleNamespace(max_ongoing_requests=1000))
+    with mock.patch("ray.serve.get_replica_context", return_value=limit):  # `serve.batch` asks for it
+        handle = serve.run(app, name=meeting.new_room(), _local_testing_mode=True)
+        yield lambda body: handle.remote(_request(body))
+
+
+def _request(body: dict) -> Any:
+    """Return what a replica gets when somebody posts this body."""
+    from starlette.requests import Request
+
+    async def receive() -> dict:
+        loop = (
+            asyncio.get_running_loop()
+        )  # the replica's own: a batch that it goes on waiting for is no news when it ends
+        loop.set_exception_handler(lambda *_: None)
+        return {"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}
+
+    scope = {"type": "http", "method": "POST", "path": "/", "root_path": "", "query_string": b""}
+    return Request(scope | {"headers": [(b"content-type", b"application/json")]}, receive)
+
+
+def _in_a_thread(function: Callable[[], Any]) -> Any:
+    """Return what a function returns in another thread: a notebook's own has an event loop, in which Serve does not wait."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
+
+
+def _answer(pending: Any) -> Any:
+    value = pending.result(timeout_s=max(LONGEST, meeting.patience()))
+    return json.loads(value.body) if hasattr(value, "body") else value
+
+
+def rehearse(
+    policy_service: Callable, layers: list, version: int, replicas: int, cpus: float, observations: list
+) -> dict:
+    """Return the settings of the application, and what a replica of it answers in this process."""
+    app = policy_service(Noted(layers, version, meeting.new_room()), replicas, cpus)
+    facts = settings(app)
+    if facts["returned"] == "an application":
+
+        def run() -> list:
+            with _here(app) as ask:
+                return [_answer(ask({"obs": obs})) for obs in observations]
+
+        facts["answers"] = _in_a_thread(run)
+    return facts
+
+
+def serve_and_ask(
+    policy_service: Callable, layers: list, version: int, replicas: int, cpus: float, observations: list
+) -> dict:
+    """Return the answers over HTTP, [observation's number, status, answer] of each, and the processes in which the model was asked.
+
+    Asks for every observation, and goes on until so many processes have answered as there should be replicas, or 100 times.
+    """
+    room = meeting.new_room()
+    with deployed(policy_service(Noted(layers, version, room), replicas, cpus)) as (url, stuck):
+        answers: list[list] = []
+        while not stuck and (len(answers) < len(observations) or (_too_few(answers, replicas) and len(answers) < 100)):
+            number = len(answers) % len(observations)
+            answers.append([number, *_post(url, {"obs": observations[number]})])
+        return {"stuck": stuck, "answers": answers, "pids": sorted({pid for _, pid, _ in calls_in(room)})}
+
+
+def _too_few(answers: list[list], replicas: int) -> bool:
+    return len({answer["pid"] for _, _, answer in answers if isinstance(answer, dict) and "pid" in answer}) < replicas
+
+
+def _post(url: str, body: dict) -> tuple[int, Any]:
+    import requests
+
+    reply = requests.post(url, json=body, timeout=max(LONGEST, meeting.patience()))
+    return reply.status_code, reply.json() if reply.ok else reply.text[:300]
+
+
+@contextlib.contextmanager
+def deployed(app: Any) -> Iterator[tuple[str, str]]:
+    """Yield the address of an application that is deployed while the block runs, and why it is stuck, if it is."""
+    import requests
+    from ray import serve
+
+    root, name = serving(), f"check-{meeting.new_room()}"
+    target = serve.RunTarget(app, name=name, route_prefix=f"/{name}", logging_config={"log_level": "ERROR"})
+    serve.run_many([target], wait_for_applications_running=False)
+    try:
+        end, stuck = time.monotonic() + max(LONGEST, meeting.patience()), ""
+        while not stuck and serve.status().applications[name].status != "RUNNING":
+            found = serve.status().applications[name]
+            stuck = found.message or str(found.status) if "FAILED" in found.status or time.monotonic() > end else ""
+            time.sleep(0.1)
+        while not stuck and f"/{name}" not in requests.get(f"{root}/-/routes", timeout=LONGEST).text:
+            time.sleep(0.05)  # the proxy hears of new routes a moment later
+        yield f"{root}/{name}", stuck
+    finally:
+        serve.delete(name, _blocking=False)
+
+
+def rehearse_batches(
+    batched_service: Callable, layers: list, size: int, wait: float, observations: list, pause_after: int
+) -> dict:
+    """Return the settings, the answers and the sizes of the batches, in this process.
+
+    All observations arrive at once, except that there is a pause after the first few, until the model is asked or 1 s is over.
+    """
+    room = meeting.new_room()
+    app = batched_service(Noted(layers, 1, room), size, wait, 1)
+    facts = settings(app)
+    if facts["returned"] == "an application":
+
+        def run() -> list:
+            with _here(app) as ask:
+                pending = [ask({"obs": obs}) for obs in observations[:pause_after]]
+                end = time.monotonic() + SWITCHED
+                while pause_after and not calls_in(room) and time.monotonic() < end:
+                    time.sleep(0.05)
+                pending += [ask({"obs": obs}) for obs in observations[pause_after:]]
+                return [_answer(each) for each in pending]
+
+        facts |= {"answers": _in_a_thread(run), "sizes": [count for _, _, count in calls_in(room)]}
+    return facts
+
+
+def serve_batches(batched_service: Callable, layers: list, size: int, observations: list) -> dict:
+    """Return the answers, [status, answer] of each, and the sizes of the batches, when all observations are posted at once."""
+    room = meeting.new_room()
+    app = batched_service(Noted(layers, 1, room), size, meeting.patience(), 1)
+    with deployed(app) as (url, stuck), ThreadPoolExecutor(len(observations)) as pool:
+        answers = [] if stuck else list(pool.map(lambda obs: list(_post(url, {"obs": obs})), observations))
+        return {"stuck": stuck, "answers": answers, "sizes": [count for _, _, count in calls_in(room)]}
+
+
+def batched_settings(batched_service: Callable, layers: list, size: int, wait: float, replicas: int) -> dict:
+    """Return what the application says about its replicas."""
+    return settings(batched_service(Policy(1, layers), size, wait, replicas))
+
+
+class Script(http.server.ThreadingHTTPServer):
+    """A service that does what a script says: a status and an answer, "stall", or "drop"; after the script, it answers."""
+
+    daemon_threads = True
+
+    def __init__(self, script: list, reply: dict):
+        super().__init__(("127.0.0.1", 0), _Scripted)
+        self.script, self.reply = list(script), reply
+        self.arrived: list[dict] = []
+        self.over = threading.Event()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a client that has given up is part of the play."""
+
+
+class _Scripted(http.server.BaseHTTPRequestHandler):
+    server: Script
+
+    def do_POST(self) -> None:
+        """Note the request, and do what is next in the script."""
+        arrived = {"began": time.perf_counter(), "body": None}
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        with contextlib.suppress(ValueError):
+            arrived["body"] = json.loads(body)
+        number = len(self.server.arrived)
+        self.server.arrived.append(arrived)
+        act = self.server.script[number] if number < len(self.server.script) else 200
+        if act == "stall":
+            self.server.over.wait(meeting.patience())
+        elif act == "drop":
+            self.close_connection = True
+            arrived["ended"] = time.perf_counter()
+            return
+        status = act if isinstance(act, int) else 200
+        arrived["ended"] = time.perf_counter()
+        data = json.dumps(self.server.reply if status == 200 else {"error": status}).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_GET = do_POST
+
+    def log_message(self, *args: object) -> None:
+        """Write no log."""
+
+
+def talk(client: Callable, script: list, obs: list, reply: dict, timeout: float, tries: int, pause: float) -> dict:
+    """Return what a client gives back or raises, the bodies that it sent, and its pauses after each status that it got."""
+    with Script(script, reply) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        try:
+            url = f"http://127.0.0.1:{server.server_address[1]}/"
+            result: dict[str, Any] = {"returned": client(url, obs, timeout, tries, pause)}
+        except NotImplementedError:
+            raise
+        except Exception as error:
+            result = {"raised": f"{type(error).__name__}: {error}"[:300]}
+        arrived = list(server.arrived)
+        server.over.set()
+        server.shutdown()
+    gaps = [
+        after["began"] - before["ended"] if "ended" in before else None
+        for before, after in zip(arrived, arrived[1:], strict=False)
+    ]
+    return result | {"bodies": [each["body"] for each in arrived], "pauses": gaps}
