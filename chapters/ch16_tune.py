@@ -1,0 +1,696 @@
+# %% [markdown]
+r"""
+# Chapter 16 · Tune tries many settings, and gives up early on those that will not win
+
+*About 110 minutes · builds on [Chapter 4](ch04_scheduling.ipynb) and [Chapter 11](ch11_rllib_ppo.ipynb)*
+
+**What you will be able to do**
+
+- turn a training into a *trial*, which can be stopped after any epoch and go on later;
+- search a grid, and read the results as a DataFrame;
+- let ASHA stop bad trials early, and count what that saved, and what it cost;
+- change a learning rate in the middle of a training, by population-based training;
+- kill an experiment, restore it, and say which epochs were trained twice;
+- say what a trial asks for, see why one stays PENDING, and tune RLlib's PPO on two CPUs.
+"""
+
+# %%
+import random
+import tempfile
+import time
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas
+import ray
+from ray import tune
+from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
+
+from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
+from coursekit.given.ch16_tune import Elsewhere, Network, after, diary, digits, small_ppo, together, tried_lines
+
+begin("ch16_tune")
+
+# %%
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+keep = tempfile.TemporaryDirectory()  # for results and checkpoints; it goes when the notebook is closed
+place = Path(keep.name).resolve()
+
+# %% [markdown]
+r"""
+Two logical CPUs, whatever your machine has: so the waiting of the last sections happens to everybody. `log_to_driver=False`: Tune's processes announce
+every checkpoint, and that stays in their log files.
+"""
+
+# %% [markdown] tags=["notes"]
+r"""
+A hundred and ten minutes in all; seventy without the killed experiment and the last exercise, which then are homework. Start the two cells above before you speak.
+Ask the room for a learning rate for the digits first, and keep the answers on a board: the grid will judge them.
+"""
+
+# %% [markdown]
+r"""
+## A trial is a function that reports after every epoch
+
+Which learning rate? How many hidden units? Nobody can compute that; one has to try. **Tune** tries for you: it runs your training many times with different settings, each
+run a **trial** in a Ray actor of its own, and learns of its progress from what it *reports*.
+
+![Tune gives each trial a config; the trial reports an accuracy and a checkpoint after every epoch; a scheduler answers: go on, or stop](../img/ch16_tune.svg)
+
+What we train is small on purpose: scikit-learn's digits, 8 × 8 pixels each, and a network with one hidden layer in NumPy (`Network`, forty lines in
+`coursekit/given/ch16_tune.py`). An epoch takes milliseconds. All the rest is as it would be with hours.
+
+**Predict:** of ten classes, guessing gets 10 % right. What does one epoch get, with 32 hidden units and a learning rate of 0.03?
+"""
+
+# %% tags=["demo"]
+data = digits()
+network = Network(hidden=32)
+for _ in range(3):
+    network.train(*data["train"], lr=0.03)
+    print(f"epoch {network.epochs}:", network.test(*data["choose"]))
+
+# %% [markdown]
+r"""
+The images come in three parts: a thousand to `"train"`, four hundred to `"choose"` settings by, and the rest to look at `"once"`, in the very end. Whoever tries fifty settings and reports the best
+result has also picked the luckiest; only images that chose nothing can say how good it really is.
+
+As a trial, this loop becomes a function of a `config`. Two calls connect it with Tune:
+
+```python
+tune.report({"accuracy": 0.5}, checkpoint=tune.Checkpoint.from_directory(folder))   # after every epoch
+start = tune.get_checkpoint()   # None, or the checkpoint that this trial is to go on from
+```
+
+`report` keeps a copy of the folder, hands the numbers to Tune, and *waits for an answer*: perhaps the trial ends there. So a trial has to be able to go on from any of its checkpoints, with
+its weights and its count of epochs. Everything else in this chapter rests on that: ASHA, population-based training, and the restored experiment.
+
+Write it. `network.save(folder)` writes everything into a folder, `network.load(folder)` reads it back, `with start.as_directory() as folder:` opens a checkpoint. The check drives your function with Tune's own
+code, stops it after some epochs, and starts it again from the checkpoint.
+"""
+
+
+# %%
+def objective(config, data):
+    """Train on data["train"] until there are config["epochs"] epochs, with config["hidden"] units and config["lr"].
+
+    After every epoch, report its number as "epoch" and what the network's test on data["choose"] says, with a
+    checkpoint. Where there is a checkpoint to go on from, go on from that.
+    """
+    ### BEGIN SOLUTION
+    network = Network(config["hidden"])
+    start = tune.get_checkpoint()
+    if start:
+        with start.as_directory() as folder:
+            network.load(folder)
+    while network.epochs < config["epochs"]:
+        network.train(*data["train"], lr=config["lr"])
+        with tempfile.TemporaryDirectory() as folder:
+            network.save(folder)
+            metrics = {"epoch": network.epochs, **network.test(*data["choose"])}
+            tune.report(metrics, checkpoint=tune.Checkpoint.from_directory(folder))
+    ### END SOLUTION
+
+
+# %%
+check("objective", objective)
+
+# %% [markdown] tags=["solution"]
+r"""
+`while network.epochs < config["epochs"]` does both at once, a new trial and one that goes on. The temporary folder may go as soon as `report` has returned: Tune has its copy by then. An epoch
+that takes an hour deserves a checkpoint; one that takes milliseconds would do with every tenth, if copying took long.
+"""
+
+# %% [markdown]
+r"""
+## A grid tries everything, the hopeless too
+
+A `Tuner` takes four things: *what* runs, over which *space*, *how* to search, and *where* results go.
+
+| what | where it is said |
+|---|---|
+| the function, and what a trial asks for | `tune.with_resources(trainable, {"cpu": 1})` |
+| the space: for each name a value, or `tune.grid_search([...])` | `param_space={...}` |
+| what is best, and who may stop trials | `tune_config=tune.TuneConfig(metric="accuracy", mode="max", scheduler=...)` |
+| where results go, who listens, how much is printed | `run_config=tune.RunConfig(storage_path=..., callbacks=..., verbose=0)` |
+
+Write `tuner` for the whole chapter. Add `reuse_actors=True` to the `TuneConfig`: a trial then takes over the process of one that has ended, and need not start a Python of its own (on a small laptop: two
+seconds, against milliseconds of training).
+
+The check hands over a function that writes down what it sees: its config, its CPUs.
+"""
+
+
+# %%
+def tuner(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    """Return a Tuner that tries every combination of the lists in `space` once; a value that is no list is the same for all.
+
+    A trial asks for `cpus` logical CPUs. The best one has the highest "accuracy". Results go into `folder`; scheduler and
+    callbacks are handed on.
+    """
+    ### BEGIN SOLUTION
+    grid = {name: tune.grid_search(value) if isinstance(value, list) else value for name, value in space.items()}
+    return tune.Tuner(
+        tune.with_resources(trainable, {"cpu": cpus}),
+        param_space=grid,
+        tune_config=tune.TuneConfig(metric="accuracy", mode="max", scheduler=scheduler, reuse_actors=True),
+        run_config=tune.RunConfig(storage_path=folder, callbacks=callbacks, verbose=0),
+    )
+    ### END SOLUTION
+
+
+# %%
+check("tuner", tuner)
+
+# %% [markdown] tags=["solution"]
+r"""
+A list as it is (`"lr": [0.1, 0.01]`) is a value like any other: one trial, whose learning rate is a list. The `storage_path` must be absolute, or an address such as `s3://bucket/folder`; without it results
+go to `~/ray_results`, for ever.
+"""
+
+# %% [markdown]
+r"""
+Now the grid: seven learning rates, two sizes, fourteen trials. `tune.with_parameters(objective, data=data)` puts the images into Ray's object store once (chapter 2), and hands them to each trial.
+
+**Predict:** which learning rate wins, and is it the same one for 8 units and for 32?
+"""
+
+# %%
+rates, epochs, grid = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0], budget(27, 9), None
+if passed("objective") and passed("tuner"):
+    trial = tune.with_parameters(objective, data=data)
+    space = {"lr": rates, "hidden": [8, 32], "epochs": epochs}
+    start = time.perf_counter()
+    grid = tuner(trial, space, cpus=1, folder=place / "grid").fit()
+    print(f"{len(grid)} trials in {time.perf_counter() - start:.1f} s")
+    last = grid.get_dataframe()
+    best = grid.get_dataframe(filter_metric="accuracy", filter_mode="max")
+    last["best accuracy"], last["in epoch"] = best["accuracy"], best["epoch"]
+    columns = ["config/hidden", "config/lr", "training_iteration", "accuracy", "best accuracy", "in epoch", "pid"]
+    display(last[columns].sort_values(["config/hidden", "config/lr"]).set_index("config/hidden").round(3))
+
+# %% tags=["demo"]
+def plot_trials(axes, results, title):
+    """Draw the accuracy of each trial over its epochs, coloured by its learning rate; return the axes."""
+    colours = dict(zip(rates, plt.cm.viridis(np.linspace(0, 0.95, len(rates))), strict=True))
+    for result in results:
+        frame, config = result.metrics_dataframe, result.config
+        style = "-" if config["hidden"] == 32 else ":"
+        axes.plot(frame["epoch"], frame["accuracy"], style, color=colours[config["lr"]], marker=".")
+        axes.plot(frame["epoch"].iloc[-1], frame["accuracy"].iloc[-1], "o", color=colours[config["lr"]])
+    axes.set(xlabel="epoch", ylim=(0, 1), title=title)
+    return axes
+
+
+if grid:
+    figure, axes = plt.subplots(figsize=(7, 3.4), constrained_layout=True)
+    axes.set_ylabel("accuracy")
+    plot_trials(axes, grid, "Fourteen trials: dark is a small learning rate, dotted is 8 units");
+
+# %% [markdown]
+r"""
+A learning rate too small is slow, one too large destroys what was learned; between them lies the one that wins, and more units help. The picture also says what a grid wastes: many of the trials were hopeless after
+three epochs, and trained to the end. In the table compare `accuracy`, the last report of each trial, with the best one: they are not the same.
+"""
+
+# %%
+### BEGIN SOLUTION
+last_or_best = "b"
+### END SOLUTION
+
+# %%
+quiz("last_or_best", last_or_best)
+
+# %% [markdown]
+r"""
+Every epoch has left a checkpoint, so you may choose the best *epoch*, not only the best trial. `results[i]`, and `results.get_best_result(...)`, give one trial: its `config`, its last `metrics`, and all its
+reports as `metrics_dataframe`. A trial that died before its first report has an empty one. The check hands over results whose accuracies were written beforehand.
+"""
+
+
+# %%
+def best_config(results):
+    """Return (config, epoch) of the highest accuracy that any trial has reported in any epoch."""
+    ### BEGIN SOLUTION
+    best = results.get_best_result(scope="all")
+    frame = best.metrics_dataframe
+    return best.config, int(frame.loc[frame["accuracy"].idxmax(), "epoch"])
+    ### END SOLUTION
+
+
+# %%
+check("best_config", best_config)
+
+# %% [markdown] tags=["solution"]
+r"""
+`scope="all"` compares the best report of each trial. The weights of that epoch lie in `best.get_best_checkpoint("accuracy", "max")`.
+"""
+
+# %% tags=["demo"]
+if grid and passed("best_config"):
+    config, epoch = best_config(grid)
+    chosen = grid.get_best_result(scope="all").get_best_checkpoint("accuracy", "max")
+    network = Network(config["hidden"])
+    with chosen.as_directory() as folder:
+        network.load(folder)
+    print(f"chosen: {config}, epoch {epoch}")
+    print(f"on the images it was chosen by      {network.test(*data['choose'])['accuracy']:.3f}")
+    print(f"on images that have chosen nothing  {network.test(*data['once'])['accuracy']:.3f}")
+
+# %% [markdown]
+r"""
+The second number is the honest one. With so few settings the difference is small, sometimes even the other way round; it grows with the number of things you try.
+"""
+
+# %% [markdown]
+r"""
+## ASHA asks after one epoch, after three, after nine
+
+**ASHA** (asynchronous successive halving) is a *scheduler*: it answers each report with "go on" or "stop". It has **rungs**, here after 1, 3, 9 and 27 epochs. Whoever reaches a rung is compared with all
+that have been there before; only the best third goes on. With `reduction_factor=3`, three times as many epochs are spent only on a third as many trials. Nobody waits for the others; that is what "asynchronous" means.
+
+![Rungs after 1, 3, 9 and 27 epochs; of those that reach a rung, about a third goes on](../img/ch16_asha.svg)
+
+The same fourteen trials, the same seeds, in the same order.
+
+**Predict:** which share of the epochs will be saved, and will the winner be among those that are stopped?
+"""
+
+# %%
+asha = None
+if grid:
+    rule = ASHAScheduler(max_t=epochs, grace_period=1, reduction_factor=3)
+    start = time.perf_counter()
+    asha = tuner(trial, space, cpus=1, folder=place / "asha", scheduler=rule).fit()
+    print(f"{len(asha)} trials in {time.perf_counter() - start:.1f} s")
+
+# %% tags=["demo"]
+if asha:
+    figure, sides = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, constrained_layout=True)
+    plot_trials(sides[0], grid, "Grid: everybody to the end").set(ylabel="accuracy")
+    plot_trials(sides[1], asha, "ASHA: stopped at a rung");
+
+# %% [markdown]
+r"""
+Seconds say little here, with processes that start and epochs of milliseconds. Count what would cost money: **epochs that were trained**. `training_iteration` is the number of reports of a trial, and yours reports once an epoch.
+(The check has trials again that died before their first report.)
+"""
+
+
+# %%
+def asha_budget(grid, asha):
+    """Return (epochs, epochs, saved): those trained in both experiments, and the share of the grid's that ASHA saved."""
+    ### BEGIN SOLUTION
+    first, second = (int(results.get_dataframe()["training_iteration"].sum()) for results in (grid, asha))
+    return first, second, 1 - second / first
+    ### END SOLUTION
+
+
+# %%
+check("asha_budget", asha_budget)
+
+# %% [markdown] tags=["solution"]
+r"""
+The number of trials times `config["epochs"]` is what was planned. What ran stands in the reports, and nowhere else.
+"""
+
+# %%
+if asha and passed("asha_budget") and passed("best_config"):
+    first, second, saved = asha_budget(grid, asha)
+    for name, results, count in [("grid", grid, first), ("ASHA", asha, second)]:
+        reached = results.get_dataframe(filter_metric="accuracy", filter_mode="max")["accuracy"].max()
+        print(f"{name}: {count} epochs, best accuracy {reached:.3f} with {best_config(results)}")
+    print(f"saved: {saved:.0%}")
+
+# %% [markdown]
+r"""
+Is that much? Look at who came first. The grid begins with the smallest learning rate, and up to the middle each is better than those before it: nobody to be compared with, nobody stopped. The longer a full training is, the more
+there is to save, too: with 27 epochs instead of quick mode's 9, ASHA skips the long part of more trials.
+
+You need not run it again to see what another order would do: the grid has recorded every curve, and ASHA's rule has ten lines. `replay` lets the trials come one after the other, in any order.
+"""
+
+
+# %%
+def replay(curves, order):
+    """Return the epochs that ASHA trains and the best accuracy it sees, when the trials come one by one in this order."""
+    rungs, spent, best = {1: [], 3: [], 9: []}, 0, 0.0
+    for number in order:
+        for epoch, accuracy in enumerate(curves[number], 1):
+            spent, best = spent + 1, max(best, accuracy)
+            if epoch in rungs:
+                bar = np.percentile(rungs[epoch], 100 * 2 / 3) if rungs[epoch] else 0.0
+                rungs[epoch].append(accuracy)
+                if accuracy < bar:
+                    break
+    return spent, best
+
+
+# %% [markdown]
+r"""
+**Predict:** of 500 random orders, how many save more than the one that you have run? And in how many is the winner lost?
+"""
+
+# %% tags=["demo"]
+if grid:
+    curves = [result.metrics_dataframe["accuracy"].tolist() for result in grid]
+    rng = np.random.default_rng(0)
+    tries = np.array([replay(curves, rng.permutation(len(curves))) for _ in range(500)])
+    figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
+    axes.hist(tries[:, 0], bins=30, color="#2563eb", alpha=0.7, label="random orders")
+    axes.axvline(replay(curves, range(len(curves)))[0], color="#d97706", label="the grid's own order")
+    axes.axvline(len(curves) * epochs, color="#64748b", linestyle="--", label="no scheduler")
+    axes.set(xlabel="epochs trained", ylabel="orders", xlim=(0, None), title="ASHA in 500 other orders, replayed")
+    axes.legend()
+    kept = np.mean(tries[:, 1] == max(map(max, curves)))
+    print(f"half of the orders save at least {1 - np.median(tries[:, 0]) / (len(curves) * epochs):.0%}")
+    print(f"the best accuracy of the grid was reached in {kept:.1%} of them")
+
+# %%
+### BEGIN SOLUTION
+order_matters = "b"
+### END SOLUTION
+
+# %%
+quiz("order_matters", order_matters)
+
+# %% [markdown]
+r"""
+So give ASHA its trials in random order: with `tune.loguniform(0.001, 1)` in place of a grid and `num_samples=50`, every trial is drawn at random, and nobody has to choose seven rates. What it cannot know is a trial that starts
+slowly and wins in the end: a small learning rate looks bad after one epoch. `grace_period` is how many epochs you grant to those.
+"""
+
+# %% [markdown] tags=["notes"]
+r"""
+Collect "saved" and "best accuracy" from the room: trials and seeds are the same everywhere, but two run at a time, and who reaches a rung first is the machine's choice. That is a good moment for the word *asynchronous*.
+"""
+
+# %% [markdown]
+r"""
+## Population-based training changes the rate in the middle
+
+Grid and ASHA look for *one* learning rate. But the best rate is often a **schedule**: large at first, small later. **Population-based training** (PBT) finds one while it trains. A population of trials trains side by side;
+every few epochs each of the worst
+
+1. **exploits**: it takes over the weights of one of the best (from its checkpoint), and
+2. **explores**: it takes that one's learning rate too, and halves or doubles it.
+
+Nothing is stopped, and no epoch is thrown away. For this all of the population should live at once: four trials with `cpus=0.5` each fit on two logical CPUs. That is honest as long as you know what it means: four processes
+share two cores, and each is slower. Nothing is computed faster than before.
+
+The population starts with four rates, none of them good. (Two helpers: `together` lets four trials wait for each other before their first epoch, since their processes do not start at the same moment. `diary` is a callback: it
+writes down each report as it arrives, into a list of yours. Why not `metrics_dataframe`? See *Traps*.)
+
+**Predict:** where will the learning rates be in the end?
+"""
+
+# %% tags=["demo"]
+rows = []
+if passed("objective") and passed("tuner"):
+    random.seed(1)  # PBT draws from here
+    breed = PopulationBasedTraining(
+        time_attr="training_iteration",
+        perturbation_interval=budget(4, 3),  # epochs between two looks
+        hyperparam_mutations={"lr": tune.loguniform(0.001, 1)},
+        perturbation_factors=(2, 0.5),
+        resample_probability=0,  # never a rate out of the blue
+    )
+    member = tune.with_parameters(together(objective, trials=4), data=data)
+    four = {"lr": [0.0003, 0.001, 0.5, 1.0], "hidden": 32, "epochs": budget(30, 11)}
+    tuner(member, four, 0.5, place / "pbt", scheduler=breed, callbacks=[diary(rows)]).fit()
+
+# %% tags=["demo"]
+if rows:
+    seen = pandas.DataFrame(rows)
+    figure, (above, below) = plt.subplots(2, figsize=(7, 4.6), sharex=True, constrained_layout=True)
+    for number, reports in seen.groupby("trial"):
+        turns = range(1, len(reports) + 1)
+        above.plot(turns, reports["lr"], ".-", drawstyle="steps-post", label=f"trial {number}")
+        below.plot(turns, reports["accuracy"], ".-")
+    above.set(yscale="log", ylabel="learning rate", title="Four trials that copy from each other")
+    above.legend(ncols=4, fontsize=8)
+    below.set(xlabel="reports of the trial", ylabel="accuracy", ylim=(0, 1));
+
+# %% [markdown]
+r"""
+Where a line jumps in the upper picture, a trial gave up its own way, and the lower picture jumps with it: it got the weights as well. (And the epochs that are behind them: whoever copies from a trial that is slower goes back an epoch or two.)
+Follow one line from left to right, and you read a schedule, which nobody has written into a grid. The next cell reads it from the diary, for the trial that ended best: a row for each rate.
+"""
+
+# %% tags=["demo"]
+if rows:
+    winner = seen.groupby("trial")["accuracy"].last().idxmax()
+    schedule = seen[seen["trial"] == winner]
+    display(schedule[schedule["lr"].diff() != 0].round(4).set_index("epoch"))
+    print(f"{len(seen)} epochs trained by all four; trial {winner} ended with {schedule['accuracy'].iloc[-1]:.3f}")
+
+# %% [markdown]
+r"""
+The first rows are of little use, as long as this trial was one of the bad: its weights come from somebody else. What the *weights* went through stands in the files `pbt_policy_….txt` of the experiment's folder, and
+`PopulationBasedTrainingReplay` runs such a schedule again.
+
+With four trials on a problem this small, all of that is a demonstration and no proof: a single good rate does as well here. PBT pays where trainings are long and the best rate moves; reinforcement learning is one of the fields it was made for.
+"""
+
+# %%
+### BEGIN SOLUTION
+what_is_cloned = "c"
+### END SOLUTION
+
+# %%
+quiz("what_is_cloned", what_is_cloned)
+
+# %% [markdown]
+r"""
+## A killed experiment goes on where its last snapshot was
+
+Searches run for hours, and something always happens: a closed laptop, a machine taken back, no memory left. Tune writes down its own state, the **snapshot**: which trials there are, how far each is, which checkpoints it has.
+`Tuner.restore` reads it.
+
+To kill an experiment without killing your notebook, the next cell starts it in a *program of its own* (`Elsewhere`), which joins this Ray and calls `fit()`. Each image is taken twenty times, so that an epoch takes long enough to be
+caught in the middle. As soon as the snapshot knows that some of the four trials have ended and the others have begun, the program gets `SIGKILL`: nothing in it can react to that. (Its snapshots come every 0.2 s here. By
+default Tune takes one about every ten seconds.)
+
+**Predict:** when the program is dead, do its trials go on training? They are processes of their own.
+"""
+
+# %% tags=["demo"]
+before = None
+if passed("objective") and passed("tuner"):
+    images, answers = data["train"]
+    many = {**data, "train": (np.tile(images, (20, 1)), np.tile(answers, 20))}
+    space, folder = {"lr": [0.01, 0.03, 0.1, 0.3], "hidden": 32, "epochs": 12}, place / "killed"
+    program = Elsewhere(lambda: tuner(tune.with_parameters(objective, data=many), space, 1, folder), folder)
+    program.run_until(trials=4, epochs=2)
+    program.kill()
+    killed_at = time.time()
+    time.sleep(1)
+    before, known = program.saved(), program.known()
+    print("epochs with a checkpoint:      ", *before.values())
+    print("epochs that the snapshot knows:", *[known.get(name) for name in before])
+
+# %% [markdown]
+r"""
+The trials belonged to the program: Ray ends the actors of a driver that dies (chapter 5). What is left is a folder. Restoring needs that folder and the function, since Tune does not keep your code.
+
+**Predict:** how many epochs will each of the four train now?
+"""
+
+# %% tags=["demo"]
+if before:
+    [experiment] = [path for path in folder.iterdir() if path.is_dir()]
+    slow = tune.with_resources(tune.with_parameters(objective, data=many), {"cpu": 1})
+    restored = tune.Tuner.restore(str(experiment), trainable=slow).fit()
+    lines = []
+    for result in sorted(restored, key=lambda result: result.config["lr"]):
+        last, name = result.metrics, Path(result.path).name
+        again = last["timestamp"] > killed_at
+        trained = last["iterations_since_restore"] if again else 0
+        start = f"goes on after epoch {last['epoch'] - trained}" if again else "not run again"
+        twice = before[name] + trained - last["epoch"]
+        lines.append([result.config["lr"], before[name], known.get(name), start, trained, twice, last["epoch"]])
+    names = ["lr", "checkpoints", "snapshot", "restored", "epochs trained now", "trained twice", "in the end"]
+    display(pandas.DataFrame(lines, columns=names).set_index("lr"))
+
+# %% [markdown]
+r"""
+Whoever had ended stayed ended; the others went on from a checkpoint, in new processes, and every trial has its twelve epochs, each with the weights of the one before. Where a line says that some epochs were trained twice, their checkpoints
+were on the disk, but newer than the last snapshot, so Tune did not know of them. With the default of ten seconds, and epochs as short as these, none of the trials would have been known to have begun.
+
+What runs when a *single trial* dies, and not the program? Nothing, unless you say `tune.RunConfig(failure_config=tune.FailureConfig(max_failures=3))`: then Tune starts it again from its last checkpoint, up to three times.
+"""
+
+# %%
+### BEGIN SOLUTION
+what_was_lost = "b"
+### END SOLUTION
+
+# %%
+quiz("what_was_lost", what_was_lost)
+
+# %% [markdown]
+r"""
+## A trial that asks for more than there is stays PENDING
+
+Tune asks Ray for a place for each trial (a placement group, chapter 4), and waits until there is one. It does not ask whether there ever will be.
+
+**Predict:** a trial that asks for three CPUs, on two: an error, a warning, or nothing? `after(seconds, ...)` starts an experiment, looks at it after so many seconds, and ends it.
+"""
+
+# %% tags=["demo"]
+if passed("objective") and passed("tuner"):
+    two = {"lr": [0.1, 0.3]}
+    waits = after(2, lambda callbacks: tuner(trial, two, 3, place / "waits", callbacks=callbacks))
+    display(pandas.DataFrame(waits)[["config", "asks for", "status"]])
+
+# %% [markdown]
+r"""
+Nothing, and with `verbose=0` not even a table that would say so. (After a minute Tune does log a warning, "You asked for 3.0 CPUs … per trial, but the cluster only has 2.0 CPUs". By then one has gone for coffee.)
+
+Most people meet this with RLlib. An algorithm brings its own request: one CPU for itself, where the learner is, and one for each EnvRunner *beside* it. `small_ppo()` is PPO for CartPole, with all that concerns processes as RLlib has it.
+The name `"PPO"` is the trainable, and the config is the space:
+"""
+
+# %% tags=["demo"]
+def straight(callbacks):
+    """Return a Tuner for PPO as most people write it first."""
+    config = small_ppo().training(lr=tune.grid_search([0.001, 0.01]))
+    quiet = tune.RunConfig(storage_path=place / "ppo", callbacks=callbacks, verbose=0)
+    return tune.Tuner("PPO", param_space=config, run_config=quiet)
+
+
+pandas.DataFrame(after(2, straight))[["config", "asks for", "status"]]
+
+# %% [markdown]
+r"""
+Two runners is PPO's default, so each trial asks for three CPUs, and both are PENDING until the evening. Three ways out:
+
+| | a trial asks for | what it means |
+|---|---|---|
+| `num_env_runners=0` | 1 | the trial's own process plays; nothing to start beside it |
+| `num_cpus_per_env_runner=0.25`, `.resources(num_cpus_for_main_process=0.5)` | 1 | three processes share a CPU: they fit, and take turns |
+| `ray.init(num_cpus=6)` | 3 | the same lie, told once for all: two trials at a time on two cores |
+
+While many trials run, the first is best as a rule: trials side by side already use the cores. (Runners pay when *one* training is to be fast, chapter 12.)
+
+Write `tune_ppo`, so that **two trials run side by side** on two CPUs. What is best is the mean return, `"env_runners/episode_return_mean"`: Tune joins the names of nested results with a slash.
+`stop={"training_iteration": ...}` in the `RunConfig` ends a trial; nothing else would. The check looks at the trials before they start, then lets one train.
+"""
+
+
+# %%
+def tune_ppo(config, rates, iterations, folder, callbacks=None):
+    """Return a Tuner that tries PPO with each of these learning rates, for so many iterations.
+
+    `config` is a PPOConfig. Two trials fit on two logical CPUs side by side. Best is the highest mean return. Results
+    go into `folder`; callbacks are handed on.
+    """
+    ### BEGIN SOLUTION
+    config = config.copy(copy_frozen=False).env_runners(num_env_runners=0)
+    return tune.Tuner(
+        "PPO",
+        param_space=config.training(lr=tune.grid_search(rates)),
+        tune_config=tune.TuneConfig(metric="env_runners/episode_return_mean", mode="max"),
+        run_config=tune.RunConfig(
+            storage_path=folder, callbacks=callbacks, verbose=0, stop={"training_iteration": iterations}
+        ),
+    )
+    ### END SOLUTION
+
+
+# %%
+check("tune_ppo", tune_ppo)
+
+# %% [markdown] tags=["solution"]
+r"""
+`lr=[0.001, 0.01]` without `grid_search` would be read as a *schedule* of one training. There is no `reuse_actors` here: an algorithm of RLlib cannot take over another one's process, and Tune would end with an error.
+"""
+
+# %% [markdown]
+r"""
+**Predict:** which of the rates is best after a few iterations? (In the full mode there are three rates, and more iterations.)
+"""
+
+# %% tags=["demo"]
+if passed("tune_ppo"):
+    values = budget([0.00005, 0.0005, 0.005], [0.00005, 0.005])
+    learned = tune_ppo(small_ppo(), values, budget(40, 4), place / "ppo").fit()
+    figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
+    for result in learned:
+        frame, rate = result.metrics_dataframe, result.config["lr"]
+        steps, returns = frame["num_env_steps_sampled_lifetime"], frame["env_runners/episode_return_mean"]
+        axes.plot(steps, returns, ".-", label=f"{rate:g}")
+    axes.set(xlabel="steps", ylabel="mean return", title="PPO on CartPole, one trial a learning rate")
+    axes.legend()
+    print("best:", learned.get_best_result().config["lr"])
+
+# %% [markdown]
+r"""
+0.00005 is RLlib's default. You have just measured what chapter 11 said about it.
+"""
+
+# %%
+### BEGIN SOLUTION
+ppo_pending = "b"
+### END SOLUTION
+
+# %%
+quiz("ppo_pending", ppo_pending)
+
+# %% [markdown]
+r"""
+## Older tutorials say it in other words
+
+> **You may have seen** `tune.run`, `tune.track`, `tune.report(accuracy=...)`, `session.report`, `checkpoint_dir` or `resources_per_trial`. `tune.run` still works, and is what `Tuner.fit` calls; most of its arguments have moved.
+
+The next cell tries each old line and each new one on your Ray, just now, inside a trial.
+"""
+
+# %% tags=["demo"]
+cell = {"text-align": "left", "white-space": "pre-wrap", "vertical-align": "top", "max-width": "260px"}
+pandas.DataFrame(tried_lines()).style.hide(axis="index").set_properties(**cell, **{"overflow-wrap": "anywhere"})
+
+# %% [markdown]
+r"""
+Two of the old lines still work, for the time being: that is how they get into new programs. The others end with an error, and you notice.
+"""
+
+# %%
+ray.shutdown()
+
+# %% [markdown]
+r"""
+## What you can do now
+
+- You write a training that reports, keeps checkpoints, and goes on from any of them.
+- You search a grid, and read from a DataFrame which trial, and which epoch, was best.
+- You let ASHA stop trials, count the epochs that it saved, and know why the order matters.
+- You read a schedule from a population.
+- You restore a killed experiment, and know what was trained twice.
+- You compute what a trial asks for, and get PPO out of PENDING.
+
+## Traps
+
+- **The last report is not the best one**: `get_best_result()` and `get_dataframe()` take the last, unless you say otherwise.
+- **The best of many is lucky**: look at images, or seeds, that have chosen nothing.
+- **A list without `grid_search`** is one value.
+- **No checkpoint in a report**: PBT has nothing to copy, restoring starts anew, and nobody says so.
+- **`metrics_dataframe` after a restore may lack rows.** Tune copies its files to `storage_path` every now and then. When a trial goes on from a checkpoint, also in PBT, it takes up the copy, and reports since then are gone from the file (not from the
+  trial). A callback such as `diary` hears them all.
+- **`verbose=0` also hides PENDING.** While you try something new, leave `verbose` alone.
+- **PPO asks for 1 + `num_env_runners` CPUs**, and its default is two runners.
+- **`training_iteration` counts reports**, whatever you mean by one.
+- **Thousands of checkpoints**: `tune.RunConfig(checkpoint_config=tune.CheckpointConfig(num_to_keep=3))` keeps the newest three. For PBT keep more: a trial may still want to copy an older one.
+- **`~/ray_results`** fills up when nobody sets `storage_path`.
+
+## Read on
+
+- [Chapter 17](ch17_data_train.ipynb): one training on several workers; a `Trainer` of Ray Train can be a trial, too.
+- Tune's documentation: [key concepts](https://docs.ray.io/en/latest/tune/key-concepts.html),
+  [resources](https://docs.ray.io/en/latest/tune/tutorials/tune-resources.html),
+  [fault tolerance](https://docs.ray.io/en/latest/tune/tutorials/tune-fault-tolerance.html).
+- Li et al., [*A System for Massively Parallel Hyperparameter Tuning*](https://arxiv.org/abs/1810.05934), 2018: ASHA.
+- Jaderberg et al., [*Population Based Training of Neural Networks*](https://arxiv.org/abs/1711.09846), 2017.
+- Bergstra and Bengio, [*Random Search for Hyper-Parameter Optimization*](https://jmlr.org/papers/v13/bergstra12a.html), 2012: why a grid is rarely the best way to spend trials.
+"""

@@ -1,0 +1,506 @@
+"""What chapter 16 hands out, and the probes that drive its answers."""
+
+import contextlib
+import io
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Data = dict[str, tuple[np.ndarray, np.ndarray]]
+PIXELS, CLASSES = 64, 10
+FILE = "network.npz"
+PPO_SETTINGS = ("lr", "num_env_runners")  # of the two hundred in its config, those that the exercise is about
+
+
+class Network:
+    """A classifier of digits with one hidden layer, in NumPy: `train` is one epoch, `test` says how good it is."""
+
+    def __init__(self, hidden: int, seed: int = 0):
+        rng = np.random.default_rng(seed)
+        self.seed, self.epochs = seed, 0
+        self.weights = [
+            rng.normal(0, np.sqrt(2 / PIXELS), (PIXELS, hidden)),
+            np.zeros(hidden),
+            rng.normal(0, np.sqrt(2 / hidden), (hidden, CLASSES)),
+            np.zeros(CLASSES),
+        ]
+        self.speeds = [np.zeros_like(weights) for weights in self.weights]
+
+    def train(self, x: np.ndarray, y: np.ndarray, lr: float, batch: int = 32, momentum: float = 0.9) -> None:
+        """Go over all images once, in an order that depends on the seed and the epoch alone; `x` is [N, 64], `y` [N]."""
+        order = np.random.default_rng([self.seed, self.epochs]).permutation(len(x))
+        with np.errstate(all="ignore"):  # with a large learning rate the weights may leave every bound
+            for rows in np.array_split(order, max(1, len(x) // batch)):
+                for weights, speed, slope in zip(
+                    self.weights, self.speeds, self._slopes(x[rows], y[rows]), strict=True
+                ):
+                    speed *= momentum
+                    speed -= lr * slope
+                    weights += speed
+        self.epochs += 1
+
+    def test(self, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
+        """Return the share of images that are recognised, and the loss."""
+        with np.errstate(all="ignore"):
+            _, logs = self._forward(x)
+        return {"accuracy": float((logs.argmax(axis=1) == y).mean()), "loss": float(-logs[np.arange(len(y)), y].mean())}
+
+    def save(self, folder: str | Path) -> None:
+        """Write weights, momentum and the number of epochs into a folder."""
+        np.savez(Path(folder) / FILE, *self.weights, *self.speeds, epochs=self.epochs)
+
+    def load(self, folder: str | Path) -> None:
+        """Become the network that was saved in a folder."""
+        with np.load(Path(folder) / FILE) as saved:
+            arrays = [saved[f"arr_{number}"] for number in range(8)]
+            self.weights, self.speeds, self.epochs = arrays[:4], arrays[4:], int(saved["epochs"])
+
+    def _forward(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the hidden layer and the log-probability of each class."""
+        first, first_bias, second, second_bias = self.weights
+        hidden = np.maximum(x @ first + first_bias, 0)
+        raw = hidden @ second + second_bias
+        raw = raw - raw.max(axis=1, keepdims=True)
+        return hidden, raw - np.log(np.exp(raw).sum(axis=1, keepdims=True))
+
+    def _slopes(self, x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
+        """Return the gradient of the mean loss with respect to each of the weights."""
+        hidden, logs = self._forward(x)
+        error = np.exp(logs)
+        error[np.arange(len(y)), y] -= 1
+        error /= len(y)
+        back = (error @ self.weights[2].T) * (hidden > 0)
+        return [x.T @ back, back.sum(axis=0), hidden.T @ error, error.sum(axis=0)]
+
+
+def digits() -> Data:
+    """Return scikit-learn's 1,797 digits in three parts: to train, to choose by, and to look at only once, in the end."""
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(x))
+    x, y = x[order] / 16, y[order]
+    return {
+        "train": (x[:1000], y[:1000]),
+        "choose": (x[1000:1400], y[1000:1400]),
+        "once": (x[1400:], y[1400:]),
+    }
+
+
+def diary(rows: list[dict]) -> Any:
+    """Return a callback for Tune that adds a row to `rows` for every report, in the order in which they arrive."""
+    from ray import tune
+
+    class Diary(tune.Callback):
+        def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
+            number = next(index for index, other in enumerate(trials) if other.trial_id == trial.trial_id)
+            rows.append(
+                {"trial": number, "lr": result["config"]["lr"]} | {name: result[name] for name in ("epoch", "accuracy")}
+            )
+
+    return Diary()
+
+
+def together(objective: Callable, trials: int) -> Callable:
+    """Return the function, except that the first so many trials begin when all of them have started."""
+    from coursekit import meeting
+
+    room = meeting.new_room()
+
+    def begins_with_the_others(config: dict, data: Data) -> None:
+        from ray import tune
+
+        meeting.signal(room, str(int(tune.get_context().get_trial_id().rpartition("_")[2])))
+        for other in range(trials):
+            meeting.wait_for(room, str(other))
+        objective(config, data)
+
+    return begins_with_the_others
+
+
+# An experiment in a process of its own, which can be killed.
+
+
+class Elsewhere:
+    """A program that joins this Ray, makes a Tuner and fits it: `process` is the program, `log` what it said."""
+
+    def __init__(self, make_tuner: Callable, folder: str | Path):
+        import ray
+        from ray import cloudpickle
+
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        recipe, self.log = self.folder / "recipe.pkl", self.folder / "log.txt"
+        recipe.write_bytes(cloudpickle.dumps(make_tuner))
+        address = ray.get_runtime_context().gcs_address
+        command = [sys.executable, "-c", f"from {__name__} import fit_recipe; fit_recipe()", str(recipe), address]
+        keeps = os.environ | {"TUNE_GLOBAL_CHECKPOINT_S": "0.2", "RAY_AIR_NEW_OUTPUT": "0"}
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=keeps)
+
+    def saved(self) -> dict[str, int]:
+        """Return for each trial, by the name of its folder, how many checkpoints it has written."""
+        folders = [path for path in self.folder.glob("*/*") if path.is_dir()]
+        return {path.name: len(list(path.glob("checkpoint_*"))) for path in sorted(folders)}
+
+    def known(self) -> dict[str, int]:
+        """Return for each trial how many epochs the last snapshot of the experiment knows of; empty before the first one."""
+        from ray.tune import ExperimentAnalysis
+
+        try:
+            [experiment] = [path for path in self.folder.iterdir() if path.is_dir()]
+            state = max(experiment.glob("experiment_state-*.json"))
+            trials = ExperimentAnalysis(str(state)).trials
+        except Exception:  # there is none yet, or it is just being written
+            return {}
+        return {trial.storage.trial_dir_name: trial.last_result.get("training_iteration", 0) for trial in trials}
+
+    def run_until(self, trials: int, epochs: int) -> None:
+        """Return when a snapshot knows so many trials with so many epochs each, or when the program has ended."""
+        while self.process.poll() is None:
+            known = self.known()
+            if len(known) == trials and min(known.values()) >= epochs:
+                break
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """Kill the program as the operating system does, no handler runs; between two snapshots, not within one."""
+        with contextlib.suppress(ProcessLookupError):
+            for _ in range(20):
+                os.kill(self.process.pid, signal.SIGSTOP)
+                if self.known() and time.time() - self._last_written() > 0.05:
+                    break
+                os.kill(self.process.pid, signal.SIGCONT)
+                time.sleep(0.03)
+            os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def _last_written(self) -> float:
+        return max(path.stat().st_mtime for path in self.folder.glob("*/*"))
+
+
+def fit_recipe() -> None:
+    """Be the program: make the Tuner of the recipe, in the Ray at the address, and fit it."""
+    import ray
+
+    recipe, address = sys.argv[1:]
+    ray.init(address=address, log_to_driver=False)
+    pickle.loads(Path(recipe).read_bytes())().fit()
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+@contextlib.contextmanager
+def _trial(objective: Callable, config: dict, folder: str) -> Iterator[Any]:
+    """Yield the object that lives in a trial's actor, made by Tune itself, here in this process."""
+    from ray.train._internal.storage import StorageContext
+    from ray.tune.trainable.function_trainable import wrap_function
+
+    storage = StorageContext(storage_path=folder, experiment_dir_name="check", trial_dir_name="trial")
+    trial = wrap_function(objective)(config=dict(config), storage=storage)
+    try:
+        yield trial
+    finally:
+        trial.stop()
+
+
+def two_lives(objective: Callable, data: dict, config: dict, epochs: int, other_rate: float) -> dict:
+    """Return what a trial reports in a life of so many epochs, and in a second one that starts from its checkpoint.
+
+    In the second life the learning rate is another one, as it may be in population-based training.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        seen: dict[str, Any] = {"first": [], "saved": False, "second": []}
+        with _trial(lambda given: objective(given, data), config, folder) as trial:
+            seen["first"] = _reports(trial, epochs)
+            if len(seen["first"]) < epochs:
+                return seen
+            saved = trial.save()
+        seen["saved"] = saved is not None and saved.checkpoint is not None
+        if seen["saved"]:
+            with _trial(lambda given: objective(given, data), config | {"lr": other_rate}, folder) as trial:
+                trial.restore(saved)
+                seen["second"] = _reports(trial, config["epochs"] + 2)
+        return seen
+
+
+def _reports(trial: Any, most: int) -> list[dict]:
+    """Return the first reports of a trial, without what Tune adds to them."""
+    rows: list[dict] = []
+    while len(rows) < most:
+        result = trial.train()
+        if result.get("__duplicate__"):  # the function has returned
+            break
+        rows.append({name: result.get(name) for name in ("epoch", "accuracy", "loss")})
+    return rows
+
+
+class Seen(Exception):
+    """Ends an experiment of which enough has been seen."""
+
+
+def watcher(rows: list[dict], seconds: float = 0.0) -> Any:
+    """Return a callback for Tune: after so many seconds it adds a row for each trial, and ends the experiment."""
+    from ray import tune
+
+    class Watcher(tune.Callback):
+        def setup(self, **info: Any) -> None:
+            self.start = time.monotonic()
+
+        def on_step_begin(self, iteration: int, trials: list, **info: Any) -> None:
+            if trials and time.monotonic() - self.start >= seconds:
+                rows.extend(_row(trial) for trial in trials)
+                raise Seen
+
+    return Watcher()
+
+
+def _row(trial: Any) -> dict:
+    return {
+        "config": {name: trial.config[name] for name in PPO_SETTINGS if "env" in trial.config} or dict(trial.config),
+        "asks for": dict(trial.placement_group_factory.required_resources),
+        "status": trial.status,
+        "folder": str(Path(trial.storage.experiment_fs_path).parent),
+    }
+
+
+def after(seconds: float, make_tuner: Callable) -> list[dict]:
+    """Return a row for each trial of an experiment as it is after so many seconds; then end it.
+
+    `make_tuner` gets the callbacks that the Tuner is to use.
+    """
+    rows: list[dict] = []
+    watching = watcher(rows, seconds)
+    tuner = make_tuner([watching])
+    if watching in (tuner._local_tuner.get_run_config().callbacks or []):  # else nobody would end it
+        with contextlib.suppress(Seen):
+            tuner.fit()
+    return rows
+
+
+@contextlib.contextmanager
+def _nothing_starts() -> Iterator[None]:
+    """Hold all CPUs meanwhile, so that every trial stays PENDING: a plan is read without a process."""
+    import ray
+    from ray.util.placement_group import placement_group, remove_placement_group
+
+    held = placement_group([{"CPU": ray.cluster_resources()["CPU"]}])
+    held.wait(20)
+    try:
+        yield
+    finally:
+        remove_placement_group(held)
+
+
+def plan_of(tuner: Callable, space: dict, cpus: float) -> dict:
+    """Return the trials that a Tuner would run, before any of them starts, and the folder that it was given."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = str(Path(folder).resolve())
+
+        def made(callbacks: list) -> Any:
+            return _checked(tuner(lambda config: None, space, cpus, folder, callbacks=callbacks))
+
+        with _nothing_starts():
+            return {"trials": after(0, made), "folder": folder}
+
+
+def _checked(tuner: Any) -> Any:
+    """Return the Tuner; raise where it is something else."""
+    from ray import tune
+
+    if not isinstance(tuner, tune.Tuner):
+        raise TypeError(f"The function returned {type(tuner).__name__}. It must return a Tuner, not fitted.")
+    return tuner
+
+
+def run_of(tuner: Callable, space: dict, cpus: float, salt: float) -> dict:
+    """Return what the trials of an experiment saw, and which one Tune takes for the best.
+
+    The trials would report three times; a scheduler ends each of them after its first report.
+    """
+    import ray
+    from ray import tune
+    from ray.tune.schedulers import ASHAScheduler
+
+    def record(config: dict) -> None:
+        given = ray.get_runtime_context().get_assigned_resources()
+        for turn in range(3):
+            score = sum((salt + 10 * turn) * value for value in config.values()) % 1.0
+            tune.report({"accuracy": score, "saw": dict(config), "cpus": given.get("CPU", 0.0), "pid": os.getpid()})
+
+    with tempfile.TemporaryDirectory() as folder:
+        results = tuner(record, space, cpus, folder, scheduler=ASHAScheduler(max_t=1)).fit()
+        ran = [
+            {name: one.metrics.get(name) for name in ("saw", "cpus", "accuracy", "training_iteration")}
+            for one in results
+        ]
+        return {"ran": ran, "best": dict(results.get_best_result().config), "driver": os.getpid()}
+
+
+def scripted(runs: list, folder: str) -> Any:
+    """Return results as Tune gives them, of trials whose accuracies were written beforehand: `runs` holds (config, accuracies).
+
+    A trial without accuracies died before its first report.
+    """
+    import json
+
+    from ray.train._internal.storage import StorageContext
+    from ray.tune import ExperimentAnalysis, ResultGrid
+    from ray.tune.experiment import Trial
+
+    trials = []
+    for number, (config, accuracies) in enumerate(runs):
+        storage = StorageContext(folder, "scripted", trial_dir_name=f"trial_{number}")
+        trial = Trial("scripted", config=config, trial_id=f"{number:05}", storage=storage, stub=True)
+        rows = [
+            {
+                "accuracy": accuracy,
+                "epoch": epoch,
+                "training_iteration": epoch,
+                "config": config,
+                "trial_id": trial.trial_id,
+            }
+            for epoch, accuracy in enumerate(accuracies, 1)
+        ]
+        for row in rows:
+            trial.update_last_result(dict(row))
+        path = Path(storage.trial_fs_path)
+        path.mkdir(parents=True)
+        (path / "result.json").write_text("\n".join(json.dumps(row) for row in rows))
+        trial.status = Trial.TERMINATED if rows else Trial.ERROR
+        trials.append(trial)
+    state = f"{folder}/scripted/experiment_state.json"  # Tune does not read it, as the trials are here
+    return ResultGrid(ExperimentAnalysis(state, trials=trials, default_metric="accuracy", default_mode="max"))
+
+
+def judge_results(function: Callable, *runs: list) -> Any:
+    """Return what a function makes of scripted results, one for each list of runs."""
+    with contextlib.ExitStack() as stack:
+        folders = [stack.enter_context(tempfile.TemporaryDirectory()) for _ in runs]
+        returned = function(*[scripted(run, folder) for run, folder in zip(runs, folders, strict=True)])
+        return list(returned) if isinstance(returned, tuple) else returned
+
+
+def small_ppo() -> Any:
+    """Return PPO for CartPole as RLlib has it by default, except that its batches and its network are small."""
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+
+    return (
+        PPOConfig()
+        .environment("CartPole-v1")
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64, 64]))
+        .training(train_batch_size_per_learner=512, minibatch_size=128, num_epochs=6)
+        .debugging(seed=0, log_sys_usage=False)
+    )
+
+
+def plan_of_ppo(tune_ppo: Callable, rates: list[float]) -> dict:
+    """Return the trials that a Tuner of PPO would run, before any of them starts, its folder, and what ends a trial."""
+    ends: list[Any] = []
+
+    with tempfile.TemporaryDirectory() as folder:
+        folder = str(Path(folder).resolve())
+
+        def made(callbacks: list) -> Any:
+            tuner = _checked(tune_ppo(small_ppo(), rates, 1, folder, callbacks=callbacks))
+            ends.append(tuner._local_tuner.get_run_config().stop)
+            return tuner
+
+        with _nothing_starts():
+            return {"trials": after(0, made), "folder": folder, "ends": ends[0] is not None}
+
+
+def run_of_ppo(tune_ppo: Callable, rate: float, iterations: int) -> dict:
+    """Return what a trial of PPO did: its iterations, the learning rate of its learner, where it ran."""
+    from ray import tune
+
+    class Limit(tune.Callback):
+        reached = False
+
+        def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
+            if result["training_iteration"] > iterations:
+                self.reached = True
+                raise Seen
+
+    limit = Limit()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            results = tune_ppo(small_ppo(), [rate], iterations, folder, callbacks=[limit]).fit()
+        except tune.TuneError:
+            if limit.reached:
+                return {"iterations": iterations + 1}
+            raise
+        best = results.get_best_result(metric="env_runners/episode_return_mean", mode="max")
+        learner = best.metrics["learners"]["default_policy"]
+        return {
+            "iterations": best.metrics["training_iteration"],
+            "rate": float(learner["default_optimizer_learning_rate"]),
+            "in this process": best.metrics["pid"] == os.getpid(),
+            "best by": [results._experiment_analysis.default_metric, results._experiment_analysis.default_mode],
+        }
+
+
+# What older tutorials write.
+
+OLD_LINES = [
+    ("from ray.tune import track", "from ray import tune"),
+    ("tune.track.log(accuracy=0.9)", 'tune.report({"accuracy": 0.9})'),
+    ("tune.report(accuracy=0.9)", 'tune.report({"accuracy": 0.9})'),
+    ('from ray.air import session\nsession.report({"accuracy": 0.9})', 'tune.report({"accuracy": 0.9})'),
+    ('from ray import train\ntrain.report({"accuracy": 0.9})', 'tune.report({"accuracy": 0.9})'),
+    (
+        "with tune.checkpoint_dir(step=1) as place:\n    pass",
+        'tune.report({"accuracy": 0.9}, checkpoint=tune.Checkpoint.from_directory(folder))',
+    ),
+    ("from ray import train\ntrain.get_checkpoint()", "tune.get_checkpoint()"),
+    ("tune.run(learn, local_dir=folder)", "tune.Tuner(learn, run_config=tune.RunConfig(storage_path=folder))"),
+    (
+        'tune.run(learn, resources_per_trial={"cpu": 1}, num_samples=0, verbose=0)',
+        'tune.Tuner(tune.with_resources(learn, {"cpu": 1}))',
+    ),
+    ('results.get_best_config(metric="accuracy", mode="max")', 'results.get_best_result("accuracy", "max").config'),
+    ("results.dataframe()", "results.get_dataframe()"),
+]
+
+
+def tried_lines() -> list[dict]:
+    """Return a row for each line of an older tutorial, with today's, and how both end here, inside a trial."""
+    return [
+        {"older tutorials": old, "today": new, "old, tried": ends(old), "today's, tried": ends(new)}
+        for old, new in OLD_LINES
+    ]
+
+
+def ends(code: str) -> str:
+    """Return how a line ends inside a trial: "works", or the name of its exception."""
+    outcome: list[str] = []
+
+    def objective(config: dict) -> None:
+        from ray import tune
+
+        names: dict[str, Any] = {"tune": tune, "learn": lambda config: None, "folder": folder, "results": results}
+        try:
+            with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+                warnings.simplefilter("ignore")
+                exec(code, names)
+            outcome.append("works")
+        except Exception as error:
+            outcome.append(type(error).__name__)
+
+    with tempfile.TemporaryDirectory() as folder:
+        results = scripted([({"lr": 0.1}, [0.5, 0.6])], folder)
+        with _trial(objective, {}, folder) as trial:
+            _reports(trial, 2)
+    return outcome[0]

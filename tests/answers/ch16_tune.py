@@ -1,0 +1,366 @@
+"""Right and wrong answers of chapter 16."""
+
+import tempfile
+
+from ray import tune
+
+from coursekit.given.ch16_tune import Network
+from tests.answers import accepts, rejects
+
+RAY = {"num_cpus": 2}
+
+
+def opened(config):
+    """Return the network of the checkpoint that a trial goes on from, or a new one."""
+    network, start = Network(config["hidden"]), tune.get_checkpoint()
+    if start is not None:
+        with start.as_directory() as folder:
+            network.load(folder)
+    return network
+
+
+def report(network, metrics):
+    with tempfile.TemporaryDirectory() as folder:
+        network.save(folder)
+        tune.report(metrics, checkpoint=tune.Checkpoint.from_directory(folder))
+
+
+# objective: train an epoch, report it together with a checkpoint, and go on from one
+
+
+@accepts("objective")
+def counts_in_a_for_loop(config, data):
+    network = opened(config)
+    for epoch in range(network.epochs + 1, config["epochs"] + 1):
+        network.train(data["train"][0], data["train"][1], config["lr"])
+        report(network, {"epoch": epoch, **network.test(*data["choose"])})
+
+
+@rejects("objective")
+def reports_once_in_the_end(config, data):
+    network = opened(config)
+    while network.epochs < config["epochs"]:
+        network.train(*data["train"], lr=config["lr"])
+    report(network, {"epoch": network.epochs, **network.test(*data["choose"])})
+
+
+@rejects("objective")
+def returns_instead_of_reporting(config, data):
+    network = opened(config)
+    while network.epochs < config["epochs"]:
+        network.train(*data["train"], lr=config["lr"])
+    return network.test(*data["choose"])
+
+
+@rejects("objective")
+def reports_without_a_checkpoint(config, data):
+    network = opened(config)
+    while network.epochs < config["epochs"]:
+        network.train(*data["train"], lr=config["lr"])
+        tune.report({"epoch": network.epochs, **network.test(*data["choose"])})
+
+
+@rejects("objective")
+def saves_and_never_looks(config, data):
+    network = Network(config["hidden"])
+    while network.epochs < config["epochs"]:
+        network.train(*data["train"], lr=config["lr"])
+        report(network, {"epoch": network.epochs, **network.test(*data["choose"])})
+
+
+@rejects("objective")
+def counts_the_epochs_afresh(config, data):
+    network = opened(config)
+    for epoch in range(config["epochs"]):
+        network.train(*data["train"], lr=config["lr"])
+        report(network, {"epoch": epoch + 1, **network.test(*data["choose"])})
+
+
+@rejects("objective")
+def only_the_number_of_epochs_goes_on(config, data):
+    old, network = opened(config), Network(config["hidden"])
+    network.epochs = old.epochs
+    while network.epochs < config["epochs"]:
+        network.train(*data["train"], lr=config["lr"])
+        report(network, {"epoch": network.epochs, **network.test(*data["choose"])})
+
+
+@rejects("objective")
+def tests_on_what_it_trained_with(config, data):
+    network = opened(config)
+    while network.epochs < config["epochs"]:
+        network.train(*data["train"], lr=config["lr"])
+        report(network, {"epoch": network.epochs, **network.test(*data["train"])})
+
+
+@rejects("objective")
+def tests_before_it_trains(config, data):
+    network = opened(config)
+    while network.epochs < config["epochs"]:
+        metrics = network.test(*data["choose"])
+        network.train(*data["train"], lr=config["lr"])
+        report(network, {"epoch": network.epochs, **metrics})
+
+
+@rejects("objective")
+def a_learning_rate_of_its_own(config, data):
+    network = opened(config)
+    while network.epochs < config["epochs"]:
+        network.train(*data["train"], lr=0.1)
+        report(network, {"epoch": network.epochs, **network.test(*data["choose"])})
+
+
+@rejects("objective")
+def reports_as_older_tutorials_do(config, data):
+    network = opened(config)
+    while network.epochs < config["epochs"]:
+        network.train(*data["train"], lr=config["lr"])
+        tune.report(epoch=network.epochs, **network.test(*data["choose"]))
+
+
+# tuner: every combination once, resources, folder, scheduler and callbacks
+
+
+def grid_of(space):
+    return {name: tune.grid_search(value) if isinstance(value, list) else value for name, value in space.items()}
+
+
+def made(trainable, space, cpus, folder, scheduler, callbacks, metric="accuracy", mode="max"):
+    return tune.Tuner(
+        tune.with_resources(trainable, {"cpu": cpus}),
+        param_space=space,
+        tune_config=tune.TuneConfig(metric=metric, mode=mode, scheduler=scheduler, reuse_actors=True),
+        run_config=tune.RunConfig(storage_path=folder, callbacks=callbacks, verbose=0),
+    )
+
+
+@accepts("tuner")
+def by_placement_group_and_name(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    asked = tune.PlacementGroupFactory([{"CPU": cpus}])
+    return tune.Tuner(
+        tune.with_resources(trainable, asked),
+        param_space=grid_of(space),
+        tune_config=tune.TuneConfig("max", "accuracy", scheduler=scheduler),
+        run_config=tune.RunConfig(name="mine", storage_path=folder, callbacks=callbacks, verbose=0),
+    )
+
+
+@rejects("tuner")
+def hands_the_lists_over_as_they_are(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    return made(trainable, space, cpus, folder, scheduler, callbacks)
+
+
+@rejects("tuner")
+def draws_at_random(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    drawn = {name: tune.choice(value) if isinstance(value, list) else value for name, value in space.items()}
+    return made(trainable, drawn, cpus, folder, scheduler, callbacks)
+
+
+@rejects("tuner")
+def only_the_learning_rate_is_a_grid(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    grid = {**space, "lr": tune.grid_search(space["lr"]), "hidden": space["hidden"][0]}
+    return made(trainable, grid, cpus, folder, scheduler, callbacks)
+
+
+@rejects("tuner")
+def leaves_out_what_is_fixed(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    grid = {name: tune.grid_search(value) for name, value in space.items() if isinstance(value, list)}
+    return made(trainable, grid, cpus, folder, scheduler, callbacks)
+
+
+@rejects("tuner")
+def a_whole_cpu_each(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    return made(trainable, grid_of(space), 1, folder, scheduler, callbacks)
+
+
+@rejects("tuner")
+def forgets_the_callbacks(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    return made(trainable, grid_of(space), cpus, folder, scheduler, None)
+
+
+@rejects("tuner")
+def the_smallest_accuracy_is_best(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    return made(trainable, grid_of(space), cpus, folder, scheduler, callbacks, mode="min")
+
+
+@rejects("tuner")
+def forgets_the_scheduler(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    return made(trainable, grid_of(space), cpus, folder, None, callbacks)
+
+
+@rejects("tuner")
+def a_folder_of_its_own(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    return made(trainable, grid_of(space), cpus, f"{folder}/mine", scheduler, callbacks)
+
+
+@rejects("tuner")
+def forgets_to_return(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    made(trainable, grid_of(space), cpus, folder, scheduler, callbacks)
+
+
+# best_config: the highest accuracy of any epoch
+
+
+@accepts("best_config")
+def by_hand(results):
+    best, found = -1.0, None
+    for result in results:
+        frame = result.metrics_dataframe
+        if frame is None or "accuracy" not in frame:
+            continue
+        for epoch, accuracy in zip(frame["epoch"], frame["accuracy"], strict=True):
+            if accuracy > best:
+                best, found = accuracy, (result.config, int(epoch))
+    return found
+
+
+def epoch_of(result):
+    frame = result.metrics_dataframe
+    return int(frame.loc[frame["accuracy"].idxmax(), "epoch"])
+
+
+@rejects("best_config")
+def takes_the_last_reports(results):
+    best = results.get_best_result()
+    return best.config, epoch_of(best)
+
+
+@rejects("best_config")
+def takes_the_best_mean(results):
+    best = results.get_best_result(scope="avg")
+    return best.config, epoch_of(best)
+
+
+@rejects("best_config")
+def the_epoch_in_which_it_ended(results):
+    best = results.get_best_result(scope="all")
+    return best.config, best.metrics["epoch"]
+
+
+@rejects("best_config")
+def counts_epochs_from_zero(results):
+    best = results.get_best_result(scope="all")
+    return best.config, int(best.metrics_dataframe["accuracy"].idxmax())
+
+
+@rejects("best_config")
+def only_the_config(results):
+    return results.get_best_result(scope="all").config
+
+
+@rejects("best_config")
+def the_lowest(results):
+    best = results.get_best_result(mode="min", scope="all")
+    return best.config, epoch_of(best)
+
+
+@rejects("best_config")
+def does_not_expect_a_dead_trial(results):
+    best = max(results, key=lambda result: result.metrics_dataframe["accuracy"].max())
+    return best.config, epoch_of(best)
+
+
+# asha_budget: epochs that were really trained
+
+
+def epochs_of(results):
+    return sum(result.metrics.get("training_iteration", 0) for result in results)
+
+
+@accepts("asha_budget")
+def from_the_reports(grid, asha):
+    counts = [
+        sum(len(one.metrics_dataframe) for one in runs if one.metrics_dataframe is not None) for runs in (grid, asha)
+    ]
+    return counts[0], counts[1], (counts[0] - counts[1]) / counts[0]
+
+
+@rejects("asha_budget")
+def the_plan_instead_of_what_ran(grid, asha):
+    counts = [sum(result.config["epochs"] for result in runs if result.config) for runs in (grid, asha)]
+    return *counts, 1 - counts[1] / counts[0]
+
+
+@rejects("asha_budget")
+def counts_trials(grid, asha):
+    return len(grid), len(asha), 1 - len(asha) / len(grid)
+
+
+@rejects("asha_budget")
+def does_not_expect_a_trial_without_reports(grid, asha):
+    counts = [sum(result.metrics["training_iteration"] for result in runs) for runs in (grid, asha)]
+    return *counts, 1 - counts[1] / counts[0]
+
+
+@rejects("asha_budget")
+def says_what_is_left(grid, asha):
+    return epochs_of(grid), epochs_of(asha), epochs_of(asha) / epochs_of(grid)
+
+
+@rejects("asha_budget")
+def upside_down(grid, asha):
+    return epochs_of(asha), epochs_of(grid), 1 - epochs_of(asha) / epochs_of(grid)
+
+
+@rejects("asha_budget")
+def only_the_longest_trial(grid, asha):
+    most = [max(result.metrics.get("training_iteration", 0) for result in runs) for runs in (grid, asha)]
+    return *most, 1 - most[1] / most[0]
+
+
+# tune_ppo: rates as a grid, and no runners beside the trial
+
+
+def ppo_tuner(config, iterations, folder, callbacks, stop=True, metric="env_runners/episode_return_mean"):
+    return tune.Tuner(
+        "PPO",
+        param_space=config,
+        tune_config=tune.TuneConfig(metric=metric, mode="max"),
+        run_config=tune.RunConfig(
+            storage_path=folder,
+            callbacks=callbacks,
+            verbose=0,
+            stop={"training_iteration": iterations} if stop else None,
+        ),
+    )
+
+
+@accepts("tune_ppo")
+def sets_attributes(config, rates, iterations, folder, callbacks=None):
+    config = config.copy(copy_frozen=False)
+    config.num_env_runners, config.lr = 0, tune.grid_search(list(rates))
+    return ppo_tuner(config, iterations, folder, callbacks)
+
+
+@rejects("tune_ppo")
+def leaves_two_runners(config, rates, iterations, folder, callbacks=None):
+    return ppo_tuner(config.training(lr=tune.grid_search(rates)), iterations, folder, callbacks)
+
+
+@rejects("tune_ppo")
+def one_runner_beside_it(config, rates, iterations, folder, callbacks=None):
+    config.env_runners(num_env_runners=1).training(lr=tune.grid_search(rates))
+    return ppo_tuner(config, iterations, folder, callbacks)
+
+
+@rejects("tune_ppo")
+def draws_one_rate(config, rates, iterations, folder, callbacks=None):
+    config.env_runners(num_env_runners=0).training(lr=tune.choice(rates))
+    return ppo_tuner(config, iterations, folder, callbacks)
+
+
+@rejects("tune_ppo")
+def forgets_the_rates(config, rates, iterations, folder, callbacks=None):
+    return ppo_tuner(config.env_runners(num_env_runners=0), iterations, folder, callbacks)
+
+
+@rejects("tune_ppo")
+def a_folder_somewhere_else(config, rates, iterations, folder, callbacks=None):
+    config.env_runners(num_env_runners=0).training(lr=tune.grid_search(rates))
+    return ppo_tuner(config, iterations, f"{folder}/mine", callbacks)
+
+
+@rejects("tune_ppo")
+def no_end_to_a_trial(config, rates, iterations, folder, callbacks=None):
+    config.env_runners(num_env_runners=0).training(lr=tune.grid_search(rates))
+    return ppo_tuner(config, iterations, folder, callbacks, stop=False)
