@@ -176,7 +176,7 @@ Now the grid: seven learning rates, two sizes, fourteen trials. `tune.with_param
 **Predict:** which learning rate wins, and is it the same one for 8 units and for 32?
 """
 
-# %%
+# %% tags=["demo"]
 rates, epochs, grid = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0], budget(27, 9), None
 if passed("objective") and passed("tuner"):
     trial = tune.with_parameters(objective, data=data)
@@ -277,7 +277,7 @@ The same fourteen trials, the same seeds, in the same order.
 **Predict:** which share of the epochs will be saved, and will the winner be among those that are stopped?
 """
 
-# %%
+# %% tags=["demo"]
 asha = None
 if grid:
     rule = ASHAScheduler(max_t=epochs, grace_period=1, reduction_factor=3)
@@ -315,7 +315,7 @@ r"""
 The number of trials times `config["epochs"]` is what was planned. What ran stands in the reports, and nowhere else.
 """
 
-# %%
+# %% tags=["demo"]
 if asha and passed("asha_budget") and passed("best_config"):
     first, second, saved = asha_budget(grid, asha)
     for name, results, count in [("grid", grid, first), ("ASHA", asha, second)]:

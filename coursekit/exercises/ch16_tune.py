@@ -30,7 +30,7 @@ def objective(answer: Answer, rng: Generator) -> None:
     config = {"lr": float(rng.uniform(0.01, 0.03)), "hidden": int(rng.integers(5, 20)), "epochs": epochs}
     other = config["lr"] * float(rng.uniform(1.5, 2.5))
     seen = answer.probe(given.two_lives, data, config, first, other)
-    network = given.Network(config["hidden"])
+    network = given.Network(int(config["hidden"]))
     told = f"A trial with {_brief(config)} was stopped after {first} epochs. "
     _judge_reports(told, seen["first"], _lived(network, data, config["lr"], first))
     expect(seen["saved"], told + "Its last report had come without a checkpoint, so it cannot go on.")

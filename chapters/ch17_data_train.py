@@ -1,0 +1,735 @@
+# %% [markdown]
+r"""
+# Chapter 17 · Two workers with equal weights are one learner, and a checkpoint is all that survives them
+
+*About 120 minutes · builds on [Chapter 2](ch02_objects.ipynb), [Chapter 3](ch03_actors.ipynb) and [Chapter 5](ch05_faults.ipynb)*
+
+**What you will be able to do**
+
+- write a data pipeline that runs when it is needed, block by block, with a slow start paid once for each actor;
+- prepare data without a leak;
+- turn a training loop for one process into one for many, and prove that the workers keep one network;
+- say what a gradient step is made of when there are more workers;
+- kill a worker in the middle of the training, and go on after the last checkpoint with nothing lost but half an epoch.
+"""
+
+# %%
+import os
+import tempfile
+import time
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas
+import ray
+import torch
+from ray.data import ActorPoolStrategy, TaskPoolStrategy
+from ray.train import FailureConfig, RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer, prepare_model
+from torch import nn
+
+from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
+from coursekit.given.ch05_faults import keep_news_of_deaths
+from coursekit.given.ch17_data_train import attempts_in, digits, in_blocks, mortal, new_folder, rehearse, remove_folders, without_averaging
+from coursekit.meeting import warm_up
+
+begin("ch17_data_train")
+
+# %%
+os.environ |= {
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",  # how often Ray Train looks at its workers: usually every 2 s
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # nobody takes this machine back: a process less
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "300",  # a busy laptop is slow, not broken
+}
+ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
+warm_up(4)
+news = keep_news_of_deaths()  # else Ray reports the death to come in half a page, as in chapter 5
+
+# %% [markdown] tags=["notes"]
+r"""
+Two hours with all four exercises. Ninety minutes without `pipeline`, which can be homework. Ask at the start: who has trained on two machines, and
+who knows what travelled between them? Most people say "the weights". Come back to the answer after `train_loop`.
+"""
+
+# %% [markdown]
+r"""
+`num_cpus=4` are four places for tasks, whatever your machine has; on two cores they take turns (chapter 4). And `log_to_driver=False`: Ray Train
+reports each of its steps in half a page, and somebody will be killed. What goes wrong still arrives as an exception.
+"""
+
+# %% [markdown]
+r"""
+## A dataset is a plan
+
+The real work of most training runs is getting the rows to where the gradients are computed. **Ray Data** does it: a `Dataset` is a table that lies in pieces, its
+**blocks**, each an object in the object store. What you do to a dataset is done block by block, in tasks and actors.
+
+![Blocks of rows flow through a pipeline of tasks and actors to two training workers, which average their gradients and report checkpoints](../img/ch17_data_train.svg)
+
+The rows of this chapter are 1,797 handwritten digits, which come with scikit-learn: 64 pixels between 0 and 16, and a label. Every fifth is held out
+for a test.
+
+**Predict:** the function below naps for 0.2 s over each of 8 blocks. How long is the call of `map_batches`, how long is `take_all`?
+"""
+
+# %%
+train_rows, test_rows = digits()
+digit_rows = in_blocks(train_rows, 8)
+print(f"{digit_rows.count()} rows in {digit_rows.num_blocks()} blocks; {len(test_rows['row'])} rows are held out")
+
+
+# %% tags=["demo"]
+def look(batch):
+    """Nap, then return the batch as it came: a dict of arrays."""
+    time.sleep(0.2)
+    return batch
+
+
+moments = [time.perf_counter()]
+plan = digit_rows.map_batches(look)
+moments.append(time.perf_counter())
+rows = plan.take_all()
+moments.append(time.perf_counter())
+print("map_batches: {:.3f} s   take_all: {:.1f} s".format(*np.diff(moments)))
+
+# %% [markdown]
+r"""
+`map_batches` only wrote the plan down; that is called **lazy**. The work is done when somebody asks for rows: `take`, `take_all`, `iter_batches`, `count`,
+`write_parquet`. And it is done again whenever somebody asks again, unless you keep the result: `plan.materialize()` runs the plan and leaves the
+blocks in the object store.
+
+With `batch_size=64`, the function gets at most 64 rows at a time; by default it gets a whole block.
+"""
+
+# %%
+### BEGIN SOLUTION
+what_has_run = "a"
+### END SOLUTION
+
+# %%
+quiz("what_has_run", what_has_run)
+
+# %% [markdown]
+r"""
+## The first batch is out before the last block is read
+
+A plan of several steps does not run step by step over the whole table. Blocks **stream** through: while the first is being used, later ones are
+still being read. So a dataset may be larger than all your memory, and a learner need not wait for the last file. If whoever uses the rows is slow,
+Ray Data stops reading for a while (*backpressure*, as in chapter 1).
+
+`read` plays a slow disk, one block at a time. We ask for the batches as they come, and once more after `materialize()`.
+
+**Predict:** in both cases, when is the first block used, and how many have been read by then?
+"""
+
+
+# %% tags=["demo"]
+def read(batch):
+    """Nap as a slow disk does, and note when this block was there."""
+    time.sleep(budget(0.2, 0.1))
+    return {**batch, "read": np.full(len(batch["row"]), time.time())}
+
+
+def story_of(dataset):
+    """Return for each block when it was read and when it was used, in seconds."""
+    start = time.time()
+    batches = dataset().iter_batches(batch_size=None)
+    return np.transpose([(batch["read"][0] - start, time.time() - start) for batch in batches])
+
+
+slow = digit_rows.map_batches(read, compute=TaskPoolStrategy(size=1))  # one reader at a time
+stories = {"streaming": story_of(lambda: slow), "after materialize()": story_of(slow.materialize)}
+
+# %% tags=["demo"]
+figure, axes = plt.subplots(1, 2, figsize=(9, 2.8), sharex=True, sharey=True, constrained_layout=True)
+for ax, (name, (read_at, used_at)) in zip(axes, stories.items(), strict=True):
+    blocks = np.arange(len(read_at))
+    ax.hlines(blocks, read_at, used_at, color="#94a3b8")
+    ax.plot(read_at, blocks, "o", color="#d97706", label="read")
+    ax.plot(used_at, blocks, "s", color="#059669", label="used")
+    ax.set(title=f"{name}: {(read_at < used_at[0]).sum()} read before the first is used", xlabel="seconds")
+axes[0].set_ylabel("block")
+axes[0].invert_yaxis()
+axes[1].legend(frameon=False);
+# %% [markdown]
+r"""
+Left, orange and green walk along together. Right, everything is read before anything is used: that is the price of keeping it, and it pays off when the rows
+are needed many times.
+"""
+
+# %% [markdown]
+r"""
+## What a stage knows must come from the training rows
+
+Networks learn faster when every pixel has mean 0 and deviation 1. For pixel $j$, with the mean $\mu_j$ and the standard deviation $\sigma_j$ *of the training
+images*:
+
+$$x'_j = \frac{x_j - \mu_j}{\sigma_j}$$
+
+Where do $\mu$ and $\sigma$ come from? Not from the batch: then a digit would look different in other company, and a single image would vanish. And not from
+all 1,797 images: the held-out ones would have told the training something about themselves, which is a **leak**. A test after a leak is better than reality.
+
+So the stage has a state: two arrays, computed once. Ray Data's stages with a state are *callable classes*: `__init__` gets ready, `__call__` takes a
+batch and returns one. Write `Standardise`. Some pixels in the corners are 0 in every training image; for these $\sigma_j = 0$, and they are only
+centred, as if $\sigma_j$ were 1. A batch is a view into the object store, and read-only (chapter 2).
+"""
+
+
+# %%
+class Standardise:
+    """Shift and scale the pixels of any batch, by what was seen in `images`, shape [N, 64]."""
+
+    def __init__(self, images):
+        ### BEGIN SOLUTION
+        self.mean = images.mean(axis=0)
+        std = images.std(axis=0)
+        self.std = np.where(std == 0, 1, std)
+        ### END SOLUTION
+
+    def __call__(self, batch):
+        """Return the batch, all its columns, with the standardised pixels as float32 in `image`."""
+        ### BEGIN SOLUTION
+        image = (batch["image"] - self.mean) / self.std
+        return {**batch, "image": image.astype(np.float32)}
+        ### END SOLUTION
+
+
+# %%
+check("Standardise", Standardise)
+
+# %% [markdown] tags=["solution"]
+r"""
+The test rows go through the *same* object: it would be as wrong to standardise them by their own mean.
+"""
+
+# %% [markdown]
+r"""
+## A slow start is paid once for each actor
+
+`Standardise` starts fast. But a stage may be a network of ten gigabytes that labels your rows, and then you do not want to load it for each batch. So
+Ray Data makes actors of a class, a **pool** of them, and every batch goes to one that is free:
+
+```python
+ds.map_batches(
+    Labeller,                                # the class itself
+    fn_constructor_args=(path,),             # what its __init__ is given, in each actor
+    batch_size=64,                           # at most so many rows a call
+    compute=ray.data.ActorPoolStrategy(size=2),
+)
+```
+
+A function becomes tasks instead, and remembers nothing. (The picture at the beginning shows the plan. Where two stages follow each other directly, Ray Data often *fuses* them: the
+function then runs inside the actors, and no block is copied in between.)
+
+`pipeline` puts two stages after another: `clean`, a function that drops broken rows, and then `stage`, a class whose `__init__` takes `images`. The check's own stage has a slow start
+and counts how often it is made.
+"""
+
+
+# %%
+def pipeline(ds, clean, stage, images, batch_size, actors):
+    """Return the dataset `ds` after `clean` and `stage`, as a plan: nothing has run yet.
+
+    `stage` works in a pool of `actors` actors, each made with `stage(images)`, on at most `batch_size` rows at a time.
+    """
+    ### BEGIN SOLUTION
+    pool = ActorPoolStrategy(size=actors)
+    whole = ds.map_batches(clean)
+    return whole.map_batches(stage, fn_constructor_args=(images,), batch_size=batch_size, compute=pool)
+    ### END SOLUTION
+
+
+# %%
+check("pipeline", pipeline)
+
+# %% [markdown] tags=["solution"]
+r"""
+`map_batches(lambda batch: stage(images)(batch))` gives the same rows, and makes a new stage for every batch. `map_batches(stage(images))` would make one here, in
+your notebook, and Ray Data refuses it.
+
+Old examples say `concurrency=2` instead of `compute=`; Ray 2.60 still takes it, and calls it deprecated.
+"""
+
+
+# %% [markdown]
+r"""
+Now your stages on the real digits. `materialize` because the training will go over these rows many times, and because a plan would start a new pool of actors in
+every epoch. (Where each epoch shall see the rows *changed*, turned a little for instance, you leave it a plan.)
+"""
+
+
+# %% tags=["demo"]
+def whole(batch):
+    """Return the rows whose pixels are all between 0 and 16."""
+    keep = ((batch["image"] >= 0) & (batch["image"] <= 16)).all(axis=1)
+    return {name: column[keep] for name, column in batch.items()}
+
+
+ready = None
+if passed("Standardise") and passed("pipeline"):
+    ready = pipeline(digit_rows, whole, Standardise, train_rows["image"], 128, 1).materialize()
+    standard = ready.take_batch(ready.count())
+    pixel = standard["image"][:, 20]
+    print(f"{ready.count()} rows; pixel 20 has mean {pixel.mean():.3f}, deviation {pixel.std():.3f}")
+
+# %% [markdown]
+r"""
+## Two workers, one network
+
+Each worker has a copy of the network and a part of the rows, its **shard**. After every batch, each computes its own gradient; the workers **average** their
+gradients (an operation called *all-reduce*); and each takes the same step with the same average. Who starts equal and always steps equally stays equal. So
+weights never travel, only gradients do. PyTorch calls this **DDP**, *distributed data parallel*.
+
+With $W$ workers and $B$ rows in each worker's batch, the average is the gradient of the mean loss over $W \cdot B$ rows: the **effective batch**.
+
+$$\frac{1}{W}\sum_{w=1}^{W}\nabla\,\frac{1}{B}\sum_{i=1}^{B} \ell(x_{wi}) = \nabla\,\frac{1}{WB}\sum_{w,i}\ell(x_{wi})$$
+
+Here is all that one process needs. The network is a single layer: it reads digits well, and a gradient step takes about a millisecond.
+"""
+
+
+# %%
+def network():
+    """Return a layer with 64 inputs and 10 scores: 650 weights."""
+    return nn.Linear(64, 10)
+
+
+def train_epoch(model, optimizer, batches):
+    """Take a gradient step for each batch and return the mean loss."""
+    losses = []
+    for batch in batches:
+        loss = nn.functional.cross_entropy(model(batch["image"]), batch["label"])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return sum(losses) / len(losses)
+
+# %%
+config = {"epochs": 3, "batch_size": 64, "lr": 0.02, "seed": 0}
+
+# %% [markdown]
+r"""
+**Ray Train** runs a function that you write, the *training loop*, in every worker. Inside it,
+
+| call | what it does |
+|---|---|
+| `prepare_model(model)` | wraps the model in DDP: its `backward` averages the gradients |
+| `ray.train.get_dataset_shard("train")` | this worker's part of the dataset `"train"` |
+| `shard.iter_torch_batches(batch_size=n)` | one pass over it, in batches of tensors |
+| `ray.train.get_context()` | has `get_world_size()`, the number of workers, and `get_world_rank()`: 0, 1, … |
+| `ray.train.report(metrics)` | reports numbers; waits until *every* worker has reported |
+
+A start of Ray Train is slow: it starts some eight processes, and most of them import PyTorch. You will see it soon. Until then we **rehearse**: `rehearse(loop, rows,
+config)` runs a loop in two processes of their own, joined by PyTorch exactly as Ray Train joins them. All the calls of the table work there, on a small stage of
+ours instead of Ray's. The first rehearsal takes some seconds, the next about one; and it notes everything that the workers do.
+
+Write `train_loop`. `config["batch_size"]` is the *effective* batch. The optimizer is SGD with `lr=config["lr"]` and `momentum=0.9`. The check rehearses your loop and computes
+what the weights must be.
+"""
+
+
+# %%
+def train_loop(config):
+    """Train `network()` for config["epochs"] epochs.
+
+    After each, every worker reports {"epoch": its number, from 0 on, "loss": the mean loss of its batches}.
+    """
+    ### BEGIN SOLUTION
+    torch.manual_seed(config["seed"])
+    model = prepare_model(network())
+    optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=0.9)
+    shard = ray.train.get_dataset_shard("train")
+    part = config["batch_size"] // ray.train.get_context().get_world_size()
+    for epoch in range(config["epochs"]):
+        loss = train_epoch(model, optimizer, shard.iter_torch_batches(batch_size=part))
+        ray.train.report({"epoch": epoch, "loss": loss})
+    ### END SOLUTION
+
+
+# %%
+check("train_loop", train_loop)
+
+# %% [markdown] tags=["solution"]
+r"""
+The seed is not needed for equal weights: DDP sends the weights of worker 0 to all when it wraps the model. It makes the run repeatable.
+
+`ray.train.report` in worker 0 only is the most common mistake with Ray Train: worker 0 waits for the others, the others wait for worker 0's gradients, and nothing ever
+happens again.
+"""
+
+# %% [markdown]
+r"""
+Are the weights equal because of DDP, or because both workers learn the same digits anyway? The next cell rehearses your loop twice: once as it is, and once
+where `prepare_model` leaves the model alone. Both workers begin with the same weights (the same seed).
+
+**Predict:** how far apart are the two workers' weights after one step without DDP? And after three epochs: farther, or nearer again?
+"""
+
+
+# %% tags=["demo"]
+def apart(attempt):
+    """Return for each step the largest difference between the two workers' values of a weight."""
+    one, other = ([entry[1] for entry in log if entry[0] == "step"] for log in attempt["logs"])
+    return [abs(w0 - w1).max() for w0, w1 in zip(one, other, strict=True)]
+
+
+distances = {}
+if ready and passed("train_loop"):
+    (averaged,) = rehearse(train_loop, standard, config)
+    (alone,) = rehearse(without_averaging(train_loop), standard, config)
+    distances = {"with DDP": apart(averaged), "without": apart(alone)}
+    one, other = ({row for entry in log if entry[0] == "rows" for row in entry[1]} for log in averaged["logs"])
+    print(f"worker 0 saw {len(one)} rows, worker 1 {len(other)}; both saw {len(one & other)}; ", end="")
+    print(f"nobody saw {len(standard['row']) - len(one | other)}")
+
+# %% tags=["demo"]
+if distances:
+    figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
+    for (name, distance), colour in zip(distances.items(), ["#059669", "#db2777"], strict=True):
+        axes.plot(range(1, len(distance) + 1), distance, color=colour, linewidth=2, label=name)
+    axes.set(xlabel="gradient step", ylabel="largest difference", title="One network, or two")
+    axes.legend(frameon=False)
+
+# %% [markdown]
+r"""
+With DDP the difference is not small but zero, after every step: the same start, the same average, the same arithmetic. Without, two networks grow apart from the
+first step on, each trained on half of the rows; what you would save in the end is that of worker 0.
+
+And look at the count of rows: 1,437 is odd, and one row was seen by nobody, in any epoch. The rehearsal copies Ray Train in this.
+"""
+
+# %%
+### BEGIN SOLUTION
+the_odd_row = "c"
+### END SOLUTION
+
+# %%
+quiz("the_odd_row", the_odd_row)
+
+# %%
+### BEGIN SOLUTION
+effective_batch = "b"
+### END SOLUTION
+
+# %%
+quiz("effective_batch", effective_batch)
+
+# %% [markdown]
+r"""
+## A restarted worker knows what the checkpoint says, and nothing else
+
+Chapter 5 killed a counter. Now it is a training run. When one worker dies, the others cannot take another step: they wait for gradients that will never come. So Ray Train ends the
+*whole* group, starts a new one, and calls your loop again from its first line. Only `ray.train.get_checkpoint()` is different: it returns the last checkpoint that was
+reported, or None if there is none.
+
+![Without a checkpoint a restarted group begins again at epoch 0; with one it goes on after the last epoch that was saved](../img/ch17_resume.svg)
+
+A **checkpoint** is a folder with files of your choice. You write them into a temporary folder, and hand that over with a report; Ray Train copies it to the run's storage before
+`report` returns.
+
+```python
+with tempfile.TemporaryDirectory() as folder:
+    torch.save(state, f"{folder}/state.pt")
+    ray.train.report(metrics, checkpoint=ray.train.Checkpoint.from_directory(folder))
+```
+
+One worker's file is enough, the weights are equal: worker 0 saves. But *all* report (the others with `checkpoint=None`), and all load:
+
+```python
+with checkpoint.as_directory() as folder:
+    state = torch.load(f"{folder}/state.pt")
+```
+
+Everything with a `state_dict()` can be saved so, and loaded by `load_state_dict(state)`.
+
+**Predict:** the check kills one worker in the middle of epoch 2 (SIGKILL). Which epochs will the second group report? And which three things must `state.pt` hold, so that
+the weights in the end are those of a run that nobody killed?
+"""
+
+
+# %%
+def resume(config):
+    """Train like `train_loop`, and save after each epoch; go on after the last epoch that was saved, if there is one.
+
+    The checkpoint's file `state.pt` is a dict; under "model" stands the state of the network.
+    """
+    ### BEGIN SOLUTION
+    torch.manual_seed(config["seed"])
+    net, first = network(), 0
+    model = prepare_model(net)  # DDP around the same weights
+    optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=0.9)
+    if checkpoint := ray.train.get_checkpoint():
+        with checkpoint.as_directory() as folder:
+            state = torch.load(f"{folder}/state.pt")
+        net.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        first = state["epoch"] + 1
+    shard, context = ray.train.get_dataset_shard("train"), ray.train.get_context()
+    part = config["batch_size"] // context.get_world_size()
+    for epoch in range(first, config["epochs"]):
+        loss = train_epoch(model, optimizer, shard.iter_torch_batches(batch_size=part))
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoint = None
+            if context.get_world_rank() == 0:
+                state = {"model": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+                torch.save(state, f"{folder}/state.pt")
+                checkpoint = ray.train.Checkpoint.from_directory(folder)
+            ray.train.report({"epoch": epoch, "loss": loss}, checkpoint=checkpoint)
+    ### END SOLUTION
+
+
+# %%
+check("resume", resume)
+
+# %% [markdown] tags=["solution"]
+r"""
+The optimizer's state is what people forget. SGD keeps a velocity for each weight, Adam two numbers; begin them at zero, and the run goes another way. It raises no error
+and often ends nearly as well, which makes it so hard to notice.
+
+What else could be in a real checkpoint: the state of random generators, the schedule of the learning rate, the configuration, the version of the code.
+"""
+
+# %%
+### BEGIN SOLUTION
+without_a_checkpoint = "b"
+### END SOLUTION
+
+# %%
+quiz("without_a_checkpoint", without_a_checkpoint)
+
+# %% [markdown]
+r"""
+See it happen: both loops, and the same death in the middle of the third epoch.
+"""
+
+# %% tags=["demo"]
+if ready and passed("train_loop") and passed("resume"):
+    for loop in (train_loop, resume):
+        attempts = rehearse(loop, standard, config, kill=(1, 2 * 23 + 10))
+        for number, attempt in enumerate(attempts):
+            epochs = [entry[1]["epoch"] for entry in attempt["logs"][0] if entry[0] == "report"]
+            print(f"{loop.__name__:10}  attempt {number + 1}: {attempt['end']:6}  epochs reported: {epochs}")
+
+# %% [markdown]
+r"""
+## Now on the real stage, with a real death
+
+A `TorchTrainer` takes the loop, its configuration, the datasets, and three settings:
+
+- `ScalingConfig`: how many workers, and what each reserves. By default that is one CPU each; two workers on a laptop with two cores would then leave none for
+  Ray Data's tasks, which wait for a place (chapter 4). Half a CPU each is honest bookkeeping here: the workers wait for each other and for data. It
+  makes nothing faster or slower.
+- `RunConfig`: a name, and where checkpoints go. On a cluster, that must be a place that every node sees: `s3://…`, or a shared folder.
+- `FailureConfig(max_failures=1)`: how many deaths may be repaired. The default is 0.
+
+`mortal(loop, notes, kill)` runs your loop unchanged, and writes down what each worker does; `kill=(1, 79)` lets worker 1 kill its own process after 79 gradient steps, in its fourth
+epoch. Each step naps for 20 ms, as if the network were larger.
+"""
+
+
+# %% tags=["demo"]
+def fit(loop, kill=None):
+    """Train for six epochs on two workers; return Ray Train's result, and the notes of every attempt and worker."""
+    notes = new_folder("notes-")
+    trainer = TorchTrainer(
+        mortal(loop, notes, kill),
+        train_loop_config=config | {"epochs": 6},
+        datasets={"train": ready},
+        scaling_config=ScalingConfig(num_workers=2, resources_per_worker={"CPU": 0.5}),
+        run_config=RunConfig(
+            name="digits",
+            storage_path=new_folder("results-"),  # goes when this notebook ends
+            failure_config=FailureConfig(max_failures=1),
+        ),
+    )
+    return trainer.fit(), attempts_in(notes)
+
+
+# %% [markdown]
+r"""
+**Predict:** how many seconds from `fit()` to the first gradient step? How many from the death to the first step of the new group? How much work is done twice?
+"""
+
+# %% tags=["demo"]
+runs, result, seconds = {}, None, 0.0
+if ready and passed("train_loop") and passed("resume"):
+    start = time.time()
+    result, runs["with a checkpoint"] = fit(resume, kill=(1, 3 * 23 + 10))
+    seconds = time.time() - start
+    if budget(True, False):  # the same death without a checkpoint: only in full mode
+        _, runs["without"] = fit(train_loop, kill=(1, 3 * 23 + 10))
+
+
+# %% tags=["demo"]
+def summary(lines):
+    """Return a row of the table: what one worker noted in one attempt."""
+    rows = [len(line[2]) for line in lines if line[1] == "rows"]
+    steps = [line[2] for line in lines if line[1] == "step"]
+    reports = [line[2]["epoch"] for line in lines if line[1] == "report"]
+    names = ["process", "rows", "batch", "steps", "epochs", "end", "digest"]
+    return dict(zip(names, [lines[0][2], sum(rows), rows[0], len(steps), reports, lines[-1][1], steps[-1]], strict=True))
+
+
+table = {}
+for number, attempt in enumerate(runs.get("with a checkpoint", [])):
+    table |= {f"attempt {number + 1}, worker {rank}": summary(lines) for rank, lines in enumerate(attempt)}
+pandas.DataFrame(table).T if table else None
+
+# %% [markdown]
+r"""
+Four processes, two in each attempt. Every worker took batches of 32 rows, which makes 64 together, and 718 rows an epoch. `end` is the last thing that was noted: worker 1 died, and worker 0
+had just taken its next batch (`rows`) and waited for a gradient, until Ray Train ended it. The *digest* is a fingerprint of all weights
+after a worker's last step: within an attempt, the two workers' digests are equal to the last letter, also at the moment of the death. And the second attempt reports the epochs that the
+first did not.
+"""
+
+# %% tags=["demo"]
+def curve(attempt, made):
+    """Return (steps made until then, loss, epoch) for each report of worker 0, and all the steps made."""
+    points = []
+    for _, what, *more in attempt[0]:
+        made += what == "step"
+        if what == "report":
+            points.append((made, more[0]["loss"], more[0]["epoch"]))
+    return points, made
+
+# %% tags=["demo"]
+colours, markers = {"with a checkpoint": "#059669", "without": "#db2777"}, ["o", "s"]
+if runs:
+    figure, axes = plt.subplots(figsize=(8, 3.2), constrained_layout=True)
+    for name, attempts in runs.items():
+        made = 0
+        for marker, attempt in zip(markers, attempts, strict=False):
+            axes.axvline(made, color="#94a3b8", linestyle="--" if made else "")
+            points, made = curve(attempt, made)
+            label = f"{name}, {attempt[0][0][2]}"
+            axes.plot(*np.transpose(points)[:2], f"{marker}-", color=colours[name], label=label)
+            for step, loss, epoch in points:
+                axes.annotate(f"{epoch}", (step, loss), textcoords="offset points", xytext=(4, 6))
+    axes.set(xlabel="gradient steps made, in both attempts", ylabel="loss of the epoch")
+    axes.set_title("The seam: numbers are epochs, dashed is the death")
+    axes.legend(title="run, process of worker 0", frameon=False);
+
+# %% tags=["demo"]
+if runs:
+    first, second = runs["with a checkpoint"]
+    died = next(line[0] for lines in first for line in lines if line[1] == "dies")
+    began, again = (next(line[0] for line in lines[0] if line[1] == "step") for lines in (first, second))
+    print(f"fit took {seconds:.1f} s. From the first step to the death {died - began:.1f} s,")
+    print(f"from the death to the next step {again - died:.1f} s, then {second[0][-1][0] - again:.1f} s to the end.")
+
+# %% [markdown]
+r"""
+The curve goes on where it was, in new processes, because weights *and* velocity were there. What was lost are the ten steps between the last report and the death: epoch 3 begins
+again. (In full mode you also see the run without a checkpoint: its second attempt begins at the top.)
+
+The seconds between death and next step are the price of new processes: Ray Train ends the old group, starts a new one, and each of its processes imports PyTorch. With real training, hours long,
+that does not matter; with ours it is most of the time. So how often should one save? As often as the work in between is worth more than the saving: a checkpoint of gigabytes takes a while
+to write, and on a thousand machines somebody dies about once a day.
+
+What the run leaves behind is the last checkpoint. Is the network any good? The held-out rows go through the *same* `Standardise`.
+"""
+
+# %% tags=["demo"]
+if result:
+    with result.checkpoint.as_directory() as folder:
+        state = torch.load(f"{folder}/state.pt")
+    model = network()
+    model.load_state_dict({name.removeprefix("module."): weight for name, weight in state["model"].items()})
+    held_out = Standardise(train_rows["image"])(test_rows)
+    right = (model(torch.from_numpy(held_out["image"])).argmax(1).numpy() == held_out["label"]).mean()
+    print(f"{100 * right:.1f} % of {len(held_out['label'])} held-out digits are read right")
+    print(f"the last report: {result.metrics}")
+
+# %% [markdown] tags=["notes"]
+r"""
+Collect the seconds from death to next step on the board, and ask what they are spent on. Then ask for the answer to the question of the beginning: what
+travels between the workers? Gradients, 650 numbers a step; weights only once, at the start.
+"""
+
+# %% [markdown]
+r"""
+## Where the other frameworks stand
+
+Ray Train joins the processes and gives them their data; what they compute is the framework's affair. Which trainers does the Ray installed here have?
+"""
+
+
+# %% tags=["demo"]
+import importlib
+
+
+def state_of(module, name):
+    """Return a row of the table: whether a trainer can be imported here, and if not, why."""
+    try:
+        trainer = getattr(importlib.import_module(module), name)
+        return {"trainer": f"{module}.{name}", "here": "yes", "": (trainer.__doc__ or "").strip().partition("\n")[0]}
+    except ImportError as error:
+        return {"trainer": f"{module}.{name}", "here": "no", "": str(error).partition(".")[0]}
+
+
+trainers = [
+    ("torch", "TorchTrainer"),
+    ("tensorflow", "TensorflowTrainer"),
+    ("v2.jax", "JaxTrainer"),
+    ("horovod", "HorovodTrainer"),
+]
+table = pandas.DataFrame([state_of(f"ray.train.{module}", name) for module, name in trainers])
+table.style.hide(axis="index").set_properties(**{"text-align": "left"})
+
+# %% [markdown]
+r"""
+- **PyTorch** is what Ray Train is built around; Lightning and Hugging Face's Transformers run inside a `TorchTrainer`.
+- **TensorFlow** has its `TensorflowTrainer`, with Keras and TensorFlow's own `MultiWorkerMirroredStrategy` inside; it needs TensorFlow, which this course does not install.
+- **JAX** has a `JaxTrainer`, marked *alpha*, under `ray.train.v2.jax`: one program on many TPUs or GPUs. There is no DDP to wrap: JAX shards the arrays itself.
+- **Horovod** is at its end: Ray 2.60 still contains a `HorovodTrainer`, whose constructor does nothing but raise, with the advice to take one of the others.
+- **RLlib** does the same as your loop when you write `.learners(num_learners=2)`: two learners, DDP, averaged gradients (chapter 13).
+- **GPUs:** `ScalingConfig(num_workers=2, use_gpu=True)`. `prepare_model` and `iter_torch_batches` then put model and batches on the worker's GPU, and the loop stays as it is.
+"""
+
+# %% [markdown]
+r"""
+> **You may have seen**
+>
+> - `HorovodTrainer`, `ray.util.sgd`, `Trainer("torch")` → `TorchTrainer` with `prepare_model`.
+> - `from ray.air import session`, then `session.report(...)` → `ray.train.report(...)`. The old one still imports, and in a worker of today it only warns and returns: **your checkpoints are lost**.
+> - `ScalingConfig`, `RunConfig` from `ray.air` → from `ray.train`. The trainer refuses the old ones, with a ValueError. `ray.air.Checkpoint` → `ray.train.Checkpoint`.
+> - `TorchTrainer.restore(path)`, `resume_from_checkpoint=` → both raise. Give the run the same `name` and `storage_path` again, or put a path into `train_loop_config`.
+> - `ds.window()`, `ds.repeat()`, `ds.to_torch()`, `DatasetPipeline` → every dataset streams; `ds.iter_torch_batches()`.
+>
+> Ray Train was rewritten; the new one ("V2") is what `import ray.train` gives today. `RAY_TRAIN_V2_ENABLED=0` brings the old one back, for a while.
+"""
+
+# %% tags=["demo"]
+ray.shutdown()
+remove_folders()  # the results too
+
+# %% [markdown]
+r"""
+## What you can do now
+
+- You write pipelines as plans, let them stream, and know when to keep the result.
+- You compute what a stage knows from the training rows only.
+- You made a loop for two workers out of one for one, and proved that they keep one network, and why.
+- You know what a gradient step is made of, and which row nobody sees.
+- You killed a worker, and the training went on after its checkpoint, with its velocity.
+
+## Traps
+
+- **A report in worker 0 only** hangs. Every worker reports, equally often.
+- **`batch_size` is each worker's.** The effective batch grows with the workers unless you divide.
+- **Weights without the optimizer's state** resume silently on another path.
+- **No checkpoint, no complaint**: `max_failures` repairs the group all the same, from epoch 0. And `result.metrics` is None: it shows only reports that came with a checkpoint.
+- **A plan as training data** runs again in every epoch, pool of actors included. `materialize()` what fits.
+- **All CPUs for the workers** leave none for Ray Data's tasks, and the workers wait for rows.
+- **A shuffle is yours to ask for**: `iter_torch_batches(local_shuffle_buffer_size=…)`, or `ds.random_shuffle()`. Without, every epoch brings the rows in the same order, more or less.
+- **Statistics of all rows** are a leak, also when only the mean leaks.
+
+## Read on
+
+- Ray's guides to [Ray Data](https://docs.ray.io/en/latest/data/data.html) and [Ray Train](https://docs.ray.io/en/latest/train/train.html), there especially *Saving and loading checkpoints* and *Handling failures*.
+- Li et al., [*PyTorch Distributed: Experiences on Accelerating Data Parallel Training*](https://arxiv.org/abs/2006.15704), 2020: how DDP hides the all-reduce behind the backward pass.
+- Goyal et al., [*Accurate, Large Minibatch SGD*](https://arxiv.org/abs/1706.02677), 2017: what to do with the learning rate when the batch grows.
+- [Chapter 18](ch18_serve.ipynb): a trained network answers over HTTP.
+"""

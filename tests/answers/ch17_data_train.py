@@ -1,0 +1,335 @@
+"""Right and wrong answers of chapter 17."""
+
+import os
+import tempfile
+
+import numpy as np
+import ray
+import ray.data
+import ray.train
+import torch
+from ray.train.torch import prepare_model
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from tests.answers import accepts, rejects
+
+RAY = {"num_cpus": 4}
+
+
+@accepts("Standardise")
+class KeepsWhatItNeeds:
+    def __init__(self, images):
+        self.mean, self.std = np.mean(images, 0), np.std(images, 0)
+        self.std[self.std == 0] = 1
+
+    def __call__(self, batch):
+        new = dict(batch)
+        new["image"] = np.float32((batch["image"] - self.mean) / self.std)
+        return new
+
+
+@rejects("Standardise")
+class TakesTheMeanOfTheBatch:
+    def __init__(self, images):
+        pass
+
+    def __call__(self, batch):
+        return KeepsWhatItNeeds(batch["image"])(batch)
+
+
+@rejects("Standardise")
+class DividesByZero:
+    def __init__(self, images):
+        self.mean, self.std = images.mean(0), images.std(0)
+
+    def __call__(self, batch):
+        return {**batch, "image": (batch["image"] - self.mean) / self.std}
+
+
+@rejects("Standardise")
+class OneMeanForAllPixels(KeepsWhatItNeeds):
+    def __init__(self, images):
+        self.mean, self.std = images.mean(), images.std()
+
+
+@rejects("Standardise")
+class OneMeanForEachImage(KeepsWhatItNeeds):
+    def __call__(self, batch):
+        image = batch["image"]
+        return {**batch, "image": (image - image.mean(1, keepdims=True)) / image.std(1, keepdims=True)}
+
+
+@rejects("Standardise")
+class WritesIntoTheBatch(KeepsWhatItNeeds):
+    def __call__(self, batch):
+        batch["image"] -= self.mean
+        batch["image"] /= self.std
+        return batch
+
+
+@rejects("Standardise")
+class ReturnsOnlyTheImages(KeepsWhatItNeeds):
+    def __call__(self, batch):
+        return {"image": super().__call__(batch)["image"]}
+
+
+@rejects("Standardise")
+class ReturnsFloat64(KeepsWhatItNeeds):
+    def __call__(self, batch):
+        return {**batch, "image": (batch["image"].astype(float) - self.mean) / self.std}
+
+
+@rejects("Standardise")
+class AddsALittleToTheDeviation(KeepsWhatItNeeds):
+    def __init__(self, images):
+        self.mean, self.std = images.mean(0), images.std(0) + 1e-6
+
+
+@accepts("pipeline")
+def with_keywords(ds, clean, stage, images, batch_size, actors):
+    pool = ray.data.ActorPoolStrategy(min_size=actors, max_size=actors)
+    return ds.map_batches(clean, batch_size=5).map_batches(
+        stage, fn_constructor_kwargs={"images": images}, batch_size=batch_size, compute=pool, num_cpus=0.5
+    )
+
+
+@rejects("pipeline")
+def runs_at_once(ds, clean, stage, images, batch_size, actors):
+    return with_keywords(ds, clean, stage, images, batch_size, actors).materialize()
+
+
+@rejects("pipeline")
+def a_new_stage_for_every_batch(ds, clean, stage, images, batch_size, actors):
+    return ds.map_batches(clean).map_batches(lambda batch: stage(images)(batch), batch_size=batch_size)
+
+
+@rejects("pipeline")
+def the_stage_before_the_cleaning(ds, clean, stage, images, batch_size, actors):
+    pool = ray.data.ActorPoolStrategy(size=actors)
+    return ds.map_batches(stage, fn_constructor_args=(images,), batch_size=batch_size, compute=pool).map_batches(clean)
+
+
+@rejects("pipeline")
+def a_pool_of_one(ds, clean, stage, images, batch_size, actors):
+    return with_keywords(ds, clean, stage, images, batch_size, 1)
+
+
+@rejects("pipeline")
+def batches_as_they_come(ds, clean, stage, images, batch_size, actors):
+    pool = ray.data.ActorPoolStrategy(size=actors)
+    return ds.map_batches(clean).map_batches(stage, fn_constructor_args=(images,), compute=pool)
+
+
+@rejects("pipeline")
+def an_object_instead_of_the_class(ds, clean, stage, images, batch_size, actors):
+    return ds.map_batches(clean).map_batches(stage(images), batch_size=batch_size)
+
+
+@rejects("pipeline")
+def returns_the_rows(ds, clean, stage, images, batch_size, actors):
+    return ds.map_batches(clean).take_all()
+
+
+def train(
+    config,
+    wrap=True,
+    share=2,
+    one_report=False,
+    every_batch=False,
+    drop_last=False,
+    momentum=0.9,
+    reduction="mean",
+    clear=True,
+    first_batch_only=False,
+    epochs=None,
+):
+    """Train like the solution, with a mistake of one's choice."""
+    torch.manual_seed(config["seed"] + ray.train.get_context().get_world_rank())
+    model = nn.Linear(64, 10)
+    model = prepare_model(model) if wrap else model
+    optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=momentum)
+    shard = ray.train.get_dataset_shard("train")
+    rank = ray.train.get_context().get_world_rank()
+    for epoch in range(epochs or config["epochs"]):
+        for batch in shard.iter_torch_batches(batch_size=config["batch_size"] // share, drop_last=drop_last):
+            loss = cross_entropy(model(batch["image"]), batch["label"], reduction=reduction)
+            if clear:
+                optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if every_batch:
+                ray.train.report({"epoch": epoch, "loss": loss.item()})
+            if first_batch_only:
+                break
+        if not every_batch and (rank == 0 or not one_report):
+            ray.train.report({"epoch": epoch, "loss": loss.item()})
+
+
+@accepts("train_loop")
+def averages_the_gradients_by_hand(config):
+    torch.manual_seed(config["seed"])
+    context = ray.train.get_context()
+    model, workers = nn.Linear(64, 10), context.get_world_size()
+    optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=0.9)
+    for epoch in range(config["epochs"]):
+        losses = []
+        batches = ray.train.get_dataset_shard("train").iter_torch_batches(batch_size=config["batch_size"] // workers)
+        for batch in batches:
+            loss = cross_entropy(model(batch["image"]), batch["label"])
+            optimizer.zero_grad()
+            loss.backward()
+            for weight in model.parameters():
+                torch.distributed.all_reduce(weight.grad)
+                weight.grad /= workers
+            optimizer.step()
+            losses.append(loss.item())
+        ray.train.report({"epoch": epoch, "loss": sum(losses) / len(losses)})
+
+
+@rejects("train_loop")
+def does_not_wrap_the_model(config):
+    train(config, wrap=False)
+
+
+@rejects("train_loop")
+def takes_the_whole_batch_in_every_worker(config):
+    train(config, share=1)
+
+
+@rejects("train_loop")
+def only_worker_0_reports(config):
+    train(config, one_report=True)
+
+
+@rejects("train_loop")
+def reports_every_batch(config):
+    train(config, every_batch=True)
+
+
+@rejects("train_loop")
+def drops_the_last_batch(config):
+    train(config, drop_last=True)
+
+
+@rejects("train_loop")
+def one_batch_an_epoch(config):
+    train(config, first_batch_only=True)
+
+
+@rejects("train_loop")
+def forgets_the_momentum(config):
+    train(config, momentum=0.0)
+
+
+@rejects("train_loop")
+def adds_up_the_loss(config):
+    train(config, reduction="sum")
+
+
+@rejects("train_loop")
+def one_epoch_only(config):
+    train(config, epochs=1)
+
+
+def last(config, keeps=("model", "optimizer"), loads=(0, 1), saves="every epoch", shift=1, late=False, wrapped=True):
+    """Train and save like the solution, with a mistake of one's choice."""
+    torch.manual_seed(config["seed"])
+    context, shard = ray.train.get_context(), ray.train.get_dataset_shard("train")
+    model = prepare_model(nn.Linear(64, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=0.9)
+    parts, first = {"model": model, "optimizer": optimizer}, 0
+    if checkpoint := ray.train.get_checkpoint():
+        with checkpoint.as_directory() as folder:
+            saved = torch.load(f"{folder}/state.pt")
+        first = saved["epoch"] + shift if shift is not None else 0
+        for name in keeps:
+            if context.get_world_rank() in loads:
+                parts[name].load_state_dict(saved[name])
+    for epoch in range(first, config["epochs"]):
+        early = {name: _copy(part.state_dict()) for name, part in parts.items()}
+        for batch in shard.iter_torch_batches(batch_size=config["batch_size"] // context.get_world_size()):
+            loss = cross_entropy(model(batch["image"]), batch["label"])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        state = early if late else {name: part.state_dict() for name, part in parts.items()}
+        if not wrapped:
+            state["model"] = model.module.state_dict()
+        _report(epoch, loss, state, saves == "every epoch" or epoch == config["epochs"] - 1)
+
+
+def _copy(state):
+    with tempfile.TemporaryFile() as file:
+        torch.save(state, file)
+        file.seek(0)
+        return torch.load(file)
+
+
+def _report(epoch, loss, state, keep):
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = None
+        if keep and ray.train.get_context().get_world_rank() == 0:
+            torch.save({"epoch": epoch, **state}, os.path.join(folder, "state.pt"))
+            checkpoint = ray.train.Checkpoint.from_directory(folder)
+        ray.train.report({"epoch": epoch, "loss": loss.item()}, checkpoint=checkpoint)
+
+
+@accepts("resume")
+def loads_into_the_wrapped_model(config):
+    last(config)
+
+
+@rejects("resume")
+def never_saves(config):
+    train(config)
+
+
+@rejects("resume")
+def saves_only_at_the_end(config):
+    last(config, saves="at the end")
+
+
+@rejects("resume")
+def forgets_the_optimizer(config):
+    last(config, keeps=("model",))
+
+
+@rejects("resume")
+def forgets_the_weights(config):
+    last(config, keeps=("optimizer",))
+
+
+@rejects("resume")
+def begins_again_at_epoch_0(config):
+    last(config, shift=None)
+
+
+@rejects("resume")
+def repeats_the_saved_epoch(config):
+    last(config, shift=0)
+
+
+@rejects("resume")
+def skips_an_epoch(config):
+    last(config, shift=2)
+
+
+@rejects("resume")
+def only_worker_0_loads(config):
+    last(config, loads=(0,))
+
+
+@rejects("resume")
+def saves_what_was_there_before_the_epoch(config):
+    last(config, late=True)
+
+
+@rejects("resume")
+def saves_the_inner_model_and_loads_the_wrapped_one(config):
+    last(config, wrapped=False)
+
+
+@rejects("resume")
+def only_worker_0_saves_and_reports(config):
+    train(config, one_report=True)
