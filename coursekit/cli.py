@@ -161,5 +161,42 @@ def release(folder: Annotated[Path, typer.Argument(help="A folder that does not 
         )
 
 
+capstone = typer.Typer(
+    help="Have a policy learn within a budget of CPU seconds, and see where it stands.", no_args_is_help=True
+)
+app.add_typer(capstone, name="capstone")
+
+
+@capstone.command("run", epilog=example("coursekit capstone run my_entry.py --seconds 60"))
+def capstone_run(
+    entry: Annotated[Path, typer.Argument(help="A Python file with train(make_envs, budget), which returns a policy.")],
+    name: Annotated[str, typer.Option(help="What the leaderboard calls it; without it the file's name.")] = "",
+    seconds: Annotated[float, typer.Option(help="CPU seconds to learn with, those of all its processes.")] = 60,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The seed of the judge's episodes; secret and new by default.")
+    ] = None,
+    no_sandbox: Annotated[
+        bool, typer.Option("--no-sandbox", help="Run the entry unprotected (it is yours, or you trust it).")
+    ] = False,
+) -> None:
+    """Run an entry: it learns in a sandbox, its policy is judged from outside, its score goes on the leaderboard."""
+    with plain_errors():
+        from coursekit.capstone.command import run_entry
+        from coursekit.capstone.rules import Rules
+
+        run_entry(entry, name, Rules(seconds=seconds, seed=seed, isolated=not no_sandbox))
+
+
+@capstone.command("board", epilog=example("coursekit capstone board --open"))
+def capstone_board(
+    in_browser: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+) -> None:
+    """Write the leaderboard as a page with the learning curves."""
+    with plain_errors():
+        from coursekit.capstone.command import show_board
+
+        show_board(in_browser)
+
+
 if __name__ == "__main__":
     app()

@@ -1,0 +1,5 @@
+"""The capstone: a policy learned within a budget of CPU seconds, judged from outside, on a leaderboard."""
+
+from coursekit.capstone.budget import Budget
+
+__all__ = ["Budget"]

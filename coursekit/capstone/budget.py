@@ -1,0 +1,60 @@
+"""The budget of an entry: CPU seconds, those of every process that it starts included."""
+
+import math
+import os
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from coursekit.capstone.clock import CpuClock
+
+LOOK_SECONDS = 0.1  # between two looks at the other processes: one costs some milliseconds
+
+
+class Budget:
+    """CPU seconds to learn with, measured from the moment in which it is made: `Budget(60)`.
+
+    `seconds` is what there is in all, `curve` the list of reported points (CPU seconds spent, mean return). What counts is
+    this process and everything that it has started, Ray's workers too; what they used before does not. `root` names
+    another process whose descendants count, `tell` is called with each point that is reported.
+    """
+
+    def __init__(
+        self, seconds: float, *, root: int | None = None, tell: Callable[[float, float], object] | None = None
+    ):
+        if not seconds > 0:
+            raise ValueError(f"A budget of {seconds} seconds leaves nothing to learn with: give more than 0.")
+        self.seconds = float(seconds)
+        self.curve: list[tuple[float, float]] = []
+        self._tell = tell
+        self._clock = CpuClock(root or os.getpid())
+        self._seen, self._own, self._when = 0.0, time.process_time(), time.monotonic()
+
+    def spent(self) -> float:
+        """Return the CPU seconds used so far; cheap enough for a training loop."""
+        if time.monotonic() - self._when > LOOK_SECONDS:
+            self._seen = max(self._seen, self._clock.seconds())
+            self._own, self._when = time.process_time(), time.monotonic()
+        return self._seen + time.process_time() - self._own
+
+    def left(self) -> float:
+        """Return the CPU seconds that are left, 0 when they are used up."""
+        return max(0.0, self.seconds - self.spent())
+
+    def report(self, mean_return: float) -> None:
+        """Write a point of the learning curve: what was spent until now, and the mean return that was reached with it."""
+        value = float(mean_return)
+        if not math.isfinite(value):
+            raise ValueError(
+                f"budget.report({value}) is no point of a curve: report once the first episodes have ended."
+            )
+        point = (self.spent(), value)
+        self.curve.append(point)
+        if self._tell:
+            self._tell(*point)
+
+    def __repr__(self) -> str:
+        return f"Budget({self.seconds:g}): {self.spent():.1f} CPU seconds spent, {self.left():.1f} left"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A Budget stays in the process that made it: give your workers `budget.left()`, a number.")

@@ -1,0 +1,127 @@
+"""An entry in its sandbox, as the judge meets it: it is told to learn, then asked for actions, and ended when it goes too far."""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coursekit import wire
+from coursekit.capstone.entry import Entry, EntryFailed, printable
+from coursekit.capstone.judge import NotActions, checked
+from coursekit.capstone.rules import DECIDING, Rules
+from coursekit.capstone.watch import Curve, Watch, separated
+from coursekit.grading.limits import SandboxDied
+from coursekit.grading.sandbox import NurseryFailed, Sandbox
+
+INSIDE = "from coursekit.capstone.inside import decide, learn, prepare, result"
+NO_ANSWER = "its process sent something that is not an answer."
+EARLIER = "End sooner: keep on while `budget.left()` is more than a round of training takes."
+
+
+class Learned(NamedTuple):
+    """What learning cost, in CPU seconds and by the clock, what was printed, and the curve: the entry's own word."""
+
+    cpu: float
+    wall: float
+    output: str
+    curve: Curve
+
+
+class Contestant:
+    """One entry in one sandbox; whatever it does wrong ends in EntryFailed."""
+
+    def __init__(self, entry: Entry, rules: Rules, sandbox: Sandbox, tick: Callable[[float], object]):
+        self._entry, self._rules, self._sandbox = entry, rules, sandbox
+        began = sandbox.run(INSIDE)
+        if began.error:
+            raise NurseryFailed(f"The capstone could not be loaded in its sandbox: {began.error['message']}.")
+        self._curve, self._until = Curve(), 0.0
+        self._over = ""  # what is said where too many CPU seconds were used
+        self._ask("prepare", 60.0, entry.source, entry.file, rules.seconds)
+        self.watch = Watch(sandbox, tick)
+
+    def learn(self) -> Learned:
+        """Have it learn until it returns a policy."""
+        rules, watch = self._rules, self.watch
+        watch.limit = rules.most
+        self._over = (
+            f"it used more than {rules.most:.4g} of its {rules.seconds:.4g} CPU seconds, and was stopped. {EARLIER}"
+        )
+        began = time.monotonic()
+        try:
+            told = self._sandbox.run("learn()", rules.clock)
+        except SandboxDied as died:
+            _, self._curve = separated(watch.last_output(), rules.most)
+            raise self._ended(died) from None
+        wall, cpu = time.monotonic() - began, watch.spent()
+        output, self._curve = separated(told.output, rules.most)
+        if cpu > watch.limit:
+            raise self._failed(self._over)
+        if told.error and told.error["kind"] == "TimeoutError":
+            raise self._failed(
+                f"it was stopped after {rules.clock:.0f} s by the clock, of which it computed for {cpu:.1f} s: what does it "
+                f"wait for? A Ray task that asks for more CPUs than there are waits forever."
+            )
+        if problem := self._ask("result", 60.0).get("failed"):
+            raise self._failed(f"{problem}.")
+        return Learned(cpu, wall, output, self._curve)
+
+    def be_asked(self, learned: Learned) -> None:
+        """Get ready for the judge's episodes: what a policy may use for all of them counts from here."""
+        seconds = DECIDING + max(0.0, self._rules.seconds - learned.cpu)
+        self._over = self._too_slow(f"{seconds:.4g} CPU seconds")
+        self.watch.limit = self.watch.spent() + seconds
+        self._until = time.monotonic() + self._rules.deciding_clock
+
+    def decide(self, observations: np.ndarray) -> np.ndarray:
+        """Return the actions of its policy, int [N], for observations [N, K]; both travel as plain data."""
+        reply = self._ask("decide", max(0.1, self._until - time.monotonic()), observations)
+        if "failed" in reply:
+            raise self._failed(f"{reply['failed']}.")
+        try:
+            return checked(reply.get("actions"), len(observations))
+        except NotActions as problem:
+            raise self._failed(str(problem)) from None
+
+    def _ask(self, name: str, seconds: float, *args: object) -> dict[str, Any]:
+        """Return what a function of `inside` returns, {} for None."""
+        request = wire.encode({"op": "call", "args": args})
+        try:
+            value, raised = _opened(self._sandbox.ask(name, request, seconds))
+        except SandboxDied as died:
+            raise self._ended(died) from None
+        except (ValueError, KeyError, TypeError):
+            raise self._failed(NO_ANSWER) from None
+        if raised.get("kind") == "TimeoutError":
+            raise self._failed(self._too_slow(f"{self._rules.deciding_clock:.0f} s by the clock"))
+        if raised:
+            raise self._failed(f"its policy cannot be asked. {raised.get('message')}")
+        return value
+
+    def _too_slow(self, limit: str) -> str:
+        return f"its policy is too slow: the judge's episodes took more than {limit}. Decide for all rows at once, in NumPy or torch."
+
+    def _failed(self, reason: str) -> EntryFailed:
+        return EntryFailed(f"{self._entry.file}: {printable(reason)[:2000]}", self._curve)
+
+    def _ended(self, died: SandboxDied) -> Exception:
+        """Return why an entry whose sandbox has ended gets no score."""
+        if self.watch.passed:
+            return self._failed(self._over)
+        if self._sandbox.lost():
+            return NurseryFailed("The sandbox was lost, through no fault of the entry. Run it again.")
+        if "memory" in died.reason:
+            return self._failed(f"it {died.reason}. Keep less: fewer environments at a time, smaller buffers.")
+        if "longer" in died.reason:
+            return self._failed(f"it {died.reason}, and did not stop when it was interrupted.")
+        return self._failed(f"it {died.reason}. It has to return a policy, and to live on until that was judged.")
+
+
+def _opened(reply: bytes) -> tuple[dict, dict]:
+    """Return value and exception of a reply, {} where there is none; raises ValueError, KeyError or TypeError for another thing."""
+    told = wire.decode(reply)
+    value, raised = (told["value"], None) if "value" in told else (None, told["raised"])
+    if not isinstance(value, dict | None) or not isinstance(raised, dict | None):
+        raise ValueError("not what was asked for")
+    return value or {}, raised or {}

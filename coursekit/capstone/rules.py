@@ -1,0 +1,36 @@
+"""What an entry may use."""
+
+from dataclasses import dataclass
+
+from coursekit.grading.limits import Limits
+
+OVER = 1.1  # times its budget: there an entry is stopped
+DECIDING = 5.0  # CPU seconds that a policy has for the judge's episodes, beside what it left of its budget
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What an entry may use, and where it runs; `seed`, of the judge's episodes, is secret and new where it is None."""
+
+    seconds: float = 60.0
+    seed: int | None = None
+    isolated: bool = True
+    memory_mb: int = 6000
+    learning_clock: float = 0.0  # seconds by the clock; 0: enough for a busy machine, too little to wait forever
+    deciding_clock: float = 120.0  # for all of the judge's episodes
+    imports: bool = True  # Ray, torch and the course are there from the start, and cost the entry nothing
+
+    @property
+    def clock(self) -> float:
+        """Return the seconds by the clock that learning may take."""
+        return self.learning_clock or 60 + 5 * self.seconds
+
+    @property
+    def most(self) -> float:
+        """Return the CPU seconds at which learning is stopped."""
+        return OVER * self.seconds
+
+    def limits(self) -> Limits:
+        """Return them as grading's sandbox knows them."""
+        total = self.clock + self.deciding_clock + 60
+        return Limits(self.clock, total, self.memory_mb, output_bytes=4_000_000, reply_bytes=4_000_000)

@@ -1,0 +1,249 @@
+"""The judge's side of chapter 20."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+from numpy.random import Generator
+
+from coursekit.answer import Answer
+from coursekit.capstone.judge import NotActions, checked, score
+from coursekit.exercise import Wrong, exercise, expect, quiz
+from coursekit.given import ch20_capstone as given
+from coursekit.warehouse import PRICES, baseline, evaluate, make_envs
+
+TRIES = 3  # an agent may be unlucky: the first that reaches the goal is enough
+OVER = 1.1  # times the budget: so much is forgiven
+ENOUGH = 0.75  # of the baseline's mean: the luckiest of 150 greedy networks that had learned nothing reached 0.7
+
+
+@exercise(
+    points=2,
+    minutes=15,
+    hints=[
+        "`evaluate(policy, episodes, seed, make_envs)` plays in the warehouses that the entry was given, and returns a return for each episode.",
+        "An entry returns the policy itself, not what the policy returns: `return hurry`, without parentheses.",
+        "Three lines: a mean of `evaluate(...)`, `budget.report(...)` of it, and the `return`.",
+    ],
+)
+def valid_entry(answer: Answer, rng: Generator) -> None:
+    """Measure in the warehouses that you were given, report what you measured, return the function."""
+    prices, seconds = _prices(rng) * int(rng.integers(3, 7)), 3.0
+    told = _told(answer, prices, seconds, rng)
+    _judge_legality(answer, rng)
+    mean = float(_returns(answer, prices, int(rng.integers(150, 250)), int(rng.integers(1, 10**6))).mean())
+    expect(told["curve"], "It reported nothing: `budget.report(mean_return)` writes a point of the learning curve.")
+    said = float(told["curve"][-1][1])
+    expect(
+        abs(said - mean) <= 0.2 * abs(mean) + 0.5 * max(prices),
+        f"It reported a mean return of {said:.0f}. In the warehouses that it was given, where parcels pay {_listed(prices)}, "
+        f"its policy earned {mean:.0f}. In which warehouses was that measured, and is it a mean for one episode?",
+    )
+
+
+@exercise(
+    points=3,
+    minutes=20,
+    hints=[
+        "Which three things does a round of chapter 10 do, one after the other? Your sampler is here, in this process: no `.remote`, no `ray.get`.",
+        "`sampler.set_weights(policy.weights())`, then `learn(policy, optimizer, joined([sampler.sample()]))`.",
+        "Test every few rounds: `evaluate(greedy(policy.weights()), 50, seed, make_envs).mean()`. Report it, and leave the loop when it is good enough or little is left.",
+    ],
+)
+def beats_random(answer: Answer, rng: Generator) -> None:
+    """Send the weights, play, learn, round after round; test now and then, and stop in time."""
+    means: list[float] = []
+    for _ in range(TRIES):
+        prices, exam = _prices(rng), int(rng.integers(1, 10**6))
+        told = _told(answer, prices, 30.0, rng)
+        points = len(told["curve"])
+        expect(points >= 3, f"It reported {points} points of a learning curve, and needs at least three.")
+        returns, rule = _returns(answer, prices, 200, exam), _others(baseline, prices, exam)
+        means.append(float(returns.mean()))
+        if means[-1] >= ENOUGH * rule.mean():
+            return
+        if means[-1] < rule.mean() / 4:
+            break  # that was no bad luck
+    tries = ", ".join(f"{mean:.1f}" for mean in means)
+    expect(
+        False,
+        f"Mean return in 200 episodes that it has not seen: {tries}. Three quarters of the baseline's {rule.mean():.0f} are asked for. "
+        "Does it play with the weights that were learned last, and does it return those?",
+    )
+
+
+@exercise(
+    points=5,
+    minutes=40,
+    hints=[
+        "It is `beats_random` with two samplers that are actors: `with started(make_envs, 2) as actors:` around the loop.",
+        "The weights go into the store once (`ray.put`), each actor is sent the reference; then all are told to `sample`, and only then comes one `ray.get`.",
+        "Compare with `goal * evaluate(baseline, ...)` in the same episodes as your test. If it hangs below the baseline, look whether the actors get new weights in each round.",
+    ],
+)
+def beats_baseline(answer: Answer, rng: Generator) -> None:
+    """Two samplers play with the weights of this moment, one learner learns, and a test in the baseline's episodes says when to stop."""
+    leads: list[str] = []
+    for number in range(TRIES):
+        prices, exam = _prices(rng), int(rng.integers(1, 10**6))
+        if number:
+            _told(answer, prices, 60.0, rng)
+        else:
+            with answer.watch() as seen:
+                _told(answer, prices, 60.0, rng)
+            _judge_calls([task for task in seen.tasks() if task["kind"] == "actor_call"])
+        returns, rule = _returns(answer, prices, 200, exam), _others(baseline, prices, exam)
+        expect(
+            (returns != rule).any(),
+            "It earned exactly what the baseline earns, episode by episode: it is the baseline.",
+        )
+        if score(returns - rule).low > 0:
+            return
+        leads.append(f"{returns.mean():.1f} against {rule.mean():.1f}")
+        if returns.mean() < 0.7 * rule.mean():
+            break  # that was no bad luck
+    expect(
+        False,
+        f"Mean return in 200 episodes that it has not seen, and the baseline's in the same: {', '.join(leads)}. "
+        f"The lead must be clear, its 95 % interval above 0. Parcels paid {_listed(prices)}, which no observation says.",
+    )
+
+
+def _prices(rng: Generator) -> np.ndarray:
+    """Return the usual prices in another order than the usual one: what a kind pays must be learned."""
+    while True:
+        prices = rng.permutation(PRICES)
+        if prices.argmin() != np.argmin(PRICES):
+            return prices
+
+
+def _listed(prices: np.ndarray) -> str:
+    return ", ".join(f"{price:g}" for price in prices)
+
+
+def _told(answer: Answer, prices: np.ndarray, seconds: float, rng: Generator) -> dict:
+    """Return what is told of an entry that has learned, once it is certain that it returned a function within its budget."""
+    told = answer.probe(given.have_it_learn, prices.tolist(), seconds, int(rng.integers(1, 10**6)))
+    hint = " A policy is a function from observations to actions: return the function, do not call it."
+    expect(told["returned"] == "a function", f"The entry returned {_a(told['returned'])}.{hint}")
+    expect(
+        told["spent"] <= OVER * seconds,
+        f"It had {seconds:g} CPU seconds and used {told['spent']:.1f}: go on only while `budget.left()` is enough for a round.",
+    )
+    return told
+
+
+def _a(kind: str) -> str:
+    return "None" if kind == "NoneType" else f"{'an' if kind[:1] in 'aeio' else 'a'} {kind}"
+
+
+def _judge_legality(answer: Answer, rng: Generator) -> None:
+    """Ask for one action, and for seven: a policy does not know how many warehouses there will be."""
+    for count in (1, 7):
+        obs, _ = make_envs(count).reset(seed=int(rng.integers(1, 10**6)))
+        _actions(answer, obs)
+
+
+def _actions(answer: Answer, obs: np.ndarray) -> np.ndarray:
+    """Return the actions of the policy that was learned last, once it is certain that they are actions."""
+    try:
+        return checked(answer.probe(given.ask_it, obs), len(obs))
+    except NotActions as wrong:
+        raise Wrong(f"Asked about {len(obs)} observations, {wrong}") from None
+
+
+def _returns(answer: Answer, prices: np.ndarray, episodes: int, seed: int) -> np.ndarray:
+    return evaluate(partial(_actions, answer), episodes, seed, _made(prices))
+
+
+def _others(policy: Callable, prices: np.ndarray, seed: int) -> np.ndarray:
+    """Return what a policy of ours earns in the 200 episodes of an exam."""
+    return evaluate(policy, 200, seed, _made(prices))
+
+
+def _made(prices: np.ndarray) -> Callable:
+    return partial(make_envs, prices=tuple(prices.tolist()))
+
+
+def _judge_calls(calls: list[dict]) -> None:
+    """Check by Ray's records that two samplers played side by side, and that they were sent new weights as they went on."""
+    sampled = [task for task in calls if task["name"].endswith("sample")]
+    players = len({task["actor_id"] for task in sampled})
+    expect(players >= 2, f"Ray saw {players} actors `sample` while it learned: two samplers must play.")
+    overtaken = sum(_overtakes(a, b) for a, b in pairwise(sampled))
+    expect(
+        overtaken >= len(sampled) / 8,
+        "Each sampler was told to play only when the other had finished: tell all, then collect.",
+    )
+    sends = sum(task["name"].endswith("set_weights") for task in calls)
+    expect(
+        sends >= len(sampled) / 2,
+        f"While it learned, the samplers played {len(sampled)} times, and were sent weights {sends} times: what they play is old.",
+    )
+
+
+def _overtakes(earlier: dict, later: dict) -> bool:
+    """Return whether a call was sent off before the one before it, to another actor, had ended."""
+    return earlier["actor_id"] != later["actor_id"] and later["created"] < (earlier["ended"] or 0)
+
+
+quiz(
+    "what_a_budget_buys",
+    question="An entry has a budget of 60 CPU seconds. On a machine with many cores you give it eight samplers instead of two. What does that change?",
+    options={
+        "a": (
+            "It learns from four times as many frames.",
+            "Eight samplers also use four times as many CPU seconds each second: the budget ends sooner.",
+        ),
+        "b": (
+            "It is done sooner by the clock, and has about the same number of frames to learn from.",
+            "Right, at best. Each further process also costs its start and its messages, which are frames that you do not get.",
+        ),
+        "c": (
+            "Nothing: CPU seconds are seconds by the clock.",
+            "Only where one core works all the time. Whoever sleeps uses none, and two cores use two in each second.",
+        ),
+    },
+    key="b",
+)
+
+quiz(
+    "who_scores",
+    question="Why does the judge not simply call your `train` and take the mean return that it reports?",
+    options={
+        "a": (
+            "Because a report would arrive too late.",
+            "It arrives at once. The question is whether it can be believed.",
+        ),
+        "b": (
+            "Because your tests cost CPU seconds that the judge wants to save.",
+            "They come out of your budget, and the judge plays another 200 episodes.",
+        ),
+        "c": (
+            "Because whoever trains has chosen, by testing, and may have tested in episodes that were learned from.",
+            "Right. The best of many tests is partly luck, and a program can also err about itself. New episodes, owned by somebody else, know nothing of that.",
+        ),
+    },
+    key="c",
+)
+
+quiz(
+    "close_race",
+    question="On the board, Ada's agent has 84.1 ± 2.4 and Bob's 82.6 ± 2.3, each in 200 episodes of its own. Is Ada's better?",
+    options={
+        "a": (
+            "Yes: 84.1 is more than 82.6.",
+            "The next 200 episodes could turn it: both intervals hold 83.",
+        ),
+        "b": (
+            "These numbers cannot say. Let both play the same episodes, and look at the differences.",
+            "Right. Much of the spread comes from the episodes, generous ones and poor ones; in a difference it cancels. That is how the lead over the baseline is measured.",
+        ),
+        "c": (
+            "No: where intervals overlap, two agents are equally good.",
+            "That they overlap shows no difference, but no equality either. A finer measurement may tell them apart.",
+        ),
+    },
+    key="b",
+)

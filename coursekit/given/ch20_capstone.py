@@ -1,0 +1,75 @@
+"""What chapter 20 hands out, and the probes that drive its answers."""
+
+import linecache
+import types
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coursekit.progress import home
+from coursekit.warehouse import make_envs
+
+IMPORTS = '''"""An entry for the capstone: change it, and run it with `coursekit capstone run`."""
+
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+import ray
+import torch
+from scipy.special import log_softmax
+from torch import nn
+
+from coursekit.warehouse import NUMBERS, VIEWS, baseline, evaluate
+
+torch.set_num_threads(1)
+'''
+
+
+def write_entry(train: Callable, *needs: Any, name: str = "my_entry.py") -> Path:
+    """Write an entry's file: the cells in which `needs` and `train` were defined, and `train` under its proper name."""
+    cells = dict.fromkeys(_cell(part) for part in (*needs, train))
+    alias = "" if train.__name__ == "train" else f"train = {train.__name__}\n"
+    path = home() / "capstone" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n\n".join([IMPORTS, *cells, alias]), encoding="utf-8")
+    return path
+
+
+def _cell(part: Any) -> str:
+    """Return the source of the cell in which a function or a class was defined; what defined it before does not count."""
+    methods = [value for value in vars(part).values() if isinstance(value, types.FunctionType)]
+    function = part if isinstance(part, types.FunctionType) else methods[0]
+    function = getattr(function, "__wrapped__", function)  # below a decorator
+    lines = linecache.getlines(function.__code__.co_filename)
+    return "".join(line for line in lines if not line.strip().startswith("###")).strip() + "\n"
+
+
+# Probes: they have an entry learn, keep its policy here, and ask it what to do. The judge owns the episodes.
+
+_learned: dict[str, Callable] = {}
+
+
+def have_it_learn(entry: Callable, prices: list[float], seconds: float, seed: int) -> dict:
+    """Return what an entry returned (its kind), the CPU seconds that it used, and its curve; its policy stays here."""
+    import torch
+
+    from coursekit.capstone import Budget
+
+    torch.manual_seed(seed)
+    np.random.seed(seed)
+    _learned.clear()
+    budget = Budget(seconds)
+    policy = entry(partial(make_envs, prices=tuple(prices)), budget)
+    kind = "a function" if callable(policy) else type(policy).__name__
+    if callable(policy):
+        _learned["policy"] = policy
+    return {"returned": kind, "spent": budget.spent(), "curve": [list(point) for point in budget.curve]}
+
+
+def ask_it(entry: Callable, observations: np.ndarray) -> Any:
+    """Return what the policy that was learned last does with these observations, [N, 46]."""
+    return _learned["policy"](observations)

@@ -1,0 +1,281 @@
+"""The capstone's environment: a robot fetches parcels in a warehouse, and what a kind of parcel pays it must find out.
+
+`Warehouse` is one of them, a Gymnasium environment whose rules read from top to bottom; `make_envs(count)` gives many that
+step together in NumPy, by the same rules. An action names a place, and the robot drives one field towards it: one of eight
+shelves, the packing table or the battery station. At a shelf it takes the parcel that it came for; at the table it delivers
+what it carries, and only that pays. It carries three parcels. A battery lasts for sixty fields; with an empty one it creeps.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+VERSION = 1  # changes when scores stop being comparable
+MAP = [
+    "...........",
+    ".#A#B.C#D#.",
+    "...........",
+    ".#E#F.G#H#.",
+    "...........",
+    "...........",
+    "...+..=....",
+]  # A to H: shelves for parcels, served from the field below; #: other shelves; =: packing table; +: battery station
+SHELVES, TABLE, STATION = 8, 8, 9  # actions 0 to 7 are the shelves
+PLACES = 10
+PRICES = (9.0, -3.0, 3.0)  # what a parcel of each kind pays; no observation says so
+EPISODE_STEPS = 150
+ROOM = 3  # parcels that the robot carries
+BATTERY, CREEP = 60, 4  # fields that a battery lasts for; steps that a field takes without
+ORDERS = 0.03  # probability that an empty shelf gets a parcel in a step
+PATIENCE = (20, 60)  # steps after which a parcel is fetched by somebody else: at least, below
+
+Policy = Callable[[np.ndarray], np.ndarray]
+
+
+def _routes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return each place's field, and for each place and field: the next field on a shortest way, and the steps left."""
+    width = len(MAP[0])
+    marks = {mark: i for i, mark in enumerate("".join(MAP))}
+    goals = [marks[mark] + width for mark in "ABCDEFGH"] + [marks["="], marks["+"]]
+    free = [mark in ".=+" for mark in "".join(MAP)]
+    towards = np.tile(np.arange(len(free)), (PLACES, 1))
+    steps = np.full((PLACES, len(free)), 99)
+    for place, goal in enumerate(goals):
+        steps[place, goal] = 0
+        queue = deque([goal])
+        while queue:
+            here = queue.popleft()
+            for there in _neighbours(here, width, len(free)):
+                if free[there] and steps[place, there] == 99:
+                    towards[place, there], steps[place, there] = here, steps[place, here] + 1
+                    queue.append(there)
+    return np.array(goals), towards, steps
+
+
+def _neighbours(field: int, width: int, fields: int) -> list[int]:
+    """Return the fields beside a field of the map."""
+    sides = [field - 1] * (field % width > 0) + [field + 1] * (field % width < width - 1)
+    return sides + [other for other in (field - width, field + width) if 0 <= other < fields]
+
+
+GOALS, TOWARDS, STEPS = _routes()
+FAR = STEPS[STEPS < 99].max()
+OWN = 3 + len(PRICES)  # numbers of an observation about the robot itself
+NUMBERS = OWN + SHELVES * (2 + len(PRICES))  # of an observation
+VIEWS = np.array(
+    [[*range(OWN), *range(start, start + 5)] for start in range(OWN, NUMBERS, 5)]
+)  # [8, 11]: what concerns a shelf
+
+
+def _episode(rng: np.random.Generator) -> np.ndarray:
+    """Return what would be ordered at each step and shelf, shape [EPISODE_STEPS + 1, SHELVES, 2]: kind (-1: nothing), patience."""
+    shape = (EPISODE_STEPS + 1, SHELVES)
+    kinds = rng.integers(len(PRICES), size=shape)
+    kinds[1:][rng.random((EPISODE_STEPS, SHELVES)) >= ORDERS] = -1
+    kinds[0][rng.random(SHELVES) >= 0.5] = -1
+    return np.stack([kinds, rng.integers(*PATIENCE, size=shape)], axis=-1)
+
+
+class Warehouse(gymnasium.Env):
+    """One warehouse; the observation is that of `make_envs`, shape [46], all between 0 and 1.
+
+    It holds the battery, the ways to the table and to the station, and how much is loaded of each kind; then for each shelf the
+    way, the time for which its parcel still waits (0: there is none), and its kind, as three numbers of which one is 1.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 8}
+
+    def __init__(self, prices: tuple = PRICES, render_mode: str | None = None):
+        self.prices, self.render_mode = tuple(prices), render_mode
+        self.observation_space = Box(0, 1, (NUMBERS,), np.float32)
+        self.action_space = Discrete(PLACES)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
+        """Return the first observation: the robot stands at the table, with a full battery and nothing to carry."""
+        super().reset(seed=seed)
+        self.coming = _episode(self.np_random)
+        self.steps, self.field, self.battery, self.earned = 0, int(GOALS[TABLE]), BATTERY, 0.0
+        self.load: list[int] = []
+        self.kind, self.patience = [-1] * SHELVES, [0] * SHELVES
+        self._receive_orders()
+        return self._observation(), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        """Drive one field towards a place; return the five values. An episode is truncated after EPISODE_STEPS."""
+        place, self.steps = int(action), self.steps + 1
+        if self.battery > 0 or self.steps % CREEP == 0:
+            before, self.field = self.field, int(TOWARDS[place, self.field])
+            self.battery = max(self.battery - (self.field != before), 0)
+        reward = self._serve(place) if self.field == GOALS[place] else 0.0
+        self._let_orders_expire()
+        self._receive_orders()
+        self.earned += reward
+        return self._observation(), reward, False, self.steps == EPISODE_STEPS, {}
+
+    def _serve(self, place: int) -> float:
+        """Do what there is to do at the place that the robot has reached; return what it pays."""
+        if place == STATION:
+            self.battery = BATTERY
+        elif place == TABLE:
+            pay, self.load = sum(self.prices[kind] for kind in self.load), []
+            return float(pay)
+        elif self.kind[place] >= 0 and len(self.load) < ROOM:
+            self.load.append(self.kind[place])
+            self.kind[place], self.patience[place] = -1, 0
+        return 0.0
+
+    def _let_orders_expire(self) -> None:
+        for shelf in range(SHELVES):
+            self.patience[shelf] = max(self.patience[shelf] - 1, 0)
+            if self.patience[shelf] == 0:
+                self.kind[shelf] = -1
+
+    def _receive_orders(self) -> None:
+        for shelf, (kind, patience) in enumerate(self.coming[self.steps].tolist()):
+            if self.kind[shelf] < 0 <= kind:
+                self.kind[shelf], self.patience[shelf] = kind, patience
+
+    def _observation(self) -> np.ndarray:
+        ways = STEPS[:, self.field] / FAR
+        numbers = [self.battery / BATTERY, ways[TABLE], ways[STATION]]
+        numbers += [self.load.count(kind) / ROOM for kind in range(len(PRICES))]
+        for shelf in range(SHELVES):
+            kinds = [float(self.kind[shelf] == kind) for kind in range(len(PRICES))]
+            numbers += [ways[shelf], self.patience[shelf] / PATIENCE[1], *kinds]
+        return np.array(numbers, np.float32)
+
+    def render(self) -> Any:
+        """Return a picture, shape [height, width, 3], where the environment was made with `render_mode="rgb_array"`."""
+        from coursekit.warehouse_picture import draw_warehouse
+
+        return draw_warehouse(self) if self.render_mode == "rgb_array" else None
+
+
+class Warehouses(VectorEnv):
+    """Many warehouses that step together; each goes on by itself after its last step (NEXT_STEP, Gymnasium's default)."""
+
+    metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
+
+    def __init__(self, num_envs: int, prices: tuple = PRICES):
+        self.num_envs, self.prices = num_envs, np.array(prices, float)
+        self.single_observation_space, self.single_action_space = Box(0, 1, (NUMBERS,), np.float32), Discrete(PLACES)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._every = np.arange(num_envs)
+        self._dice = [np.random.default_rng() for _ in range(num_envs)]
+
+    def reset(self, *, seed: Any = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
+        """Return the first observations, shape [N, 46]; warehouse i gets the seed `seed + i`, or `seed[i]` of a list."""
+        if seed is not None:
+            seeds = range(seed, seed + self.num_envs) if isinstance(seed, int | np.integer) else seed
+            self._dice = [np.random.default_rng(each) for each in seeds]
+        n = self.num_envs
+        self._coming = np.zeros((n, EPISODE_STEPS + 1, SHELVES, 2), int)
+        self._steps, self._field, self._battery = np.zeros((3, n), int)
+        self._load = np.zeros((n, len(PRICES)), int)
+        self._kind, self._patience = np.zeros((2, n, SHELVES), int)
+        self._begin(np.ones(n, bool))
+        return self._observations(), {}
+
+    def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict]:
+        """Return observations, rewards, terminated (never), truncated and an empty dict; arrays of length N."""
+        places, over = np.asarray(actions, int), self._steps == EPISODE_STEPS
+        self._steps += 1
+        self._drive(places)
+        rewards = self._serve(places)
+        self._patience = np.maximum(self._patience - 1, 0)
+        self._kind[self._patience == 0] = -1
+        self._steps[over] = 0
+        self._receive_orders()
+        if over.any():
+            self._begin(over)
+            rewards[over] = 0.0
+        return self._observations(), rewards, np.zeros(self.num_envs, bool), self._steps == EPISODE_STEPS, {}
+
+    def _begin(self, which: np.ndarray) -> None:
+        """Start an episode where `which` is True."""
+        for i in np.flatnonzero(which):
+            self._coming[i] = _episode(self._dice[i])
+        self._steps[which], self._field[which], self._battery[which] = 0, GOALS[TABLE], BATTERY
+        self._load[which], self._kind[which], self._patience[which] = 0, -1, 0
+        self._receive_orders(which[:, None])
+
+    def _drive(self, places: np.ndarray) -> None:
+        moves = (self._battery > 0) | (self._steps % CREEP == 0)
+        field = np.where(moves, TOWARDS[places, self._field], self._field)
+        self._battery = np.maximum(self._battery - (field != self._field), 0)
+        self._field = field
+
+    def _serve(self, places: np.ndarray) -> np.ndarray:
+        arrived = self._field == GOALS[places]
+        self._battery[arrived & (places == STATION)] = BATTERY
+        delivers = arrived & (places == TABLE)
+        rewards = np.where(delivers, self._load @ self.prices, 0.0)
+        self._load[delivers] = 0
+        robots = np.flatnonzero(arrived & (places < SHELVES) & (self._load.sum(axis=1) < ROOM))
+        robots = robots[self._kind[robots, places[robots]] >= 0]
+        shelves = places[robots]
+        self._load[robots, self._kind[robots, shelves]] += 1
+        self._kind[robots, shelves], self._patience[robots, shelves] = -1, 0
+        return rewards
+
+    def _receive_orders(self, which: Any = True) -> None:
+        kinds, patience = np.moveaxis(self._coming[self._every, self._steps], -1, 0)
+        new = which & (self._kind < 0) & (kinds >= 0)
+        self._kind[new], self._patience[new] = kinds[new], patience[new]
+
+    def _observations(self) -> np.ndarray:
+        obs = np.empty((self.num_envs, NUMBERS), np.float32)
+        ways = (STEPS[:, self._field] / FAR).T
+        obs[:, 0], obs[:, 1:3], obs[:, 3:OWN] = self._battery / BATTERY, ways[:, SHELVES:], self._load / ROOM
+        shelves = obs[:, OWN:].reshape(self.num_envs, SHELVES, -1)
+        shelves[..., 0], shelves[..., 1] = ways[:, :SHELVES], self._patience / PATIENCE[1]
+        shelves[..., 2:] = self._kind[..., None] == np.arange(len(PRICES))
+        return obs
+
+
+def make_envs(count: int, prices: tuple = PRICES) -> VectorEnv:
+    """Return so many warehouses that step together; `prices` is what the three kinds of parcels pay."""
+    return Warehouses(count, prices)
+
+
+def random_actions(observations: np.ndarray) -> np.ndarray:
+    """Return any action for each observation: [N, 46] -> [N]."""
+    return np.random.default_rng().integers(PLACES, size=len(observations))
+
+
+def baseline(observations: np.ndarray) -> np.ndarray:
+    """Return what a sensible rule does, [N, 46] -> [N]: the nearest parcel until nothing more fits, the table, the station in time."""
+    battery, loaded = observations[:, 0], observations[:, 3:OWN].sum(axis=1)
+    shelves = observations[:, OWN:].reshape(len(observations), SHELVES, -1)
+    ways, waits = shelves[..., 0], shelves[..., 1] > 0
+    nearest = np.where(waits, ways, np.inf).argmin(axis=1)
+    work = np.where(waits.any(axis=1) & (loaded < 0.99), nearest, TABLE)
+    return np.where(battery < 0.25, STATION, work)
+
+
+def evaluate(
+    policy: Policy, episodes: int = 200, seed: int = 0, make: Callable[[int], VectorEnv] = make_envs
+) -> np.ndarray:
+    """Return what the policy earned in each of so many episodes; those of one seed are the same for every policy."""
+    envs = make(episodes)
+    obs, _ = envs.reset(seed=seed)
+    returns = np.zeros(episodes)
+    for _ in range(EPISODE_STEPS):
+        obs, rewards, _, _, _ = envs.step(policy(obs))
+        returns += rewards
+    return returns
+
+
+if "Warehouse-v0" not in gymnasium.registry:
+    gymnasium.register(
+        "Warehouse-v0",
+        entry_point="coursekit.warehouse:Warehouse",
+        vector_entry_point="coursekit.warehouse:Warehouses",
+    )

@@ -1,0 +1,229 @@
+"""Right and wrong answers of chapter 20."""
+
+import functools
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import ray
+import torch
+
+from coursekit import warehouse
+from coursekit.definitions import definitions
+from coursekit.warehouse import baseline, evaluate, random_actions
+from tests.answers import accepts, rejects
+
+RAY = {"num_cpus": 2}
+
+
+@functools.cache
+def chapter() -> SimpleNamespace:
+    """Return what the solved notebook defines."""
+    torch.set_num_threads(1)  # as the notebook does
+    return SimpleNamespace(**definitions("ch20_capstone"))
+
+
+@accepts("valid_entry")
+def even_chance_is_valid(make_envs, budget):
+    for seed in range(3):
+        budget.report(evaluate(random_actions, 30, seed, make_envs).mean())
+    return lambda observations: random_actions(observations).tolist()
+
+
+@rejects("valid_entry")
+def measures_in_the_usual_warehouse(make_envs, budget):
+    budget.report(evaluate(baseline, 50).mean())
+    return baseline
+
+
+@rejects("valid_entry")
+def reports_nothing(make_envs, budget):
+    return baseline
+
+
+@rejects("valid_entry")
+def reports_all_episodes_together(make_envs, budget):
+    budget.report(evaluate(baseline, 50, 1, make_envs).sum())
+    return baseline
+
+
+@rejects("valid_entry")
+def returns_actions_for_a_policy(make_envs, budget):
+    obs, _ = make_envs(10).reset(seed=0)
+    budget.report(evaluate(baseline, 20, 1, make_envs).mean())
+    return baseline(obs)
+
+
+@rejects("valid_entry")
+def returns_nothing(make_envs, budget):
+    budget.report(evaluate(baseline, 20, 1, make_envs).mean())
+
+
+@rejects("valid_entry")
+def returns_scores_for_actions(make_envs, budget):
+    return lambda observations: np.eye(10)[baseline(observations)]
+
+
+@rejects("valid_entry")
+def decides_for_one_warehouse_only(make_envs, budget):
+    budget.report(evaluate(baseline, 20, 1, make_envs).mean())
+    return lambda observations: int(baseline(observations)[0])
+
+
+@rejects("valid_entry")
+def always_answers_for_fifty(make_envs, budget):
+    budget.report(evaluate(baseline, 50, 1, make_envs).mean())
+    return lambda observations: np.resize(baseline(observations), 50)
+
+
+@rejects("valid_entry")
+def probabilities_for_actions(make_envs, budget):
+    return lambda observations: baseline(observations) / 10
+
+
+@rejects("valid_entry")
+def never_looks_at_the_budget(make_envs, budget):
+    end = time.process_time() + 3.6
+    while time.process_time() < end:
+        budget.report(evaluate(baseline, 50, 1, make_envs).mean())
+    return baseline
+
+
+def alone(make_envs, budget, rounds, sign=1, envs=32, fresh=True):
+    """Return a policy after at most so many rounds of playing and learning in this process."""
+    ch = chapter()
+    policy = ch.Policy()
+    sampler = ch.Sampler(make_envs, envs, seed=3)
+    optimizer = torch.optim.Adam(policy.parameters(), 8e-3, maximize=sign < 0)
+    sampler.set_weights(policy.weights())
+    test = 0.0
+    for i in range(rounds):
+        if fresh:
+            sampler.set_weights(policy.weights())
+        ch.learn(policy, optimizer, ch.joined([sampler.sample()]))
+        if i % 6 == 5 or rounds < 6:
+            test = evaluate(ch.greedy(policy.weights()), 40, i, make_envs).mean()
+            budget.report(test)
+        if test > 60 or budget.left() < 2:
+            break
+    return policy
+
+
+@accepts("beats_random")
+def with_half_of_the_warehouses(make_envs, budget):
+    return chapter().greedy(alone(make_envs, budget, 500).weights())
+
+
+@rejects("beats_random")
+def returns_the_first_weights(make_envs, budget):
+    alone(make_envs, budget, 3)
+    return chapter().greedy(chapter().Policy().weights())
+
+
+@rejects("beats_random")
+def climbs_downhill(make_envs, budget):
+    return chapter().greedy(alone(make_envs, budget, 3, sign=-1).weights())
+
+
+@rejects("beats_random")
+def stops_after_three_rounds(make_envs, budget):
+    return chapter().greedy(alone(make_envs, budget, 3).weights())
+
+
+@rejects("beats_random")
+def one_point_is_no_curve(make_envs, budget):
+    budget.report(evaluate(baseline, 20, 1, make_envs).mean())
+    return baseline
+
+
+@rejects("beats_random")
+def waits_at_the_table(make_envs, budget):
+    for _ in range(3):
+        budget.report(0.0)
+    return lambda observations: np.full(len(observations), warehouse.TABLE)
+
+
+@rejects("beats_random")
+def returns_the_network(make_envs, budget):
+    return alone(make_envs, budget, 3)
+
+
+@rejects("beats_random")
+def returns_the_weights(make_envs, budget):
+    return alone(make_envs, budget, 3).weights()
+
+
+def all_at_once(actors):
+    return ray.get([actor.sample.remote() for actor in actors])
+
+
+def one_by_one(actors):
+    return [ray.get(actor.sample.remote()) for actor in actors]
+
+
+def together(make_envs, budget, rounds, play=all_at_once, count=2, sends=True, goal=1.2):
+    """Return a policy after at most so many rounds of playing with actors and learning."""
+    ch = chapter()
+    policy = ch.Policy()
+    optimizer = torch.optim.Adam(policy.parameters(), 8e-3)
+    enough, test = goal * evaluate(baseline, 60, 7, make_envs).mean(), 0.0
+    with ch.started(make_envs, count) as actors:
+        for i in range(rounds):
+            if sends or i == 0:
+                ray.get([actor.set_weights.remote(policy.weights()) for actor in actors])
+            ch.learn(policy, optimizer, ch.joined(play(actors)))
+            if i % 4 == 3:
+                test = evaluate(ch.greedy(policy.weights()), 60, 7, make_envs).mean()
+                budget.report(test)
+            if test > enough or budget.left() < 2:
+                break
+    return ch.greedy(policy.weights())
+
+
+@accepts("beats_baseline")
+def weights_to_each_and_a_constant_learning_rate(make_envs, budget):
+    return together(make_envs, budget, 10_000)
+
+
+@rejects("beats_baseline")
+def stops_after_four_rounds(make_envs, budget):
+    return together(make_envs, budget, 4)
+
+
+@rejects("beats_baseline")
+def one_sampler_after_the_other(make_envs, budget):
+    return together(make_envs, budget, 4, play=one_by_one)
+
+
+@rejects("beats_baseline")
+def only_one_of_them_plays(make_envs, budget):
+    return together(make_envs, budget, 4, play=lambda actors: all_at_once(actors[:1]))
+
+
+@rejects("beats_baseline")
+def samplers_keep_the_first_weights(make_envs, budget):
+    return together(make_envs, budget, 8, sends=False)
+
+
+@rejects("beats_baseline")
+def no_actors_at_all(make_envs, budget):
+    return chapter().greedy(alone(make_envs, budget, 3).weights())
+
+
+@rejects("beats_baseline")
+def the_baseline_itself(make_envs, budget):
+    together(make_envs, budget, 3)
+    return baseline
+
+
+@rejects("beats_baseline")
+def knows_by_heart_what_usually_pays(make_envs, budget):
+    together(make_envs, budget, 3)
+
+    def choosy(observations):
+        observations = observations.copy()
+        shelves = observations[:, 6:].reshape(len(observations), 8, -1)
+        shelves[shelves[..., 2 + np.argmin(warehouse.PRICES)] == 1, 1] = 0
+        return baseline(observations)
+
+    return choosy

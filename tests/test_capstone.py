@@ -1,0 +1,611 @@
+"""The capstone's runner: a budget that counts every process, a judge outside, errors that help, a leaderboard that stays."""
+
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from coursekit import warehouse
+from coursekit.capstone import Budget, board, command, inside, judge
+from coursekit.capstone.board import Row
+from coursekit.capstone.chart import _frame, chart, ticks
+from coursekit.capstone.clock import CpuClock
+from coursekit.capstone.contestant import Contestant, Learned
+from coursekit.capstone.entry import LARGEST, Entry, EntryFailed, read_entry
+from coursekit.capstone.judge import Score
+from coursekit.capstone.page import page
+from coursekit.capstone.rules import DECIDING, Rules
+from coursekit.capstone.run import run
+from coursekit.capstone.watch import POINTS, separated
+from coursekit.cli import app
+from coursekit.grading.sandbox import Nursery, available
+from coursekit.paths import ROOT
+
+EXAMPLE = ROOT / "docs/example_entry.py"
+BURN = "import time\nwhile time.process_time() < 0.4: pass\n"
+real_sandbox = pytest.mark.skipif(bool(available()), reason=available())
+
+
+@pytest.fixture(autouse=True)
+def own_board(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
+
+
+def python(source: str) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-S", "-c", source])
+
+
+# --- the budget
+
+
+def test_a_budget_counts_what_its_process_computes():
+    budget, until = Budget(10), time.process_time() + 0.3
+    while time.process_time() < until:
+        pass
+    assert budget.spent() >= 0.29
+    assert budget.left() == pytest.approx(10 - budget.spent(), abs=0.1)
+
+
+def test_a_budget_counts_children_that_have_ended():
+    budget = Budget(10)
+    python(BURN).wait()
+    time.sleep(0.15)  # between two looks
+    assert budget.spent() >= 0.38
+
+
+def test_a_budget_counts_no_second_of_before():
+    python(BURN).wait()
+    assert Budget(10).spent() < 0.2
+
+
+def test_a_clock_counts_children_of_children_and_whom_nobody_waited_for():
+    """The grandchild is killed while its parent ignores its end: its seconds are handed on to nobody."""
+    source = f"""
+import signal, subprocess, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-S", "-c", {BURN + "time.sleep(100)"!r}])
+sys.stdin.read(1)
+child.kill()
+sys.stdin.read(1)
+"""
+    clock = CpuClock(os.getpid())
+    parent = subprocess.Popen([sys.executable, "-S", "-c", source], stdin=subprocess.PIPE)
+    with parent:
+        while clock.seconds() < 0.4:
+            time.sleep(0.05)
+        parent.stdin.write(b"k")
+        parent.stdin.flush()
+        time.sleep(0.3)
+        assert clock.seconds() >= 0.4
+
+
+def test_a_budget_keeps_the_curve_and_tells_each_point():
+    told = []
+    budget = Budget(10, tell=lambda *point: told.append(point))
+    budget.report(1)
+    budget.report(np.float32(2.5))
+    assert [value for _, value in budget.curve] == [1.0, 2.5]
+    assert told == budget.curve
+    assert 0 <= told[0][0] <= told[1][0] < 10
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_budget_takes_no_point_that_cannot_be_drawn(value):
+    with pytest.raises(ValueError, match="once the first episodes have ended"):
+        Budget(10).report(value)
+
+
+def test_a_budget_says_where_it_belongs():
+    with pytest.raises(TypeError, match="give your workers `budget.left\\(\\)`"):
+        pickle.dumps(Budget(10))
+    with pytest.raises(ValueError, match="more than 0"):
+        Budget(0)
+
+
+# --- an entry, looked at
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("missing.py", None, "There is no .*missing.py. An entry is a Python file"),
+        ("folder.py", "folder", "is a folder. Put your function into a file that ends in .py"),
+        ("notebook.ipynb", b"{}", "is not a Python file"),
+        ("latin.py", "# é".encode("latin-1"), "Save it as UTF-8"),
+        ("weights.py", b"#" * (LARGEST + 1), "not weights that were learned before"),
+    ],
+)
+def test_a_file_that_is_no_entry(tmp_path, name, content, says):
+    path = tmp_path / name
+    if content == "folder":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    with pytest.raises(EntryFailed, match=says):
+        read_entry(path)
+
+
+def test_an_entry_is_named_by_its_file_or_by_its_author(tmp_path):
+    path = tmp_path / "two_workers.py"
+    path.write_text("x = 1")
+    assert read_entry(path).name == "two_workers"
+    assert read_entry(path, "best \x1b[31mof all").name == "best  [31mof all"
+    assert read_entry(path).fingerprint != Entry("two_workers", "two_workers.py", "x = 2").fingerprint
+
+
+@pytest.fixture
+def learned(monkeypatch) -> Callable[[str], str]:
+    """Return a function that loads an entry and has it learn here, and returns why there is no policy, "" if there is one."""
+
+    def learn(source: str) -> str:
+        monkeypatch.setenv("COURSEKIT_QUICK", "1")
+        inside.prepare(textwrap.dedent(source), "mine.py", 5.0)
+        inside.learn()
+        return inside.result().get("failed", "")
+
+    return learn
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("def train(make_envs, budget)\n    pass", "not valid Python, line 1: expected ':': `def train"),
+        ("x = 1\x00", "not valid Python"),
+        ("import sister", "No module named 'sister', in line 1 .* An entry is one file"),
+        ("x = 1\ny = x / 0", "ZeroDivisionError: division by zero, in line 2 .*: `y = x / 0` while it was loaded"),
+        ("raise SystemExit", "SystemExit, in line 1"),
+        ("def learn(make_envs, budget): ...", "no function `train`: write def train"),
+        ("def trian(make_envs, budget): ...", "is `trian` meant"),
+        ("train = 7", "its `train` is an int, not a function"),
+        ("def train(make_envs): ...", "cannot be called with two arguments"),
+        ("def train(make_envs, budget, seed): ...", "missing a required argument: 'seed'"),
+        ("def train(make_envs, budget):\n    x = 1", "returned None: end it with `return policy`"),
+        ("def train(make_envs, budget):\n    return [1]", "returned a list, not a function"),
+        (
+            "def train(make_envs, budget):\n    x = []\n    return x[3]",
+            "IndexError: .*, in line 3 .`train`.: `return x\\[3\\]`",
+        ),
+        (
+            "import json\ndef train(make_envs, budget):\n    json.loads('{')",
+            "its `train` ended with JSONDecodeError: .*, in line 3 .`train`.: `json.loads",
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_entry_is_said_with_its_line(learned, source, says):
+    assert re.search(says, learned(source), re.DOTALL)
+
+
+def test_a_good_entry_gets_environments_and_a_budget(learned):
+    assert not learned("""
+        from dataclasses import dataclass
+        @dataclass
+        class Constant:
+            action: "int"
+            def __call__(self, obs): return [self.action] * len(obs)
+        def train(make_envs, budget):
+            obs, _ = make_envs(3).reset(seed=1)
+            assert obs.shape[0] == 3 and budget.seconds == 5
+            return Constant(2)
+    """)
+    assert inside.decide(np.zeros((4, 2))) == {"actions": [2, 2, 2, 2]}
+
+
+def test_an_exception_in_a_policy_is_said_with_its_line(learned):
+    learned("def train(make_envs, budget):\n    def act(obs):\n        return obs['x']\n    return act")
+    assert "in line 3 (`act`): `return obs['x']`" in inside.decide(np.zeros((4, 2)))["failed"]
+
+
+# --- the judge
+
+
+@pytest.mark.parametrize(
+    ("actions", "says"),
+    [
+        (None, "NoneType"),
+        ({"a": 1}, "dict"),
+        ("text", "str"),
+        (3, r"shape \[\]"),
+        ([1, 2], r"shape \[2\]. A policy gets 3 observations and returns 3 whole numbers from 0 to 9"),
+        (np.zeros((3, 10)), r"shape \[3, 10\].*`scores.argmax\(axis=1\)`"),
+        ([[1], [2, 3], []], "lists of different lengths"),
+        (np.array([1.0, 2.0, 3.0]), r"array of float64.*`actions.astype\(int\)`"),
+        (np.array([1.0, np.nan, 3.0]), "NaN.*look for what is not a number"),
+        (np.array([True, False, True]), "array of bool"),
+        (["1", "2", "3"], "array of <U1"),
+        ([1, 2, 10], "action 10 for observation 2, which does not exist"),
+        ([1, -1, 0], "action -1 for observation 1"),
+        ([1, 2, 10**30], "array of object"),
+    ],
+)
+def test_actions_that_are_none(actions, says):
+    with pytest.raises(judge.NotActions, match=f"the policy returned .*{says}"):
+        judge.checked(actions, 3)
+
+
+@pytest.mark.parametrize(
+    "actions", [[0, 9, 1], (0, 9, 1), np.array([0, 9, 1], np.uint8), np.array([0, 9, 1], np.int32)]
+)
+def test_actions_of_every_whole_kind_are_taken(actions):
+    assert judge.checked(actions, 3).tolist() == [0, 9, 1]
+
+
+def test_a_score_is_the_mean_with_its_interval():
+    mean, low, high = judge.score(np.array([1.0, 2.0, 3.0]))
+    assert mean == 2
+    assert (mean - low, high - mean) == pytest.approx((1.96 / 3**0.5,) * 2)
+
+
+def test_the_same_policy_earns_the_same_in_the_same_episodes():
+    one, again = (judge.judge(warehouse.baseline, 7) for _ in range(2))
+    other = judge.judge(warehouse.baseline, 8)
+    assert one.shape == (judge.EPISODES,)
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, other)
+
+
+# --- what an entry tells
+
+
+def test_points_are_told_from_what_was_printed():
+    output = "hello\n\x1e1 10\x1f\nmore \x1e0.5 5\x1f\n\x1b[31mred"
+    assert separated(output, 10) == ("hello\nmore  [31mred", [(0.5, 5.0), (1.0, 10.0)])
+
+
+def test_points_that_cannot_be_true_are_left_out():
+    forged = "\x1e11 1\x1f\x1e-1 1\x1f\x1enan 1\x1f\x1e1 inf\x1f\x1e1\x1f\x1ea b\x1f\x1e2 2\x1f"
+    assert separated(forged, 10) == ("", [(2.0, 2.0)])
+
+
+def test_of_too_many_points_some_are_kept_the_last_one_too():
+    _, curve = separated("".join(f"\x1e{i} {i}\x1f\n" for i in range(10_000)), 20_000)
+    assert POINTS / 2 < len(curve) <= POINTS
+    assert curve[-1] == (9_999, 9_999)
+
+
+# --- the leaderboard
+
+
+def row(name: str = "mine", mean: float = 50.0, **more: object) -> Row:
+    score = Score(mean, mean - 2, mean + 2)
+    some = {
+        "file": f"{name}.py", "fingerprint": "0a0b0c0d", "when": "2026-01-02T03:04:05+00:00", "version": 1, "budget": 60.0,
+        "baseline": Score(40, 38, 42), "chance": Score(2, 1, 3), "cpu": 58.0, "wall": 33.0, "measured": "control group",
+        "seed": 5, "chosen": False, "sandboxed": True, "curve": ((10.0, 5.0), (58.0, mean)),
+    }  # fmt: skip
+    return Row(**{"name": name, "score": score, **some, **more})
+
+
+def test_rows_come_back_as_they_were_added():
+    rows = [row("one"), row("two", 60, curve=(), chosen=True)]
+    for each in rows:
+        board.add(each)
+    assert board.rows() == rows
+
+
+def test_a_line_that_is_no_row_takes_no_other_with_it():
+    board.add(row("one"))
+    path = board.folder() / "board.jsonl"
+    nan = json.loads(path.read_text()) | {"score": [float("nan")] * 3}
+    with path.open("a") as file:
+        file.write(f'{json.dumps(nan)}\n{{"name": "half"}}\n[1]\n{{"name": "cut o')
+    board.add(row("two"))
+    assert [each.name for each in board.rows()] == ["one", "two"]
+    assert "cut o" in path.read_text()
+
+
+def test_only_equal_budgets_and_versions_compete():
+    rows = [row("a", 50), row("b", 70), row("c", 90, budget=20.0), row("d", 99, version=2, when="2027")]
+    leagues = {league: [each.name for each in ranked] for league, ranked in board.leagues(rows).items()}
+    assert leagues == {(2, 60.0): ["d"], (1, 60.0): ["b", "a"], (1, 20.0): ["c"]}
+    assert next(iter(leagues)) == (2, 60.0)
+
+
+def test_who_chose_the_seed_has_no_rank():
+    ranked = board.leagues([row("knows", 99, chosen=True), row("a", 50), row("b", 70)])[1, 60.0]
+    assert [(each.name, rank) for each, rank in zip(ranked, board.ranks(ranked), strict=True)] == [
+        ("b", 1),
+        ("a", 2),
+        ("knows", None),
+    ]
+
+
+def test_the_page_needs_nothing_else_and_knows_light_and_dark():
+    text = page([row("one"), row("two", 60)])
+    assert not re.search(r"https?:|<script|<link|src=|@import|url\((?!#)", text)
+    assert "prefers-color-scheme: dark" in text
+    assert text.count("<polyline") == 2
+
+
+def test_the_page_shows_names_as_text():
+    text = page([row("<script>alert(1)</script>", file="<b>.py", when="<i>")])
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+    assert "<b>.py" not in text
+    assert "<i>" not in text
+
+
+def test_the_page_says_what_a_reader_has_to_know_of_a_row():
+    text = page([row(chosen=True, sandboxed=False, measured="processes", curve=())])
+    for remark in ("seed chosen: not ranked", "without a sandbox", "CPU by process times", "no curve reported"):
+        assert remark in text
+    assert "coursekit capstone run" in page([])
+
+
+def test_a_claim_from_the_moon_flattens_no_curve():
+    honest, boaster = row("honest", 50), row("boaster", 3, curve=((1.0, 1e12), (2.0, -1e300)))
+    frame = _frame([honest, boaster])
+    assert -30 < frame.low < 0
+    assert 52 < frame.high < 80
+    heights = [float(y) for y in re.findall(r'cy="([-\d.]+)"', chart([honest, boaster]))]
+    assert all(-100 < y < 500 for y in heights)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "wanted"), [(0, 60, [0, 20, 40, 60]), (-3, 3, [-2, 0, 2]), (0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1.0])]
+)
+def test_ticks_are_round_numbers(low, high, wanted):
+    assert ticks(low, high) == pytest.approx(wanted)
+
+
+def test_one_entry_without_a_spread_can_be_drawn():
+    same = Score(0, 0, 0)
+    assert "<svg" in chart([row(score=same, baseline=same, chance=same, curve=())])
+
+
+# --- the commands
+
+
+@pytest.mark.parametrize("name", ["run", "board"])
+def test_every_help_shows_an_example(name):
+    shown = CliRunner().invoke(app, ["capstone", name, "--help"])
+    assert shown.exit_code == 0
+    assert f"Example: coursekit capstone {name}" in shown.output
+
+
+def test_an_entry_that_fails_says_what_it_had_reached_and_leaves_the_board_alone(tmp_path, monkeypatch):
+    board.add(row("earlier"))
+    before = (board.folder() / "board.jsonl").read_bytes()
+
+    def fails(*_):
+        raise EntryFailed("mine.py: it used more than 66 of its 60 CPU seconds.", [(1.0, 8.0), (2.0, 7.0)])
+
+    monkeypatch.setattr(command, "run", fails)
+    (tmp_path / "mine.py").write_text("x = 1")
+    said = CliRunner().invoke(app, ["capstone", "run", str(tmp_path / "mine.py"), "--no-sandbox"])
+    assert said.exit_code == 1
+    assert "Without a sandbox the entry can read, change and delete what you can." in said.output
+    assert "used more than 66 of its 60 CPU seconds" in said.output
+    assert "It had reported 2 points: at 2.0 CPU s a mean return of 7.0, 8.0 at its best." in said.output
+    assert (board.folder() / "board.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["missing.py"], "There is no missing.py"),
+        ([str(EXAMPLE), "--seconds", "0"], "give --seconds from 1 to 3600"),
+        ([str(EXAMPLE), "--seconds", "nan"], "give --seconds from 1 to 3600"),
+    ],
+)
+def test_a_mistake_at_the_command_line_is_said_in_plain_words(arguments, says):
+    said = CliRunner().invoke(app, ["capstone", "run", *arguments])
+    assert said.exit_code == 1
+    assert says in said.output
+    assert "Traceback" not in said.output
+
+
+def test_without_a_sandbox_to_be_had_the_command_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(command, "available", lambda: "it takes Linux's namespaces, and this is darwin")
+    said = CliRunner().invoke(app, ["capstone", "run", str(EXAMPLE)])
+    assert said.exit_code == 1
+    assert "this is darwin. Use Linux; or, for code that you trust, add --no-sandbox." in said.output
+
+
+def test_the_board_is_written_where_the_command_says():
+    board.add(row("one"))
+    said = CliRunner().invoke(app, ["capstone", "board"])
+    path = Path(re.search(r"wrote (.+board\.html) \(1 run\)", said.output.replace("\n", ""))[1])
+    assert "<b>one</b>" in path.read_text()
+
+
+# --- in a real sandbox
+
+BASELINE = """
+from coursekit import warehouse
+def train(make_envs, budget):
+    print("hello from inside")
+    budget.report(1)
+    return warehouse.baseline
+"""
+SMALL = Rules(2, seed=7, imports=False, memory_mb=500, deciding_clock=60)
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery(SMALL.limits(), imports=False) as nursery:
+        yield nursery
+
+
+def contest(nursery: Nursery, source: str, rules: Rules = SMALL) -> tuple[Learned, np.ndarray, float]:
+    """Return what came of an entry in a sandbox of its own: what learning cost, the returns, the CPU seconds of all."""
+    entry = Entry("mine", "mine.py", textwrap.dedent(source))
+    with nursery.sandbox() as sandbox:
+        contestant = Contestant(entry, rules, sandbox, lambda spent: None)
+        learned = contestant.learn()
+        contestant.be_asked(learned)
+        returns = judge.judge(contestant.decide, 7)
+        return learned, returns, contestant.watch.spent()
+
+
+@real_sandbox
+@pytest.mark.slow
+def test_a_policy_in_a_sandbox_earns_what_it_earns_outside(nursery):
+    learned, returns, spent = contest(nursery, BASELINE)
+    assert np.array_equal(returns, warehouse.evaluate(warehouse.baseline, judge.EPISODES, 7))
+    assert learned.output == "hello from inside"
+    assert [value for _, value in learned.curve] == [1.0]
+    assert learned.cpu <= spent
+
+
+HOSTILE = {
+    "stops the clocks and patches Budget": """
+        import time
+        from coursekit.capstone import budget, clock
+        def train(make_envs, given):
+            given.report(1.5)
+            time.process_time = time.monotonic = time.time = time.perf_counter = lambda: 0.0
+            clock.CpuClock.seconds = budget.Budget.spent = lambda self: 0.0
+            while given.left() > 0: sum(range(10**5))
+    """,
+    "has a daemon compute": """
+        import os, time
+        def train(make_envs, given):
+            given.report(1.5)
+            if os.fork() == 0:
+                os.setsid()
+                if os.fork() == 0:
+                    while True: sum(range(10**5))
+                os._exit(0)
+            os.wait()
+            while True: time.sleep(1)
+    """,
+    "has many children compute, one after the other": """
+        import os, time
+        def train(make_envs, given):
+            given.report(1.5)
+            while True:
+                if os.fork() == 0:
+                    while time.process_time() < 0.05: pass
+                    os._exit(0)
+                os.wait()
+    """,
+    "swallows every signal and exception": """
+        import signal
+        def train(make_envs, given):
+            given.report(1.5)
+            for number in range(1, 65):
+                try: signal.signal(number, signal.SIG_IGN)
+                except (OSError, ValueError): pass
+            while True:
+                try:
+                    while True: sum(range(10**5))
+                except BaseException: pass
+    """,
+}
+
+
+@real_sandbox
+@pytest.mark.slow
+@pytest.mark.parametrize("source", HOSTILE.values(), ids=HOSTILE)
+def test_more_than_the_budget_is_not_to_be_had(nursery, source):
+    with pytest.raises(EntryFailed, match=r"more than 2.2 of its 2 CPU seconds, and was stopped. End sooner") as failed:
+        contest(nursery, source)
+    assert [value for _, value in failed.value.curve] == [1.5]
+
+
+@real_sandbox
+@pytest.mark.slow
+def test_children_for_whom_nobody_waits_are_counted_where_there_are_control_groups(nursery):
+    source = """
+        import os, signal, time
+        def train(make_envs, given):
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            while True:
+                if os.fork() == 0:
+                    while time.process_time() < 0.05: pass
+                    os._exit(0)
+                time.sleep(0.05)
+    """
+    with nursery.sandbox() as sandbox:
+        how = Contestant(Entry("mine", "mine.py", ""), SMALL, sandbox, lambda spent: None).watch.how
+    if how != "control group":
+        pytest.skip("no control group counts CPU seconds here")
+    with pytest.raises(EntryFailed, match=r"more than 2.2 of its 2 CPU seconds"):
+        contest(nursery, source)
+
+
+@real_sandbox
+@pytest.mark.slow
+def test_who_learns_on_while_it_is_judged_is_stopped(nursery):
+    source = """
+        import os, time
+        def train(make_envs, budget):
+            if os.fork() == 0:
+                while True: sum(range(10**5))
+            return lambda obs: time.sleep(1000)
+    """
+    with pytest.raises(EntryFailed, match=r"too slow: the judge's episodes took more than [67]\.?\d* CPU seconds"):
+        contest(nursery, source, replace(SMALL, deciding_clock=240))
+    assert DECIDING == 5
+
+
+OF_ITS_OWN = r"it ended its own process \(exit code 3\). It has to return a policy, and to live on"
+ENDS = {
+    "keep = []\n    while True: keep.append(bytes(10**7))": "more than 500 MB of memory. Keep less",
+    "__import__('os')._exit(3)": OF_ITS_OWN,
+    "return lambda obs: __import__('os')._exit(3)": OF_ITS_OWN,
+    "return lambda obs: object()": "its policy cannot be asked. .*object, which is not plain data",
+    "return lambda obs: obs[:, 0]": "the policy returned an array of float32",
+    "return lambda obs: 1 / 0": "its policy ended with ZeroDivisionError: division by zero, in line 3",
+    "import coursekit.answer as a; a.serve = lambda *_: b'junk'; return len": "sent something that is not an answer",
+}
+WAITS = {
+    "__import__('time').sleep(1000)": "stopped after 1 s by the clock, of which it computed for .* what does it wait for",
+    "return lambda obs: __import__('time').sleep(1000)": "too slow: the judge's episodes took more than 1 s by the clock",
+}
+
+
+def reason(nursery: Nursery, body: str, rules: Rules) -> str:
+    with pytest.raises(EntryFailed) as failed:
+        contest(nursery, f"def train(make_envs, budget):\n    budget.report(4)\n    {body}", rules)
+    assert [value for _, value in failed.value.curve] == [4.0]
+    return str(failed.value)
+
+
+@real_sandbox
+@pytest.mark.slow
+@pytest.mark.parametrize(("body", "says"), ENDS.items())
+def test_whatever_ends_an_entry_is_said(nursery, body, says):
+    assert re.search(says, reason(nursery, body, replace(SMALL, seconds=30)))
+
+
+@real_sandbox
+@pytest.mark.slow
+@pytest.mark.parametrize(("body", "says"), WAITS.items())
+def test_who_only_waits_is_stopped_by_the_clock(nursery, body, says):
+    assert re.search(says, reason(nursery, body, replace(SMALL, learning_clock=1, deciding_clock=1)))
+
+
+@pytest.mark.slow
+def test_without_a_sandbox_an_entry_runs_too():
+    ran = run(Entry("mine", "mine.py", BASELINE), Rules(2, seed=7, isolated=False, imports=False))
+    assert ran.row.score == ran.row.baseline
+    assert ran.lead.mean == 0
+    assert (ran.row.sandboxed, ran.row.chosen, ran.row.seed) == (False, True, 7)
+
+
+@real_sandbox
+@pytest.mark.slow
+def test_the_example_learns_with_ray_in_a_sandbox_and_lands_on_the_board():
+    said = CliRunner().invoke(app, ["capstone", "run", str(EXAMPLE), "--seconds", "12", "--name", "evolution"])
+    assert said.exit_code == 0, said.output
+    assert re.search(r"rank +1 of 1", said.output)
+    (found,) = board.rows()
+    assert (found.name, found.chosen, found.sandboxed, found.budget) == ("evolution", False, True, 12)
+    assert found.curve[-1][0] == pytest.approx(
+        found.cpu, abs=2
+    )  # both counted Ray's workers, from inside and from outside
+    assert 1 < found.cpu <= 13.2
+    CliRunner().invoke(app, ["capstone", "board"])
+    assert "<polyline" in (board.folder() / "board.html").read_text()

@@ -1,0 +1,154 @@
+"""The capstone's warehouse: Gymnasium's rules, the same world one by one and side by side, and what is known of its rules."""
+
+import pickle
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from coursekit.warehouse import (
+    BATTERY,
+    CREEP,
+    EPISODE_STEPS,
+    GOALS,
+    NUMBERS,
+    PLACES,
+    PRICES,
+    ROOM,
+    SHELVES,
+    STATION,
+    TABLE,
+    Warehouse,
+    baseline,
+    evaluate,
+    make_envs,
+    random_actions,
+)
+
+
+@pytest.mark.filterwarnings("error")
+def test_it_passes_gymnasiums_own_checker():
+    check_env(gymnasium.make("coursekit.warehouse:Warehouse-v0").unwrapped)
+
+
+def test_many_warehouses_are_as_many_single_ones_step_by_step():
+    count, prices, rng = 5, (2.0, -1.0, 7.0), np.random.default_rng(0)
+    singles, together = [Warehouse(prices) for _ in range(count)], make_envs(count, prices)
+    obs, _ = together.reset(seed=40)
+    assert np.array_equal(obs, [single.reset(seed=40 + i)[0] for i, single in enumerate(singles)])
+    over, earned, loads = False, 0.0, set()
+    for _ in range(2 * EPISODE_STEPS + 20):  # through two ends: the next episodes must be alike, too
+        actions = np.where(rng.random(count) < 0.8, baseline(obs), rng.integers(PLACES, size=count))
+        obs, rewards, terminated, truncated, _ = together.step(actions)
+        if over:
+            alone = [(single.reset()[0], 0.0, False, False) for single in singles]
+        else:
+            alone = [single.step(action)[:4] for single, action in zip(singles, actions, strict=True)]
+        for got, want in zip((obs, rewards, terminated, truncated), zip(*alone, strict=True), strict=True):
+            assert np.array_equal(got, want)
+        over, earned = truncated.all(), earned + rewards.sum()
+        loads |= {len(single.load) for single in singles}
+    assert (loads, earned > 100) == ({0, 1, 2, 3}, True)  # so that much happened
+
+
+def test_an_episode_lasts_so_many_steps_and_is_truncated():
+    envs = make_envs(2)
+    envs.reset(seed=0)
+    ends = [envs.step([0, 1])[2:4] for _ in range(EPISODE_STEPS)]
+    assert [truncated.any() for _, truncated in ends] == [False] * (EPISODE_STEPS - 1) + [True]
+    assert not any(terminated.any() for terminated, _ in ends)
+
+
+def driven(env: Warehouse, place: int) -> float:
+    """Drive to a place; return what came in on the way."""
+    pay = 0.0
+    for _ in range(EPISODE_STEPS):
+        pay += env.step(place)[1]
+        if env.field == GOALS[place]:
+            return pay
+    raise AssertionError("It never arrived.")
+
+
+def test_a_parcel_pays_when_it_is_delivered_and_no_sooner():
+    env = Warehouse(prices=(5.0, -2.0, 1.0))
+    env.reset(seed=0)
+    env.kind[:2], env.patience[:2] = [0, 1], [150, 150]
+    assert [driven(env, 0), env.load, driven(env, 1), env.load] == [0.0, [0, 1], 0.0, [0, 1]]
+    assert (driven(env, TABLE), env.load) == (3.0, [])
+
+
+def test_a_full_robot_takes_nothing_more_and_passing_by_takes_nothing():
+    env = Warehouse()
+    env.reset(seed=0)
+    env.load, env.kind[0], env.patience[0] = [0] * ROOM, 2, 150
+    driven(env, 0)
+    assert (len(env.load), env.kind[0]) == (ROOM, 2)
+    env.load = []
+    driven(env, TABLE)
+    env.step(4)
+    assert env.load == []
+
+
+def test_a_parcel_that_waited_too_long_is_gone():
+    env = Warehouse()
+    env.reset(seed=0)
+    env.coming[:] = -1
+    env.kind, env.patience = [0] + [-1] * 7, [2] + [0] * 7
+    env.step(TABLE)
+    assert (env.kind[0], env.patience[0]) == (0, 1)
+    env.step(TABLE)
+    assert env.kind[0] == -1
+
+
+def test_without_a_battery_it_creeps_and_the_station_exchanges_it():
+    env = Warehouse()
+    env.reset(seed=0)
+    env.battery, fields = 0, []
+    for _ in range(2 * CREEP):
+        env.step(STATION)
+        fields.append(env.field)
+    assert len(set(fields)) == 3  # two fields in eight steps, and where it stood
+    driven(env, STATION)
+    assert env.battery == BATTERY
+
+
+def test_observations_say_what_there_is_and_not_what_it_pays():
+    cheap, dear = Warehouse((1, 1, 1)), Warehouse((9, 9, 9))
+    (obs, _), (other, _) = cheap.reset(seed=3), dear.reset(seed=3)
+    assert obs.shape == (NUMBERS,)
+    assert np.array_equal(obs, other)
+    waits, kinds = obs[6:].reshape(SHELVES, 5)[:, 1], obs[6:].reshape(SHELVES, 5)[:, 2:]
+    assert np.array_equal(kinds.sum(axis=1), waits > 0)
+
+
+def test_random_is_poor_and_the_baseline_leaves_room():
+    refuses = PRICES.index(min(PRICES))
+
+    def choosy(obs):
+        """What the baseline does where no parcel of the kind that costs is shown."""
+        obs = obs.copy()
+        shelves = obs[:, 6:].reshape(len(obs), SHELVES, -1)
+        shelves[shelves[..., 2 + refuses] == 1, 1] = 0
+        return baseline(obs)
+
+    chance, rule, better = (evaluate(policy, 100).mean() for policy in (random_actions, baseline, choosy))
+    assert chance < 0.1 * rule
+    assert better > 1.2 * rule
+
+
+def test_it_goes_to_other_processes_as_it_is_and_the_same_seed_gives_the_same_episodes():
+    assert pickle.loads(pickle.dumps(make_envs)) is make_envs
+    assert np.array_equal(evaluate(baseline, 20, seed=5), evaluate(baseline, 20, seed=5))
+    assert not np.array_equal(evaluate(baseline, 20, seed=5), evaluate(baseline, 20, seed=6))
+
+
+def test_a_picture_shows_what_has_changed():
+    env = Warehouse(render_mode="rgb_array")
+    env.reset(seed=0)
+    before = env.render()
+    env.step(0)
+    assert before.shape == env.render().shape
+    assert (before.ndim, before.dtype) == (3, np.uint8)
+    assert not np.array_equal(before, env.render())
+    assert Warehouse().render() is None
