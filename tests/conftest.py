@@ -22,7 +22,17 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     RAYS = os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix=f"ray-{worker}-", dir="/tmp")  # short: it holds sockets
 
 SHARE = {"solved": 45, "unsolved": 20}  # seconds that 21 chapters may take on two cores, on average
-GRADING = ["attacks", "sandbox", "grading", "own_tests", "cluster_grading", "release", "instructors", "same_scores"]
+GRADING = [
+    "attacks",
+    "sandbox",
+    "grading",
+    "own_tests",
+    "cluster_grading",
+    "release",
+    "instructors",
+    "same_scores",
+    "capstone",
+]
 ORDER = ["grading", "answers", "notebooks", "isolation"]  # the longest first, so that all processes end together
 
 
