@@ -100,7 +100,7 @@ def epsilon(version):
 # %% [markdown]
 r"""
 Other tutorials would import PyTorch now. A process that does pays one to two seconds and a few hundred megabytes for it, and we shall start many. Our network has 4,610 numbers in two hidden layers, so `coursekit` computes it in NumPy, in thirty lines
-(type `td_gradient??` to read them). All weights are one array, `theta`; `q_values(theta, obs)` has a row for each observation and a column for each action.
+(`td_gradient??` shows the ten that matter). All weights are one array, `theta`; `q_values(theta, obs)` has a row for each observation and a column for each action.
 
 The problem is CartPole. A random policy keeps the pole up for some 20 steps; our goal is a mean return of 195, at which the first version of CartPole counted as solved.
 """
@@ -139,7 +139,7 @@ class ReplayBuffer:
         ### END SOLUTION
 
     def add(self, fragment):
-        """Keep the transitions of a fragment, which has never more than `capacity` of them."""
+        """Keep the transitions of a fragment, which never has more than `capacity` of them."""
         ### BEGIN SOLUTION
         real = fragment["real"]
         later = np.concatenate([fragment["obs"][1:], fragment["last_obs"][None]])
@@ -248,7 +248,7 @@ Together with the given `td_gradient` that is all a worker needs to learn. It ge
 
 # %%
 def gradient_of(parameters, batch):
-    """Return the gradient of the mean squared error against the targets, shaped like theta."""
+    """Return the gradient of half the mean squared error against the targets, shaped like theta."""
     q_online, q_target = (q_values(parameters[name], batch["next_obs"]) for name in ("theta", "target"))
     ends = batch["terminated"], batch["truncated"]
     targets = td_target(batch["rewards"], *ends, q_online, q_target, GAMMA)
@@ -305,8 +305,8 @@ if passed("ReplayBuffer") and passed("td_target"):
 
 # %% [markdown]
 r"""
-(The first line is the warm-up.) One worker loses nothing. Two lose nearly half: while one computes, the other has put its result, and is overwritten. Four make four times as many updates, and keep about as many as one alone. Three
-of four workers only heat the room, and *nothing complains*: the agent learns, only as slowly as with one worker. It is the lost update of chapter 3, where it was about money.
+(The first line is the warm-up.) One worker loses nothing. Two lose nearly half: while one computes, the other has put its result, and is overwritten. Four make four times as many updates, and keep hardly more than one alone: some 40 to 60 of 160. Most of their
+work only heats the room, and *nothing complains*: the agent learns, only as slowly as with one worker. It is the lost update of chapter 3, where it was about money.
 
 The cure is the same: do not send back the state, send **what is to be done**. A worker sends its *gradient*, and the agent applies it, in one call. The optimizer with its memory moves into the agent, too.
 
@@ -408,7 +408,7 @@ if applied:
 
 # %% [markdown]
 r"""
-Every update counts now, whoever made it, and the price is on the right: with $n$ workers, up to about $n - 1$ others come in between. (Less, where they wait for the agent or for a core most of the time.) A gradient that is one or three updates old points nearly in the same direction. One that is a thousand
+Every update counts now, whoever made it, and the price is on the right: with $n$ workers, up to about $n - 1$ others come in between on average. (Less, where they wait for the agent or for a core most of the time.) A gradient that is one or three updates old points nearly in the same direction. One that is a thousand
 updates old does not; systems with hundreds of workers drop what is too old, or let the learner wait. DQN bears a lot of it: the *experience* in its buffer is hundreds of updates old anyway.
 
 More workers on your two cores do not bring more updates a second, once the cores are full. That is another matter, and chapter 8 had it.
@@ -536,7 +536,8 @@ if passed("ReplayBuffer") and passed("td_target") and passed("SharedAgent"):
     reports = runs["multiprocessing"]["reports"]
     print(f"{len(reports)} reports from {len({report[1] for report in reports})} workers")
     print(f"seconds to the first one: {reports[0][0] - start:.1f}, in all: {time.time() - start:.1f}")
-    print(f"best mean return in a test: {max(report[3] for report in reports):.0f}, after {reports[-1][2]} updates")
+    best = max(reports, key=lambda report: report[3])
+    print(f"best mean return in a test: {best[3]:.0f}, after {best[2]} updates")
 
 # %% [markdown]
 r"""
@@ -692,7 +693,7 @@ r"""
 
 Here are the two programs, yours on the right.
 
-**Predict:** how many lines differ? (Formatting apart: look for what *kinds* of lines they are.)
+**Predict:** how many lines differ? And what *kinds* of lines are they?
 """
 
 # %% tags=["demo"]
@@ -704,9 +705,9 @@ if passed("work") and passed("train"):
 
 # %% [markdown]
 r"""
-The algorithm is untouched: `Board`, `SharedAgent`, `ReplayBuffer`, `gradient_of`, and in the worker all that is not a call. What changes is where objects live, how they are called, and who knows that somebody has ended.
+Many lines are new, and still the algorithm is untouched: `Board`, `SharedAgent`, `ReplayBuffer`, `gradient_of`, and in the worker all that is not a call. What changes is where objects live, how they are called, and who knows that somebody has ended. Ray packs your code by itself, an actor runs one call at a time, and tasks end with the driver: that is why `by_value`, the lock and `daemon` are gone.
 
-And what does each cost? Four numbers from your machine: seconds until the first report is there, microseconds of one call (the agent's parameters, 37 kB), updates a second once they come, seconds in all.
+And what does each cost? Five numbers from your machine: seconds to start Ray, seconds until the first report is there, microseconds of one call (the agent's parameters, 37 kB), updates a second once they come, seconds in all.
 
 **Predict** who wins each of them.
 """
@@ -715,9 +716,10 @@ And what does each cost? Four numbers from your machine: seconds until the first
 if "Ray" in runs:
     with Office(ctx=context) as office:
         proxy = office.keep(by_value(SharedAgent), theta, Adam(RATE), TARGET_EVERY)
+        actor = ray.remote(SharedAgent).options(num_cpus=0).remote(theta, Adam(RATE), TARGET_EVERY)
         ways = {
             "multiprocessing": lambda: [proxy.parameters() for _ in range(50)],
-            "Ray": lambda: [ray.get(agent.parameters.remote()) for _ in range(50)],
+            "Ray": lambda: [ray.get(actor.parameters.remote()) for _ in range(50)],
         }
         calls = compare_times(ways, repeats=budget(15, 7))
     display(calls)
@@ -768,17 +770,17 @@ Collect the table's rows from the room before you go on: the ratio of the calls 
 r"""
 ## When a worker dies
 
-Two runs without a goal, until 12,000 steps have been played. As soon as both workers have reported, one of them is killed, as an operating system does that is short of memory.
+Two runs without a goal, until 20,000 steps have been played. As soon as both workers have reported, one of them is killed, as an operating system that is short of memory does.
 
 **Predict** for each program: does it end? Who does the rest of the work? Who tells you?
 """
 
 # %% tags=["demo"]
-deaths, end = {}, {"stop": math.inf, "limit": 12_000}
+deaths, end = {}, {"stop": math.inf, "limit": 20_000}
 if passed("SharedAgent") and "multiprocessing" in runs:
     with process_office(1, **end) as parts:
         crew, results, reports = process_crew(parts, cartpoles, 1), parts[-1], []
-        while len({report[1] for report in reports}) < 2:
+        while None not in reports and len({report[1] for report in reports}) < 2:
             reports.append(results.get())
         crew[0].kill()
         killed = time.time()
@@ -793,7 +795,7 @@ if passed("SharedAgent") and "multiprocessing" in runs:
 r"""
 Nobody told us: we looked. The survivor has done the rest of the work alone, more slowly. And then `process_train` would have waited for a second goodbye for ever, at three in the morning. A careful program asks every process for its `exitcode` all the time (on Linux and macOS a negative one is the signal that ended it), starts another in its place, and counts goodbyes differently. That is code that you write, test, and maintain.
 
-It could have been worse. Had we taken `context.Queue()`, whose writers share one lock, and had the worker died while it held that lock, the survivor's next `put` would have waited for ever, too.
+It could have been worse. Had we taken `context.Queue()`, whose writers share one lock (not on Windows), and had the worker died while it held that lock, nothing that the survivor puts would ever have arrived: its `put` returns at once, but the thread behind it waits for the lock for ever.
 """
 
 # %% tags=["demo"]
@@ -815,9 +817,9 @@ if "Ray" in deaths:
     figure, places = plt.subplots(1, 2, figsize=(9, 3), sharey=True, constrained_layout=True)
     for (name, (killed, reports)), axes in zip(deaths.items(), places, strict=True):
         processes = list(dict.fromkeys(report[1] for report in reports))
-        for process, colour in zip(processes, ["#7c3aed", "#2563eb", "#059669", "#94a3b8"], strict=False):
+        for size, process, colour in zip((12, 7, 5), processes, ["#7c3aed", "#2563eb", "#059669"], strict=False):
             mine = [(report[0] - killed, report[2]) for report in reports if report[1] == process]
-            axes.plot(*np.transpose(mine), "o", color=colour, label=f"process {process}")
+            axes.plot(*np.transpose(mine), "o", color=colour, markersize=size, label=f"process {process}")
         axes.axvline(0, color="#db2777", linestyle="--")
         axes.set(xlabel="seconds after the death", title=name)
         axes.legend()
@@ -828,7 +830,7 @@ r"""
 On the right there is a third colour. The worker is a task, and a task whose process dies is launched again, up to three times (chapter 5). The new process began `work` from its first line, with a fresh sampler. It could, because nothing that matters was in the dead process: the weights, the buffer, the count and the best result are in
 actors, which others use, too. What is lost is one round, and the returns that it had not reported yet. (On a busy machine the other worker may have finished before the new one was up; then there are two colours here as well.)
 
-Had the *agent's* process died, neither program would have gone on: with `max_restarts` Ray would start it again, with fresh weights. Chapter 5's checkpointed counter is the cure.
+Had the *agent's* process died, neither program would have gone on: without a checkpoint all is lost. (`max_restarts` has Ray start it again, but with fresh weights.) Chapter 5's checkpointed counter is the cure.
 """
 
 # %%

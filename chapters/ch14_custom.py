@@ -72,8 +72,8 @@ loop, and the five places where you can put code of your own:
 | 4 **reward** | a Gymnasium wrapper | what it is after |
 | 5 **agents** | a `MultiAgentEnv` and a mapping | who plays |
 
-For each you will see a small world in which the default fails, train both, and look at the two curves. All trainings share one config. `lr` and
-the number of passes are larger than PPO's defaults: these worlds are forgiving, and you do not want to wait.
+For each you will see a small world in which the default fails, train both, and look at the two curves. All trainings share one config. `lr` is
+a hundred times PPO's default, and batches are small: these worlds are forgiving, and you do not want to wait.
 """
 
 
@@ -128,7 +128,7 @@ The first world is a hot-air balloon. It should fly at about 500 m and can burn 
 observation is the **air pressure in pascals**, some 101,325 on the ground and 90,000 at 1,000 m, and the vertical speed in m/s. Each of the 20 steps that
 ends less than 100 m from the goal earns 1.
 
-**Predict:** all that the balloon has to know stands in the observation. How much of the 20 does PPO reach with its default network?
+**Predict:** all that the balloon has to know is in the observation. How much of the 20 does PPO reach with its default network?
 """
 
 # %% tags=["demo"]
@@ -212,7 +212,7 @@ if passed("Rescale"):
 
 # %% [markdown]
 r"""
-Nothing in the learning has changed, only the numbers. (17 or 18 is about all there is: a balloon that starts at the wrong height needs a few steps.)
+Nothing in the learning has changed, only the numbers. (About 18 is all there is on average: a balloon that starts far from the goal needs up to four steps that earn nothing.)
 
 One thing is easy to miss. After the action the batch is thrown away. What reaches the learner, later and perhaps on another machine, are the **episodes**, so what a
 connector wants to keep it must write into the episode. Your base class does. Whoever writes a plain `ConnectorV2` must do it: `episode.set_observations(at_indices=-1, new_data=...)`.
@@ -228,7 +228,7 @@ quiz("only_the_batch", only_the_batch)
 
 # %% [markdown]
 r"""
-## What you know about the problem belongs into the module
+## What you know about the problem belongs in the module
 
 The second world is one that you know: a scheduler. Ten jobs come one after the other, and each goes to one of twelve nodes. About each node the agent sees three numbers from 0 to 1: how
 full its queue is, how fast it is, and whether it already holds the job's data. It earns 1 when no other node would have ended the job sooner.
@@ -263,9 +263,9 @@ An `RLModule` for PPO has three parts:
 - `setup()` makes the layers. Sizes are in `self.observation_space` and `self.action_space`; `self.model_config` is what your config says.
 - `_forward(batch)` gets `batch[Columns.OBS]`, here with shape [B, nodes, 3], and returns a dict with `Columns.ACTION_DIST_INPUTS`: for discrete actions one score (*logit*) for each action, shape [B, nodes]. RLlib
   makes the probabilities and draws the action.
-- `compute_values(batch)` returns what the critic expects, shape **[B]**. That makes it a `ValueFunctionAPI`; EnvRunners never call it, the learner does.
+- `compute_values(batch)` is the critic: it returns one estimate for each table, shape **[B]**. The base class `ValueFunctionAPI` says that the module has one; EnvRunners never call it, the learner does.
 
-Write `ScoreEach`, with `self.model_config["hidden"]` units between a `Linear` and another with a `Tanh` in the middle, once for the scores, once for the values. The value of a table is
+Write `ScoreEach` with two small networks, one for the scores and one for the values: a `Linear` to `self.model_config["hidden"]` units, a `Tanh`, and a `Linear` to one number. The value of a table is
 the **mean** over its nodes. The check puts the nodes into another order, and it asks about more nodes than the module was built for. It looks at your module
 inside a real algorithm, before and after an iteration.
 """
@@ -355,7 +355,7 @@ collected from all EnvRunners, wherever they run, and comes back in `result["env
 Two things to know:
 
 - **An episode may come in pieces.** An EnvRunner plays a fixed number of steps in each environment and hands over what it has. What `on_episode_end` gets as `episode` is only the *last* piece; the earlier ones are the list
-  `prev_episode_chunks`. Each piece has `get_actions()`, `get_rewards()` and so on.
+  `prev_episode_chunks`. Each piece has `get_actions()`, `get_rewards()` and so on: an array in the earlier pieces, a plain list in the last (`np.asarray` makes them alike).
 - **`log_value` must be told how to sum up.** With `reduce="mean"` the report is the mean of what was logged since the last report.
 
 Write `Diary`. For each episode that ends it logs `"arrived"`, 1 if the episode terminated and 0 if it was truncated, and `"steps_back"`: how often action 0 (to the left) was taken **in the whole episode**.
@@ -430,12 +430,12 @@ The obvious help: praise every step in the right direction. `Praised(Cave())` ad
 if passed("Diary"):
     curves["praised"], modules["praised"] = learn(explore("praised cave"), iterations_cave)
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3), constrained_layout=True)
-    draw({"praised": curves["praised"]}, "episode_return_mean", "What it collects", ax=left)
+    draw({"praised": curves["praised"]}, "episode_return_mean", "What it collects", ylim=(0, 30), ax=left)
     draw({"praised": curves["praised"]}, "arrived", "What you wanted", ylim=(-0.05, 1.05), ax=right)
 
 # %% [markdown]
 r"""
-A fine return and hardly anybody at the exit. The agent is not stupid: it has understood the reward better than its author. A step forward brings 0.5, a step back costs nothing, and the exit ends the fun. So it
+A fine return and hardly anybody at the exit. (It begins at about 20, since half of the steps of a random walk lead nearer; the straight way to the exit would bring only 14. So learning means staying away from the exit.) The agent is not stupid: it has understood the reward better than its author. A step forward brings 0.5, a step back costs nothing, and the exit ends the fun. So it
 steps to and fro until the time is up. (Randløv and Alstrøm, who praised a bicycle for riding towards its goal, got one that rode in circles.) Without the diary you would have seen only the left picture.
 """
 
@@ -520,7 +520,7 @@ if passed("Shaped") and passed("Diary"):
 
 # %% [markdown]
 r"""
-They arrive. The return is less than 1, since what the potential paid on the way it took back at the end; and now it means something, because it can only be near 1 where somebody arrives. Look at how the three walk when each takes its most probable action:
+They arrive. What the potential paid on the way it took back at the end. The return is a little less than 1 even so, because the reported return is not discounted: each step takes back one per cent of the potential more than was paid. And now the return means something: whoever does not arrive gets nowhere near that. Look at how the three walk when each takes its most probable action:
 """
 
 
@@ -542,7 +542,7 @@ if len(modules) == 3:
         fields = path(module)
         ax.plot(*fields.T, ".-", color=colour)
         ax.plot(*Cave.exit, "*", color="#db2777", markersize=14)
-        ax.set(title=f"{name}: {len(fields) - 1} steps", xlim=(-1, 20), ylim=(-1, 20), aspect="equal")
+        ax.set(title=f"{name}: {len(fields) - 1} steps", xlim=(-1, 20), ylim=(-1, 20), xticks=range(0, 20, 5), yticks=range(0, 20, 5), aspect="equal")
 
 # %% [markdown] tags=["notes"]
 r"""
@@ -562,7 +562,7 @@ with a key for each agent**. Three rules, and most errors in such environments b
 
 The rules of the bridge. Fields 1 and 2 are on it, 0 is before it and 3 behind it.
 
-1. Action 0 waits, 1 goes from field 0 to field 1. Who is on the bridge cannot stop: it goes one field further, whatever its action.
+1. Action 0 waits, 1 goes from field 0 to field 1. A robot on the bridge cannot stop: it goes one field further, whatever its action.
 2. If *after* the step both are on the bridge, both fall: −1 for each, both terminated, all over.
 3. Otherwise, a robot that has reached field 3 gets 1 and is terminated. Every other robot that acted gets −0.2: time is money.
 4. When both are across, all is over. After step 20, if it is not, everything is truncated.
@@ -652,8 +652,8 @@ if passed("Bridge"):
 
 # %% [markdown]
 r"""
-Many fall, often more than half, and the next iterations bring nothing that lasts. At the start both see the same, (0, 0), and the same module gives both the same probability $p$ to go. Both go with $p^2$, none with $(1-p)^2$, and exactly
-one with $2p(1-p)$, which is never more than a half. "After you." "No, after you." What is missing is a convention, and one module cannot hold it: it does not know which robot it is.
+Many do not get across, often more than half, and more iterations bring nothing that lasts. At the start both see the same, (0, 0), and the same module gives both the same probability $p$ to go. Both go with $p^2$, none with $(1-p)^2$, and exactly
+one with $2p(1-p)$, which is never more than a half. If none goes they may try again, but every step costs, so the module does not stay patient: where the other mostly waits it pays to go, where the other mostly goes it pays to wait, and since both are the same module, it swings to and fro. "After you." "No, after you." What is missing is a convention, and one module cannot hold it: it does not know which robot it is.
 
 ![With one module both robots get the same answer; with a mapping each robot has a module of its own, and one of them learns to wait](../img/ch14_minds.svg)
 
@@ -701,7 +701,7 @@ def cross(minds, module_of):
     while not over:
         actions = {agent: best_action(minds[module_of(agent)], seen) for agent, seen in obs.items()}
         obs, _, terminateds, truncateds, _ = env.step(actions)
-        obs = {agent: seen for agent, seen in obs.items() if not terminateds[agent]}
+        obs = {agent: seen for agent, seen in obs.items() if not terminateds.get(agent, False)}
         fields.append(list(env.field.values()))
         over = terminateds["__all__"] or truncateds["__all__"]
     return np.array(fields)
@@ -760,7 +760,7 @@ if passed("Rescale"):
     finally:
         algo.stop()
     print("the notebook is process", os.getpid())
-    print({name: value for name, value in report.items() if "process" in name})
+    print({name: int(value) for name, value in report.items() if "process" in name})
 
 # %%
 ray.shutdown()
@@ -786,7 +786,7 @@ r"""
 
 ## Traps
 
-- **Numbers of another size** than $-1 … 1$ look like a task that cannot be learned.
+- **Numbers far outside $-1 … 1$** make a task look as if it could not be learned.
 - **A connector that changes only the batch** lets the learner train on something else than what was played.
 - **Values of shape [B, 1]** raise no error and spoil the critic.
 - **`log_value` without `reduce=`** reports a moving average that hardly moves.

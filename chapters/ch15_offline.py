@@ -1,14 +1,14 @@
 # %% [markdown]
 r"""
-# Chapter 15 · A clone is as good as its log, and only playing shows how good that is
+# Chapter 15 · A clone follows the majority of its log, and only playing shows how good that is
 
-*About 100 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 11](ch11_rllib_ppo.ipynb)*
+*About 100 minutes · builds on [Chapter 7](ch07_environments.ipynb), [Chapter 9](ch09_dqn.ipynb) and [Chapter 11](ch11_rllib_ppo.ipynb)*
 
 **What you will be able to do**
 
 - record experience as rows in Parquet files, in the form that RLlib reads;
 - read it with Ray Data, look at it before you learn from it, and hold out episodes instead of rows;
-- clone a teacher from a log, and say from the log whether the clone can be any good;
+- clone a teacher from a log, and say what the log can tell about the clone, and what only playing can;
 - find a column that makes the loss perfect and the clone useless;
 - weigh what ended well, so that the clone plays better than the log does on average;
 - do the same with RLlib, without any environment.
@@ -185,7 +185,7 @@ One per cent of the episodes, and about an eighth of the rows, since a good epis
 Before anybody learns, put something aside for the test. *What* is drawn matters more than how much. Here is a task from the crane's office: an early warning. From what is seen, predict **how many steps are left** until the load falls. The
 shaky operator's log has one more column, the outside temperature, which has nothing to do with anything. A decision tree gets it as well, and the number of the step.
 
-**Predict:** the tree is tested on a quarter of the rows that it has not seen. How much of the differences does it explain (1 is all, 0 is none)?
+**Predict:** the tree is tested on a quarter of the rows that it has not seen. How much of the variation does it explain (1 is all of it, 0 is none)?
 """
 
 
@@ -404,7 +404,7 @@ r"""
 Back to the mixed log. It holds three episodes that show how it is done, and the clone followed the other 250. But the log says who did well: there is a column of rewards. Cloning just did not look at it.
 
 For each row, add up what came after, discounted, in its own episode: the **return-to-go** $R_t = \sum_{k \ge 0} \gamma^k r_{t+k}$. How much better than usual it is, measured in standard deviations, is the row's **advantage** $A_t$, and
-its loss is multiplied by a weight $w_t$. Mean and deviation are those of all rows of the log:
+its loss is multiplied by a weight $w_t$. Mean and deviation are those of all rows of the log (`np.std`; the `std` of pandas and of torch divides by one row less, and comes out a little larger):
 
 $$A_t = \frac{R_t - \text{mean of all } R}{\text{standard deviation of all } R}, \qquad w_t = \frac{e^{\beta A_t}}{\text{mean of all } e^{\beta A}} .$$
 
@@ -550,7 +550,7 @@ if passed("clone"):
 
 # %% [markdown]
 r"""
-A loss is not a return. What is kept is a folder with a network in it (chapter 11), so let it play:
+The first iteration starts Ray Data's processes; the others take batches that lie ready. Dips that come back every 47 iterations are no progress: 6,000 rows are 47 batches, and RLlib takes them in the order of the files, unlike your `clone`. And a loss is not a return. What is kept is a folder with a network in it (chapter 11), so let it play:
 """
 
 # %% tags=["demo"]
@@ -595,7 +595,7 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-The last one is accepted, and on the new stack nothing ever reads it: no estimate appears in any result. That is the worst kind of old line.
+The last one is accepted, since a config does not look at what it is given; on the new stack no estimate ever comes of it. That is the worst kind of old line: it fails later and elsewhere, or not at all.
 """
 
 # %% [markdown]

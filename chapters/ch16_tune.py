@@ -73,7 +73,7 @@ for _ in range(3):
 
 # %% [markdown]
 r"""
-The images come in three parts: a thousand to `"train"`, four hundred to `"choose"` settings by, and the rest to look at `"once"`, in the very end. Whoever tries fifty settings and reports the best
+The images come in three parts: a thousand to `"train"`, four hundred to `"choose"` settings by, and the rest to look at `"once"`, at the very end. Whoever tries fifty settings and reports the best
 result has also picked the luckiest; only images that chose nothing can say how good it really is.
 
 As a trial, this loop becomes a function of a `config`. Two calls connect it with Tune:
@@ -211,7 +211,7 @@ if grid:
 # %% [markdown]
 r"""
 A learning rate too small is slow, one too large destroys what was learned; between them lies the one that wins, and more units help. The picture also says what a grid wastes: many of the trials were hopeless after
-three epochs, and trained to the end. In the table compare `accuracy`, the last report of each trial, with the best one: they are not the same.
+three epochs, and trained to the end. In the table compare `accuracy`, the last report of each trial, with the best one: they are not the same. The column `pid` shows what `reuse_actors` does: fourteen trials, and only two processes.
 """
 
 # %%
@@ -267,14 +267,14 @@ The second number is the honest one. With so few settings the difference is smal
 r"""
 ## ASHA asks after one epoch, after three, after nine
 
-**ASHA** (asynchronous successive halving) is a *scheduler*: it answers each report with "go on" or "stop". It has **rungs**, here after 1, 3, 9 and 27 epochs. Whoever reaches a rung is compared with all
+**ASHA** (asynchronous successive halving) is a *scheduler*: it answers each report with "go on" or "stop". It has **rungs**, here after 1, 3 and 9 epochs; at 27 (in quick mode at 9) training ends anyway. Whoever reaches a rung is compared with all
 that have been there before; only the best third goes on. With `reduction_factor=3`, three times as many epochs are spent only on a third as many trials. Nobody waits for the others; that is what "asynchronous" means.
 
 ![Rungs after 1, 3, 9 and 27 epochs; of those that reach a rung, about a third goes on](../img/ch16_asha.svg)
 
 The same fourteen trials, the same seeds, in the same order.
 
-**Predict:** which share of the epochs will be saved, and will the winner be among those that are stopped?
+**Predict:** what share of the epochs will be saved, and will the winner be among those that are stopped?
 """
 
 # %% tags=["demo"]
@@ -325,10 +325,10 @@ if asha and passed("asha_budget") and passed("best_config"):
 
 # %% [markdown]
 r"""
-Is that much? Look at who came first. The grid begins with the smallest learning rate, and up to the middle each is better than those before it: nobody to be compared with, nobody stopped. The longer a full training is, the more
+Is that much? Look at who came first. The grid begins with the smallest learning rate, each rate first with 8 units and then with 32. Up to the middle each trial with 32 units is better than all before it: nobody beats it, so it runs to the end, however slow it is, and mostly small networks are stopped. The longer a full training is, the more
 there is to save, too: with 27 epochs instead of quick mode's 9, ASHA skips the long part of more trials.
 
-You need not run it again to see what another order would do: the grid has recorded every curve, and ASHA's rule has ten lines. `replay` lets the trials come one after the other, in any order.
+You need not run it again to see what another order would do: the grid has recorded every curve, and ASHA's rule has ten lines. `replay` lets the trials come one after the other, in any order. (Yours ran two at a time, so even the same order gives a somewhat different number here.)
 """
 
 
@@ -353,17 +353,20 @@ r"""
 """
 
 # %% tags=["demo"]
-if grid:
+if asha:
     curves = [result.metrics_dataframe["accuracy"].tolist() for result in grid]
     rng = np.random.default_rng(0)
     tries = np.array([replay(curves, rng.permutation(len(curves))) for _ in range(500)])
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
     axes.hist(tries[:, 0], bins=30, color="#2563eb", alpha=0.7, label="random orders")
+    ran = sum(len(result.metrics_dataframe) for result in asha)
     axes.axvline(replay(curves, range(len(curves)))[0], color="#d97706", label="the grid's own order")
+    axes.axvline(ran, color="#059669", label="your run, two at a time")
     axes.axvline(len(curves) * epochs, color="#64748b", linestyle="--", label="no scheduler")
     axes.set(xlabel="epochs trained", ylabel="orders", xlim=(0, None), title="ASHA in 500 other orders, replayed")
     axes.legend()
     kept = np.mean(tries[:, 1] == max(map(max, curves)))
+    print(f"{np.mean(tries[:, 0] < ran):.0%} of the orders train fewer epochs than your run, which trained {ran}")
     print(f"half of the orders save at least {1 - np.median(tries[:, 0]) / (len(curves) * epochs):.0%}")
     print(f"the best accuracy of the grid was reached in {kept:.1%} of them")
 
@@ -396,7 +399,7 @@ every few epochs each of the worst
 1. **exploits**: it takes over the weights of one of the best (from its checkpoint), and
 2. **explores**: it takes that one's learning rate too, and halves or doubles it.
 
-Nothing is stopped, and no epoch is thrown away. For this all of the population should live at once: four trials with `cpus=0.5` each fit on two logical CPUs. That is honest as long as you know what it means: four processes
+No trial is stopped. What is thrown away are the weights of a bad trial, and with them its epochs. For this all of the population should live at once: four trials with `cpus=0.5` each fit on two logical CPUs. That is honest as long as you know what it means: four processes
 share two cores, and each is slower. Nothing is computed faster than before.
 
 The population starts with four rates, none of them good. (Two helpers: `together` lets four trials wait for each other before their first epoch, since their processes do not start at the same moment. `diary` is a callback: it
@@ -447,7 +450,7 @@ if rows:
 
 # %% [markdown]
 r"""
-The first rows are of little use, as long as this trial was one of the bad: its weights come from somebody else. What the *weights* went through stands in the files `pbt_policy_….txt` of the experiment's folder, and
+The first rows are of little use, as long as this trial was one of the bad ones: its weights later came from somebody else. What the *weights* went through stands in the files `pbt_policy_….txt` of the experiment's folder, and
 `PopulationBasedTrainingReplay` runs such a schedule again.
 
 With four trials on a problem this small, all of that is a demonstration and no proof: a single good rate does as well here. PBT pays where trainings are long and the best rate moves; reinforcement learning is one of the fields it was made for.
@@ -480,8 +483,8 @@ before = None
 if passed("objective") and passed("tuner"):
     images, answers = data["train"]
     many = {**data, "train": (np.tile(images, (20, 1)), np.tile(answers, 20))}
-    space, folder = {"lr": [0.01, 0.03, 0.1, 0.3], "hidden": 32, "epochs": 12}, place / "killed"
-    program = Elsewhere(lambda: tuner(tune.with_parameters(objective, data=many), space, 1, folder), folder)
+    four, folder = {"lr": [0.01, 0.03, 0.1, 0.3], "hidden": 32, "epochs": 12}, place / "killed"
+    program = Elsewhere(lambda: tuner(tune.with_parameters(objective, data=many), four, 1, folder), folder)
     program.run_until(trials=4, epochs=2)
     program.kill()
     killed_at = time.time()
@@ -516,9 +519,9 @@ if before:
 # %% [markdown]
 r"""
 Whoever had ended stayed ended; the others went on from a checkpoint, in new processes, and every trial has its twelve epochs, each with the weights of the one before. Where a line says that some epochs were trained twice, their checkpoints
-were on the disk, but newer than the last snapshot, so Tune did not know of them. With the default of ten seconds, and epochs as short as these, none of the trials would have been known to have begun.
+were on the disk, but newer than the last snapshot, so Tune did not know of them. With snapshots every 0.2 s there are often none; run both cells again, and there may be some. With the default of ten seconds, and epochs as short as these, Tune might not even know that the trials had begun.
 
-What runs when a *single trial* dies, and not the program? Nothing, unless you say `tune.RunConfig(failure_config=tune.FailureConfig(max_failures=3))`: then Tune starts it again from its last checkpoint, up to three times.
+And when a *single trial* dies, and not the program? The others go on, and it stays dead, unless you say `tune.RunConfig(failure_config=tune.FailureConfig(max_failures=3))`: then Tune starts it again from its last checkpoint, up to three times.
 """
 
 # %%
@@ -570,7 +573,7 @@ Two runners is PPO's default, so each trial asks for three CPUs, and both are PE
 |---|---|---|
 | `num_env_runners=0` | 1 | the trial's own process plays; nothing to start beside it |
 | `num_cpus_per_env_runner=0.25`, `.resources(num_cpus_for_main_process=0.5)` | 1 | three processes share a CPU: they fit, and take turns |
-| `ray.init(num_cpus=6)` | 3 | the same lie, told once for all: two trials at a time on two cores |
+| `ray.init(num_cpus=6)` | 3 | Ray is told of six CPUs where there are two cores: two trials at a time, which take turns |
 
 While many trials run, the first is best as a rule: trials side by side already use the cores. (Runners pay when *one* training is to be fast, chapter 12.)
 

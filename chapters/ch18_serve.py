@@ -100,7 +100,7 @@ print(f"one action takes {microseconds_here:.0f} µs here")
 
 # %% [markdown]
 r"""
-Version 2 stands for all 500 steps of every episode, with 58 numbers. Version 1 falls, most of the time. And an action costs some microseconds.
+Version 2 stands for all 500 steps of every episode, with 58 numbers. Version 1 falls in each of them, mostly early. And an action costs some microseconds.
 
 ## A class becomes a deployment, and gets an address
 
@@ -277,7 +277,7 @@ if passed("policy_service"):
 # %% [markdown]
 r"""
 No error: it is `DEPLOYING`, the deployment `UPDATING`, the replica `STARTING`. For all that Serve knows, a new node may join in a minute. Only the message tells: what the replica requires, and that there is not so much. (It comes after 30 s;
-this chapter has set `RAY_SERVE_SLOW_STARTUP_WARNING_S` to 3.) In a shell the command is `serve status`, and `ray status` lists the demand.
+this chapter has set `RAY_SERVE_SLOW_STARTUP_WARNING_S` to 3.) In a shell, `ray status` lists the demand. `serve status` would say the same as the message, but it asks the dashboard, which this Ray runs without.
 
 Does a replica need a whole CPU? The number is a booking, not a limit: Ray only counts. A replica with a tiny policy waits nearly all of its life, so a fifth is honest, and
 five of them fit where one did. One that computes all the time needs all of its CPU, whatever you book.
@@ -304,7 +304,7 @@ r"""
 
 | what happens | what to do |
 |---|---|
-| no answer in time, or the connection breaks | try again, but with a **time limit** for each try; without one, `requests` waits for ever |
+| no answer in time, or the connection breaks | try again, after a pause (see below), with a **time limit** for each try; without one, `requests` waits for ever |
 | a status of 500 and more: the service has a problem, or is too busy (503) | try again, after a **pause** that gets longer: `pause`, twice `pause`, four times, … |
 | a status of 400 to 499: *you* have a problem, such as a wrong path | raise at once; the same request will be wrong again |
 
@@ -518,7 +518,7 @@ if passed("batched_service") and passed("load_test"):
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), constrained_layout=True)
     for (replicas, lines), colour in zip(measured.groupby("replicas"), ["#2563eb", "#7c3aed"], strict=True):
         naps = [replicas * size / (0.020 + 0.001 * size) for size in lines["size"]]
-        left.plot(lines["size"], naps, ":", color=colour)
+        left.plot(lines["size"], naps, ":", marker="_", color=colour)
         left.plot(lines["size"], lines["answers/s"], "o-", color=colour, label=f"replicas: {replicas}")
         right.plot(lines["size"], lines["p50"], "o-", color=colour)
         right.fill_between(lines["size"], lines["p50"], lines["p99"], color=colour, alpha=0.2)
@@ -532,7 +532,7 @@ For size 1 the naps rule, and while your cores are not busy otherwise, a second 
 replicas, the further the points stay below the dotted lines: now HTTP, JSON and the proxy are the work, and they need your real cores, which the load generator uses too. From there on neither helps; on a cluster, every node has a proxy of
 its own. (Quick mode measures three of the pairs.)
 
-With 32 users always waiting, throughput and latency are two sides of one thing: 32 / throughput is the mean wait (Little's law). Check it in your table.
+With 32 users always waiting, throughput and latency are two sides of one thing: 32 / throughput is about the mean wait (Little's law). Check it in your table: p50 lies near it, and mostly a little below, since the first requests of a measurement find a short queue.
 """
 
 # %% [markdown]
@@ -555,7 +555,7 @@ waits 30 s before it adds a replica and ten minutes before it takes one away. Fo
         "upscale_delay_s": 0.5,
         "downscale_delay_s": 1.5,
         "look_back_period_s": 1,
-        "metrics_interval_s": 0.5,  # how often the proxy reports
+        "metrics_interval_s": 0.5,  # how often the proxy reports; deprecated, an environment variable will replace it
     },
 )
 class Elastic:
@@ -579,7 +579,7 @@ if passed("load_test"):
         print(load_test(load.rows())["failed"], "failed requests")
     figure, axes = plt.subplots(figsize=(7, 2.6), constrained_layout=True)
     axes.step(followed.seconds, followed.replicas, where="post", color="#7c3aed")
-    axes.fill_between(followed.seconds, 0, followed.load, step="post", color="#d97706", alpha=0.2, label="load")
+    axes.fill_between(followed.seconds, 0, followed.load, step="post", color="#d97706", alpha=0.2, label="load is on")
     axes.set(xlabel="seconds", ylabel="running replicas", ylim=(0, None))
     axes.set_title("Up under load, down again afterwards")
     axes.legend();
@@ -697,16 +697,16 @@ if passed("client") and passed("load_test"):
         waits = [1000 * (row["done"] - row["sent"]) for row in some]
         axes.plot([row["sent"] - moment for row in some], waits, style, color=colour, label=label)
     axes.axvline(0, color="#94a3b8", linestyle="--")
-    axes.set(xlabel="seconds since the kill", ylabel="latency (ms)")
+    axes.set(xlabel="when it was sent: seconds before and after the kill", ylabel="latency (ms)")
     axes.set_title("Those in the replica fail, the others wait")
     axes.legend();
 
 # %% [markdown]
 r"""
-Those that the dead replica had taken failed, with the status 500: Serve does not send them again by itself, because it cannot know whether that does harm. You know, so your client may. All others stayed in the proxy's queue and were answered later, by a replica that was left or by the new one: the controller
+Those that the dead replica had taken (at most five, its `max_ongoing_requests`) failed, with the status 500: Serve does not send them again by itself, because it cannot know whether that does harm. You know, so your client may. All others stayed in the proxy's queue and were answered later, by a replica that was left or by the new one: the controller
 noticed the death at its next look, and started it. (Ray's report of the death is left out here, as in chapter 5.)
 
-What if the proxy dies? The controller starts a new one on the same port, and for a moment connections are refused. The controller? Ray restarts it, it reads its state from the GCS, and meanwhile proxy and replicas simply go on.
+What if the proxy dies? The controller starts a new one on the same port, and for a moment connections are refused. The controller? Ray restarts it, it reads its state from the GCS, Ray's central store (chapter 6), and meanwhile proxy and replicas simply go on.
 """
 
 # %% [markdown]
@@ -723,7 +723,7 @@ The next cell tries them on your Ray.
 
 # %% tags=["demo"]
 old = {
-    "serve.start(detached=True)": "Serve always outlives the program that started it, until serve.shutdown()",
+    "serve.start(detached=True)": "Serve outlives the program wherever its Ray does, until serve.shutdown()",
     "serve.create_backend": "@serve.deployment and .bind(…)",
     "serve.get_deployment": "serve.get_app_handle(name)",
     "Power.deploy()": "serve.run(Power.bind(…), name=…)",
@@ -738,10 +738,10 @@ given.try_lines(old, {"serve": serve, "ray": ray, "Power": Power})
 
 # %% [markdown]
 r"""
-An old option of `autoscaling_config` is the trap: it is accepted and ignored, and the default counts. `PolicyClient` and `PolicyServerInput` (not in the table, since importing RLlib takes a while) were RLlib's own pair for an environment outside: the server trained from what clients did. The server is gone (`ModuleNotFoundError`); the class `PolicyClient` is still there, and has nobody to talk to. For
+Two are accepted and do nothing. `detached=True` does no harm. An old option of `autoscaling_config` is the trap: it is ignored, and the default counts. `PolicyClient` and `PolicyServerInput` (not in the table, since importing RLlib takes a while) were RLlib's own pair for an environment outside: the server trained from what clients did. The server is gone (`ModuleNotFoundError`); the class `PolicyClient` is still there, and has nobody to talk to. For
 *acting*, serve the network. For *training* from such environments, RLlib now has external EnvRunners (`ray.rllib.env.external`).
 
-Serve goes on until somebody stops it. `serve.shutdown()` ends all applications, proxy and controller.
+On a cluster Serve goes on until somebody stops it. `serve.shutdown()` ends all applications, proxy and controller.
 """
 
 # %%

@@ -38,16 +38,16 @@ ray.init(
     num_cpus=4,
     resources={"licence": 1},
     log_to_driver=False,  # what processes print stays in their log files
-    _system_config={"metrics_report_interval_ms": 500, "record_ref_creation_sites": True},
+    _system_config={"metrics_report_interval_ms": 1000, "record_ref_creation_sites": True},
 )
-os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address  # which Ray the tools shall ask
+os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address  # which Ray the tools ask
 news = keep_news_of_deaths()
 
 # %% [markdown]
 r"""
-This time Ray starts with its **dashboard**: the page itself, and the *state API* behind it, live there. The first setting lets every process report its metrics twice a second (by default every
+This time Ray starts with its **dashboard**: the page itself, and the *state API* behind it, live there. The first setting lets every process report its metrics once a second (by default every
 ten seconds); the second lets Ray note which line of code has made each reference. That costs a little with each call, so it is off by default. And since several Rays may run on one machine,
-`RAY_ADDRESS` says which one the tools below shall look at.
+`RAY_ADDRESS` says which one the tools below look at.
 
 Six questions, each with a tool that answers it:
 
@@ -81,7 +81,7 @@ calls = given.ended(run)  # Ray's records of these calls
 timeline(calls).set_title(f"{fragments} fragments in {slow_seconds:.1f} s");
 # %% [markdown]
 r"""
-Look for the row without gaps. The samplers are done early, the learner waits most of the time, and one actor works from beginning to end. Whatever the others do, the program ends when that row ends.
+Look for the row that is full from beginning to end. The samplers have no gaps either, but they are done early; the learner waits most of the time, and one actor works from beginning to end. Whatever the others do, the program ends when that row ends.
 
 The same as numbers. **Predict** which stage has the longest calls, and which the most seconds in all.
 """
@@ -95,7 +95,7 @@ stages.round(2)
 
 # %% [markdown]
 r"""
-Neither the longest call nor the most seconds make a bottleneck: three samplers share theirs, and the preparer has its own for itself. What counts is how long *one* actor of a stage is busy. Compare `total / actors`: the largest number sets the pace of the whole program.
+On a calm machine the samplers have both, the longest calls and the most seconds; on a busy one the preparer may. Neither makes a bottleneck: three samplers share theirs, and the preparer has its own for itself. What counts is how long *one* actor of a stage is busy. Compare `total / actors`: the largest number sets the pace of the whole program.
 
 > **You may have seen** `ray.timeline("file.json")`. It is still there: the next cell writes such a file, for `chrome://tracing` or [Perfetto](https://ui.perfetto.dev). Good to look at, and hard to compute with; the picture above is drawn from
 > the same records.
@@ -173,7 +173,7 @@ r"""
 Look at `ncalls`, and at `scale`: a function that is called for every single pixel, a hundred thousand times and more for one fragment. `tottime` is the time within the function itself, `cumtime` includes what it calls. (A profiler makes small functions look
 even slower than they are, because it notes each call. Trust it for the place; for seconds, use a clock.)
 
-The mathematics, which looked expensive, is not even worth a line. NumPy scales all pixels in one operation.
+The mathematics, which looked expensive (`weights_of`), takes a few thousandths of a second. NumPy scales all pixels in one operation.
 
 **Predict** the seconds of four runs: as it was; with a simulator that is twice as fast; with the pixels scaled at once; with both.
 """
@@ -227,11 +227,11 @@ Three numbers for each class: reserved (`num_cpus` times the seconds of the run)
 """
 
 # %% tags=["demo"]
-price = 0.05  # for a CPU and an hour; put in what yours cost
+price = 0.05  # dollars for a CPU and an hour; put in what yours cost
 cost = given.costs(calls, used_before, used_after, slow_seconds)
 share = cost.computed.sum() / cost.reserved.sum()
 hour = cost.reserved.sum() / slow_seconds * price
-print(f"{hour:.2f} an hour, of which {hour * (1 - share):.2f} for CPUs that did not compute")
+print(f"{hour:.2f} dollars an hour, {hour * (1 - share):.2f} of them for CPUs that did not compute")
 axes = cost.plot.barh(figsize=(8, 3), color=["#cbd5e1", "#93c5fd", "#2563eb"], width=0.75)
 axes.set(xlabel="CPU seconds", title=f"{share:.0%} of what was reserved was computed");
 # %% [markdown]
@@ -317,20 +317,21 @@ if passed("find_the_bottleneck"):
 
 # %% [markdown]
 r"""
-Steps, because each process reports twice a second. The height means little: it says how many there have been since the process started. The **slope** is the speed, and it changes when the program does. So dashboards rarely show a counter; they show its *rate*.
+Steps, because each process reports once a second. The height means little: it says how many there have been since the process started. The **slope** is the speed, and it changes when the program does. So dashboards rarely show a counter; they show its *rate*.
 
 Rates have two catches, and both come from processes that come and go. Every worker has a series of its own (look at the labels: `WorkerId`), so a new worker brings a new series, which began at 0. And when a process is started again, its
 counter starts again at 0: the number *falls*, although nothing was undone.
 
-`per_second` computes a rate as Prometheus does, with both catches. `scrapes` is a list of `[time, page]`, oldest first.
+`per_second` computes a rate and minds both. (Prometheus minds the second; a new series it counts only from its first scrape on.) `scrapes` is a list of `[time, page]`, oldest first.
 """
 
 
 # %%
 def per_second(scrapes, name):
-    """Return by how much the counter `name` grew in a second, all its series together.
+    """Return the growth of the counter `name` in a second, all its series together.
 
-    That is from the first scrape to the last. `name` is as it stands on the page. A series that comes
+    That is from the first scrape to the last, divided by the seconds between the two. `name` is written
+    as on the page (`ray_…_total`), and a page is text. A series that comes
     later began at 0, after the scrape before; one that falls was started again at 0.
     """
     ### BEGIN SOLUTION
@@ -422,13 +423,13 @@ The repair is to keep what you need, a number or a name, and not the reference.
 
 # %% tags=["demo"]
 ray.get(archive.clear.remote())
-del frames
+frames = None  # the variable lets go
 end = time.monotonic() + 10
 while stores()[0]["bytes"] > 1e5 and time.monotonic() < end:
     time.sleep(0.1)
 print(f"{stores()[0]['bytes'] / 1e6:.1f} MB in the store")
 ray.kill(archive)
-program.stop()
+program.stop()  # to run cells above again: program = given.Program(samplers=3)
 
 # %% [markdown]
 r"""
@@ -486,7 +487,7 @@ It hangs. No error, no time-out, and it would still hang tomorrow. What would yo
 # %% tags=["demo"]
 from coursekit.nodes import ray_status
 
-status = ray_status(until="Pending Demands")  # what `ray status` prints
+status = ray_status(until=" 0.0/4.0 CPU")  # what `ray status` prints; it is renewed every five seconds
 print(status.partition("Resources\n")[2].strip("-\n"))
 
 # %% [markdown]
@@ -496,7 +497,7 @@ All CPUs are free, and nobody demands anything. So it is no question of resource
 
 # %% tags=["demo"]
 given.wait_for_reports(of=3)  # processes report the states of tasks at intervals
-rows = list_tasks(filters=[("state", "!=", "FINISHED")], detail=True)
+rows = list_tasks(filters=[("state", "!=", "FINISHED"), ("state", "!=", "FAILED")], detail=True)
 names = {row.task_id: row.name for row in rows}
 pandas.DataFrame(
     {"task": row.name, "state": row.state, "asked for by": names.get(row.parent_task_id, "this notebook")}
@@ -636,7 +637,7 @@ The order matters: a task without its arguments is not even looking for a node. 
 
 # %% [markdown]
 r"""
-Your function meets the real thing. One cell brings about all five at once; `given.pending_report` asks the state API and makes the three lists of its answers. (Ray does not say who waits, so the report takes everybody who has launched a task that has not begun for one who waits. It knows from chapter 4 what such a one has lent.)
+Your function meets the real thing. One cell brings about all five at once; `given.pending_report` asks the state API and makes the three lists of its answers. (Ray does not say who waits. So the report assumes that whoever has launched a task that has not begun is waiting for it; and it knows from chapter 4 which CPUs those who wait have lent.)
 """
 
 
@@ -659,6 +660,7 @@ class Coach:
 # %% tags=["demo"]
 if passed("explain_pending"):
     coach = Coach.remote()
+    ray.get(coach.__ray_ready__.remote())  # it holds its CPU and the licence (chapter 4)
     game, second_game = coach.play.remote(), coach.play.remote()
     busy = nap.options(name="busy", num_cpus=3).remote(600)
     too_large = nap.options(name="too large", num_cpus=9).remote(0)
@@ -810,7 +812,7 @@ r"""
 ## What you can do now
 
 - You name the slow stage from records, the slow line from a profile, and measure whether mending it helped.
-- You scrape a node's metrics, count something of your own, and compute a rate that survives new starts.
+- You scrape a node's metrics, count something of your own, and compute a rate that survives restarts.
 - You find with `ray memory` who keeps objects alive, and with the logs how far a process came.
 - You debug a hang from the outside to the inside: resources, calls, metrics, logs, stacks.
 - You say of every PENDING task why it waits, and what reserved CPUs cost.
@@ -819,7 +821,7 @@ r"""
 ## Traps
 
 - **Changing before looking.** The stage that takes the most seconds, or has the longest calls, need not be the slow one.
-- **A profiler makes calls dear.** Trust it for the place, not for seconds.
+- **A profiler makes calls look slower than they are.** Trust it for the place, not for seconds.
 - **`ray memory` without `record_ref_creation_sites`** knows processes, not places.
 - **A counter falls** when its process is started again. Rates first, sums last.
 - **The metrics page asks for no token**: keep its port inside your network.

@@ -49,11 +49,11 @@ have two hours and a competitive room, let `beats_baseline` be the end of the fi
 r"""
 ## A warehouse in which some parcels cost more than they pay
 
-A robot fetches parcels. On eight shelves orders appear, each for one parcel of one of three kinds, and wait a while (the black bar below a parcel); what waited too long, somebody else
-has fetched. The robot carries three parcels. Only what it delivers at the packing table (green) pays. Its battery lasts for sixty fields; at the station (yellow) it gets another, and with an empty one it creeps, one
+A robot fetches parcels. On eight shelves orders appear, each for one parcel of one of three kinds, and wait a while (the black bar below a parcel); and what has waited too long is fetched
+by somebody else. The robot carries three parcels. Only what it delivers at the packing table (green) pays. Its battery lasts for sixty fields; at the station (yellow) it gets another, and with an empty one it creeps, one
 field in four steps. An episode is 150 steps.
 
-An **action** names a place: 0 to 7 are the shelves, 8 is the table, 9 the station. The robot drives *one field* towards it, on a shortest way, and next step you may think better of it.
+An **action** names a place: 0 to 7 are the shelves, 8 is the table, 9 the station. The robot drives *one field* towards it, by a shortest way, and in the next step you may change your mind.
 
 The **price list** is the catch. One kind pays 9, one pays 3, and one *costs* 3: such parcels come back, and the customer is angry. The pictures show the prices. The observations do not.
 """
@@ -73,7 +73,7 @@ r"""
 An **observation** is 46 numbers between 0 and 1: six about the robot (its battery, the ways to table and station, how much of each kind it carries), then five for each shelf: how far, how long the parcel still
 waits (0: there is none), and its kind, as three numbers of which one is 1. That each shelf has its own five will help.
 
-`make_envs(64)` gives 64 warehouses that step together in NumPy, as Gymnasium's vector environment does ([Chapter 7](ch07_environments.ipynb)). `evaluate(policy, episodes, seed, make_envs)` plays
+`make_envs(64)` gives 64 warehouses that step together in NumPy, as Gymnasium's vector environments do ([Chapter 7](ch07_environments.ipynb)). `evaluate(policy, episodes, seed, make_envs)` plays
 whole episodes with any policy, a function from observations [N, 46] to actions [N], and returns what each episode earned.
 """
 
@@ -122,7 +122,7 @@ so are Ray's own, the raylet and the GCS. All are on the bill.
 
 ![An entry's process, Ray's processes and the samplers stand inside one frame whose CPU seconds are counted; the judge stands outside, sends observations and gets actions](../img/ch20_capstone.svg)
 
-`Budget(60)` starts to count when it is made. `budget.spent()` and `budget.left()` say how things stand, and `budget.report(mean_return)` writes down a point of your learning curve.
+`bill = Budget(60)` starts to count when it is made. `bill.spent()` and `bill.left()` say how things stand, and `bill.report(mean_return)` writes down a point of your learning curve. An entry is handed such a thing as its argument `budget`. (The `budget(2000, 300)` of the cells is another: this course's choice between full and quick mode.)
 
 **Predict** both columns of the next cell, clock and CPU: half a second of sleep, half a second of work here, and half a second of work in each of two Ray tasks at the same time.
 """
@@ -152,7 +152,7 @@ for name, way in ways.items():
 
 # %% [markdown]
 r"""
-Waiting is free, and two who work cost twice. So CPU seconds are what you would pay a cloud for, and they hardly depend on what else your machine is doing just now. Two samplers make you *faster*; they do not make the budget *longer*. And
+Waiting is free, and two who work cost twice, in about half a second by the clock where two cores are free, and in a whole one where they have to share one. So CPU seconds are what you would pay a cloud for, and they hardly depend on what else your machine is doing just now. Two samplers make you *faster*; they do not make the budget *longer*. And
 Ray itself is not free: starting it costs some ten CPU seconds, a new actor about one. (Here Ray runs already, so only the actors count.)
 """
 
@@ -433,7 +433,7 @@ goes into looking at yourself.
 r"""
 ## Then two samplers, and past the baseline
 
-Now the same with two samplers that are actors. This much is given: it starts Ray where none runs (as in a file of your own), starts the actors with half of the warehouses each, and ends them whatever happens.
+Now the same with two samplers that are actors. This much is given: it starts Ray where none runs (as in a file of your own, or when you come back here after the last cell; the budget pays for it), starts the actors with half of the warehouses each, and ends them whatever happens.
 """
 
 
@@ -549,7 +549,7 @@ quiz("close_race", close_race)
 r"""
 ## Pictures say how it is better
 
-Numbers say that it is better; pictures say how. Left the baseline, right your agent, the same orders. **Predict** three things that it does differently, then look.
+Numbers say that it is better; pictures say how. On the left the baseline, on the right your agent, with the same orders. **Predict** three things that it does differently, then look.
 """
 
 
@@ -576,7 +576,7 @@ movie
 
 # %% [markdown]
 r"""
-The red ones stay where they are, until somebody else fetches them. Nobody told it: three numbers in an observation, a bill some ten steps later, and a network that was right a little more often than wrong. Look also at what it
+The red ones stay where they are, until somebody else fetches them. Nobody told the agent. It had three numbers in an observation, a bill some ten steps later, and a network that was right a little more often than wrong. Look also at what it
 does *not* do well. Does it turn back half empty? Does it drive to parcels that it cannot reach in time? There is your next idea.
 """
 
@@ -584,7 +584,7 @@ does *not* do well. Does it turn back half empty? Does it drive to parcels that 
 r"""
 ## A leaderboard needs a judge who owns the episodes
 
-In the notebook you were your own judge. `coursekit capstone run` is a stricter one. It runs a *file* with a function `train`; on Linux in a sandbox, where grading's sandbox works. It counts the CPU seconds from outside and stops what uses too
+In the notebook you were your own judge. `coursekit capstone run` is a stricter one. It runs a *file* with a function `train`, in a sandbox. That needs Linux; where it says that no sandbox can be made, add `--no-sandbox`, for code that you trust. It counts the CPU seconds from outside and stops what uses too
 many, keeps the warehouses and their seeds to itself, sends only observations and takes only actions. The score is the mean return of 200 episodes, with its interval.
 
 The next cell writes your agent into a file: the cells that it needs, and its own.
@@ -605,7 +605,7 @@ coursekit capstone board --open
 ```
 
 The first prints score, baseline, chance, what was spent, and your rank; the second writes the board, a page with everybody's learning curve, and opens it. In a file of your own Ray has to be started, and
-that is on your bill: some ten of the sixty seconds. (Does this warehouse need Ray at all, where a step costs microseconds? That is a fair question to the board: enter both.)
+that is on your bill: about two of the sixty seconds in the sandbox, up to ten without it. (Does this warehouse need Ray at all, where a step costs microseconds? That is a fair question to the board: enter both.)
 
 ## There is always a next idea
 

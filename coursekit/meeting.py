@@ -71,6 +71,14 @@ def meets(room: str, me: int, other: int) -> bool:
     return met
 
 
+def expect_ray() -> None:
+    """Raise RuntimeError where no Ray runs: many calls would start one of their own, with settings that nobody chose."""
+    import ray
+
+    if not ray.is_initialized():
+        raise RuntimeError("Ray is not running: run the cell with ray.init first.")
+
+
 def warm_up(workers: int, **options: Any) -> None:
     """Return once this many workers are running: each starts a process, so the first tasks would pay for that.
 
@@ -78,8 +86,7 @@ def warm_up(workers: int, **options: Any) -> None:
     """
     import ray
 
-    if not ray.is_initialized():
-        raise RuntimeError("Ray is not running: run the cell with ray.init first.")
+    expect_ray()
     room = new_room()
 
     @ray.remote

@@ -261,10 +261,10 @@ def baseline(observations: np.ndarray) -> np.ndarray:
 
 
 def evaluate(
-    policy: Policy, episodes: int = 200, seed: int = 0, make: Callable[[int], VectorEnv] = make_envs
+    policy: Policy, episodes: int = 200, seed: int = 0, make_envs: Callable[[int], VectorEnv] = make_envs
 ) -> np.ndarray:
     """Return what the policy earned in each of so many episodes; those of one seed are the same for every policy."""
-    envs = make(episodes)
+    envs = make_envs(episodes)
     obs, _ = envs.reset(seed=seed)
     returns = np.zeros(episodes)
     for _ in range(EPISODE_STEPS):

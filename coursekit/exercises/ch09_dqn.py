@@ -98,6 +98,14 @@ def _expect_form(sampled: Any, size: int, told: str) -> None:
     for name, column in sampled.items():
         shape, want = np.shape(column)[1:], (size, 3) if "obs" in name else (size,)
         expect(np.ndim(column) > 1 and shape == want, told + f"`sample({size})` has {name!r} with the shape {shape}.")
+    for name, kinds, what in [
+        ("actions", "iu", "whole numbers"),
+        ("terminated", "b", "flags"),
+        ("truncated", "b", "flags"),
+    ]:
+        dtype = np.asarray(sampled[name]).dtype
+        text = f"{name!r} came back as {dtype}; the fragment had {what}. Keep the types of the columns."
+        expect(dtype.kind in kinds, told + text)
 
 
 def _name(obs: Any) -> tuple[int, int, int]:
@@ -447,7 +455,7 @@ def _expect_result(found: dict) -> None:
 
 quiz(
     "why_at_random",
-    question="Why does DQN draw its 256 transitions at random from the last 20,000, and does not simply take the newest 256?",
+    question="Why does DQN draw its 256 transitions at random from the last 20,000, instead of simply taking the newest 256?",
     options={
         "a": (
             "The newest ones are not ready yet.",
@@ -467,7 +475,7 @@ quiz(
 
 quiz(
     "lost_or_old",
-    question="Four workers, each 40 updates. With *put* about 40 are in the weights; with *apply* 160, of gradients that are three updates old on average. What has become of the other 120 in the first case?",
+    question="Four workers, each 40 updates. With *put* 40 to 60 are in the weights; with *apply* all 160, of gradients that are two or three updates old on average. What has become of the other hundred in the first case?",
     options={
         "a": (
             "They were computed, put, and then overwritten by somebody who had not seen them.",

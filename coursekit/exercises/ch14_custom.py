@@ -392,7 +392,7 @@ quiz(
 
 quiz(
     "a_number_without_reduce",
-    question='`metrics_logger.log_value("arrived", 1.0)`, without `reduce=`. The first 20 episodes fail, the next 20 arrive. What is reported about then?',
+    question='`metrics_logger.log_value("arrived", 1.0)`, without `reduce=`. The first 20 episodes fail, the next 20 arrive. What, roughly, is reported then?',
     options={
         "a": ("1: the last value.", "Nothing is overwritten; values are averaged."),
         "b": ("0.5: the mean of all.", "That would be a plain mean. The default is another one."),

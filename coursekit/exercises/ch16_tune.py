@@ -252,6 +252,9 @@ def tune_ppo(answer: Answer, rng: Generator) -> None:
         told
         + f"a trial asks for {asked:g} CPUs (it has {runners} EnvRunners): two trials do not fit on two CPUs side by side.",
     )
+    needed = trials[0]["runners need"]
+    text = f"a trial asks for {asked:g} CPUs, and its {runners} EnvRunners alone need {needed:g}: they would wait for ever."
+    expect(needed <= asked, told + text)
     expect_equal(trials[0]["folder"], plan["folder"], "The results would lie elsewhere than in `folder`.")
     expect(plan["ends"], "Nothing ends a trial: it would train for ever. What does the RunConfig take for that?")
     iterations = int(rng.integers(1, 3))
@@ -291,10 +294,10 @@ quiz(
 
 quiz(
     "order_matters",
-    question="Your grid begins with the worst learning rate and each trial is better than the one before. One trial runs at a time. What does ASHA save?",
+    question="Suppose that a grid begins with its worst trial, that each trial is better than the one before, and that one runs at a time. What does ASHA save?",
     options={
         "a": (
-            "The most possible: it knows that the first ones are bad.",
+            "As much as is possible: it knows that the first ones are bad.",
             "It knows nothing when the first one comes: there is nobody to compare it with yet.",
         ),
         "b": (

@@ -53,7 +53,8 @@ def Standardise(answer: Answer, rng: Generator) -> None:
         expect_close(
             image[:, alive],
             wanted[:, alive],
-            told + "Its pixels are not those of the formula. Which images give the mean and the deviation of a pixel?",
+            told + "Its pixels are not those of the formula. Which images give the mean and the deviation of a pixel? "
+            "(The deviation divides by N, as `numpy.std` does; `torch.std` and pandas divide by N - 1.)",
             rtol=1e-3,
             atol=1e-3,
         )
@@ -98,7 +99,7 @@ def pipeline(answer: Answer, rng: Generator) -> None:
         "Nothing may run before somebody asks for rows.",
     )
     came = seen["rows"]
-    told = f"{count} rows in {blocks} blocks, {blocks} of them broken, batches of {batch_size}, a pool of 2. "
+    told = f"{count} rows in {blocks} blocks, one row of each broken, batches of {batch_size}, a pool of 2. "
     keeps = {"row", "image", "size", "dirty"}
     expect(all(keeps <= set(row) for row in came), told + "Not every row that came out had been through the stage.")
     expect(
@@ -312,6 +313,11 @@ def resume(answer: Answer, rng: Generator) -> None:
     expect(
         second["resumed"],
         told + "Until then no checkpoint had been reported, so the second attempt had nothing to go on from.",
+    )
+    keys = first["saved"]
+    expect(
+        "model" in keys,
+        told + f'The checkpoint needs a file `state.pt` with a dict that has "model"; its keys were {keys}.',
     )
     saved = [report.get("epoch") for report in _reports(first["logs"][0])]
     again = [report.get("epoch") for report in _reports(second["logs"][0])]

@@ -62,6 +62,12 @@ def beats_random(answer: Answer, rng: Generator) -> None:
         returns, rule = _returns(answer, prices, 200, exam), _others(baseline, prices, exam)
         means.append(float(returns.mean()))
         if means[-1] >= ENOUGH * rule.mean():
+            _told(answer, prices, 4.0, rng)
+            same = bool((_returns(answer, prices, 200, exam) == returns).all())
+            expect(
+                not same,
+                "With less time to learn it earned exactly the same, episode by episode: a rule, nothing was learned.",
+            )
             return
         if means[-1] < rule.mean() / 4:
             break  # that was no bad luck

@@ -1,5 +1,6 @@
 """What chapter 9 hands out, and the probes that drive its answers."""
 
+import copy
 import difflib
 import html
 import inspect
@@ -167,7 +168,7 @@ class OneAtATime:
 
 def _in_turn(lock: Any, method: Callable, *arguments: Any) -> Any:
     with lock:
-        return method(*arguments)
+        return copy.deepcopy(method(*arguments))  # the manager packs it later, when the lock is free again
 
 
 class Office(SyncManager):
@@ -316,10 +317,13 @@ class Handle:
         for name, method in methods.items():
             setattr(self, name, SimpleNamespace(remote=partial(self._call, method)))
 
-    def _call(self, method: Callable, *arguments: Any) -> Any:
+    def _call(self, method: Callable, *arguments: Any, **named: Any) -> Any:
         import ray
 
-        return ray.put(method(*[ray.get(each) if isinstance(each, ray.ObjectRef) else each for each in arguments]))
+        def value(each: Any) -> Any:
+            return ray.get(each) if isinstance(each, ray.ObjectRef) else each
+
+        return ray.put(method(*map(value, arguments), **{name: value(each) for name, each in named.items()}))
 
 
 def parameters_of(script: dict, call: int) -> dict:

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from coursekit.meeting import expect_ray
+
 
 def flatten(env: Any = None, spaces: Any = None, device: Any = None) -> Any:
     """Return the connector that turns the number of a field, 0 to 15, into sixteen zeros and ones."""
@@ -20,13 +22,9 @@ def flatten(env: Any = None, spaces: Any = None, device: Any = None) -> Any:
 @contextmanager
 def built(*configs: Any) -> Iterator[list]:
     """Yield one algorithm for each config; they are stopped when the block ends, also when it ends with an error."""
-    import ray
     import torch
 
-    if (
-        not ray.is_initialized()
-    ):  # RLlib would start one in a thread of the pool, and on Linux it would end with that thread
-        raise RuntimeError("Ray is not running: run the cell with ray.init first.")
+    expect_ray()  # RLlib would start one in a thread of the pool, and on Linux it would end with that thread
     torch.set_num_threads(1)  # a tiny network gains nothing from more, and the runners need the other cores
     with ThreadPoolExecutor() as pool:  # all at once: most of a build is waiting for other processes to start
         builds = [pool.submit(config.build_algo) for config in configs]

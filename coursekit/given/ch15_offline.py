@@ -11,6 +11,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from coursekit.meeting import expect_ray
+
 Operator = Callable[[np.ndarray], np.ndarray]
 CARTPOLE = "CartPole-v1"
 
@@ -123,7 +125,10 @@ def write_logs(folder: Path, seed: int = 0) -> None:
         rows = rows_of(episodes)
         if name == "shaky":  # this crane has a thermometer
             rows = [row | {"temperature": float(weather[row["eps_id"] - seed])} for row in rows]
-        ray.data.from_items(rows, override_num_blocks=2).write_parquet(str(folder / name))
+        into = ray.data.from_items(rows, override_num_blocks=2)
+        into.write_parquet(
+            str(folder / name), mode=ray.data.SaveMode.OVERWRITE
+        )  # else a second run of the cell would add to it
 
 
 def with_motor(rows: Any) -> Any:
@@ -220,6 +225,7 @@ def recorded(record: Callable, episodes: list[dict], files: int) -> dict:
     """Return what is in the Parquet files that `record` wrote: the rows of each file, column by column."""
     import pyarrow.parquet  # type: ignore[import-untyped]
 
+    expect_ray()
     calm_data()
     with _folder() as folder:
         record(Tape(episodes), tape_action, list(range(len(episodes))), str(folder / "log"), files)
@@ -257,6 +263,7 @@ def trained(trains: Callable, shift: str, wiring: dict, seed: int, epochs: int, 
     import ray.data
     import torch
 
+    expect_ray()
     calm_data()
     torch.manual_seed(seed)
     torch.set_num_threads(1)

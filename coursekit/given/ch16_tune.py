@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from coursekit.meeting import expect_ray
 
 Data = dict[str, tuple[np.ndarray, np.ndarray]]
 PIXELS, CLASSES = 64, 10
@@ -139,7 +142,8 @@ class Elsewhere:
         from ray import cloudpickle
 
         self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)  # what an earlier run of the cell has left
+        self.folder.mkdir(parents=True)
         recipe, self.log = self.folder / "recipe.pkl", self.folder / "log.txt"
         recipe.write_bytes(cloudpickle.dumps(make_tuner))
         address = ray.get_runtime_context().gcs_address
@@ -270,6 +274,7 @@ def _row(trial: Any) -> dict:
     return {
         "config": {name: trial.config[name] for name in PPO_SETTINGS if "env" in trial.config} or dict(trial.config),
         "asks for": dict(trial.placement_group_factory.required_resources),
+        "runners need": trial.config.get("num_env_runners", 0) * trial.config.get("num_cpus_per_env_runner", 1),
         "status": trial.status,
         "folder": str(Path(trial.storage.experiment_fs_path).parent),
     }
@@ -295,6 +300,7 @@ def _nothing_starts() -> Iterator[None]:
     import ray
     from ray.util.placement_group import placement_group, remove_placement_group
 
+    expect_ray()
     held = placement_group([{"CPU": ray.cluster_resources()["CPU"]}])
     held.wait(20)
     try:

@@ -344,7 +344,15 @@ class Group:
         if own or (self.errors and not self._killed()):
             _raise_again(*(own or self.errors)[0])
         end = "killed" if self._killed() else f"stuck: {self.stuck}" if self.stuck else "done"
-        return {"end": end, "logs": self.logs, "resumed": self.resumed}
+        return {"end": end, "logs": self.logs, "resumed": self.resumed, "saved": self._saved()}
+
+    def _saved(self) -> list[str]:
+        """Return the keys of the dict in `state.pt` of the last checkpoint; none where there is no such file."""
+        import torch
+
+        with contextlib.suppress(Exception):
+            return sorted(map(str, torch.load(Path(self._last_checkpoint(), "state.pt"))))
+        return []
 
     def say_what_was_printed(self) -> None:
         """Print what the workers printed."""
@@ -507,6 +515,7 @@ def _run_pipeline(
 ) -> dict:
     import ray
 
+    meeting.expect_ray()
     room, home = meeting.new_room(), os.getpid()
 
     def note(event: str) -> None:

@@ -301,6 +301,7 @@ def rehearse(
     policy_service: Callable, layers: list, version: int, replicas: int, cpus: float, observations: list
 ) -> dict:
     """Return the settings of the application, and what a replica of it answers in this process."""
+    meeting.expect_ray()
     app = policy_service(Noted(layers, version, meeting.new_room()), replicas, cpus)
     facts = settings(app)
     if facts["returned"] == "an application":
@@ -369,6 +370,7 @@ def rehearse_batches(
 
     All observations arrive at once, except that there is a pause after the first few, until the model is asked or 1 s is over.
     """
+    meeting.expect_ray()
     room = meeting.new_room()
     app = batched_service(Noted(layers, 1, room), size, wait, 1)
     facts = settings(app)

@@ -294,8 +294,11 @@ def pending_report(until: tuple = ()) -> tuple[list[dict], list[dict], list[dict
     from ray.util.state import list_actors, list_nodes
 
     address = _dashboard()
-    _wait(lambda: _settled(_unfinished(address), until))
+    settled = _wait(lambda: _settled(_unfinished(address), until))
     rows = _unfinished(address)
+    if not settled:
+        missing = ", ".join(sorted(set(until) - {row.name for row in rows})) or "none"
+        print(f"Not all tasks are as they should be (missing: {missing}). Run this cell once more.")
     tasks = [
         {
             "id": row.task_id,
@@ -423,6 +426,7 @@ def rehearse(durable_pipeline: Callable, plan: list[dict], returns: list) -> lis
     _call_a_stub(durable_pipeline)
     variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "RAY_ENABLE_AUTO_CONNECT": "0"}
     with tempfile.TemporaryDirectory(prefix="pipeline-") as home:
+        home = os.path.realpath(home)  # on a Mac, /var is a link
         task = Path(home, "task")
         task.write_bytes(cloudpickle.dumps((durable_pipeline, plan, returns, home)))
         done = subprocess.run(

@@ -176,6 +176,13 @@ class DrawsEmptyPlaces(Ring):
 
 
 @rejects("ReplayBuffer")
+class MakesEveryColumnAFloat(Ring):
+    def add(self, fragment):
+        super().add(fragment)
+        self.columns = {name: column.astype(float) for name, column in self.columns.items()}
+
+
+@rejects("ReplayBuffer")
 class DropsWhatRunsOverTheEnd(Ring):
     def store(self, columns, count):
         at = self.added % self.capacity

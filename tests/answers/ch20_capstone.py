@@ -137,6 +137,13 @@ def one_point_is_no_curve(make_envs, budget):
 
 
 @rejects("beats_random")
+def a_rule_that_learns_nothing(make_envs, budget):
+    for seed in range(3):
+        budget.report(evaluate(baseline, 20, seed, make_envs).mean())
+    return baseline
+
+
+@rejects("beats_random")
 def waits_at_the_table(make_envs, budget):
     for _ in range(3):
         budget.report(0.0)
