@@ -126,9 +126,8 @@ def write_logs(folder: Path, seed: int = 0) -> None:
         if name == "shaky":  # this crane has a thermometer
             rows = [row | {"temperature": float(weather[row["eps_id"] - seed])} for row in rows]
         into = ray.data.from_items(rows, override_num_blocks=2)
-        into.write_parquet(
-            str(folder / name), mode=ray.data.SaveMode.OVERWRITE
-        )  # else a second run of the cell would add to it
+        # To overwrite, or a second run of the cell would add its rows to those that are there.
+        into.write_parquet(str(folder / name), mode=ray.data.SaveMode.OVERWRITE)
 
 
 def with_motor(rows: Any) -> Any:
@@ -168,9 +167,7 @@ def calm_data() -> None:
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
-    context.use_datasource_v2 = (
-        False  # its Parquet reader starts 32 actors for the files' footers, however few there are
-    )
+    context.use_datasource_v2 = False  # its reader starts 32 actors for the footers, however few files there are
 
 
 def brain(inputs: int = 4) -> Any:

@@ -24,9 +24,8 @@ import numpy as np
 from coursekit import meeting
 from coursekit.failure import STUB_TEXT
 
-Log = list[
-    list
-]  # what one worker did, in order: ["pass"], ["rows", ids], ["step", weights], ["report", metrics, checkpoint?]
+# What one worker did, in order: ["pass"], ["rows", ids], ["step", weights], ["report", metrics, checkpoint?]
+Log = list[list]
 FOLDERS: list[str] = []
 PATIENCE = 60.0  # seconds without a word from any worker, after which a rehearsal is over
 

@@ -414,6 +414,14 @@ def waits_for_everything(make_sampler, agent, buffer, board, results):
         turn += 1
 
 
+@accepts("work")
+def names_its_arguments(make_sampler, agent, buffer, board, results):
+    batch = SimpleNamespace(remote=lambda size: buffer.sample.remote(size=size))
+    apply = SimpleNamespace(remote=lambda gradient, version: agent.apply.remote(gradient=gradient, version=version))
+    named = SimpleNamespace(parameters=agent.parameters, apply=apply)
+    waits_for_everything(make_sampler, named, SimpleNamespace(add=buffer.add, sample=batch), board, results)
+
+
 def worker(parts, **mistakes):
     """The solution, with a mistake in the place of whatever is named."""
     make_sampler, agent, buffer, board, results = parts

@@ -232,28 +232,37 @@ def one_epoch_only(config):
     train(config, epochs=1)
 
 
-def last(config, keeps=("model", "optimizer"), loads=(0, 1), saves="every epoch", shift=1, late=False, wrapped=True):
+def last(
+    config,
+    keeps=("model", "optimizer"),
+    loads=(0, 1),
+    saves="every epoch",
+    shift=1,
+    late=False,
+    wrapped=True,
+    name="model",
+):
     """Train and save like the solution, with a mistake of one's choice."""
     torch.manual_seed(config["seed"])
     context, shard = ray.train.get_context(), ray.train.get_dataset_shard("train")
     model = prepare_model(nn.Linear(64, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=0.9)
-    parts, first = {"model": model, "optimizer": optimizer}, 0
+    parts, first = {name: model, "optimizer": optimizer}, 0
     if checkpoint := ray.train.get_checkpoint():
         with checkpoint.as_directory() as folder:
             saved = torch.load(f"{folder}/state.pt")
         first = saved["epoch"] + shift if shift is not None else 0
-        for name in keeps:
+        for part in keeps:
             if context.get_world_rank() in loads:
-                parts[name].load_state_dict(saved[name])
+                parts[part].load_state_dict(saved[part])
     for epoch in range(first, config["epochs"]):
-        early = {name: _copy(part.state_dict()) for name, part in parts.items()}
+        early = {key: _copy(part.state_dict()) for key, part in parts.items()}
         for batch in shard.iter_torch_batches(batch_size=config["batch_size"] // context.get_world_size()):
             loss = cross_entropy(model(batch["image"]), batch["label"])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        state = early if late else {name: part.state_dict() for name, part in parts.items()}
+        state = early if late else {key: part.state_dict() for key, part in parts.items()}
         if not wrapped:
             state["model"] = model.module.state_dict()
         _report(epoch, loss, state, saves == "every epoch" or epoch == config["epochs"] - 1)
@@ -328,6 +337,11 @@ def saves_what_was_there_before_the_epoch(config):
 @rejects("resume")
 def saves_the_inner_model_and_loads_the_wrapped_one(config):
     last(config, wrapped=False)
+
+
+@rejects("resume")
+def saves_the_model_under_another_name(config):
+    last(config, keeps=("weights", "optimizer"), name="weights")
 
 
 @rejects("resume")

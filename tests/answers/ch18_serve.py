@@ -304,6 +304,14 @@ def returns_nothing_after_the_last_try(url, obs, timeout, tries, pause):
 
 
 @rejects("client")
+def returns_nothing_when_the_connection_always_drops(url, obs, timeout, tries, pause):
+    try:
+        return tries_again(url, obs, timeout, tries, pause)
+    except requests.ConnectionError:
+        return None
+
+
+@rejects("client")
 def sends_a_form(url, obs, timeout, tries, pause):
     return requests.post(url, data={"obs": obs}, timeout=timeout).json()
 
