@@ -1,7 +1,6 @@
 """The judge's side of chapter 10."""
 
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.random import Generator
 
 from coursekit.answer import Answer
 from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercises._samplers import expect_two_side_by_side
 from coursekit.exercises._turned import hard_turn, mean_return
 from coursekit.given import ch10_actor_learner as given
 
@@ -402,23 +402,12 @@ def _judge_calls(calls: list[dict]) -> None:
     A test with the best actions cannot tell: what a random policy saw is enough to find out which action is better.
     """
     sampled = [task for task in calls if task["name"].endswith("sample")]
-    players = len({task["actor_id"] for task in sampled})
-    expect(players >= 2, f"Ray saw {players} actors play while it learned: both samplers must play.")
-    side_by_side = sum(_overtakes(a, b) for a, b in pairwise(sampled))
-    expect(
-        side_by_side >= len(sampled) / 8,
-        "Each sampler was told to play only when the other had finished: tell all, then collect.",
-    )
+    expect_two_side_by_side(sampled)
     plays, sends = (sum(task["name"].endswith(name) for task in calls) for name in ("sample", "set_weights"))
     expect(
         not 0 < sends < plays / 2,
         f"While it learned, the samplers played {plays} times, and were sent weights {sends} times: what they play is old.",
     )
-
-
-def _overtakes(earlier: dict, later: dict) -> bool:
-    """Return whether a call was sent off before the one before it, to another actor, had ended."""
-    return earlier["actor_id"] != later["actor_id"] and later["created"] < (earlier["ended"] or 0)
 
 
 def _judge_form(learned: Any) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 from numpy.random import Generator
@@ -10,6 +9,7 @@ from numpy.random import Generator
 from coursekit.answer import Answer
 from coursekit.capstone.judge import NotActions, checked, score
 from coursekit.exercise import Wrong, exercise, expect, quiz
+from coursekit.exercises._samplers import expect_two_side_by_side
 from coursekit.given import ch20_capstone as given
 from coursekit.warehouse import PRICES, baseline, evaluate, make_envs
 
@@ -175,23 +175,12 @@ def _made(prices: np.ndarray) -> Callable:
 def _judge_calls(calls: list[dict]) -> None:
     """Check by Ray's records that two samplers played side by side, and that they were sent new weights as they went on."""
     sampled = [task for task in calls if task["name"].endswith("sample")]
-    players = len({task["actor_id"] for task in sampled})
-    expect(players >= 2, f"Ray saw {players} actors `sample` while it learned: two samplers must play.")
-    overtaken = sum(_overtakes(a, b) for a, b in pairwise(sampled))
-    expect(
-        overtaken >= len(sampled) / 8,
-        "Each sampler was told to play only when the other had finished: tell all, then collect.",
-    )
+    expect_two_side_by_side(sampled)
     sends = sum(task["name"].endswith("set_weights") for task in calls)
     expect(
         sends >= len(sampled) / 2,
         f"While it learned, the samplers played {len(sampled)} times, and were sent weights {sends} times: what they play is old.",
     )
-
-
-def _overtakes(earlier: dict, later: dict) -> bool:
-    """Return whether a call was sent off before the one before it, to another actor, had ended."""
-    return earlier["actor_id"] != later["actor_id"] and later["created"] < (earlier["ended"] or 0)
 
 
 quiz(

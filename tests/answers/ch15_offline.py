@@ -128,6 +128,25 @@ def in_the_order_of_the_rows(eps_ids, share, seed):
     return np.isin(eps_ids, chosen)
 
 
+def drawn(eps_ids, count, seed):
+    return np.isin(eps_ids, np.random.default_rng(seed).permutation(np.unique(eps_ids))[:count])
+
+
+@rejects("hold_out")
+def cuts_the_fraction_off(eps_ids, share, seed):
+    return drawn(eps_ids, int(share * len(np.unique(eps_ids))), seed)
+
+
+@rejects("hold_out")
+def always_rounds_up(eps_ids, share, seed):
+    return drawn(eps_ids, int(np.ceil(share * len(np.unique(eps_ids)))), seed)
+
+
+@rejects("hold_out")
+def returns_a_list(eps_ids, share, seed):
+    return drawn(eps_ids, round(share * len(np.unique(eps_ids))), seed).tolist()
+
+
 @rejects("hold_out")
 def always_the_first_episodes(eps_ids, share, seed):
     episodes = np.unique(eps_ids)
