@@ -3,6 +3,7 @@
 import tempfile
 
 from ray import tune
+from ray.rllib.algorithms.ppo import PPO
 
 from coursekit.given.ch16_tune import Network
 from tests.answers import accepts, rejects
@@ -311,9 +312,11 @@ def only_the_longest_trial(grid, asha):
 # tune_ppo: rates as a grid, and no runners beside the trial
 
 
-def ppo_tuner(config, iterations, folder, callbacks, stop=True, metric="env_runners/episode_return_mean"):
+def ppo_tuner(
+    config, iterations, folder, callbacks, stop=True, metric="env_runners/episode_return_mean", trainable="PPO"
+):
     return tune.Tuner(
-        "PPO",
+        trainable,
         param_space=config,
         tune_config=tune.TuneConfig(metric=metric, mode="max"),
         run_config=tune.RunConfig(
@@ -335,6 +338,12 @@ def sets_attributes(config, rates, iterations, folder, callbacks=None):
 @rejects("tune_ppo")
 def leaves_two_runners(config, rates, iterations, folder, callbacks=None):
     return ppo_tuner(config.training(lr=tune.grid_search(rates)), iterations, folder, callbacks)
+
+
+@rejects("tune_ppo")
+def asks_for_less_than_its_runners_need(config, rates, iterations, folder, callbacks=None):
+    small = tune.with_resources(PPO, {"cpu": 1})
+    return ppo_tuner(config.training(lr=tune.grid_search(rates)), iterations, folder, callbacks, trainable=small)
 
 
 @rejects("tune_ppo")
