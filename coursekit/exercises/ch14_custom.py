@@ -77,6 +77,12 @@ def ScoreEach(answer: Answer, rng: Generator) -> None:  # noqa: N802
     got = answer.probe(given.alone, both, hidden)
     expect(not got["missing"], f"The class does not inherit from {' and '.join(got['missing'])}: PPO needs both bases.")
     _judge_shapes(got, nodes, f"{len(both)} tables of {nodes} nodes with {features} numbers each. ")
+    few, more = got["weights"]
+    expect(
+        more > few,
+        f"With model_config hidden={hidden} the module has {few} weights, with hidden={hidden + 1} it has {more}. "
+        'The size of the networks is `self.model_config["hidden"]`.',
+    )
     got = answer.probe(given.inside_ppo, both, larger, hidden)
     for when in ("before", "after"):
         _judge_scores(got[when], order, f"{len(both)} tables of {nodes} nodes, {when} an iteration of PPO. ")
@@ -89,6 +95,15 @@ def ScoreEach(answer: Answer, rng: Generator) -> None:  # noqa: N802
     expect(isinstance(got["larger"], dict), told + str(got["larger"]))
     shapes = [np.shape(got["larger"][name]) for name in ("played", "values")]
     expect_equal(shapes, [(2, nodes + 7), (2,)], told + f"scores and values have the shapes {shapes}.")
+    told = f"Each of the {nodes} nodes of a table as a table of its own: "
+    expect(isinstance(got["single"], dict), told + str(got["single"]))
+    expect_close(
+        got["after"]["values"],
+        np.reshape(got["single"]["values"], (len(both), nodes)).mean(axis=1),
+        told + "the mean of their values is not the value of the whole table.",
+        rtol=1e-3,
+        atol=1e-4,
+    )
 
 
 def _judge_shapes(got: dict, nodes: int, tried: str) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch17_data_train as given
 
 MOMENTUM = 0.9
@@ -232,6 +232,41 @@ def _weights_without_a_death(attempts: list, rows: dict, lr: float) -> np.ndarra
     return weights
 
 
+def _loss(weights: np.ndarray, images: np.ndarray, labels: np.ndarray) -> float:
+    """Return the mean cross-entropy of one linear layer."""
+    scores = images @ weights[:640].reshape(10, 64).T + weights[640:]
+    scores = scores - scores.max(axis=1, keepdims=True)
+    return float((np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(labels)), labels]).mean())
+
+
+def _judge_losses(logs: list, rows: dict, epochs: int, told: str) -> None:
+    """What a worker reports is the mean loss of its batches, or of its rows, or of both workers'."""
+    place = {int(row): index for index, row in enumerate(rows["row"])}
+    means = []  # [worker][epoch]: over batches, over rows
+    for log in logs:
+        steps = _steps(log)
+        before = [_start(logs[0]), *(weights for _, weights in steps)]
+        chosen = [[place[row] for row in batch] for batch, _ in steps]
+        losses = [
+            _loss(weights, rows["image"][batch].astype(float), rows["label"][batch])
+            for weights, batch in zip(before, chosen, strict=False)
+        ]
+        each = len(losses) // epochs
+        parts = [slice(epoch * each, (epoch + 1) * each) for epoch in range(epochs)]
+        sizes = [len(batch) for batch in chosen]
+        means.append([(np.mean(losses[part]), np.average(losses[part], weights=sizes[part])) for part in parts])
+    for rank, log in enumerate(logs):
+        for epoch, report in enumerate(_reports(log)):
+            loss, mean = report.get("loss"), means[rank][epoch][0]
+            who = f"The report of worker {rank} for epoch {epoch} has the loss {loss!r}: "
+            expect(isinstance(loss, int | float), told + who + "a number is needed.")
+            possible = [*means[rank][epoch], *np.mean([worker[epoch] for worker in means], axis=0)]
+            expect(
+                any(agree(loss, right, rtol=0.01) for right in possible),
+                told + who + f"the mean loss of its batches was {mean:.3f}.",
+            )
+
+
 def _apart(attempts: list, rows: dict, lr: float) -> float:
     last = _steps(attempts[-1]["logs"][0])[-1][1]
     return float(abs(last - _weights_without_a_death(attempts, rows, lr)).max())
@@ -277,11 +312,7 @@ def train_loop(answer: Answer, rng: Generator) -> None:
         reports = _reports(log)
         epochs = [report.get("epoch") for report in reports]
         expect_equal(epochs, [0, 1, 2], told + f"Worker {rank} reported the epochs {epochs}.")
-        loss = reports[-1].get("loss")
-        expect(
-            isinstance(loss, int | float),
-            told + f"The report of worker {rank} has the loss {loss!r}: a number is needed.",
-        )
+    _judge_losses(logs, rows, config["epochs"], told)
 
 
 @exercise(

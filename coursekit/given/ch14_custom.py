@@ -250,14 +250,17 @@ def alone(module_class: Any, tables: np.ndarray, hidden: int) -> dict:
     if missing:
         return {"missing": missing}
     env = Tables({"shape": tables.shape[1:]})
-    spec = RLModuleSpec(
-        module_class=module_class,
-        observation_space=env.observation_space,
-        action_space=env.action_space,
-        model_config={"hidden": hidden},
+    module, wider = (
+        RLModuleSpec(
+            module_class=module_class,
+            observation_space=env.observation_space,
+            action_space=env.action_space,
+            model_config={"hidden": units},
+        ).build()
+        for units in (hidden, hidden + 1)
     )
-    module = spec.build()
-    return {"missing": [], **_answers(module, module, tables)}
+    weights = [sum(weight.numel() for weight in made.parameters()) for made in (module, wider)]
+    return {"missing": [], "weights": weights, **_answers(module, module, tables)}
 
 
 def inside_ppo(module_class: Any, tables: np.ndarray, larger: np.ndarray, hidden: int) -> dict:
@@ -268,7 +271,12 @@ def inside_ppo(module_class: Any, tables: np.ndarray, larger: np.ndarray, hidden
         before = _answers(*modules, tables)
         algo.train()
         after = _answers(*modules, tables)
-        return {"before": before, "after": after, "larger": _tried(lambda: _answers(*modules, larger))}
+        return {
+            "before": before,
+            "after": after,
+            "larger": _tried(lambda: _answers(*modules, larger)),
+            "single": _tried(lambda: _answers(*modules, tables.reshape(-1, 1, tables.shape[-1]))),
+        }
     finally:
         algo.stop()
 

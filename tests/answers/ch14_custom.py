@@ -196,6 +196,25 @@ class ValueOfTheFirstNode(Scores):
 
 
 @rejects("ScoreEach")
+class ValuesAreAddedUp(Scores):
+    def compute_values(self, batch, embeddings=None):
+        return self.worth(batch[Columns.OBS]).sum(dim=(-2, -1))
+
+
+@rejects("ScoreEach")
+class ValueOfTheBestNode(Scores):
+    def compute_values(self, batch, embeddings=None):
+        return self.worth(batch[Columns.OBS]).amax(dim=(-2, -1))
+
+
+@rejects("ScoreEach")
+class SixteenUnitsWhateverIsAsked(Scores):
+    def setup(self):
+        features = self.observation_space.shape[-1]
+        self.score, self.worth = small(features, 16), small(features, 16)
+
+
+@rejects("ScoreEach")
 class LayersInAPlainList(Scores):
     def setup(self):
         features, hidden = self.observation_space.shape[-1], self.model_config["hidden"]

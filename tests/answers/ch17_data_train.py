@@ -143,27 +143,33 @@ def train(
     clear=True,
     first_batch_only=False,
     epochs=None,
+    told=lambda losses: losses[-1],
+    optimizer_first=False,
 ):
     """Train like the solution, with a mistake of one's choice."""
     torch.manual_seed(config["seed"] + ray.train.get_context().get_world_rank())
     model = nn.Linear(64, 10)
+    weights = list(model.parameters())
     model = prepare_model(model) if wrap else model
-    optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=momentum)
+    weights = weights if optimizer_first else model.parameters()
+    optimizer = torch.optim.SGD(weights, lr=config["lr"], momentum=momentum)
     shard = ray.train.get_dataset_shard("train")
     rank = ray.train.get_context().get_world_rank()
     for epoch in range(epochs or config["epochs"]):
+        losses = []
         for batch in shard.iter_torch_batches(batch_size=config["batch_size"] // share, drop_last=drop_last):
             loss = cross_entropy(model(batch["image"]), batch["label"], reduction=reduction)
             if clear:
                 optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            losses.append(loss.item())
             if every_batch:
                 ray.train.report({"epoch": epoch, "loss": loss.item()})
             if first_batch_only:
                 break
         if not every_batch and (rank == 0 or not one_report):
-            ray.train.report({"epoch": epoch, "loss": loss.item()})
+            ray.train.report({"epoch": epoch, "loss": told(losses)})
 
 
 @accepts("train_loop")
@@ -225,6 +231,26 @@ def forgets_the_momentum(config):
 @rejects("train_loop")
 def adds_up_the_loss(config):
     train(config, reduction="sum")
+
+
+@rejects("train_loop")
+def reports_the_loss_of_the_last_batch(config):
+    train(config)
+
+
+@rejects("train_loop")
+def reports_the_sum_of_the_losses(config):
+    train(config, told=sum)
+
+
+@rejects("train_loop")
+def reports_no_number(config):
+    train(config, told=str)
+
+
+@accepts("train_loop")
+def makes_the_optimizer_first(config):
+    train(config, optimizer_first=True, told=lambda losses: float(np.mean(losses)))
 
 
 @rejects("train_loop")
