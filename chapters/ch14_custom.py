@@ -133,9 +133,9 @@ ends less than 100 m from the goal earns 1.
 
 # %% tags=["demo"]
 iterations = budget(16, 8)
-curves = {}
-curves["as it comes"], module = learn(ppo(Balloon), iterations)
-print(f"return at the end: {curves['as it comes']['episode_return_mean'].iloc[-1]:.1f} of 20")
+balloon_curves = {}
+balloon_curves["as it comes"], module = learn(ppo(Balloon), iterations)
+print(f"return at the end: {balloon_curves['as it comes']['episode_return_mean'].iloc[-1]:.1f} of 20")
 
 # %% tags=["demo"]
 rows = {}
@@ -207,8 +207,8 @@ def rescale(env=None, spaces=None, device=None):
 
 if passed("Rescale"):
     config = ppo(Balloon).env_runners(env_to_module_connector=rescale)
-    curves["rescaled"], module = learn(config, iterations)
-    draw(curves, "episode_return_mean", "The same balloon, the same network", ylim=(0, 20))
+    balloon_curves["rescaled"], module = learn(config, iterations)
+    draw(balloon_curves, "episode_return_mean", "The same balloon, the same network", ylim=(0, 20))
 
 # %% [markdown]
 r"""
@@ -247,9 +247,9 @@ def flatten(env=None, spaces=None, device=None):
 
 
 config = ppo(Dispatcher, gamma=0).env_runners(env_to_module_connector=flatten)
-curves = {}
-curves["default network"], _ = learn(config, iterations)
-print(f"return at the end: {curves['default network']['episode_return_mean'].iloc[-1]:.1f} of 10")
+queue_curves = {}
+queue_curves["default network"], _ = learn(config, iterations)
+print(f"return at the end: {queue_curves['default network']['episode_return_mean'].iloc[-1]:.1f} of 10")
 
 # %% [markdown]
 r"""
@@ -308,8 +308,8 @@ mean of all targets, and no error is raised. Layers in a plain Python list would
 # %% tags=["demo"]
 if passed("ScoreEach"):
     spec = RLModuleSpec(module_class=ScoreEach, model_config={"hidden": 32})
-    curves["ScoreEach"], module = learn(ppo(Dispatcher, gamma=0).rl_module(rl_module_spec=spec), iterations)
-    draw(curves, "episode_return_mean", "Ten jobs, twelve nodes", ylim=(0, 10))
+    queue_curves["ScoreEach"], module = learn(ppo(Dispatcher, gamma=0).rl_module(rl_module_spec=spec), iterations)
+    draw(queue_curves, "episode_return_mean", "Ten jobs, twelve nodes", ylim=(0, 10))
 
 # %% [markdown]
 r"""
@@ -404,7 +404,7 @@ An environment that is put together from several parts gets a name first, with `
 gamma, iterations_cave = 0.99, budget(16, 10)
 register_env("cave", lambda config: Cave())
 register_env("praised cave", lambda config: Praised(Cave()))
-curves, modules = {}, {}
+cave_curves, modules = {}, {}
 
 
 def explore(name):
@@ -414,8 +414,8 @@ def explore(name):
 
 
 if passed("Diary"):
-    curves["sparse"], modules["sparse"] = learn(explore("cave"), iterations_cave)
-    draw(curves, "arrived", "One reward, far away", ylim=(-0.05, 1.05))
+    cave_curves["sparse"], modules["sparse"] = learn(explore("cave"), iterations_cave)
+    draw(cave_curves, "arrived", "One reward, far away", ylim=(-0.05, 1.05))
 
 # %% [markdown]
 r"""
@@ -428,10 +428,10 @@ The obvious help: praise every step in the right direction. `Praised(Cave())` ad
 
 # %% tags=["demo"]
 if passed("Diary"):
-    curves["praised"], modules["praised"] = learn(explore("praised cave"), iterations_cave)
+    cave_curves["praised"], modules["praised"] = learn(explore("praised cave"), iterations_cave)
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3), constrained_layout=True)
-    draw({"praised": curves["praised"]}, "episode_return_mean", "What it collects", ylim=(0, 30), ax=left)
-    draw({"praised": curves["praised"]}, "arrived", "What you wanted", ylim=(-0.05, 1.05), ax=right)
+    draw({"praised": cave_curves["praised"]}, "episode_return_mean", "What it collects", ylim=(0, 30), ax=left)
+    draw({"praised": cave_curves["praised"]}, "arrived", "What you wanted", ylim=(-0.05, 1.05), ax=right)
 
 # %% [markdown]
 r"""
@@ -513,9 +513,9 @@ r"""
 # %% tags=["demo"]
 if passed("Shaped") and passed("Diary"):
     register_env("shaped cave", lambda config: Shaped(Cave(), nearness, gamma))
-    curves["shaped"], modules["shaped"] = learn(explore("shaped cave"), iterations_cave)
-    draw(curves, "arrived", "Three rewards, one cave", ylim=(-0.05, 1.05))
-    print(f"return at the end: {curves['shaped']['episode_return_mean'].dropna().iloc[-1]:.2f}")
+    cave_curves["shaped"], modules["shaped"] = learn(explore("shaped cave"), iterations_cave)
+    draw(cave_curves, "arrived", "Three rewards, one cave", ylim=(-0.05, 1.05))
+    print(f"return at the end: {cave_curves['shaped']['episode_return_mean'].dropna().iloc[-1]:.2f}")
 
 
 # %% [markdown]
@@ -645,10 +645,10 @@ def one_mind(config):
     return config.multi_agent(policies={"both"}, policy_mapping_fn=lambda agent_id, episode, **kwargs: "both")
 
 
-curves, minds = {}, {}
+bridge_curves, minds = {}, {}
 if passed("Bridge"):
-    curves["one mind"], minds["one mind"] = learn(one_mind(pair()), iterations)
-    print(f"crossed: {curves['one mind']['crossed'].iloc[-3:].mean():.0%} in the last three iterations")
+    bridge_curves["one mind"], minds["one mind"] = learn(one_mind(pair()), iterations)
+    print(f"crossed: {bridge_curves['one mind']['crossed'].iloc[-3:].mean():.0%} in the last three iterations")
 
 # %% [markdown]
 r"""
@@ -688,8 +688,8 @@ r"""
 
 # %% tags=["demo"]
 if passed("Bridge") and passed("two_minds"):
-    curves["two minds"], minds["two minds"] = learn(two_minds(pair()), iterations)
-    draw(curves, "crossed", "One bridge, two robots", ylim=(0, 1.05))
+    bridge_curves["two minds"], minds["two minds"] = learn(two_minds(pair()), iterations)
+    draw(bridge_curves, "crossed", "One bridge, two robots", ylim=(0, 1.05))
 
 
 # %% tags=["demo"]
