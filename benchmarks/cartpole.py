@@ -1,12 +1,18 @@
 """How fast chapter 10's PPO learns CartPole, beside RLlib's PPO and Stable-Baselines3's, on the same cores in one run.
 
     python benchmarks/cartpole.py                            ours and RLlib's, five seeds each
-    python benchmarks/cartpole.py --sb3 PYTHON --seeds 7     also Stable-Baselines3's: the Python of an environment that has
-                                                             stable-baselines3 and the course's torch and gymnasium
+    python benchmarks/cartpole.py --sb3 PYTHON --seeds 7     also Stable-Baselines3's, with the Python of an environment of its own
+
+Stable-Baselines3 is no part of the course. These two lines, in the course's folder, make an environment for it, with the
+course's torch, gymnasium and numpy; its PYTHON is then /tmp/sb3/bin/python:
+
+    .venv/bin/python -m venv /tmp/sb3
+    /tmp/sb3/bin/pip install -c constraints.txt --extra-index-url https://download.pytorch.org/whl/cpu stable-baselines3==2.9.2
 
 Everybody trains with its own tuned settings until a test has a mean return of 475. A test is 100 fresh episodes with the best
-action in each step, at the end of the first iteration after 2,000 more steps. The clock runs while they train: not while
-they are tested, not while processes start. Seeds take turns, so that a slow minute hits all. Run it alone on a machine.
+action in each step, at the end of every iteration that completes a further 2,000 steps: the same rule, test and episodes for
+all. The clock runs while they train: not while they are tested, not while processes start. Seeds take turns, so that a slow
+minute hits all. Run it alone on a machine.
 """
 
 import argparse
@@ -41,17 +47,22 @@ class Race:
 
     def __init__(self, seed: int):
         self.seed, self.steps, self.seconds, self.tests = seed, 0, 0.0, 0
-        self.mean, self._due, self._since = 0.0, TEST_EVERY, time.perf_counter()
+        self.mean, self._since = 0.0, time.perf_counter()
 
     def goes_on(self, steps: int, act: Act) -> bool:
         """Return whether the target is still ahead, after an iteration that ended with so many steps in all."""
         self.seconds += time.perf_counter() - self._since
-        self.steps = steps
-        if steps >= self._due:
-            self._due, self.tests = steps + TEST_EVERY, self.tests + 1
-            self.mean = mean_return(act, 10_000 * (self.seed + 1) + self.tests)
+        self.test(steps, act)
         self._since = time.perf_counter()
         return self.mean < SOLVED
+
+    def test(self, steps: int, act: Act) -> float:
+        """Return the last test's mean return: a new test where the iteration completed a further 2,000 steps."""
+        if steps // TEST_EVERY > self.steps // TEST_EVERY:
+            self.tests += 1
+            self.mean = mean_return(act, 10_000 * (self.seed + 1) + self.tests)
+        self.steps = steps
+        return self.mean
 
 
 def mean_return(act: Act, seed: int, episodes: int = 100) -> float:
@@ -67,12 +78,23 @@ def mean_return(act: Act, seed: int, episodes: int = 100) -> float:
 
 
 def ours(seed: int, samplers: int) -> tuple[int, float, float]:
-    """Train with the solved notebook's own function; its test is the one above, and it tests every 2,000 steps or so."""
+    """Train with the solved notebook's own function and clock; the race decides when it is tested, as it does for the others."""
     from coursekit.definitions import definitions
     from coursekit.given.ch10_actor_learner import cartpoles
 
-    names = definitions("ch10_actor_learner")
-    names["STOP"] = SOLVED
+    names, race, played = definitions("ch10_actor_learner"), Race(seed), 0
+    joined, perceptron = names["joined"], names["perceptron"]
+
+    def counted(parts: list) -> dict:
+        nonlocal played
+        batch = joined(parts)
+        played += len(batch["obs"])
+        return batch
+
+    def test(weights: dict, make_envs: Callable, number: int) -> float:
+        return race.test(played, lambda obs: perceptron(weights["actor"], obs).argmax(-1))
+
+    names |= {"STOP": SOLVED, "joined": counted, "evaluate": test}  # the function finds these in place of its own
     return names["solve_cartpole"](cartpoles, seed, samplers)["curve"][-1]
 
 
@@ -97,9 +119,9 @@ def rllib(seed: int, limit: int = 300_000, **runners: object) -> tuple[int, floa
             return algo.get_module().forward_inference({"obs": torch.from_numpy(obs)})["action_dist_inputs"].argmax(-1)
 
     try:
-        race = Race(seed)
-        while race.goes_on(race.steps, act) and race.steps < limit:
-            race.steps = int(algo.train()["num_env_steps_sampled_lifetime"])
+        race, steps = Race(seed), 0
+        while race.goes_on(steps, act) and steps < limit:
+            steps = int(algo.train()["num_env_steps_sampled_lifetime"])
         return race.steps, race.seconds, race.mean
     finally:
         algo.stop()

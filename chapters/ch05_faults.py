@@ -119,7 +119,7 @@ is in `error.cause`, which the other four do not have: where a process died, nob
 
 With many calls, one failure must not cost you the results of the others. `ray.get(refs)` on a list raises the first error
 that it meets and hands out nothing. Write `survivors`, which keeps results and failures apart. (Left to itself, Ray tries a task that died three more
-times, as the next section shows; `max_retries=0` forbids it.)
+times, as the next section shows; `max_retries=0` forbids it.) If your tasks cannot run side by side, the check takes 20 s longer.
 """
 
 
@@ -180,8 +180,9 @@ pandas.DataFrame(run.tasks())[["name", "attempt", "state", "error", "worker_pid"
 r"""
 Seventeen, not ten: the second attempt, in another process, knew nothing of the first. Ray's own records show both attempts.
 
-This is how Ray reports such a death when nobody silences it. *SYSTEM_ERROR* means that the process ended without a goodbye; Ray saw
-no more than a closed connection. In practice the usual reason is memory: the operating system kills what takes too much.
+This is how Ray reports such a death when nobody silences it (the wording differs a little from run to run). *SYSTEM_ERROR* means that the
+process ended without a goodbye; Ray saw no more than a closed connection. In practice the usual reason is memory: the operating system kills what
+takes too much (unless Ray is quicker, see the end).
 """
 
 # %% tags=["demo"]
@@ -217,14 +218,17 @@ Many believe that a retry goes on where the last attempt stopped. How should it?
 `work_in_steps` does the same work, but looks into the diary first and begins with the first part that is not there. That
 is a **checkpoint**: progress written to where the death of the process cannot reach it.
 
-**Predict:** twenty parts of 0.05 s, one second in all. How long is the work, with and without a checkpoint, if the process dies after 18
-parts? And if it dies after two? (Leave out the wait before the second attempt.)
+**Predict** four numbers: twenty parts of 0.05 s make one second in all. How long is the work, with and without a checkpoint, if the process
+dies after 18 parts, and if it dies after two? (Leave out the wait before the second attempt.)
+
+The next cell may take half a minute and prints nothing; the plot comes after it.
 """
 
 # %% tags=["demo"]
 ways, stories = {"all again": work, "with a checkpoint": work_in_steps}, {}
 for dies_after in budget([2, 6, 10, 14, 18], [18]):
     for name, function in ways.items():
+        warm_up(2)  # so that the second attempt need not wait for a process to start
         diary = Diary()
         ray.get(ray.remote(function).remote(diary, 20, dies_after))
         stories[f"dies after {dies_after},\n{name}"] = story(diary)
@@ -368,7 +372,7 @@ def pay(ledger, amount, diary):
 
 ledger, diary = NaiveLedger.remote(), Diary()
 ray.get(pay.remote(ledger, 100, diary))
-print(f"paid once, attempted {diary.count('pays')} times, balance {ray.get(ledger.deposit.remote(0))}")
+print(f"ordered once, attempted {diary.count('pays')} times, balance {ray.get(ledger.deposit.remote(0))}")
 
 # %% [markdown]
 r"""
@@ -438,6 +442,8 @@ An actor is not restarted unless you ask for it, and its calls are not repeated 
 |---|---|---|
 | `max_restarts` | 0: dead is dead, every call raises `ActorDiedError` | the process is started again, as often as needed |
 | `max_task_retries` | 0: a call that was under way raises `ActorDiedError`, or `ActorUnavailableError` if the actor is being restarted | the call is made again, *even if it had taken effect* |
+
+Both exceptions are a `RayActorError`, which is what you catch. `ActorDiedError` is for good; after `ActorUnavailableError`, a later call may work.
 
 **Predict:** the counter below stands at 3 when its process is killed. What does the next `add(1)` return?
 """
@@ -520,8 +526,8 @@ if passed("CheckpointedCounter"):
 # %% [markdown]
 r"""
 Saving is half of it. With `max_task_retries=-1`, a call whose process died after the save is made again and counts twice, so an
-`add` needs a key, like a payment; and a ledger must save its keys together with its total. Your choice is between *at most once* (the default of actors; for
-tasks it is the other way round) and *at least once*. "Exactly once" is what at least once looks like when the call is idempotent.
+`add` needs a key, like a payment; and a ledger must save its keys together with its total. Your choice is between *at most once*, the default of
+actors, and *at least once*, the default of tasks (up to `max_retries`). "Exactly once" is what at least once looks like when the call is idempotent.
 """
 
 # %% [markdown] tags=["notes"]
@@ -538,8 +544,8 @@ r"""
 A node is more than its processes: the large results in its object store die with it. But Ray has noted for every result which
 task made it, with which arguments. That is its **lineage**. When somebody needs a lost object, Ray makes it again.
 
-Now kill a node. `second_node` adds one to your Ray with `ray.cluster_utils.Cluster` (chapter 4): real processes of its own, though on the same
-machine. `soft=True` means: there as long as it lives, anywhere else afterwards.
+Now kill a node. `second_node` adds one to your Ray: real processes of its own, though on the same machine. A `NodeAffinitySchedulingStrategy` names the
+node on which a task is to run, and `soft=True` means: there as long as it lives, anywhere else afterwards. (Chapter 4 has more of both.)
 
 **Predict:** two tasks ran on that node, and one needed the other's result. You ask only for the second result. How often will each have run?
 """
@@ -605,6 +611,8 @@ fails once and then works, by an exception or by the death of its process.
 
 **Predict** the order of the five: an exception repeated by a loop of your own; an exception repeated by Ray (`retry_exceptions`); a dead
 process; a dead actor; a dead node.
+
+The cell that measures may take half a minute and prints nothing.
 """
 
 
@@ -634,6 +642,7 @@ ways = {
 gaps = {name: [] for name in ways}
 for _ in range(budget(10, 1)):
     for name, launch in ways.items():
+        warm_up(2)  # an idle process for the next attempt
         diary = Diary()
         ref = launch(diary)
         if ref is not None:
@@ -653,14 +662,14 @@ axes.set_title("The gap before the next attempt");
 
 # %% [markdown]
 r"""
-From milliseconds to seconds, and each for a reason. (The three in the middle lie close together, and on a busy machine a new process can take longer
-than all the rest.)
+From milliseconds to seconds, and each for a reason. (The order may differ from machine to machine: where a new process must start, as for
+the actor, a busy machine can take longer than for all the rest.)
 
 - **Your own loop** gets the exception at once and launches again: that costs one trip of a message, milliseconds.
 - **Ray's retries** are handed in once a second. The process that launched the task looks that often for tasks to repeat, so you wait for up to a
   second, even if all is well otherwise. Many small tasks that fail often should not leave this to Ray.
 - **A process** that dies is noticed at once, because its connection closes. Then comes the wait for the next second, and for a new process if no idle
-  one is there. An actor is started again without that second, but its process and its `__init__` take their time too.
+  one is there (here `warm_up` left one). An actor is started again without that second, but its process and its `__init__` take their time too.
 - **A node**: Ray asks each node whether it lives, and gives it up after five failed questions. Here the machine still answers "nobody there", so a question fails
   at once, and the pauses between them add up. You set them to half a second; the default is three seconds, so expect a quarter of a minute. A machine without
   power does not even refuse: each question then waits for its own time-out, by default ten seconds, so expect about a minute.
@@ -678,8 +687,9 @@ who works on what. When a sampler dies,
 
 1. its seed goes back to those still to do: nothing is lost, and nothing else is repeated;
 2. a new sampler takes its place, at once: a pool that shrinks is slow in the evening and empty by morning;
-3. a seed over which three samplers have died ends the collection, with its error. It is a **poison pill**: it would kill every sampler that you make;
-4. an exception that `sample` *raises* is no death, be it an error of Ray's (as in `resilient_call`). Pass it on: no new sampler mends it.
+3. a seed over which three samplers have died ends the collection, with its error. It is a **poison pill**: it would kill every sampler that you make
+   (whether the third of them is still replaced does not matter);
+4. an exception that `sample` *raises* is no death, be it an error of Ray's (as in `resilient_call`). Raise it: a new sampler would not help.
 
 The check has two samplers at work and kills some of them. If your calls cannot run side by side, it takes 20 s.
 """
@@ -690,9 +700,9 @@ def collect(new_sampler, samplers, seeds):
     """Return the fragment of each seed, in order, from a pool that replaces samplers that die.
 
     `new_sampler()` returns a new actor, and `sampler.sample.remote(seed)` a reference to a fragment.
-    `samplers` is their number: that many are at work at any moment. A seed whose sampler died is
-    tried again; at the third death over one seed its error is raised. Whatever `sample` itself
-    raises is raised at once.
+    `samplers` is their number: as many are at work as there are seeds left, at most `samplers`.
+    A seed whose sampler died is tried again; at the third death over one seed its error is raised.
+    Whatever `sample` itself raises is raised at once.
     """
     ### BEGIN SOLUTION
     todo, under_way, fragments = list(seeds), {}, {}
@@ -730,26 +740,25 @@ r"""
 
 # %% [markdown]
 r"""
-Here is your pool at work: three samplers, twelve fragments, and two deaths.
+Here is your pool at work: three samplers, twelve fragments, and two deaths. The picture is drawn from the diary, because a process that is killed
+may take Ray's record of its last call with it.
 
 **Predict:** where in the picture will the deaths be, and what do the other samplers do meanwhile?
 """
 
 # %% tags=["demo"]
-from coursekit.given.ch05_faults import FragileSampler
+from coursekit.given.ch05_faults import FragileSampler, calls_in
 
 if passed("collect"):
     diary = Diary()
-    warm_up(4)
-    with recorded() as run:
-        fragments = collect(lambda: ray.remote(FragileSampler).remote(diary, [3, 7]), 3, range(12))
-    calls = [task for task in run.tasks() if task["kind"] == "actor_call"]
+    fragments = collect(lambda: ray.remote(FragileSampler).remote(diary, [3, 7]), 3, range(12))
+    calls = calls_in(diary)
     timeline(calls).set_title(f"{len(fragments)} fragments in {len(calls)} calls, {diary.count('dies')} deaths")
 
 # %% [markdown]
 r"""
-A hatched bar is a call that failed: the last one of its process. A new row begins a little later, when the replacement is there; that takes
-as long as a process takes to start. Meanwhile the others go on.
+A hatched bar is a call that failed: the last one of its process. The rows need not begin together: each sampler waits until a process of its own
+has started, and so does each replacement. Whoever is there goes on meanwhile.
 """
 
 # %% tags=["demo"]
@@ -761,7 +770,7 @@ r"""
 
 - **The driver**, your notebook: with it go its tasks, its objects and its actors, except detached ones (chapter 3) on a cluster that stays.
 - **The head node**: the GCS lives there, and it knows where everything is. Without it the cluster is gone, unless its
-  tables are kept in a Redis outside (KubeRay can do that for you; chapter 6).
+  tables are kept in a Redis outside (KubeRay, which runs Ray on Kubernetes, can do that for you; chapter 6).
 - **Memory.** When a node is nearly full, Ray kills a worker before the operating system does, and says `OutOfMemoryError`. The retry needs as much
   memory as the first attempt: use fewer tasks at a time.
 

@@ -77,7 +77,7 @@ for pid, words in lines.items():
 
 # %% [markdown]
 r"""
-Most people guess three or four. Here is the whole family, on a head and on a worker node. More than half of what you counted stands in one box, the dashboard's own helpers; the rest
+Most people guess three or four. Here is the whole family, on a head and on a worker node. About half of what you counted stands in one box, the dashboard's own helpers; the rest
 has a box for each kind. Keep this picture: when a cluster misbehaves, the
 first question is always which of these boxes is missing.
 
@@ -135,19 +135,23 @@ also ends every worker and agent whose arguments mention the raylet, those of ot
 
 # %% [markdown]
 r"""
-And here is what each of them does, and who started it. **Predict** which of them the raylet has started, and how much memory an idle head needs in all.
+And here is what each of them does, and who started it. So that there is a worker among them, the cell joins the cluster for a moment and runs a task.
+
+**Predict** which of them the raylet has started, and how much memory a head needs that has hardly anything to do.
 """
 
 # %% tags=["demo"]
 pandas.set_option("display.max_colwidth", 100)
-processes = given.anatomy(cluster)
+with ray.init(cluster.address, log_to_driver=False):
+    ray.get(ray.remote(lambda: "done").remote())  # its worker stays, and waits for another task
+    processes = given.anatomy(cluster)
 print(processes.MB.sum(), "MB, counting what they share more than once")
 processes
 
 # %% [markdown]
 r"""
-More than half are the dashboard's own helpers, with two of Python's to start them. The agents are children of the raylet, as workers will be: a raylet that dies takes them along, and it ends itself when an agent dies. The rest are
-children of `ray start --block`, which watches them: when one dies, it ends the whole node, so that whoever supervises it (systemd, Kubernetes) starts a fresh one. There are few or no workers yet, because nobody has asked for any. The pieces in Python weigh more than the GCS and the raylet, which are written in C++.
+About half are the dashboard's own helpers, with two of Python's to start them. The agents and the workers are children of the raylet: a raylet that dies takes them along, and it ends itself when an agent dies. The rest are
+children of `ray start --block`, which watches them: when one dies, it ends the whole node, so that whoever supervises it (systemd, Kubernetes) starts a fresh one. A worker is there because a driver had a task for it, and Ray may have started a second one ahead of need. The pieces in Python weigh more than the GCS and the raylet, which are written in C++.
 """
 
 # %%
@@ -239,25 +243,28 @@ firewall. The Python version and Ray's version must be the same on all nodes, an
 
 # %% [markdown]
 r"""
-Let one stay for a moment. **Predict:** which processes does a node bring that joins, and which not? And what does the head know of it?
+Let one stay for a moment: yours, or a plain one as long as yours has not passed. **Predict:** which processes does a node bring that joins, and which not? And what does
+the head know of it?
 """
 
 # %% tags=["demo"]
 if passed("join_node"):
     command, variables = join_node(cluster.address, cluster.token_file, 1, {"robot": 2})
-    second = cluster.start(command, variables)
-    try:
-        joined = list(map(given.brief, given.command_lines(second).values()))
-        known = pandas.DataFrame([vars(node) for node in list_nodes(address=cluster.dashboard)])
-    finally:
-        second.stop()
-    print("\n".join(joined))
-    known["offers"] = known.resources_total.map(given.without_memory)
-    display(known.assign(node_id=known.node_id.str[:8])[["node_id", "is_head_node", "state", "offers"]])
+else:
+    command, variables = given.plain_node(cluster)
+second = cluster.start(command, variables)
+try:
+    joined = given.anatomy(second)
+    known = pandas.DataFrame([vars(node) for node in list_nodes(address=cluster.dashboard)])
+finally:
+    second.stop()
+display(joined)
+known["offers"] = known.resources_total.map(given.without_memory)
+known.assign(node_id=known.node_id.str[:8])[["node_id", "is_head_node", "state", "offers"]]
 
 # %% [markdown]
 r"""
-A raylet, its agents and a log monitor: the lower half of the picture, and nothing of the upper. The new node asked the GCS for everything else it had to know. (A node that is `DEAD` is the check's: the GCS remembers it.) Only the
+The command, a raylet, its agents and a log monitor: the lower half of the picture, and nothing of the upper. Workers come with work, as on the head. The new node asked the GCS for everything else it had to know. (A node that is `DEAD` is the check's: the GCS remembers it.) Only the
 head has the resource `node:__internal_head__`. It was stopped with `SIGTERM` to its own `ray start --block`, so it had time to say goodbye;
 chapter 5 shows what happens when a node dies without a word.
 
@@ -555,7 +562,7 @@ jobs[["submission_id", "type", "status", "entrypoint"]].fillna("")
 
 # %% [markdown]
 r"""
-Ray Client left a row as well: each driver is a job to Ray, whether it was submitted or not; those that were not have no submission id. Lists are cut at 100 rows unless you say
+Ray Client left a row as well, and so did the notebook itself, when it ran a task at the beginning: each driver is a job to Ray, whether it was submitted or not; those that were not have no submission id. Lists are cut at 100 rows unless you say
 `limit=`, and they need a dashboard that runs.
 """
 
@@ -719,9 +726,10 @@ You write down what you want in a manifest, `kubectl apply -f` hands it over, an
 - **RayCluster**: a head, groups of workers, and how many of each;
 - **RayJob**: a RayCluster, a job for it, and whether the cluster goes away when the job has ended.
 
-(Once there was a Helm chart within Ray's own repository, `deploy/charts/ray`; KubeRay has replaced it.)
+> **You may have seen** a Helm chart in Ray's own repository: `helm install … deploy/charts/ray` brought an operator of Ray's and a cluster in one. KubeRay has replaced it. Helm
+> still installs the operator, and KubeRay's own chart `kuberay/ray-cluster` makes a RayCluster from a file of values.
 
-A manifest has many fields, and a misspelt one is the usual mistake. `check_fields` compares a manifest with a table made from KubeRay's reference: the fields of its own types, and the common ones of pods. (In the column `type`, `=` lists the values allowed, brackets mean a list, and a name with a capital letter is an object with fields of its own.)
+A manifest has many fields, and a misspelt one is the usual mistake. `check_fields` compares a manifest with a table made from the reference of KubeRay 1.6.2: the fields of its own types, and the common ones of pods. (In the column `type`, `=` lists the values allowed, brackets mean a list, and a name with a capital letter is an object with fields of its own.)
 """
 
 # %% tags=["demo"]
@@ -876,5 +884,5 @@ r"""
   [REST API](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/rest.html),
   [cluster.yaml](https://docs.ray.io/en/latest/cluster/vms/references/ray-cluster-configuration.html),
   [token authentication](https://docs.ray.io/en/latest/ray-security/token-auth.html).
-- KubeRay's [API reference](https://docs.ray.io/en/master/kuberay/references/api.html), from which the table of fields was made.
+- KubeRay's [API reference](https://github.com/ray-project/kuberay/blob/v1.6.2/docs/reference/api.md) of release 1.6.2, from which the table of fields was made.
 """

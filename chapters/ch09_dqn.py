@@ -45,13 +45,14 @@ from coursekit.given.ch09_dqn import (
     q_values,
     side_by_side,
     td_gradient,
+    with_goodbye,
 )
 from coursekit.meeting import warm_up
 from coursekit.pictures import Drawn, strip
 
 # %%
 os.environ["OMP_NUM_THREADS"] = "1"  # for all processes to come: the matrices are small, more threads gain nothing
-ray_start = time.perf_counter()
+ray_start = time.perf_counter()  # Ray and its first four workers: half a minute where the machine is slow or busy
 ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
 warm_up(4)
 ray_start = time.perf_counter() - ray_start
@@ -83,7 +84,7 @@ Workers play *and* compute gradients; everything that they share is an object in
 """
 
 # %%
-FRAMES, BATCH = 4, 256  # a round of a worker: 4 frames of 8 environments, then one gradient from so many steps
+FRAMES, BATCH = 4, 256  # a round of a worker: 4 frames of 8 environments, then one gradient from 256 steps
 CAPACITY = 20_000  # steps that the buffer keeps
 GAMMA, RATE = 0.99, 2e-3  # the discount; the optimizer's learning rate
 TARGET_EVERY = 20  # updates after which the target network is copied anew
@@ -123,7 +124,7 @@ environment*; behind the last frame it is `last_obs`. And the frames with `real`
 
 **Predict** (and draw it): an episode ends in frame 2, the reset is frame 3. Which frame's `obs` is `next_obs` of frame 2? And what happens to somebody who first throws the resets away and then shifts by one?
 
-The buffer has room for `capacity` transitions. When it is full, a new one takes the place of the oldest. `sample` draws from those that are there, each as likely as any other. It is an ordinary class: check it here, make it an actor later.
+The buffer has room for `capacity` transitions. When it is full, a new one takes the place of the oldest. `sample` draws from those that are there, each as likely as any other, and puts back what it has drawn: the first worker asks for 256 when hardly 32 are there. It is an ordinary class: check it here, make it an actor later.
 """
 
 
@@ -154,9 +155,9 @@ class ReplayBuffer:
         ### END SOLUTION
 
     def sample(self, size):
-        """Return `size` transitions, drawn at random, as a dict of arrays.
+        """Return `size` transitions as a dict of arrays, each drawn from all that are there: one may come twice.
 
-        Its keys are "obs", "actions", "rewards", "terminated", "truncated" and "next_obs".
+        So `size` may be larger than what is there. Its keys are "obs", "actions", "rewards", "terminated", "truncated" and "next_obs".
         """
         ### BEGIN SOLUTION
         chosen = self.rng.integers(min(self.added, self.capacity), size=size)
@@ -181,6 +182,11 @@ if passed("ReplayBuffer"):
     buffer.add(fragment)
     batch = buffer.sample(BATCH)
     print({name: column.shape for name, column in batch.items()})
+
+# %% [markdown]
+r"""
+(Your drawing: `next_obs` of frame 2 is `obs` of frame 3, although that frame is a reset. Where resets are thrown away first, the end of an episode leads to the beginning of the next one.)
+"""
 
 # %%
 ### BEGIN SOLUTION
@@ -242,6 +248,8 @@ that a pole that still stands after 500 steps has no future.
 
 # %% [markdown]
 r"""
+(With paper and pencil: 4. The newest prefers the second action, and the older says 6 for it.)
+
 Together with the given `td_gradient` that is all a worker needs to learn. It gets `parameters` from the agent, both networks in one dict, and a batch from the buffer:
 """
 
@@ -249,7 +257,8 @@ Together with the given `td_gradient` that is all a worker needs to learn. It ge
 # %%
 def gradient_of(parameters, batch):
     """Return the gradient of half the mean squared error against the targets, shaped like theta."""
-    q_online, q_target = (q_values(parameters[name], batch["next_obs"]) for name in ("theta", "target"))
+    q_online = q_values(parameters["theta"], batch["next_obs"])
+    q_target = q_values(parameters["target"], batch["next_obs"])
     ends = batch["terminated"], batch["truncated"]
     targets = td_target(batch["rewards"], *ends, q_online, q_target, GAMMA)
     return td_gradient(parameters["theta"], batch["obs"], batch["actions"], targets)
@@ -300,12 +309,13 @@ if passed("ReplayBuffer") and passed("td_target"):
         ray.get(shelf.put.remote(theta, 0))
         ray.get([get_update_put.remote(shelf, batch_ref, rounds) for _ in range(workers)])
         _, kept[workers] = ray.get(shelf.get.remote())
-        print(f"{workers} workers made {workers * rounds} updates; {kept[workers]} are in the weights")
+    for workers in crews:
+        print(f"workers: {workers}; updates made: {workers * rounds}; in the weights: {kept[workers]}")
     ray.kill(shelf)
 
 # %% [markdown]
 r"""
-(The first line is the warm-up.) One worker loses nothing. Two lose nearly half: while one computes, the other has put its result, and is overwritten. Four make four times as many updates, and keep hardly more than one alone: some 40 to 60 of 160. Most of their
+One worker loses nothing. Two lose nearly half: while one computes, the other has put its result, and is overwritten. Four make four times as many updates, and keep hardly more than one alone: some 40 to 60 of 160. Most of their
 work only heats the room, and *nothing complains*: the agent learns, only as slowly as with one worker. It is the lost update of chapter 3, where it was about money.
 
 The cure is the same: do not send back the state, send **what is to be done**. A worker sends its *gradient*, and the agent applies it, in one call. The optimizer with its memory moves into the agent, too.
@@ -428,7 +438,7 @@ r"""
 
 Now all of it, twice. Both programs use *your* buffer, targets and agent; what differs is how processes are started, how they talk, and who notices when one is gone.
 
-One piece is missing, the counters that all share: how many steps have been played, which weights were the best so far, and whether it is enough. That is `BestSoFar` of chapter 3 with a step counter. (In older programs it is called `GlobalVar`.)
+One piece is missing, the counters that all share: how many steps have been played, which weights were the best so far, and whether it is enough. That is nearly `BestSoFar` of chapter 3, with a step counter. (In older programs it is called `GlobalVar`.)
 """
 
 
@@ -503,8 +513,8 @@ def process_work(make_sampler, agent, buffer, board, results):
 def process_crew(parts, make_envs, seed, workers=2):
     """Return running workers; each has a sampler with a seed of its own."""
     samplers = [partial(Sampler, make_envs, 1000 * seed + i) for i in range(workers)]
-    work = by_value(process_work)
-    crew = [context.Process(target=work, args=(sampler, *parts), daemon=True) for sampler in samplers]
+    work = by_value(process_work)  # and a worker that raises says goodbye, too
+    crew = [context.Process(target=with_goodbye, args=(work, sampler, *parts), daemon=True) for sampler in samplers]
     for process in crew:
         process.start()
     return crew
@@ -532,8 +542,11 @@ A round: ask the board, get the parameters, play, add, learn. Every 25th round t
 runs = {}
 if passed("ReplayBuffer") and passed("td_target") and passed("SharedAgent"):
     start = time.time()
-    runs["multiprocessing"] = process_train(cartpoles, seed=0) | {"started": start, "seconds": time.time() - start}
-    reports = runs["multiprocessing"]["reports"]
+    learned = process_train(cartpoles, seed=0) | {"started": start, "seconds": time.time() - start}
+    reports = learned["reports"]
+    if not reports:
+        raise RuntimeError("Both workers ended with an error: what they printed names the line.")
+    runs["multiprocessing"] = learned
     print(f"{len(reports)} reports from {len({report[1] for report in reports})} workers")
     print(f"seconds to the first one: {reports[0][0] - start:.1f}, in all: {time.time() - start:.1f}")
     best = max(reports, key=lambda report: report[3])
@@ -541,7 +554,7 @@ if passed("ReplayBuffer") and passed("td_target") and passed("SharedAgent"):
 
 # %% [markdown]
 r"""
-## Then with Ray: the same lines, with `remote` in them
+## Then with Ray: the same worker, with `remote` in it
 
 Translate the worker. `agent`, `buffer` and `board` are handles of actors now; `results` is a `ray.util.queue.Queue`, which is an actor too, but wears a Python queue's methods: `results.put(report)` as before. (`make_sampler()` makes an ordinary object, as before.) No goodbye is needed.
 
@@ -587,7 +600,9 @@ One could save more waiting: `ray.get([board.count.remote(steps), agent.paramete
 
 # %% [markdown]
 r"""
-The office is four actors, and the crew are tasks. Read it beside the other one: what became of `by_value`, of the lock, of `daemon`?
+(Did yours wait for `add`, `apply` and `offer`, too? That is right as well, and costs the time of a call each. You will measure how long one takes.)
+
+The office is four actors, and the crew are tasks. Read it beside the other one: what became of `by_value`, of the lock (in `Office`), of `daemon`?
 """
 
 
@@ -643,7 +658,7 @@ r"""
 
 # %% [markdown]
 r"""
-**Predict:** the same problem, the same numbers, the same seeds. Will the two curves be the same? Which program is faster?
+**Predict:** the same problem, the same numbers, the same seeds. Will the two curves be the same?
 """
 
 # %% tags=["demo"]
@@ -662,16 +677,16 @@ if "Ray" in runs:
         axes.plot(versions, scores, ".-", color=colour, label=f"{name}: test")
         if name == "Ray":
             episodes = [(report[2], value) for report in reports for value in report[4]]
-            axes.plot(*np.transpose(episodes), ".", markersize=2, color="#2563eb", label="Ray: every episode")
+            axes.plot(*np.transpose(episodes), ".", markersize=4, alpha=0.5, color="#2563eb", label="Ray: every episode")
     axes.axhline(GOAL, color="#94a3b8", linestyle="--")
     axes.set(xlabel="updates of the agent", ylabel="return", title="From falling over to balancing, by your own hands")
-    axes.legend()
+    axes.legend(markerscale=1.5)
 
 # %% [markdown]
 r"""
 The curves differ, though every seed is the same. Which worker's gradient arrives first is decided by the machine, anew each time, and everything after depends on it. That is the price of "nobody waits": a run cannot be repeated exactly. Judge such programs by several seeds (full mode runs four), never by one.
 
-The small dots are the episodes that were played while learning, with random actions in between; they came through the queue. Later on, the tests are better than most of them, since a test never draws an action at random. A curve that falls back for a while is usual with DQN: the target network is a moving goal.
+The small dots are the episodes that were played while learning, with random actions in between; they came through the queue. Each stands at the report that carried it, up to 25 rounds after it was played: hence the stripes. Later on, the tests are often better than they are, since a test never draws an action at random. A curve that falls back for a while is usual with DQN: the target network is a moving goal.
 """
 
 # %% tags=["demo"]
@@ -718,8 +733,8 @@ if "Ray" in runs:
         proxy = office.keep(by_value(SharedAgent), theta, Adam(RATE), TARGET_EVERY)
         actor = ray.remote(SharedAgent).options(num_cpus=0).remote(theta, Adam(RATE), TARGET_EVERY)
         ways = {
-            "multiprocessing": lambda: [proxy.parameters() for _ in range(50)],
-            "Ray": lambda: [ray.get(actor.parameters.remote()) for _ in range(50)],
+            "50 calls, multiprocessing": lambda: [proxy.parameters() for _ in range(50)],
+            "50 calls, Ray": lambda: [ray.get(actor.parameters.remote()) for _ in range(50)],
         }
         calls = compare_times(ways, repeats=budget(15, 7))
     display(calls)
@@ -732,12 +747,12 @@ def updates_a_second(run):
     return (reports[-1][2] - reports[0][2]) / (reports[-1][0] - reports[0][0])
 
 
-if "Ray" in runs:
+if {"multiprocessing", "Ray"} <= runs.keys():
     both = {name: runs[name] for name in ("multiprocessing", "Ray")}
     table = {
         "seconds to start Ray, once": {"multiprocessing": 0, "Ray": ray_start},
         "seconds to the first report": {name: min(run["reports"])[0] - run["started"] for name, run in both.items()},
-        "microseconds of a call": {name: 1e6 * seconds / 50 for name, seconds in calls.medians.items()},
+        "microseconds of a call": {name: 1e6 * calls.medians[f"50 calls, {name}"] / 50 for name in both},
         "updates a second": {name: updates_a_second(run) for name, run in both.items()},
         "seconds in all": {name: run["seconds"] for name, run in both.items()},
     }
@@ -745,8 +760,14 @@ if "Ray" in runs:
 
 # %% [markdown]
 r"""
-On one machine `multiprocessing` usually has the quicker call: bytes through a pipe, and bytes back. Ray's call makes a reference with an owner, is written down, and leaves a result that any machine of a cluster could fetch. (The last line depends on luck more than on either of them: another order of gradients is another run.) With small networks that price shows; with
-large ones, or a slow simulator, it disappears behind the work. And Ray's workers are polite: they run at niceness 15, so that your editor stays quick. Where the machine is busy with other things, that makes them slower than the left program's processes.
+Row by row:
+
+- **To start Ray** is paid once a session, here with four workers. `multiprocessing` has nothing to start beforehand; its processes start inside the next row.
+- **The first report** comes when all processes are up: an office and two workers on the left, four actors and two workers on the right.
+- **A call** is usually quicker with `multiprocessing`: bytes through a pipe, and bytes back. Ray's call makes a reference with an owner, is written down, and leaves a result that any machine of a cluster could fetch.
+- **Updates a second** follow from that. An update takes five calls, and our network and our poles are so small that the calls are much of the work: with Ray there are usually fewer, often half as many or less. With large networks, or a slow simulator, the price disappears behind the work. And Ray's workers are polite: they run at niceness 15, so that your editor stays quick.
+  Where the machine is busy with other things, that makes them slower than the left program's processes.
+- **Seconds in all**: how many updates are needed is luck, since another order of gradients is another run. How long each takes is not.
 
 What the table does not show: the left program ends at the edge of this machine. The right one runs on forty without a change.
 
@@ -793,7 +814,7 @@ if passed("SharedAgent") and "multiprocessing" in runs:
 
 # %% [markdown]
 r"""
-Nobody told us: we looked. The survivor has done the rest of the work alone, more slowly. And then `process_train` would have waited for a second goodbye for ever, at three in the morning. A careful program asks every process for its `exitcode` all the time (on Linux and macOS a negative one is the signal that ended it), starts another in its place, and counts goodbyes differently. That is code that you write, test, and maintain.
+Nobody told us: we looked. The survivor has done the rest of the work alone. And then `process_train` would have waited for a second goodbye for ever, at three in the morning. (A worker that raises can still say it, and ours does; one that is killed cannot.) A careful program asks every process for its `exitcode` all the time (on Linux and macOS a negative one is the signal that ended it), starts another in its place, and counts goodbyes differently. That is code that you write, test, and maintain.
 
 It could have been worse. Had we taken `context.Queue()`, whose writers share one lock (not on Windows), and had the worker died while it held that lock, nothing that the survivor puts would ever have arrived: its `put` returns at once, but the thread behind it waits for the lock for ever.
 """
@@ -810,11 +831,11 @@ if "Ray" in runs:
         reports += results.get_nowait_batch(results.qsize())
     deaths["Ray"] = killed, reports
     print(f"processes that reported: {len({report[1] for report in reports})}")
-    print(f"Ray's report: {news.wait()[:89]}...")
+    print(f"Ray's report: {news.wait().partition('. ')[0]}.")
 
 # %% tags=["demo"]
-if "Ray" in deaths:
-    figure, places = plt.subplots(1, 2, figsize=(9, 3), sharey=True, constrained_layout=True)
+if len(deaths) == 2:
+    figure, places = plt.subplots(1, 2, figsize=(9, 3), sharex=True, sharey=True, constrained_layout=True)
     for (name, (killed, reports)), axes in zip(deaths.items(), places, strict=True):
         processes = list(dict.fromkeys(report[1] for report in reports))
         for size, process, colour in zip((12, 7, 5), processes, ["#7c3aed", "#2563eb", "#059669"], strict=False):

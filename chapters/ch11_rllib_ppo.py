@@ -698,8 +698,29 @@ if passed("corridor_config") and passed("act") and passed("evaluate"):
 # %% [markdown]
 r"""
 Better, as a rule: the draws that let it explore also made it stumble. After only five iterations (quick mode) it balances for a while, some 200 steps perhaps, and then
-drifts off the track or falls; after a full training it stands, and there is little left to gain. Chapter 18 puts this very network behind a web address.
+drifts off the track or falls; after a full training it stands, and there is little left to gain. Chapter 18 puts such a network behind a web address.
+
+One thing of RLlib is still there, the import that opens the folder. It can go as well: the policy is three layers, each a matrix and a vector, with a $\tanh$
+between them (`DefaultModelConfig`'s default). Taken out once, six arrays are the whole agent; `np.savez` keeps them in a file, for a program that has NumPy and nothing else.
+
+**Predict** the shapes of the three matrices. The observation is four numbers, the layers are `[64, 64]`, and there are two actions.
 """
+
+# %% tags=["demo"]
+if passed("corridor_config"):
+    network = network_in(folder)
+    parts = [*network.encoder.actor_encoder.modules(), *network.pi.modules()]
+    layers = [(p.weight.detach().numpy(), p.bias.detach().numpy()) for p in parts if isinstance(p, torch.nn.Linear)]
+    print("matrices", [matrix.shape for matrix, vector in layers])
+    pole = gymnasium.make("CartPole-v1")  # from here on there is nothing but NumPy
+    (x, _), total, over = pole.reset(seed=0), 0.0, False
+    while not over:
+        for matrix, vector in layers[:-1]:
+            x = np.tanh(matrix @ x + vector)
+        matrix, vector = layers[-1]
+        x, reward, terminated, truncated, _ = pole.step(np.argmax(matrix @ x + vector))
+        total, over = total + reward, terminated or truncated
+    print(f"return with NumPy alone: {total:.0f}")
 
 # %% [markdown] tags=["notes"]
 r"""

@@ -30,7 +30,7 @@ from coursekit.given.ch12_env_runners import built, flatten, kill_runner, side_b
 begin("ch12_env_runners")
 
 # %%
-ray.init(num_cpus=4, include_dashboard=False)
+ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
@@ -169,7 +169,7 @@ seconds_per_1000 |= {envs: measure(envs) for envs in (2, 4, 16)}
 def plot_parts(axes, seconds):
     """Draw a bar for each number of environments, made of the seconds of the three steps; return the axes."""
     labels, base = [str(envs) for envs in seconds], 0
-    colours = {"sampling": "#7c3aed", "learning": "#059669", "weights": "#d97706"}
+    colours = {"sampling": "#7c3aed", "learning": "#059669", "synchronising": "#d97706"}
     for (name, colour), part in zip(colours.items(), np.transpose(list(seconds.values())), strict=True):
         axes.barh(labels, part, left=base, label=name, color=colour)
         base = base + part
@@ -287,7 +287,8 @@ rows[2].set(xlabel="seconds for 1,000 steps");
 r"""
 One remote runner does what the local one did, only elsewhere: it wins nothing, and its episodes have to travel. Two runners divide the
 violet part where a second core is free. More environments shrink it on any machine, and where little violet is left, a second runner
-has little to divide. The green part does not care who played, and the weights are a sliver even when they travel to other processes.
+has little to divide. The green part does not care who played, and synchronising is a sliver even when weights travel to other processes. (In
+the middle row it is a little too large: both runners are alive, so both get the weights, though only one plays.)
 """
 
 # %% [markdown]

@@ -40,7 +40,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
-ray.init(num_cpus=4, include_dashboard=False)
+ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
@@ -299,7 +299,7 @@ def running_share(config, nap, seconds):
 # %%
 def mean_age(results):
     """Return how many updates old the weights were that had played what the learner got, on average."""
-    learned = [result["learners"].get("default_policy", {}) for result in results]
+    learned = [result.get("learners", {}).get("default_policy", {}) for result in results]
     ages = [row.get("diff_num_grad_updates_vs_sampler_policy", math.nan) for row in learned]
     return np.mean([age for age in ages if not math.isnan(age)] or [math.nan])  # an iteration may be without an update
 

@@ -248,7 +248,7 @@ def flatten(env=None, spaces=None, device=None):
 
 config = ppo(Dispatcher, gamma=0).env_runners(env_to_module_connector=flatten)
 queue_curves = {}
-queue_curves["default network"], _ = learn(config, iterations)
+queue_curves["default network"], plain = learn(config, iterations)
 print(f"return at the end: {queue_curves['default network']['episode_return_mean'].iloc[-1]:.1f} of 10")
 
 # %% [markdown]
@@ -315,7 +315,8 @@ if passed("ScoreEach"):
 r"""
 The same algorithm, the same steps, fewer weights. (Given many times as many steps, the default network would catch up on *this* cluster.)
 
-**Predict:** now take the trained module as it is, and give it a cluster of 40 nodes. How many of a hundred jobs go to the best of 40?
+**Predict:** now take the trained module as it is, and give it a cluster of 40 nodes. How many of a hundred jobs go to the best of 40? And what
+does the default network say to such a table?
 """
 
 
@@ -333,6 +334,10 @@ def share_best(module, nodes, jobs=100):
 if passed("ScoreEach"):
     for nodes in (4, 12, 40):
         print(f"{nodes:3} nodes: {share_best(module, nodes):.0%} of the jobs to the best, {1 / nodes:.0%} by guessing")
+    try:
+        best_action(plain, np.zeros(40 * 3))  # what `flatten` makes of a table of 40 nodes
+    except RuntimeError as error:
+        print(" 40 nodes, default network:", error)
 
 # %%
 ### BEGIN SOLUTION

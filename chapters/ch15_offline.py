@@ -563,7 +563,7 @@ if (folder / "rllib").exists():
 # %% [markdown]
 r"""
 `MARWILConfig().training(beta=1.0)` is the same with weights, and a critic. Mind that it weighs by what came *after* a row, so it wants whole episodes: `input_read_episodes=True`, with data that RLlib's own EnvRunners have written. Given single
-rows, as in our files, RLlib takes each for an episode of one step, and an advantage that sees one step ahead tells little: on our mixed log such a clone plays like a novice.
+rows, as in our files, RLlib takes each for an episode of one step; and since every step on our crane earns 1, the rewards of single steps do not tell an expert from a novice.
 
 > **You may have seen**, in older code, `config={"input": "/tmp/out/*.json", "output": "/tmp/out"}` with JSON files, `"input_evaluation": ["is", "wis"]`, and `off_policy_estimation_methods={...}`. They belong to the old API stack.
 > Today it is `.offline_data(input_=[folder])` with Parquet, as above; how well the clone plays is asked of an environment, where there is one: `.environment("CartPole-v1").evaluation(evaluation_interval=50)`. What becomes of the old lines on this Ray:
@@ -595,7 +595,7 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-The last one is accepted, since a config does not look at what it is given; on the new stack no estimate ever comes of it. That is the worst kind of old line: it fails later and elsewhere, or not at all.
+A line that raises an error is harmless: you notice. One that is *accepted* is the worst kind: the config keeps it without looking at it, on the new stack no estimate ever comes of it, and so it fails later and elsewhere, or not at all.
 """
 
 # %% [markdown]

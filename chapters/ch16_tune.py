@@ -28,7 +28,7 @@ from ray import tune
 from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
-from coursekit.given.ch16_tune import Elsewhere, Network, after, diary, digits, small_ppo, together, tried_lines
+from coursekit.given.ch16_tune import Elsewhere, Network, after, diary, digits, running, small_ppo, together, tried_lines
 
 begin("ch16_tune")
 
@@ -618,7 +618,8 @@ r"""
 # %% tags=["demo"]
 if passed("tune_ppo"):
     values = budget([0.00005, 0.0005, 0.005], [0.00005, 0.005])
-    learned = tune_ppo(small_ppo(), values, budget(40, 4), place / "ppo").fit()
+    at_once = []
+    learned = tune_ppo(small_ppo(), values, budget(40, 4), place / "ppo", [running(at_once)]).fit()
     figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
     for result in learned:
         frame, rate = result.metrics_dataframe, result.config["lr"]
@@ -627,10 +628,12 @@ if passed("tune_ppo"):
     axes.set(xlabel="steps", ylabel="mean return", title="PPO on CartPole, one trial a learning rate")
     axes.legend()
     print("best:", learned.get_best_result().config["lr"])
+    print("most trials that were RUNNING at the same time:", max(at_once))
 
 # %% [markdown]
 r"""
-0.00005 is RLlib's default. You have just measured what chapter 11 said about it.
+0.00005 is RLlib's default. You have just measured what chapter 11 said about it. The last line
+says 2 as a rule: two trials ran side by side. (It says 1 where one had ended before the other one's process was there.)
 """
 
 # %%
@@ -656,7 +659,7 @@ pandas.DataFrame(tried_lines()).style.hide(axis="index").set_properties(**cell, 
 
 # %% [markdown]
 r"""
-Two of the old lines still work, for the time being: that is how they get into new programs. The others end with an error, and you notice.
+Where an old line says "works", it does so for the time being: that is how such lines get into new programs. The others end with an error, and you notice.
 """
 
 # %%

@@ -17,6 +17,7 @@ r"""
 # %%
 import os
 import time
+from pathlib import Path
 
 import gymnasium
 import matplotlib.pyplot as plt
@@ -55,21 +56,27 @@ above at once: Ray and Serve together take ten to fifteen seconds on a small lap
 r"""
 ## What you serve is a few arrays
 
-Chapter 11 trained an agent for CartPole and kept a folder. A service that answers "which action?" needs nothing of RLlib, only the weights. They come out of the network as plain arrays:
+Chapter 11 trained an agent for CartPole and kept a folder. A service that answers "which action?" needs nothing of RLlib, only the weights. They come out of the network as plain arrays, however
+many layers it has:
 
 ```python
-layers = [[part.weight.detach().numpy(), part.bias.detach().numpy()]
-          for part in (network.encoder.actor_encoder.net.mlp[0], network.pi.net.mlp[0])]
+parts = [*network.encoder.actor_encoder.modules(), *network.pi.modules()]  # from the observation to the scores
+layers = [[part.weight.detach().numpy(), part.bias.detach().numpy()] for part in parts if isinstance(part, torch.nn.Linear)]
 ```
 
-`given.Policy` holds two such snapshots of one training (chapter 11's PPO, with one hidden layer of eight): version 1 after two iterations, version 2 after eighteen. `policy.actions` takes
-*a list of observations* and returns as many actions, with three lines of NumPy:
+`given.Policy` holds two such snapshots of one training (chapter 11's PPO, with one hidden layer of eight instead of two of sixty-four): version 1 after two iterations, version 2 after eighteen. `policy.actions` takes
+*a list of observations* and returns as many actions, with a few lines of NumPy:
 
 ```python
-(hidden, offset), (last, bias) = policy.layers
-scores = np.tanh(observations @ hidden.T + offset) @ last.T + bias
-actions = scores.argmax(axis=1)
+*hidden, (last, bias) = policy.layers
+x = observations
+for matrix, offset in hidden:
+    x = np.tanh(x @ matrix.T + offset)
+actions = (x @ last.T + bias).argmax(axis=1)
 ```
+
+You may also serve **your own network**: the update below takes it as version 2 if it finds it. Chapter 11's folder goes when its notebook is closed, so keep a copy. There, after the training, run
+`import shutil; shutil.copytree(folder, Path.home() / "cartpole", dirs_exist_ok=True)`. Without it, all of this chapter works with the snapshots.
 
 **Predict:** how many weights are enough to balance a pole? And how long does one action take to compute?
 """
@@ -503,7 +510,8 @@ def measure(size, replicas):
     result = load_test(rows)
     batch = np.mean([row["answer"]["batch"] for row in rows if row["status"] == 200])
     ms = {name: 1000 * result[name] for name in ("p50", "p95", "p99")}
-    return {"size": size, "replicas": replicas, "mean batch": batch, "answers/s": result["per_second"]} | ms
+    counts = {"failed": result["failed"], "mean batch": batch, "answers/s": result["per_second"]}
+    return {"size": size, "replicas": replicas} | counts | ms
 
 
 # %% tags=["demo"]
@@ -601,7 +609,18 @@ Let people change `target_ongoing_requests` to 8 and run both cells again: one r
 r"""
 ## A new version arrives, and nobody notices but the agent
 
-`cartpole` still serves version 1, on two replicas. Training went on, and version 2 is ready. Running an application under a name that exists is an **update**: Serve replaces the replicas a few at a time, and each old one
+`cartpole` still serves version 1, on two replicas. Training went on, and version 2 is ready: your own network of chapter 11, if you kept it, or else the snapshot.
+"""
+
+# %% tags=["demo"]
+kept = Path.home() / "cartpole"  # where you keep a checkpoint of chapter 11
+newest = given.policy_in(kept, version=2) if kept.exists() else Policy(2)
+shapes = [matrix.shape for matrix, _ in newest.layers]
+print("version 2 is", "your own network" if kept.exists() else "the snapshot", "with matrices of", shapes)
+
+# %% [markdown]
+r"""
+Running an application under a name that exists is an **update**: Serve replaces the replicas a few at a time, and each old one
 first answers what it has.
 
 A load generator asks 30 times a second, before, during and after.
@@ -613,14 +632,14 @@ A load generator asks 30 times a second, before, during and after.
 if passed("policy_service") and passed("load_test"):
     with Load(f"{url}/cartpole", {"obs": [0, 0, 0, 0]}, seconds=120, rate=30) as load:
         time.sleep(1)
-        run(policy_service(Policy(2), replicas=2, cpus=0.2), "cartpole")
+        run(policy_service(newest, replicas=2, cpus=0.2), "cartpole")
         time.sleep(0.5)
         load.finish()
         rows = load.rows()
     answers = pandas.DataFrame([row["answer"] for row in rows if row["status"] == 200])
     answers["seconds"] = [row["done"] - rows[0]["due"] for row in rows if row["status"] == 200]
     display(answers.groupby(["version", "pid"]).seconds.agg(answers="count", first="min", last="max").round(2))
-    print(load_test(rows)["failed"], "failed of", len(rows))
+    print(f"during the update {load_test(rows)['failed']} of {len(rows)} requests failed")
 
 # %% tags=["demo"]
 if passed("policy_service") and passed("load_test"):
@@ -636,7 +655,7 @@ if passed("policy_service") and passed("load_test"):
 
 # %% [markdown]
 r"""
-None failed. Each process has one version, and never changes it. Serve replaces a fifth of the replicas at a time, one at least: the first old one left at once, the other carried on alone until a new one had started, and then left too. So there was a time with half
+The line above the picture counts the failures. It should say 0: that is Serve's promise for an update, and one of this course's own tests looks at it. Each process has one version, and never changes it. Serve replaces a fifth of the replicas at a time, one at least: the first old one left at once, the other carried on alone until a new one had started, and then left too. So there was a time with half
 the strength. With a single replica, all requests would have waited in the proxy meanwhile: not failed, but stood still. `max_surge_percent=100` in the deployment lets new replicas start *before* old ones leave, where there is room for both.
 
 With ten replicas, old and new answer side by side for most of the update: a caller may get version 2, then version 1 once more. For an agent that asks anew in every step that is fine. A policy with a memory (an LSTM) would be handed a state that
@@ -653,7 +672,7 @@ if passed("policy_service"):
 
 # %% [markdown]
 r"""
-(Quick mode stops at 100.) New weights every few minutes, as while a training runs, need not replace processes: with `user_config={…}` in a configuration file and a method `reconfigure(self, config)`, `serve deploy` hands the new settings to the living replicas. From Python, every
+(Quick mode stops at 100. A network of your own that trained for only a few iterations may fall earlier.) New weights every few minutes, as while a training runs, need not replace processes: with `user_config={…}` in a configuration file and a method `reconfigure(self, config)`, `serve deploy` hands the new settings to the living replicas. From Python, every
 `serve.run` is a new version, and replaces them.
 """
 
@@ -738,7 +757,7 @@ given.try_lines(old, {"serve": serve, "ray": ray, "Power": Power})
 
 # %% [markdown]
 r"""
-Two are accepted and do nothing. `detached=True` does no harm. An old option of `autoscaling_config` is the trap: it is ignored, and the default counts. `PolicyClient` and `PolicyServerInput` (not in the table, since importing RLlib takes a while) were RLlib's own pair for an environment outside: the server trained from what clients did. The server is gone (`ModuleNotFoundError`); the class `PolicyClient` is still there, and has nobody to talk to. For
+Look for "accepted": these lines do nothing, and no error says so. `detached=True` does no harm. An old option of `autoscaling_config` is the trap: it is ignored, and the default counts. `PolicyClient` and `PolicyServerInput` (not in the table, since importing RLlib takes a while) were RLlib's own pair for an environment outside: the server trained from what clients did. The server is gone (`ModuleNotFoundError`); the class `PolicyClient` is still there, and has nobody to talk to. For
 *acting*, serve the network. For *training* from such environments, RLlib now has external EnvRunners (`ray.rllib.env.external`).
 
 On a cluster Serve goes on until somebody stops it. `serve.shutdown()` ends all applications, proxy and controller.

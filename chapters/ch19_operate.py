@@ -149,7 +149,7 @@ if passed("find_the_bottleneck"):
 which_stage = "b"
 ### END SOLUTION
 
-# %% tags=["demo"]
+# %%
 quiz("which_stage", which_stage)
 
 # %% [markdown]
@@ -487,8 +487,8 @@ It hangs. No error, no time-out, and it would still hang tomorrow. What would yo
 # %% tags=["demo"]
 from coursekit.nodes import ray_status
 
-status = ray_status(until=" 0.0/4.0 CPU")  # what `ray status` prints; it is renewed every five seconds
-print(status.partition("Resources\n")[2].strip("-\n"))
+ray_status(until=" 0.0/4.0 CPU")  # Ray renews this report every five seconds: wait for a new one
+print(given.shell("ray status").partition("Resources\n")[2].strip("-\n"))  # in a terminal: ray status
 
 # %% [markdown]
 r"""
@@ -529,7 +529,14 @@ print("its last line:", log.read_text().splitlines()[-1])
 # %% [markdown]
 r"""
 And now the stacks: for each process, the line where it is *at this moment*, and who called it. A stuck actor cannot be asked with `__ray_call__`, because that call would wait in the queue as well. But when these two actors were born, each was told to write its stack to a file
-whenever it gets the signal `SIGUSR1`: that is `faulthandler.register`, of Python itself, and it works however stuck the process is. (Two lines in the `__init__` of your own actors do the same.)
+whenever it gets the signal `SIGUSR1`: that is `faulthandler.register`, of Python itself, and it works however stuck the process is. In the `__init__` of actors of your own, two lines do the same:
+
+```python
+self.stacks = open(f"/tmp/stacks-{os.getpid()}.txt", "w")  # an attribute: the file has to stay open
+faulthandler.register(signal.SIGUSR1, file=self.stacks)
+```
+
+Then `kill -USR1 4711` in a shell, with the number of the process, writes them.
 """
 
 # %% tags=["demo"]
@@ -742,7 +749,7 @@ def durable_pipeline(steps, run, folder):
     ### END SOLUTION
 
 
-# %% tags=["demo"]
+# %%
 check("durable_pipeline", durable_pipeline)
 
 # %% [markdown] tags=["solution"]

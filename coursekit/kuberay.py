@@ -1,12 +1,15 @@
 """KubeRay's RayCluster and RayJob, field by field: a table of what exists, and a check of a manifest against it.
 
-The table follows KubeRay's API reference for `ray.io/v1` (docs/reference/api.md of ray-project/kuberay, release 1.3; `authOptions` as in
-https://docs.ray.io/en/master/kuberay/references/api.html). Of Kubernetes' own types, pods and containers, only the common fields are here
-(https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.28/). A cluster with a newer KubeRay may know more fields.
+The table holds every field of RayCluster and RayJob in KubeRay's API reference for `ray.io/v1`, as of one release
+(https://github.com/ray-project/kuberay/blob/v1.6.2/docs/reference/api.md; what is required, and the conditions of a deletion rule,
+as in ray-operator/apis/ray/v1/ there). Of Kubernetes' own types, pods and containers, only the common fields are here
+(https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.28/). Another release of KubeRay may know other fields.
 """
 
 from collections.abc import Iterator
 from typing import Any
+
+RELEASE = "1.6.2"  # of KubeRay
 
 # Type of a field: a JSON type, "map" (names to strings), the name of another table, or one of these in a list: "[Container]".
 # A "!" marks a field without which the object is refused; "=a|b" lists the values allowed.
@@ -25,7 +28,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "enableInTreeAutoscaling": "boolean",
         "autoscalerOptions": "AutoscalerOptions",
         "authOptions": "AuthOptions",
-        "gcsFaultToleranceOptions": "object",
+        "upgradeStrategy": "RayClusterUpgradeStrategy",
+        "gcsFaultToleranceOptions": "GcsFaultToleranceOptions",
         "headServiceAnnotations": "map",
         "managedBy": "=ray.io/kuberay-operator|kueue.x-k8s.io/multikueue",
         "suspend": "boolean",
@@ -36,6 +40,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "serviceType": "=ClusterIP|NodePort|LoadBalancer",
         "headService": "object",
         "enableIngress": "boolean",
+        "labels": "map",
+        "resources": "map",
     },
     "WorkerGroupSpec": {
         "groupName": "string!",
@@ -45,13 +51,17 @@ FIELDS: dict[str, dict[str, str]] = {
         "maxReplicas": "integer",
         "numOfHosts": "integer",
         "idleTimeoutSeconds": "integer",
+        "labels": "map",
+        "resources": "map",
         "rayStartParams": "map",
-        "scaleStrategy": "object",
+        "scaleStrategy": "ScaleStrategy",
         "suspend": "boolean",
     },
+    "ScaleStrategy": {"workersToDelete": "[string]"},
     "AutoscalerOptions": {
         "idleTimeoutSeconds": "integer",
         "upscalingMode": "=Default|Aggressive|Conservative",
+        "version": "=v1|v2",
         "resources": "ResourceRequirements",
         "image": "string",
         "imagePullPolicy": "=Always|IfNotPresent|Never",
@@ -61,15 +71,25 @@ FIELDS: dict[str, dict[str, str]] = {
         "securityContext": "object",
     },
     "AuthOptions": {"mode": "=token|disabled", "secretName": "string", "enableK8sTokenAuth": "boolean"},
+    "RayClusterUpgradeStrategy": {"type": "=Recreate|None"},
+    "GcsFaultToleranceOptions": {
+        "redisAddress": "string!",
+        "redisUsername": "RedisCredential",
+        "redisPassword": "RedisCredential",
+        "externalStorageNamespace": "string",
+    },
+    "RedisCredential": {"value": "string", "valueFrom": "object"},
     "RayJobSpec": {
         "entrypoint": "string",
         "runtimeEnvYAML": "string",
         "rayClusterSpec": "RayClusterSpec",
         "clusterSelector": "map",
-        "submissionMode": "=K8sJobMode|HTTPMode|InteractiveMode",
+        "submissionMode": "=K8sJobMode|HTTPMode|InteractiveMode|SidecarMode",
         "shutdownAfterJobFinishes": "boolean",
         "ttlSecondsAfterFinished": "integer",
+        "deletionStrategy": "DeletionStrategy",
         "activeDeadlineSeconds": "integer",
+        "preRunningDeadlineSeconds": "integer",
         "backoffLimit": "integer",
         "entrypointNumCpus": "number",
         "entrypointNumGpus": "number",
@@ -82,6 +102,21 @@ FIELDS: dict[str, dict[str, str]] = {
         "suspend": "boolean",
     },
     "SubmitterConfig": {"backoffLimit": "integer"},
+    "DeletionStrategy": {
+        "deletionRules": "[DeletionRule]",
+        "onSuccess": "DeletionPolicy",  # the older way, as is the next
+        "onFailure": "DeletionPolicy",
+    },
+    "DeletionRule": {
+        "policy": "=DeleteCluster|DeleteWorkers|DeleteSelf|DeleteNone!",
+        "condition": "DeletionCondition!",
+    },
+    "DeletionCondition": {
+        "jobStatus": "=SUCCEEDED|FAILED",
+        "jobDeploymentStatus": "=Failed",
+        "ttlSeconds": "integer",
+    },
+    "DeletionPolicy": {"policy": "=DeleteCluster|DeleteWorkers|DeleteSelf|DeleteNone"},
     "ObjectMeta": {"name": "string!", "namespace": "string", "labels": "map", "annotations": "map"},
     "PodTemplateSpec": {"metadata": "object", "spec": "PodSpec!"},
     "PodSpec": {
@@ -145,8 +180,9 @@ def _rows(value: dict, table: str, path: str) -> Iterator[dict]:
 
 def _parts(value: Any, kind: str) -> list[tuple[str, dict]]:
     """Return the objects within a field, each with its place in the list."""
-    if kind.startswith("[") and isinstance(value, list):
-        return [(f"[{place}]", each) for place, each in enumerate(value) if isinstance(each, dict)]
+    if kind.startswith("["):
+        items = enumerate(value) if isinstance(value, list) else ()
+        return [(f"[{place}]", each) for place, each in items if isinstance(each, dict)]
     return [("", value)] if isinstance(value, dict) else []
 
 
@@ -162,7 +198,7 @@ def _finding(value: Any, kind: str) -> str:
         fine = isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
         return "" if fine else "must map names to strings: put quotes around numbers"
     if kind == "amounts":
-        fine = isinstance(value, dict) and all(isinstance(each, str | int) for each in value.values())
+        fine = isinstance(value, dict) and all(type(each) in (str, int) for each in value.values())
         return "" if fine else 'must map names to amounts such as 4 or "8Gi"'
     if kind in _PYTHON:
         right = isinstance(value, _PYTHON[kind]) and (kind == "boolean" or not isinstance(value, bool))

@@ -115,6 +115,8 @@ def _problems_of_cell(cell: NotebookNode, called: list[tuple[str, str]], items: 
         yield f"this cell is not Python, at its line {error.lineno}: {error.msg}."
         return
     yield from _problems_of_marks(cell.source, called, items)
+    if "demo" in tags and (called or BEGIN in cell.source):
+        yield 'the tag "demo" is for cells that only show something: take it from answers and checks.'
     if len(called) > 1:
         yield f"one cell, one check: this one has {[name for _, name in called]}."
     for function, name in called:

@@ -2,13 +2,12 @@
 
 import contextlib
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+import psutil
 import ray
 import yaml  # type: ignore[import-untyped]
 from ray._private import ray_constants, services, utils
@@ -16,6 +15,7 @@ from ray._private.state import state
 from ray.cluster_utils import Cluster
 
 from coursekit import records, rows
+from coursekit.own_cluster import MARK, end_all, guarded_folder
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -120,28 +120,28 @@ def ray_status(until: str = "", seconds: float = 15) -> str:
 def autoscaler(cluster: Cluster, settings: str) -> Iterator["Decisions"]:
     """Run Ray's autoscaler on the head node with these settings (YAML) while the block runs; end it and its nodes after.
 
-    Ray's fake provider starts a raylet on this machine where a cloud's provider would rent a machine.
+    Ray's fake provider starts a raylet on this machine where a cloud's provider would rent a machine. These raylets do not end with
+    whoever started them: should this process be killed, the guard of the folder ends them.
     """
     config = _complete(cluster, yaml.safe_load(settings))
-    folder = tempfile.mkdtemp(prefix="autoscaler-")
-    path, out, err = (os.path.join(folder, name) for name in ("cluster.yaml", "out.log", "err.log"))
-    with open(path, "w") as file:
-        yaml.safe_dump(config, file)
-    head = cluster.head_node
-    with contextlib.suppress(KeyError):
-        head.kill_monitor(check_alive=False)  # it has no settings: it only watches
-    variables = {"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
-    with _environment(**variables):
-        started = services.start_monitor(
-            cluster.address, folder, out, err, autoscaling_config=path, fate_share=head.kernel_fate_share
-        )
-    try:
-        yield Decisions(folder)
-    finally:
-        _end(started.process)
-        shutil.rmtree(folder, ignore_errors=True)
-        with _environment(**variables), contextlib.suppress(AssertionError):
-            head.start_monitor()
+    with guarded_folder("autoscaler-") as folder:
+        path, out, err = (os.path.join(folder, name) for name in ("cluster.yaml", "out.log", "err.log"))
+        with open(path, "w") as file:
+            yaml.safe_dump(config, file)
+        head = cluster.head_node
+        with contextlib.suppress(KeyError):
+            head.kill_monitor(check_alive=False)  # it has no settings: it only watches
+        variables = {"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
+        with _environment(**variables, **{MARK: folder}):
+            started = services.start_monitor(
+                cluster.address, folder, out, err, autoscaling_config=path, fate_share=head.kernel_fate_share
+            )
+        try:
+            yield Decisions(folder)
+        finally:
+            _end(started.process)
+            with _environment(**variables), contextlib.suppress(AssertionError):
+                head.start_monitor()
 
 
 class Decisions:
@@ -157,17 +157,20 @@ class Decisions:
             return [line.partition(mark)[2].strip() for line in file if mark in line]
 
 
-def follow(refs: list, launched: float, seconds: float = 120) -> "DataFrame":
+def follow(refs: list, launched: float, seconds: float = 240) -> "DataFrame":
     """Return a table of pending tasks, running tasks and extra nodes, five times a second, until tasks and nodes are gone.
 
-    Its seconds count from `launched`, a reading of `time.monotonic()`.
+    Its seconds count from `launched`, a reading of `time.monotonic()`. Raises TimeoutError when some are not gone after `seconds`.
     """
     from pandas import DataFrame
 
-    start, table, left = time.monotonic(), [], [None]
+    table: list[tuple] = []
+    start, left = time.monotonic(), [None]
     since = time.time() - 60
     nodes = 0
-    while (left or nodes) and time.monotonic() - start < seconds:
+    while left or nodes:
+        if time.monotonic() - start > seconds:
+            raise TimeoutError(_waited(seconds, len(left), nodes, max((row[-1] for row in table), default=0)))
         _, left = ray.wait(refs, num_returns=len(refs), timeout=0.2)
         running = min(len(left), sum(task["state"] == "RUNNING" for task in unfinished(since)))
         nodes = sum(node["alive"] and not node["head"] for node in records.nodes())
@@ -175,6 +178,14 @@ def follow(refs: list, launched: float, seconds: float = 120) -> "DataFrame":
         table.append((moment, len(left) - running, running, nodes))
         time.sleep(0 if left else 0.2)
     return DataFrame(table, columns=["seconds", "pending tasks", "running tasks", "extra nodes"])
+
+
+def _waited(seconds: float, tasks: int, nodes: int, most: int) -> str:
+    came = f"{most} extra node{'s' * (most != 1)} came" if most else "No extra node came"
+    return (
+        f"{came} in {seconds:.0f} s; {tasks} of the tasks have not ended, and {nodes} extra nodes are still there. "
+        f"Compare what the tasks ask for with the types of nodes in the autoscaler's settings. `ray status` says:\n{ray_status()}"
+    )
 
 
 @contextlib.contextmanager
@@ -215,10 +226,6 @@ def _complete(cluster: Cluster, settings: dict) -> dict:
 
 def _end(process: Any) -> None:
     """End an autoscaler and every node that it has started."""
-    import psutil
-
-    from coursekit.own_cluster import end_all
-
     monitor = psutil.Process(process.pid)
     monitor.suspend()  # it starts no more nodes
     nodes = monitor.children(recursive=True)

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 class Name:
     """A line of an older tutorial, a line of today, and an expression that is true once today's line has run.
 
-    `accepted` is empty where the old line fails. Where Ray still takes it, `accepted` is an expression that is true once the old
-    line has run, and `why` says what is wrong with it all the same.
+    Where the old line fails, `fails` is how Ray's answer begins: the type of the error, and what it says. Where Ray still takes it,
+    `accepted` is an expression that is true once the old line has run, and `why` says what is wrong with it all the same.
     """
 
     old: str
     new: str
     shows: str
+    fails: str = ""
     accepted: str = ""
     why: str = ""
 
@@ -33,31 +34,37 @@ OLD_NAMES = [
         "from ray.rllib.agents.ppo import PPOTrainer",
         "from ray.rllib.algorithms.ppo import PPO, PPOConfig",
         "PPOConfig().algo_class is PPO",
+        fails="ModuleNotFoundError: No module named 'ray.rllib.agents'",
     ),
     Name(
-        'PPOTrainer(env="CartPole-v1", config={"num_workers": 0})',
+        'import ray.rllib.agents.ppo as ppo\ntrainer = ppo.PPOTrainer(env="CartPole-v1", config={"num_workers": 0})',
         'algo = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0).build_algo()',
         "algo.iteration == 0 and not algo.stop()",
+        fails="ModuleNotFoundError: No module named 'ray.rllib.agents'",
     ),
     Name(
         "config = ppo.DEFAULT_CONFIG.copy()",
         "config = PPOConfig()",
         "config.num_epochs == 30",
+        fails="AttributeError: module 'ray.rllib.algorithms.ppo' has no attribute 'DEFAULT_CONFIG'",
     ),
     Name(
         'PPO(config={"env": "CartPole-v1", "num_envs_per_worker": 2})',
         'algo = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0, num_envs_per_env_runner=2).build_algo()',
         "algo.env_runner.num_envs == 2 and not algo.stop()",
+        fails="ValueError: `AlgorithmConfig.num_envs_per_worker` has been deprecated",
     ),
     Name(
         "config.rollouts(num_rollout_workers=2)",
         "config.env_runners(num_env_runners=2)",
         "config.num_env_runners == 2",
+        fails="ValueError: `rollouts` has been deprecated",
     ),
     Name(
         "config.env_runners(num_workers=2)",
         "config.env_runners(num_env_runners=2)",
         "config.num_env_runners == 2",
+        fails="TypeError: AlgorithmConfig.env_runners() got an unexpected keyword argument 'num_workers'",
     ),
     Name(
         "config.num_workers = 2",
@@ -70,21 +77,25 @@ OLD_NAMES = [
         "config.env_runners(num_envs_per_worker=4)",
         "config.env_runners(num_envs_per_env_runner=4)",
         "config.num_envs_per_env_runner == 4",
+        fails="ValueError: `AlgorithmConfig.env_runners(num_envs_per_worker)` has been deprecated",
     ),
     Name(
         "config.env_runners(create_env_on_driver=True)",
         "config.env_runners(create_env_on_local_worker=True)",
         "config.create_env_on_local_worker",
+        fails="TypeError: AlgorithmConfig.env_runners() got an unexpected keyword argument 'create_env_on_driver'",
     ),
     Name(
         "config.exploration(explore=False)",
         "config.env_runners(explore=False)",
         "config.explore is False",
+        fails="ValueError: `exploration` has been deprecated",
     ),
     Name(
         "config.training(sgd_minibatch_size=64)",
         "config.training(minibatch_size=64)",
         "config.minibatch_size == 64",
+        fails="TypeError: AlgorithmConfig.training() got an unexpected keyword argument 'sgd_minibatch_size'",
     ),
     Name(
         "config.training(num_sgd_iter=5)",
@@ -118,61 +129,73 @@ OLD_NAMES = [
         "config.evaluation(evaluation_num_episodes=7)",
         "config.evaluation(evaluation_duration=7)",
         "config.evaluation_duration == 7",
+        fails="TypeError: AlgorithmConfig.evaluation() got an unexpected keyword argument 'evaluation_num_episodes'",
     ),
     Name(
         'result["episode_reward_mean"]',
         'result["env_runners"]["episode_return_mean"]',
         'result["env_runners"]["episode_return_mean"] > 0',
+        fails="KeyError: 'episode_reward_mean'",
     ),
     Name(
         'result["timesteps_total"]',
         'result["num_env_steps_sampled_lifetime"]',
         'result["num_env_steps_sampled_lifetime"] >= 32',
+        fails="KeyError: 'timesteps_total'",
     ),
     Name(
         'result["info"]["learner"]["default_policy"]',
         'result["learners"]["default_policy"]',
         '"entropy" in result["learners"]["default_policy"]',
+        fails="KeyError: 'info'",
     ),
     Name(
         "algo.workers.local_worker()",
         "algo.env_runner",
         "algo.env_runner.num_envs == 1",
+        fails="AttributeError: 'function' object has no attribute 'local_worker'",
     ),
     Name(
         "policy = algo.get_policy()",
         "module = algo.get_module()",
         "hasattr(module, 'forward_inference')",
+        fails="AttributeError: 'SingleAgentEnvRunner' object has no attribute 'get_policy'",
     ),
     Name(
         "action = algo.compute_single_action(obs)",
         'action = int(algo.get_module().forward_inference({"obs": torch.tensor(obs)[None]})["action_dist_inputs"].argmax())',
         "action in (0, 1)",
+        fails="AttributeError: 'SingleAgentEnvRunner' object has no attribute 'get_policy'",
     ),
     Name(
         'algo.export_policy_model("policy")',
         "algo.get_module().save_to_path(folder)",
         "type(RLModule.from_checkpoint(folder)) is type(algo.get_module())",
+        fails="AttributeError: 'SingleAgentEnvRunner' object has no attribute 'get_policy'",
     ),
     Name(
         "from ray.rllib.algorithms.a3c import A3CConfig",
         "from ray.rllib.algorithms.appo import APPOConfig",
         "APPOConfig().algo_class.__name__ == 'APPO'",
+        fails="ModuleNotFoundError: No module named 'ray.rllib.algorithms.a3c'",
     ),
     Name(
         "from ray.rllib.algorithms.a2c import A2CConfig",
         "from ray.rllib.algorithms.impala import IMPALAConfig",
         "IMPALAConfig().algo_class.__name__ == 'IMPALA'",
+        fails="ModuleNotFoundError: No module named 'ray.rllib.algorithms.a2c'",
     ),
     Name(
         'tune.run("PPO", config={"env": "CartPole-v1"}, local_dir=folder)',
         'tuner = tune.Tuner("PPO", param_space=config, run_config=tune.RunConfig(storage_path=folder))',
         "callable(tuner.fit)",
+        fails="DeprecationWarning: The `local_dir` argument is deprecated",
     ),
     Name(
         "from ray.tune import track",
         "from ray.tune import report",
         "callable(report)",
+        fails="ImportError: cannot import name 'track' from 'ray.tune'",
     ),
 ]
 

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -46,6 +47,12 @@ watch = threading.Thread(target=guard)
 watch.start()
 print(f"ended with exit code {child.wait()}", flush=True)
 watch.join()
+"""
+SWEEPER = """
+import sys
+if not sys.stdin.read():  # ends when whoever started this closes the pipe, or dies
+    from coursekit.own_cluster import sweep
+    sweep(sys.argv[1])
 """
 ENDED = re.compile(r"^ended with exit code (-?\d+)$", re.MULTILINE)
 LEFT_OUT = re.compile(rf"{ENDED.pattern}|.*Valid values look like this: `")  # Ray's examples are quoted for a shell
@@ -248,6 +255,40 @@ def end_all(processes: list[psutil.Process], patience: float = 5) -> None:
             with contextlib.suppress(psutil.Error):
                 getattr(process, act)()
         _, alive = psutil.wait_procs(alive, timeout=patience)
+
+
+@contextlib.contextmanager
+def guarded_folder(prefix: str) -> Iterator[str]:
+    """Yield a new folder, and remove it at the end; where this process is killed before, its marked processes end, too.
+
+    A process belongs to the folder when it, or what started it, got the folder as the variable `MARK`.
+    """
+    folder = tempfile.mkdtemp(prefix=prefix)
+    sweeper = subprocess.Popen(
+        [sys.executable, "-c", SWEEPER, folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # what ends the notebook's process group must not end this
+    )
+    try:
+        yield folder
+    finally:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            sweeper.communicate(b"stopped", timeout=15)
+        sweeper.kill()  # nothing, where it has ended
+        sweeper.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(folder: str) -> None:
+    """End every process that carries this folder's mark, and remove the folder; for when whoever started them is dead."""
+    while found := _marked(folder):
+        for process in found:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(found, timeout=5)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _marked(folder: str) -> list[psutil.Process]:

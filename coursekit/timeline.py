@@ -19,7 +19,7 @@ def timeline(run: Window | list[dict], ax: Any = None) -> Any:
 
     `run` is what `recorded()` gives, or a list of dicts with `name`, `worker_pid`, `started` and `ended` (seconds), and where
     known `state`: attempts that failed are hatched. Calls that ran at the same time in one worker share its row. A bar is at
-    least wide enough to be seen.
+    least wide enough to be seen. A process that is killed may take the record of its last call with it: that one is not drawn.
     """
     every = run.tasks() if isinstance(run, Window) else run
     tasks = sorted((task for task in every if task["started"] and task["ended"]), key=lambda task: task["started"])

@@ -35,6 +35,10 @@ class Run:
     def earned(self) -> int:
         return sum(result["earned"] for result in self.results.values())
 
+    def printed(self) -> str:
+        outputs = [output for cell in self.notebook.cells for output in cell.get("outputs", [])]
+        return "".join(output.text for output in outputs if output.get("name") == "stdout")
+
 
 def run(path: Path, tmp: Path, quick: bool = True) -> Run:
     """Run a notebook from its first cell to its last; an error in a cell is an error of the test."""

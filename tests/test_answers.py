@@ -66,6 +66,7 @@ def test_check_tells_right_from_wrong(chapter, sample: Sample, ray_of):
     else:
         assert result.status in ("wrong", "crashed")
         assert len(result.message) > 15
+        assert sample.says in result.message
 
 
 @pytest.mark.parametrize(("chapter", "item"), EXERCISES, ids=lambda value: getattr(value, "name", value))

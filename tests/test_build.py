@@ -140,6 +140,8 @@ def test_metadata_comes_from_the_code(tiny):
         ('which = "b"', "print(1)", ":15: this answer cell defines nothing"),
         ("# %%\ncheck", '# %% tags=["dmeo"]\ncheck', ":12: unknown tag ['dmeo']"),
         ("# %%\ncheck", '# %% tags=["notes"]\ncheck', ":12: speaker notes are Markdown"),
+        ("# %%\ncheck", '# %% tags=["demo"]\ncheck', ':12: the tag "demo" is for cells that only show something'),
+        ("# %%\ndef double", '# %% tags=["demo"]\ndef double', ':6: the tag "demo"'),
         ("return 2 * x", "return 2 *", ":6: this cell is not Python"),
         ("# %% [markdown]\n", "import os\n\n# %% [markdown]\n", ":1: every cell begins with"),
     ],

@@ -39,13 +39,15 @@ def rows(accepted: bool) -> list:
 
 
 @pytest.mark.parametrize("name", rows(accepted=False))
-def test_what_is_called_gone_raises(name, names):
-    assert run(name.old, names) != ""
+def test_what_is_called_gone_raises_the_error_that_the_table_names(name, names):
+    assert ": " in name.fails  # the type of the error, and what it says
+    assert run(name.old, names).startswith(name.fails)
 
 
 @pytest.mark.parametrize("name", rows(accepted=True))
 def test_what_is_still_accepted_does_what_the_table_says(name, names):
     assert name.why
+    assert not name.fails
     assert run(name.old, names, name.accepted) == ""
 
 

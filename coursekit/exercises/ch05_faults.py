@@ -33,12 +33,15 @@ def survivors(answer: Answer, rng: Generator) -> None:
     results, errors = returned
     failures = {"dies": "WorkerCrashedError", "ValueError": "ValueError", "KeyError": "KeyError"}
     wanted = {x: {"None": None, "0": 0}.get(act, x * x) for x, act in plan.items() if act not in failures}
-    _judge_errors(errors, {x: failures[act] for x, act in plan.items() if act in failures})
-    expect_equal(
-        results,
-        wanted,
-        f"The calls for {list(wanted)} returned a value, some of them None or 0; the results have {list(results)}.",
+    returns = f"The calls for {list(wanted)} returned a value, some of them None or 0; "
+    lost = [x for x in wanted if x not in results]
+    among = [x for x in lost if x in errors]
+    expect(
+        not lost,
+        returns + f"the results lack {lost}." + (f" The errors have {among}: did those calls fail?" if among else ""),
     )
+    _judge_errors(errors, {x: failures[act] for x, act in plan.items() if act in failures})
+    expect_equal(results, wanted, returns + f"the results have {list(results)}.")
     calls = {x: count for x, count in seen["calls"].items() if count != 1}
     expect(not calls, f"Each call is made once; those for {list(calls)} ran {list(calls.values())} times.")
     expect(seen["met"], "Two calls never ran at the same time: is everything launched before you wait?")
@@ -135,6 +138,11 @@ def Ledger(answer: Answer, rng: Generator) -> None:
     payments = [[key, amount] for key, amount in zip(keys, amounts, strict=True)]
     payments.insert(4, [keys[0], last])  # an old key: whatever amount comes with it, it has been served
     seen = answer.probe(given.pay, payments, [1])
+    expect(
+        not seen["hidden"],
+        f"After `__init__` and a deposit, {' and '.join(f'`self.{name}`' for name in seen['hidden'])} is no method any more: "
+        "an attribute of that name hides it. Give the attribute another name.",
+    )
     totals = list(accumulate(amounts))
     wanted = [*totals[:4], totals[0], totals[4]]
     task = f"Payments of {', '.join(map(str, amounts[:4]))}, then the first one's key again with {last}, then {last} with a new key; "
@@ -145,14 +153,22 @@ def Ledger(answer: Answer, rng: Generator) -> None:
     expect_equal(
         seen["answers"],
         wanted,
-        task + f"The answers were {seen['answers']}; a repeated payment must get the answer that it got at first.",
+        task + f"The answers were {seen['answers']}; {_first_wrong(seen['answers'], wanted)}. "
+        "A repeated payment must get the answer that it got at first.",
     )
     expect_equal(
         seen["again"],
         wanted,
         task
-        + f"In the end each was repeated, and the answers were {seen['again']}; they must be those of the first time.",
+        + f"In the end each was repeated, and the answers were {seen['again']}; {_first_wrong(seen['again'], wanted)}.",
     )
+
+
+def _first_wrong(answers: list, wanted: list) -> str:
+    """Name the first answer that is not the wanted one."""
+    pairs = zip(answers, wanted, strict=True)
+    wrong = [f"number {place} should have been {right}" for place, (got, right) in enumerate(pairs, 1) if got != right]
+    return wrong[0] if wrong else ""
 
 
 @exercise(
@@ -170,14 +186,21 @@ def CheckpointedCounter(answer: Answer, rng: Generator) -> None:
     seen = answer.probe(given.count_and_kill, steps, [2])
     totals, wanted = seen["totals"], list(accumulate(steps))
     task = f"`add` was called with {steps}, and the process was killed after the third call. "
-    expect_equal(totals, wanted, task + f"The totals were {totals}.")
+    again = " After the restart it began at 0 again." if totals[3:4] == steps[3:4] else ""
+    expect_equal(totals, wanted, task + f"The totals were {totals}.{again}")
     expect_equal(
         seen["others"],
         [1, 2, 3, 4, 5],
         f"A second counter, with a path of its own, added 1 five times; its totals were {seen['others']}.",
     )
     first, second = int(rng.integers(100, 1000)), int(rng.integers(2, 50))
-    for torn in answer.probe(given.die_while_saving, first, second):
+    saving = answer.probe(given.die_while_saving, first, second)
+    expect(
+        not saving["elsewhere"],
+        f"`add({second})` wrote its new file into another folder ({', '.join(saving['elsewhere'])}) and renamed it from there. "
+        "Between two disks that fails, or is a copy: see the second rule.",
+    )
+    for torn in saving["deaths"]:
         before, after = torn["before"], torn["after"]
         task = f"The total was {before}; the process died in the middle of `add({second})`, when it had just {torn['done']}. "
         expect(not torn["problem"], task + f"After the restart, `__init__` failed with {torn['problem']}.")
@@ -208,8 +231,14 @@ def collect(answer: Answer, rng: Generator) -> None:
     task = f"A pool of 2, seeds {list(plan)}; one sampler died over {seeds[1]} and two over {seeds[3]}. "
     fragments = [seed * seed + plus for seed in plan]
     kind, got, *text = seen["outcome"]
-    expect(kind == "value", task + f"`collect` gave up with {got}: {' '.join(text)}")
-    expect(seen["met"], task + "Two samplers never worked at the same time after that: the pool must stay at 2.")
+    died = "No seed had three deaths of its own: did you count deaths over all seeds, or calls that only waited?"
+    why = died if got in ("ActorDiedError", "RayActorError") else " ".join(text)
+    expect(kind == "value", task + f"`collect` gave up with {got}. {why}")
+    expect(
+        seen["met"],
+        task + "Calls that wait for each other never met. Either the pool had shrunk, or you waited for one call "
+        "(or a whole round) before launching the next.",
+    )
     expect(
         isinstance(got, list | tuple) and len(got) == len(plan),
         task + f"It returned {got}: that is not one fragment for each seed.",

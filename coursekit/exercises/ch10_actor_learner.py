@@ -1,5 +1,6 @@
 """The judge's side of chapter 10."""
 
+from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -366,14 +367,12 @@ def solve_cartpole(answer: Answer, rng: Generator) -> None:
     for _ in range(SEEDS):
         seed, exam = (int(number) for number in rng.integers(1, 10**6, size=2))
         turn = hard_turn(rng, exam)
+        with answer.watch() as seen:
+            found = answer.probe(given.learn, turn.tolist(), seed)
+        learned = found["learned"]
+        _judge_form(learned)
         if not means:
-            with answer.watch() as seen:
-                learned = answer.probe(given.learn, turn.tolist(), seed)
-            _judge_form(learned)
-            _judge_calls([task for task in seen.tasks() if task["kind"] == "actor_call"])
-        else:
-            learned = answer.probe(given.learn, turn.tolist(), seed)
-            _judge_form(learned)
+            _judge_calls([task for task in seen.tasks() if task["kind"] == "actor_call"], found["sent"])
         means.append(mean_return(partial(_choice, learned["weights"]["actor"]), turn, exam))
         if means[-1] >= SOLVED:
             return
@@ -396,18 +395,22 @@ def _judge_promise(test: float, mean: float) -> None:
     )
 
 
-def _judge_calls(calls: list[dict]) -> None:
-    """Check by Ray's records that two samplers played, and that they were sent new weights as they went on.
+def _judge_calls(calls: list[dict], sent: list) -> None:
+    """Check by Ray's records that two samplers played, and by what each was sent that its weights changed as it went on.
 
     A test with the best actions cannot tell: what a random policy saw is enough to find out which action is better.
     """
     sampled = [task for task in calls if task["name"].endswith("sample")]
     expect_two_side_by_side(sampled)
-    plays, sends = (sum(task["name"].endswith(name) for task in calls) for name in ("sample", "set_weights"))
-    expect(
-        not 0 < sends < plays / 2,
-        f"While it learned, the samplers played {plays} times, and were sent weights {sends} times: what they play is old.",
-    )
+    plays = Counter(task["actor_id"] for task in sampled)
+    got = {actor: [tuple(marks) for to, marks in sent if to == actor] for actor in plays}
+    for actor in plays if any(got.values()) else ():  # where nobody was sent any, they came in another way
+        different = len(set(got[actor]))
+        expect(
+            different >= plays[actor] / 2,
+            f"While it learned, a sampler played {plays[actor]} times. How often it was sent weights: {len(got[actor])}; "
+            f"how many different ones: {different}. What it plays is old.",
+        )
 
 
 def _judge_form(learned: Any) -> None:

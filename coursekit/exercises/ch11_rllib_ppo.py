@@ -45,6 +45,12 @@ def corridor_config(answer: Answer, rng: Generator) -> None:
     expect_equal(ran["iterations"], 1, told + f"It counts {ran['iterations']} iterations.")
     slack = 2 * runners * ENVS  # the environments of a runner step together
     expect(BATCH <= ran["steps"] <= BATCH + slack, told + f"It collected {ran['steps']} steps, not {BATCH}.")
+    # each corridor is played for 128 steps and cut off after 100; the quickest goes straight to the exit
+    least, most = runners * ENVS, ran["steps"] // (length - 1)
+    expect(
+        least <= ran["episodes"] <= most,
+        told + f"{ran['episodes']} episodes ended in {ran['steps']} steps; with this corridor it is {least} to {most}.",
+    )
     wide = ran["rows in a minibatch"]
     expect(abs(wide - MINIBATCH) < 1, told + f"The learner took {wide:.0f} steps at a time, not {MINIBATCH}.")
     epochs = ran["rows learned"] / ran["steps"]

@@ -11,6 +11,7 @@ from coursekit.given import ch12_env_runners as given
 
 MAP = ["SFFF", "FHFH", "FFFH", "HFFG"]  # FrozenLake's own lake, four by four
 WEIGHTS = [[32, 16], [32, 32], [4, 32]]  # 16 fields, two hidden layers of 32, 4 directions
+EPOCHS, MINIBATCH = 30, 128  # PPO's defaults
 CLOCK = 0.003  # seconds by which two clocks of one machine may differ
 
 
@@ -58,8 +59,8 @@ def _judge_config(answer: Answer, rng: Generator, runners: int, environments: in
         "hidden layers": [32, 32],
         "framework": "torch",
         "batch": batch,
-        "num_epochs": 30,
-        "minibatch_size": 128,
+        "num_epochs": EPOCHS,
+        "minibatch_size": MINIBATCH,
     }
     for name, value in wanted.items():
         expect_equal(
@@ -95,6 +96,13 @@ def _judge_run(ran: dict, pids: set, batch: int, runners: int, environments: int
     expect_equal(ran["iterations"], 1, told + f"It counts {ran['iterations']} iterations.")
     slack = 2 * runners * environments  # the environments of a runner step together
     expect(batch <= ran["steps"] <= batch + slack, told + f"It collected {ran['steps']} steps for a batch of {batch}.")
+    wide = ran["rows in a minibatch"]
+    expect(abs(wide - MINIBATCH) < 1, told + f"The learner took {wide:.0f} steps at a time, not {MINIBATCH}.")
+    rows = ran["steps"] + ran["episodes"]  # the learner gets one row more of each episode: what was seen at its end
+    epochs = ran["rows learned"] / rows  # a little more, for the episodes that had not ended and the last minibatch
+    expect(
+        EPOCHS - 0.5 < epochs < EPOCHS + 4, told + f"The learner went over the batch {epochs:.0f} times, not {EPOCHS}."
+    )
 
 
 @exercise(

@@ -244,7 +244,10 @@ def tune_ppo(answer: Answer, rng: Generator) -> None:
     expect(bool(trials), "The `callbacks` never heard of a trial. Are they handed on to the RunConfig?")
     got = [trial["config"]["lr"] for trial in trials]
     told = f"For rates={rates}, "
-    expect(agree(sorted(got, key=str), sorted(rates, key=str)), told + f"the trials have the learning rates {got}.")
+    expect(
+        agree(sorted(got, key=str), sorted(rates, key=str)),
+        told + f"the trials that may begin at once have the learning rates {got}.",
+    )
     asked = trials[0]["asks for"].get("CPU", 0)
     runners = trials[0]["config"]["num_env_runners"]
     expect(

@@ -117,11 +117,33 @@ class FragileSampler:
 
     def sample(self, seed: int) -> str:
         """Return a fragment, after a nap."""
+        first = self.diary.write(f"samples {seed}") == 0
         time.sleep(0.15)
-        if self.diary.write(f"samples {seed}") == 0 and seed in self.deadly:
+        if first and seed in self.deadly:
             self.diary.die()
         time.sleep(0.15)
+        self.diary.write("done")
         return f"fragment {seed}"
+
+
+def calls_in(diary: Diary) -> list[dict]:
+    """Return a bar for `timeline` for each call of a `FragileSampler`: from its beginning to its end, or to its death."""
+    begun: dict[int, float] = {}
+    bars = []
+    for row in diary.lines():
+        if row["event"].startswith("samples"):
+            begun[row["pid"]] = row["time"]
+        else:
+            bars.append(
+                {
+                    "name": "FragileSampler.sample",
+                    "worker_pid": row["pid"],
+                    "started": begun[row["pid"]],
+                    "ended": row["time"],
+                    "state": "FAILED" if row["event"] == "dies" else "FINISHED",
+                }
+            )
+    return bars
 
 
 def kill_process_of(actor: Any) -> int:
@@ -299,10 +321,15 @@ def _wait(condition: Callable[[], object], seconds: float = 30) -> bool:
 
 
 def pay(ledger_class: Any, payments: list, dying: list[int]) -> dict:
-    """Return what payments were told, each paid by a task; those at the places `dying` lose their process after the deposit."""
+    """Return what payments were told, each paid by a task; those at the places `dying` lose their process after the deposit.
+
+    `hidden` are the methods that an attribute of the same name hides: an actor's caller still finds them, nobody else does.
+    """
     import ray
 
-    ledger_class().deposit("trial", 1)  # a stub, or an error in the class, is told best from here
+    trial = ledger_class()
+    trial.deposit("trial", 1)  # a stub, or an error in the class, is told best from here
+    hidden = [name for name in ("deposit", "balance") if not callable(getattr(trial, name))]
     ledger, diary = ray.remote(ledger_class).remote(), Diary()
 
     @ray.remote(max_retries=3)
@@ -315,7 +342,8 @@ def pay(ledger_class: Any, payments: list, dying: list[int]) -> dict:
     answers = [ray.get(pay_one.remote(place, *payment)) for place, payment in enumerate(payments)]
     again = [ray.get(ledger.deposit.remote(*payment)) for payment in payments]
     attempts = [diary.count(f"pays {place}") for place in range(len(payments))]
-    return {"answers": answers, "again": again, "balance": ray.get(ledger.balance.remote()), "attempts": attempts}
+    balance = ray.get(ledger.balance.remote())
+    return {"answers": answers, "again": again, "balance": balance, "attempts": attempts, "hidden": hidden}
 
 
 def count_and_kill(counter_class: Any, steps: list[int], kills: list[int]) -> dict:
@@ -339,10 +367,11 @@ def count_and_kill(counter_class: Any, steps: list[int], kills: list[int]) -> di
     return {"totals": totals, "others": others, "pids": pids}
 
 
-def die_while_saving(counter_class: Any, first: int, second: int, moments: int = 4) -> list[dict]:
+def die_while_saving(counter_class: Any, first: int, second: int, moments: int = 4) -> dict:
     """Return the totals before and after each restart; the process died in `add(second)`, each time a moment later.
 
     A moment is when it has opened a file for writing, removed one or renamed one. Ends with the first `add` that survives.
+    `elsewhere` are the folders from which `add` brought a file to the folder of the path.
     """
     import ray
 
@@ -364,7 +393,11 @@ def die_while_saving(counter_class: Any, first: int, second: int, moments: int =
             break
         if total not in (death["before"], death["before"] + second):
             break
-    return deaths
+    elsewhere = sorted({row["event"][len(_FROM) :] for row in diary.lines() if row["event"].startswith(_FROM)})
+    return {"deaths": deaths, "elsewhere": elsewhere}
+
+
+_FROM = "brings a file from "
 
 
 def _watched(counter_class: Any) -> Any:
@@ -390,6 +423,10 @@ def _die_at(moment: int, folder: str, diary: Diary) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def on_event(event: str, args: tuple) -> None:
+        if event == "os.rename":
+            source, target = (os.path.dirname(os.path.realpath(str(name))) for name in args[:2])
+            if target == os.path.realpath(folder) != source:
+                diary.write(_FROM + source)
         what = _done_to_a_file(event, args, folder) if len(done) < moment else ""
         if what:
             done.append(what)

@@ -26,6 +26,9 @@ PURPOSE = {
     "ray::DashboardAgent": "agent: reports this node's load; on the head it starts jobs",
     "ray::RuntimeEnvAgent": "agent: prepares runtime environments on this node",
     "ray::": "worker: runs tasks and actors",
+    "agent.py": "agent: reports this node's load; on the head it starts jobs",  # these three have no title yet
+    "main.py": "agent: prepares runtime environments on this node",
+    "default_worker.py": "worker: runs tasks and actors",
     "start": "ray start: the command itself, which starts others and watches them",
 }
 OTHER = "other: Python's own helpers, which start those of the dashboard"
@@ -89,8 +92,13 @@ def without_memory(resources: dict[str, float]) -> str:
     return ", ".join(f"{name}: {amount:g}" for name, amount in sorted(resources.items()) if "memory" not in name)
 
 
-def anatomy(cluster: OwnCluster) -> pandas.DataFrame:
-    """Return what each kind of process of a cluster is for, how many live, what started them, and their memory in MB."""
+def plain_node(cluster: OwnCluster) -> tuple[str, dict[str, str]]:
+    """Return the command and the variables of a node that joins a cluster with one CPU and nothing else."""
+    return f"ray start --block --address={cluster.address} --num-cpus=1", cluster.token_variables
+
+
+def anatomy(cluster: OwnCluster | Started) -> pandas.DataFrame:
+    """Return what each kind of process of a cluster or a command is for, how many live, what started them, and their memory in MB."""
     processes = {process.pid: process for process in cluster.processes()}
     purposes = {pid: _purpose(words) for pid, words in command_lines(cluster).items()}
     rows = []

@@ -7,6 +7,7 @@ import inspect
 import os
 import threading
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +21,18 @@ import numpy as np
 from coursekit import meeting
 from coursekit.given.ch10_actor_learner import cartpoles, turned_cartpoles
 
-__all__ = ["ENVS", "Adam", "Office", "Sampler", "by_value", "cartpoles", "fresh_theta", "q_values", "td_gradient"]
+__all__ = [
+    "ENVS",
+    "Adam",
+    "Office",
+    "Sampler",
+    "by_value",
+    "cartpoles",
+    "fresh_theta",
+    "q_values",
+    "td_gradient",
+    "with_goodbye",
+]
 
 SIZES = (4, 64, 64, 2)  # numbers of an observation, two hidden layers, scores of the actions
 ENVS = 8  # environments of one worker
@@ -127,7 +139,13 @@ class Sampler:
 
     def test(self, theta: np.ndarray) -> float:
         """Return the mean return of 50 fresh episodes, always with the action of the highest Q."""
-        return mean_return(theta, self.make_envs, int(self.rng.integers(2**31)), 50)
+        score = mean_return(theta, self.make_envs, int(self.rng.integers(2**31)), 50)
+        getattr(self.make_envs, "tested", _nobody)(theta, score)  # the check of `train` wants to know
+        return score
+
+
+def _nobody(theta: np.ndarray, score: float) -> None:
+    """Hear of a test, where nobody wants to know."""
 
 
 def mean_return(theta: np.ndarray, make_envs: Callable, seed: int, episodes: int) -> float:
@@ -154,6 +172,15 @@ class by_value:
     def __call__(self, *arguments: Any) -> Any:
         """Unpack it, and call it."""
         return cloudpickle.loads(self.packed)(*arguments)
+
+
+def with_goodbye(work: Callable, make_sampler: Callable, *parts: Any) -> None:
+    """Run a worker; where it raises, say the goodbye that it cannot say any more, so that nobody waits for it."""
+    try:
+        work(make_sampler, *parts)
+    except Exception:
+        parts[-1].put(None)
+        raise
 
 
 class OneAtATime:
@@ -250,8 +277,11 @@ def keep_and_sample(ReplayBuffer: Callable, capacity: int, seed: int, fragments:
 
 def _plain(sample: Any) -> Any:
     if not isinstance(sample, dict):
-        return type(sample).__name__
-    return {str(name): np.asarray(column) for name, column in sample.items()}
+        return f"a {type(sample).__name__}"
+    for name, column in sample.items():
+        if not isinstance(column, np.ndarray):
+            return f"a dict whose {name!r} is a {type(column).__name__}"
+    return {str(name): column for name, column in sample.items()}
 
 
 def _stacked(samples: list) -> Any:
@@ -269,12 +299,16 @@ def follow_script(SharedAgent: Callable, theta: np.ndarray, optimizer: list, eve
     """Return the parameters before and after each gradient of a script of [gradient, version]; arrays are read-only, as in an actor."""
     kind, rate = optimizer
     agent = SharedAgent(_read_only(theta), {"Adam": Adam, "Descent": Descent}[kind](rate), every)
+    parts = {name: getattr(agent, name) for name in ("parameters", "apply", "ages")}
+    hidden = {name: type(part).__name__ for name, part in parts.items() if not callable(part)}
+    if hidden:
+        return {"hidden": hidden}
     seen = [_copied(agent.parameters())]
     for gradient, version in script:
         agent.apply(_read_only(gradient), version)
         seen.append(_copied(agent.parameters()))
     ages = agent.ages()
-    return {"seen": seen, "ages": [int(age) for age in ages] if ages is not None else None}
+    return {"hidden": hidden, "seen": seen, "ages": [int(age) for age in ages] if ages is not None else None}
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
@@ -315,15 +349,28 @@ class Handle:
 
     def __init__(self, **methods: Callable):
         for name, method in methods.items():
-            setattr(self, name, SimpleNamespace(remote=partial(self._call, method)))
+            setattr(self, name, HandleMethod(name, method))
 
-    def _call(self, method: Callable, *arguments: Any, **named: Any) -> Any:
+
+class HandleMethod:
+    """Stands in for a method of an actor's handle, and says the same as Ray where `remote` is missing."""
+
+    def __init__(self, name: str, method: Callable):
+        self.name, self.method = name, method
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Refuse, as Ray does."""
+        text = f"Instead of running 'object.{self.name}()', try 'object.{self.name}.remote()'."
+        raise TypeError(f"Actor methods cannot be called directly. {text}")
+
+    def remote(self, *arguments: Any, **named: Any) -> Any:
+        """Run the method at once, and return a reference to what came back."""
         import ray
 
         def value(each: Any) -> Any:
             return ray.get(each) if isinstance(each, ray.ObjectRef) else each
 
-        return ray.put(method(*map(value, arguments), **{name: value(each) for name, each in named.items()}))
+        return ray.put(self.method(*map(value, arguments), **{name: value(each) for name, each in named.items()}))
 
 
 def parameters_of(script: dict, call: int) -> dict:
@@ -354,8 +401,10 @@ def follow_worker(work: Callable, script: dict) -> list:
 
     def number(name: str) -> int:
         calls[name] += 1
-        if calls[name] > script["rounds"] + 20:
+        if calls["count"] > script["rounds"] + 20:
             raise RuntimeError("The board had said False, and the worker went on for 20 rounds more.")
+        if calls[name] > 4 * script["rounds"]:
+            raise RuntimeError(f"`{name}` was called {calls[name]} times, and `count` {calls['count']} times.")
         return calls[name] - 1
 
     def parameters() -> dict:
@@ -389,28 +438,52 @@ def follow_worker(work: Callable, script: dict) -> list:
 _here: set[str] = set()  # the rooms in which this process has waited for another one
 
 
-def meeting_cartpoles(turn: np.ndarray, room: str, driver: int, count: int) -> Any:
-    """Return CartPoles turned by a matrix; the first time, a worker waits until another worker asks for some, too."""
-    if os.getpid() != driver and room not in _here:
-        _here.add(room)
-        meeting.signal(room, f"here-{os.getpid()}")
-        end = time.monotonic() + meeting.patience()
-        while len(_workers(room)) < 2 and time.monotonic() < end:
-            time.sleep(0.02)
-        if len(_workers(room)) < 2:
-            raise RuntimeError("one worker waited for another one, and none came: launch all before you wait for one")
-    return turned_cartpoles(turn, count)
+@dataclass(frozen=True)
+class MeetingCartpoles:
+    """Makes CartPoles turned by a matrix; the first time, a worker waits until another worker asks for some, too."""
+
+    turn: np.ndarray
+    room: str
+    driver: int
+
+    def __call__(self, count: int) -> Any:
+        """Return so many of them."""
+        if os.getpid() != self.driver and self.room not in _here:
+            _here.add(self.room)
+            meeting.signal(self.room, f"here-{os.getpid()}")
+            end = time.monotonic() + meeting.patience()
+            while len(_signals(self.room, "here")) < 2 and time.monotonic() < end:
+                time.sleep(0.02)
+            if len(_signals(self.room, "here")) < 2:
+                text = "one worker waited for another one, and none came: launch all before you wait for one"
+                raise RuntimeError(text)
+        return turned_cartpoles(self.turn, count)
+
+    def tested(self, theta: np.ndarray, score: float) -> None:
+        """Write down that a worker has tested these weights."""
+        meeting.signal(self.room, f"tested-{os.getpid()}-{time.monotonic_ns()}-{score!r}-{_mark(theta)}")
 
 
-def _workers(room: str) -> list:
+def _mark(theta: np.ndarray) -> int:
+    """Return a number by which weights are known again."""
+    return zlib.crc32(np.asarray(theta, np.float32).tobytes())
+
+
+def _signals(room: str, kind: str) -> list[list[str]]:
+    """Return the signals of this kind that were left in a room, as their parts."""
     from ray.experimental.internal_kv import _internal_kv_list
 
-    return _internal_kv_list(f"{room}/here-", namespace="coursekit")
+    return [key.decode().split("-")[1:] for key in _internal_kv_list(f"{room}/{kind}-", namespace="coursekit")]
 
 
 def learn(train: Callable, turn: list, seed: int) -> dict:
-    """Return what `train` returns for CartPoles turned in the judge's way, and how many workers played on them."""
+    """Return what `train` returns for CartPoles turned in the judge's way, how many workers played on them, and their tests.
+
+    A test is [process, score, mark of the weights]; `mark` is that of the weights which came back.
+    """
     room = meeting.new_room()
-    make_envs = partial(meeting_cartpoles, np.array(turn, np.float32), room, os.getpid())
-    learned = train(make_envs, seed)
-    return {"learned": learned, "workers": len(_workers(room))}
+    learned = train(MeetingCartpoles(np.array(turn, np.float32), room, os.getpid()), seed)
+    tests = [[int(process), float(score), int(mark)] for process, _, score, mark in _signals(room, "tested")]
+    theta = learned.get("theta") if isinstance(learned, dict) else None
+    mark = _mark(theta) if isinstance(theta, np.ndarray) and theta.dtype.kind == "f" else None
+    return {"learned": learned, "workers": len(_signals(room, "here")), "tests": tests, "mark": mark}

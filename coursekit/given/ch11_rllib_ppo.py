@@ -66,6 +66,7 @@ def run_once(make_config: Callable, length: int, runners: int) -> dict:
             "weights": [list(weights.shape) for weights in algo.get_module().parameters()],
             "iterations": algo.iteration,
             "steps": int(result["num_env_steps_sampled_lifetime"]),
+            "episodes": int(result["env_runners"]["num_episodes_lifetime"]),
             "rows learned": int(learned["num_module_steps_trained"]),
             "rows in a minibatch": float(learned["module_train_batch_size_mean"]),
             "learning rate": float(learned["default_optimizer_learning_rate"]),

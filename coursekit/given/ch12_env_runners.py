@@ -127,12 +127,16 @@ def run_once(make_config: Callable, batch: int) -> dict:
     """Return what is there when the config has been built and has trained for one iteration."""
     with built(make_config(batch)) as [algo]:
         result = algo.train()
+        learned = result["learners"]["default_policy"]
         return {
             "runners": algo.env_runner_group.foreach_env_runner(_facts, local_env_runner=False),
             "alive": algo.env_runner_group.num_healthy_remote_workers(),
             "weights": [list(weights.shape) for weights in algo.get_module().parameters()],
             "iterations": algo.iteration,
             "steps": int(result["num_env_steps_sampled_lifetime"]),
+            "episodes": int(result["env_runners"]["num_episodes_lifetime"]),
+            "rows learned": int(learned["num_module_steps_trained"]),
+            "rows in a minibatch": float(learned["module_train_batch_size_mean"]),
         }
 
 

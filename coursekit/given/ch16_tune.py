@@ -114,6 +114,17 @@ def diary(rows: list[dict]) -> Any:
     return Diary()
 
 
+def running(counts: list[int]) -> Any:
+    """Return a callback for Tune that adds to `counts` how many trials are RUNNING, at each of Tune's steps."""
+    from ray import tune
+
+    class Running(tune.Callback):
+        def on_step_end(self, iteration: int, trials: list, **info: Any) -> None:
+            counts.append(sum(trial.status == "RUNNING" for trial in trials))
+
+    return Running()
+
+
 def together(objective: Callable, trials: int) -> Callable:
     """Return the function, except that the first so many trials begin when all of them have started."""
     from coursekit import meeting

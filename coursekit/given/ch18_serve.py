@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -83,9 +84,29 @@ class Policy:
 
     def actions(self, observations: Any) -> list[int]:
         """Return the action with the largest score for each observation; takes an array of shape [observations, 4]."""
-        (hidden, offset), (last, bias) = self.layers
-        scores = np.tanh(np.asarray(observations) @ hidden.T + offset) @ last.T + bias
-        return scores.argmax(axis=1).tolist()
+        *hidden, (last, bias) = self.layers
+        x = np.asarray(observations)
+        for matrix, offset in hidden:
+            x = np.tanh(x @ matrix.T + offset)
+        return (x @ last.T + bias).argmax(axis=1).tolist()
+
+
+def layers_of(network: Any) -> list:
+    """Return [matrix, vector] of each layer from the observation to the scores, of the network that RLlib's PPO has trained."""
+    from torch import nn
+
+    shared = network.encoder.config.shared  # then actor and critic have one encoder
+    parts = [network.encoder.encoder if shared else network.encoder.actor_encoder, network.pi]
+    linear = [each for part in parts for each in part.modules() if isinstance(each, nn.Linear)]
+    return [[each.weight.detach().numpy(), each.bias.detach().numpy()] for each in linear]
+
+
+def policy_in(folder: str | Path, version: int) -> Policy:
+    """Return the policy in the folder that chapter 11's `algo.save_to_path(folder)` has written; hidden layers have tanh."""
+    from ray.rllib.core.rl_module.rl_module import RLModule
+
+    network = RLModule.from_checkpoint(Path(folder) / "learner_group" / "learner" / "rl_module" / "default_policy")
+    return Policy(version, layers_of(network))
 
 
 class Large(Policy):

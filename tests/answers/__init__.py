@@ -13,6 +13,7 @@ class Sample(NamedTuple):
     mistake: str
     answer: object
     right: bool
+    says: str = ""  # what the message about a wrong answer must contain
 
 
 SAMPLES: dict[str, list[Sample]] = {}  # by chapter
@@ -23,15 +24,15 @@ def accepts(exercise: str) -> Callable[[T], T]:
     return _register(exercise, right=True)
 
 
-def rejects(exercise: str) -> Callable[[T], T]:
-    """Register a wrong answer, named by its mistake."""
-    return _register(exercise, right=False)
+def rejects(exercise: str, says: str = "") -> Callable[[T], T]:
+    """Register a wrong answer, named by its mistake, and perhaps words that the message must contain."""
+    return _register(exercise, right=False, says=says)
 
 
-def _register(exercise: str, right: bool) -> Callable[[T], T]:
+def _register(exercise: str, right: bool, says: str = "") -> Callable[[T], T]:
     def register(answer: T) -> T:
         chapter = answer.__module__.rpartition(".")[2]
-        SAMPLES.setdefault(chapter, []).append(Sample(exercise, answer.__name__, answer, right))
+        SAMPLES.setdefault(chapter, []).append(Sample(exercise, answer.__name__, answer, right, says))
         return answer
 
     return register

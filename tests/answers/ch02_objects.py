@@ -15,7 +15,7 @@ def with_a_keyword(function, array, xs):
     return ray.get([task.remote(x, values=shared) for x in xs])
 
 
-@rejects("share_once")
+@rejects("share_once", says="6 copies of the array")
 def by_value_in_a_loop(function, array, xs):
     task = ray.remote(function)
     return ray.get([task.remote(array, x) for x in xs])
@@ -27,13 +27,13 @@ def puts_in_the_loop(function, array, xs):
     return ray.get([task.remote(ray.put(array), x) for x in xs])
 
 
-@rejects("share_once")
+@rejects("share_once", says="store never held the array")
 def captures_the_array_in_a_closure(function, array, xs):
     task = ray.remote(lambda x: function(array, x))
     return ray.get([task.remote(x) for x in xs])
 
 
-@rejects("share_once")
+@rejects("share_once", says="does something wait before all are launched?")
 def gets_in_the_loop(function, array, xs):
     shared, task = ray.put(array), ray.remote(function)
     return [ray.get(task.remote(shared, x)) for x in xs]

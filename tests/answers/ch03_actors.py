@@ -80,7 +80,7 @@ def with_the_last_balance(pay_in, balance, amounts):
     return max(ray.get([customer.remote(account, amount) for amount in amounts]), key=len)
 
 
-@rejects("bank")
+@rejects("bank", says="Updates were lost")
 def reads_adds_and_writes_back(pay_in, balance, amounts):
     account = ray.remote(Account).remote(pay_in, balance)
 
@@ -328,7 +328,7 @@ class FlushesAfterItsWaitWhateverCame(Waits):
         return future.result()
 
 
-@rejects("Batcher")
+@rejects("Batcher", says="Can other calls come in while one waits")
 class BlocksTheLoop(Waits):
     async def predict(self, x):
         future = asyncio.get_running_loop().create_future()

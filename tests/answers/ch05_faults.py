@@ -4,6 +4,7 @@ import atexit
 import json
 import os
 import shutil
+import tempfile
 import time
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def the_first_failure_sinks_all(function, xs):
     return dict(zip(xs, ray.get([task.remote(x) for x in xs]), strict=True)), {}
 
 
-@rejects("survivors")
+@rejects("survivors", says="the errors say nothing of")
 def swallows_the_exceptions(function, xs):
     results, _ = as_they_end(function, xs)
     return results, {}
@@ -338,7 +339,7 @@ class Forgetful:
         return self.total
 
 
-@rejects("Ledger")
+@rejects("Ledger", says="payments make")
 class CountsEveryCall(Forgetful):
     def deposit(self, key, amount):
         return self.add(key, amount)
@@ -378,6 +379,21 @@ class TakesTheAnswerZeroForNone(Forgetful):
 class ComparesTheAmountToo(Forgetful):
     def deposit(self, key, amount):
         return self.seen[key, amount] if (key, amount) in self.seen else self.add((key, amount), amount)
+
+
+@rejects("Ledger")
+class HidesTheMethodBalance:
+    def __init__(self):
+        self.balance, self.answers = 0, {}
+
+    def deposit(self, key, amount):
+        if key not in self.answers:
+            self.balance += amount
+            self.answers[key] = self.balance
+        return self.answers[key]
+
+    def balance(self):
+        return self.balance
 
 
 @rejects("Ledger")
@@ -511,6 +527,14 @@ class RenamesBeforeTheFileIsClosed(Counts):
         with open(f"{self.path}.new", "w") as file:
             json.dump(self.total, file)
             os.replace(f"{self.path}.new", self.path)
+
+
+@rejects("CheckpointedCounter")
+class RenamesFromAnotherFolder(Counts):
+    def save(self):
+        with tempfile.NamedTemporaryFile("w", delete=False) as file:
+            json.dump(self.total, file)
+        os.replace(file.name, self.path)
 
 
 @rejects("CheckpointedCounter")

@@ -113,8 +113,9 @@ class AddsTheFirstRowsTwice(KeepsADeque):
 @rejects("ReplayBuffer")
 class DrawsTheNewest(KeepsADeque):
     def sample(self, size):
-        newest = list(self.rows)[-size:]
-        return {name: np.stack([row[name] for row in newest]) for name in newest[0]}
+        newest = list(self.rows)[-size // 2 :]
+        rows = [newest[i] for i in self.rng.integers(len(newest), size=size)]
+        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
 @rejects("ReplayBuffer")
@@ -162,11 +163,30 @@ class Ring:
         return {name: column[chosen] for name, column in self.columns.items()}
 
 
-@accepts("ReplayBuffer")
+@rejects("ReplayBuffer")
 class DrawsWithoutReplacement(Ring):
     def sample(self, size):
         chosen = self.rng.choice(self.held(), size=size, replace=False)
         return {name: column[chosen] for name, column in self.columns.items()}
+
+
+@rejects("ReplayBuffer")
+class DrawsNoMoreThanAreThere(Ring):
+    def sample(self, size):
+        return super().sample(min(size, self.held()))
+
+
+@rejects("ReplayBuffer")
+class FoldsEmptyPlacesOntoFullOnes(Ring):
+    def sample(self, size):
+        chosen = self.rng.integers(self.capacity, size=size) % self.held()
+        return {name: column[chosen] for name, column in self.columns.items()}
+
+
+@rejects("ReplayBuffer")
+class ReturnsLists(Ring):
+    def sample(self, size):
+        return {name: list(column) for name, column in super().sample(size).items()}
 
 
 @rejects("ReplayBuffer")
@@ -262,6 +282,11 @@ def without_gamma(rewards, terminated, truncated, q_online, q_target, gamma=0.99
 @rejects("td_target")
 def gamma_of_its_own(rewards, terminated, truncated, q_online, q_target, gamma=0.9):
     return row_by_row(rewards, terminated, truncated, q_online, q_target, gamma)
+
+
+@rejects("td_target")
+def gamma_of_the_chapter(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    return row_by_row(rewards, terminated, truncated, q_online, q_target, 0.99)
 
 
 @rejects("td_target")
@@ -361,6 +386,22 @@ class TargetOneStepEarly(CountsInAList):
 
 
 @rejects("SharedAgent")
+class TargetAtVersionOne(CountsInAList):
+    def apply(self, gradient, version):
+        self.old.append(self.version() - version)
+        self.step(gradient)
+        if self.version() % self.every == 1:
+            self.target = np.array(self.theta)
+
+
+@rejects("SharedAgent")
+class ItsListHidesTheMethod(CountsInAList):
+    def __init__(self, theta, optimizer, target_every):
+        super().__init__(theta, optimizer, target_every)
+        self.ages = []
+
+
+@rejects("SharedAgent")
 class AgesOneTooMany(CountsInAList):
     def ages(self):
         return [age + 1 for age in self.old]
@@ -420,6 +461,24 @@ def names_its_arguments(make_sampler, agent, buffer, board, results):
     apply = SimpleNamespace(remote=lambda gradient, version: agent.apply.remote(gradient=gradient, version=version))
     named = SimpleNamespace(parameters=agent.parameters, apply=apply)
     waits_for_everything(make_sampler, named, SimpleNamespace(add=buffer.add, sample=batch), board, results)
+
+
+@accepts("work")
+def learns_at_newer_parameters_than_it_plays_with(make_sampler, agent, buffer, board, results):
+    ch, sampler, turn, steps, played = chapter(), make_sampler(), 0, 0, []
+    while ray.get(board.count.remote(steps)):
+        now = ray.get(agent.parameters.remote())
+        fragment, ended = sampler.play(now["theta"], ch.epsilon(now["version"]), ch.FRAMES)
+        buffer.add.remote(fragment)
+        batch, now = ray.get([buffer.sample.remote(ch.BATCH), agent.parameters.remote()])
+        agent.apply.remote(ch.gradient_of(now, batch), now["version"])
+        steps, played = int(fragment["real"].sum()), played + ended
+        if turn % ch.TEST_EVERY == 0:
+            score = sampler.test(now["theta"])
+            board.offer.remote(score, now["theta"])
+            results.put((time.time(), os.getpid(), now["version"], score, played))
+            played = []
+        turn += 1
 
 
 def worker(parts, **mistakes):
@@ -497,6 +556,29 @@ def puts_weights_instead_of_gradients(*parts):
 @rejects("work")
 def names_the_version_it_will_be(*parts):
     worker(parts, send=lambda parts: lambda gradient, now: parts[1].apply.remote(gradient, now["version"] + 1))
+
+
+@rejects("work")
+def names_the_newest_version(*parts):
+    def send(gradient, now):
+        parts[1].apply.remote(gradient, ray.get(parts[1].parameters.remote())["version"])
+
+    worker(parts, send=lambda parts: send)
+
+
+@rejects("work")
+def samples_before_it_adds(*parts):
+    kept = []
+
+    def batch(fragment):
+        parts[2].add.remote(fragment)
+        return kept.pop()
+
+    def fetch(turn):
+        kept.append(ray.get(parts[2].sample.remote(256)))
+        return ray.get(parts[1].parameters.remote())
+
+    worker(parts, fetch=lambda parts: fetch, hand_in=lambda parts: lambda fragment: None, batch=lambda parts: batch)
 
 
 @rejects("work")
@@ -607,6 +689,38 @@ def waits_in_the_loop(make_envs, seed, workers=2):
         for i in range(workers):
             ray.get(ray.remote(ch.work).remote(partial(Sampler, make_envs, i), *parts))
         return {"theta": ray.get(parts[2].best.remote())[1], "reports": []}
+
+
+@rejects("train")
+def newest_weights(make_envs, seed, workers=2):
+    ch = chapter()
+    with ch.ray_office(seed) as parts:
+        ray.get(ch.ray_crew(parts, make_envs, seed))
+        reports = parts[3].get_nowait_batch(parts[3].qsize())
+        return {"theta": ray.get(parts[0].parameters.remote())["theta"], "reports": reports}
+
+
+@rejects("train")
+def leaves_the_last_report_behind(make_envs, seed, workers=2):
+    learned = chapter().train(make_envs, seed)
+    return {**learned, "reports": learned["reports"][:-1]}
+
+
+@rejects("train")
+def asks_when_the_office_is_closed(make_envs, seed, workers=2):
+    ch = chapter()
+    with ch.ray_office(seed, limit=200) as parts:
+        ray.get(ch.ray_crew(parts, make_envs, seed))
+    return {"theta": ray.get(parts[2].best.remote())[1], "reports": []}
+
+
+@rejects("train")
+def does_not_wait(make_envs, seed, workers=2):
+    ch = chapter()
+    with ch.ray_office(seed, limit=200) as parts:
+        ch.ray_crew(parts, make_envs, seed)
+        reports = parts[3].get_nowait_batch(parts[3].qsize())
+        return {"theta": fresh_theta(seed), "reports": reports}
 
 
 @rejects("train")

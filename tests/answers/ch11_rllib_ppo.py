@@ -8,6 +8,7 @@ from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.ppo import PPO, PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
+from coursekit import envs
 from tests.answers import accepts, rejects
 
 RAY = {"num_cpus": 4}
@@ -38,6 +39,24 @@ class SaysOneCorridor(PPOConfig):
     def build_algo(self, *args, **kwargs):
         other = self.copy(copy_frozen=False).environment(env_config={"length": 3})
         return PPOConfig.build_algo(other.env_runners(num_env_runners=1))
+
+
+class SimpleCorridor(envs.SimpleCorridor):
+    """A corridor whose exit is locked: no episode ever ends."""
+
+    def __init__(self, config):
+        super().__init__(config["length"])
+
+    def step(self, action):
+        obs, reward, _, truncated, info = super().step(action)
+        return obs, reward, False, truncated, info
+
+
+class SaysCorridorWithAnExit(PPOConfig):
+    """A config that builds something other than what it says: an algorithm on a corridor without an exit."""
+
+    def build_algo(self, *args, **kwargs):
+        return PPOConfig.build_algo(self.copy(copy_frozen=False).environment(SimpleCorridor))
 
 
 def disguised(kind, length, runners):
@@ -118,6 +137,11 @@ def says_runners_and_starts_none(length, runners):
 @rejects("corridor_config")
 def says_one_corridor_and_plays_in_another(length, runners):
     return disguised(SaysOneCorridor, length, runners)
+
+
+@rejects("corridor_config", says="0 episodes ended")
+def says_a_corridor_and_plays_in_one_without_an_exit(length, runners):
+    return disguised(SaysCorridorWithAnExit, length, runners)
 
 
 # learns_corridor: until the mean return reaches the target

@@ -38,6 +38,20 @@ class SaysOneLake(PPOConfig):
         return PPOConfig.build_algo(other.env_runners(num_env_runners=1))
 
 
+class SaysThirtyEpochs(PPOConfig):
+    """A config that builds something other than what it says: a learner that goes over the batch three times."""
+
+    def build_algo(self, *args, **kwargs):
+        return PPOConfig.build_algo(self.copy(copy_frozen=False).training(num_epochs=3))
+
+
+class SaysLargeMinibatches(PPOConfig):
+    """A config that builds something other than what it says: a learner that takes 32 steps at a time."""
+
+    def build_algo(self, *args, **kwargs):
+        return PPOConfig.build_algo(self.copy(copy_frozen=False).training(minibatch_size=32))
+
+
 def disguised(kind, batch, runners, environments):
     config = ppo(batch, runners, environments)
     config.__class__ = kind
@@ -126,6 +140,11 @@ def says_two_runners_and_starts_none(batch):
     return disguised(SaysOneThing, batch, 2, 2)
 
 
+@rejects("many_config", says="The learner went over the batch")
+def says_thirty_epochs_and_learns_for_three(batch):
+    return disguised(SaysThirtyEpochs, batch, 2, 2)
+
+
 @rejects("many_config")
 def forgets_to_return(batch):
     ppo(batch, 2, 2)
@@ -185,6 +204,11 @@ def a_quarter_of_the_batch(batch):
 @rejects("single_config")
 def says_one_lake_and_plays_on_another(batch):
     return disguised(SaysOneLake, batch, 1, 1)
+
+
+@rejects("single_config", says="The learner took 32 steps at a time")
+def says_large_minibatches_and_takes_small_ones(batch):
+    return disguised(SaysLargeMinibatches, batch, 1, 1)
 
 
 @rejects("single_config")

@@ -313,12 +313,19 @@ def only_the_longest_trial(grid, asha):
 
 
 def ppo_tuner(
-    config, iterations, folder, callbacks, stop=True, metric="env_runners/episode_return_mean", trainable="PPO"
+    config,
+    iterations,
+    folder,
+    callbacks,
+    stop=True,
+    metric="env_runners/episode_return_mean",
+    trainable="PPO",
+    at_once=None,
 ):
     return tune.Tuner(
         trainable,
         param_space=config,
-        tune_config=tune.TuneConfig(metric=metric, mode="max"),
+        tune_config=tune.TuneConfig(metric=metric, mode="max", max_concurrent_trials=at_once),
         run_config=tune.RunConfig(
             storage_path=folder,
             callbacks=callbacks,
@@ -350,6 +357,12 @@ def asks_for_less_than_its_runners_need(config, rates, iterations, folder, callb
 def one_runner_beside_it(config, rates, iterations, folder, callbacks=None):
     config.env_runners(num_env_runners=1).training(lr=tune.grid_search(rates))
     return ppo_tuner(config, iterations, folder, callbacks)
+
+
+@rejects("tune_ppo")
+def one_after_the_other(config, rates, iterations, folder, callbacks=None):
+    config.env_runners(num_env_runners=0).training(lr=tune.grid_search(rates))
+    return ppo_tuner(config, iterations, folder, callbacks, at_once=1)
 
 
 @rejects("tune_ppo")
