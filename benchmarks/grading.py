@@ -10,6 +10,7 @@ would replace pinned versions). Run it alone on a machine; compare ratios, not s
 """
 
 import argparse
+import json
 import os
 import resource
 import shutil
@@ -24,6 +25,12 @@ import nbformat
 
 from coursekit.paths import ROOT, SOLUTIONS, path_with_scripts
 
+OTTER_TEST = """OK_FORMAT = True
+test = {"name": "double", "points": 1, "suites": [{"type": "doctest", "cases": [
+    {"code": ">>> double(3)\\n6", "hidden": False, "locked": False},
+    {"code": ">>> double(-1)\\n-2", "hidden": False, "locked": False},
+]}]}
+"""
 ENV = os.environ | {"PATH": path_with_scripts(), "COURSEKIT_QUICK": "1"}
 
 
@@ -83,50 +90,63 @@ def scores(folder: Path, assignment: str) -> list[float]:
         return [entry.score for entry in sorted(entries, key=lambda entry: entry.student.id)]
 
 
-def otter(folder: Path, students: int, python: str) -> tuple[float, float]:
-    """Grade the plain notebooks with `otter run`, one after the other, as it does."""
-    (folder / "otter").mkdir()
-    notebook = plain_source()
-    cells = [nbformat.v4.new_code_cell("import otter\ngrader = otter.Notebook()"), notebook.cells[1]]
-    cells.append(nbformat.v4.new_code_cell('grader.check("double")'))
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=notebook.metadata), folder / "otter" / "plain.ipynb")
-    (folder / "otter" / "tests").mkdir()
-    (folder / "otter" / "tests" / "double.py").write_text(
-        "test = {'name': 'double', 'points': 1, 'suites': [{'type': 'doctest', 'cases': "
-        "[{'code': '>>> double(3)\\n6', 'hidden': False, 'locked': False}]}]}\n"
-    )
-    with zipfile.ZipFile(folder / "otter" / "autograder.zip", "w") as archive:
-        archive.write(folder / "otter" / "tests" / "double.py", "tests/double.py")
+def otter(folder: Path, python: str) -> tuple[float, float]:
+    """Grade the plain notebooks that were handed in with `otter run`, one after the other, as it does."""
+    place = folder / "otter"
+    place.mkdir()
+    with zipfile.ZipFile(place / "autograder.zip", "w") as archive:
+        archive.writestr("tests/double.py", OTTER_TEST)
         archive.writestr("otter_config.json", "{}")
     wall = cpu = 0.0
-    for _ in range(students):
-        seconds = run(folder / "otter", "otter", "run", "-a", "autograder.zip", "plain.ipynb", python=python)
+    for path in sorted(folder.glob("submitted/*/plain/plain.ipynb")):
+        results = place / path.parts[-3]
+        results.mkdir()
+        nbformat.write(for_otter(path), results / path.name)
+        command = ["otter", "run", "-a", "autograder.zip", "-o", str(results), str(results / path.name)]
+        seconds = run(place, *command, python=python)
         wall, cpu = wall + seconds[0], cpu + seconds[1]
     return wall, cpu
 
 
-def compare(assignment: str, students: int, all_cells: bool, otter_python: str) -> None:
-    """Grade the same submissions with everybody and print the table."""
-    rows: list[tuple[str, float, float]] = []
+def for_otter(path: Path) -> nbformat.NotebookNode:
+    """Return a plain submission as otter wants it: the same answer, checked by its name."""
+    notebook = nbformat.read(path, as_version=4)
+    cells = [nbformat.v4.new_code_cell("import otter\ngrader = otter.Notebook()"), notebook.cells[1]]
+    cells.append(nbformat.v4.new_code_cell('grader.check("double")'))
+    return nbformat.v4.new_notebook(cells=cells, metadata=notebook.metadata)
 
-    def timed(name: str, wall: float, cpu: float) -> None:
-        rows.append((name, wall, cpu))
-        times = f"{wall / rows[0][1]:6.1f} times ours, CPU {cpu / rows[0][2]:6.1f} times"
-        print(f"{name:20} {wall:8.1f} s {wall / students:8.3f} s each {cpu:8.1f} CPU s   {times}", flush=True)
+
+def scores_of_otter(folder: Path) -> list[float]:
+    """Return the scores that otter has written, in the order of the students."""
+    results = [json.loads(path.read_text()) for path in sorted(folder.glob("otter/*/results.json"))]
+    return [sum(test.get("score", 0) for test in result["tests"]) for result in results]
+
+
+def compare(assignment: str, students: int, all_cells: bool, otter_python: str) -> None:
+    """Grade the same submissions with everybody; print the times, and each rival's beside each of ours."""
+    ours: list[tuple[str, float, float]] = []
+
+    def timed(name: str, wall: float, cpu: float, rival: bool = True) -> None:
+        print(f"{name:20} {wall:8.1f} s {wall / students:8.3f} s each {cpu:8.1f} CPU s", flush=True)
+        if not rival:
+            ours.append((name, wall, cpu))
+        for own, own_wall, own_cpu in ours if rival else ():
+            print(f"    {wall / own_wall:6.1f} times {own}, CPU {cpu / own_cpu:6.1f} times", flush=True)
 
     print(f"{students} submissions of {assignment}", flush=True)
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        ours, theirs = course(Path(one), assignment, students), course(Path(other), assignment, students)
-        timed("coursekit grade", *run(ours, "coursekit.cli", "grade", "submitted"))
+        own, theirs = course(Path(one), assignment, students), course(Path(other), assignment, students)
+        timed("coursekit grade", *run(own, "coursekit.cli", "grade", "submitted"), rival=False)
         if all_cells:
-            timed("… --all-cells", *run(ours, "coursekit.cli", "grade", "submitted", "--again", "--all-cells"))
+            again = ["grade", "submitted", "--again", "--all-cells"]
+            timed("… --all-cells", *run(own, "coursekit.cli", *again), rival=False)
         timed("nbgrader autograde", *run(theirs, "nbgrader", "autograde", assignment))
+        found = {"coursekit": scores(own, assignment), "nbgrader": scores(theirs, assignment)}
         if assignment == "plain" and otter_python:
-            timed("otter run", *otter(Path(one), students, otter_python))
-        same = scores(ours, assignment) == scores(theirs, assignment)
-        print(
-            "same scores" if same else f"not the same scores: {scores(ours, assignment)} {scores(theirs, assignment)}"
-        )
+            timed("otter run", *otter(own, otter_python))
+            found["otter"] = scores_of_otter(own)
+        same = all(each == found["coursekit"] for each in found.values())
+        print("same scores" if same else f"not the same scores: {found}")
 
 
 def growth() -> None:

@@ -1,9 +1,15 @@
 """Courses as nbgrader makes them, and the scores that nbgrader's gradebook holds for them."""
 
+import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
@@ -21,6 +27,32 @@ def nbgrader(course: Path, *arguments: str) -> None:
     command = [sys.executable, "-m", "nbgrader", *arguments]
     run = subprocess.run(command, cwd=course, env=env, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-3000:]
+
+
+@contextmanager
+def formgrader(course: Path, runtime: Path) -> Iterator[Callable[[str], str]]:
+    """Yield a function that opens a page of nbgrader's formgrader, in a Jupyter server that was started in the course's folder."""
+    token = secrets.token_hex()
+    command = [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", "--port=0"]
+    env = os.environ | {"JUPYTER_RUNTIME_DIR": str(runtime), "JUPYTER_TOKEN": token}
+    nothing = subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=course, env=env, stdout=nothing, stderr=nothing) as server:
+        try:
+            url = _url_of(server, runtime / f"jpserver-{server.pid}.json")
+            yield lambda path: urllib.request.urlopen(f"{url}formgrader/{path}?token={token}").read().decode()
+        finally:
+            server.terminate()
+
+
+def _url_of(server: subprocess.Popen, told: Path) -> str:
+    """Return where a server is, once it has written that down."""
+    deadline = time.monotonic() + 120
+    while not told.exists() or not told.read_text():
+        assert server.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    url: str = json.loads(told.read_text())["url"]
+    return url
 
 
 def course_of(folder: Path, assignment: str, source: nbformat.NotebookNode) -> Path:

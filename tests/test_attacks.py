@@ -14,6 +14,7 @@ from nbgrader.api import Gradebook
 from coursekit.grading.limits import Limits
 from coursekit.grading.sandbox import available
 from coursekit.paths import ROOT
+from coursekit.result import prose
 from tests.attacks import GUARD, PORT, Attack, attacks
 from tests.classes import HONEST, Machine, grade, hand_in_honestly, lines, said
 from tests.nbgrader_courses import nbgrader
@@ -69,6 +70,16 @@ def check_outcome(attack: Attack, graded: SimpleNamespace) -> None:
     score = record["score"] if record["outcome"] == "graded" else None
     assert (score, path.name) == (attack.score, attack.name)
     assert attack.reason in said(record)
+    check_that_the_page_says_why(record, graded.course)
+
+
+def check_that_the_page_says_why(record: dict, course: Path) -> None:
+    """Each point that was lost has a reason, which the student's page shows; so has a notebook that could not be graded."""
+    page = (course / "reports" / f"{record['key']}.html").read_text(encoding="utf-8")
+    lost = [result["message"] for result in record["results"].values() if result["earned"] < result["points"]]
+    reasons = lost if record["outcome"] == "graded" else [record["reason"][:1].upper() + record["reason"][1:]]
+    assert all(reasons)
+    assert [reason for reason in reasons if prose(reason) not in page] == []
 
 
 @pytest.mark.parametrize("attack", OTHERS, ids=lambda attack: attack.name)
@@ -88,6 +99,7 @@ def check_honest_students(graded: SimpleNamespace) -> None:
     for student, points in scores.items():
         record = graded.records[f"{student}/ch00_start/ch00_start"]
         assert (record["outcome"], record["score"], record["reason"]) == ("graded", points, "")
+        check_that_the_page_says_why(record, graded.course)
 
 
 def test_honest_students_among_them_keep_their_points(graded):

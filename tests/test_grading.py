@@ -1,22 +1,26 @@
 """`coursekit grade`: continues where it was, keeps its seed secret, and what it leaves works with nbgrader's tools."""
 
 import csv
+import io
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from filelock import FileLock
 from nbgrader.api import Gradebook
 from nbgrader.apps.api import NbGraderAPI
+from rich.console import Console
 from typer.testing import CliRunner
 
 from coursekit.cli import app
@@ -34,7 +38,7 @@ from coursekit.grading.turns import Turns
 from coursekit.paths import SOLUTIONS
 from tests.attacks import code_cell, grade_id, notebook
 from tests.classes import SHORT, WRONG, grade, hand_in, hand_in_honestly, lines, said
-from tests.nbgrader_courses import nbgrader
+from tests.nbgrader_courses import formgrader, nbgrader
 
 CHAPTER = "ch00_start"
 needs_sandbox = pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")
@@ -270,10 +274,16 @@ def test_an_error_of_the_grader_itself_is_one_students_reason_and_no_others_loss
 @pytest.mark.slow
 def test_a_single_notebook_is_graded_beside_itself(tmp_path, one_nursery):
     path = tmp_path / "anna.ipynb"
-    path.write_text(json.dumps(notebook()))
-    records = Run(path, command.Options(limits=SHORT)).go(lambda *progress: None)
-    assert [(record["student"], record["assignment"], record["score"]) for record in records] == [("anna", CHAPTER, 2)]
+    looks = (
+        "import os\nassert not {'.coursekit-run.json', 'key', 'ben.ipynb'} & {n for *_, ns in os.walk('.') for n in ns}"
+    )
+    path.write_text(json.dumps(notebook(first=looks)))
+    (tmp_path / "key").write_text("what else lies there is nobody's business")
+    for _ in range(2):  # the second time, the seed and the outcomes of the first lie there
+        [row] = Run(path, command.Options(limits=SHORT, again=True)).go(lambda *progress: None)
+    assert [row[name] for name in ("student", "assignment", "score", "reason")] == ["anna", CHAPTER, 2, ""]
     assert (tmp_path / f"graded/reports/anna/{CHAPTER}/{CHAPTER}.html").exists()
+    assert [file.name for file in tmp_path.glob("graded/autograded/*/*/*")] == [f"{CHAPTER}.ipynb"]
 
 
 def test_who_measures_time_runs_alone_and_is_not_charged_for_waiting():
@@ -303,7 +313,7 @@ def test_who_measures_time_runs_alone_and_is_not_charged_for_waiting():
 
 @needs_sandbox
 @pytest.mark.slow
-def test_formgrader_feedback_and_export_of_nbgrader_work_on_the_result(course):
+def test_formgrader_feedback_and_export_of_nbgrader_work_on_the_result(course, tmp_path_factory):
     grade(course)
     api = NbGraderAPI(config=_config_of(course))
     api.coursedir.root = str(course)
@@ -312,6 +322,8 @@ def test_formgrader_feedback_and_export_of_nbgrader_work_on_the_result(course):
     assert {student: row["score"] for student, row in listed.items()} == scores
     assert all(row["autograded"] and not row["needs_manual_grade"] for row in listed.values())
     assert [row["score"] for row in api.get_notebook_submissions(CHAPTER, CHAPTER)]
+    with formgrader(course, tmp_path_factory.mktemp("runtime")) as page:
+        check_the_pages_of_formgrader(page, scores)
     nbgrader(course, "generate_feedback", CHAPTER)
     pages = {path.parts[-3]: path.read_text() for path in course.glob(f"feedback/*/{CHAPTER}/{CHAPTER}.html")}
     for student, points in scores.items():
@@ -320,6 +332,27 @@ def test_formgrader_feedback_and_export_of_nbgrader_work_on_the_result(course):
     nbgrader(course, "export", "--to=for_the_office.csv")
     rows = {row["student_id"]: row for row in csv.DictReader((course / "for_the_office.csv").open())}
     assert {student: float(row["score"]) for student, row in rows.items()} == scores
+
+
+def check_the_pages_of_formgrader(page: Callable[[str], str], scores: dict[str, int]) -> None:
+    """Open an assignment's page, the list that it fetches, and the page on which a person grades a student."""
+    assert f'var assignment_id = "{CHAPTER}"' in page(f"gradebook/{CHAPTER}")
+    rows = json.loads(page(f"api/submitted_notebooks/{CHAPTER}/{CHAPTER}"))
+    assert {row["student"]: row["score"] for row in rows} == scores
+    half = page("submissions/" + next(row["id"] for row in rows if row["student"] == "honest_half"))
+    assert ">honest_half</a>" in half
+    assert "best_seconds: wrong, 0 of 1 point" in half
+
+
+@needs_sandbox
+@pytest.mark.slow
+def test_the_gradebook_is_the_one_that_the_courses_configuration_names(course, tmp_path_factory):
+    url = f"sqlite:///{tmp_path_factory.mktemp('elsewhere')}/office.db"
+    (course / "nbgrader_config.py").write_text(f"get_config().CourseDirectory.db_url = {url!r}\n")
+    grade(course, only=("honest_half",))
+    with Gradebook(url) as book:
+        assert book.find_submission(CHAPTER, "honest_half").score == 1
+    assert not (course / "gradebook.db").exists()
 
 
 # The command
@@ -365,6 +398,25 @@ def test_where_no_sandbox_can_be_made_it_stops_and_says_so(tmp_path, monkeypatch
     assert "this is a toaster" in output
     assert "--no-sandbox" in output
     assert not (tmp_path / "results.jsonl").exists()
+
+
+def test_the_progress_bar_says_how_many_are_done_how_many_failed_how_fast_and_the_time_left(tmp_path, monkeypatch):
+    class Played(SimpleNamespace):
+        def go(self, report: Callable) -> list[dict]:
+            records = [{"key": key, "outcome": "graded", "reason": ""} for key in "ab"]
+            records.append({"key": "c", "outcome": "not gradable", "reason": "no cells"})
+            for done, record in enumerate(records, 1):
+                report(record, done, 4)
+            return records
+
+    shown = io.StringIO()
+    monkeypatch.setattr(command, "available", lambda: "")
+    monkeypatch.setattr(command, "Console", lambda stderr: Console(file=shown, force_terminal=True, width=120))
+    monkeypatch.setattr(command, "Run", lambda submissions, options: Played(folder=tmp_path))
+    command.grade_class(tmp_path, command.Options())
+    text = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", shown.getvalue())
+    assert re.search(r"\d+ a minute, 1 not gradable .* 3/4 [-\d]+:[-\d]+:[-\d]+", text)
+    assert "2 graded, 1 not gradable" in text
 
 
 @pytest.mark.slow

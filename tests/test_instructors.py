@@ -1,5 +1,6 @@
 """docs/instructors.md: its ten commands lead from an empty folder to grades, and the attacks that it names exist."""
 
+import ast
 import csv
 import os
 import re
@@ -13,6 +14,7 @@ from coursekit.grading.sandbox import available
 from coursekit.grading.submission import MAX_BYTES, MAX_CELLS
 from coursekit.paths import ROOT, path_with_scripts
 from tests.attacks import attacks
+from tests.chapters import CHAPTERS
 
 GUIDE = (ROOT / "docs/instructors.md").read_text(encoding="utf-8")
 COMMANDS = re.search(r"```sh\n(.*?)```", GUIDE, re.DOTALL)[1].splitlines()  # type: ignore[index]
@@ -46,9 +48,31 @@ def test_the_ten_commands_lead_from_an_empty_folder_to_grades(tmp_path):
 
 def test_every_attack_that_is_named_exists():
     table = GUIDE[GUIDE.index("| a submission cannot") : GUIDE.index("Without a sandbox")]
-    named = set(re.findall(r"`(\w+)`", table)) - {"assert", "timestamp"}
-    assert named <= {attack.name for attack in attacks()}
+    named = set(re.findall(r"`(\w+)`", table[: table.index("What is **not** proven")]))
+    assert named | {"probe_replaced_by_a_constant"} <= {attack.name for attack in attacks()}
     assert len(named) > 40
+
+
+def seen_by_a_probe_only(chapter: str) -> list[str]:
+    """Return the exercises whose checks never call the answer, nor ask for its value: neither themselves nor a function that they use."""
+    body = ast.parse((ROOT / f"coursekit/exercises/{chapter}.py").read_text(encoding="utf-8")).body
+    functions = {node.name: list(ast.walk(node)) for node in body if isinstance(node, ast.FunctionDef)}
+    checks = [node.name for node in body if "@exercise(" in ast.unparse(node)]
+
+    def asks(name: str, seen: set[str]) -> bool:
+        seen.add(name)
+        called = {ast.unparse(node.func) for node in functions[name] if isinstance(node, ast.Call)}
+        used = {node.id for node in functions[name] if isinstance(node, ast.Name)} & set(functions) - seen
+        return bool({"answer", "answer.value"} & called) or any(asks(other, seen) for other in used)
+
+    return [name for name in checks if not asks(name, set())]
+
+
+def test_the_exercises_that_only_a_probe_sees_are_listed():
+    rows = re.findall(r"^\| (\d+) \| (`.+`) \|$", GUIDE, re.MULTILINE)
+    listed = {f"ch{int(number):02}": re.findall(r"`(\w+)`", names) for number, names in rows}
+    found = {chapter[:4]: seen_by_a_probe_only(chapter) for chapter in CHAPTERS}
+    assert listed == {chapter: names for chapter, names in found.items() if names}
 
 
 def test_the_limits_are_those_of_the_program():

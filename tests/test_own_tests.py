@@ -10,14 +10,14 @@ from nbgrader.api import Gradebook
 
 from coursekit.grading.sandbox import available
 from tests.attacks import grade_id
-from tests.classes import grade, hand_in
+from tests.classes import grade, hand_in, lines
 from tests.nbgrader_courses import both, course_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")]
 
 
 def plain_source() -> nbformat.NotebookNode:
-    """Return an instructor's own notebook: hidden tests, partial credit, answers that a person grades, a file, a locked cell."""
+    """Return an instructor's own notebook: hidden tests, partial credit, a magic, what a person grades, a file, a locked cell."""
     cells = [
         new_code_cell("from pathlib import Path\nlimit = int(Path('limit.txt').read_text())"),
         locked("helper", "def helper(x):\n    return x + limit", grade=False),
@@ -32,8 +32,10 @@ def plain_source() -> nbformat.NotebookNode:
             "right = [double(x) == 2 * x for x in (1, 2, 3, 4)]\n4 * sum(right) / len(right)  # points",
             points=4,
         ),
+        locked("test_with_a_magic", "!true\n2 * (double(2) == 4)  # points", points=2),
         locked("test_helper", "import sys\nassert helper(1) == 6", points=1),
         by_hand(new_markdown_cell("Explain what you did."), "essay", 3),
+        task("Draw it below.\n=== BEGIN MARK SCHEME ===\nOne point for each x.\n=== END MARK SCHEME ===", "task", 2),
         by_hand(new_code_cell("# Draw it.\n### BEGIN SOLUTION\nprint('a drawing')\n### END SOLUTION"), "drawing", 2),
     ]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -49,6 +51,10 @@ def nbgrader_cell(cell: nbformat.NotebookNode, name: str, **flags: object) -> nb
 
 def locked(name: str, source: str, grade: bool = True, **points: int) -> nbformat.NotebookNode:
     return nbgrader_cell(new_code_cell(source), name, grade=grade, locked=True, **points)
+
+
+def task(text: str, name: str, points: int) -> nbformat.NotebookNode:
+    return nbgrader_cell(new_markdown_cell(text), name, task=True, locked=True, points=points)
 
 
 def answer(source: str) -> nbformat.NotebookNode:
@@ -97,18 +103,28 @@ def test_an_instructors_own_tests_follow_nbgraders_rules(plain_course):
     assert ours["edits_a_locked_cell", "test_helper"] == (1, False)
     assert ours["all_right", "essay"] == (None, True)
     assert ours["nothing", "essay"] == (0, False)
+    assert ours["nothing", "task"] == ours["all_right", "task"] == (None, True)
+    assert ours["nothing", "comment on task"] == (None,)
+    assert ours["fits_the_visible_test", "test_with_a_magic"] == (2, False)
+    assert {
+        record["reason"] for record in lines(plain_course / "results.jsonl") if record["student"] == "all_right"
+    } == {""}
     assert ours["nothing", "comment on drawing"] == ("No response.",)
 
 
-def test_the_one_difference_is_that_output_on_stderr_costs_nothing(plain_course):
+def test_the_differences_are_output_on_stderr_and_partial_credit_that_is_numpys(plain_course):
     noisy = changed(
         plain_course / "release/double/double.ipynb",
         answer="import sys\ndef double(x):\n    print('a log line', file=sys.stderr)\n    return 2 * x",
     )
     hand_in(plain_course, "noisy", noisy, "double")
+    half = "import numpy as np\ndef double(x):\n    return np.int64(2 * x if x < 3 else 0)"
+    hand_in(plain_course, "numpy", changed(plain_course / "release/double/double.ipynb", answer=half), "double")
     ours, theirs = both(plain_course, "double")
     assert (ours["noisy", "test_double"], theirs["noisy", "test_double"]) == ((2, False), (0, False))
-    assert {key for key in ours if ours[key] != theirs[key]} == {("noisy", "test_double"), ("noisy", "test_partly")}
+    assert (ours["numpy", "test_partly"], theirs["numpy", "test_partly"]) == ((2, False), (4, False))
+    noise = {("noisy", name) for name in ("test_double", "test_partly", "test_with_a_magic")}
+    assert {key for key in ours if ours[key] != theirs[key]} == noise | {("numpy", "test_partly")}
 
 
 def test_what_a_person_has_graded_stays_when_the_class_is_graded_again(plain_course):
@@ -120,7 +136,7 @@ def test_what_a_person_has_graded_stays_when_the_class_is_graded_again(plain_cou
     grade(plain_course, again=True)
     with Gradebook(f"sqlite:///{plain_course}/gradebook.db") as book:
         assert book.find_grade("essay", "double", "double", "all_right").score == 2.5
-        assert book.find_submission("double", "all_right").score == 7 + 2.5
+        assert book.find_submission("double", "all_right").score == 9 + 2.5
 
 
 def test_a_late_submission_is_treated_as_the_courses_configuration_says(plain_course):
@@ -135,4 +151,4 @@ def test_a_late_submission_is_treated_as_the_courses_configuration_says(plain_co
         with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
             assert book.find_submission("double", "all_right").total_seconds_late == 1
             late = {entry.student.id: entry.late_submission_penalty for entry in book.assignment_submissions("double")}
-        assert (late["all_right"], late["edits_a_locked_cell"]) == (7, 0)
+        assert (late["all_right"], late["edits_a_locked_cell"]) == (9, 0)

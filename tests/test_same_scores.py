@@ -57,7 +57,7 @@ def samples(chapter: str, right: bool) -> Iterator[dict[str, str]]:
 
 
 def class_of(course: Path, chapter: str, everything: bool) -> None:
-    """Hand in the chapter solved, and first wrong; or also unsolved, half solved, and every right and wrong answer of the tests."""
+    """Hand in the chapter solved, unsolved and first wrong; or also half solved, and every right and wrong answer of the tests."""
     documents = {"solved": json.loads((SOLUTIONS / f"{chapter}.ipynb").read_text(encoding="utf-8"))}
     right, wrong = list(samples(chapter, True)), list(samples(chapter, False))
     half = {name: (right if index % 2 else wrong)[0][name] for index, name in enumerate(right[0])}
@@ -65,13 +65,13 @@ def class_of(course: Path, chapter: str, everything: bool) -> None:
     documents["unsolved"] = json.loads((NOTEBOOKS / f"{chapter}.ipynb").read_text(encoding="utf-8"))
     documents |= {f"wrong{number}": answered(chapter, answers) for number, answers in enumerate(wrong)}
     documents |= {f"right{number}": answered(chapter, answers) for number, answers in enumerate(right)}
-    for student in documents if everything else ("solved", "wrong0"):
+    for student in documents if everything else ("solved", "unsolved", "wrong0"):
         hand_in(course, student, documents[student], chapter)
 
 
 PARAMETERS = [
     pytest.param("ch00_start", True, id="ch00_start-all"),
-    pytest.param("ch01_tasks", False, id="ch01_tasks-two"),
+    pytest.param("ch01_tasks", False, id="ch01_tasks-three"),
     *[pytest.param(name, True, marks=pytest.mark.full, id=f"{name}-all") for name in CHAPTERS if name != "ch00_start"],
 ]
 

@@ -322,6 +322,24 @@ def test_memory_of_all_processes_together_is_limited(nursery, monkeypatch, accou
         assert sandbox.usage()["peak_mb"] < 1500
 
 
+LEFT_BEHIND = """
+import os, time
+if os.fork() == 0:
+    time.sleep(0.5); x = b"x" * (700 * 2**20); time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+def test_memory_is_looked_at_while_nobody_asks_the_sandbox_anything(nursery, monkeypatch):
+    monkeypatch.setattr(accounts, "_homes", lambda controller: [])
+    with nursery.sandbox() as sandbox:
+        ran(sandbox, LEFT_BEHIND)
+        gone, left = psutil.wait_procs(processes(sandbox)[1:], timeout=20)
+        assert (len(gone), left) == (2, [])
+        with pytest.raises(SandboxDied, match="used more than 600 MB of memory"):
+            ran(sandbox, "1")
+
+
 def test_processes_are_limited(sandbox):
     source = """
         import os, time
@@ -658,16 +676,17 @@ os.setresgid(54321, 54321, 54321)
 os.setresuid(54321, 54321, 54321)
 os.execv(sys.executable, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *sys.argv[1:]])
 """
+RAY_AND_MEMORY = "evidence_is_read or nobody_asks"  # of the slow ones
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="all the other tests have run as an ordinary user")
-def test_all_this_holds_for_an_ordinary_user():
+@pytest.mark.parametrize("chosen", [["-m", "not slow"], ["-k", RAY_AND_MEMORY]], ids=["all", "Ray and memory"])
+def test_all_this_holds_for_an_ordinary_user(chosen):
     environment = {**os.environ, "HOME": "/nonexistent"}
     folder = f"/tmp/coursekit-test-{os.getpid()}"
-    options = ["-m", "not slow", "--basetemp", folder]
-    command = [sys.executable, "-c", AS_ORDINARY_USER, __file__, *options]
-    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-c", AS_ORDINARY_USER, __file__, *chosen, "--basetemp", folder]
+    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=160)
     shutil.rmtree(folder, ignore_errors=True)
     assert finished.returncode == 0, finished.stdout[-5000:] + finished.stderr[-2000:]
     assert " passed" in finished.stdout

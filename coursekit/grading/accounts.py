@@ -1,11 +1,12 @@
 """What a sandbox uses, kept from outside: by a cgroup where one can be made, else by looking at its processes.
 
-A cgroup is kept by the kernel and cannot be passed by; where none can be made, memory is looked at every fifth of a second.
+A cgroup is kept by the kernel and cannot be passed by; where none can be made, a thread looks at memory every fifth of a second.
 """
 
 import contextlib
 import os
 import secrets
+import threading
 import time
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +16,7 @@ import psutil
 from coursekit.grading.limits import Limits
 
 PREFIX = "coursekit-"
+LOOK = 0.2  # seconds from one look at memory to the next
 EXACT_LOOK = 2.0  # seconds from one exact look at memory to the next; each costs milliseconds for each process
 
 
@@ -118,28 +120,53 @@ class Cgroup:
 
 
 class Looked:
-    """Looks at the memory of all processes of the sandbox: their own, and their share of what they have in common."""
+    """Looks at the memory of all processes of the sandbox: their own, and their share of what they have in common.
+
+    A thread looks all the time, whatever the grader waits for meanwhile, and ends the processes when they use too much.
+    """
 
     def __init__(self, limits: Limits):
         self._limits, self._roots, self._peak, self._seconds = limits, list[psutil.Process](), 0.0, 0.0
         self._exact, self._resident, self._when = 0.0, 0.0, 0.0  # the last exact look
+        self._reason, self._closed = "", threading.Event()
 
     def add(self, pid: int) -> None:
         """Count a process, with all that it starts from now on."""
         self._roots.append(psutil.Process(pid))
+        if len(self._roots) == 1:
+            threading.Thread(target=self._watch, daemon=True).start()
 
-    def exceeded(self) -> str:
-        """Return whether they use too much now; between two exact looks, what grows counts in full."""
-        processes = [process for root in self._roots for process in _tree(root)[1:]]  # the first has nothing of its own
+    def _watch(self) -> None:
+        """Look until it is closed, and end what uses too much; the first process then tells the grader that it has ended."""
+        while not self._closed.wait(LOOK):
+            if self._look() > self._limits.memory_mb:
+                self._reason = f"used more than {self._limits.memory_mb} MB of memory"
+            for process in self._processes() if self._reason else ():
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+
+    def _processes(self) -> list[psutil.Process]:
+        """Return all processes but the first, which has nothing of its own."""
+        return [process for root in list(self._roots) for process in _tree(root)[1:]]
+
+    def _look(self) -> float:
+        """Return how much they use now; between two exact looks, what grows counts in full."""
+        processes = self._processes()
         resident = sum(_resident_mb(process) for process in processes)
         too_much = self._exact + resident - self._resident > self._limits.memory_mb
         if too_much or time.monotonic() - self._when > EXACT_LOOK:
             self._exact, self._resident = sum(_proportional_mb(process) for process in processes), resident
             self._peak, self._when = max(self._peak, self._exact), time.monotonic()
-        return f"used more than {self._limits.memory_mb} MB of memory" if self._exact > self._limits.memory_mb else ""
+        return self._exact
+
+    def exceeded(self) -> str:
+        """Return whether they used too much."""
+        return self._reason
 
     def peak_mb(self) -> float:
         """Return the most memory that was seen at one time."""
+        if not self._when:  # it was over before the first look
+            self._look()
         return self._peak
 
     def cpu_seconds(self) -> float:
@@ -150,6 +177,7 @@ class Looked:
 
     def close(self) -> None:
         """Look no more."""
+        self._closed.set()
         self._roots.clear()
 
 

@@ -4,6 +4,7 @@ import ast
 import base64
 
 import nbformat
+from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
 SOURCE = 100_000  # characters of a cell that are kept for people to read
@@ -28,9 +29,10 @@ def outputs_of(text: str, error: dict | None) -> list[NotebookNode]:
 
 def keeping_value(source: str) -> tuple[str, bool]:
     """Return a test cell that keeps the value of its last line under the name VALUE, and whether there is one to keep."""
+    source = TransformerManager().transform_cell(source)  # magics become calls
     try:
         last = ast.parse(source).body[-1]
-    except (SyntaxError, IndexError):  # magics, or nothing
+    except (SyntaxError, IndexError):  # a mistake, or nothing
         return source, False
     if not isinstance(last, ast.Expr) or source.rstrip().endswith(";"):
         return source, False

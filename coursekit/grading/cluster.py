@@ -19,7 +19,7 @@ from coursekit.exercise import load
 from coursekit.grading.node import NodeGrader, Setup, fingerprint_of_coursekit
 from coursekit.grading.run import Options, Outcome, grader_failed, master_of
 from coursekit.grading.sandbox import NurseryFailed
-from coursekit.grading.submission import NotGradable, Submission, files_beside, read
+from coursekit.grading.submission import NotGradable, Submission, read
 from coursekit.quiet import quiet
 
 ANSWER_SECONDS = 60.0  # for a cluster to answer; a busy machine takes half of it to import Ray
@@ -82,13 +82,13 @@ class _Crew:
         """Yield every outcome; never more is under way, and in memory, than the nodes can run."""
         self.waiting.extend(todo)
         while self.waiting or self.grading:
-            while self.waiting and (node := next((node for node in self.nodes if node.free), None)):
+            while self._may_go() and (node := next((node for node in self.nodes if node.free), None)):
                 yield from self._send(self.waiting.popleft(), node)
             yield from self._next() if self.waiting or self.grading else ()
-        if given_up := [key for key, count in self.losses.items() if count > LOST]:
-            raise NurseryFailed(
-                f"The nodes that graded {', '.join(given_up)} were lost, {LOST + 1} times each: that is not graded."
-            )
+
+    def _may_go(self) -> bool:
+        """Return whether one may be graded now; who was lost twice goes alone, because another may have been the cause."""
+        return bool(self.waiting) and (self.losses[self.waiting[0].key] < 2 or not self.grading)
 
     def _start(self, node: _Node) -> None:
         """Start a node's grader; one that failed too often to do anything is left alone."""
@@ -107,7 +107,7 @@ class _Crew:
         """Have a node grade a submission; yield its outcome where there is nothing to grade."""
         try:
             master_of(item, self.setup.masters)
-            work = node.grader.grade.remote((item.assignment, item.notebook), read(item.path), files_beside(item.path))
+            work = node.grader.grade.remote((item.assignment, item.notebook), read(item.path), item.files())
         except NotGradable as reason:
             yield Outcome(item, None, str(reason))
         except Exception as error:  # one student's loss must never be another's
@@ -160,17 +160,22 @@ class _Crew:
             cause = getattr(error, "cause", None)  # what the grader itself raised
             if cause is None or isinstance(cause, NurseryFailed):
                 self._lost(node, grader, cause or error)
-                self._again(item)
+                yield from self._again(item)
                 return
-            outcome = Outcome(item, None, grader_failed(cause))
+            outcome = Outcome(item, None, str(cause) if isinstance(cause, NotGradable) else grader_failed(cause))
         if node.grader is grader:
             node.free, node.starts = node.free + 1, 0
         yield outcome
 
-    def _again(self, item: Submission) -> None:
+    def _again(self, item: Submission) -> Iterator[Outcome]:
+        """Have a submission wait behind all others, or yield that it was lost too often."""
         self.losses[item.key] += 1
         if self.losses[item.key] <= LOST:
             self.waiting.append(item)
+        else:
+            yield Outcome(
+                item, None, f"the nodes that graded it were lost, {LOST + 1} times: grade it anew with --again"
+            )
 
     def _lost(self, node: _Node, grader: Any, error: BaseException) -> None:
         """Go on without a node, or with a new grader on it where the node itself lives."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import SQLAlchemyError
 
 from coursekit.course import CommandError
 from coursekit.grading.run import Options, Run
@@ -43,8 +43,13 @@ def grade_class(submissions: Path, options: Options) -> None:
 
         try:
             records = run.go(report)
-        except (NurseryFailed, OperationalError) as error:  # the latter: another program holds the gradebook
+        except (NurseryFailed, SQLAlchemyError) as error:  # the latter: another program holds the gradebook
             raise CommandError(f"{error}\n{CONTINUES}") from None
+        except OSError as error:
+            place = error.filename or run.folder
+            raise CommandError(
+                f"{place}: {error.strerror or error}. Put that right; then continue. {CONTINUES}"
+            ) from None
         except KeyboardInterrupt:
             progress.stop()
             console.print(f"Stopped. {CONTINUES}")

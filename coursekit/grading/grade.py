@@ -15,6 +15,7 @@ from coursekit.exercise import Exercise, Quiz, judge, load
 from coursekit.grading.cells import VALUE, cell_that_writes, keeping_value, outputs_of, readable
 from coursekit.grading.plan import Master, Plan, Step, plan
 from coursekit.grading.sandbox import Limits, Nursery, NurseryFailed, Sandbox, SandboxDied
+from coursekit.grading.submission import NotGradable
 from coursekit.grading.turns import Turns
 from coursekit.result import MIME, Result
 
@@ -22,6 +23,10 @@ TEXT = 2_000  # characters of a message, of what was tried or of what came back 
 OUTPUT = 2_000_000  # characters that all cells of a submission printed that are kept
 NOTES = 20
 LOST = 3  # times that a submission is tried again because its sandbox was ended from outside
+ENDED = (
+    f"its sandbox was ended from outside, {LOST + 1} times: when the machine has memory to spare (fewer --jobs, or less "
+    "--memory for each), grade it anew with --again"
+)
 
 
 @dataclass
@@ -58,6 +63,7 @@ class Grader:
     def grade(self, notebook: NotebookNode, master: Master, files: dict[str, bytes] | None = None) -> Graded:
         """Return the points of every test cell of the master; nothing that the submission does makes it raise.
 
+        Raises NotGradable where its sandboxes are ended from outside again and again.
         `files` were handed in beside the notebook; those of the same name beside the master take their place.
         """
         items = load(master.chapter) if master.chapter else {}
@@ -75,6 +81,8 @@ class _Work:
         self.poisoned: dict[int, str] = {}  # steps that ended their sandbox, and how
         self.deadline = time.monotonic() + grader.limits.total_seconds
         self.output_left, self.lost = OUTPUT, 0
+        self.began = time.perf_counter()  # of the cell or check that has its turn, for its own time
+        self.answer: Answer | None = None  # what was asked last, for the page to show
 
     def run(self) -> None:
         """Judge every step; what could not be reached earns nothing, with the reason."""
@@ -96,10 +104,9 @@ class _Work:
         """Go through the notebook once; return whether it came to its end or to its time limit."""
         with self.grader.nursery.sandbox() as box:
             # blamed: a step that had to be stopped, and may have left behind what ends a later one
-            index, blamed = 0, -1
+            index, blamed = -1, -1
             try:
-                if self.files:
-                    box.run(cell_that_writes(self.files))
+                self._write_files(box)
                 for index, step in enumerate(self.steps):
                     if time.monotonic() > self.deadline:
                         self.poisoned[index] = f"took longer than {self.grader.limits.total_seconds:.0f} s in all"
@@ -116,21 +123,34 @@ class _Work:
             finally:
                 self._add_usage(box)
 
+    def _write_files(self, box: Sandbox) -> None:
+        """Put the files that belong to the notebook beside it; what cannot be written is said, and left out."""
+        outcome = box.run(cell_that_writes(self.files)) if self.files else None
+        if outcome and outcome.error:
+            reason = f"{outcome.error.get('kind')}: {outcome.error.get('message')}"
+            self._add_note(f"files beside the notebook could not be written ({reason})")
+
     def _try_again(self) -> None:
-        """Do nothing, which repeats the pass; raises NurseryFailed when that has happened too often."""
+        """Do nothing, which repeats the pass; raises NotGradable when that has happened too often."""
         self.lost += 1
         if self.lost > LOST:
-            raise NurseryFailed("the process that makes sandboxes is ended again and again")
+            raise NotGradable(ENDED)
 
     def _leave_out(self, index: int, reason: str) -> None:
-        """Leave a step out of the passes to come, with the reason."""
+        """Leave a step out of the passes to come, with the reason; the files, where no step was reached."""
+        if index < 0:
+            self.files = {}
+            self._add_note(f"the files beside the notebook were left out, because writing them {reason}")
+            return
         step = self.steps[index]
         self.poisoned[index] = reason
         if step.kind not in ("check", "quiz", "test"):
             step.cell.outputs = outputs_of("", {"kind": "Stopped", "message": f"this cell {reason}"})
             self._note(f"a cell was left out, because it {reason}", step)
         elif self._id(step) not in self.graded.results:  # what was judged before stays so
-            self._record(step, Result(**self._blank(step), status="crashed", message=f"Your code {reason}."))
+            tried = self.answer.tried if self.answer and self.answer.name == step.name else ""
+            result = Result(**self._blank(step), status="crashed", message=f"Your code {reason}.", tried=tried)
+            self._record(step, replace(result, seconds=self._took()))
 
     def _step(self, step: Step, box: Sandbox) -> bool:
         """Run or judge a step; return whether it had to be stopped."""
@@ -158,11 +178,10 @@ class _Work:
         known = self.graded.results.get(self._id(step))
         if known is None:
             item = self.items[step.name]
-            answer = Answer(step.name, partial(self._ask, box, step.name))
+            answer = self.answer = Answer(step.name, partial(self._ask, box, step.name))
             with self._turn(getattr(item, "alone", False)):
-                start = time.perf_counter()
-                known = self._verdict(item, answer)
-            self._record(step, replace(known, seconds=round(time.perf_counter() - start, 2)))
+                known = replace(self._verdict(item, answer), seconds=self._took())
+            self._record(step, known)
         box.tell(step.name, known.status == "passed")
 
     @contextlib.contextmanager
@@ -171,7 +190,12 @@ class _Work:
         turns = self.grader.turns
         with turns.alone() if alone else turns.shared() as waited:
             self.deadline += waited
+            self.began = time.perf_counter()
             yield
+
+    def _took(self) -> float:
+        """Return the seconds since the cell or check had its turn."""
+        return round(time.perf_counter() - self.began, 2)
 
     def _verdict(self, item: Exercise | Quiz, answer: Answer) -> Result:
         """Return the judge's result; a check that stumbles over what came back costs this exercise, not the submission."""
@@ -199,12 +223,14 @@ class _Work:
         with self._turn():
             outcome = box.run(source, self._seconds_left())
             credit = self._credit(step, box) if has_value and not outcome.error else step.points
+            seconds = self._took()
         if self._id(step) in self.graded.results:
             return
         status = "wrong" if outcome.error else "passed"
         message = f"{outcome.error.get('kind')}: {outcome.error.get('message')}" if outcome.error else ""
         share = credit / step.points if step.points else 1
-        self._record(step, Result(**self._blank(step), status=status, message=message, share=share))
+        result = Result(**self._blank(step), status=status, message=message, share=share, seconds=seconds)
+        self._record(step, result)
 
     def _credit(self, step: Step, box: Sandbox) -> float:
         """Return how many points the value of a test cell gives: a number up to all, anything else all."""

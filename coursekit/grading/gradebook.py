@@ -1,7 +1,6 @@
 """Scores go into nbgrader's gradebook through its own API, so that formgrader, feedback and export work unchanged."""
 
 import os
-import shutil
 import stat
 import warnings
 from datetime import datetime
@@ -10,6 +9,7 @@ from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
+from nbgrader import utils
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.apps.baseapp import NbGrader
 from nbgrader.coursedir import CourseDirectory
@@ -18,11 +18,18 @@ from nbgrader.utils import parse_utc
 from sqlalchemy.exc import SAWarning
 from traitlets.config import Application, Config
 
+from coursekit.course import CommandError
 from coursekit.grading import nbgrader_config
 from coursekit.grading.grade import Graded
-from coursekit.grading.plan import Master
-from coursekit.grading.submission import Submission
+from coursekit.grading.plan import Master, points_of
+from coursekit.grading.submission import Submission, text_of
 from coursekit.paths import path_with_scripts
+
+OTHER_CELLS = (
+    "The gradebook has other cells for {name} than source/ has now, and submissions that refer to them. Put the cells of "
+    "source/ back as they were; or, where nothing graded by hand is lost, `nbgrader db assignment remove {assignment} --force` "
+    "and grade with --again."
+)
 
 
 class Book:
@@ -46,18 +53,29 @@ class Book:
         self.gradebook.close()
 
     def prepare(self, assignment: str, master: Master) -> None:
-        """Make sure that the gradebook knows the cells of a notebook, as `nbgrader generate_assignment` would."""
+        """Make sure that the gradebook knows the cells of a notebook, as `nbgrader generate_assignment` would.
+
+        Raises CommandError where source/ has other cells now than the submissions that the gradebook holds.
+        """
+        if self._is_prepared(assignment, master):
+            return
+        self.gradebook.update_or_create_assignment(assignment)
+        resources: Any = {"nbgrader": {"notebook": master.name, "assignment": assignment, "db_url": self.course.db_url}}
+        notebook: NotebookNode = nbformat.from_dict(master.notebook)
+        for preprocessor in nbgrader_config.PREPROCESSORS:
+            notebook, resources = preprocessor(config=Config())(notebook, resources)
+        self.gradebook.db.expire_all()
+
+    def _is_prepared(self, assignment: str, master: Master) -> bool:
+        """Return whether the gradebook has all cells of a notebook; a killed run may have left some, and source/ may change."""
         try:
-            self.gradebook.find_notebook(master.name, assignment)
+            notebook = self.gradebook.find_notebook(master.name, assignment)
         except MissingEntry:
-            self.gradebook.update_or_create_assignment(assignment)
-            resources: Any = {
-                "nbgrader": {"notebook": master.name, "assignment": assignment, "db_url": self.course.db_url}
-            }
-            notebook: NotebookNode = nbformat.from_dict(master.notebook)
-            for preprocessor in nbgrader_config.PREPROCESSORS:
-                notebook, resources = preprocessor(config=Config())(notebook, resources)
-            self.gradebook.db.expire_all()
+            return False
+        known, wanted = _cells_in_book(notebook), _cells_of(master.notebook)
+        if notebook.submissions and {cell[:2] for cell in known} != {cell[:2] for cell in wanted}:
+            raise CommandError(OTHER_CELLS.format(name=f"{assignment}/{master.name}", assignment=assignment))
+        return known == wanted
 
     def record(self, submission: Submission, graded: Graded | None) -> None:
         """Write the scores of one submission; one that could not be graded is there with no points.
@@ -76,7 +94,8 @@ class Book:
         more = {"timestamp": stamp} if stamp else {}
         entry = self.gradebook.update_or_create_submission(submission.assignment, submission.student, **more)
         for notebook in entry.notebooks:
-            if notebook.name == submission.notebook or not (submission.folder / f"{notebook.name}.ipynb").exists():
+            missing = not os.path.exists(submission.folder / f"{notebook.name}.ipynb")
+            if missing or notebook.name == submission.notebook:
                 self._write_scores(notebook, graded if notebook.name == submission.notebook else None)
         self.gradebook.db.commit()
         if graded is not None:
@@ -89,6 +108,8 @@ class Book:
         written = {cell.metadata.nbgrader.grade_id: cell.source for cell in cells if "nbgrader" in cell.metadata}
         given = {cell.name: cell.source for cell in notebook.notebook.source_cells}
         answered = {name for name, source in written.items() if source != given.get(name)}
+        if cells:  # what a task asks for lies in cells of the student's own: only a person can tell
+            answered |= {cell.name for cell in notebook.notebook.task_cells}
         for grade in notebook.grades:
             result = graded.results.get(grade.name) if graded else None
             by_hand = result is None and grade.name in answered
@@ -114,13 +135,45 @@ class Book:
             self.course.format_path(self.course.autograded_directory, submission.student, submission.assignment)
         )
         folder.mkdir(parents=True, exist_ok=True)
-        for path in submission.folder.iterdir():
+        for path in [] if submission.single else sorted(submission.folder.iterdir()):
             if path.is_file() and not path.is_symlink() and path.suffix != ".ipynb" and path.stat().st_size < 2**20:
-                shutil.copyfile(path, folder / path.name)
+                _copy(path, folder, graded.notes)
         target = folder / f"{submission.notebook}.ipynb"
         partial = target.with_suffix(".partial")
         partial.write_text(nbformat.writes(graded.notebook), encoding="utf-8")
         os.replace(partial, target)
+
+
+def _cells_in_book(notebook: Any) -> set[tuple]:
+    """Return the cells of a notebook in the gradebook: the kind, the name and the points of each."""
+    found: set[tuple] = {("grade", cell.name, cell.max_score) for cell in notebook.grade_cells}
+    found |= {("task", cell.name, cell.max_score) for cell in notebook.task_cells}
+    found |= {("solution", cell.name) for cell in notebook.solution_cells}
+    return found | {("source", cell.name) for cell in notebook.source_cells}
+
+
+def _cells_of(notebook: NotebookNode) -> set[tuple]:
+    """Return the cells of a source notebook in the same words: those that nbgrader's SaveCells would save."""
+    found = set[tuple]()
+    for cell in (cell for cell in notebook.cells if not nbgrader_config.is_for_instructors(cell)):
+        kinds = {"grade": utils.is_grade(cell), "task": utils.is_task(cell), "solution": utils.is_solution(cell)}
+        for kind in (kind for kind, holds in kinds.items() if holds):
+            points = (points_of(cell),) if kind != "solution" else ()
+            found.add((kind, cell.metadata.nbgrader.grade_id, *points))
+        if any(kinds.values()) or utils.is_locked(cell):
+            found.add(("source", cell.metadata.nbgrader.grade_id))
+    return found
+
+
+def _copy(path: Path, folder: Path, notes: list[str]) -> None:
+    """Copy a file that came with a notebook; one that cannot be read is left out, and noted."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        name = text_of(path.name)
+        notes.append(f"the file {name} beside the notebook cannot be read ({error.strerror}): it was left out")
+        return
+    (folder / path.name).write_bytes(content)
 
 
 def _handed_in(folder: Path) -> datetime | None:

@@ -23,12 +23,17 @@ from coursekit.marks import without_solutions
 CELL_SECONDS = 180  # a check may train an agent; nbgrader's own limit is 30
 
 
+def is_for_instructors(cell: NotebookNode) -> bool:
+    """Return whether a cell is handed out to nobody."""
+    return bool({"solution", "notes"} & set(cell.metadata.get("tags", [])))
+
+
 class DropInstructorCells(NbGraderPreprocessor):
     """Leave out the discussion of solutions and the speaker notes."""
 
     def preprocess(self, nb: NotebookNode, resources: ResourcesDict) -> tuple[NotebookNode, ResourcesDict]:
         """Return the notebook without the cells that are tagged `solution` or `notes`."""
-        nb.cells = [cell for cell in nb.cells if not {"solution", "notes"} & set(cell.metadata.get("tags", []))]
+        nb.cells = [cell for cell in nb.cells if not is_for_instructors(cell)]
         return nb, resources
 
 

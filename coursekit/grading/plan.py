@@ -7,13 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
+from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
 from coursekit.grading.submission import chapter_of, files_beside
 from coursekit.notebook import defined_names
 
 MAX_PARSED = 100_000  # characters of a cell in which a name is looked for
-_DOT_ALL = re.MULTILINE | re.DOTALL
+_HIDDEN = re.compile(
+    r"^[^\n]*(### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS|=== BEGIN MARK SCHEME ===.*?=== END MARK SCHEME ===)[^\n]*",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,14 @@ class Master:
         for cell in self.notebook.cells:
             if "grade_id" in (meta := cell.metadata.get("nbgrader", {})):
                 yield cell, meta
+
+    def is_graded(self) -> bool:
+        """Return whether it holds anything that earns points, so that it has to be handed in."""
+        return any(meta.get("grade") or meta.get("task") for _, meta in self._known())
+
+    def mixed(self) -> list[str]:
+        """Return the test cells that call a check of the chapter among other code: nobody would hear what it says."""
+        return [name for name, cell in self.tests().items() if self.chapter and _is_mixed(cell.source)]
 
     def demos(self) -> set[str]:
         """Return the sources of the cells that grading leaves out while they are unedited."""
@@ -105,10 +117,8 @@ def plan(notebook: NotebookNode, master: Master) -> Plan:
 
 
 def _is_edited(cell: NotebookNode, original: NotebookNode) -> bool:
-    """Return whether a cell differs from what was handed out: the original without its hidden tests."""
-    handed_out = re.sub(
-        r"^[ \t]*### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS[^\n]*", "", original.source, flags=_DOT_ALL
-    )
+    """Return whether a cell differs from what was handed out: the original without its hidden tests and its mark scheme."""
+    handed_out = _HIDDEN.sub("", original.source)
     return "".join(cell.source.split()) != "".join(handed_out.split())
 
 
@@ -166,13 +176,26 @@ def _test_step(cell: NotebookNode) -> Step:
 
 def _checks(source: str) -> Iterator[tuple[str, str]]:
     """Yield the coursekit calls of a test cell that consists of one such call and nothing else."""
-    body = ast.parse(source).body
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:  # a magic: that is an instructor's own test
+        return
     if len(body) == 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Call):
         call = body[0].value
         if isinstance(call.func, ast.Name) and call.func.id in ("check", "quiz") and len(call.args) == 2:
             first, second = call.args
             if isinstance(first, ast.Constant) and isinstance(second, ast.Name) and first.value == second.id:
                 yield call.func.id, second.id
+
+
+def _is_mixed(source: str) -> bool:
+    """Return whether a cell calls `check` or `quiz`, and is more than that call."""
+    try:
+        nodes = list(ast.walk(ast.parse(TransformerManager().transform_cell(source))))
+    except SyntaxError:  # it will be reported where it runs
+        return False
+    called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    return bool(called & {"check", "quiz"}) and not list(_checks(source))
 
 
 def points_of(cell: NotebookNode) -> int | float:

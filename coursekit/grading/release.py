@@ -16,7 +16,22 @@ from coursekit.course import CommandError, chapter_names
 from coursekit.paths import ROOT, SOLUTIONS, path_with_scripts
 
 PICTURE = re.compile(r"\]\(\.\./img/([\w.-]+)\)")
-FOR_INSTRUCTORS = {"solutions", "tests", "chapters", "benchmarks", "build", "dist"}
+FOR_LEARNERS = {
+    ".devcontainer",
+    ".gitignore",
+    "LICENSE",
+    "LICENSE-TEXT",
+    "Makefile",
+    "README.md",
+    "constraints.txt",
+    "coursekit",
+    "docs",
+    "environment.yml",
+    "img",
+    "notebooks",
+    "pyproject.toml",
+    "scripts",
+}
 CONFIG = """
 # The course's own settings go below; nbgrader's manual lists them.
 config.CourseDirectory.course_id = "ray_rl"
@@ -28,6 +43,7 @@ def release(folder: Path) -> list[Path]:
     if folder.exists() and any(folder.iterdir()):
         raise CommandError(f"{folder} is not empty. Name a folder that does not exist yet: coursekit release course")
     folder.mkdir(parents=True, exist_ok=True)
+    archive = write_zip(folder / "learners.zip")
     config = (ROOT / "coursekit/grading/nbgrader_config.py").read_text(encoding="utf-8")
     (folder / "nbgrader_config.py").write_text(
         config + "    " + CONFIG.strip().replace("\n", "\n    ") + "\n", encoding="utf-8"
@@ -40,7 +56,7 @@ def release(folder: Path) -> list[Path]:
         _nbgrader(folder, "generate_assignment", chapter)
         written += [target, folder / "release" / chapter / target.name]
     (folder / "submitted").mkdir()
-    return [*written, folder / "gradebook.db", write_zip(folder / "learners.zip")]
+    return [*written, folder / "gradebook.db", archive]
 
 
 def with_pictures(path: Path) -> NotebookNode:
@@ -56,15 +72,34 @@ def with_pictures(path: Path) -> NotebookNode:
 
 def write_zip(path: Path) -> Path:
     """Write the project as learners get it: all that `make lab` needs, no solutions, no answers, no attacks."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    names = [name for name in listed.stdout.split("\0") if name] or [
-        str(file.relative_to(ROOT)) for file in ROOT.rglob("*") if file.is_file() and ".venv" not in file.parts
-    ]
+    names = _tracked() if (ROOT / ".git").exists() else _found()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(names):
-            if name.split("/")[0] not in FOR_INSTRUCTORS and (ROOT / name).is_file():
+            if name.split("/")[0] in FOR_LEARNERS and (ROOT / name).is_file():
                 archive.write(ROOT / name, f"ray-rl-course/{name}")
     return path
+
+
+def _tracked() -> list[str]:
+    """Return the files of the project as git knows them; raises CommandError where git does not say."""
+    try:
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+        reason = "" if listed.stdout else listed.stderr.strip() or "it knows no file there"
+    except OSError as error:
+        reason = f"git cannot be started: {error.strerror}"
+    if reason:
+        raise CommandError(
+            f"The learners' zip needs git to tell which files of {ROOT} belong to the project, and git fails:\n{reason}\n"
+            "Put that right; then the same command again."
+        )
+    return listed.stdout.split("\0")
+
+
+def _found() -> list[str]:
+    """Return the files that may be for learners, where the project is no git checkout."""
+    files = [file for top in FOR_LEARNERS for file in [ROOT / top, *(ROOT / top).rglob("*")]]
+    names = [file.relative_to(ROOT) for file in files]
+    return [str(name) for name in names if not any(part.startswith((".", "__pycache__")) for part in name.parts[1:])]
 
 
 def _base64(path: Path) -> str:

@@ -34,6 +34,8 @@ HOW = (
     "with other inputs than in your notebook; “Tried” shows them. In your own notebook the same checks answer at once: change "
     "your code, run it, and run the check below it."
 )
+COLUMNS = ["student", "assignment", "notebook", "outcome", "score", "max_score", "reason", "seconds"]  # of grades.csv
+OWN_TEST = "This test is your instructor’s own. It ran inside your program, which can change its outcome; coursekit’s checks run outside."
 AGAIN = "Save the notebook in Jupyter, check that it opens there, and hand in that file under its own name"
 
 
@@ -115,16 +117,15 @@ def _notes(notes: list[str], title: str = "This could not be graded") -> str:
 
 
 def _card(result: Result) -> str:
-    origin = "" if result.kind != "test" else "a test of your instructor, run in your own process · "
-    return f"<div class='result'>{result._repr_html_()}<div class='small'>{origin}{result.seconds:.1f} s</div></div>"
+    shown = f"<div class='result'>{result._repr_html_()}<div class='small'>{result.seconds:.1f} s</div></div>"
+    return shown if result.kind != "test" else f"{shown}\n<p class='small'>{OWN_TEST}</p>"
 
 
 def write_grades(path: Path, records: list[dict]) -> None:
     """Write the table of all outcomes, one row for each notebook."""
-    columns = ["student", "assignment", "notebook", "outcome", "score", "max_score", "reason", "seconds"]
     partial = path.with_suffix(".partial")
     with partial.open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, columns, extrasaction="ignore")
+        table = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
         table.writeheader()
         for record in sorted(records, key=lambda record: (record["assignment"], record["student"], record["notebook"])):
             table.writerow({name: _cell(value) for name, value in record.items()})

@@ -1,25 +1,26 @@
 """Grade a whole class: every submission ends with one recorded outcome, whatever happens to it or to this program."""
 
+import contextlib
 import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, SQLAlchemyError
 
 from coursekit.course import CommandError
-from coursekit.grading.grade import Graded, Grader
+from coursekit.grading.grade import ENDED, Graded, Grader
 from coursekit.grading.gradebook import Book
 from coursekit.grading.node import Setup
 from coursekit.grading.plan import Master, points_of
-from coursekit.grading.report import Journal, write_grades, write_page
+from coursekit.grading.report import COLUMNS, Journal, write_grades, write_page
 from coursekit.grading.sandbox import Limits, Nursery, NurseryFailed
-from coursekit.grading.submission import NotGradable, Submission, files_beside, find, find_one, read
+from coursekit.grading.submission import NotGradable, Submission, find, find_one, is_in_a_course, read
 from coursekit.paths import SOLUTIONS
 
 
@@ -72,13 +73,14 @@ Report = Callable[[dict, int, int], None]  # record, done, all
 class Run:
     """One grading run in a course folder. Its secret seed is kept there, so that a run can be continued.
 
-    `submitted` is the folder of all submissions, or one notebook: what comes of that lies beside it in graded/.
+    `submitted` is the folder of all submissions, or one notebook: what comes of that lies beside it in graded/, or in the course
+    in whose submitted/ it is.
     """
 
     def __init__(self, submitted: Path, options: Options):
         self.options = options
         self.submitted = submitted.resolve()
-        self.folder = self.submitted.parent / ("graded" if self.submitted.is_file() else "")
+        self.folder = folder_of(self.submitted)
         self.journal = Journal(self.folder / "results.jsonl")
         self.state = self.folder / ".coursekit-run.json"
         self.seed = -1  # until the run has begun
@@ -109,29 +111,42 @@ class Run:
         os.replace(partial, self.state)
 
     def masters(self) -> dict[tuple[str, str], Master]:
-        """Return the instructor's notebooks by assignment and name: the course's source/, else this project's solutions/."""
+        """Return the instructor's notebooks by assignment and name: the course's source/, else this project's solutions/.
+
+        Raises CommandError where a test cell mixes a check with other code.
+        """
         source = self.folder / "source"
         paths = {(path.parent.name, path.stem): path for path in sorted(source.glob("*/*.ipynb"))}
         paths = paths or {(path.stem, path.stem): path for path in sorted(SOLUTIONS.glob("ch*.ipynb"))}
-        return {key: Master.of(path) for key, path in paths.items()}
+        masters = {key: Master.of(path) for key, path in paths.items()}
+        for key, master in masters.items():
+            if mixed := master.mixed():
+                raise CommandError(
+                    f'{paths[key]}: the test cells {", ".join(mixed)} must be a `check("name", name)` or `quiz("name", name)` '
+                    "and nothing else, because they are judged outside the submission. Move other code to a cell of its own."
+                )
+        return masters
 
     def go(self, report: Report) -> list[dict]:
-        """Grade what has no outcome yet; return the records of all submissions."""
+        """Grade what has no outcome yet; return what grades.csv holds of all submissions."""
         masters = self.masters()
-        found = self._found({assignment for assignment, _ in masters})
+        everything = self._everything(masters)
+        found = self._wanted(everything)
         self.folder.mkdir(exist_ok=True)
         try:
             with FileLock(self.folder / ".coursekit-run.lock", timeout=0):
                 self.seed = self._begin(found)
-                return self._go(found, masters, report)
+                rows = self._go(found, masters, report)
+                self._write_grades(rows, everything)
+                return [rows[item.key] for item in found]
         except Timeout:
             raise CommandError(
                 f"Another `coursekit grade` is at work in {self.folder}: wait for it, or end it."
             ) from None
 
-    def _go(self, found: list[Submission], masters: dict, report: Report) -> list[dict]:
-        records = {record["key"]: record for record in self.journal.lines()}
-        todo = [item for item in found if records.get(item.key, {}).get("digest") != item.digest]
+    def _go(self, found: list[Submission], masters: dict, report: Report) -> dict[str, dict]:
+        rows = {record["key"]: _row(record) for record in self.journal.lines()}
+        todo = [item for item in found if rows.get(item.key, {}).get("digest") != item.digest]
         with Book(self.folder) as book:
             for assignment in {item.assignment for item in todo}:
                 for (owner, _), master in masters.items():
@@ -139,19 +154,35 @@ class Run:
                         book.prepare(assignment, master)
             for done, outcome in enumerate(self._outcomes(todo, masters), 1):
                 record = self._keep(outcome, masters, book)
-                records[record["key"]] = record
+                rows[record["key"]] = _row(record)
                 report(record, done, len(todo))
-        write_grades(self.folder / "grades.csv", list(records.values()))
-        return [records[item.key] for item in found]
+        return rows
 
-    def _found(self, assignments: set[str]) -> list[Submission]:
-        """Return the submissions that are wanted; raises CommandError where there are none."""
-        everything = find_one(self.submitted) if self.submitted.is_file() else find(self.submitted, assignments)
-        if not everything:
+    def _write_grades(self, rows: dict[str, dict], everything: list[Submission]) -> None:
+        """Write the table of all outcomes, without what could not be graded and has been put right or taken away since."""
+        here = {item.key for item in everything}
+        kept = [row for key, row in rows.items() if key in here or row["outcome"] == "graded"]
+        write_grades(self.folder / "grades.csv", list(rows.values()) if self.submitted.is_file() else kept)
+
+    def _everything(self, masters: dict[tuple[str, str], Master]) -> list[Submission]:
+        """Return all submissions; raises CommandError where there are none."""
+        graded = [key for key, master in masters.items() if master.is_graded()]
+        notebooks = {assignment: {name for owner, name in graded if owner == assignment} for assignment, _ in masters}
+        if not self.submitted.is_file():
+            found = find(self.submitted, notebooks)
+        elif is_in_a_course(self.submitted):
+            found = [item for item in find(self.submitted.parents[2], notebooks) if item.path == self.submitted]
+        else:
+            return find_one(self.submitted)
+        if not any(item.assignment in notebooks for item in found):
             raise CommandError(
                 f"There is nothing to grade in {self.submitted}: expected <student>/<assignment>/*.ipynb, "
-                f"where the assignments are {', '.join(sorted(assignments))}."
+                f"where the assignments are {', '.join(sorted(notebooks))}."
             )
+        return found
+
+    def _wanted(self, everything: list[Submission]) -> list[Submission]:
+        """Return the submissions that --only names; raises CommandError where there are none."""
         wanted = [item for item in everything if not self.options.only or item.names() & set(self.options.only)]
         if not wanted:
             raise CommandError(
@@ -164,13 +195,16 @@ class Run:
         """Record an outcome: gradebook, page, and last the line that says it is done."""
         item = outcome.submission
         try:
-            book.record(item, outcome.graded)
+            if item.assignment in {assignment for assignment, _ in masters}:  # the gradebook has no place for another
+                book.record(item, outcome.graded)
+        except DataError as error:  # a name that is longer than this database takes, for example
+            outcome = Outcome(item, None, f"the gradebook does not take it ({error.orig})")
         except (OSError, SQLAlchemyError):  # this machine's fault: the run stops, and can be continued
             raise
         except Exception as error:
             outcome = Outcome(item, None, grader_failed(error))
             book.record(item, None)
-        page = self.folder / "reports" / item.student / item.assignment / f"{item.notebook[:100]}.html"
+        page = self.folder / "reports" / item.student / item.assignment[:100] / f"{item.notebook[:100]}.html"
         write_page(page, item, outcome.graded, outcome.reason)
         record = {"key": item.key} | outcome.record(masters.get((item.assignment, item.notebook)))
         self.journal.add(record)
@@ -186,18 +220,39 @@ class Run:
             yield from outcomes(todo, setup, options)
             return
         with Nursery(**setup.nursery()) as nursery:
-            grader = setup.grader(nursery)
-            pool = ThreadPoolExecutor(self.options.jobs)
-            waiting: set[Future[Outcome]] = set()
-            try:
-                for item in todo:
-                    waiting.add(pool.submit(outcome_of, item, masters, grader))
-                    if len(waiting) >= 2 * self.options.jobs:
-                        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                        yield from (future.result() for future in done)
-                yield from (future.result() for future in as_completed(waiting))
-            finally:  # also when the run is interrupted: what is under way will be graded by the next
-                pool.shutdown(wait=False, cancel_futures=True)
+            grader, ended = setup.grader(nursery), []
+            with contextlib.closing(self._side_by_side(todo, masters, grader)) as coming:
+                for outcome in coming:
+                    if outcome.reason == ENDED:
+                        ended.append(outcome.submission)
+                    else:
+                        yield outcome
+            yield from (outcome_of(item, masters, grader) for item in ended)  # one at a time: another may have ended it
+
+    def _side_by_side(self, todo: list[Submission], masters: dict, grader: Grader) -> Generator[Outcome]:
+        pool = ThreadPoolExecutor(self.options.jobs)
+        waiting: set[Future[Outcome]] = set()
+        try:
+            for item in todo:
+                waiting.add(pool.submit(outcome_of, item, masters, grader))
+                if len(waiting) >= 2 * self.options.jobs:
+                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    yield from (future.result() for future in done)
+            yield from (future.result() for future in as_completed(waiting))
+        finally:  # also when the run is interrupted: what is under way will be graded by the next
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def folder_of(submitted: Path) -> Path:
+    """Return where outcomes go: the course folder, or graded/ beside a notebook that lies in no course."""
+    if not submitted.is_file():
+        return submitted.parent
+    return submitted.parents[3] if is_in_a_course(submitted) else submitted.parent / "graded"
+
+
+def _row(record: dict) -> dict:
+    """Return what is kept in memory of a record: what grades.csv says, and what tells whether it is up to date."""
+    return {name: record.get(name) for name in ("key", "digest", *COLUMNS)}
 
 
 def master_of(item: Submission, masters: dict[tuple[str, str], Master]) -> Master:
@@ -213,7 +268,7 @@ def outcome_of(item: Submission, masters: dict[tuple[str, str], Master], grader:
     """Return the outcome of one submission; whatever goes wrong is a reason, not an exception."""
     try:
         master = master_of(item, masters)
-        return Outcome(item, grader.grade(read(item.path), master, files_beside(item.path)))
+        return Outcome(item, grader.grade(read(item.path), master, item.files()))
     except NotGradable as reason:
         return Outcome(item, None, str(reason))
     except NurseryFailed:  # this machine's fault: the run stops, and can be continued

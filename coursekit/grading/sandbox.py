@@ -117,7 +117,11 @@ class Sandbox:
         with ours:
             with theirs:
                 self._nursery.read(request, [theirs.fileno(), *self._line.namespaces])
-            return read_all(ours, self.limits.reply_bytes, evidence.SECONDS)
+            records = read_all(ours, self.limits.reply_bytes, evidence.SECONDS)
+        if reason := self._account.exceeded():  # and so the reader was ended, too
+            self._died = reason
+            raise SandboxDied(reason)
+        return records
 
     def tell(self, name: str, passed: bool) -> None:
         """Tell the notebook's `passed` what the judge says of an exercise; raises SandboxDied."""

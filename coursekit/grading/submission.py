@@ -6,7 +6,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Container
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,13 +26,14 @@ class NotGradable(Exception):
 
 @dataclass(frozen=True)
 class Submission:
-    """One notebook that one student handed in for one assignment; `problem` says why there is none to read."""
+    """One notebook that one student handed in for one assignment; `problem` says why there is none to grade."""
 
     student: str
     assignment: str
     notebook: str
     path: Path
     problem: str = ""
+    single: bool = False  # a notebook by itself: what else lies in its folder was not handed in
 
     @property
     def key(self) -> str:
@@ -46,7 +47,11 @@ class Submission:
     @property
     def folder(self) -> Path:
         """Return the folder that was handed in."""
-        return self.path if self.problem else self.path.parent
+        return self.path if os.path.isdir(self.path) else self.path.parent
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files that were handed in with the notebook."""
+        return {} if self.single else files_beside(self.path)
 
     @cached_property
     def digest(self) -> str:
@@ -57,26 +62,53 @@ class Submission:
             return str(reason)[:40]
 
 
-def find(root: Path, assignments: set[str]) -> list[Submission]:
-    """Return every submission below `root`, laid out as <student>/<assignment>/*.ipynb."""
-    found = []
-    for student in (path for path in _listed(root) if path.is_dir() and not path.name.startswith(".")):
-        for folder in (path for path in _listed(student) if path.name in assignments):
-            linked = student.is_symlink() or folder.is_symlink() or not folder.is_dir()
-            notebooks = [] if linked else [path for path in _listed(folder) if path.suffix == ".ipynb"]
-            if not notebooks:
-                problem = "the folder is a link, or no folder" if linked else "no notebook was handed in"
-                found.append(Submission(_text(student.name), folder.name, folder.name, folder, problem))
-            found += [Submission(_text(student.name), folder.name, _text(path.stem), path) for path in notebooks]
-    return found
+def find(root: Path, notebooks: Mapping[str, Collection[str]]) -> list[Submission]:
+    """Return every submission below `root`, laid out as <student>/<assignment>/*.ipynb; what is missing or misplaced has a problem.
+
+    `notebooks` names the notebooks of each assignment.
+    """
+    students = [path for path in sorted(root.iterdir()) if path.is_dir() and not path.name.startswith(".")]
+    return [item for student in students for item in _of_student(student, notebooks)]
 
 
-def _listed(folder: Path) -> list[Path]:
-    """Return what is in a folder, in order; nothing where it cannot be read."""
+def _of_student(student: Path, notebooks: Mapping[str, Collection[str]]) -> Iterator[Submission]:
+    name, known = text_of(student.name), f"the assignments are {', '.join(sorted(notebooks))}"
     try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
+        paths = sorted(path for path in student.iterdir() if not path.name.startswith((".", "__")))
+    except OSError as error:
+        yield Submission(name, "", name, student, f"the folder cannot be read ({error.strerror})")
+        return
+    for path in paths:
+        if path.name in notebooks:
+            yield from _of_assignment(student, path, notebooks[path.name])
+        elif os.path.isdir(path):
+            problem = f"there is no assignment named {text_of(path.name)}: {known}"
+            yield Submission(name, text_of(path.name), text_of(path.name), path, problem)
+        elif path.suffix == ".ipynb":
+            yield Submission(name, "", text_of(path.stem), path, f"it lies in no assignment's folder: {known}")
+
+
+def _of_assignment(student: Path, folder: Path, wanted: Collection[str]) -> Iterator[Submission]:
+    """Yield the notebooks of one assignment, those that are missing too; nothing at all is one problem."""
+    name, found = text_of(student.name), list[Path]()
+    try:
+        linked = student.is_symlink() or folder.is_symlink() or not folder.is_dir()
+        found = [] if linked else sorted(path for path in folder.iterdir() if path.suffix == ".ipynb")
+        problem = "the folder is a link, or no folder" if linked else "no notebook was handed in"
+    except OSError as error:
+        problem = f"the folder cannot be read ({error.strerror})"
+    if not found:
+        yield Submission(name, folder.name, folder.name, folder, problem)
+        return
+    yield from (Submission(name, folder.name, text_of(path.stem), path) for path in found)
+    for missing in sorted(set(wanted) - {path.stem for path in found}):
+        problem = f"it was not handed in: there is no {missing}.ipynb in the folder (was it renamed?)"
+        yield Submission(name, folder.name, missing, folder / f"{missing}.ipynb", problem)
+
+
+def is_in_a_course(notebook: Path) -> bool:
+    """Return whether a notebook lies as submissions do: <course>/submitted/<student>/<assignment>/*.ipynb."""
+    return len(notebook.parents) > 3 and notebook.parents[2].name == "submitted"
 
 
 def find_one(path: Path) -> list[Submission]:
@@ -85,10 +117,10 @@ def find_one(path: Path) -> list[Submission]:
         chapter = chapter_of(read(path)) or path.stem
     except NotGradable:
         chapter = path.stem
-    return [Submission(_text(path.stem), _text(chapter), _text(chapter), path)]
+    return [Submission(text_of(path.stem), text_of(chapter), text_of(chapter), path, single=True)]
 
 
-def _text(name: str) -> str:
+def text_of(name: str) -> str:
     """Return the name of a file as text that can be written anywhere; on Linux it may be any bytes."""
     return name.encode("utf-8", "backslashreplace").decode()
 
@@ -112,13 +144,19 @@ def read(path: Path) -> NotebookNode:
 def files_beside(path: Path) -> dict[str, bytes]:
     """Return the other files of a notebook's folder by their relative names: regular ones, no more than MAX_BYTES together."""
     found: dict[str, bytes] = {}
-    paths = (Path(place, name) for place, _, names in os.walk(path.parent) for name in names)
-    for _, file in zip(range(MAX_FILES), paths, strict=False):
+    for _, file in zip(range(MAX_FILES), _files_below(path.parent), strict=False):
         with contextlib.suppress(NotGradable):
             content = b"" if file.suffix == ".ipynb" else _content(file)
             if content and sum(map(len, found.values())) + len(content) <= MAX_BYTES:
-                found[_text(str(file.relative_to(path.parent)))] = content
+                found[text_of(str(file.relative_to(path.parent)))] = content
     return found
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """Yield the files in a folder, but no hidden ones, and nothing of graded/, which a grader has written."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".") and name != "graded"]
+        yield from (Path(place, name) for name in names if not name.startswith("."))
 
 
 def _content(path: Path) -> bytes:

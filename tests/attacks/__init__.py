@@ -1,7 +1,7 @@
 """Hostile and broken submissions of chapter 0 (or CHAPTER): one a file, named by what it tries; its docstring says so in one sentence.
 
 SCORE   the points of an honest judge: one for best_seconds, one for the quiz; None where nothing can be graded
-REASON  a text that must stand in what is recorded for the student; "" where nothing needs to be said
+REASON  a text that must stand in what is recorded for the student; "" where any will do: a point that was lost needs one
 CELLS   code by its place: "first" (a cell behind the imports), "best_seconds" and "what_distribution_costs" (instead of
         the right answer, which stands there otherwise), "last"
 make    instead of CELLS: `make(path, notebook)` writes to `path` what it makes of an honest notebook, a dict

@@ -1,0 +1,178 @@
+"""One submission, step by step: what runs, what is judged, what its page says. Its sandbox is played by this process."""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from coursekit.answer import serve
+from coursekit.failure import describe
+from coursekit.grading.grade import Graded, Grader
+from coursekit.grading.limits import Limits, SandboxDied
+from coursekit.grading.plan import Master
+from coursekit.grading.report import OWN_TEST, write_page
+from coursekit.grading.sandbox import CellOutcome
+from coursekit.grading.submission import Submission
+
+CHAPTER = "ch00_start"
+ENDS = "ended its own process (exit code 3)"
+SLOWLY_WRONG = """
+def best_seconds(tasks, seconds_each, workers):
+    import time
+    time.sleep(0.2)
+    return tasks / workers * seconds_each
+"""
+
+
+class Ends(BaseException):
+    """What a cell raises here to end its sandbox."""
+
+
+@dataclass
+class Played:
+    """A nursery and its sandboxes; a learner's cells run in this process, so they must be harmless."""
+
+    ran: list[str] = field(default_factory=list)
+    names: dict = field(default_factory=dict)
+
+    @contextmanager
+    def sandbox(self) -> Iterator["Played"]:
+        self.names = {"Ends": Ends}
+        yield self
+
+    def run(self, source: str, seconds: float | None = None) -> CellOutcome:
+        self.ran.append(source)
+        error = None
+        try:
+            exec(source, self.names)
+        except Ends:
+            raise SandboxDied(ENDS) from None
+        except Exception as raised:
+            error = describe(raised)
+        return CellOutcome("error" if error else "ok", error, "", 0.0)
+
+    def ask(self, name: str, request: bytes, seconds: float | None = None) -> bytes:
+        try:
+            return serve(self.names, name, request)
+        except Ends:
+            raise SandboxDied(ENDS) from None
+
+    def tell(self, name: str, passed: bool) -> None:
+        pass
+
+    def lost(self) -> bool:
+        return False
+
+    def usage(self) -> dict[str, float]:
+        return {}
+
+
+def code(source: str, grade_id: str = "", tag: str = "") -> NotebookNode:
+    """Return a code cell; with a grade id, one that tests for a point."""
+    claims = {"grade_id": grade_id, "grade": True, "locked": True, "solution": False, "points": 1} if grade_id else {}
+    return new_code_cell(source, metadata={"nbgrader": claims, "tags": [tag] if tag else []})
+
+
+def graded(*cells: NotebookNode, handed_in: list[NotebookNode] | None = None, **options: object) -> tuple:
+    """Return what comes of a notebook, whose master has the same cells unless others were handed in, and what ran."""
+    played, files = Played(), options.pop("files", None)
+    grader = Grader(played, Limits(total_seconds=20), 1, **options)  # type: ignore[arg-type]
+    master = Master("small", new_notebook(cells=list(cells)), CHAPTER)
+    notebook = new_notebook(cells=deepcopy(handed_in or list(cells)))
+    return grader.grade(notebook, master, files), played.ran
+
+
+CHECK = code('check("best_seconds", best_seconds)', "best_seconds")
+
+
+def page_of(result: Graded, folder) -> str:
+    submission = Submission("ada", "small", "small", folder / "small.ipynb")
+    write_page(folder / "ada.html", submission, result, "")
+    return (folder / "ada.html").read_text()
+
+
+# Which cells run
+
+
+def test_a_demonstration_runs_with_all_cells_or_when_it_was_edited():
+    demo = code("shown = 1", tag="demo")
+    assert graded(demo, code("x = 2"))[1] == ["x = 2"]
+    assert graded(demo, code("x = 2"), all_cells=True)[1] == ["shown = 1", "x = 2"]
+    assert graded(demo, handed_in=[code("shown = 3")])[1] == ["shown = 3"]
+
+
+# Files beside the notebook
+
+
+def test_a_file_that_cannot_be_written_is_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").write_text("a file where a folder is wanted")
+    result, _ = graded(code("x = 1"), CHECK, files={"data/x.csv": b"1"})
+    assert any("files beside the notebook could not be written (FileExistsError" in note for note in result.notes)
+
+
+def test_files_that_end_the_sandbox_are_left_out_and_the_notebook_is_graded(monkeypatch):
+    monkeypatch.setattr("coursekit.grading.grade.cell_that_writes", lambda files: "raise Ends")
+    right = code("def best_seconds(tasks, seconds_each, workers):\n    return -(-tasks // workers) * seconds_each")
+    result, ran = graded(right, CHECK, files={"x.csv": b"1"})
+    assert (result.score, ran.count("raise Ends")) == (1, 1)
+    assert result.notes == [f"the files beside the notebook were left out, because writing them {ENDS}"]
+
+
+# The page
+
+
+def test_the_page_shows_what_was_tried_what_came_back_points_and_time(tmp_path):
+    result, _ = graded(new_markdown_cell("# Small", metadata={"nbgrader": {}}), code(SLOWLY_WRONG), CHECK)
+    page = page_of(result, tmp_path)
+    wrong = result.results["best_seconds"]
+    assert wrong.tried.startswith("best_seconds(")
+    assert f"Tried</span> <code>{wrong.tried}</code>" in page
+    assert f"Came back</span> <code>{wrong.got}</code>" in page
+    assert "best_seconds: wrong, 0 of 1 point<" in page
+    assert f">{wrong.seconds:.1f} s<" in page
+    assert wrong.seconds >= 0.2
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [code("import time\ntime.sleep(0.2)\nassert False", "own")],
+        [code("import time\ntime.sleep(0.2)", "own")],
+        [code("import time\ntime.sleep(0.2)\nraise Ends", "own")],
+        [code(SLOWLY_WRONG.replace("return", "raise Ends\n    return")), CHECK],
+    ],
+    ids=["own test that fails", "own test that passes", "own test that ends it", "answer that ends it"],
+)
+def test_the_page_shows_the_time_of_whatever_ran(cells, tmp_path):
+    page = page_of(graded(*cells)[0], tmp_path)
+    (seconds,) = re.findall(r">(\d+\.\d) s<", page)
+    assert 0.2 <= float(seconds) < 10
+
+
+def test_the_page_shows_what_was_tried_when_the_sandbox_ended(tmp_path):
+    page = page_of(graded(code("def best_seconds(*inputs):\n    raise Ends"), CHECK)[0], tmp_path)
+    assert ENDS in page
+    assert "Tried</span> <code>best_seconds(" in page
+
+
+def test_the_page_says_beside_an_instructors_own_test_that_it_can_be_forged(tmp_path):
+    assert OWN_TEST in page_of(graded(code("pass", "own"))[0], tmp_path)
+    assert OWN_TEST not in page_of(graded(code("pass"), CHECK)[0], tmp_path)
+
+
+def test_a_turn_that_is_waited_for_costs_neither_limit_nor_time():
+    @contextmanager
+    def waits() -> Iterator[float]:
+        time.sleep(0.3)
+        yield 0.3
+
+    result, _ = graded(code("pass", "own"), turns=SimpleNamespace(shared=waits))
+    assert result.results["own"].seconds < 0.3

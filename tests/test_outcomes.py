@@ -1,0 +1,373 @@
+"""Everything that was handed in ends with one outcome: what is misplaced, missing or unreadable too. No sandbox runs here."""
+
+import csv
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from nbgrader import api
+from nbgrader.api import Gradebook
+from sqlalchemy.exc import DataError, IntegrityError
+
+from coursekit.course import CommandError
+from coursekit.grading import cluster, command
+from coursekit.grading.cells import keeping_value
+from coursekit.grading.grade import ENDED
+from coursekit.grading.gradebook import Book
+from coursekit.grading.plan import Master, plan
+from coursekit.grading.run import Options, Run
+from coursekit.grading.sandbox import CellOutcome, SandboxDied
+from coursekit.grading.submission import Submission, find, find_one, read
+from coursekit.paths import SOLUTIONS
+from tests.classes import grade, lines
+
+VERSION = functools.cache(api.get_alembic_version)  # a program starts for it, which takes a second
+
+
+def cells(points: int = 2) -> nbformat.NotebookNode:
+    """Return an instructor's notebook: an answer, and a test of it."""
+    answer, test = new_code_cell("x = 1"), new_code_cell("assert x == 1")
+    base = {"schema_version": 3, "cell_type": "code", "task": False}
+    answer.metadata.nbgrader = base | {"grade_id": "answer_x", "solution": True, "grade": False, "locked": False}
+    test.metadata.nbgrader = base | {
+        "grade_id": "x",
+        "solution": False,
+        "grade": True,
+        "locked": True,
+        "points": points,
+    }
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return new_notebook(cells=[answer, test], metadata={"kernelspec": kernel})
+
+
+def write(path: Path, document: nbformat.NotebookNode | None = None) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(nbformat.writes(document or cells()))
+    return path
+
+
+@pytest.fixture
+def course(tmp_path) -> Path:
+    """Return a course with one assignment of two notebooks, and one student who has handed in both."""
+    for folder in ("source/hw1", "submitted/ada/hw1"):
+        for name in ("p1", "p2"):
+            write(tmp_path / folder / f"{name}.ipynb")
+    return tmp_path
+
+
+class Box:
+    """Takes the place of a sandbox: every cell runs without an error; one with `lost` in it ends with the nursery, `left` times."""
+
+    left = 10**6
+
+    def run(self, source: str, seconds: float | None = None) -> CellOutcome:
+        if "lost" in source and Box.left:
+            Box.left -= 1
+            raise SandboxDied("was ended")
+        return CellOutcome("ok", None, "", 0.0)
+
+    lost = lambda self: True  # noqa: E731
+    usage = lambda self: dict[str, float]()  # noqa: E731
+    __enter__ = lambda self: self  # noqa: E731
+    __exit__ = lambda self, *error: None  # noqa: E731
+
+
+@pytest.fixture(autouse=True)
+def no_sandbox(monkeypatch) -> None:
+    class Nursery:
+        def __init__(self, **settings: Any):
+            self.sandbox = Box
+
+        __enter__ = lambda self: self  # noqa: E731
+        __exit__ = lambda self, *error: None  # noqa: E731
+
+    monkeypatch.setattr("coursekit.grading.run.Nursery", Nursery)
+    monkeypatch.setattr(api, "get_alembic_version", VERSION)
+    monkeypatch.setattr(Box, "left", 10**6)
+
+
+def table(course: Path) -> dict[str, tuple[str, str]]:
+    """Return what grades.csv says of each notebook: its outcome and the reason."""
+    rows = csv.DictReader((course / "grades.csv").open(encoding="utf-8"))
+    return {f"{row['student']}/{row['assignment']}/{row['notebook']}": (row["outcome"], row["reason"]) for row in rows}
+
+
+# What is found
+
+
+def problems(course: Path) -> dict[str, str]:
+    return {item.key: item.problem for item in find(course / "submitted", {"hw1": {"p1", "p2"}})}
+
+
+def test_what_lies_in_the_wrong_place_is_found_with_a_problem(course):
+    write(course / "submitted/ben/HW1/p1.ipynb")
+    write(course / "submitted/cy/p1.ipynb")
+    for name in (".ipynb_checkpoints", "__MACOSX"):
+        write(course / f"submitted/ada/{name}/p1.ipynb")
+    (course / "submitted/ada/notes.txt").touch()
+    assert problems(course) == {
+        "ada/hw1/p1": "",
+        "ada/hw1/p2": "",
+        "ben/HW1/HW1": "there is no assignment named HW1: the assignments are hw1",
+        "cy//p1": "it lies in no assignment's folder: the assignments are hw1",
+    }
+
+
+def test_a_notebook_that_was_not_handed_in_is_found_with_a_problem(course):
+    write(course / "submitted/dan/hw1/p1.ipynb")
+    problem = "it was not handed in: there is no p2.ipynb in the folder (was it renamed?)"
+    assert problems(course)["dan/hw1/p2"] == problem
+    assert problems(course)["dan/hw1/p1"] == ""
+
+
+@pytest.mark.parametrize("unreadable", ["submitted/eve", "submitted/eve/hw1"])
+def test_a_folder_that_cannot_be_read_is_found_with_a_problem(course, monkeypatch, unreadable):
+    def iterdir(path):
+        if path == course / unreadable:
+            raise PermissionError(13, "Permission denied", str(path))
+        return original(path)
+
+    write(course / "submitted/eve/hw1/p1.ipynb")
+    original = Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    found = {key: problem for key, problem in problems(course).items() if problem}
+    assert list(found.values()) == ["the folder cannot be read (Permission denied)"]
+    assert next(iter(found)).startswith("eve/")
+
+
+def test_beside_a_single_notebook_nothing_was_handed_in(tmp_path):
+    write(tmp_path / "anna.ipynb")
+    (tmp_path / "secret").write_text("a key")
+    [single] = find_one(tmp_path / "anna.ipynb")
+    assert single.files() == {}
+
+
+def test_hidden_files_and_what_a_grader_wrote_were_not_handed_in(course):
+    folder = course / "submitted/ada/hw1"
+    for name in ("data.csv", "more/data.csv", ".netrc", ".ssh/id_rsa", "graded/results.jsonl"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("x")
+    assert sorted(Submission("ada", "hw1", "p1", folder / "p1.ipynb").files()) == ["data.csv", "more/data.csv"]
+
+
+# What is recorded
+
+
+def test_each_of_them_has_a_row_and_a_reason_until_it_is_put_right(course):
+    write(course / "submitted/ben/HW1/p1.ipynb")
+    write(course / "submitted/cy/p1.ipynb")
+    write(course / "submitted/dan/hw1/p1.ipynb")
+    grade(course)
+    rows = table(course)
+    good = {key for key, (outcome, _) in rows.items() if outcome == "graded"}
+    assert good == {"ada/hw1/p1", "ada/hw1/p2", "dan/hw1/p1"}
+    assert set(rows) - good == {"ben/HW1/HW1", "cy//p1", "dan/hw1/p2"}
+    assert "no assignment named HW1" in (course / "reports/ben/HW1/HW1.html").read_text()
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        assert book.find_submission("hw1", "dan").score == 2
+
+    (course / "submitted/ben/HW1").rename(course / "submitted/ben/hw1")
+    write(course / "submitted/dan/hw1/p2.ipynb")
+    grade(course)
+    assert {key for key, (outcome, _) in table(course).items() if outcome == "graded"} == good | {
+        "ben/hw1/p1",
+        "dan/hw1/p2",
+    }
+    assert "ben/HW1/HW1" not in table(course)
+
+
+def test_nothing_in_its_place_is_told_what_is_expected(tmp_path):
+    write(tmp_path / "source/hw1/p1.ipynb")
+    write(tmp_path / "submitted/p1.ipynb")
+    write(tmp_path / "submitted/ben/HW1/p1.ipynb")
+    with pytest.raises(CommandError, match="where the assignments are hw1"):
+        grade(tmp_path)
+
+
+def test_a_notebook_of_a_course_is_graded_as_part_of_the_course(course):
+    run = Run(course / "submitted/ada/hw1/p1.ipynb", Options())
+    assert [(row["key"], row["outcome"], row["score"]) for row in run.go(lambda *progress: None)] == [
+        ("ada/hw1/p1", "graded", 2)
+    ]
+    assert (course / "reports/ada/hw1/p1.html").exists()
+    assert not (course / "submitted/ada/hw1/graded").exists()
+
+
+def test_a_run_keeps_in_memory_what_the_table_says_and_no_more(course):
+    rows = Run(course / "submitted", Options()).go(lambda *progress: None)
+    assert set(rows[0]) == {"key", "digest", *next(csv.reader((course / "grades.csv").open()))}
+    assert "results" in lines(course / "results.jsonl")[0]
+
+
+def hand_in_what_is_lost(course: Path) -> None:
+    lost = cells()
+    lost.cells[0].source = "lost = True"
+    write(course / "submitted/ben/hw1/p1.ipynb", lost)
+
+
+def test_a_submission_whose_sandbox_is_ended_again_and_again_stops_nobody(course):
+    hand_in_what_is_lost(course)
+    records = grade(course)
+    assert (records["ben/hw1/p1"]["outcome"], records["ben/hw1/p1"]["reason"]) == ("not gradable", ENDED)
+    assert records["ada/hw1/p1"]["score"] == 2
+
+
+def test_a_submission_whose_sandboxes_another_may_have_ended_is_graded_once_more_alone(course, monkeypatch):
+    hand_in_what_is_lost(course)
+    monkeypatch.setattr(Box, "left", 4)
+    assert grade(course)["ben/hw1/p1"]["score"] == 2
+
+
+def test_on_a_cluster_who_loses_four_nodes_has_an_outcome_and_from_the_second_on_goes_alone():
+    crew: Any = object.__new__(cluster._Crew)
+    crew.losses, crew.waiting, crew.grading = cluster.Counter(), cluster.deque(), {}
+    unlucky = Submission("ben", "hw1", "p1", Path("p1.ipynb"))
+    assert [list(crew._again(unlucky)) for _ in range(2)] == [[], []]
+    assert crew._may_go()
+    crew.grading = {"another": ()}
+    assert not crew._may_go()
+    assert list(crew._again(unlucky)) == []
+    [outcome] = crew._again(unlucky)
+    assert (outcome.graded, outcome.reason.partition(":")[0]) == (None, "the nodes that graded it were lost, 4 times")
+
+
+def test_a_file_beside_a_notebook_that_cannot_be_read_is_left_out_and_named(course, monkeypatch):
+    def read_bytes(path):
+        if path.name == "data.csv":
+            raise PermissionError(13, "Permission denied", str(path))
+        return original(path)
+
+    for name in ("data.csv", "more.csv"):
+        (course / "submitted/ada/hw1" / name).write_text("1")
+    original = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    reason = grade(course)["ada/hw1/p1"]["reason"]
+    assert reason == "the file data.csv beside the notebook cannot be read (Permission denied): it was left out"
+    assert "data.csv beside the notebook" in (course / "reports/ada/hw1/p1.html").read_text()
+    assert {path.name for path in (course / "autograded/ada/hw1").iterdir()} == {"p1.ipynb", "p2.ipynb", "more.csv"}
+
+
+def test_a_name_that_the_database_does_not_take_is_one_students_reason(course, monkeypatch):
+    def record(book, submission, graded):
+        if submission.student == "x" * 129:
+            raise DataError("INSERT", {}, Exception("value too long for type character varying(128)"))
+        original(book, submission, graded)
+
+    write(course / f"submitted/{'x' * 129}/hw1/p1.ipynb")
+    original = Book.record
+    monkeypatch.setattr(Book, "record", record)
+    records = grade(course)
+    assert "value too long" in records[f"{'x' * 129}/hw1/p1"]["reason"]
+    assert records["ada/hw1/p1"]["score"] == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PermissionError(13, "Permission denied", "/course/reports"), "/course/reports: Permission denied"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (IntegrityError("INSERT", {}, Exception("a row is there twice")), "a row is there twice"),
+    ],
+    ids=["file", "disk", "database"],
+)
+def test_a_fault_of_the_machine_is_said_in_one_message(course, monkeypatch, error, said):
+    def go(run, report):
+        raise error
+
+    monkeypatch.setattr(Run, "go", go)
+    with pytest.raises(CommandError) as raised:
+        command.grade_class(course / "submitted", Options(sandbox=False))
+    assert said in str(raised.value)
+    assert "the same command continues" in str(raised.value)
+
+
+# The gradebook's cells
+
+
+def cells_in_the_gradebook(course: Path) -> set[tuple]:
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        notebook = book.find_notebook("p1", "hw1")
+        graded = {(cell.name, cell.max_score) for cell in notebook.grade_cells}
+        return graded | {(cell.name,) for cell in [*notebook.solution_cells, *notebook.source_cells]}
+
+
+def prepare(course: Path) -> None:
+    with Book(course) as book:
+        book.prepare("hw1", Master.of(course / "source/hw1/p1.ipynb"))
+
+
+def forget_a_test(course: Path) -> None:
+    """Leave the gradebook as a run does that is killed while it saves the cells."""
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        book.db.delete(book.find_grade_cell("x", "p1", "hw1"))
+        book.db.delete(book.find_source_cell("x", "p1", "hw1"))
+        book.db.commit()
+
+
+def test_cells_that_a_killed_run_has_not_saved_are_saved_by_the_next(course):
+    prepare(course)
+    whole = cells_in_the_gradebook(course)
+    assert whole == {("x", 2), ("answer_x",), ("x",)}
+    forget_a_test(course)
+    assert cells_in_the_gradebook(course) == {("answer_x",)}
+    assert grade(course)["ada/hw1/p1"]["score"] == 2
+    assert cells_in_the_gradebook(course) == whole
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        assert book.find_submission_notebook("p1", "hw1", "ada").score == 2
+
+
+def test_where_submissions_refer_to_other_cells_the_run_says_so(course):
+    grade(course)
+    forget_a_test(course)
+    with pytest.raises(CommandError, match="other cells for hw1/p1 than source/"):
+        grade(course, again=True)
+
+
+def test_points_that_were_changed_in_source_are_the_gradebooks(course):
+    grade(course)
+    write(course / "source/hw1/p1.ipynb", cells(points=5))
+    assert grade(course, again=True)["ada/hw1/p1"]["max_score"] == 5
+    assert ("x", 5) in cells_in_the_gradebook(course)
+
+
+def test_a_notebook_in_which_nothing_is_graded_need_not_be_handed_in(course):
+    write(course / "source/hw1/reading.ipynb", new_notebook(cells=[new_code_cell("1 + 1")]))
+    assert set(grade(course)) == {"ada/hw1/p1", "ada/hw1/p2"}
+
+
+# Magics in an instructor's test
+
+
+def test_a_test_cell_may_hold_magics(course):
+    document = cells()
+    document.cells[1].source = "%matplotlib inline\nassert x == 1"
+    master = Master.of(write(course / "source/hw1/p1.ipynb", document))
+    steps = plan(read(course / "submitted/ada/hw1/p1.ipynb"), master).steps
+    assert [(step.kind, step.name) for step in steps] == [("run", ""), ("test", "x")]
+
+
+def test_a_test_cell_with_magics_keeps_its_partial_credit():
+    source, has_value = keeping_value("%matplotlib inline\n4 * 2 / 4  # points")
+    assert has_value
+    assert json.dumps(source.splitlines()[1:]) == '["_value_of_the_test = (4 * 2 / 4", ")"]'
+
+
+@pytest.mark.parametrize(
+    "source", ['check("x", x)\nassert x == 1', '%matplotlib inline\nquiz("x", x)', 'check("x", 1)']
+)
+def test_a_check_among_other_code_is_refused(course, source):
+    document = cells()
+    document.cells[0].source = 'from coursekit import begin\nbegin("ch00_start")\nx = 1'
+    document.cells[1].source = source
+    path = write(course / "source/hw1/p1.ipynb", document)
+    with pytest.raises(CommandError, match="the test cells x must be") as error:
+        Run(course / "submitted", Options()).masters()
+    assert str(path) in str(error.value)
+
+
+def test_no_chapter_mixes_a_check_with_other_code():
+    assert {path.stem: names for path in SOLUTIONS.glob("*.ipynb") if (names := Master.of(path).mixed())} == {}
