@@ -691,7 +691,7 @@ who works on what. When a sampler dies,
    (whether the third of them is still replaced does not matter);
 4. an exception that `sample` *raises* is no death, be it an error of Ray's (as in `resilient_call`). Raise it: a new sampler would not help.
 
-The check has two samplers at work and kills some of them. If your calls cannot run side by side, it takes 20 s.
+The check has two samplers at work and kills some of them. If your calls cannot run side by side, it takes a minute.
 """
 
 
@@ -700,7 +700,7 @@ def collect(new_sampler, samplers, seeds):
     """Return the fragment of each seed, in order, from a pool that replaces samplers that die.
 
     `new_sampler()` returns a new actor, and `sampler.sample.remote(seed)` a reference to a fragment.
-    `samplers` is their number: as many are at work as there are seeds left, at most `samplers`.
+    `samplers` is their number: that many are at work at any moment, fewer only when fewer seeds are left.
     A seed whose sampler died is tried again; at the third death over one seed its error is raised.
     Whatever `sample` itself raises is raised at once.
     """

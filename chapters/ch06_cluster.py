@@ -137,7 +137,7 @@ also ends every worker and agent whose arguments mention the raylet, those of ot
 r"""
 And here is what each of them does, and who started it. So that there is a worker among them, the cell joins the cluster for a moment and runs a task.
 
-**Predict** which of them the raylet has started, and how much memory a head needs that has hardly anything to do.
+**Predict** which of them the raylet has started, and how much memory an almost idle head needs.
 """
 
 # %% tags=["demo"]
@@ -265,7 +265,7 @@ known.assign(node_id=known.node_id.str[:8])[["node_id", "is_head_node", "state",
 # %% [markdown]
 r"""
 The command, a raylet, its agents and a log monitor: the lower half of the picture, and nothing of the upper. Workers come with work, as on the head. The new node asked the GCS for everything else it had to know. (A node that is `DEAD` is the check's: the GCS remembers it.) Only the
-head has the resource `node:__internal_head__`. It was stopped with `SIGTERM` to its own `ray start --block`, so it had time to say goodbye;
+head has the resource `node:__internal_head__`. The new node was stopped with `SIGTERM` to its own `ray start --block`, so it had time to say goodbye;
 chapter 5 shows what happens when a node dies without a word.
 
 > **`ray stop` ends every Ray on the machine**, whoever started it. On a machine of your own that is fine. On a shared one, end the command that you started.

@@ -242,13 +242,13 @@ check("td_target", td_target)
 
 # %% [markdown] tags=["solution"]
 r"""
-4: the newest prefers the second action, the older one says 6 for it, and $1 + 0.5 \cdot 6 = 4$. `truncated` is not used at all. It is an argument because every buffer has both flags, and because `terminated | truncated` is the most frequent mistake of all DQN programs: it teaches
+`truncated` is not used at all. It is an argument because every buffer has both flags, and because `terminated | truncated` is the most frequent mistake of all DQN programs: it teaches
 that a pole that still stands after 500 steps has no future.
 """
 
 # %% [markdown]
 r"""
-(With paper and pencil: 4. The newest prefers the second action, and the older says 6 for it.)
+(With paper and pencil: the newest prefers the second action, and the older says 6 for it: $1 + 0.5 \cdot 6 = 4$.)
 
 Together with the given `td_gradient` that is all a worker needs to learn. It gets `parameters` from the agent, both networks in one dict, and a batch from the buffer:
 """
@@ -302,7 +302,7 @@ def get_update_put(shelf, batch, rounds):
 
 
 # %% tags=["demo"]
-rounds, crews, kept = budget(100, 40), [1, 2, 4], {}
+rounds, crews, kept = 40, [1, 2, 4], {}
 if passed("ReplayBuffer") and passed("td_target"):
     shelf, batch_ref = Shelf.remote(), ray.put(batch)
     for workers in [4, *crews]:  # the first is a warm-up
@@ -467,11 +467,12 @@ class Board:
 
 # %% [markdown]
 r"""
-`multiprocessing` shares numbers through `Value` and arrays through `Array`: raw memory, a lock for each, and your code in between. For objects with methods it has a **manager**: a process that keeps objects and hands out *proxies*, whose methods run over there. That comes close to an actor, so we take it. Two things we
-had to add in `coursekit`, and you may read them (`Office??`, `by_value??`):
+`multiprocessing` shares numbers through `Value` and arrays through `Array`: raw memory, a lock for each, and your code in between. For objects with methods it has a **manager**: a process that keeps objects and hands out *proxies*, whose methods run over there. That comes close to an actor, so we take it. Three things we
+had to add in `coursekit`, and you may read them (`Office??`, `by_value??`, `with_goodbye??`):
 
 - A manager serves each caller in a thread of its own. Two workers could be inside `apply` at once, so each object gets a lock. (An actor runs one call at a time by itself.)
 - A new process cannot import what you wrote in a notebook. `by_value` packs a function or class together with its code, as Ray does by itself.
+- A worker that raises an error would leave without a goodbye, and the main program would wait for it for ever: `with_goodbye` says it then. (With Ray, the error arrives at whoever asks for the result.)
 
 Read the worker first: it is what you will translate.
 """
@@ -506,14 +507,14 @@ def process_work(make_sampler, agent, buffer, board, results):
             results.put((time.time(), os.getpid(), now["version"], score, played))
             played = []
         turn += 1
-    results.put(None)  # goodbye: nobody else says that this worker has ended
+    results.put(None)  # goodbye: nobody else says that this worker is done
 
 
 # %% tags=["demo"]
 def process_crew(parts, make_envs, seed, workers=2):
     """Return running workers; each has a sampler with a seed of its own."""
     samplers = [partial(Sampler, make_envs, 1000 * seed + i) for i in range(workers)]
-    work = by_value(process_work)  # and a worker that raises says goodbye, too
+    work = by_value(process_work)
     crew = [context.Process(target=with_goodbye, args=(work, sampler, *parts), daemon=True) for sampler in samplers]
     for process in crew:
         process.start()
@@ -763,9 +764,9 @@ r"""
 Row by row:
 
 - **To start Ray** is paid once a session, here with four workers. `multiprocessing` has nothing to start beforehand; its processes start inside the next row.
-- **The first report** comes when all processes are up: an office and two workers on the left, four actors and two workers on the right.
+- **The first report** comes as soon as one worker has played its first round and tested. Until then these have to start: on the left an office and the workers, on the right four actors; the workers' processes are there already, from the warm-up.
 - **A call** is usually quicker with `multiprocessing`: bytes through a pipe, and bytes back. Ray's call makes a reference with an owner, is written down, and leaves a result that any machine of a cluster could fetch.
-- **Updates a second** follow from that. An update takes five calls, and our network and our poles are so small that the calls are much of the work: with Ray there are usually fewer, often half as many or less. With large networks, or a slow simulator, the price disappears behind the work. And Ray's workers are polite: they run at niceness 15, so that your editor stays quick.
+- **Updates a second** follow from that. An update takes five calls, and our network and our poles are so small that the calls are much of the work. So Ray's program usually makes fewer updates a second, often half as many or less. With large networks, or a slow simulator, the price disappears behind the work. And Ray's workers are polite: they run at niceness 15, so that your editor stays quick.
   Where the machine is busy with other things, that makes them slower than the left program's processes.
 - **Seconds in all**: how many updates are needed is luck, since another order of gradients is another run. How long each takes is not.
 
@@ -831,7 +832,7 @@ if "Ray" in runs:
         reports += results.get_nowait_batch(results.qsize())
     deaths["Ray"] = killed, reports
     print(f"processes that reported: {len({report[1] for report in reports})}")
-    print(f"Ray's report: {news.wait().partition('. ')[0]}.")
+    print(f"Ray's report: {news.wait().partition('. ')[0].rstrip('.')}.")
 
 # %% tags=["demo"]
 if len(deaths) == 2:

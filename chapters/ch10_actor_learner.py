@@ -750,9 +750,9 @@ So two hundred lines beat it on a toy, and you would be wrong to conclude that y
 of the time is the simulator's, and RLlib's overhead vanishes. What you take along is that you can read it now: the next chapter's settings are the names of
 this one.
 
-The cell above measures steps a second, and RLlib's only. Seconds to the target are the fairer question, since a step is not worth the same to everybody.
-They come from `python benchmarks/cartpole.py` in the course's repository: it trains ours and RLlib's PPO, each with its own tuned settings, on the same cores, five seeds
-each, with one common test, and prints both figures. It takes some minutes. With `--sb3 PYTHON` Stable-Baselines3's PPO joins in. That library is no part of
+The cell above compares steps a second. Seconds to the target are the fairer question, since a step is not worth the same to everybody.
+`python benchmarks/cartpole.py` in the course's repository answers it: it trains ours and RLlib's PPO, each with its own tuned settings, on the same cores, five seeds
+each, with one common test, and prints steps a second and seconds to the target. It takes some minutes. With `--sb3 PYTHON` Stable-Baselines3's PPO joins in. That library is no part of
 the course, so it wants an environment of its own; the first lines of the file say how to make one.
 """
 
@@ -785,7 +785,7 @@ r"""
 - **No `zero_grad`**: gradients of all minibatches add up, and it still learns a little.
 - **The first good test** is partly luck. Test again on fresh episodes.
 - **A test with the best actions hides much.** Even where the samplers play with their first weights for ever, what they see may be enough to find out which
-  action is better, and the test is passed. Look whether what you send changes.
+  action is better, and the test is passed. Check that what you send changes from one iteration to the next.
 - **More samplers** shorten only the playing.
 
 ## Read on

@@ -698,7 +698,8 @@ if passed("corridor_config") and passed("act") and passed("evaluate"):
 # %% [markdown]
 r"""
 Better, as a rule: the draws that let it explore also made it stumble. After only five iterations (quick mode) it balances for a while, some 200 steps perhaps, and then
-drifts off the track or falls; after a full training it stands, and there is little left to gain. Chapter 18 puts such a network behind a web address.
+drifts off the track or falls; after a full training it stands, and there is little left to gain. Chapter 18 puts such a network behind a web address, and it can be yours. The folder goes when
+this notebook is closed, so keep a copy: `import shutil; shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`.
 
 One thing of RLlib is still there, the import that opens the folder. It can go as well: the policy is three layers, each a matrix and a vector, with a $\tanh$
 between them (`DefaultModelConfig`'s default). Taken out once, six arrays are the whole agent; `np.savez` keeps them in a file, for a program that has NumPy and nothing else.
@@ -712,7 +713,7 @@ if passed("corridor_config"):
     parts = [*network.encoder.actor_encoder.modules(), *network.pi.modules()]
     layers = [(p.weight.detach().numpy(), p.bias.detach().numpy()) for p in parts if isinstance(p, torch.nn.Linear)]
     print("matrices", [matrix.shape for matrix, vector in layers])
-    pole = gymnasium.make("CartPole-v1")  # from here on there is nothing but NumPy
+    pole = gymnasium.make("CartPole-v1")  # from here on: the environment, and NumPy
     (x, _), total, over = pole.reset(seed=0), 0.0, False
     while not over:
         for matrix, vector in layers[:-1]:
@@ -721,6 +722,12 @@ if passed("corridor_config"):
         x, reward, terminated, truncated, _ = pole.step(np.argmax(matrix @ x + vector))
         total, over = total + reward, terminated or truncated
     print(f"return with NumPy alone: {total:.0f}")
+
+# %% [markdown]
+r"""
+A row for each unit, a column for each of its inputs: (64, 4), (64, 64), (2, 64). Compare the return with `tests[0]`: it is the first episode of the twenty
+above, with the same numbers and, but for the last digits that NumPy and PyTorch may round differently, the same actions.
+"""
 
 # %% [markdown] tags=["notes"]
 r"""

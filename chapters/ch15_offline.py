@@ -595,7 +595,7 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-A line that raises an error is harmless: you notice. One that is *accepted* is the worst kind: the config keeps it without looking at it, on the new stack no estimate ever comes of it, and so it fails later and elsewhere, or not at all.
+A line that raises an error is harmless: you notice. The worst kind is *accepted*. Where the list above says that of `off_policy_estimation_methods`, the config has kept it without looking at it, and on the new stack no estimate ever comes of it.
 """
 
 # %% [markdown]

@@ -659,7 +659,7 @@ pandas.DataFrame(tried_lines()).style.hide(axis="index").set_properties(**cell, 
 
 # %% [markdown]
 r"""
-Where an old line says "works", it does so for the time being: that is how such lines get into new programs. The others end with an error, and you notice.
+Where the table says "works" of an old line, it works for the time being: that is how such lines get into new programs. The others end with an error, and you notice.
 """
 
 # %%

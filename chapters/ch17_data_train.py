@@ -47,7 +47,7 @@ news = keep_news_of_deaths()  # else Ray reports the death to come in half a pag
 
 # %% [markdown] tags=["notes"]
 r"""
-Two hours with all four exercises. Ninety minutes without `pipeline`, which can be homework. Ask at the start: who has trained on two machines, and
+Two hours with all four exercises. The demonstrations after `pipeline` need it: whoever runs out of time takes the line from its last hint. Ask at the start: who has trained on two machines, and
 who knows what travelled between them? Most people say "the weights". Come back to the answer after `train_loop`.
 """
 

@@ -76,7 +76,7 @@ actions = (x @ last.T + bias).argmax(axis=1)
 ```
 
 You may also serve **your own network**: the update below takes it as version 2 if it finds it. Chapter 11's folder goes when its notebook is closed, so keep a copy. There, after the training, run
-`import shutil; shutil.copytree(folder, Path.home() / "cartpole", dirs_exist_ok=True)`. Without it, all of this chapter works with the snapshots.
+`import shutil; shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`. Without it, all of this chapter works with the snapshots.
 
 **Predict:** how many weights are enough to balance a pole? And how long does one action take to compute?
 """
@@ -538,7 +538,7 @@ if passed("batched_service") and passed("load_test"):
 r"""
 For size 1 the naps rule, and while your cores are not busy otherwise, a second replica nearly doubles the throughput. A batch of eight wins more than the second replica, and costs nothing: the same process, asked less often. But the larger the batches, and the more
 replicas, the further the points stay below the dotted lines: now HTTP, JSON and the proxy are the work, and they need your real cores, which the load generator uses too. From there on neither helps; on a cluster, every node has a proxy of
-its own. (Quick mode measures three of the pairs.)
+its own. `failed` should be 0 in every row: the other columns are of the answered requests only. (Quick mode measures three of the pairs.)
 
 With 32 users always waiting, throughput and latency are two sides of one thing: 32 / throughput is about the mean wait (Little's law). Check it in your table: p50 lies near it, and mostly a little below, since the first requests of a measurement find a short queue.
 """
@@ -613,10 +613,10 @@ r"""
 """
 
 # %% tags=["demo"]
-kept = Path.home() / "cartpole"  # where you keep a checkpoint of chapter 11
-newest = given.policy_in(kept, version=2) if kept.exists() else Policy(2)
+kept = Path.home() / "ray-course-cartpole"  # where you keep a checkpoint of chapter 11
+newest = given.policy_in(kept, version=2) if kept.is_dir() else Policy(2)
 shapes = [matrix.shape for matrix, _ in newest.layers]
-print("version 2 is", "your own network" if kept.exists() else "the snapshot", "with matrices of", shapes)
+print("version 2 is", "your own network" if kept.is_dir() else "the snapshot", "with matrices of", shapes)
 
 # %% [markdown]
 r"""

@@ -487,7 +487,7 @@ It hangs. No error, no time-out, and it would still hang tomorrow. What would yo
 # %% tags=["demo"]
 from coursekit.nodes import ray_status
 
-ray_status(until=" 0.0/4.0 CPU")  # Ray renews this report every five seconds: wait for a new one
+ray_status(until=" 0.0/4.0 CPU")  # only waits: Ray renews its report every five seconds
 print(given.shell("ray status").partition("Resources\n")[2].strip("-\n"))  # in a terminal: ray status
 
 # %% [markdown]
@@ -529,14 +529,14 @@ print("its last line:", log.read_text().splitlines()[-1])
 # %% [markdown]
 r"""
 And now the stacks: for each process, the line where it is *at this moment*, and who called it. A stuck actor cannot be asked with `__ray_call__`, because that call would wait in the queue as well. But when these two actors were born, each was told to write its stack to a file
-whenever it gets the signal `SIGUSR1`: that is `faulthandler.register`, of Python itself, and it works however stuck the process is. In the `__init__` of actors of your own, two lines do the same:
+whenever it gets the signal `SIGUSR1`: that is `faulthandler.register`, of Python itself, and it works however stuck the process is. In the `__init__` of actors of your own, two lines do the same (import `faulthandler`, `os` and `signal`):
 
 ```python
 self.stacks = open(f"/tmp/stacks-{os.getpid()}.txt", "w")  # an attribute: the file has to stay open
 faulthandler.register(signal.SIGUSR1, file=self.stacks)
 ```
 
-Then `kill -USR1 4711` in a shell, with the number of the process, writes them.
+Then `kill -USR1 4711` in a shell writes them; 4711 is the number in the file's name, and the `pid` in `ray list actors --detail`. Send it only to a process that has registered: any other is *ended* by this signal.
 """
 
 # %% tags=["demo"]

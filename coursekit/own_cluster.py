@@ -259,7 +259,7 @@ def end_all(processes: list[psutil.Process], patience: float = 5) -> None:
 
 @contextlib.contextmanager
 def guarded_folder(prefix: str) -> Iterator[str]:
-    """Yield a new folder, and remove it at the end; where this process is killed before, its marked processes end, too.
+    """Yield a new folder; at the end remove it and end the processes marked with it, also where this process is killed before.
 
     A process belongs to the folder when it, or what started it, got the folder as the variable `MARK`.
     """
@@ -278,6 +278,7 @@ def guarded_folder(prefix: str) -> Iterator[str]:
             sweeper.communicate(b"stopped", timeout=15)
         sweeper.kill()  # nothing, where it has ended
         sweeper.wait()
+        end_all(_marked(folder))  # whatever the block could not end
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -231,7 +231,10 @@ def collect(answer: Answer, rng: Generator) -> None:
     task = f"A pool of 2, seeds {list(plan)}; one sampler died over {seeds[1]} and two over {seeds[3]}. "
     fragments = [seed * seed + plus for seed in plan]
     kind, got, *text = seen["outcome"]
-    died = "No seed had three deaths of its own: did you count deaths over all seeds, or calls that only waited?"
+    died = (
+        "No seed had three deaths of its own, so none of these deaths may end the work. Is it caught, and counted for its own "
+        "seed only? (Calls that were queued behind a dying one fail as well.)"
+    )
     why = died if got in ("ActorDiedError", "RayActorError") else " ".join(text)
     expect(kind == "value", task + f"`collect` gave up with {got}. {why}")
     expect(

@@ -95,11 +95,13 @@ def ScoreEach(answer: Answer, rng: Generator) -> None:  # noqa: N802
     expect(isinstance(got["larger"], dict), told + str(got["larger"]))
     shapes = [np.shape(got["larger"][name]) for name in ("played", "values")]
     expect_equal(shapes, [(2, nodes + 7), (2,)], told + f"scores and values have the shapes {shapes}.")
-    told = f"Each of the {nodes} nodes of a table as a table of its own: "
-    expect(isinstance(got["single"], dict), told + str(got["single"]))
+    told = f"Each of the {nodes} nodes of a table, twice, as a table of its own: "
+    expect(isinstance(got["twins"], dict), told + str(got["twins"]))
+    values = np.asarray(got["twins"]["values"])
+    expect(values.shape == (len(both) * nodes,), told + f"the values have the shape {values.shape}.")
     expect_close(
         got["after"]["values"],
-        np.reshape(got["single"]["values"], (len(both), nodes)).mean(axis=1),
+        values.reshape(len(both), nodes).mean(axis=1),
         told + "the mean of their values is not the value of the whole table.",
         rtol=1e-3,
         atol=1e-4,

@@ -460,8 +460,9 @@ class MeetingCartpoles:
         return turned_cartpoles(self.turn, count)
 
     def tested(self, theta: np.ndarray, score: float) -> None:
-        """Write down that a worker has tested these weights."""
-        meeting.signal(self.room, f"tested-{os.getpid()}-{time.monotonic_ns()}-{score!r}-{_mark(theta)}")
+        """Write down that a worker has tested these weights; nobody reports a test in the driver."""
+        if os.getpid() != self.driver:
+            meeting.signal(self.room, f"tested-{os.getpid()}-{time.monotonic_ns()}-{score!r}-{_mark(theta)}")
 
 
 def _mark(theta: np.ndarray) -> int:

@@ -222,7 +222,7 @@ def _marks(value: Any) -> list:
         return [mark for part in value for mark in _marks(part)]
     if isinstance(value, ray.ObjectRef):
         return [value]  # what it refers to may not exist yet: nobody waits for it here
-    array = value.detach().numpy() if isinstance(value, torch.Tensor) else value
+    array = value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value
     return [zlib.crc32(array.tobytes())] if isinstance(array, np.ndarray) else []
 
 

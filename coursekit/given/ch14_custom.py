@@ -275,7 +275,7 @@ def inside_ppo(module_class: Any, tables: np.ndarray, larger: np.ndarray, hidden
             "before": before,
             "after": after,
             "larger": _tried(lambda: _answers(*modules, larger)),
-            "single": _tried(lambda: _answers(*modules, tables.reshape(-1, 1, tables.shape[-1]))),
+            "twins": _tried(lambda: _answers(*modules, np.repeat(tables.reshape(-1, 1, tables.shape[-1]), 2, axis=1))),
         }
     finally:
         algo.stop()

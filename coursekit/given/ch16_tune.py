@@ -424,8 +424,12 @@ def small_ppo() -> Any:
 
 
 def plan_of_ppo(tune_ppo: Callable, rates: list[float]) -> dict:
-    """Return the trials that a Tuner of PPO would run, before any of them starts, its folder, and what ends a trial."""
+    """Return the trials that a Tuner of PPO would begin with, before any of them starts, its folder, whether something ends a trial, and its `limit`.
+
+    `limit` is how many trials may run at a time, at most one for each rate.
+    """
     ends: list[Any] = []
+    limits: list[int] = []
 
     with tempfile.TemporaryDirectory() as folder:
         folder = str(Path(folder).resolve())
@@ -433,10 +437,17 @@ def plan_of_ppo(tune_ppo: Callable, rates: list[float]) -> dict:
         def made(callbacks: list) -> Any:
             tuner = _checked(tune_ppo(small_ppo(), rates, 1, folder, callbacks=callbacks))
             ends.append(tuner._local_tuner.get_run_config().stop)
+            limits.append(tuner._local_tuner._tune_config.max_concurrent_trials or len(rates))
             return tuner
 
         with _nothing_starts():
-            return {"trials": after(0, made), "folder": folder, "ends": ends[0] is not None}
+            trials = after(0, made)
+            return {
+                "trials": trials,
+                "folder": folder,
+                "ends": ends[0] is not None,
+                "limit": min(limits[0], len(rates)),
+            }
 
 
 def run_of_ppo(tune_ppo: Callable, rate: float, iterations: int) -> dict:

@@ -677,6 +677,13 @@ def waits_for_one_after_the_other(make_envs, seed, workers=2):
     return {"reports": reports, "theta": theta}
 
 
+@accepts("train")
+def tests_the_best_once_more(make_envs, seed, workers=2):
+    learned = waits_for_one_after_the_other(make_envs, seed, workers)
+    Sampler(make_envs, seed).test(learned["theta"])
+    return learned
+
+
 @rejects("train")
 def one_worker(make_envs, seed, workers=2):
     return chapter().train(make_envs, seed, 1)

@@ -359,6 +359,12 @@ def one_runner_beside_it(config, rates, iterations, folder, callbacks=None):
     return ppo_tuner(config, iterations, folder, callbacks)
 
 
+@accepts("tune_ppo")
+def two_at_a_time(config, rates, iterations, folder, callbacks=None):
+    config.env_runners(num_env_runners=0).training(lr=tune.grid_search(rates))
+    return ppo_tuner(config, iterations, folder, callbacks, at_once=2)
+
+
 @rejects("tune_ppo")
 def one_after_the_other(config, rates, iterations, folder, callbacks=None):
     config.env_runners(num_env_runners=0).training(lr=tune.grid_search(rates))
