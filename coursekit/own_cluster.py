@@ -143,7 +143,8 @@ class OwnCluster:
 
     def __init__(self) -> None:
         short = "/tmp" if sys.platform == "darwin" else None  # a socket's path has room for about 100 letters
-        self.folder = tempfile.mkdtemp(prefix="ray-", dir=short)
+        self._kept = contextlib.ExitStack()  # what is left of it goes also when this process is killed
+        self.folder = self._kept.enter_context(guarded_folder("ray-", short))
         self.token = os.environ.get("RAY_AUTH_TOKEN") or secrets.token_hex(32)  # a variable comes before a file
         self.token_file = f"{self.folder}/token"
         Path(self.token_file).touch(mode=0o600)
@@ -238,8 +239,7 @@ class OwnCluster:
         for started in reversed(self._started):
             started.stop()
         self._started.clear()
-        end_all(_marked(self.folder))
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._kept.close()
         atexit.unregister(self.stop)
 
 
@@ -258,12 +258,12 @@ def end_all(processes: list[psutil.Process], patience: float = 5) -> None:
 
 
 @contextlib.contextmanager
-def guarded_folder(prefix: str) -> Iterator[str]:
+def guarded_folder(prefix: str, place: str | None = None) -> Iterator[str]:
     """Yield a new folder; at the end remove it and end the processes marked with it, also where this process is killed before.
 
     A process belongs to the folder when it, or what started it, got the folder as the variable `MARK`.
     """
-    folder = tempfile.mkdtemp(prefix=prefix)
+    folder = tempfile.mkdtemp(prefix=prefix, dir=place)
     sweeper = subprocess.Popen(
         [sys.executable, "-c", SWEEPER, folder],
         stdin=subprocess.PIPE,
@@ -274,12 +274,12 @@ def guarded_folder(prefix: str) -> Iterator[str]:
     try:
         yield folder
     finally:
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        end_all(_marked(folder))  # whatever the block could not end
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the last step: this process may be killed before it
             sweeper.communicate(b"stopped", timeout=15)
         sweeper.kill()  # nothing, where it has ended
         sweeper.wait()
-        end_all(_marked(folder))  # whatever the block could not end
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def sweep(folder: str) -> None:

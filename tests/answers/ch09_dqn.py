@@ -678,7 +678,7 @@ def waits_for_one_after_the_other(make_envs, seed, workers=2):
 
 
 @accepts("train")
-def tests_the_best_once_more(make_envs, seed, workers=2):
+def plays_the_best_once_more(make_envs, seed, workers=2):
     learned = waits_for_one_after_the_other(make_envs, seed, workers)
     Sampler(make_envs, seed).test(learned["theta"])
     return learned
