@@ -39,9 +39,24 @@ def formgrader(course: Path, runtime: Path) -> Iterator[Callable[[str], str]]:
     with subprocess.Popen(command, cwd=course, env=env, stdout=nothing, stderr=nothing) as server:
         try:
             url = _url_of(server, runtime / f"jpserver-{server.pid}.json")
-            yield lambda path: urllib.request.urlopen(f"{url}formgrader/{path}?token={token}").read().decode()
+            yield lambda path: _read(f"{url}formgrader/{path}?token={token}")
         finally:
-            server.terminate()
+            _end(server)
+
+
+def _read(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=60) as page:
+        text: str = page.read().decode()
+        return text
+
+
+def _end(server: subprocess.Popen) -> None:
+    """End a server, one that does not want to as well."""
+    server.terminate()
+    try:
+        server.wait(20)
+    except subprocess.TimeoutExpired:
+        server.kill()
 
 
 def _url_of(server: subprocess.Popen, told: Path) -> str:

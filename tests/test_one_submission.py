@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -14,14 +14,16 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from coursekit.answer import serve
 from coursekit.failure import describe
-from coursekit.grading.grade import Graded, Grader
+from coursekit.grading import grade
+from coursekit.grading.grade import LOST, Graded, Grader
 from coursekit.grading.limits import Limits, SandboxDied
 from coursekit.grading.plan import Master
 from coursekit.grading.report import OWN_TEST, write_page
-from coursekit.grading.sandbox import CellOutcome
+from coursekit.grading.sandbox import CellOutcome, NurseryFailed
 from coursekit.grading.submission import Submission
 
 CHAPTER = "ch00_start"
+LIMITS = Limits(total_seconds=20)
 ENDS = "ended its own process (exit code 3)"
 SLOWLY_WRONG = """
 def best_seconds(tasks, seconds_each, workers):
@@ -41,13 +43,24 @@ class Played:
 
     ran: list[str] = field(default_factory=list)
     names: dict = field(default_factory=dict)
+    refused: int = 0  # sandboxes that cannot be made
+    failing: list[Exception] = field(default_factory=list)  # what the next cells end with
+    losing: bool = False  # whether the nursery is what has ended its sandboxes
+
+    def sandbox(self) -> AbstractContextManager["Played"]:
+        if self.refused:
+            self.refused -= 1
+            raise NurseryFailed("its process ended")
+        return self.made()
 
     @contextmanager
-    def sandbox(self) -> Iterator["Played"]:
+    def made(self) -> Iterator["Played"]:
         self.names = {"Ends": Ends}
         yield self
 
     def run(self, source: str, seconds: float | None = None) -> CellOutcome:
+        if self.failing:
+            raise self.failing.pop()
         self.ran.append(source)
         error = None
         try:
@@ -68,7 +81,7 @@ class Played:
         pass
 
     def lost(self) -> bool:
-        return False
+        return self.losing
 
     def usage(self) -> dict[str, float]:
         return {}
@@ -82,8 +95,8 @@ def code(source: str, grade_id: str = "", tag: str = "") -> NotebookNode:
 
 def graded(*cells: NotebookNode, handed_in: list[NotebookNode] | None = None, **options: object) -> tuple:
     """Return what comes of a notebook, whose master has the same cells unless others were handed in, and what ran."""
-    played, files = Played(), options.pop("files", None)
-    grader = Grader(played, Limits(total_seconds=20), 1, **options)  # type: ignore[arg-type]
+    played, files = options.pop("played", None) or Played(), options.pop("files", None)
+    grader = Grader(played, LIMITS, 1, **options)  # type: ignore[arg-type]
     master = Master("small", new_notebook(cells=list(cells)), CHAPTER)
     notebook = new_notebook(cells=deepcopy(handed_in or list(cells)))
     return grader.grade(notebook, master, files), played.ran
@@ -108,6 +121,34 @@ def test_a_demonstration_runs_with_all_cells_or_when_it_was_edited():
     assert graded(demo, handed_in=[code("shown = 3")])[1] == ["shown = 3"]
 
 
+# A nursery that ends
+
+
+def test_a_nursery_that_ends_while_a_sandbox_is_made_stops_nothing():
+    played = Played(refused=LOST)
+    assert graded(code("x = 1"), code("assert x == 1", "own"), played=played)[0].score == 1
+
+
+def test_a_nursery_that_makes_no_sandbox_again_and_again_stops_the_run():
+    with pytest.raises(NurseryFailed):
+        graded(code("x = 1"), played=Played(refused=LOST + 1))
+
+
+def test_a_nursery_that_ends_while_a_check_asks_it_for_records_stops_nothing():
+    played = Played(failing=[NurseryFailed("its process ended")])
+    result, _ = graded(code("x = 1"), code("assert x == 1", "own"), played=played)
+    assert (result.score, result.notes) == (1, [])
+
+
+def test_who_is_graded_anew_has_all_the_time_again(monkeypatch):
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now, perf_counter=time.perf_counter)
+    monkeypatch.setattr(grade, "time", clock)
+    slow = code(f"import coursekit.grading.grade as grade\ngrade.time.now += {0.6 * LIMITS.total_seconds}")
+    lost = code("if grade.time.now < 20: raise Ends")
+    result, _ = graded(slow, lost, code("pass", "own"), played=Played(losing=True))
+    assert (result.score, result.notes) == (1, [])
+
+
 # Files beside the notebook
 
 
@@ -116,6 +157,15 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path, monkeypatch):
     (tmp_path / "data").write_text("a file where a folder is wanted")
     result, _ = graded(code("x = 1"), CHECK, files={"data/x.csv": b"1"})
     assert any("files beside the notebook could not be written (FileExistsError" in note for note in result.notes)
+
+
+def test_a_file_handed_in_does_not_stand_in_the_way_of_the_masters_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    master = Master("small", new_notebook(cells=[CHECK]), CHAPTER, {"data/x.csv": b"the master's"})
+    grader = Grader(Played(), Limits(total_seconds=20), 1)  # type: ignore[arg-type]
+    result = grader.grade(new_notebook(cells=[deepcopy(CHECK)]), master, {"data": b"a file"})
+    assert result.notes == []
+    assert (tmp_path / "data/x.csv").read_bytes() == b"the master's"
 
 
 def test_files_that_end_the_sandbox_are_left_out_and_the_notebook_is_graded(monkeypatch):
@@ -171,8 +221,8 @@ def test_the_page_says_beside_an_instructors_own_test_that_it_can_be_forged(tmp_
 def test_a_turn_that_is_waited_for_costs_neither_limit_nor_time():
     @contextmanager
     def waits() -> Iterator[float]:
-        time.sleep(0.3)
-        yield 0.3
+        time.sleep(2)
+        yield 2.0
 
     result, _ = graded(code("pass", "own"), turns=SimpleNamespace(shared=waits))
-    assert result.results["own"].seconds < 0.3
+    assert result.results["own"].seconds < 1

@@ -3,15 +3,18 @@
 import csv
 import functools
 import json
+import os
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from nbgrader import api
 from nbgrader.api import Gradebook
-from sqlalchemy.exc import DataError, IntegrityError
+from sqlalchemy import orm
+from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
 from coursekit.course import CommandError
 from coursekit.grading import cluster, command
@@ -21,7 +24,7 @@ from coursekit.grading.gradebook import Book
 from coursekit.grading.plan import Master, plan
 from coursekit.grading.run import Options, Run
 from coursekit.grading.sandbox import CellOutcome, SandboxDied
-from coursekit.grading.submission import Submission, find, find_one, read
+from coursekit.grading.submission import NotGradable, Submission, find, find_one, read, with_files_of_master
 from coursekit.paths import SOLUTIONS
 from tests.classes import grade, lines
 
@@ -122,6 +125,8 @@ def test_a_notebook_that_was_not_handed_in_is_found_with_a_problem(course):
     problem = "it was not handed in: there is no p2.ipynb in the folder (was it renamed?)"
     assert problems(course)["dan/hw1/p2"] == problem
     assert problems(course)["dan/hw1/p1"] == ""
+    (course / "submitted/eve/hw1").mkdir(parents=True)
+    assert {problems(course)[f"eve/hw1/{name}"] for name in ("p1", "p2")} == {"no notebook was handed in"}
 
 
 @pytest.mark.parametrize("unreadable", ["submitted/eve", "submitted/eve/hw1"])
@@ -135,8 +140,30 @@ def test_a_folder_that_cannot_be_read_is_found_with_a_problem(course, monkeypatc
     original = Path.iterdir
     monkeypatch.setattr(Path, "iterdir", iterdir)
     found = {key: problem for key, problem in problems(course).items() if problem}
-    assert list(found.values()) == ["the folder cannot be read (Permission denied)"]
-    assert next(iter(found)).startswith("eve/")
+    assert set(found.values()) == {"the folder cannot be read (Permission denied)"}
+    assert set(found) == ({"eve//eve"} if unreadable == "submitted/eve" else {"eve/hw1/p1", "eve/hw1/p2"})
+
+
+def test_who_handed_in_nothing_that_can_be_graded_has_a_row_and_a_page(course):
+    write(course / "submitted/ben.ipynb")
+    (course / "submitted/cy").mkdir()
+    (course / "submitted/cy/hw1.zip").touch()
+    (course / "submitted/dan").symlink_to("nowhere")
+    (course / "submitted/notes.txt").touch()
+    records = grade(course)
+    said = {key: record["reason"] for key, record in records.items() if record["outcome"] != "graded"}
+    assert said == {
+        "//ben": "it lies in no student's folder: the assignments are hw1",
+        "cy//cy": "no assignment's folder was handed in: the assignments are hw1",
+        "dan//dan": "the student's folder is a link that leads nowhere",
+    }
+    assert {key: row[1] for key, row in table(course).items() if row[0] != "graded"} == said
+    pages = {"reports/ben.html", "reports/cy/cy.html", "reports/dan/dan.html"}
+    assert {str(path.relative_to(course)) for path in course.glob("reports/**/*.html")} - pages == {
+        "reports/ada/hw1/p1.html",
+        "reports/ada/hw1/p2.html",
+    }
+    assert all((course / page).exists() for page in pages)
 
 
 def test_beside_a_single_notebook_nothing_was_handed_in(tmp_path):
@@ -146,12 +173,21 @@ def test_beside_a_single_notebook_nothing_was_handed_in(tmp_path):
     assert single.files() == {}
 
 
-def test_hidden_files_and_what_a_grader_wrote_were_not_handed_in(course):
-    folder = course / "submitted/ada/hw1"
-    for name in ("data.csv", "more/data.csv", ".netrc", ".ssh/id_rsa", "graded/results.jsonl"):
-        (folder / name).parent.mkdir(exist_ok=True)
+def test_what_nbgrader_ignores_and_what_a_grader_wrote_does_not_come_along(course):
+    folder = course / "source/hw1"
+    kept = {"a.csv", "more/a.csv", "more/graded/a.csv", ".data/a.csv", ".settings"}
+    left = {"graded/.coursekit-run.json", "graded/a.csv", "more/feedback/a.csv", "__pycache__/a.csv", "a.pyc"}
+    for name in kept | left:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
-    assert sorted(Submission("ada", "hw1", "p1", folder / "p1.ipynb").files()) == ["data.csv", "more/data.csv"]
+    assert set(Master.of(folder / "p1.ipynb").files) == kept
+    assert list(Submission("ada", "hw1", "p1", folder / "p1.ipynb").files())[-1] == ".data/a.csv"  # hidden ones last
+
+
+def test_files_beside_the_masters_notebook_take_the_place_of_those_handed_in():
+    master = {"data/x.csv": b"master", "y.csv": b"master"}
+    handed_in = {"data": b"a file", "y.csv/z": b"in a folder", "data/x.csv": b"another", "data/w.csv": b"kept"}
+    assert with_files_of_master(handed_in, master) == master | {"data/w.csv": b"kept"}
 
 
 # What is recorded
@@ -222,17 +258,77 @@ def test_a_submission_whose_sandboxes_another_may_have_ended_is_graded_once_more
     assert grade(course)["ben/hw1/p1"]["score"] == 2
 
 
-def test_on_a_cluster_who_loses_four_nodes_has_an_outcome_and_from_the_second_on_goes_alone():
+UNLUCKY, ANOTHER = (Submission(name, "hw1", "p1", Path("p1.ipynb")) for name in ("ben", "ada"))
+
+
+class Lost(Exception):
+    """What Ray raises here for a submission; `cause` is what its grader raised, None where its node was lost."""
+
+    def __init__(self, cause: Exception | None = None):
+        self.cause = cause
+
+
+@pytest.fixture
+def crew() -> Any:
+    """Return a crew of one node, whose grader starts at once and grades nothing: Ray is played."""
     crew: Any = object.__new__(cluster._Crew)
-    crew.losses, crew.waiting, crew.grading = cluster.Counter(), cluster.deque(), {}
-    unlucky = Submission("ben", "hw1", "p1", Path("p1.ipynb"))
-    assert [list(crew._again(unlucky)) for _ in range(2)] == [[], []]
+    crew.ray, crew.options, crew.alone, crew.shared, crew.fingerprint = MagicMock(), Options(jobs=1), False, None, ""
+    crew.ray.exceptions.RayError, crew.ray.exceptions.RayTaskError, crew.ray.get.side_effect = Lost, TypeError, Lost
+    crew.losses, crew.waiting, crew.grading, crew.starting = cluster.Counter(), cluster.deque(), {}, {}
+    crew.nodes = [cluster._Node("node", "10.0.0.1", cpus=1)]
+    crew._alive = lambda: [({"NodeID": "node"}, 1)]
+    crew._start(crew.nodes[0])
+    return crew
+
+
+def graded_by(crew: Any) -> list:
+    """Return what comes of a submission that the node grades."""
+    [node] = crew.nodes
+    node.free, crew.grading["work"] = 0, (node, node.grader, UNLUCKY)
+    return list(crew._graded("work"))
+
+
+def test_on_a_cluster_who_loses_four_nodes_has_an_outcome_and_from_the_second_on_goes_alone(crew):
+    assert [list(crew._again(UNLUCKY)) for _ in range(2)] == [[], []]
     assert crew._may_go()
-    crew.grading = {"another": ()}
+    crew.grading = {"work": (None, None, ANOTHER)}
     assert not crew._may_go()
-    assert list(crew._again(unlucky)) == []
-    [outcome] = crew._again(unlucky)
+    assert list(crew._again(UNLUCKY)) == []
+    [outcome] = crew._again(UNLUCKY)
     assert (outcome.graded, outcome.reason.partition(":")[0]) == (None, "the nodes that graded it were lost, 4 times")
+
+
+def test_on_a_cluster_nobody_joins_who_goes_alone(crew):
+    crew.waiting.append(ANOTHER)
+    crew.grading = {"work": (None, None, UNLUCKY)}
+    assert crew._may_go()
+    crew.losses[UNLUCKY.key] = 2
+    assert not crew._may_go()
+
+
+def test_on_a_cluster_of_one_node_who_loses_it_four_times_has_an_outcome(crew):
+    assert [graded_by(crew) for _ in range(3)] == [[], [], []]
+    [outcome] = graded_by(crew)
+    assert outcome.reason.startswith("the nodes that graded it were lost, 4 times")
+    assert crew.nodes[0].starts == 1
+
+
+def test_on_a_cluster_the_last_node_is_left_alone_where_it_cannot_start(crew):
+    [node] = crew.nodes
+    for _ in range(cluster.STARTS):
+        [work] = crew.starting
+        crew._started(work)
+    assert crew.nodes == []
+    assert (node.starts, crew.starting) == (cluster.STARTS, {})
+
+
+def test_on_a_cluster_a_submission_whose_sandboxes_another_may_have_ended_is_graded_once_more_alone(crew):
+    crew.ray.get.side_effect = Lost(NotGradable(ENDED))
+    assert (graded_by(crew), list(crew.waiting), crew.nodes[0].free) == ([], [UNLUCKY], 1)
+    crew.grading = {"work": (None, None, ANOTHER)}
+    assert not crew._may_go()
+    crew.grading.clear()
+    assert [outcome.reason for outcome in graded_by(crew)] == [ENDED]
 
 
 def test_a_file_beside_a_notebook_that_cannot_be_read_is_left_out_and_named(course, monkeypatch):
@@ -251,18 +347,78 @@ def test_a_file_beside_a_notebook_that_cannot_be_read_is_left_out_and_named(cour
     assert {path.name for path in (course / "autograded/ada/hw1").iterdir()} == {"p1.ipynb", "p2.ipynb", "more.csv"}
 
 
+def refuse(monkeypatch, student: str, error: Exception) -> None:
+    """Let the database raise an error where a student is to be added."""
+
+    def commit(session):
+        if student in {getattr(row, "id", "") for row in session.new}:
+            raise error
+        original(session)
+
+    original = orm.Session.commit
+    monkeypatch.setattr(orm.Session, "commit", commit)
+
+
 def test_a_name_that_the_database_does_not_take_is_one_students_reason(course, monkeypatch):
+    write(course / f"submitted/{'x' * 129}/hw1/p1.ipynb")
+    too_long = Exception("value too long for type character varying(128)")
+    refuse(monkeypatch, "x" * 129, DataError("INSERT", {}, too_long))
+    records = grade(course)
+    assert records[f"{'x' * 129}/hw1/p1"]["reason"] == f"the gradebook does not take it ({too_long})"
+    assert records["ada/hw1/p1"]["score"] == 2
+
+
+def test_a_database_that_is_locked_where_a_student_is_added_costs_that_student_nothing(course, monkeypatch):
+    with monkeypatch.context() as locked:
+        refuse(locked, "ada", OperationalError("INSERT", {}, Exception("database is locked")))
+        with pytest.raises(OperationalError, match="database is locked"):
+            grade(course)
+    assert grade(course)["ada/hw1/p1"]["score"] == 2
+
+
+def test_what_the_gradebook_never_takes_is_that_students_reason(course, monkeypatch):
     def record(book, submission, graded):
-        if submission.student == "x" * 129:
-            raise DataError("INSERT", {}, Exception("value too long for type character varying(128)"))
+        if submission.student == "ben":
+            raise ValueError("a value of no kind that it knows")
         original(book, submission, graded)
 
-    write(course / f"submitted/{'x' * 129}/hw1/p1.ipynb")
+    write(course / "submitted/ben/hw1/p1.ipynb")
     original = Book.record
     monkeypatch.setattr(Book, "record", record)
     records = grade(course)
-    assert "value too long" in records[f"{'x' * 129}/hw1/p1"]["reason"]
+    assert "a value of no kind" in records["ben/hw1/p1"]["reason"]
     assert records["ada/hw1/p1"]["score"] == 2
+
+
+def scores_in_the_gradebook(course: Path) -> dict[str, float]:
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        return {notebook.name: notebook.score for notebook in book.find_submission("hw1", "ada").notebooks}
+
+
+def test_a_folder_in_a_notebooks_place_costs_that_notebook_alone(course):
+    (course / "submitted/ada/hw1/p2.ipynb").unlink()
+    (course / "submitted/ada/hw1/p2.ipynb").mkdir()
+    grade(course)
+    assert scores_in_the_gradebook(course) == {"p1": 2, "p2": 0}
+
+
+def test_points_come_back_when_a_folder_can_be_read_again(course, monkeypatch):
+    def iterdir(path):
+        if path == course / "submitted/ada/hw1":
+            raise PermissionError(13, "Permission denied", str(path))
+        return original(path)
+
+    def exists(path):
+        return course / "submitted/ada/hw1" not in Path(path).parents and known(path)
+
+    grade(course)
+    original, known = Path.iterdir, os.path.exists
+    with monkeypatch.context() as unreadable:
+        unreadable.setattr(Path, "iterdir", iterdir)
+        unreadable.setattr(os.path, "exists", exists)
+        assert {row["reason"] for row in grade(course).values()} == {"the folder cannot be read (Permission denied)"}
+    assert {row["score"] for row in grade(course).values()} == {2}
+    assert scores_in_the_gradebook(course) == {"p1": 2, "p2": 2}
 
 
 @pytest.mark.parametrize(
@@ -356,17 +512,65 @@ def test_a_test_cell_with_magics_keeps_its_partial_credit():
     assert json.dumps(source.splitlines()[1:]) == '["_value_of_the_test = (4 * 2 / 4", ")"]'
 
 
-@pytest.mark.parametrize(
-    "source", ['check("x", x)\nassert x == 1', '%matplotlib inline\nquiz("x", x)', 'check("x", 1)']
-)
-def test_a_check_among_other_code_is_refused(course, source):
+def checking(course: Path, first: str, test: str) -> Path:
+    """Write a source notebook with another first cell and another test; return its path."""
     document = cells()
-    document.cells[0].source = 'from coursekit import begin\nbegin("ch00_start")\nx = 1'
-    document.cells[1].source = source
-    path = write(course / "source/hw1/p1.ipynb", document)
+    document.cells[0].source, document.cells[1].source = f"{first}\nx = 1", test
+    return write(course / "source/hw1/p1.ipynb", document)
+
+
+BEGIN = 'from coursekit import begin\nbegin("ch00_start")'
+
+
+@pytest.mark.parametrize(
+    ("first", "test"),
+    [
+        (BEGIN, 'check("x", x)\nassert x == 1'),
+        (BEGIN, '%matplotlib inline\nquiz("x", x)'),
+        (BEGIN, 'check("x", 1)'),
+        (BEGIN + "\nimport coursekit", 'coursekit.check("x", x)'),
+        (BEGIN + "\nimport coursekit as kit", 'kit.quiz("x", x)'),
+        (BEGIN + "\nfrom coursekit import check as c", 'c("x", x)'),
+        (BEGIN.replace('"', "'"), 'check("x", x)\nassert x == 1'),
+        ("from coursekit import check", 'check("x", x)\nassert x == 1'),
+        ("from coursekit import *", 'check("x", x)'),
+    ],
+)
+def test_a_check_that_nobody_would_hear_is_refused(course, first, test):
+    path = checking(course, first, test)
     with pytest.raises(CommandError, match="the test cells x must be") as error:
         Run(course / "submitted", Options()).masters()
     assert str(path) in str(error.value)
+    assert ("begins no chapter" in str(error.value)) == ("begin" not in first)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "from coursekit import begin\nbegin('ch00_start')",
+        "from coursekit import begin as start; start( chapter='ch00_start' )",
+        'import coursekit as kit\n%matplotlib inline\ncontents = kit.begin("ch00_start")',
+    ],
+)
+def test_a_chapter_is_known_however_it_is_begun(course, first):
+    assert Master.of(checking(course, first, "pass")).chapter == "ch00_start"
+
+
+@pytest.mark.parametrize(
+    ("first", "reason"),
+    [(BEGIN, "ch00_start has no exercise 'x'"), (BEGIN.replace("ch00_start", "ch77"), "There is no chapter 'ch77'")],
+)
+def test_a_check_that_the_chapter_does_not_have_is_refused(course, first, reason):
+    checking(course, first, 'check("x", x)')
+    with pytest.raises(CommandError, match=reason) as error:
+        grade(course)
+    assert "hw1/p1.ipynb" in str(error.value)
+
+
+def test_a_function_check_of_the_instructors_own_is_a_test_of_their_own(course):
+    path = checking(course, "def check(name, value): assert value", 'check("x", x)')
+    assert Run(course / "submitted", Options()).masters()["hw1", "p1"].mixed() == []
+    assert plan(read(path), Master.of(path)).steps[-1].kind == "test"
 
 
 def test_no_chapter_mixes_a_check_with_other_code():

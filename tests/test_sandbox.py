@@ -319,13 +319,15 @@ def test_memory_of_all_processes_together_is_limited(nursery, monkeypatch, accou
             pytest.skip("no cgroup can be made here")
         with pytest.raises(SandboxDied, match="used more than 600 MB of memory"):
             ran(sandbox, source)
-        assert sandbox.usage()["peak_mb"] < 1500
+        if account == "cgroup":  # who looks five times a second sees how much it was by then
+            assert sandbox.usage()["peak_mb"] < 1500
 
 
 LEFT_BEHIND = """
 import os, time
 if os.fork() == 0:
-    time.sleep(0.5); x = b"x" * (700 * 2**20); time.sleep(60)
+    while not os.path.exists("/tmp/now"): time.sleep(0.5)
+    x = b"x" * (700 * 2**20); time.sleep(60)
 """
 
 
@@ -334,7 +336,10 @@ def test_memory_is_looked_at_while_nobody_asks_the_sandbox_anything(nursery, mon
     monkeypatch.setattr(accounts, "_homes", lambda controller: [])
     with nursery.sandbox() as sandbox:
         ran(sandbox, LEFT_BEHIND)
-        gone, left = psutil.wait_procs(processes(sandbox)[1:], timeout=20)
+        started = processes(sandbox)[1:]
+        with contextlib.suppress(SandboxDied):  # a slow machine may not get to the reply
+            ran(sandbox, "open('/tmp/now', 'w').close()")
+        gone, left = psutil.wait_procs(started, timeout=20)
         assert (len(gone), left) == (2, [])
         with pytest.raises(SandboxDied, match="used more than 600 MB of memory"):
             ran(sandbox, "1")
@@ -686,8 +691,10 @@ def test_all_this_holds_for_an_ordinary_user(chosen):
     environment = {**os.environ, "HOME": "/nonexistent"}
     folder = f"/tmp/coursekit-test-{os.getpid()}"
     command = [sys.executable, "-c", AS_ORDINARY_USER, __file__, *chosen, "--basetemp", folder]
-    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=160)
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=400)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     assert finished.returncode == 0, finished.stdout[-5000:] + finished.stderr[-2000:]
     assert " passed" in finished.stdout
     assert "skipped" not in finished.stdout

@@ -17,7 +17,10 @@ from coursekit.grading.limits import Limits
 
 PREFIX = "coursekit-"
 LOOK = 0.2  # seconds from one look at memory to the next
+GOING = 5.0  # seconds at most that killed processes need to go
 EXACT_LOOK = 2.0  # seconds from one exact look at memory to the next; each costs milliseconds for each process
+FAILURES = 10  # looks in a row that fail; then nothing limits its memory any more, and the sandbox has to end
+UNWATCHED = "could not be watched"
 
 
 class Account(Protocol):
@@ -113,10 +116,17 @@ class Cgroup:
         return int(self._read("cpu.stat").split()[1]) / 1e6  # its first line: usage_usec
 
     def close(self) -> None:
-        """Remove the groups."""
-        for folder in self._folders:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+        """Remove the groups; the kernel lets them go when the last process has, which may be a moment after it was killed."""
+        end = time.monotonic() + GOING
+        while sum(not _is_removed(folder) for folder in self._folders) and time.monotonic() < end:
+            time.sleep(0.05)
+
+
+def _is_removed(group: Path) -> bool:
+    """Remove a control group, and return whether it is gone."""
+    with contextlib.suppress(OSError):
+        group.rmdir()
+    return not group.exists()
 
 
 class Looked:
@@ -132,18 +142,35 @@ class Looked:
 
     def add(self, pid: int) -> None:
         """Count a process, with all that it starts from now on."""
-        self._roots.append(psutil.Process(pid))
+        root = psutil.Process(pid)
+        try:
+            _tree(root)
+        except psutil.AccessDenied:
+            reason = "its memory cannot be watched, because /proc hides other users' processes from this user (hidepid)"
+            raise OSError(f"{reason}: grade as root, or have /proc mounted without it") from None
+        self._roots.append(root)
         if len(self._roots) == 1:
             threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
         """Look until it is closed, and end what uses too much; the first process then tells the grader that it has ended."""
+        failed = 0  # looks in a row
         while not self._closed.wait(LOOK):
-            if self._look() > self._limits.memory_mb:
-                self._reason = f"used more than {self._limits.memory_mb} MB of memory"
-            for process in self._processes() if self._reason else ():
-                with contextlib.suppress(psutil.Error):
-                    process.kill()
+            try:
+                self._look_and_end()
+                failed = 0
+            except Exception:  # the machine has no memory or no descriptor left, which a bomb may be the cause of
+                failed += 1
+            if failed >= FAILURES:
+                self._reason = self._reason or UNWATCHED
+
+    def _look_and_end(self) -> None:
+        """Look once, and end them all when they use too much."""
+        if self._look() > self._limits.memory_mb:
+            self._reason = f"used more than {self._limits.memory_mb} MB of memory"
+        for process in self._processes() if self._reason else ():
+            with contextlib.suppress(psutil.Error):
+                process.kill()
 
     def _processes(self) -> list[psutil.Process]:
         """Return all processes but the first, which has nothing of its own."""
@@ -160,19 +187,21 @@ class Looked:
         return self._exact
 
     def exceeded(self) -> str:
-        """Return whether they used too much."""
+        """Return that they used too much, or could not be watched."""
         return self._reason
 
     def peak_mb(self) -> float:
         """Return the most memory that was seen at one time."""
         if not self._when:  # it was over before the first look
-            self._look()
+            with contextlib.suppress(Exception):  # a number that is missing is nobody's loss
+                self._look()
         return self._peak
 
     def cpu_seconds(self) -> float:
         """Return the most CPU seconds that were seen: of those who live, and of those whose parent waited for their end."""
-        processes = [process for root in self._roots for process in _tree(root)]
-        self._seconds = max(self._seconds, sum(_cpu_seconds(process) for process in processes))
+        with contextlib.suppress(Exception):  # a number that is missing is nobody's loss
+            processes = [process for root in self._roots for process in _tree(root)]
+            self._seconds = max(self._seconds, sum(_cpu_seconds(process) for process in processes))
         return self._seconds
 
     def close(self) -> None:
@@ -182,7 +211,8 @@ class Looked:
 
 
 def _tree(root: psutil.Process) -> list[psutil.Process]:
-    with contextlib.suppress(psutil.Error):
+    """Return a process and all below it, [] once it has ended; raises what keeps them from being seen."""
+    with contextlib.suppress(psutil.NoSuchProcess):
         return [root, *root.children(recursive=True)]
     return []
 

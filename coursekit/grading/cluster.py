@@ -16,6 +16,7 @@ from typing import Any
 
 from coursekit.course import CommandError
 from coursekit.exercise import load
+from coursekit.grading.grade import ENDED
 from coursekit.grading.node import NodeGrader, Setup, fingerprint_of_coursekit
 from coursekit.grading.run import Options, Outcome, grader_failed, master_of
 from coursekit.grading.sandbox import NurseryFailed
@@ -24,7 +25,7 @@ from coursekit.quiet import quiet
 
 ANSWER_SECONDS = 60.0  # for a cluster to answer; a busy machine takes half of it to import Ray
 START_SECONDS = 300.0  # for a first node to be ready: it may have to start Python, and import Ray and torch
-STARTS = 3  # of the grader of a node, without grading anything; then the node is left alone
+STARTS = 3  # of the grader of a node, without grading anything; then it is left alone, the last one if it cannot start
 LOST = 3  # times that a submission is graded anew because its node was lost
 CONNECT = """import sys, ray
 try:
@@ -88,7 +89,8 @@ class _Crew:
 
     def _may_go(self) -> bool:
         """Return whether one may be graded now; who was lost twice goes alone, because another may have been the cause."""
-        return bool(self.waiting) and (self.losses[self.waiting[0].key] < 2 or not self.grading)
+        together = [*list(self.waiting)[:1], *(item for *_, item in self.grading.values())]
+        return bool(self.waiting) and (not self.grading or all(self.losses[item.key] < 2 for item in together))
 
     def _start(self, node: _Node) -> None:
         """Start a node's grader; one that failed too often to do anything is left alone."""
@@ -159,13 +161,19 @@ class _Crew:
         except self.ray.exceptions.RayError as error:
             cause = getattr(error, "cause", None)  # what the grader itself raised
             if cause is None or isinstance(cause, NurseryFailed):
+                if cause is None and self.nodes == [node]:  # who is lost on the last node comes nearer to an outcome
+                    node.starts = 0
                 self._lost(node, grader, cause or error)
                 yield from self._again(item)
                 return
             outcome = Outcome(item, None, str(cause) if isinstance(cause, NotGradable) else grader_failed(cause))
         if node.grader is grader:
             node.free, node.starts = node.free + 1, 0
-        yield outcome
+        if outcome.reason == ENDED and self.losses[item.key] < 2:  # as on one machine: another may have ended it
+            self.losses[item.key] = 2
+            self.waiting.append(item)
+        else:
+            yield outcome
 
     def _again(self, item: Submission) -> Iterator[Outcome]:
         """Have a submission wait behind all others, or yield that it was lost too often."""

@@ -15,7 +15,7 @@ from coursekit.exercise import Exercise, Quiz, judge, load
 from coursekit.grading.cells import VALUE, cell_that_writes, keeping_value, outputs_of, readable
 from coursekit.grading.plan import Master, Plan, Step, plan
 from coursekit.grading.sandbox import Limits, Nursery, NurseryFailed, Sandbox, SandboxDied
-from coursekit.grading.submission import NotGradable
+from coursekit.grading.submission import NotGradable, with_files_of_master
 from coursekit.grading.turns import Turns
 from coursekit.result import MIME, Result
 
@@ -67,7 +67,7 @@ class Grader:
         `files` were handed in beside the notebook; those of the same name beside the master take their place.
         """
         items = load(master.chapter) if master.chapter else {}
-        work = _Work(plan(notebook, master), items, (files or {}) | master.files, self)
+        work = _Work(plan(notebook, master), items, with_files_of_master(files or {}, master.files), self)
         work.run()
         return work.graded
 
@@ -102,7 +102,7 @@ class _Work:
 
     def _pass(self) -> bool:
         """Go through the notebook once; return whether it came to its end or to its time limit."""
-        with self.grader.nursery.sandbox() as box:
+        with self._sandbox() as box:
             # blamed: a step that had to be stopped, and may have left behind what ends a later one
             index, blamed = -1, -1
             try:
@@ -114,14 +114,21 @@ class _Work:
                     if index not in self.poisoned and self._step(step, box):
                         blamed = index
                 return True
-            except SandboxDied as died:
-                if box.lost():
+            except (SandboxDied, NurseryFailed) as ended:
+                if isinstance(ended, NurseryFailed) or box.lost():
                     self._try_again()
                 else:
-                    self._leave_out(index if blamed < 0 else blamed, died.reason)
+                    self._leave_out(index if blamed < 0 else blamed, ended.reason)
                 return time.monotonic() > self.deadline
             finally:
                 self._add_usage(box)
+
+    def _sandbox(self) -> Sandbox:
+        """Return a new sandbox; raises NurseryFailed where none can be made several times in a row."""
+        for _ in range(LOST):
+            with contextlib.suppress(NurseryFailed):  # the nursery may have just ended; the next try replaces it
+                return self.grader.nursery.sandbox()
+        return self.grader.nursery.sandbox()
 
     def _write_files(self, box: Sandbox) -> None:
         """Put the files that belong to the notebook beside it; what cannot be written is said, and left out."""
@@ -131,10 +138,11 @@ class _Work:
             self._add_note(f"files beside the notebook could not be written ({reason})")
 
     def _try_again(self) -> None:
-        """Do nothing, which repeats the pass; raises NotGradable when that has happened too often."""
+        """Have the pass repeated, with all the time that it may take; raises NotGradable when that has happened too often."""
         self.lost += 1
         if self.lost > LOST:
             raise NotGradable(ENDED)
+        self.deadline = time.monotonic() + self.grader.limits.total_seconds
 
     def _leave_out(self, index: int, reason: str) -> None:
         """Leave a step out of the passes to come, with the reason; the files, where no step was reached."""

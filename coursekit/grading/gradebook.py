@@ -1,8 +1,10 @@
 """Scores go into nbgrader's gradebook through its own API, so that formgrader, feedback and export work unchanged."""
 
+import contextlib
 import os
 import stat
 import warnings
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,12 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 from nbgrader import utils
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Gradebook, InvalidEntry, MissingEntry
 from nbgrader.apps.baseapp import NbGrader
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc
-from sqlalchemy.exc import SAWarning
+from sqlalchemy.exc import SAWarning, SQLAlchemyError
 from traitlets.config import Application, Config
 
 from coursekit.course import CommandError
@@ -59,6 +61,10 @@ class Book:
         """
         if self._is_prepared(assignment, master):
             return
+        with self._undone_where_it_fails():
+            self._save_cells(assignment, master)
+
+    def _save_cells(self, assignment: str, master: Master) -> None:
         self.gradebook.update_or_create_assignment(assignment)
         resources: Any = {"nbgrader": {"notebook": master.name, "assignment": assignment, "db_url": self.course.db_url}}
         notebook: NotebookNode = nbformat.from_dict(master.notebook)
@@ -82,10 +88,18 @@ class Book:
 
         An error that has to do with this submission alone leaves the gradebook as it was.
         """
-        try:
+        with self._undone_where_it_fails():
             self._record(submission, graded)
-        except Exception:
+
+    @contextlib.contextmanager
+    def _undone_where_it_fails(self) -> Iterator[None]:
+        """Undo what an error has left half done, and raise the database's own error for the InvalidEntry that nbgrader makes of it."""
+        try:
+            yield
+        except Exception as error:
             self.gradebook.db.rollback()
+            if isinstance(error, InvalidEntry) and isinstance(error.__context__, SQLAlchemyError):
+                raise error.__context__ from None
             raise
 
     def _record(self, submission: Submission, graded: Graded | None) -> None:
@@ -94,9 +108,8 @@ class Book:
         more = {"timestamp": stamp} if stamp else {}
         entry = self.gradebook.update_or_create_submission(submission.assignment, submission.student, **more)
         for notebook in entry.notebooks:
-            missing = not os.path.exists(submission.folder / f"{notebook.name}.ipynb")
-            if missing or notebook.name == submission.notebook:
-                self._write_scores(notebook, graded if notebook.name == submission.notebook else None)
+            if notebook.name == submission.notebook:  # the others have outcomes of their own
+                self._write_scores(notebook, graded)
         self.gradebook.db.commit()
         if graded is not None:
             self._late_penalty(submission)

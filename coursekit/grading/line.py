@@ -104,7 +104,8 @@ class Line:
             if time.monotonic() >= deadline:
                 if interrupted:
                     raise SandboxDied(f"ran longer than {spoken(seconds)}")
-                self._first.send(b"i")
+                with contextlib.suppress(ConnectionError):  # it has just ended, which the next wait sees
+                    self._first.send(b"i")
                 deadline, interrupted = time.monotonic() + GRACE, True
 
     def _next(self) -> tuple[bytes, bytes] | None:
@@ -170,14 +171,17 @@ class Line:
         waiting = select.poll()
         waiting.register(self._first, select.POLLIN)
         while not line.endswith(b"\n") and time.monotonic() < deadline:
-            with contextlib.suppress(BlockingIOError):
+            try:
                 piece, ancillary, _, _ = self._first.recvmsg(4096, 256)
-                self._keep(ancillary)
-                if not piece:
-                    break
-                line += piece
+            except BlockingIOError:
+                waiting.poll(50)
                 continue
-            waiting.poll(50)
+            except ConnectionError:  # it ended before it had read what it was sent
+                break
+            self._keep(ancillary)
+            if not piece:
+                break
+            line += piece
         return json.loads(line) if line.endswith(b"\n") else {}
 
     def _keep(self, ancillary: list[tuple[int, int, bytes]]) -> None:

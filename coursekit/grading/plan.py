@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,10 +10,12 @@ import nbformat
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
+from coursekit.exercise import find, load
 from coursekit.grading.submission import chapter_of, files_beside
-from coursekit.notebook import defined_names
+from coursekit.notebook import UnknownName, defined_names
 
 MAX_PARSED = 100_000  # characters of a cell in which a name is looked for
+JUDGES = {"check": "exercise", "quiz": "quiz"}
 _HIDDEN = re.compile(
     r"^[^\n]*(### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS|=== BEGIN MARK SCHEME ===.*?=== END MARK SCHEME ===)[^\n]*",
     re.MULTILINE | re.DOTALL,
@@ -33,7 +35,7 @@ class Master:
     def of(cls, path: Path) -> "Master":
         """Read a source notebook; its chapter is the one that it begins with, "" where it is not a coursekit chapter."""
         notebook = nbformat.read(path, as_version=4)
-        chapter = chapter_of(notebook)
+        chapter = chapter_of(notebook, _names_for(["begin"], notebook))
         return cls(path.stem, notebook, chapter, {} if chapter else files_beside(path))
 
     def tests(self) -> dict[str, NotebookNode]:
@@ -54,8 +56,26 @@ class Master:
         return any(meta.get("grade") or meta.get("task") for _, meta in self._known())
 
     def mixed(self) -> list[str]:
-        """Return the test cells that call a check of the chapter among other code: nobody would hear what it says."""
-        return [name for name, cell in self.tests().items() if self.chapter and _is_mixed(cell.source)]
+        """Return the test cells that call a check other than by itself and by its name: nobody would hear what it says.
+
+        Where no chapter is begun, each test cell that calls a check of coursekit is one.
+        """
+        calls = _names_for(JUDGES, self.notebook) | (set(JUDGES) if self.chapter else set())
+        tests = self.tests().items()
+        calling = {name: cell for name, cell in tests if calls & _called(cell.source)}
+        return [name for name, cell in calling.items() if not (self.chapter and list(_checks(cell.source)))]
+
+    def unknown(self) -> str:
+        """Return why nobody can judge a check of its test cells: no such chapter, or no such name in it; "" where all can be."""
+        checks = [check for cell in self.tests().values() for check in _checks(cell.source)]
+        try:
+            if self.chapter:
+                load(self.chapter)
+                for function, name in checks:
+                    find(self.chapter, name, JUDGES[function])
+        except UnknownName as error:
+            return str(error)
+        return ""
 
     def demos(self) -> set[str]:
         """Return the sources of the cells that grading leaves out while they are unedited."""
@@ -106,11 +126,11 @@ def plan(notebook: NotebookNode, master: Master) -> Plan:
         elif grade_id in tests:
             if _is_edited(cell, tests[grade_id]) or claims.get("points") != points_of(tests[grade_id]):
                 notes.append(f"the test cell {grade_id} was edited: the original was used")
-            steps.append(_test_step(tests[grade_id]))
+            steps.append(_test_step(tests[grade_id], master))
         else:
             known = _put_right(cell, others[grade_id], notes) if grade_id in others else cell
             steps.append(Step(_kind(known, demos), known))
-    _insert_missing(steps, tests, last, notes)
+    _insert_missing(steps, master, last, notes)
     by_hand = [name for name, cell in others.items() if _is_graded_by_hand(cell.metadata.nbgrader)]
     notes += [f"the answer {name}, which a person grades, is missing" for name in by_hand if name not in last]
     return Plan(steps, list(dict.fromkeys(notes)))
@@ -141,10 +161,10 @@ def _kind(cell: NotebookNode, demos: set[str]) -> str:
     return "demo" if cell.source.strip() in demos else "run"
 
 
-def _insert_missing(steps: list[Step], tests: dict[str, NotebookNode], seen: Container[str], notes: list[str]) -> None:
+def _insert_missing(steps: list[Step], master: Master, seen: Container[str], notes: list[str]) -> None:
     """Put each missing test cell behind the answer that it tests, else behind the test before it, else at the end."""
     before = ""
-    for grade_id, test in tests.items():
+    for grade_id, test in master.tests().items():
         if grade_id not in seen:
             notes.append(f"the test cell {grade_id} was missing: it was put back")
             wanted = f"answer_{grade_id}"
@@ -154,7 +174,7 @@ def _insert_missing(steps: list[Step], tests: dict[str, NotebookNode], seen: Con
                 if step.cell.metadata.get("nbgrader", {}).get("grade_id") in (wanted, before or None)
                 or (step.kind == "run" and grade_id in _defined(step.cell.source))
             ]
-            steps.insert(places[-1] + 1 if places else len(steps), _test_step(test))
+            steps.insert(places[-1] + 1 if places else len(steps), _test_step(test, master))
         before = grade_id
 
 
@@ -165,11 +185,11 @@ def _defined(source: str) -> list[str]:
         return []
 
 
-def _test_step(cell: NotebookNode) -> Step:
-    """Return the step of a master's graded cell: a coursekit check or quiz, or an instructor's own test."""
+def _test_step(cell: NotebookNode, master: Master) -> Step:
+    """Return the step of a master's graded cell: a check or quiz of its chapter, or an instructor's own test."""
     copy = nbformat.from_dict(cell)
     copy.outputs = []
-    for function, name in _checks(cell.source):
+    for function, name in _checks(cell.source) if master.chapter else ():
         return Step(function, copy, name, points_of(cell))
     return Step("test", copy, cell.metadata.nbgrader.grade_id, points_of(cell))
 
@@ -188,14 +208,32 @@ def _checks(source: str) -> Iterator[tuple[str, str]]:
                 yield call.func.id, second.id
 
 
-def _is_mixed(source: str) -> bool:
-    """Return whether a cell calls `check` or `quiz`, and is more than that call."""
+def _called(source: str) -> set[str]:
+    """Return the names that a cell calls, `coursekit.check` in full."""
+    calls = [node.func for node in _nodes_of(source) if isinstance(node, ast.Call)]
+    return {ast.unparse(function) for function in calls if isinstance(function, ast.Name | ast.Attribute)}
+
+
+def _names_for(functions: Collection[str], notebook: NotebookNode) -> set[str]:
+    """Return the names by which an instructor's notebook imports functions of coursekit: `check`, `c`, `coursekit.check`."""
+    found = set[str]()
+    for cell in notebook.cells:
+        for node in _nodes_of(cell.source) if cell.cell_type == "code" and "coursekit" in cell.source else []:
+            if isinstance(node, ast.ImportFrom) and node.module in ("coursekit", "coursekit.check"):
+                found |= {alias.asname or alias.name for alias in node.names if alias.name in functions}
+                found |= set(functions) if node.names[0].name == "*" else set()
+            elif isinstance(node, ast.Import):
+                kits = [alias.asname or "coursekit" for alias in node.names if alias.name.split(".")[0] == "coursekit"]
+                found |= {f"{kit}.{function}" for kit in kits for function in functions}
+    return found
+
+
+def _nodes_of(source: str) -> list[ast.AST]:
+    """Return all nodes of an instructor's cell; none where it is no Python, which will be reported where it runs."""
     try:
-        nodes = list(ast.walk(ast.parse(TransformerManager().transform_cell(source))))
-    except SyntaxError:  # it will be reported where it runs
-        return False
-    called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-    return bool(called & {"check", "quiz"}) and not list(_checks(source))
+        return list(ast.walk(ast.parse(TransformerManager().transform_cell(source))))
+    except SyntaxError:
+        return []
 
 
 def points_of(cell: NotebookNode) -> int | float:

@@ -20,8 +20,10 @@ from coursekit.grading.node import Setup
 from coursekit.grading.plan import Master, points_of
 from coursekit.grading.report import COLUMNS, Journal, write_grades, write_page
 from coursekit.grading.sandbox import Limits, Nursery, NurseryFailed
-from coursekit.grading.submission import NotGradable, Submission, find, find_one, is_in_a_course, read
+from coursekit.grading.submission import RUN_STATE, NotGradable, Submission, find, find_one, is_in_a_course, read
 from coursekit.paths import SOLUTIONS
+
+NO_CHAPTER = ' And the notebook begins no chapter: say which in a cell before them, as `begin("ch01_tasks")`.'
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Run:
         self.submitted = submitted.resolve()
         self.folder = folder_of(self.submitted)
         self.journal = Journal(self.folder / "results.jsonl")
-        self.state = self.folder / ".coursekit-run.json"
+        self.state = self.folder / RUN_STATE
         self.seed = -1  # until the run has begun
 
     def _begin(self, wanted: list[Submission]) -> int:
@@ -113,7 +115,7 @@ class Run:
     def masters(self) -> dict[tuple[str, str], Master]:
         """Return the instructor's notebooks by assignment and name: the course's source/, else this project's solutions/.
 
-        Raises CommandError where a test cell mixes a check with other code.
+        Raises CommandError where a test cell mixes a check with other code, or checks without beginning a chapter.
         """
         source = self.folder / "source"
         paths = {(path.parent.name, path.stem): path for path in sorted(source.glob("*/*.ipynb"))}
@@ -124,6 +126,7 @@ class Run:
                 raise CommandError(
                     f'{paths[key]}: the test cells {", ".join(mixed)} must be a `check("name", name)` or `quiz("name", name)` '
                     "and nothing else, because they are judged outside the submission. Move other code to a cell of its own."
+                    f"{'' if master.chapter else NO_CHAPTER}"
                 )
         return masters
 
@@ -132,6 +135,7 @@ class Run:
         masters = self.masters()
         everything = self._everything(masters)
         found = self._wanted(everything)
+        refuse_unknown(masters, {item.assignment for item in found})
         self.folder.mkdir(exist_ok=True)
         try:
             with FileLock(self.folder / ".coursekit-run.lock", timeout=0):
@@ -194,16 +198,10 @@ class Run:
     def _keep(self, outcome: Outcome, masters: dict, book: Book) -> dict:
         """Record an outcome: gradebook, page, and last the line that says it is done."""
         item = outcome.submission
-        try:
-            if item.assignment in {assignment for assignment, _ in masters}:  # the gradebook has no place for another
-                book.record(item, outcome.graded)
-        except DataError as error:  # a name that is longer than this database takes, for example
-            outcome = Outcome(item, None, f"the gradebook does not take it ({error.orig})")
-        except (OSError, SQLAlchemyError):  # this machine's fault: the run stops, and can be continued
-            raise
-        except Exception as error:
-            outcome = Outcome(item, None, grader_failed(error))
-            book.record(item, None)
+        has_place = item.assignment in {assignment for assignment, _ in masters}  # in the gradebook
+        if has_place and (reason := why_not_recorded(item, outcome.graded, book)):
+            outcome = Outcome(item, None, reason)
+            why_not_recorded(item, None, book)  # no points, if the gradebook takes at least these
         page = self.folder / "reports" / item.student / item.assignment[:100] / f"{item.notebook[:100]}.html"
         write_page(page, item, outcome.graded, outcome.reason)
         record = {"key": item.key} | outcome.record(masters.get((item.assignment, item.notebook)))
@@ -243,6 +241,13 @@ class Run:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+def refuse_unknown(masters: dict[tuple[str, str], Master], assignments: set[str]) -> None:
+    """Raise CommandError where nobody can judge a check of an assignment's notebooks."""
+    for (assignment, name), master in masters.items():
+        if assignment in assignments and (reason := master.unknown()):
+            raise CommandError(f"{assignment}/{name}.ipynb: {reason} Put that right in source/, then grade again.")
+
+
 def folder_of(submitted: Path) -> Path:
     """Return where outcomes go: the course folder, or graded/ beside a notebook that lies in no course."""
     if not submitted.is_file():
@@ -275,6 +280,22 @@ def outcome_of(item: Submission, masters: dict[tuple[str, str], Master], grader:
         raise
     except Exception as error:  # one student's loss must never be another's
         return Outcome(item, None, grader_failed(error))
+
+
+def why_not_recorded(item: Submission, graded: Graded | None, book: Book) -> str:
+    """Record scores in the gradebook; return the reason where this submission's cannot be, "" where they are.
+
+    Raises what is this machine's fault: the run stops, and can be continued.
+    """
+    try:
+        book.record(item, graded)
+    except DataError as error:  # a name that is longer than this database takes, for example
+        return f"the gradebook does not take it ({error.orig})"
+    except (OSError, SQLAlchemyError):
+        raise
+    except Exception as error:
+        return grader_failed(error)
+    return ""
 
 
 def grader_failed(error: BaseException) -> str:

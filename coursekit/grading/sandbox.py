@@ -50,7 +50,7 @@ class Sandbox:
         self._usage: dict[str, float] = {}
         try:
             self._start()
-        except (OSError, NurseryFailed) as error:
+        except (OSError, RuntimeError, psutil.Error) as error:  # NurseryFailed too, and a thread that cannot start
             self.close()
             raise NurseryFailed(str(error)) from None
 
@@ -147,7 +147,9 @@ class Sandbox:
         return not self._died and not self._usage and psutil.pid_exists(self._pid)
 
     def lost(self) -> bool:
-        """Return whether it ended because its nursery did: what ran in it is not to blame."""
+        """Return whether it ended because its nursery did, or nobody could watch it: what ran in it is not to blame."""
+        if exceeded := self._account.exceeded():  # whatever became of the nursery, which it may have taken along
+            return exceeded == accounts.UNWATCHED
         return self._ticket is not None and self._nursery.has_lost(self._ticket)
 
     def usage(self) -> dict[str, float]:

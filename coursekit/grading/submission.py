@@ -8,8 +8,9 @@ import re
 import stat
 from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import nbformat
@@ -18,6 +19,8 @@ from nbformat import NotebookNode
 MAX_BYTES = 20 * 1024 * 1024
 MAX_CELLS = 2000
 MAX_FILES = 500
+IGNORED = (".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback")  # as by nbgrader
+RUN_STATE = ".coursekit-run.json"  # lies in each folder that a grading run has written
 
 
 class NotGradable(Exception):
@@ -46,8 +49,8 @@ class Submission:
 
     @property
     def folder(self) -> Path:
-        """Return the folder that was handed in."""
-        return self.path if os.path.isdir(self.path) else self.path.parent
+        """Return the folder in which the notebook lies, or should lie."""
+        return self.path.parent
 
     def files(self) -> dict[str, bytes]:
         """Return the files that were handed in with the notebook."""
@@ -56,6 +59,8 @@ class Submission:
     @cached_property
     def digest(self) -> str:
         """Return a fingerprint of what was handed in, so that a new version is graded again."""
+        if self.problem:
+            return self.problem[:40]
         try:
             return hashlib.sha256(_content(self.path)).hexdigest()[:16]
         except NotGradable as reason:
@@ -67,12 +72,22 @@ def find(root: Path, notebooks: Mapping[str, Collection[str]]) -> list[Submissio
 
     `notebooks` names the notebooks of each assignment.
     """
-    students = [path for path in sorted(root.iterdir()) if path.is_dir() and not path.name.startswith(".")]
-    return [item for student in students for item in _of_student(student, notebooks)]
+    known = f"the assignments are {', '.join(sorted(notebooks))}"
+    found: list[Submission] = []
+    for path in sorted(path for path in root.iterdir() if not path.name.startswith(".")):
+        name = text_of(path.name)
+        if os.path.isdir(path):
+            nothing = Submission(name, "", name, path, f"no assignment's folder was handed in: {known}")
+            found += list(_of_student(path, notebooks, known)) or [nothing]
+        elif path.suffix == ".ipynb":
+            found.append(Submission("", "", text_of(path.stem), path, f"it lies in no student's folder: {known}"))
+        elif path.is_symlink() and not os.path.exists(path):
+            found.append(Submission(name, "", name, path, "the student's folder is a link that leads nowhere"))
+    return found
 
 
-def _of_student(student: Path, notebooks: Mapping[str, Collection[str]]) -> Iterator[Submission]:
-    name, known = text_of(student.name), f"the assignments are {', '.join(sorted(notebooks))}"
+def _of_student(student: Path, notebooks: Mapping[str, Collection[str]], known: str) -> Iterator[Submission]:
+    name = text_of(student.name)
     try:
         paths = sorted(path for path in student.iterdir() if not path.name.startswith((".", "__")))
     except OSError as error:
@@ -89,21 +104,19 @@ def _of_student(student: Path, notebooks: Mapping[str, Collection[str]]) -> Iter
 
 
 def _of_assignment(student: Path, folder: Path, wanted: Collection[str]) -> Iterator[Submission]:
-    """Yield the notebooks of one assignment, those that are missing too; nothing at all is one problem."""
+    """Yield the notebooks of one assignment, those that are missing too."""
     name, found = text_of(student.name), list[Path]()
     try:
         linked = student.is_symlink() or folder.is_symlink() or not folder.is_dir()
         found = [] if linked else sorted(path for path in folder.iterdir() if path.suffix == ".ipynb")
-        problem = "the folder is a link, or no folder" if linked else "no notebook was handed in"
+        nothing = "the folder is a link, or no folder" if linked else "no notebook was handed in"
+        problem = "" if found else nothing
     except OSError as error:
         problem = f"the folder cannot be read ({error.strerror})"
-    if not found:
-        yield Submission(name, folder.name, folder.name, folder, problem)
-        return
     yield from (Submission(name, folder.name, text_of(path.stem), path) for path in found)
     for missing in sorted(set(wanted) - {path.stem for path in found}):
-        problem = f"it was not handed in: there is no {missing}.ipynb in the folder (was it renamed?)"
-        yield Submission(name, folder.name, missing, folder / f"{missing}.ipynb", problem)
+        absent = f"it was not handed in: there is no {missing}.ipynb in the folder (was it renamed?)"
+        yield Submission(name, folder.name, missing, folder / f"{missing}.ipynb", problem or absent)
 
 
 def is_in_a_course(notebook: Path) -> bool:
@@ -153,10 +166,30 @@ def files_beside(path: Path) -> dict[str, bytes]:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files in a folder, but no hidden ones, and nothing of graded/, which a grader has written."""
+    """Yield the files in a folder, hidden ones last; not those that nbgrader ignores, nor what a grader has written there."""
     for place, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".") and name != "graded"]
-        yield from (Path(place, name) for name in names if not name.startswith("."))
+        kept = [name for name in folders if not _is_ignored(name) and not os.path.exists(f"{place}/{name}/{RUN_STATE}")]
+        folders[:] = sorted(kept, key=_hidden_last)
+        yield from (Path(place, name) for name in sorted(names, key=_hidden_last) if not _is_ignored(name))
+
+
+def _is_ignored(name: str) -> bool:
+    return any(fnmatch(name, pattern) for pattern in IGNORED)
+
+
+def _hidden_last(name: str) -> tuple[bool, str]:
+    return name.startswith("."), name
+
+
+def with_files_of_master(handed_in: Mapping[str, bytes], masters: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the files that lie beside a notebook: the master's, and those handed in that do not stand in their way."""
+    folders = {folder for name in masters for folder in _folders_of(name)}
+    clashing = {name for name in handed_in if name in folders or not masters.keys().isdisjoint(_folders_of(name))}
+    return {name: content for name, content in handed_in.items() if name not in clashing} | dict(masters)
+
+
+def _folders_of(name: str) -> list[str]:
+    return [str(folder) for folder in PurePosixPath(name).parents]
 
 
 def _content(path: Path) -> bytes:
@@ -214,7 +247,13 @@ def _without_dead_pictures(text: str, pictures: Container[str]) -> str:
     return re.sub(r"attachment:([^)\s\"'>]*)", lambda match: match[0] if match[1] in pictures else match[1], text)
 
 
-def chapter_of(notebook: NotebookNode) -> str:
-    """Return the chapter that a notebook begins, "" for none."""
-    begun = re.search(r"^begin\(\"(\w+)\"\)", "\n".join(cell.source for cell in notebook.cells), re.MULTILINE)
-    return begun[1] if begun else ""
+def chapter_of(notebook: NotebookNode, aliases: Collection[str] = ()) -> str:
+    """Return the chapter that a notebook begins, "" for none; `aliases` are other names under which it calls `begin`.
+
+    Nothing is parsed: a student's mistake in the same cell hides no chapter.
+    """
+    source = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    begin = "|".join([r"(?:\w+\.)?begin", *map(re.escape, aliases)])
+    call = rf"(?:^|;)[ \t]*(?:\w+ *= *)?(?:{begin})\(\s*(?:chapter *= *)?([\"'])(\w+)\1\s*\)"
+    begun = re.search(call, source, re.MULTILINE)
+    return begun[2] if begun else ""

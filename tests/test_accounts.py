@@ -1,0 +1,165 @@
+"""What keeps a sandbox to its limits goes on when a look, a message or a start fails. No sandbox runs here: all is played."""
+
+import errno
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from coursekit.grading import accounts, sandbox
+from coursekit.grading.limits import Limits, SandboxDied
+from coursekit.grading.line import Line
+from coursekit.grading.sandbox import NurseryFailed, Sandbox
+
+NO_DESCRIPTORS = OSError(errno.EMFILE, "Too many open files")
+HIDDEN = "cannot be watched, because /proc hides other users' processes"
+
+
+@pytest.fixture
+def looked(monkeypatch) -> accounts.Looked:
+    """Return an account that looks at memory often."""
+    monkeypatch.setattr(accounts, "LOOK", 0.001)
+    return accounts.Looked(Limits(memory_mb=100))
+
+
+def large(looked: accounts.Looked) -> Any:
+    """Return a process that uses too much memory; once it is ended, nobody looks any more."""
+    memory = SimpleNamespace(rss=200 * 2**20)
+    return SimpleNamespace(pid=-1, memory_info=lambda: memory, kill=looked.close)
+
+
+def fails(looked: accounts.Looked, times: int) -> Any:
+    """Return how the processes are found: not at all so many times, then one that is too large."""
+    failures = [NO_DESCRIPTORS] * times
+
+    def processes() -> list:
+        if failures:
+            raise failures.pop()
+        return [large(looked)]
+
+    return processes
+
+
+# Memory is watched
+
+
+@pytest.mark.parametrize("times", [0, 1, accounts.FAILURES - 1])
+def test_after_a_look_that_failed_memory_is_watched_as_before(looked, monkeypatch, times):
+    monkeypatch.setattr(looked, "_processes", fails(looked, times))
+    looked._watch()
+    assert looked.exceeded() == "used more than 100 MB of memory"
+
+
+def test_where_no_look_succeeds_the_sandbox_is_said_to_be_unwatched(looked, monkeypatch):
+    looks: list[str] = []
+
+    def processes() -> list:
+        looks.append(looked.exceeded())
+        if len(looks) > accounts.FAILURES:
+            looked.close()
+        raise MemoryError
+
+    monkeypatch.setattr(looked, "_processes", processes)
+    looked._watch()
+    assert looks == [""] * accounts.FAILURES + [accounts.UNWATCHED]
+
+
+class Hidden:
+    """A process that may not be looked at. It is none of this machine's: who watches ends what is too large."""
+
+    def children(self, recursive: bool) -> list:
+        raise psutil.AccessDenied(1)
+
+
+def test_where_processes_are_hidden_no_sandbox_is_started(looked, monkeypatch):
+    monkeypatch.setattr(psutil, "Process", lambda pid: Hidden())
+    monkeypatch.setattr(looked, "_watch", lambda: None)
+    with pytest.raises(OSError, match=HIDDEN):
+        looked.add(1)
+
+
+def test_a_number_that_cannot_be_read_stops_nothing(looked):
+    looked._roots.append(Hidden())  # type: ignore[arg-type]
+    assert (looked.cpu_seconds(), looked.peak_mb()) == (0, 0)
+
+
+# A sandbox that cannot be started, or ends
+
+
+class Nursery:
+    """Makes what a sandbox takes for its first process, and counts how many were ended."""
+
+    isolated, ended, lost = True, 0, False
+
+    def next_user(self) -> int:
+        return 1
+
+    def fork(self, request: dict, descriptors: list[int]) -> tuple[int, int]:
+        return 1, 1
+
+    def end(self, ticket: tuple[int, int]) -> float:
+        self.ended += 1
+        return 0.0
+
+    def has_lost(self, ticket: tuple[int, int]) -> bool:
+        return self.lost
+
+
+class Account:
+    """Adds every process but where it is to fail."""
+
+    def __init__(self, error: Exception | None = None, exceeded: str = ""):
+        self.error, self.exceeded = error, lambda: exceeded
+
+    def add(self, pid: int) -> None:
+        if self.error:
+            raise self.error
+
+    cpu_seconds = peak_mb = lambda self: 0.0  # noqa: E731
+    close = lambda self: None  # noqa: E731
+
+
+def started(nursery: Any, account: Account, monkeypatch) -> Sandbox:
+    monkeypatch.setattr(sandbox.accounts, "open_account", lambda limits: account)
+    monkeypatch.setattr(Line, "wait_until_ready", lambda line: 1)
+    monkeypatch.setattr(Line, "go", lambda line: None)
+    return Sandbox(nursery, Limits())
+
+
+@pytest.mark.parametrize("error", [psutil.NoSuchProcess(1), RuntimeError("can't start new thread"), NO_DESCRIPTORS])
+def test_a_sandbox_that_cannot_be_watched_from_its_start_is_closed(monkeypatch, error):
+    nursery = Nursery()
+    with pytest.raises(NurseryFailed):
+        started(nursery, Account(error), monkeypatch)
+    assert nursery.ended == 1
+
+
+@pytest.mark.parametrize(
+    ("exceeded", "nursery_lost", "lost"),
+    [
+        ("", False, False),
+        ("", True, True),
+        ("used more than 600 MB of memory", True, False),
+        (accounts.UNWATCHED, False, True),
+    ],
+)
+def test_a_limit_that_was_passed_is_to_blame_whatever_became_of_the_nursery(monkeypatch, exceeded, nursery_lost, lost):
+    nursery = Nursery()
+    nursery.lost = nursery_lost
+    with started(nursery, Account(exceeded=exceeded), monkeypatch) as box:
+        assert box.lost() is lost
+
+
+def test_a_sandbox_that_ends_when_it_is_to_be_interrupted_is_said_to_have_ended():
+    def ends() -> str:
+        line._theirs.close()
+        return ""
+
+    line = Line(Limits(), ends)
+    line._theirs.sendall(b'{"ready": 1}\n')
+    line.wait_until_ready()
+    line.go()  # and nobody reads it
+    with pytest.raises(SandboxDied, match="closed its line to the grader"):
+        line.exchange({"op": "run"}, 0)
+    line.close()
