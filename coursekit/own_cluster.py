@@ -30,19 +30,17 @@ PATIENCE = {  # a laptop that is busy with something else is slow, not dead
 }
 MARK = "COURSEKIT_CLUSTER"  # in the environment of every process that belongs to a cluster
 GUARD = """
-import os, shutil, signal, subprocess, sys, threading
+import os, signal, subprocess, sys, threading
 def guard():
-    stopped = sys.stdin.read()  # ends when whoever started this closes the pipe, or dies
+    sys.stdin.read()  # ends when whoever started this closes the pipe, or dies
     if child.poll() is None:
         child.terminate()  # `ray start --block` then ends what it started
         try:
             child.wait(10)
         except subprocess.TimeoutExpired:
             pass
-    if not stopped:  # nobody is left to remove the cluster's folder
-        shutil.rmtree(sys.argv[1], ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
-child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL)
+child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
 watch = threading.Thread(target=guard)
 watch.start()
 print(f"ended with exit code {child.wait()}", flush=True)
@@ -71,7 +69,7 @@ class Started:
         self.words, self._log = words, log
         with log.open("w") as output:
             self._guard = subprocess.Popen(
-                [sys.executable, "-S", "-c", GUARD, str(log.parent), *words],
+                [sys.executable, "-S", "-c", GUARD, *words],
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -120,7 +118,6 @@ class Started:
         everything = self.processes()
         if self._guard.stdin and not self._guard.stdin.closed:
             with contextlib.suppress(OSError):  # the guard has ended
-                self._guard.stdin.write(b"stopped")
                 self._guard.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._guard.wait(15)

@@ -208,12 +208,16 @@ def _judge_equal(attempts: list, told: str) -> None:
             )
 
 
+def _probabilities(weights: np.ndarray, images: np.ndarray) -> np.ndarray:
+    """Return the softmax of one linear layer's scores, shape [rows, 10]; its numbers are in one array."""
+    scores = images @ weights[:640].reshape(10, 64).T + weights[640:]
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return odds / odds.sum(axis=1, keepdims=True)
+
+
 def _gradient(weights: np.ndarray, images: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the gradient of the mean cross-entropy of one linear layer, all its numbers in one array."""
-    weight, bias = weights[:640].reshape(10, 64), weights[640:]
-    scores = images @ weight.T + bias
-    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-    errors = odds / odds.sum(axis=1, keepdims=True)
+    errors = _probabilities(weights, images)
     errors[np.arange(len(labels)), labels] -= 1
     return np.concatenate([(errors.T @ images / len(labels)).ravel(), errors.mean(axis=0)])
 
@@ -234,9 +238,8 @@ def _weights_without_a_death(attempts: list, rows: dict, lr: float) -> np.ndarra
 
 def _loss(weights: np.ndarray, images: np.ndarray, labels: np.ndarray) -> float:
     """Return the mean cross-entropy of one linear layer."""
-    scores = images @ weights[:640].reshape(10, 64).T + weights[640:]
-    scores = scores - scores.max(axis=1, keepdims=True)
-    return float((np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(labels)), labels]).mean())
+    right = _probabilities(weights, images)[np.arange(len(labels)), labels]
+    return float(-np.log(right).mean())
 
 
 def _judge_losses(logs: list, rows: dict, epochs: int, told: str) -> None:

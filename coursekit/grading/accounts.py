@@ -118,7 +118,7 @@ class Cgroup:
     def close(self) -> None:
         """Remove the groups; the kernel lets them go when the last process has, which may be a moment after it was killed."""
         end = time.monotonic() + GOING
-        while sum(not _is_removed(folder) for folder in self._folders) and time.monotonic() < end:
+        while [group for group in self._folders if not _is_removed(group)] and time.monotonic() < end:
             time.sleep(0.05)
 
 
