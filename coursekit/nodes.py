@@ -221,7 +221,8 @@ def _complete(cluster: Cluster, settings: dict) -> dict:
     for name, each in settings["available_node_types"].items():
         resources = {"object_store_memory": STORE} | each["resources"]
         types[name] = {"node_config": {}, "min_workers": 0} | each | {"resources": resources}
-    return BASE_READONLY_CONFIG | settings | {"provider": provider, "available_node_types": types}
+    usual = BASE_READONLY_CONFIG | {"idle_timeout_minutes": 5}  # with its 0 even a busy node is ended now and then
+    return usual | settings | {"provider": provider, "available_node_types": types}
 
 
 def _end(process: Any) -> None:
