@@ -1,12 +1,31 @@
-"""What the judges of chapters 10 and 20 read in Ray's records: whether two samplers played, and side by side."""
+"""What the judges of chapters 10 and 20 read in Ray's records: whether two samplers played, side by side, with new weights."""
 
+from collections import Counter
 from itertools import pairwise
 
 from coursekit.exercise import expect
 
 
-def expect_two_side_by_side(sampled: list[dict]) -> None:
-    """Check that calls of `sample` went to two actors at least, and that neither was told only when the other had ended."""
+def expect_samplers_kept_up(tasks: list[dict], sent: list) -> None:
+    """Check by Ray's records that two samplers played, and by what each was sent that its weights changed as it went on.
+
+    `sent` is what `sent_to_actors` wrote down. A test with the best actions cannot tell: what a random policy saw is enough
+    to find out which action is better.
+    """
+    sampled = [task for task in tasks if task["kind"] == "actor_call" and task["name"].endswith("sample")]
+    _expect_two_side_by_side(sampled)
+    plays = Counter(task["actor_id"] for task in sampled)
+    got = {actor: [tuple(marks) for to, marks in sent if to == actor] for actor in plays}
+    for actor in plays if any(got.values()) else ():  # where nobody was sent any, they came in another way
+        different = len(set(got[actor]))
+        expect(
+            different >= plays[actor] / 2,
+            f"While it learned, a sampler played {plays[actor]} times. How often it was sent weights: {len(got[actor])}; "
+            f"how many different ones: {different}. What it plays is old.",
+        )
+
+
+def _expect_two_side_by_side(sampled: list[dict]) -> None:
     players = len({task["actor_id"] for task in sampled})
     expect(players >= 2, f"Ray saw {players} actors `sample` while it learned: both samplers must play.")
     overtaken = sum(_overtakes(a, b) for a, b in pairwise(sampled))

@@ -1,15 +1,15 @@
 """What chapter 10 hands out, and the probes that drive its answers."""
 
 import copy
-import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv, VectorObservationWrapper
+
+from coursekit.given._sent import sent_to_actors
 
 
 def cartpoles(count: int) -> VectorEnv:
@@ -180,59 +180,7 @@ def _flat(policy: Any) -> list[float]:
 
 
 def learn(solve_cartpole: Callable, turn: list, seed: int) -> dict:
-    """Return what `solve_cartpole` returns for CartPoles turned in the judge's way, and what actors were sent meanwhile.
-
-    `sent` has [actor, marks] for each call with arrays in its arguments: equal arrays have equal marks.
-    """
-    with _actor_calls() as calls:
+    """Return what `solve_cartpole` returns for CartPoles turned in the judge's way, and what actors were sent meanwhile."""
+    with sent_to_actors() as sent:
         learned = solve_cartpole(partial(turned_cartpoles, np.array(turn, np.float32)), seed)
-    sent = [[actor, [mark for part in arguments for mark in _arrived(part)]] for actor, arguments in calls]
-    return {"learned": learned, "sent": [[actor, marks] for actor, marks in sent if marks]}
-
-
-@contextmanager
-def _actor_calls() -> Iterator[list[tuple[str, list]]]:
-    """Write down the actor and the marks of the arguments of each call that this process makes while the block runs."""
-    from ray.actor import ActorHandle
-
-    calls: list[tuple[str, list]] = []
-    make = ActorHandle._actor_method_call
-
-    def write_down(handle: Any, method: str, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
-        calls.append((handle._actor_id.hex(), _marks([*(args or []), *(kwargs or {}).values()])))
-        return make(handle, method, args, kwargs, **options)
-
-    ActorHandle._actor_method_call = write_down
-    try:
-        yield calls
-    finally:
-        ActorHandle._actor_method_call = make
-
-
-def _marks(value: Any) -> list:
-    """Return a number for each array in a nest of dicts and lists, by which it is known again; references stay."""
-    import ray
-    import torch
-
-    if isinstance(value, torch.nn.Module):
-        value = value.state_dict()
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        return [mark for part in value for mark in _marks(part)]
-    if isinstance(value, ray.ObjectRef):
-        return [value]  # what it refers to may not exist yet: nobody waits for it here
-    array = value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value
-    return [zlib.crc32(array.tobytes())] if isinstance(array, np.ndarray) else []
-
-
-def _arrived(mark: Any) -> list[int]:
-    """Return a mark as it is, or those of what a reference refers to; none where that is lost."""
-    import ray
-
-    if isinstance(mark, int):
-        return [mark]
-    try:
-        return [part for each in _marks(ray.get(mark, timeout=10)) for part in _arrived(each)]
-    except ray.exceptions.RayError:
-        return []
+    return {"learned": learned, "sent": sent}

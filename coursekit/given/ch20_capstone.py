@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from coursekit.given._sent import sent_to_actors
 from coursekit.progress import home
 from coursekit.warehouse import make_envs
 
@@ -54,7 +55,10 @@ _learned: dict[str, Callable] = {}
 
 
 def have_it_learn(entry: Callable, prices: list[float], seconds: float, seed: int) -> dict:
-    """Return what an entry returned (its kind), the CPU seconds that it used, and its curve; its policy stays here."""
+    """Return what an entry returned (its kind), what it used and sent, and its curve; its policy stays here.
+
+    `spent` are CPU seconds.
+    """
     import torch
 
     from coursekit.capstone import Budget
@@ -63,11 +67,13 @@ def have_it_learn(entry: Callable, prices: list[float], seconds: float, seed: in
     np.random.seed(seed)
     _learned.clear()
     budget = Budget(seconds)
-    policy = entry(partial(make_envs, prices=tuple(prices)), budget)
+    with sent_to_actors() as sent:
+        policy = entry(partial(make_envs, prices=tuple(prices)), budget)
+        spent = budget.spent()
     kind = "a function" if callable(policy) else type(policy).__name__
     if callable(policy):
         _learned["policy"] = policy
-    return {"returned": kind, "spent": budget.spent(), "curve": [list(point) for point in budget.curve]}
+    return {"returned": kind, "spent": spent, "sent": sent, "curve": [list(point) for point in budget.curve]}
 
 
 def ask_it(entry: Callable, observations: np.ndarray) -> Any:
