@@ -146,6 +146,7 @@ def hand_over(ask, size):
         return compare_times(ways, repeats=budget(21, 7), warmup=2, progress=False).medians
 
 
+# %% tags=["demo"]
 sizes = [2**power for power in budget(range(10, 26), (10, 13, 16, 18, 20, 22, 24, 25))]
 with neighbour() as ask:  # starts the process without Ray, and ends it
     handed = pandas.DataFrame({size: hand_over(ask, size) for size in sizes}).T

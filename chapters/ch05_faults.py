@@ -100,6 +100,7 @@ def caught(title, ref, seconds=None):
         return {"what happened": title, "exception": type(error).__name__, "cause": cause}
 
 
+# %% tags=["demo"]
 task = ray.remote(trouble).options(max_retries=0)
 actor = ray.remote(Trouble).remote()
 sleeping = task.remote("sleeps")
@@ -628,6 +629,7 @@ def own_loop(diary):
         ray.get(stumble_task.remote(diary))
 
 
+# %% tags=["demo"]
 stumble_task = ray.remote(stumble)
 retried = stumble_task.options(retry_exceptions=[ConnectionError])
 stumbler = ray.remote(Stumbler).options(max_restarts=-1, max_task_retries=-1).remote()

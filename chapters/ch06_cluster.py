@@ -603,6 +603,8 @@ available_node_types:
     resources: {}
     node_config: {InstanceType: m5.large, InstanceMarketOptions: {MarketType: spot}}
 """
+
+# %% tags=["demo"]
 filled = given.validated(example)
 print(len(filled), "sections:", ", ".join(filled))
 print("on the head:", *filled["head_start_ray_commands"], sep="\n   ")
