@@ -1,15 +1,18 @@
 """The judge's side of chapter 18."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
+from coursekit.answer import Answer, Raised
 from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch18_serve as given
+from coursekit.result import plural
 
 CLOCK = 0.005  # seconds by which a pause may seem shorter than it was
+ROOM = 100  # requests that a replica with batches takes at once
 
 
 def _network(rng: Generator, actions: int) -> tuple[list, np.ndarray]:
@@ -34,14 +37,23 @@ def _expect_answer(answer: Any, wanted: dict, what: str) -> None:
     expect(isinstance(answer.get("pid"), int), f"{what} was answered with {answer}: 'pid' must be a process's number.")
 
 
+def _probe(answer: Answer, probe: Callable, *args: object) -> Any:
+    """Return what a probe returns; where a coroutine is taken for its result, say so."""
+    try:
+        return answer.probe(probe, *args)
+    except Raised as raised:
+        more = ". Is an `await` missing?" if "coroutine" in raised.message else ""
+        raise Raised(raised.kind, raised.message + more, raised.where, raised.todo) from None
+
+
 def _expect_application(facts: dict, **wanted: object) -> None:
     expect(
         facts["returned"] == "an application",
         f"It returned a {facts['returned']}. Return what `.bind(...)` gives: an application, not yet running.",
     )
-    names = {"replicas": "replicas", "cpus": "CPUs for each replica"}
+    names = {"replicas": "number of replicas", "cpus": "number of CPUs for each replica"}
     for key, value in wanted.items():
-        expect_close(facts[key], value, f"The application says {facts[key]} {names[key]}; {value} were asked for.")
+        expect_close(facts[key], value, f"The application's {names[key]} is {facts[key]}, not {value}.")
 
 
 @exercise(
@@ -59,12 +71,12 @@ def policy_service(answer: Answer, rng: Generator) -> None:
     layers, observations = _network(rng, actions)
     version, replicas, cpus = int(rng.integers(3, 1000)), 2, float(rng.choice([0.1, 0.15, 0.2, 0.25]))
     best = _best(layers, observations)
-    facts = answer.probe(given.rehearse, layers, version, 3, cpus, observations.tolist())
+    facts = _probe(answer, given.rehearse, layers, version, 3, cpus, observations.tolist())
     _expect_application(facts, replicas=3, cpus=cpus)
     for obs, action, got in zip(observations.tolist(), best, facts["answers"], strict=True):
         _expect_answer(got, {"action": action, "version": version}, f"The observation {obs}")
     _judge_served(
-        answer.probe(given.serve_and_ask, layers, version, replicas, cpus, observations.tolist()),
+        _probe(answer, given.serve_and_ask, layers, version, replicas, cpus, observations.tolist()),
         best,
         version,
         replicas,
@@ -93,49 +105,6 @@ def _judge_served(seen: dict, best: list[int], version: int, replicas: int) -> N
     points=3,
     minutes=15,
     hints=[
-        "Two methods: `__call__` gets one request and awaits; the one below `@serve.batch(...)` gets a list and returns a list.",
-        "A method of a class inside your function may use the function's arguments: `@serve.batch(max_batch_size=size, …)`.",
-        "How many requests may be in a replica at once? The option `max_ongoing_requests` says; without it, five.",
-    ],
-)
-def batched_service(answer: Answer, rng: Generator) -> None:
-    """Await one result in `__call__`, compute all of them in one call of the model, and let enough requests in."""
-    actions, size, replicas = int(rng.integers(5, 9)), int(rng.integers(6, 8)), int(rng.integers(2, 5))
-    layers, observations = _network(rng, actions)
-    observations = observations[: 2 * size]
-    best = _best(layers, observations)
-    _expect_application(answer.probe(given.batched_settings, layers, size, 0.01, replicas), replicas=replicas, cpus=0.2)
-    one = observations[int(rng.integers(2 * size))]
-    facts = answer.probe(given.rehearse_batches, layers, size, 0.05, [one.tolist()], 0)
-    _judge_batches(facts, _best(layers, one[None]), [1], "One request came alone, with wait=0.05.")
-    facts = answer.probe(given.rehearse_batches, layers, size, 30.0, observations.tolist(), size // 2)
-    came = f"With size={size} and wait=30, {size // 2} requests came, and {2 * size - size // 2} more after a pause."
-    _judge_batches(facts, best, [size, size], came)
-    expect(
-        facts["at once"] >= size,
-        f"{came} A replica of yours takes {facts['at once']} requests at once, so it can never see {size} together.",
-    )
-    seen = answer.probe(given.serve_batches, layers, size, observations.tolist())
-    expect(not seen["stuck"], f"It was deployed, and after a minute it was not running: {seen['stuck']}")
-    for status, got in seen["answers"]:
-        expect(status == 200, f"A request over HTTP was answered with status {status}: {got}")
-    seen["answers"] = [got for _, got in seen["answers"]]
-    _judge_batches(seen, best, [size, size], f"{2 * size} requests came over HTTP at once, with size={size}.")
-
-
-def _judge_batches(facts: dict, best: list[int], sizes: list[int], came: str) -> None:
-    expect_equal(
-        facts["sizes"], sizes, f"{came} The model was asked for batches of {facts['sizes']} observations, not {sizes}."
-    )
-    expect(len(facts["answers"]) == len(best), f"{came} There were {len(facts['answers'])} answers.")
-    for number, (action, got) in enumerate(zip(best, facts["answers"], strict=True)):
-        _expect_answer(got, {"action": action, "batch": sizes[0]}, f"{came} Request {number}")
-
-
-@exercise(
-    points=3,
-    minutes=15,
-    hints=[
         "A loop over the tries. In which cases does it end at once, and in which does it go round again?",
         "`requests.post(url, json=…, timeout=timeout)` raises a `requests.RequestException` where no answer came in time, or none at all.",
         "A status of 400 to 499 says that the request is wrong: sending it again helps nobody. Sleep only where a next try follows.",
@@ -151,6 +120,8 @@ def client(answer: Answer, rng: Generator) -> None:
         seen = _talk(answer, rng, script, reply, tries, pause)
         said = said or "The service answered at once."
         expect("raised" not in seen, f"{said} `client` raised {seen.get('raised')}")
+        if script == ["stall"] and len(seen["bodies"]) == 1:
+            said += " Your client waited for the stalled answer to its end: has each try a time limit, the given one?"
         _expect_requests(seen, len(script) + 1, said)
         expect_equal(seen["returned"], reply, f"{said} The answer was {reply}; `client` returned {seen['returned']!r}.")
         for number, waited in enumerate([] if "stall" in script else seen["pauses"]):
@@ -181,12 +152,12 @@ def _talk(answer: Answer, rng: Generator, script: list, reply: dict, tries: int,
 
 
 def _expect_requests(seen: dict, count: int, said: str) -> None:
-    expect(len(seen["bodies"]) == count, f"{said} {len(seen['bodies'])} requests came to it, not {count}.")
+    expect(len(seen["bodies"]) == count, f"{said} It got {plural(len(seen['bodies']), 'request')}, not {count}.")
 
 
 @exercise(
     points=3,
-    minutes=15,
+    minutes=10,
     hints=[
         "From which moment on does a user wait: from `due`, or from `sent`? They differ when the generator was late.",
         "Only answers with status 200 have a latency that counts. The others are counted, as failed.",
@@ -199,6 +170,7 @@ def load_test(answer: Answer, rng: Generator) -> None:
         count, failed = int(rng.integers(380, 420)), int(rng.integers(20, 40))
         rows = _requests(rng, count, failed, late)
         got = answer(rows)
+        answer.tried = f"load_test([{rows[0]}, {rows[1]}, …]) with {count} rows"
         expect(isinstance(got, dict), f"Return a dictionary, not {got!r}.")
         missing = [name for name in ("failed", "per_second", "p50", "p95", "p99") if name not in got]
         expect(not missing, f"The result lacks {missing}.")
@@ -208,7 +180,7 @@ def load_test(answer: Answer, rng: Generator) -> None:
         expect_close(
             got["per_second"],
             (count - failed) / seconds,
-            f"{what}From the first due to the last done {seconds:.2f} s passed; you say {got['per_second']} answers a second.",
+            f"{what}From the first due to the last done of all requests {seconds:.4f} s passed; you say {got['per_second']} answers a second.",
             rtol=1e-6,
         )
         _judge_percentiles(got, rows, what)
@@ -220,12 +192,11 @@ def _requests(rng: Generator, count: int, failed: int, late: bool) -> list[dict]
     lag = rng.uniform(0.2, 0.6, size=count) * (rng.uniform(size=count) < 0.3) if late else np.zeros(count)
     took = rng.gamma(2.0, 0.02, size=count) + 0.005
     status = np.full(count, 200)
-    # the last requests are answered, and so is the slowest: time from due to done must not depend on which of them failed
-    chosen = rng.permutation(count - 5)[:failed]
+    chosen = np.append(0, 1 + rng.permutation(count - 1))[:failed]  # the first fails: time counts from its due, too
     status[chosen] = rng.choice([0, 500, 503], size=failed)
     took[chosen] = 0.0005
     rows = [
-        {"due": d, "sent": d + g, "done": d + g + t, "status": int(s)}
+        {"due": round(d, 4), "sent": round(d + g, 4), "done": round(d + g + t, 4), "status": int(s)}
         for d, g, t, s in zip(due.tolist(), lag.tolist(), took.tolist(), status, strict=True)
     ]
     return [rows[place] for place in rng.permutation(count)]
@@ -246,6 +217,51 @@ def _judge_percentiles(got: dict, rows: list[dict], what: str) -> None:
             within,
             f"{what}{share:.0%} of the answers had come {high:.4f} s after they were due, or sooner; your {name} is {value:.4f} s.",
         )
+
+
+@exercise(
+    points=3,
+    minutes=20,
+    hints=[
+        "Two methods: `__call__` gets one request and awaits; the one below `@serve.batch(...)` gets a list and returns a list.",
+        "A method of a class inside your function may use the function's arguments: `@serve.batch(max_batch_size=size, …)`.",
+        "How many requests may be in a replica at once? The option `max_ongoing_requests` says; without it, five. The task names a number.",
+    ],
+)
+def batched_service(answer: Answer, rng: Generator) -> None:
+    """Await one result in `__call__`, compute all of them in one call of the model, and let enough requests in."""
+    actions, size, replicas = int(rng.integers(5, 9)), int(rng.integers(6, 8)), int(rng.integers(2, 5))
+    layers, observations = _network(rng, actions)
+    observations = observations[: 2 * size]
+    best = _best(layers, observations)
+    facts = _probe(answer, given.batched_settings, layers, size, 0.01, replicas)
+    _expect_application(facts, replicas=replicas, cpus=0.2)
+    one = observations[int(rng.integers(2 * size))]
+    facts = _probe(answer, given.rehearse_batches, layers, size, 0.05, [one.tolist()], 0)
+    _judge_batches(facts, _best(layers, one[None]), [1], "One request came alone, with wait=0.05.")
+    facts = _probe(answer, given.rehearse_batches, layers, size, 30.0, observations.tolist(), size // 2)
+    came = f"With size={size} and wait=30, {size // 2} requests came, and {2 * size - size // 2} more after a pause."
+    _judge_batches(facts, best, [size, size], came)
+    expect(
+        facts["at once"] >= ROOM,
+        f"With size={size}, a replica of yours takes at most {facts['at once']} requests at once; the task asks for {ROOM} or more. "
+        "The others wait in the proxy, where no batch sees them, and it asks only now and then whether there is room.",
+    )
+    seen = answer.probe(given.serve_batches, layers, size, observations.tolist())
+    expect(not seen["stuck"], f"It was deployed, and after a minute it was not running: {seen['stuck']}")
+    for status, got in seen["answers"]:
+        expect(status == 200, f"A request over HTTP was answered with status {status}: {got}")
+    seen["answers"] = [got for _, got in seen["answers"]]
+    _judge_batches(seen, best, [size, size], f"{2 * size} requests came over HTTP at once, with size={size}.")
+
+
+def _judge_batches(facts: dict, best: list[int], sizes: list[int], came: str) -> None:
+    expect_equal(
+        facts["sizes"], sizes, f"{came} The model was asked for batches of {facts['sizes']} observations, not {sizes}."
+    )
+    expect(len(facts["answers"]) == len(best), f"{came} There were {len(facts['answers'])} answers.")
+    for number, (action, got) in enumerate(zip(best, facts["answers"], strict=True)):
+        _expect_answer(got, {"action": action, "batch": sizes[0]}, f"{came} Request {number}")
 
 
 quiz(
@@ -286,23 +302,6 @@ quiz(
 )
 
 quiz(
-    "batch_alone",
-    question="`@serve.batch(max_batch_size=32, batch_wait_timeout_s=0.1)`, and one single user, who sends the next request after each answer. What happens?",
-    options={
-        "a": (
-            "Every answer takes at least 0.1 s: each request waits for 31 others that never come.",
-            "Right. Batches help where many ask at once; for one user they are a waiting room.",
-        ),
-        "b": (
-            "Nothing changes: a batch of one is sent at once.",
-            "How should the replica know that nobody else will come? It waits.",
-        ),
-        "c": ("The user waits for ever.", "Only until the waiting time is over: then the batch goes as it is."),
-    },
-    key="a",
-)
-
-quiz(
     "which_percentile",
     question="A page of a web shop asks the service 20 times, and waits for the slowest answer. What is the *highest* percentile of the latencies that this slowest answer reaches in at least half of all page views?",
     options={
@@ -317,6 +316,23 @@ quiz(
         "c": ("p99.", "1 − 0.99²⁰ is 0.18: about one page in six."),
     },
     key="b",
+)
+
+quiz(
+    "batch_alone",
+    question="`@serve.batch(max_batch_size=32, batch_wait_timeout_s=0.1)`, and one single user, who sends the next request after each answer. What happens?",
+    options={
+        "a": (
+            "Every answer takes at least 0.1 s: each request waits for 31 others that never come.",
+            "Right. Batches help where many ask at once; for one user they are a waiting room.",
+        ),
+        "b": (
+            "Nothing changes: a batch of one is sent at once.",
+            "How should the replica know that nobody else will come? It waits.",
+        ),
+        "c": ("The user waits for ever.", "Only until the waiting time is over: then the batch goes as it is."),
+    },
+    key="a",
 )
 
 quiz(

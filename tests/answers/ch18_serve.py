@@ -82,6 +82,15 @@ def looks_into_the_address(model, replicas, cpus):
     return bound(Looks, model, replicas, cpus)
 
 
+@rejects("policy_service", says="Is an `await` missing?")
+def does_not_await_the_body(model, replicas, cpus):
+    class Hurries(Acting):
+        async def __call__(self, request):
+            return self.answer(request.json()["obs"])
+
+    return bound(Hurries, model, replicas, cpus)
+
+
 @rejects("policy_service")
 def gives_the_model_no_batch(model, replicas, cpus):
     class NoBatch(Acting):
@@ -132,7 +141,7 @@ def names_the_notebooks_process(model, replicas, cpus):
 @accepts("batched_service")
 def with_more_room_and_a_list_of_dictionaries(model, size, wait, replicas):
     @serve.deployment(
-        num_replicas=replicas, max_ongoing_requests=4 * size, ray_actor_options={"num_cpus": 0.2}, name="Batches"
+        num_replicas=replicas, max_ongoing_requests=100 + size, ray_actor_options={"num_cpus": 0.2}, name="Batches"
     )
     class Service:
         @serve.batch(max_batch_size=size, batch_wait_timeout_s=wait)
@@ -149,7 +158,7 @@ def with_more_room_and_a_list_of_dictionaries(model, size, wait, replicas):
 
 def batching(model, size, wait, replicas=1, compute=None, **options):
     """Return the application of a batched service; `compute(model, rows)` returns the actions."""
-    options = {"num_replicas": replicas, "max_ongoing_requests": 64, "ray_actor_options": {"num_cpus": 0.2}} | options
+    options = {"num_replicas": replicas, "max_ongoing_requests": 100, "ray_actor_options": {"num_cpus": 0.2}} | options
     compute = compute or (lambda model, rows: model.actions(rows))
 
     @serve.deployment(**options)
@@ -196,6 +205,16 @@ def leaves_the_waiting_time_at_its_default(model, size, wait, replicas):
 @rejects("batched_service")
 def lets_five_requests_in(model, size, wait, replicas):
     return batching(model, size, wait, replicas, max_ongoing_requests=5)
+
+
+@rejects("batched_service", says="takes at most")
+def lets_one_batch_in(model, size, wait, replicas):
+    return batching(model, size, wait, replicas, max_ongoing_requests=size)
+
+
+@rejects("batched_service", says="takes at most")
+def lets_three_batches_in(model, size, wait, replicas):
+    return batching(model, size, wait, replicas, max_ongoing_requests=3 * size)
 
 
 @rejects("batched_service")
@@ -260,12 +279,12 @@ def tries_only_once(url, obs, timeout, tries, pause):
     return reply.json()
 
 
-@rejects("client")
+@rejects("client", says="time limit")
 def waits_as_long_as_it_takes(url, obs, timeout, tries, pause):
     return tries_again(url, obs, None, tries, pause)
 
 
-@rejects("client")
+@rejects("client", says="time limit")
 def a_time_limit_of_its_own(url, obs, timeout, tries, pause):
     return tries_again(url, obs, 60, tries, pause)
 
@@ -388,6 +407,13 @@ def forgets_to_sort(rows):
 @rejects("load_test")
 def the_slowest_for_the_99th(rows):
     return summary(rows, percentile=lambda values, shares: [*np.percentile(values, [50, 95]), max(values)])
+
+
+@rejects("load_test")
+def the_time_of_the_answered_ones_alone(rows):
+    good = [row for row in rows if row["status"] == 200]
+    seconds = max(row["done"] for row in good) - min(row["due"] for row in good)
+    return summary(rows) | {"per_second": len(good) / seconds}
 
 
 @rejects("load_test")
