@@ -2,7 +2,7 @@
 r"""
 # Chapter 14 · Five places where your own code goes into RLlib
 
-*About 120 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 12](ch12_env_runners.ipynb); [Chapter 11](ch11_rllib_ppo.ipynb) helps*
+*About 140 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 12](ch12_env_runners.ipynb); [Chapters 10](ch10_actor_learner.ipynb) and [11](ch11_rllib_ppo.ipynb) help*
 
 **What you will be able to do**
 
@@ -50,7 +50,7 @@ from ray.tune import register_env
 
 # %% [markdown] tags=["notes"]
 r"""
-Two hours with all six exercises. For ninety minutes leave out the module (`ScoreEach`), or give it as homework: nothing after it needs it.
+Two hours and twenty minutes with all six exercises. For ninety minutes leave out the module (`ScoreEach`), or give it as homework: nothing after it needs it.
 The imports take a while, so run the three cells above before you begin to speak. Every training in this chapter takes seconds and runs in the
 notebook's own process, so mistakes show their own traceback; that is also how one should develop such code at home.
 """
@@ -69,10 +69,10 @@ loop, and the five places where you can put code of your own:
 | 1 **connector** | a `ConnectorV2` | what the module sees |
 | 2 **module** | an `RLModule` | how it decides |
 | 3 **callback** | an `RLlibCallback`, or a function | what you get to know |
-| 4 **reward** | a Gymnasium wrapper | what it is after |
+| 4 **reward** | a Gymnasium wrapper | what the agent is after |
 | 5 **agents** | a `MultiAgentEnv` and a mapping | who plays |
 
-For each you will see a small world in which the default fails, train both, and look at the two curves. All trainings share one config. `lr` is
+You will meet four small worlds in which the default fails; train it there, then your own code, and compare the curves. All trainings share one config. `lr` is
 a hundred times PPO's default, and batches are small: these worlds are forgiving, and you do not want to wait.
 """
 
@@ -86,7 +86,8 @@ def ppo(env, gamma=0.9):
         .env_runners(num_env_runners=0, num_envs_per_env_runner=10)
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32, 32]))
         .training(train_batch_size_per_learner=500, minibatch_size=100, num_epochs=8)
-        .training(lr=0.005, gamma=gamma, lambda_=0.95, use_kl_loss=False)
+        .training(lr=0.005, gamma=gamma, lambda_=0.95)
+        .training(use_kl_loss=False)  # the clipped ratio alone keeps steps small, as in chapter 10
         .debugging(seed=0)
     )
 
@@ -112,9 +113,10 @@ def best_action(module, obs):
 def draw(curves, column, title, ylim=(0, None), ax=None):
     """Draw one column of several tables over the environment steps; return the axes."""
     ax = ax or plt.subplots(figsize=(7, 3), constrained_layout=True)[1]
-    for (name, table), colour in zip(curves.items(), ["#64748b", "#7c3aed", "#059669"], strict=False):
+    looks = [("#64748b", ".-"), ("#7c3aed", ".--"), ("#059669", ".-")]
+    for (name, table), (colour, line) in zip(curves.items(), looks, strict=False):
         points = table.dropna(subset=[column])  # an iteration in which no episode ended has nothing to say
-        ax.plot(points["num_env_steps_sampled_lifetime"], points[column], ".-", color=colour, label=name)
+        ax.plot(points["num_env_steps_sampled_lifetime"], points[column], line, color=colour, label=name)
     ax.set(xlabel="environment steps", ylabel=column, title=title, ylim=ylim)
     ax.legend()
     return ax
@@ -147,7 +149,7 @@ pandas.DataFrame(rows, index=["let air out", "wait", "burn gas"]).T
 
 # %% [markdown]
 r"""
-The rows are the same: the network answers alike at 100 m and at 900 m. Its first layer adds up weights times 100,000, and then comes a $\tanh$, which is 1 (or $-1$) for
+Compare the return with 4: so much earns a balloon that only waits, since it starts anywhere and a fifth of all heights pay. And the rows of the table are the same: the network answers alike at 100 m and at 900 m. Its first layer adds up weights times 100,000, and then comes a $\tanh$, which is 1 (or $-1$) for
 everything beyond 3 or so. All pressures look alike behind it, and where nothing changes there is no gradient either. A good rule: numbers between $-1$ and 1, whatever the
 environment speaks.
 
@@ -174,7 +176,7 @@ class Rescale(SingleAgentObservationPreprocessor):
         ### END SOLUTION
 
     def preprocess(self, observation, episode):
-        """Return the new observation, as float32."""
+        """Return the new observation."""
         ### BEGIN SOLUTION
         space = self.input_observation_space
         share = (observation - space.low) / (space.high - space.low)
@@ -193,7 +195,7 @@ keeps a running mean and standard deviation of what it sees. That is a state, wh
 
 # %% [markdown]
 r"""
-A config takes a function that makes the connector, so that every EnvRunner can have one of its own. The function gets the environment, its spaces and the device, and may use them.
+A config takes a function that makes the connector, so that every EnvRunner can have one of its own. The function gets the environment, its spaces and the device (processor or GPU), and may use them.
 
 **Predict:** same network, same number of steps. How far does the balloon get now?
 """
@@ -212,7 +214,7 @@ if passed("Rescale"):
 
 # %% [markdown]
 r"""
-Nothing in the learning has changed, only the numbers. (About 18 is all there is on average: a balloon that starts far from the goal needs up to four steps that earn nothing.)
+Nothing in the learning has changed, only the numbers. (A little over 18 is all there is on average, since a balloon that starts far from the goal needs up to four steps that earn nothing. Lucky starts may lift a dot above that.)
 
 One thing is easy to miss. After the action the batch is thrown away. What reaches the learner, later and perhaps on another machine, are the **episodes**, so what a
 connector wants to keep it must write into the episode. Your base class does. Whoever writes a plain `ConnectorV2` must do it: `episode.set_observations(at_indices=-1, new_data=...)`.
@@ -260,13 +262,15 @@ a *queue*. You know. So build that in: **one small network judges one node, and 
 
 An `RLModule` for PPO has three parts:
 
-- `setup()` makes the layers. Sizes are in `self.observation_space` and `self.action_space`; `self.model_config` is what your config says.
-- `_forward(batch)` gets `batch[Columns.OBS]`, here with shape [B, nodes, 3], and returns a dict with `Columns.ACTION_DIST_INPUTS`: for discrete actions one score (*logit*) for each action, shape [B, nodes]. RLlib
+- `setup()` makes the layers. Sizes are in `self.observation_space` and `self.action_space`; `self.model_config` is what
+  your config says: it hands the class over as `RLModuleSpec(module_class=ScoreEach, model_config={"hidden": 32})`.
+- `_forward(batch)` stands for all three `forward_...` of [Chapter 11](ch11_rllib_ppo.ipynb). It gets `batch[Columns.OBS]`, here with shape [B, nodes, 3], and returns a dict with `Columns.ACTION_DIST_INPUTS`: for discrete actions one score (*logit*) for each action, shape [B, nodes]. RLlib
   makes the probabilities and draws the action.
-- `compute_values(batch)` is the critic: it returns one estimate for each table, shape **[B]**. The base class `ValueFunctionAPI` says that the module has one; EnvRunners never call it, the learner does.
+- `compute_values(batch)` is the critic: it returns one estimate for each table, shape **[B]**. The base class `ValueFunctionAPI` says that the module has one; EnvRunners never call it, the learner does. (`embeddings` may
+  stay unused: it is for modules that share their first layers and have computed them already.)
 
 Write `ScoreEach` with two small networks, one for the scores and one for the values: a `Linear` to `self.model_config["hidden"]` units, a `Tanh`, and a `Linear` to one number. The value of a table is
-the **mean** over its nodes. The check puts the nodes into another order, and it asks about more nodes than the module was built for. It looks at your module
+the **mean** over its nodes. (The two may share their first layer, and another bend than `Tanh` will do as well.) The check puts the nodes into another order, and it asks about more nodes than the module was built for. It looks at your module
 inside a real algorithm, before and after an iteration.
 """
 
@@ -313,7 +317,7 @@ if passed("ScoreEach"):
 
 # %% [markdown]
 r"""
-The same algorithm, the same steps, fewer weights. (Given many times as many steps, the default network would catch up on *this* cluster.)
+The same algorithm, the same steps, fewer weights. (Would the default network catch up with ten times as many steps? Try it, when you have some minutes.)
 
 **Predict:** now take the trained module as it is, and give it a cluster of 40 nodes. How many of a hundred jobs go to the best of 40? And what
 does the default network say to such a table?
@@ -361,7 +365,9 @@ Two things to know:
 
 - **An episode may come in pieces.** An EnvRunner plays a fixed number of steps in each environment and hands over what it has. What `on_episode_end` gets as `episode` is only the *last* piece; the earlier ones are the list
   `prev_episode_chunks`. Each piece has `get_actions()`, `get_rewards()` and so on: an array in the earlier pieces, a plain list in the last (`np.asarray` makes them alike).
-- **`log_value` must be told how to sum up.** With `reduce="mean"` the report is the mean of what was logged since the last report.
+  The last piece knows the end: `episode.is_terminated` and `episode.is_truncated`.
+- **`log_value` must be told how to sum up.** With `reduce="mean"` the report is the mean of what was logged since the last report. Without it, it is a moving average,
+  in which each new value counts for one per cent.
 
 Write `Diary`. For each episode that ends it logs `"arrived"`, 1 if the episode terminated and 0 if it was truncated, and `"steps_back"`: how often action 0 (to the left) was taken **in the whole episode**.
 """
@@ -424,7 +430,7 @@ if passed("Diary"):
 
 # %% [markdown]
 r"""
-Nobody arrives, so no reward is seen, so there is nothing to learn. (With another seed, somebody may stumble upon the exit late in the run.) That is what a **sparse** reward means.
+Nobody arrives, so no reward is seen, so there is nothing to learn. (With another seed somebody may stumble upon the exit: a walk at random finds it about once in 650 episodes.) That is what a **sparse** reward means.
 
 The obvious help: praise every step in the right direction. `Praised(Cave())` adds 0.5 for each step that leads nearer to the exit, and takes nothing away for the others.
 
@@ -435,8 +441,8 @@ The obvious help: praise every step in the right direction. `Praised(Cave())` ad
 if passed("Diary"):
     cave_curves["praised"], modules["praised"] = learn(explore("praised cave"), iterations_cave)
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3), constrained_layout=True)
-    draw({"praised": cave_curves["praised"]}, "episode_return_mean", "What it collects", ylim=(0, 30), ax=left)
-    draw({"praised": cave_curves["praised"]}, "arrived", "What you wanted", ylim=(-0.05, 1.05), ax=right)
+    draw(cave_curves, "episode_return_mean", "What they collect", ylim=(-1, 30), ax=left)
+    draw(cave_curves, "arrived", "What you wanted", ylim=(-0.05, 1.05), ax=right)
 
 # %% [markdown]
 r"""
@@ -464,7 +470,8 @@ Add that up over an episode, discounted as the agent does it: everything in betw
 
 $$\sum_t \gamma^t r'_t = \sum_t \gamma^t r_t - \Phi(s_0).$$
 
-The last term depends on the start and on nothing that the agent *does*. Going to and fro pays nothing; whichever policy was best is still best, only that now every step says so.
+The last term depends on the start and on nothing that the agent *does*. (An episode that was truncated after $T$ steps also keeps $\gamma^T\,\Phi(s_T)$: had it gone on, that would have been taken back.)
+Going to and fro pays nothing, and with $\gamma < 1$ it even costs a little; whichever policy was best is still best, only that now every step says so.
 
 ![Praise pays on the way up and not on the way down, so a round trip earns; a potential takes back on the way down what it paid on the way up](../img/ch14_shaping.svg)
 
@@ -525,7 +532,9 @@ if passed("Shaped") and passed("Diary"):
 
 # %% [markdown]
 r"""
-They arrive. What the potential paid on the way it took back at the end. The return is a little less than 1 even so, because the reported return is not discounted: each step takes back one per cent of the potential more than was paid. And now the return means something: whoever does not arrive gets nowhere near that. Look at how the three walk when each takes its most probable action:
+They arrive. What the potential paid on the way it took back at the end. The return is a little less than 1 even so, because the reported return is not discounted: each step takes back one per cent of the potential more than was paid. And now the return at least points the right way: nearer is more. Count the arrivals all the same: an episode that is cut off one field before the exit has kept almost the whole potential.
+
+Look at how the three walk when each takes its most probable action. Where a line has fewer dots than its title has steps, the agent went to and fro between two fields, or pushed against a wall, until the time was up:
 """
 
 
@@ -561,7 +570,7 @@ r"""
 The last world has two robots and a bridge that carries one. One comes from the north, the other from the south. In RLlib an environment with several agents is a `MultiAgentEnv`: like Gymnasium's, but observations, actions, rewards and flags are **dicts
 with a key for each agent**. Three rules, and most errors in such environments break one of them:
 
-- An agent acts next if, and only if, it gets an observation now.
+- Of the agents that have not ended, those act next that get an observation now.
 - An agent that has ended gets its last observation and reward together with `terminated`, and then appears in no dict ever again.
 - `terminateds` and `truncateds` have one key more, `"__all__"`, for the episode as a whole.
 
@@ -570,7 +579,7 @@ The rules of the bridge. Fields 1 and 2 are on it, 0 is before it and 3 behind i
 1. Action 0 waits, 1 goes from field 0 to field 1. A robot on the bridge cannot stop: it goes one field further, whatever its action.
 2. If *after* the step both are on the bridge, both fall: −1 for each, both terminated, all over.
 3. Otherwise, a robot that has reached field 3 gets 1 and is terminated. Every other robot that acted gets −0.2: time is money.
-4. When both are across, all is over. After step 20, if it is not, everything is truncated.
+4. When both are across, all is over. After step 20, if it is not, everything is truncated. (What `truncateds` then says of a robot that is across may be either.)
 
 Write `step`; the rest is there. `actions` holds the robots that are still in the game, and so do all dicts that you return.
 """
@@ -688,7 +697,7 @@ The function is called once for each agent and episode, so an agent keeps its mo
 
 # %% [markdown]
 r"""
-**Predict** the second curve. And who will go first, north or south?
+**Predict** the second curve. And who will go first, north or south: can you know?
 """
 
 # %% tags=["demo"]
@@ -722,6 +731,7 @@ if len(minds) == 2:
             ax.plot(places, style, label=agent)
         ax.axhspan(0.5, 2.5, color="#94a3b8", alpha=0.25)
         ax.set(title=name, xlabel="step", ylabel="field (grey: the bridge)", yticks=range(4))
+        ax.xaxis.get_major_locator().set_params(integer=True)
         ax.legend()
 
 # %% [markdown]
@@ -746,7 +756,7 @@ r"""
 
 All of this ran in the notebook's process. Must anything change for EnvRunners in processes, or machines, of their own? Try it. This callback logs where an episode was played.
 
-**Predict:** which process number will you see, and how does your class `Rescale`, which exists only in this notebook, get there?
+**Predict:** will you see the notebook's process number or another? And how does your class `Rescale`, which exists only in this notebook, get there?
 """
 
 

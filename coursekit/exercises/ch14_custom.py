@@ -6,13 +6,14 @@ from numpy.random import Generator
 from coursekit.answer import Answer
 from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch14_custom as given
+from coursekit.result import plural
 
 
 def _tape(rng: Generator, low: np.ndarray, high: np.ndarray, lengths: list[int], ends: list[str]) -> dict:
     """Return a tape of episodes of these lengths, with random observations between the bounds and random rewards."""
     episodes = [
         {
-            "rows": rng.uniform(low, high, size=(steps + 1, len(low))).astype(np.float32),
+            "rows": rng.uniform(low, high, size=(steps + 1, *low.shape)).astype(np.float32),
             "rewards": rng.uniform(0.5, 2.0, size=steps).round(3).tolist(),
             "end": end,
         }
@@ -34,25 +35,43 @@ def Rescale(answer: Answer, rng: Generator) -> None:  # noqa: N802
     """Take the bounds from the space, so that the connector fits every environment that names them."""
     low = np.array([rng.uniform(2e4, 8e4), -rng.uniform(2, 9), rng.uniform(0.001, 0.002)], np.float32)
     high = np.array([low[0] + rng.uniform(1e3, 9e3), rng.uniform(11, 30), rng.uniform(0.004, 0.009)], np.float32)
+    _judge_rescaled(answer, rng, low, high)
+    low = rng.uniform(-9, 9, size=(2, 3)).astype(np.float32)  # any `Box`: a table, too
+    _judge_rescaled(answer, rng, low, low + rng.uniform(2, 9, size=(2, 3)).astype(np.float32))
+
+
+def _judge_rescaled(answer: Answer, rng: Generator, low: np.ndarray, high: np.ndarray) -> None:
+    """Check the announced space, what the module sees, and what the learner gets, for observations between these bounds."""
     tape = _tape(rng, low, high, lengths=[4, 5], ends=["truncated", "terminated"])
     got = answer.probe(given.through_connector, tape, [3, 6])
     expect(got["connector"], "The class is not a connector. Leave its base class as it was.")
     space = got["space"]
     expect(isinstance(space, list), f"The space that comes out is {space}, not a Box.")
-    told = "The space that you announce must say what comes out. "
-    expect(np.shape(space[0]) == (3,), told + f"Its shape is {np.shape(space[0])}; observations had the shape (3,).")
-    expect(agree(space, [[-1.0] * 3, [1.0] * 3]), told + f"Its bounds are {space[0].tolist()} and {space[1].tolist()}.")
-    rows = np.concatenate([episode["rows"] for episode in tape["episodes"]])[:-1]  # it ends before the last is acted on
-    want = 2 * (rows - low) / (high - low) - 1
-    saw, tried = np.array(got["module saw"]), f"Bounds {low.tolist()} and {high.tolist()}. "
-    expect(np.shape(saw) == want.shape, tried + f"The module saw {np.shape(saw)} numbers of {want.shape} observations.")
-    expect_close(saw, want, tried + f"Of {rows[0].tolist()} the module saw {saw[0].tolist()}.", rtol=0, atol=2e-3)
-    learned = np.delete(want, 4, axis=0)  # nobody learns from what comes after the end of an episode
+    told, shape = "The space that you announce must say what comes out. ", low.shape
     expect(
-        np.shape(got["learner gets"]) == learned.shape and agree(got["learner gets"], learned, 0.0, 2e-3),
-        f"The module acts on {saw[0].tolist()}, but the learner gets {got['learner gets'][0].tolist()} for the same step. "
+        np.shape(space[0]) == shape, told + f"Its shape is {np.shape(space[0])}; observations had the shape {shape}."
+    )
+    bounds = f"Its bounds are {space[0].tolist()} and {space[1].tolist()}."
+    expect(agree(space, [-np.ones(shape), np.ones(shape)]), told + bounds)
+    rows = np.concatenate([episode["rows"] for episode in tape["episodes"]])[:-1]  # it ends before the last is acted on
+    want = (2 * (rows - low) / (high - low) - 1).reshape(len(rows), -1)
+    saw, tried = np.array(got["module saw"]), f"Bounds {_short(low)} and {_short(high)}. "
+    expect(np.shape(saw) == want.shape, tried + f"The module saw {np.shape(saw)} numbers of {want.shape} observations.")
+    for row, seen, expected in zip(rows, saw, want, strict=True):
+        text = f"Of {_short(row)} the module saw {_short(seen)} (expected: {_short(expected)})."
+        expect_close(seen, expected, tried + text, rtol=0, atol=2e-3)
+    learned = np.delete(want, 4, axis=0)  # nobody learns from what comes after the end of an episode
+    gets = np.asarray(got["learner gets"])
+    expect(
+        len(gets) == len(learned) and agree(gets.reshape(len(gets), -1), learned, 0.0, 2e-3),
+        f"The module acts on {_short(saw[0])}, but the learner gets {_short(gets[0])} for the same step. "
         "What is not written into the episode is lost.",
     )
+
+
+def _short(numbers: np.ndarray) -> str:
+    """Return the numbers as one list, five digits each."""
+    return f"[{', '.join(f'{number:.5g}' for number in np.ravel(numbers))}]"
 
 
 @exercise(
@@ -66,30 +85,47 @@ def Rescale(answer: Answer, rng: Generator) -> None:  # noqa: N802
 )
 def ScoreEach(answer: Answer, rng: Generator) -> None:  # noqa: N802
     """Apply the same small network to every node: what is learned about one node holds for all."""
-    nodes, features = int(rng.integers(6, 10)), int(rng.integers(4, 7))
+    nodes, features, hidden = (
+        int(rng.integers(low, high)) for low, high in [(6, 10), (3, 6), (10, 15)]
+    )  # no two alike
     tables = rng.random((5, nodes, features)).astype(np.float32)
     order = rng.permutation(nodes)
     while (order == np.arange(nodes)).any():  # everybody moves
         order = rng.permutation(nodes)
     larger = rng.random((2, nodes + 7, features)).astype(np.float32)
     both = np.concatenate([tables, tables[:, order]])
-    hidden = int(rng.integers(5, 9))
-    got = answer.probe(given.alone, both, hidden)
+    halfway = (tables + tables[:, order]) / 2
+    got = answer.probe(given.alone, np.concatenate([both, halfway]), hidden)
     expect(not got["missing"], f"The class does not inherit from {' and '.join(got['missing'])}: PPO needs both bases.")
-    _judge_shapes(got, nodes, f"{len(both)} tables of {nodes} nodes with {features} numbers each. ")
+    tried = f"{len(both) + len(halfway)} tables of {nodes} nodes with {features} numbers each. "
+    expect(got["returned"] == "dict", tried + f"`_forward` returned {got['returned']}; it must return a dict.")
+    _judge_shapes(got, (len(both) + len(halfway), nodes), tried)
     few, more = got["weights"]
     expect(
         more > few,
         f"With model_config hidden={hidden} the module has {few} weights, with hidden={hidden + 1} it has {more}. "
         'The size of the networks is `self.model_config["hidden"]`.',
     )
+    expect(
+        not agree(got["values"], got["played"].mean(axis=1), 1e-3, 1e-6),
+        tried + "The value of each is the mean of its scores: one network says both, and there should be two.",
+    )
+    for name, what in [("played", "scores"), ("values", "values")]:
+        some, others, between = np.split(np.asarray(got[name], np.float64), 3)
+        spread = between.std()  # 0 where a network begins with zeros
+        expect(
+            np.abs((some + others) / 2 - between).max() > 1e-4 * spread + 1e-6 or spread < 1e-6,
+            tried + f"The {what} halfway between two tables lie exactly halfway: the network is linear. "
+            "What stands between its two `Linear`?",
+        )
     got = answer.probe(given.inside_ppo, both, larger, hidden)
     for when in ("before", "after"):
         _judge_scores(got[when], order, f"{len(both)} tables of {nodes} nodes, {when} an iteration of PPO. ")
     for name, what in [("learned", "scores"), ("values", "values")]:
         expect(
             not agree(got["before"][name], got["after"][name], 1e-6, 1e-7),
-            f"An iteration of PPO did not change the {what}. Are all layers attributes of the module, so that PyTorch finds them?",
+            f"An iteration of PPO did not change the {what}. Are all layers attributes of the module, "
+            "so that PyTorch finds them? Does anything cut the gradient (`no_grad`, `detach`)?",
         )
     told = f"The same module, asked about {nodes + 7} nodes instead of {nodes}: "
     expect(isinstance(got["larger"], dict), told + str(got["larger"]))
@@ -108,19 +144,19 @@ def ScoreEach(answer: Answer, rng: Generator) -> None:  # noqa: N802
     )
 
 
-def _judge_shapes(got: dict, nodes: int, tried: str) -> None:
-    """Check that there is a score for each of the nodes of the ten tables, and a value for each table."""
+def _judge_shapes(got: dict, shape: tuple[int, int], tried: str) -> None:
+    """Check that there is a score for each of the nodes of the tables, shape [tables, nodes], and a value for each table."""
     keys = got["keys"]
     expect(
         "action_dist_inputs" in keys, tried + f"`_forward` returned {keys}; PPO looks for `Columns.ACTION_DIST_INPUTS`."
     )
-    for name, what, shape in [("played", "scores", (10, nodes)), ("values", "values", (10,))]:
-        expect(np.shape(got[name]) == shape, tried + f"The {what} have the shape {np.shape(got[name])}, not {shape}.")
+    for name, what, want in [("played", "scores", shape), ("values", "values", shape[:1])]:
+        expect(np.shape(got[name]) == want, tried + f"The {what} have the shape {np.shape(got[name])}, not {want}.")
 
 
 def _judge_scores(got: dict, order: np.ndarray, tried: str) -> None:
     """Check shapes, and that a node is judged by its row alone: the second half of the tables is the first in another order."""
-    _judge_shapes(got, len(order), tried)
+    _judge_shapes(got, (10, len(order)), tried)
     scores, values = got["played"], got["values"]
     expect(scores.std(axis=1).min() > 1e-6, tried + "All nodes of a table got the same score.")
     expect(
@@ -153,7 +189,7 @@ def _judge_scores(got: dict, order: np.ndarray, tried: str) -> None:
 def Diary(answer: Answer, rng: Generator) -> None:  # noqa: N802
     """Look at all pieces of the episode, and ask for the mean of what was logged since the last report."""
     ends = rng.permutation(["terminated", "truncated"]).tolist()
-    lengths = [9 + int(rng.integers(3)), 4, 5, 8]  # the first takes three fragments
+    lengths = [9 + int(rng.integers(3)), 4, 5, 8]  # the first comes in three pieces
     tape = _tape(rng, np.zeros(1), np.ones(1), lengths, [ends[0], ends[1], ends[0], "terminated"])
     for number, episode in enumerate(tape["episodes"]):
         wish = (rng.random((len(episode["rows"]), 1)) < 0.5).astype(np.float32)
@@ -162,18 +198,19 @@ def Diary(answer: Answer, rng: Generator) -> None:  # noqa: N802
     fragments = [4, 4, sum(lengths[:3]) - 8 + 2, lengths[3] - 2]
     got = answer.probe(given.keep_diary, tape, fragments)
     for number, want in enumerate(_reports(tape["episodes"], fragments), 1):
-        _judge_report(got[number - 1], want, f"Fragment {number}, {fragments[number - 1]} steps long, ")
+        tried = f"In turn {number} the EnvRunner played {fragments[number - 1]} steps and "
+        _judge_report(got[number - 1], want, tried)
 
 
-def _reports(episodes: list[dict], fragments: list[int]) -> list[list[tuple[str, int]]]:
-    """Return for each fragment the episodes that ended in it: how, and with how many actions 0."""
+def _reports(episodes: list[dict], fragments: list[int]) -> list[list[tuple[str, int, int]]]:
+    """Return for each fragment the episodes that ended in it: how, with how many actions 0, in how many pieces."""
     borders, moment = np.cumsum(fragments), 0
-    reports: list[list[tuple[str, int]]] = [[] for _ in fragments]
+    reports: list[list[tuple[str, int, int]]] = [[] for _ in fragments]
     for episode in episodes:
         steps = len(episode["rewards"])
+        begin, end = (int(np.searchsorted(borders, step)) for step in (moment + 1, moment + steps))
         moment += steps
-        facts = (episode["end"], int(np.sum(episode["rows"][:steps] == 0)))
-        reports[int(np.searchsorted(borders, moment))].append(facts)
+        reports[end].append((episode["end"], int(np.sum(episode["rows"][:steps] == 0)), end - begin + 1))
     return reports
 
 
@@ -182,14 +219,16 @@ def _judge_report(got: dict, want: list, tried: str) -> None:
         quiet = all(value != value for value in got.values())  # nothing, or not a number
         expect(quiet, tried + f"saw no episode end, and yet {got} was logged.")
         return
-    tried += f"saw these episodes end: {'; '.join(f'{end}, {back} steps back' for end, back in want)}. "
+    ended = [f"{end}, {back} steps back, in {plural(pieces, 'piece')}" for end, back, pieces in want]
+    tried += f"saw these episodes end: {'; '.join(ended)}. "
     means = {
-        "arrived": float(np.mean([end == "terminated" for end, _ in want])),
-        "steps_back": float(np.mean([back for _, back in want])),
+        "arrived": float(np.mean([end == "terminated" for end, _, _ in want])),
+        "steps_back": float(np.mean([back for _, back, _ in want])),
     }
     for name, mean in means.items():
         expect(name in got, tried + f'Nothing was logged as "{name}".')
-        expect_close(got[name], mean, tried + f'What is reported as "{name}" is {got[name]:.4g}.', atol=1e-6)
+        told = f'What is reported as "{name}" is {got[name]:.4g} (expected: {mean:.4g}, the mean).'
+        expect_close(got[name], mean, tried + told, atol=1e-6)
 
 
 @exercise(
@@ -207,12 +246,18 @@ def Shaped(answer: Answer, rng: Generator) -> None:  # noqa: N802
     lengths, ends = [6, 3, 4, 3], ["terminated", "terminated", "truncated", "terminated"]
     tape = _tape(rng, np.ones(2), 5 * np.ones(2), lengths, ends)
     left = 3  # steps of the first episode
-    got = answer.probe(given.play_shaped, tape, weights, gamma, left)
-    for number, (episode, steps) in enumerate(zip(tape["episodes"], got, strict=True)):
+    seeds = rng.choice(1000, size=len(lengths), replace=False).tolist()
+    got = answer.probe(given.play_shaped, tape, weights, gamma, left, seeds)
+    for number, (episode, steps) in enumerate(zip(tape["episodes"], got["episodes"], strict=True)):
         played = left if number == 0 else lengths[number]
-        expect_close(steps[0][0], episode["rows"][0], "`reset` must return what the environment's own `reset` returns.")
+        told = "`reset` must return what the environment's own `reset` returns, observation and info."
+        expect_close(steps[0][0], episode["rows"][0], told)
+        expect_equal(steps[0][1], {"step": 0}, told)
         for step in range(1, played + 1):
             _judge_step(steps[step], episode, step, weights, gamma, first_after_leaving=number == 1 and step == 1)
+    for seed, heard in zip(seeds, got["heard"], strict=True):
+        told = f"`reset` was called with seed {seed} and options {{'lamp': {seed}}}; the environment inside heard "
+        expect_equal(heard, {"seed": seed, "options": {"lamp": seed}}, told + f"{heard}. Pass both on.")
 
 
 def _judge_step(got: list, episode: dict, step: int, weights: list, gamma: float, first_after_leaving: bool) -> None:
@@ -227,12 +272,12 @@ def _judge_step(got: list, episode: dict, step: int, weights: list, gamma: float
     expect_equal(info, {"step": step}, "The wrapper changed `info`. Only the reward may change.")
     raw = episode["rewards"][step - 1]
     want = raw + gamma * (0.0 if ends[0] else after) - before
-    where = "in the middle of an episode"
+    where = "a step in the middle of an episode"
     if over:
-        where = f"the last of an episode that was {episode['end']}"
+        where = f"the last step of an episode that was {episode['end']}"
     elif first_after_leaving:
-        where = "the first after a `reset` in the middle of an episode"
-    tried = f"gamma {gamma:.3f}; a step {where}: potential {before:.3f} before, {after:.3f} after, reward {raw:.3f}. "
+        where = "the first step after a `reset` in the middle of an episode"
+    tried = f"gamma {gamma:.3f}; {where}: potential {before:.3f} before, {after:.3f} after, reward {raw:.3f}. "
     expect_close(reward, want, tried + f"Yours came out as {reward:.3f}.", atol=1e-4)
 
 
@@ -258,11 +303,14 @@ def Bridge(answer: Answer, rng: Generator) -> None:  # noqa: N802
         + [{second: 1}, {second: 0}, {second: 1}],
         "both at once": [{first: 0, second: 0}] * pauses + [{first: 1, second: 1}],
         "one while the other is on the bridge": [{first: 1, second: 0}, {first: 0, second: 1}],
-        "one steps on as the other steps off": [{first: 1, second: 0}, {first: 0, second: 0}, {first: 0, second: 1}]
-        + [{second: 0}] * 2,
         "nobody": [{first: 0, second: 0}] * 20,
         "one goes, the other never": [{first: 1, second: 0}] * 3 + [{second: 0}] * 17,
     }
+    for leaves, enters in (first, second), (second, first):
+        plan = [{leaves: 1, enters: 0}, {leaves: 0, enters: 0}, {leaves: 0, enters: 1}, {enters: 0}, {enters: 0}]
+        name = f"{enters} steps on as {leaves} steps off"
+        plans[name] = plan
+        plans[name + ", named the other way round"] = [dict(reversed(actions.items())) for actions in plan]
     stories = answer.probe(given.play_plans, list(plans.values()))
     for (name, plan), story in zip(plans.items(), stories, strict=True):
         _judge_story(name, plan, story)
@@ -345,6 +393,12 @@ def two_minds(answer: Answer, rng: Generator) -> None:
         numbers = (rng.permutation(99)[: len(agents)] / 100 + 0.005).round(3).tolist()
         got = answer.probe(given.who_thinks, agents, numbers)
         expect(got["returned"] == "a config", f"The function returned {got['returned']}. It must return the config.")
+        nowhere = sorted({f"{agent} to {module!r}" for agent, module in got["mapped"] if module not in got["modules"]})
+        expect(
+            not nowhere,
+            f"The robots {sorted(agents)} were to play. The mapping sends {', '.join(nowhere)}; "
+            f"the config has modules only for {got['modules']}.",
+        )
         expect(
             isinstance(got["saw"], dict),
             f"The robots {sorted(agents)} were to play, and RLlib raised {got['saw']}. "

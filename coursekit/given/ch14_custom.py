@@ -137,12 +137,14 @@ class Tape(gymnasium.Env):
         self.observation_space = Box(low, high, dtype=np.float32)
         self.action_space = Discrete(config.get("actions", 2))
         self._episodes, self._number, self._step = config["episodes"], -1, 0
+        self.heard: list[dict] = []
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
-        """Start the next episode; after the last comes the first again."""
+        """Start the next episode; after the last comes the first again. `heard` keeps what it was asked for."""
         super().reset(seed=seed)
+        self.heard.append({"seed": seed, "options": options})
         self._number, self._step = (self._number + 1) % len(self._episodes), 0
-        return self._row(), {}
+        return self._row(), {"step": 0}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
         """Play the next row."""
@@ -260,7 +262,10 @@ def alone(module_class: Any, tables: np.ndarray, hidden: int) -> dict:
         for units in (hidden, hidden + 1)
     )
     weights = [sum(weight.numel() for weight in made.parameters()) for made in (module, wider)]
-    return {"missing": [], "weights": weights, **_answers(module, module, tables)}
+    returned = module._forward(_batch(tables))
+    if not isinstance(returned, dict):
+        return {"missing": [], "returned": type(returned).__name__}
+    return {"missing": [], "returned": "dict", "weights": weights, **_answers(module, module, tables)}
 
 
 def inside_ppo(module_class: Any, tables: np.ndarray, larger: np.ndarray, hidden: int) -> dict:
@@ -299,7 +304,7 @@ def _answers(player: Any, learner: Any, tables: np.ndarray) -> dict:
     """Return what two modules, the EnvRunner's and the learner's, say of these tables."""
     import torch
 
-    batch = {"obs": torch.from_numpy(np.asarray(tables, np.float32))}
+    batch = _batch(tables)
     with torch.no_grad():
         played, learned = player.forward_inference(batch), learner.forward_train(batch)
         values = learner.compute_values(batch)
@@ -309,6 +314,12 @@ def _answers(player: Any, learner: Any, tables: np.ndarray) -> dict:
         "learned": learned.get("action_dist_inputs"),
         "values": values,
     }
+
+
+def _batch(tables: np.ndarray) -> dict:
+    import torch
+
+    return {"obs": torch.from_numpy(np.asarray(tables, np.float32))}
 
 
 def _tried(action: Callable) -> Any:
@@ -336,21 +347,25 @@ def _peeked(stat: Any) -> float:
     return float(stat.peek()) if hasattr(stat, "peek") else float(stat)
 
 
-def play_shaped(shaped: Any, tape: dict, weights: list[float], gamma: float, leave_early: int) -> list:
-    """Return the steps of all episodes of the tape in the shaped environment: [observation, reward, terminated, truncated, info].
+def play_shaped(
+    shaped: Any, tape: dict, weights: list[float], gamma: float, leave_early: int, seeds: list[int]
+) -> dict:
+    """Return the steps of all episodes of the tape in the shaped environment, and what `reset` of the tape heard.
 
-    The potential of an observation is `weights @ observation`. The first episode is left after `leave_early` steps.
+    A step is [observation, reward, terminated, truncated, info]. The potential of an observation is `weights @ observation`. The
+    first episode is left after `leave_early` steps.
     """
-    env = shaped(Tape(tape), lambda obs: float(np.dot(weights, obs)), gamma)
+    inside = Tape(tape)
+    env = shaped(inside, lambda obs: float(np.dot(weights, obs)), gamma)
     episodes = []
-    for number, episode in enumerate(tape["episodes"]):
-        first, info = env.reset(seed=0)
+    for number, (episode, seed) in enumerate(zip(tape["episodes"], seeds, strict=True)):
+        first, info = env.reset(seed=seed, options={"lamp": seed})
         steps: list = [[np.asarray(first), info]]
         for _ in range(len(episode["rewards"]) if number else leave_early):
             obs, reward, terminated, truncated, info = env.step(1)
             steps.append([np.asarray(obs), float(reward), bool(terminated), bool(truncated), info])
         episodes.append(steps)
-    return episodes
+    return {"episodes": episodes, "heard": inside.heard}
 
 
 def play_plans(bridge: Any, plans: list) -> list:
@@ -378,20 +393,30 @@ def sampled_bridge(bridge: Any, episodes: int) -> list:
 
 
 def who_thinks(two_minds: Callable, agents: list[str], numbers: list[float]) -> dict:
-    """Return which modules there are, and which numbers each was asked about; agent i always sees `numbers[i]`."""
+    """Return the modules, where the mapping sent each agent, and which numbers each module saw; agent i sees `numbers[i]`."""
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 
     config = two_minds(_recorded(_roll_call(agents, numbers), {}))
     if not isinstance(config, AlgorithmConfig):
         return {"returned": type(config).__name__}
+    mapping = config.policy_mapping_fn
+    mapped: list[list[str]] = []
+
+    def noted(agent: str, *args: Any, **kwargs: Any) -> str:
+        module = mapping(agent, *args, **kwargs)
+        mapped.append([agent, str(module)])
+        return module
+
+    config.multi_agent(policy_mapping_fn=noted)
 
     def asked() -> dict:
         runner = MultiAgentEnvRunner(config=config)
         runner.sample(num_timesteps=6)
         return {name: sorted({round(row[0], 3) for row in module.saw}) for name, module in runner.module.items()}
 
-    return {"returned": "a config", "saw": _tried(asked)}
+    saw = _tried(asked)
+    return {"returned": "a config", "modules": sorted(map(str, config.policies)), "mapped": mapped, "saw": saw}
 
 
 def _roll_call(agents: list[str], numbers: list[float]) -> Any:

@@ -106,6 +106,12 @@ class AnnouncesZeroToOne(Preprocessor):
         return Box(0, 1, space.shape, np.float32)
 
 
+@rejects("Rescale", says="(2, 3)")
+class ASpaceOfOneDimension(Preprocessor):
+    def recompute_output_observation_space(self, space, actions):
+        return Box(-1, 1, (space.shape[0],), np.float32)
+
+
 @rejects("Rescale")
 class ForgetsToReturn(Preprocessor):
     def preprocess(self, observation, episode):
@@ -137,7 +143,7 @@ class Scores(TorchRLModule, ValueFunctionAPI):
 class OneNetworkWithTwoHeads(Scores):
     def setup(self):
         features, hidden = self.observation_space.shape[-1], self.model_config["hidden"]
-        self.body = nn.Sequential(nn.Linear(features, hidden), nn.Tanh())
+        self.body = nn.Sequential(nn.Linear(features, hidden), nn.ReLU())
         self.heads = nn.Linear(hidden, 2)
 
     def _forward(self, batch, **kwargs):
@@ -156,6 +162,39 @@ class FlattensTheTable(Scores):
 
     def _forward(self, batch, **kwargs):
         return {Columns.ACTION_DIST_INPUTS: self.score(batch[Columns.OBS])}
+
+
+@rejects("ScoreEach", says="shapes cannot be multiplied")
+class TakesTheNodesForTheFeatures(Scores):
+    def setup(self):
+        nodes, hidden = self.observation_space.shape[0], self.model_config["hidden"]
+        self.score, self.worth = small(nodes, hidden), small(nodes, hidden)
+
+
+@rejects("ScoreEach", says="one network says both")
+class ScoresAreTheValues(Scores):
+    def compute_values(self, batch, embeddings=None):
+        return self.score(batch[Columns.OBS]).mean(dim=(-2, -1))
+
+
+@rejects("ScoreEach", says="The scores halfway")
+class ScoresWithoutABend(Scores):
+    def setup(self):
+        super().setup()
+        self.score[1] = nn.Identity()
+
+
+@rejects("ScoreEach", says="The values halfway")
+class ValuesWithoutABend(Scores):
+    def setup(self):
+        super().setup()
+        self.worth[1] = nn.Identity()
+
+
+@rejects("ScoreEach", says="returned Tensor")
+class ReturnsTheScoresAlone(Scores):
+    def _forward(self, batch, **kwargs):
+        return self.score(batch[Columns.OBS]).squeeze(-1)
 
 
 @rejects("ScoreEach")
@@ -271,7 +310,7 @@ class Writes(RLlibCallback):
         self.log(metrics_logger, "steps_back", self.back(episode, prev_episode_chunks))
 
 
-@rejects("Diary")
+@rejects("Diary", says="in 3 pieces")
 class OnlyTheLastPiece(Writes):
     def back(self, episode, earlier):
         return int(np.sum(np.array(episode.get_actions()) == 0))
@@ -369,6 +408,24 @@ class KeepsTheObservation(Hints):
             reward += self.gamma * self.potential(obs)
         self.last = obs
         return obs, reward, terminated, truncated, info
+
+
+@rejects("Shaped", says="Pass both on")
+class ForgetsTheSeed(Hints):
+    def reset(self, *, seed=None, options=None):
+        return super().reset()
+
+
+@rejects("Shaped", says="Pass both on")
+class PassesOnlyTheSeedOn(Hints):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)
+
+
+@rejects("Shaped", says="observation and info")
+class ForgetsTheInfoOfReset(Hints):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed, options=options)[0], {}
 
 
 @rejects("Shaped")
@@ -507,6 +564,26 @@ class FallsOnlyOnTheSameField(Crossing):
         return self.field["north"] == self.field["south"] in (1, 2)
 
 
+@rejects("Bridge", says="steps on as")
+class LooksWhileTheyMove(Crossing):
+    def step(self, actions):
+        self.fell = False
+        return super().step(actions)
+
+    def move(self, agent, action):
+        super().move(agent, action)
+        self.fell |= super().falls()
+
+    def falls(self):
+        return self.fell
+
+
+@rejects("Bridge", says="steps on as")
+class LooksWhileTheyMoveNorthFirst(LooksWhileTheyMove):
+    def step(self, actions):
+        return super().step({agent: actions[agent] for agent in sorted(actions)})
+
+
 @rejects("Bridge")
 class StopsOnTheBridge(Crossing):
     def move(self, agent, action):
@@ -563,7 +640,7 @@ def swapped(config):
     return by(config, {"north", "south"}, lambda a, episode, **kwargs: "south" if a.startswith("north") else "north")
 
 
-@rejects("two_minds")
+@rejects("two_minds", says="The mapping sends north-")
 def only_for_a_pair(config):
     return by(config, {"north", "south"}, lambda agent_id, episode, **kwargs: agent_id)
 
