@@ -82,24 +82,24 @@ def resilient_call(answer: Answer, rng: Generator) -> None:
         seen = answer.probe(given.call_faulty, x, plan, attempts, seconds)
         return seen["outcome"], seen["calls"], seen["went_on"], told.format(attempts, seconds, what)
 
-    outcome, calls, _, text = ask(3, 60, "raises a KeyError", ["raises"] * 6)
+    outcome, calls, _, text = ask(3, 300, "raises a KeyError", ["raises"] * 6)
     expect_equal(calls, 1, text + f"It was called {calls} times, though it raises the same again.")
     expect(
         outcome[:2] == ["error", "KeyError"] and str(x) in outcome[2],
         text + f"The caller must see that KeyError; it ended with {_spoken(outcome)}.",
     )
     outcome, calls, _, text = ask(
-        3, 60, "raises a WorkerCrashedError, since a task of its own died", ["raises Ray's"] * 6
+        3, 300, "raises a WorkerCrashedError, since a task of its own died", ["raises Ray's"] * 6
     )
     expect_equal(calls, 1, text + f"It was called {calls} times, though its own process lives: it *raised* that error.")
     expect(
         outcome[:2] == ["error", "WorkerCrashedError"],
         text + f"The caller must see that error; it ended with {_spoken(outcome)}.",
     )
-    outcome, calls, _, text = ask(2, 60, "lost its process once, then worked", ["dies"])
+    outcome, calls, _, text = ask(2, 300, "lost its process once, then worked", ["dies"])
     expect_equal(outcome, ["value", x * x], text + f"That ended with {_spoken(outcome)}.")
     expect_equal(calls, 2, text + f"It was called {calls} times.")
-    outcome, calls, _, text = ask(2, 60, "loses its process every time", ["dies"] * 3)
+    outcome, calls, _, text = ask(2, 300, "loses its process every time", ["dies"] * 3)
     expect_equal(calls, 2, text + f"It was called {calls} times.")
     expect(
         outcome[:2] == ["error", "WorkerCrashedError"],
