@@ -32,11 +32,11 @@ from coursekit.pictures import film, strip
 from coursekit.warehouse import EPISODE_STEPS, NUMBERS, OWN, SHELVES, VIEWS, Warehouse, make_envs
 from coursekit.warehouse import baseline, evaluate, random_actions
 
+torch.set_num_threads(1)  # the networks are tiny: more threads would mostly wait for each other, and waiting costs CPU seconds
 begin("ch20_capstone")
 
 # %%
 ray.init(num_cpus=2, include_dashboard=False)
-torch.set_num_threads(1)  # the networks are tiny, and the samplers need the other core
 warm_up(2)
 
 # %% [markdown] tags=["notes"]
@@ -393,7 +393,7 @@ r"""
 
 A distributed program that does not learn is hard to debug. So first everything in this one process: one sampler, an ordinary object, with all 64 warehouses.
 
-A round: the sampler gets the weights, plays, the policy learns from the rows. Every few rounds test it: 50 episodes of `evaluate` with `greedy`. Report each test, three at least. Stop when a test is as good as `goal` times
+A round: the sampler gets the weights, plays, the policy learns from the rows. Every few rounds test it: 50 episodes of `evaluate` with `greedy`, from a seed far from the sampler's (warehouse i gets `seed + i`: with the same seed the test would begin where the sampler has learned). Report each test, three at least. Stop when a test is as good as `goal` times
 the baseline's mean in the same episodes, or when less than two CPU seconds are left: a round must fit in.
 
 The check gives it 30 CPU seconds and the usual prices in another order, so nobody can know by heart which parcels pay, and asks for three quarters of what the baseline earns, on episodes of its own. (It tries up to three

@@ -63,6 +63,7 @@ def have_it_learn(entry: Callable, prices: list[float], seconds: float, seed: in
 
     from coursekit.capstone import Budget
 
+    torch.set_num_threads(1)  # also where the notebook's own line was not run: more threads cost many times as much
     torch.manual_seed(seed)
     np.random.seed(seed)
     _learned.clear()
