@@ -2,7 +2,7 @@
 r"""
 # Chapter 15 · A clone follows the majority of its log, and only playing shows how good that is
 
-*About 100 minutes · builds on [Chapter 7](ch07_environments.ipynb), [Chapter 9](ch09_dqn.ipynb) and [Chapter 11](ch11_rllib_ppo.ipynb)*
+*About 100 minutes · builds on [Chapter 7](ch07_environments.ipynb), [Chapter 9](ch09_dqn.ipynb), [Chapter 10](ch10_actor_learner.ipynb) and [Chapter 11](ch11_rllib_ppo.ipynb)*
 
 **What you will be able to do**
 
@@ -94,7 +94,7 @@ A log is a table, one row for each step. With these names RLlib reads it as it i
 | `obs` | what the operator saw *when choosing the action* |
 | `actions` | what the operator did |
 | `rewards` | what that step earned |
-| `new_obs` | what was seen after it; in the last row, what was seen at the end |
+| `new_obs` | what was seen after it (the last row needs it: no row follows) |
 | `terminateds`, `truncateds` | whether the episode ended with this step, by itself or because time was up (chapter 7) |
 
 **Parquet** is the usual file for such tables: it stores each column in one piece, typed and compressed, so that whoever needs two columns reads two. Ray Data writes a *dataset* as a folder of such files, one for
@@ -141,22 +141,20 @@ not fit into memory, a task writes each episode: `ray.data.from_items(seeds).fla
 
 # %% tags=["demo"]
 if passed("record"):
-    record(gymnasium.make("CartPole-v1"), expert, range(3), str(folder / "mine"), files=2)
-    for path in sorted((folder / "mine").iterdir()):
+    mine = Path(tempfile.mkdtemp(dir=folder)) / "mine"  # another each time: `write_parquet` adds to what is there
+    record(gymnasium.make("CartPole-v1"), expert, range(3), str(mine), files=2)
+    for path in sorted(mine.iterdir()):
         print(f"{path.suffix}, {path.stat().st_size:,} bytes")
-    print(ray.data.read_parquet(str(folder / "mine")).schema())
+    print(ray.data.read_parquet(str(mine)).schema())
 
 # %% [markdown]
 r"""
-RLlib can record, too: `config.offline_data(output=folder, output_write_episodes=False)` makes every EnvRunner write what it plays, with these columns except `t`, and some more. (On Ray 2.60, each call of `sample` writes up to 200 files; observations are
-compressed into text unless you set `output_compress_columns=[]`, and the default `output_write_episodes=True` needs a package, msgpack-numpy, that Ray does not install.)
-
 ## Look at a log before you learn from it
 
 The crane has four logs. One is the **expert's**. One is a **shaky** expert's, half of whose actions are coin flips. One is **mixed**: 250 episodes of novices and 3 of the expert, in one table, and no column says who it was. And
 one shift only flipped **coins**. `materialize()` reads the files once and keeps the rows in the object store; without it, Ray Data would read them again in every epoch.
 
-**Predict:** what share of the mixed log's *episodes* are the expert's, and what share of its *rows*?
+**Predict:** 3 of the mixed log's 253 episodes are the expert's. What share of its *rows* is that?
 """
 
 # %% tags=["demo"]
@@ -172,39 +170,41 @@ for place, each in enumerate(returns.values()):
     axes.scatter(each, place + np.random.default_rng(0).uniform(-0.25, 0.25, len(each)), s=8, color="#7c3aed")
 axes.set(yticks=range(4), yticklabels=returns, xlabel="return of an episode, one dot each", title="Four logs")
 axes.invert_yaxis()
-long = returns["mixed"][returns["mixed"] > 200]
-print(f"mixed, the expert's share of the episodes: {len(long) / len(returns['mixed']):.0%}")
-print(f"mixed, the expert's share of the rows:     {long.sum() / returns['mixed'].sum():.0%}")
+by_the_expert = returns["mixed"][returns["mixed"] > 200]
+print(f"mixed, the expert's share of the episodes: {len(by_the_expert) / len(returns['mixed']):.0%}")
+print(f"mixed, the expert's share of the rows:     {by_the_expert.sum() / returns['mixed'].sum():.0%}")
 
 # %% [markdown]
 r"""
-One per cent of the episodes, and about an eighth of the rows, since a good episode is longer. So the expert is outvoted, seven to one. Remember that picture.
+One per cent of the episodes, and about an eighth of the rows, since a good episode is longer. So the expert is outvoted, seven to one. Remember that ratio. (Where dots lie on top of each other, as the expert's all do at 500, you see fewer than there are.)
 
-## Rows of one episode are neighbours
+## A test can be too kind
 
-Before anybody learns, put something aside for the test. *What* is drawn matters more than how much. Here is a task from the crane's office: an early warning. From what is seen, predict **how many steps are left** until the load falls. The
-shaky operator's log has one more column, the outside temperature, which has nothing to do with anything. A decision tree gets it as well, and the number of the step.
+Before anybody learns, put something aside for the test. Here is a task from the crane's office: an early warning. From what is seen, predict **how many steps are left** until the episode ends. The
+shaky operator's log has one more column, the outside temperature. A decision tree gets it as well, and the number of the step.
 
-**Predict:** the tree is tested on a quarter of the rows that it has not seen. How much of the variation does it explain (1 is all of it, 0 is none)?
+**Predict:** the tree is tested on a quarter of the rows that it has not seen. How much of the variation does it explain ($R^2$: 1 is all of it, 0 is none, and below 0 it is worse than always naming the mean)?
+And how much without the temperature?
 """
 
 
 # %% tags=["demo"]
-def early_warning(frame, held_out):
-    """Return how much of the steps left a tree explains in the rows held out."""
+def early_warning(frame, held_out, more=("t", "temperature")):
+    """Return how much of the steps left a tree explains in the rows held out, from `obs` and these columns."""
     steps_left = frame.groupby("eps_id")["t"].transform("max") - frame["t"]
-    seen = np.column_stack([np.stack(frame["obs"]), frame["t"], frame["temperature"]])
+    seen = np.column_stack([np.stack(frame["obs"]), *(frame[name] for name in more)])
     tree = DecisionTreeRegressor(random_state=0).fit(seen[~held_out], steps_left[~held_out])
     return tree.score(seen[held_out], steps_left[held_out])
 
 
 rows_apart = np.random.default_rng(0).random(len(frames["shaky"])) < 0.25
 print(f"tested on unseen rows: {early_warning(frames['shaky'], rows_apart):.2f}")
+print(f"without temperature:   {early_warning(frames['shaky'], rows_apart, more=['t']):.2f}")
 
 # %% [markdown]
 r"""
-Splendid, and too good to be true. The temperature is the same in a whole episode, so it is as good as a name tag: the tree has met other rows of *this very episode*, learned how long it lasted, and only has to subtract. Rows of one
-episode are neighbours, and a test among neighbours tests memory. Tomorrow's episodes have no neighbours in the log.
+Splendid, and too good to be true: the temperature outside has nothing to do with the load, and yet nearly all hangs on it. It is the same in a whole episode, so it is as good as a name tag: the tree has met other rows of *this very episode*,
+learned how long it lasted, and only has to look how late it is. **Rows of one episode are neighbours**, and a test among neighbours tests memory. Tomorrow's episodes have no neighbours in the log.
 
 Write `hold_out`: draw **episodes**, a share of them rounded to a whole number, and hold out all their rows. The same seed must give the same episodes whatever the order of the rows, because Ray Data promises none between files.
 """
@@ -241,7 +241,7 @@ if passed("hold_out"):
 
 # %% [markdown]
 r"""
-Less than 0: in new episodes the tree is worse than someone who always names the mean. The tree has not become worse; now you know. Whatever splits your data (Ray Data's `train_test_split` splits rows), ask what a
+About 0, and mostly far below: in new episodes the tree is no better, and mostly worse, than someone who always names the mean. The tree has not become worse; now you know. Whatever splits your data (Ray Data's `train_test_split` splits rows), ask what a
 *neighbour* is there: an episode, a patient, a day.
 """
 
@@ -260,7 +260,7 @@ for batch in rows.iter_torch_batches(batch_size=128, local_shuffle_buffer_size=2
 ```
 
 Write `clone`: `epochs` times through the log, with Adam and a learning rate of 0.01. The check lets it clone an expert on *another* crane: the cables of its observations are swapped, perhaps left and right, too. So
-knowing CartPole by heart does not help. Then the clone plays.
+knowing CartPole by heart does not help. Then the clone plays, and its mean return must be 450 or more. The check also gives it a log whose operators do not agree: there the network's probabilities (the softmax of its scores) should come near the shares of the log.
 """
 
 
@@ -291,6 +291,7 @@ r"""
 # %% [markdown]
 r"""
 Now clone all four. The seed fixes the network's first weights. Two numbers from the log, both from held-out episodes: the loss, and how often the clone's favourite is what the operator did. And one from the environment: the return.
+Your `hold_out` has drawn the episodes for the test, so the last line says how many of the mixed log's three by the expert are among them.
 
 **Predict** the four returns of the clones. Which are above, which below their teacher's?
 """
@@ -326,6 +327,8 @@ if passed("clone") and passed("hold_out"):
         table[name] = [returns[name].mean(), loss, agreement, mean_return(greedy(clones[name]))]
     columns = ["teacher's return", "loss", "agreement", "clone's return"]
     display(pandas.DataFrame(table, index=columns).T.round(2))
+    tested = by_the_expert.index.isin(split(frames["mixed"])[1]["eps_id"])
+    print(f"mixed: {tested.sum()} of the expert's 3 episodes are held out for the test")
 
 # %% [markdown]
 r"""
@@ -333,10 +336,11 @@ Read it line by line.
 
 - **expert**: the clone reaches the teacher.
 - **shaky**: the loss is bad, the agreement is bad, and the clone plays *far better than its teacher*. Why? That is the next question.
-- **mixed**: a loss about as small as that of the expert's clone, often smaller; it agrees with about nine decisions of ten; and it plays like a novice. It does what the majority did, and the majority were novices.
-- **coins**: agreement is what a coin has. There is nothing to imitate, and what the clone does is chance: try another `manual_seed`.
+- **mixed**: it plays mostly like a novice, since it does what the majority did, and the majority were novices. What the test says of it is a matter of who is in the test. With none of the expert's three episodes there, the loss is
+  the smallest of all, and nearly every decision is the operator's. With each of the three that is held out the loss grows and the agreement falls, until with all three about a quarter of the decisions differ. The play is about as poor each time.
+- **coins**: agreement is what a coin has. There is nothing to imitate, and what the clone does is chance: try another `manual_seed`. Often it pushes to one side only and drops the load after 9 or 10 steps, sooner than its teacher.
 
-Loss and agreement say how well the clone predicts *these operators*. They do not compare across logs, and none of them is the return.
+Loss and agreement say how well the clone predicts *these operators*. They do not compare across logs, and neither is the return.
 """
 
 # %%
@@ -410,13 +414,13 @@ $$A_t = \frac{R_t - \text{mean of all } R}{\text{standard deviation of all } R},
 
 $\beta = 0$ is cloning; the larger $\beta$ is, the more the clone listens only to what went well. This is the idea of **MARWIL** (Wang et al. 2018), whose advantage compares with what a critic expects in that state; the mean of all rows is the simplest critic there is.
 
-Write `weights`. All arguments are arrays with one number for each row, and the rows come **in any order**.
+Write `weights`. `eps_ids`, `t` and `rewards` are arrays with one number for each row; so is what it returns. The rows come **in any order**.
 """
 
 
 # %%
 def weights(eps_ids, t, rewards, gamma, beta):
-    """Return a weight for each row, their mean 1: exp(beta * advantage), and what that is divided by."""
+    """Return an array with a weight for each row, their mean 1: exp(beta * advantage), divided by the mean of all."""
     ### BEGIN SOLUTION
     togo, after = np.zeros(len(rewards)), {}
     for row in np.argsort(-t):  # the last steps first: what comes after a row is known when it is its turn
@@ -439,14 +443,15 @@ An episode that was *truncated* would have gone on, so the last rows of the expe
 if passed("weights"):
     mix = frames["mixed"]
     columns = [mix[name].to_numpy() for name in ("eps_id", "t", "rewards")]
-    by_expert = mix["eps_id"].isin(long.index).to_numpy()
+    expert_rows = mix["eps_id"].isin(by_the_expert.index).to_numpy()
     for beta in (0, 1, 3):
         heard = weights(*columns, gamma=0.99, beta=beta)
-        print(f"beta {beta}: the expert's rows have {heard[by_expert].sum() / heard.sum():.0%} of the votes")
+        print(f"beta {beta}: the expert's rows have {heard[expert_rows].sum() / heard.sum():.0%} of the votes")
 
 # %% [markdown]
 r"""
 Now put it together. `beats_the_teacher` gets the mixed log of another crane as a dataset, a network, and the number of epochs, and returns the trained network. Its mean return must be 450 or more; the log's is about 50. Weights are one way; any that learns from the log will do.
+(`ray.data.from_pandas(frame)` makes a dataset of a table, new columns included; `cross_entropy(..., reduction="none")` gives one loss for each row.)
 """
 
 
@@ -480,8 +485,8 @@ Keeping only the best tenth of the episodes and cloning them mostly works here t
 # %% tags=["demo"]
 if clones and passed("beats_the_teacher"):
     torch.manual_seed(0)
-    weighed = beats_the_teacher(split(frames["mixed"])[0], brain(), epochs=epochs)
-    bars = {"log, on average": returns["mixed"].mean(), "its clone": mean_return(greedy(clones["mixed"]))}
+    weighed = beats_the_teacher(logs["mixed"], brain(), epochs=epochs)  # the whole log: playing is the test
+    bars = {"log, on average": returns["mixed"].mean(), "its clone, above": mean_return(greedy(clones["mixed"]))}
     bars["weighed"] = mean_return(greedy(weighed))
     figure, axes = plt.subplots(figsize=(7, 1.9), constrained_layout=True)
     axes.barh(list(bars), list(bars.values()), color=["#64748b", "#7c3aed", "#059669"])
@@ -490,8 +495,32 @@ if clones and passed("beats_the_teacher"):
 
 # %% [markdown]
 r"""
-It beats its teachers *on average*, because one of them was good. It cannot beat the best thing that the log shows, and from the coins' log there is nothing to choose. Methods that learn values offline (RLlib has **CQL** and **IQL**) can put good
-pieces of different episodes together, and so sometimes do better than any single one; they have to be held back from actions that the log never shows, about which they know nothing.
+It beats its teachers *on average*, because one of them was good. And where nobody was? The best of the coin flippers' 150 episodes is far from 500. A weight of 3 says as much as a row that comes three times, so let us draw the rows of
+that log as often as their weights say, and clone what was drawn.
+
+**Predict:** what does that clone earn, compared with the best episode of the log: less, as much, more?
+"""
+
+# %% tags=["demo"]
+if clones and passed("weights"):
+    flips = frames["coins"][["eps_id", "t", "obs", "actions", "rewards"]]
+    columns = [flips[name].to_numpy() for name in ("eps_id", "t", "rewards")]
+    heard = weights(*columns, gamma=0.9, beta=1)  # 0.9: what comes much later is the work of other coins
+    drawn = flips.sample(2 * len(flips), replace=True, weights=heard, random_state=0, ignore_index=True)
+    torch.manual_seed(0)
+    of_flips = clone(ray.data.from_pandas(drawn[["obs", "actions"]]), brain(), epochs=epochs)
+    print(f"coins, on average {returns['coins'].mean():.0f}, the best episode {returns['coins'].max():.0f}")
+    print(f"its clone, above  {mean_return(greedy(clones['coins'])):.0f}")
+    print(f"weighed           {mean_return(greedy(of_flips)):.0f}")
+
+# %% [markdown]
+r"""
+As a rule far more than the best episode, although nobody there could play. The coins have tried both actions in all kinds of states, and the weights tell which went better. The log took the better one half of the time; the clone takes
+it again and again. So weights put good rows of *different* episodes together. What they cannot do: choose an action that nobody took there, or find a difference where all did equally well. And more is not always better: with
+`gamma=0.99, beta=3`, which served the mixed log so well, nearly all votes go to one tenth of these rows, the lucky ones, and the clone mostly plays far worse. Try it.
+
+Methods that learn values offline (RLlib has **CQL** and **IQL**) go a step further: they ask what a row is worth if *better* actions follow it than those of the log. They have to be held back from actions that the log never shows, about
+which they know nothing.
 """
 
 # %%
@@ -507,7 +536,7 @@ r"""
 ## RLlib clones from the same files, and needs no environment
 
 RLlib's `BC` reads the folder as it is. There is no environment to ask, so the config names the two *spaces* instead. `dataset_num_iters_per_learner=1` makes one `train()` one update with one batch. Reading and preparing run in Ray Data, in actors of their own, so that a learner on a GPU
-need not wait for files; one is enough here.
+need not wait for files; one actor is enough here.
 
 **Predict:** what takes longer, the first iteration or all others together?
 """
@@ -526,7 +555,7 @@ config = (
     .offline_data(
         input_=[str(folder / "expert")],
         dataset_num_iters_per_learner=1,
-        map_batches_kwargs={"concurrency": 1, "num_cpus": 1},
+        map_batches_kwargs={"concurrency": 1, "num_cpus": 1},  # one actor prepares the batches
     )
     .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64]))
     .training(train_batch_size_per_learner=128, lr=0.01)
@@ -563,10 +592,13 @@ if (folder / "rllib").exists():
 # %% [markdown]
 r"""
 `MARWILConfig().training(beta=1.0)` is the same with weights, and a critic. Mind that it weighs by what came *after* a row, so it wants whole episodes: `input_read_episodes=True`, with data that RLlib's own EnvRunners have written. Given single
-rows, as in our files, RLlib takes each for an episode of one step; and since every step on our crane earns 1, the rewards of single steps do not tell an expert from a novice.
+rows, as in our files, RLlib takes each for an episode of one step; and since every step on our crane earns 1, the rewards of single steps do not tell an expert from a novice. (Your `weights` would divide by 0 there: all $R_t$ are 1, and their deviation is 0.)
 
-> **You may have seen**, in older code, `config={"input": "/tmp/out/*.json", "output": "/tmp/out"}` with JSON files, `"input_evaluation": ["is", "wis"]`, and `off_policy_estimation_methods={...}`. They belong to the old API stack.
-> Today it is `.offline_data(input_=[folder])` with Parquet, as above; how well the clone plays is asked of an environment, where there is one: `.environment("CartPole-v1").evaluation(evaluation_interval=50)`. What becomes of the old lines on this Ray:
+How an EnvRunner writes: `config.offline_data(output=folder)` makes it write whole episodes as it plays; on Ray 2.60 that needs a package, msgpack-numpy, that Ray does not install. With `output_write_episodes=False` it writes rows like ours, without `t`, each call of `sample` up to 200 files of them,
+and the observations compressed into text unless you set `output_compress_columns=[]`.
+
+> **You may have seen**, in older code, `config={"input": "/tmp/out/*.json", "output": "/tmp/out"}` with JSON files, and `"input_evaluation": ["is", "wis"]` or `off_policy_estimation_methods={...}`, which estimated from the log alone how well
+> another policy than the log's would play. They belong to RLlib's old API. Today it is `.offline_data(input_=[folder])` with Parquet, as above; how well the clone plays is asked of an environment, where there is one: `.environment("CartPole-v1").evaluation(evaluation_interval=50)`. What becomes of the old lines on this Ray:
 """
 
 
@@ -590,13 +622,13 @@ old = {
 for line, action in old.items():
     print(f"{line:47} {tried(action)}")
 
-# %%
-ray.shutdown()
-
 # %% [markdown]
 r"""
-A line that raises an error is harmless: you notice. The worst kind is *accepted*. Where the list above says that of `off_policy_estimation_methods`, the config has kept it without looking at it, and on the new stack no estimate ever comes of it.
+A line that raises an error is harmless: you notice. The worst kind is *accepted*. Where the list above says that of `off_policy_estimation_methods`, the config has kept it without looking at it, and no estimate ever comes of it.
 """
+
+# %%
+ray.shutdown()
 
 # %% [markdown]
 r"""
@@ -606,7 +638,7 @@ r"""
 - You hold out episodes, and know what a test among neighbours is worth.
 - You clone a teacher, and know from the log whether the clone follows a majority of experts or of novices.
 - You ask of every column when it is known, and let the clone play before you believe a loss.
-- You weigh rows by what came after them, and know what no weight can bring.
+- You weigh rows by what came after them, and know what a weight can choose from: the actions that somebody took.
 
 ## Traps
 

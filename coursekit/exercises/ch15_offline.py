@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
+from coursekit.answer import NOT_PLAIN, Answer, Raised
+from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch15_offline as given
 
 COLUMNS = ["eps_id", "t", "obs", "actions", "rewards", "new_obs", "terminateds", "truncateds"]
@@ -49,7 +49,7 @@ def record(answer: Answer, rng: Generator) -> None:
         own = sorted((row for row in rows if row["eps_id"] == name), key=lambda row: row["t"])
         episode = next(episode for episode in tape if len(episode["rewards"]) == len(own))
         for step, row in enumerate(own):
-            _judge_row(row, step, episode)
+            _judge_row(row, step, episode, [each["obs"][-1].tolist() for each in tape])
 
 
 def _judge_files(got: dict, files: int, told: str) -> None:
@@ -58,21 +58,21 @@ def _judge_files(got: dict, files: int, told: str) -> None:
     expect(count > 0, told + f"In the folder lie {len(got['files'])} files, and no Parquet file.")
     expect(count == files, told + f"There are {count}.")
     for columns in got["columns"]:
-        expect(
-            set(columns) >= set(COLUMNS),
-            f"A file has the columns {sorted(columns)}; RLlib will look for {sorted(COLUMNS)}.",
-        )
+        missing, more = sorted(set(COLUMNS) - set(columns)), sorted(set(columns) - set(COLUMNS))
+        also = f" There are others that the table does not name: {more}." if more else ""
+        expect(not missing, f"Columns that a file lacks: {missing}.{also}")
 
 
-def _judge_row(row: dict, step: int, episode: dict) -> None:
+def _judge_row(row: dict, step: int, episode: dict, last_seen: list) -> None:
     last, steps = step == len(episode["rewards"]) - 1, len(episode["rewards"])
     told = f"Step {step} of an episode of {steps} steps that was {episode['end']}: "
     expect_equal(row["t"], step, told + f"`t` is {row['t']}.")
-    for name, seen in [("obs", episode["obs"][step]), ("new_obs", episode["obs"][step + 1])]:
-        said = (
-            told + f"the operator saw {episode['obs'][step].tolist()}, and then {episode['obs'][step + 1].tolist()}. "
-        )
-        expect_close(row[name], seen.tolist(), said + f"`{name}` is {row[name]}.", atol=1e-5)
+    before, after = episode["obs"][step].tolist(), episode["obs"][step + 1].tolist()
+    for name, seen in [("obs", before), ("new_obs", after)]:
+        said = told + f"the operator saw {_short(before)}, and then {_short(after)}. `{name}` is {_short(row[name])}."
+        if any(agree(row[name], end, atol=1e-5) for end in last_seen):
+            said += " That was seen at the very end of an episode: is it the simulator's own array, or a copy?"
+        expect_close(row[name], seen, said, atol=1e-5)
     action = given.tape_action(episode["obs"][step])
     expect_equal(row["actions"], action, told + f"the operator did {action}; `actions` is {row['actions']}.")
     reward = episode["rewards"][step]
@@ -80,6 +80,12 @@ def _judge_row(row: dict, step: int, episode: dict) -> None:
     ends = [last and episode["end"] == end for end in ("terminated", "truncated")]
     got = [row["terminateds"], row["truncateds"]]
     expect_equal(got, ends, told + f"`terminateds` and `truncateds` are {got}.")
+
+
+def _short(numbers: Any) -> str:
+    """Return an observation with two places; whatever else stands there, as it is."""
+    plain = isinstance(numbers, list) and all(isinstance(number, (int, float)) for number in numbers)
+    return str([round(number, 2) for number in numbers] if plain else numbers)
 
 
 @exercise(
@@ -97,7 +103,7 @@ def hold_out(answer: Answer, rng: Generator) -> None:
         lengths = rng.integers(1, 60, size=20)
         eps_ids = np.repeat(ids, lengths)
         seed = int(rng.integers(1000))
-        mask = _mask(answer(eps_ids, share, seed), len(eps_ids))
+        mask = _mask(_array(answer, eps_ids, share, seed), len(eps_ids))
         told = f"{len(eps_ids)} rows of 20 episodes, share={share}: "
         split = [int(name) for name in ids if 0 < mask[eps_ids == name].mean() < 1]
         expect(not split, told + f"{len(split)} episodes are cut in two, some rows held out and others not.")
@@ -105,22 +111,31 @@ def hold_out(answer: Answer, rng: Generator) -> None:
         wanted = round(share * 20)
         expect(len(out) == wanted, told + f"{len(out)} episodes are held out, and {wanted} are asked for.")
         order = rng.permutation(len(eps_ids))
-        again = {int(name) for name in eps_ids[order][_mask(answer(eps_ids[order], share, seed), len(eps_ids))]}
+        mask = _mask(_array(answer, eps_ids[order], share, seed), len(eps_ids))
+        again = {int(name) for name in eps_ids[order][mask]}
         expect(
             again == out,
             told + "the same rows came in another order, with the same seed, and other episodes were held out.",
         )
     draws = {
-        frozenset(eps_ids[_mask(answer(eps_ids, 0.4, seed + more), len(eps_ids))].tolist()) for more in range(1, 5)
+        frozenset(eps_ids[_mask(_array(answer, eps_ids, 0.4, seed + more), len(eps_ids))].tolist())
+        for more in range(1, 5)
     }
     expect(len(draws) > 1, "Four other seeds held out the same episodes: `seed` must make a difference.")
 
 
-def _mask(got: Any, rows: int) -> np.ndarray:
-    expect(
-        isinstance(got, np.ndarray), f"It must return an array, because `~` needs one; this is a {type(got).__name__}."
-    )
-    mask = np.asarray(got)
+def _array(answer: Answer, *args: object) -> np.ndarray:
+    """Return the array that the answer gives for these arguments; whatever else comes back is refused."""
+    try:
+        got = answer(*args)
+    except Raised as raised:  # a Series, for example
+        expect(raised.kind != NOT_PLAIN, f"It must return an array. {raised.message}")
+        raise
+    expect(isinstance(got, np.ndarray), f"It must return an array; this is a {type(got).__name__}.")
+    return np.asarray(got)
+
+
+def _mask(mask: np.ndarray, rows: int) -> np.ndarray:
     expect(
         mask.shape == (rows,) and mask.dtype == bool,
         f"It must return {rows} times True or False, one for each row; this is an array of {mask.dtype}, shape {mask.shape}.",
@@ -130,7 +145,7 @@ def _mask(got: Any, rows: int) -> np.ndarray:
 
 @exercise(
     points=3,
-    minutes=20,
+    minutes=15,
     hints=[
         "`for batch in rows.iter_torch_batches(batch_size=128, local_shuffle_buffer_size=2000):` is one time through the log; `batch` is a dict of tensors.",
         "Two scores for each row, and the number of the right one: that is what `nn.functional.cross_entropy(scores, actions)` is for.",
@@ -142,6 +157,17 @@ def clone(answer: Answer, rng: Generator) -> None:
     told = "The log of an expert, on a crane that is wired differently. "
     look = "Print the loss of each epoch: does it fall?"
     _learns(answer, rng, "expert", epochs=8, target=450, agreement=0.75, told=told, look=look)
+    corners = rng.permutation([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]], axis=1)
+    places = (corners * rng.uniform(0.5, 2, size=4) * rng.choice([-1, 1], size=4)).astype(np.float32)
+    pushes = np.array([place % 4 < (1 if place < 8 else 3) for place in range(16)]).reshape(4, 4)[rng.permutation(4)]
+    said = np.asarray(answer.probe(given.probabilities, places, pushes.astype(int), int(rng.integers(1_000_000)), 8))
+    sure, shares = np.abs(said - 0.5).mean() + 0.5, pushes.mean(axis=1)
+    expect(
+        sure < 0.75 + 0.12,
+        "A log whose operators do not agree: of four observations, each seen 400 times, the shares of the action 1 are "
+        f"{shares.tolist()}; your network gives it the probabilities {said.round(2).tolist()}: it is too sure. "
+        "What does `cross_entropy` expect as its first argument?",
+    )
 
 
 @exercise(
@@ -160,28 +186,59 @@ def weights(answer: Answer, rng: Generator) -> None:
         eps_ids = np.repeat(rng.choice(1000, size=4, replace=False), lengths)
         t = np.concatenate([np.arange(steps) for steps in lengths])
         rewards = rng.uniform(-1, 3, size=len(t)).round(2)
-        gamma, beta = float(rng.uniform(0.6, 0.95)), float(rng.uniform(0.5, 2))
-        togo = np.zeros(len(t))
-        for row in reversed(range(len(t))):
-            goes_on = row + 1 < len(t) and eps_ids[row + 1] == eps_ids[row]
-            togo[row] = rewards[row] + (gamma * togo[row + 1] if goes_on else 0.0)
-        want = np.exp(beta * (togo - togo.mean()) / togo.std())
-        want /= want.mean()
+        gamma, beta = (round(float(rng.uniform(*ends)), 2) for ends in [(0.6, 0.95), (0.5, 2)])
+        togo = _discounted(eps_ids, rewards, gamma)
+        want = _weigh(togo, beta)
         order = rng.permutation(len(t)) if shuffled else np.arange(len(t))
-        returned = answer(eps_ids[order], t[order], rewards[order], gamma, beta)
-        expect(isinstance(returned, np.ndarray), f"It must return an array; this is a {type(returned).__name__}.")
-        got = np.asarray(returned, float)
-        told = f"Four episodes of {lengths} steps, rows {'in any order' if shuffled else 'in order'}, gamma {gamma:.3f}, beta {beta:.3f}. "
+        got = _array(answer, eps_ids[order], t[order], rewards[order], gamma, beta).astype(float)
+        told = f"Four episodes of {lengths} steps, rows {'in any order' if shuffled else 'in order'}, gamma {gamma}, beta {beta}. "
         expect(got.shape == want.shape, told + f"{len(want)} rows need as many weights; yours have shape {got.shape}.")
         expect(abs(got.mean() - 1) < 1e-6, told + f"The mean of the weights should be 1; it is {got.mean():.4g}.")
         place = int(np.argmax(np.abs(got - want[order])))
-        told += f"The row with eps_id {eps_ids[order][place]}, t {t[order][place]} got the weight {got[place]:.4g}."
+        told += f"The row with eps_id {eps_ids[order][place]}, t {t[order][place]} got the weight {got[place]:.4g}, "
+        told += f"and should have {want[order][place]:.4g}."
+        for slip, weighed in _slips(eps_ids, t, rewards, gamma, beta).items():
+            told += f" So it is if {slip}." if agree(got, weighed[order], rtol=1e-6) else ""
+        told += " With the rows in order it was right." if shuffled else ""
         expect_close(got, want[order], told, rtol=1e-6, atol=1e-9)
+
+
+def _discounted(eps_ids: np.ndarray, rewards: np.ndarray, gamma: float) -> np.ndarray:
+    """Return for each row, in order, what came after it in its episode, itself included."""
+    togo = np.zeros(len(rewards))
+    for row in reversed(range(len(rewards))):
+        goes_on = row + 1 < len(rewards) and eps_ids[row + 1] == eps_ids[row]
+        togo[row] = rewards[row] + (gamma * togo[row + 1] if goes_on else 0.0)
+    return togo
+
+
+def _weigh(values: np.ndarray, beta: float, ddof: int = 0) -> np.ndarray:
+    weight = np.exp(beta * (values - values.mean()) / values.std(ddof=ddof))
+    return np.asarray(weight / weight.mean())
+
+
+def _slips(eps_ids: np.ndarray, t: np.ndarray, rewards: np.ndarray, gamma: float, beta: float) -> dict:
+    """Return the weights, rows in order, that come of mistakes often made, by what the mistake is."""
+    togo, by_t = _discounted(eps_ids, rewards, gamma), np.lexsort((np.arange(len(t)), -t))
+    from_start = togo * gamma**t
+    before = _discounted(eps_ids[::-1], rewards[::-1], gamma)[::-1]
+    mixed_up = np.zeros(len(t))
+    mixed_up[by_t] = _discounted(eps_ids * 0, rewards[by_t][::-1], gamma)[::-1]
+    wholes = [np.array([each[eps_ids == name].sum() for name in eps_ids]) for each in (rewards, rewards * gamma**t)]
+    return {
+        "one episode runs on into the next": _weigh(_discounted(eps_ids * 0, rewards, gamma), beta),
+        "all rows share one running sum": _weigh(mixed_up, beta),
+        "the discount counts from the start of the episode, and not from the row": _weigh(from_start, beta),
+        "every row has the return of its whole episode": _weigh(wholes[0], beta),
+        "every row has the discounted return of its whole episode": _weigh(wholes[1], beta),
+        "a row has what came before it": _weigh(before, beta),
+        "the standard deviation divides by one row less": _weigh(togo, beta, ddof=1),
+    }
 
 
 @exercise(
     points=3,
-    minutes=20,
+    minutes=15,
     hints=[
         "`frame = rows.to_pandas()` is the whole log. `weights(...)` wants columns of it as arrays: `frame['eps_id'].to_numpy()`.",
         "Put the weights into the frame as a column; `ray.data.from_pandas(frame)` is a dataset again.",
@@ -227,7 +284,8 @@ def _learns(
     expect(
         False,
         told
-        + f"Three times your clone was trained, and the last time it played returns of {earned}; the mean should be {target}.",
+        + f"The mean return should be {target:.0f} or more. In none of three trainings it was; after the last, your network "
+        + f"played returns of {earned}. Did it go through the whole log as often as `epochs` says?",
     )
 
 
@@ -317,7 +375,7 @@ quiz(
     options={
         "a": (
             "Not at all: every episode in it ends at 500, and nobody can have more.",
-            "Right. All went equally well, so the weights say nothing about who was good: they only favour early rows. To surpass a teacher, a log must show something better than the teacher's usual.",
+            "Right. All went equally well, so the weights say nothing about who was good: they only favour early rows. To surpass a teacher, a log must hold rows that went better than others.",
         ),
         "b": (
             "A little: weights always help.",

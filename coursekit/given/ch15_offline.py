@@ -287,6 +287,30 @@ def trained(trains: Callable, shift: str, wiring: dict, seed: int, epochs: int, 
     }
 
 
+def probabilities(trains: Callable, places: np.ndarray, pushes: np.ndarray, seed: int, epochs: int) -> np.ndarray:
+    """Return the probabilities of the action 1 at `places` [4, 4], by the network that `trains` returns.
+
+    Its log has 400 rows for each place, whose actions are those of `pushes` [4, 4], again and again.
+    """
+    import ray.data
+    import torch
+
+    expect_ray()
+    calm_data()
+    torch.manual_seed(seed)
+    rows = [
+        {"eps_id": number, "t": 0, "obs": obs, "actions": int(action), "rewards": 1.0, "new_obs": obs}
+        | {"terminateds": True, "truncateds": False}
+        for number in range(100)
+        for obs, actions in zip(places, pushes, strict=True)
+        for action in actions
+    ]
+    rows = [rows[place] for place in np.random.default_rng(seed).permutation(len(rows))]
+    network = trains(ray.data.from_items(rows, override_num_blocks=2), brain(), epochs)
+    with torch.no_grad():
+        return np.asarray(network(torch.as_tensor(places)).softmax(-1)[:, 1])
+
+
 def replayed(actions: Sequence[int], seed: int) -> float:
     """Return what these actions earn in CartPole, in an episode of this seed."""
     env = gymnasium.make(CARTPOLE, disable_env_checker=True)

@@ -43,9 +43,15 @@ def names_its_episodes(env, policy, seeds, folder, files):
     ray.data.from_pandas(pandas.DataFrame(rows)).repartition(files).write_parquet(folder)
 
 
-@rejects("record")
+@rejects("record", says="the simulator's own array, or a copy?")
 def keeps_no_copies(env, policy, seeds, folder, files):
     write(rows_of(env, policy, seeds, keep=lambda obs: obs), folder, files)
+
+
+@rejects("record", says="lacks: ['t'].")
+def leaves_out_the_number_of_the_step(env, policy, seeds, folder, files):
+    rows = rows_of(env, policy, seeds)
+    write([{name: value for name, value in row.items() if name != "t"} for row in rows], folder, files)
 
 
 @rejects("record")
@@ -160,6 +166,11 @@ def each_episode_with_its_own_coin(eps_ids, share, seed):
     return np.isin(eps_ids, episodes[coins])
 
 
+@rejects("hold_out", says="It must return an array")
+def returns_a_series(eps_ids, share, seed):
+    return pandas.Series(shuffles_a_sorted_list(eps_ids, share, seed))
+
+
 @rejects("hold_out")
 def the_other_way_round(eps_ids, share, seed):
     return ~shuffles_a_sorted_list(eps_ids, share, seed)
@@ -200,6 +211,14 @@ def in_numpy_with_its_own_shuffling(rows, network, epochs):
             loss.backward()
             optimiser.step()
     return network
+
+
+@rejects("clone", says="it is too sure")
+def gives_the_loss_probabilities_instead_of_scores(rows, network, epochs):
+    def squashed(network, batch):
+        return nn.functional.cross_entropy(network(batch["obs"]).softmax(1), batch["actions"])
+
+    return learn(rows, network, epochs, squashed)
 
 
 @rejects("clone")
@@ -298,17 +317,17 @@ def forgets_to_discount(eps_ids, t, rewards, gamma, beta):
     return heard(togo_of(eps_ids, t, rewards, 1.0), beta)
 
 
-@rejects("weights")
+@rejects("weights", says="one episode runs on into the next")
 def runs_on_into_the_next_episode(eps_ids, t, rewards, gamma, beta):
     return heard(togo_of(eps_ids * 0, np.arange(len(t)), rewards, gamma), beta)
 
 
-@rejects("weights")
+@rejects("weights", says="in order it was right")
 def trusts_the_order_of_the_rows(eps_ids, t, rewards, gamma, beta):
     return heard(togo_of(eps_ids, np.arange(len(t)), rewards, gamma), beta)
 
 
-@rejects("weights")
+@rejects("weights", says="what came before it")
 def what_came_before_instead_of_after(eps_ids, t, rewards, gamma, beta):
     return heard(togo_of(eps_ids, -t, rewards, gamma), beta)
 
@@ -326,9 +345,39 @@ def leaves_the_mean_as_it_is(eps_ids, t, rewards, gamma, beta):
     return np.exp(beta * (togo - togo.mean()) / togo.std())
 
 
-@rejects("weights")
+@rejects("weights", says="the return of its whole episode")
 def the_return_of_the_whole_episode(eps_ids, t, rewards, gamma, beta):
     return heard(np.array([rewards[eps_ids == name].sum() for name in eps_ids]), beta)
+
+
+@rejects("weights", says="the discounted return of its whole episode")
+def the_discounted_return_of_the_whole_episode(eps_ids, t, rewards, gamma, beta):
+    return heard(np.array([(rewards * gamma**t)[eps_ids == name].sum() for name in eps_ids]), beta)
+
+
+@rejects("weights", says="counts from the start of the episode")
+def discounts_from_the_start_of_the_episode(eps_ids, t, rewards, gamma, beta):
+    return heard(togo_of(eps_ids, t, rewards, gamma) * gamma**t, beta)
+
+
+@rejects("weights", says="share one running sum")
+def ignores_the_episodes(eps_ids, t, rewards, gamma, beta):
+    togo, after = np.zeros(len(t)), 0.0
+    for row in np.argsort(-t, kind="stable"):
+        togo[row] = after = rewards[row] + gamma * after
+    return heard(togo, beta)
+
+
+@rejects("weights", says="divides by one row less")
+def with_the_deviation_of_pandas(eps_ids, t, rewards, gamma, beta):
+    togo = pandas.Series(togo_of(eps_ids, t, rewards, gamma))
+    weight = np.exp(beta * (togo - togo.mean()) / togo.std())
+    return (weight / weight.mean()).to_numpy()
+
+
+@rejects("weights", says="It must return an array")
+def returns_a_column_of_pandas(eps_ids, t, rewards, gamma, beta):
+    return pandas.Series(heard(togo_of(eps_ids, t, rewards, gamma), beta))
 
 
 # beats_the_teacher: weighed cloning
