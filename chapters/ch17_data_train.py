@@ -6,7 +6,7 @@ r"""
 
 **What you will be able to do**
 
-- write a data pipeline that runs when it is needed, block by block, with a slow start paid once for each actor;
+- write a data pipeline that runs when it is needed, block by block, with an expensive set-up done once in each actor;
 - prepare data without a leak;
 - turn a training loop for one process into one for many, and prove that the workers keep one network;
 - say what a gradient step is made of when there are more workers;
@@ -38,7 +38,7 @@ begin("ch17_data_train")
 # %%
 os.environ |= {
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",  # how often Ray Train looks at its workers: usually every 2 s
-    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # nobody takes this machine back: a process less
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # nobody takes this machine back: one process fewer
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "300",  # a busy laptop is slow, not broken
 }
 ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
@@ -53,7 +53,7 @@ who knows what travelled between them? Most people say "the weights". Come back 
 
 # %% [markdown]
 r"""
-`num_cpus=4` are four places for tasks, whatever your machine has; on two cores they take turns (chapter 4). And `log_to_driver=False`: Ray Train
+`num_cpus=4` gives four places for tasks, whatever your machine has; on two cores they take turns (chapter 4). And `log_to_driver=False`: Ray Train
 reports each of its steps in half a page, and somebody will be killed. What goes wrong still arrives as an exception.
 """
 
@@ -66,10 +66,11 @@ The real work of most training runs is getting the rows to where the gradients a
 
 ![Blocks of rows flow through a pipeline of tasks and actors to two training workers, which average their gradients and report checkpoints](../img/ch17_data_train.svg)
 
-The rows of this chapter are 1,797 handwritten digits, which come with scikit-learn: 64 pixels between 0 and 16, and a label. Every fifth is held out
-for a test.
+The rows of this chapter are 1,797 handwritten digits, which come with scikit-learn, in three columns: `image` has 64 pixels between 0 and 16, `label`
+says which digit it is, and `row` numbers them. Every fifth is held out for a test.
 
-**Predict:** the function below naps for 0.2 s over each of 8 blocks. How long is the call of `map_batches`, how long is `take_all`?
+**Predict:** the function below naps for 0.2 s over each of 8 blocks. How long is the call of `map_batches`, how long is `take_all`? And how long is
+`take_all` when we call it again?
 """
 
 # %%
@@ -88,15 +89,17 @@ def look(batch):
 moments = [time.perf_counter()]
 plan = digit_rows.map_batches(look)
 moments.append(time.perf_counter())
-rows = plan.take_all()
-moments.append(time.perf_counter())
-print("map_batches: {:.3f} s   take_all: {:.1f} s".format(*np.diff(moments)))
+for _ in range(2):
+    rows = plan.take_all()
+    moments.append(time.perf_counter())
+print("map_batches: {:.3f} s   take_all: {:.1f} s   take_all again: {:.1f} s".format(*np.diff(moments)))
 
 # %% [markdown]
 r"""
-`map_batches` only wrote the plan down; that is called **lazy**. `take_all` did the work. Eight naps of 0.2 s in four places are 0.4 s; whatever came on top is Ray Data getting ready (its first pipeline imports a good deal), and a busy machine. The work is done when somebody asks for rows: `take`, `take_all`, `iter_batches`, `count`,
-`write_parquet`. And it is done again whenever somebody asks again, unless you keep the result: `plan.materialize()` runs the plan and leaves the
-blocks in the object store.
+`map_batches` only wrote the plan down; that is called **lazy**. `take_all` did the work. Eight naps of 0.2 s in four places are 0.4 s; whatever came on top is Ray Data
+getting ready (its first pipeline imports a good deal, the second need not), and a busy machine. The work is done when somebody asks for rows: `take`,
+`take_all`, `iter_batches`, `count`, `write_parquet`. And it is done again whenever somebody asks again, unless you keep the result: `plan.materialize()` runs
+the plan and leaves the blocks in the object store.
 
 With `batch_size=64`, the function gets at most 64 rows at a time; by default it gets a whole block.
 """
@@ -138,7 +141,7 @@ def story_of(dataset):
 
 
 slow = digit_rows.map_batches(read, compute=TaskPoolStrategy(size=1))  # one reader at a time
-stories = {"streaming": story_of(lambda: slow), "after materialize()": story_of(slow.materialize)}
+stories = {"streaming": story_of(lambda: slow), "materialize()": story_of(slow.materialize)}
 
 # %% tags=["demo"]
 figure, axes = plt.subplots(1, 2, figsize=(9, 2.8), sharex=True, sharey=True, constrained_layout=True)
@@ -147,7 +150,7 @@ for ax, (name, (read_at, used_at)) in zip(axes, stories.items(), strict=True):
     ax.hlines(blocks, read_at, used_at, color="#94a3b8")
     ax.plot(read_at, blocks, "o", color="#d97706", label="read")
     ax.plot(used_at, blocks, "s", color="#059669", label="used")
-    ax.set(title=f"{name}: {(read_at < used_at[0]).sum()} read before the first is used", xlabel="seconds")
+    ax.set(title=f"{name}: {(read_at < used_at[0]).sum()} read before the first use", xlabel="seconds")
 axes[0].set_ylabel("block")
 axes[0].invert_yaxis()
 axes[1].legend(frameon=False);
@@ -259,16 +262,24 @@ every epoch. (Where each epoch should see the rows *changed*, turned a little fo
 
 
 # %% tags=["demo"]
+import functools
+
+
 def whole(batch):
     """Return the rows whose pixels are all between 0 and 16."""
     keep = ((batch["image"] >= 0) & (batch["image"] <= 16)).all(axis=1)
     return {name: column[keep] for name, column in batch.items()}
 
 
-ready = None
+@functools.cache
+def prepared():
+    """Return the digits after your two stages: the dataset, kept, and all of it as one batch."""
+    kept = pipeline(digit_rows, whole, Standardise, train_rows["image"], 128, 1).materialize()
+    return kept, kept.take_batch(kept.count())
+
+
 if passed("Standardise") and passed("pipeline"):
-    ready = pipeline(digit_rows, whole, Standardise, train_rows["image"], 128, 1).materialize()
-    standard = ready.take_batch(ready.count())
+    ready, standard = prepared()
     pixel = standard["image"][:, 20]
     print(f"{ready.count()} rows; pixel 20 has mean {abs(pixel.mean()):.3f}, deviation {pixel.std():.3f}")
 
@@ -284,7 +295,7 @@ With $W$ workers and $B$ rows in each worker's batch, the average is the gradien
 
 $$\frac{1}{W}\sum_{w=1}^{W}\nabla\,\frac{1}{B}\sum_{i=1}^{B} \ell(x_{wi}) = \nabla\,\frac{1}{WB}\sum_{w,i}\ell(x_{wi})$$
 
-Here is all that one process needs. The network is a single layer: it reads digits well, and a gradient step takes about a millisecond.
+Here is all that one process needs, in PyTorch. The network is a single layer: it reads digits well, and a gradient step takes about a millisecond.
 """
 
 
@@ -298,10 +309,10 @@ def train_epoch(model, optimizer, batches):
     """Take a gradient step for each batch and return the mean loss."""
     losses = []
     for batch in batches:
-        loss = nn.functional.cross_entropy(model(batch["image"]), batch["label"])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        loss = nn.functional.cross_entropy(model(batch["image"]), batch["label"])  # how wrong the scores are
+        optimizer.zero_grad()  # forget the last gradient
+        loss.backward()  # compute this one
+        optimizer.step()  # change the weights
         losses.append(loss.item())
     return sum(losses) / len(losses)
 
@@ -314,17 +325,17 @@ r"""
 
 | call | what it does |
 |---|---|
-| `prepare_model(model)` | wraps the model in DDP: its `backward` averages the gradients |
+| `prepare_model(model)` | wraps the model in DDP: `loss.backward()` then averages the gradients |
 | `ray.train.get_dataset_shard("train")` | this worker's part of the dataset `"train"` |
-| `shard.iter_torch_batches(batch_size=n)` | one pass over it, in batches of tensors |
+| `shard.iter_torch_batches(batch_size=n)` | its rows in batches of tensors; each `for` over them is one pass |
 | `ray.train.get_context()` | has `get_world_size()`, the number of workers, and `get_world_rank()`: 0, 1, … |
 | `ray.train.report(metrics)` | reports numbers; waits until *every* worker has reported |
 
 A start of Ray Train is slow: it starts some eight processes, and most of them import PyTorch. You will see it soon. Until then we **rehearse**: `rehearse(loop, rows,
-config)` runs a loop in two processes of their own, joined by PyTorch exactly as Ray Train joins them. All the calls of the table work there, on a small stage of
-ours instead of Ray's. The first rehearsal takes some seconds, the next about one; and it notes everything that the workers do.
+config)` runs a loop in two processes of their own, joined by PyTorch exactly as Ray Train joins them. All the calls of the table work there, in a small
+imitation of Ray Train. The first rehearsal takes some seconds, the next about one; and it notes everything that the workers do.
 
-Write `train_loop`. Begin with `torch.manual_seed(config["seed"])`, so that the run can be repeated. `config["batch_size"]` is the *effective* batch. The optimizer is `torch.optim.SGD` with `lr=config["lr"]` and `momentum=0.9`: it keeps a **velocity** for each weight, 0.9 times the old one plus the new gradient, and steps along that. The check rehearses your loop and computes
+Write `train_loop`. Begin with `torch.manual_seed(config["seed"])`, in every worker the same, so that the run can be repeated. `config["batch_size"]` is the *effective* batch. The optimizer is `torch.optim.SGD` with `lr=config["lr"]` and `momentum=0.9`: it keeps a **velocity** for each weight, 0.9 times the old one plus the new gradient, and steps along that. The check rehearses your loop and computes
 what the weights must be.
 """
 
@@ -352,7 +363,8 @@ check("train_loop", train_loop)
 
 # %% [markdown] tags=["solution"]
 r"""
-The seed is not needed for equal weights: DDP sends the weights of worker 0 to all when it wraps the model. It makes the run repeatable.
+The seed is not needed for equal weights: DDP sends the weights of worker 0 to all when it wraps the model. It makes the run repeatable, and the next
+comparison fair.
 
 `ray.train.report` in worker 0 only is the most common mistake with Ray Train: worker 0 waits for the others, the others wait for worker 0's gradients, and nothing ever
 happens again.
@@ -363,7 +375,7 @@ r"""
 Are the weights equal because of DDP, or because both workers learn the same digits anyway? The next cell rehearses your loop twice: once as it is, and once
 where `prepare_model` leaves the model alone. Both workers begin with the same weights (the same seed).
 
-**Predict:** how far apart are the two workers' weights after one step without DDP? And after three epochs: farther, or nearer again?
+**Predict:** without DDP, are the two workers' weights apart after one step? And after three epochs: farther, or nearer again?
 """
 
 
@@ -375,10 +387,13 @@ def apart(attempt):
 
 
 distances = {}
-if ready and passed("train_loop"):
+if passed("Standardise") and passed("pipeline") and passed("train_loop"):
+    _, standard = prepared()
     (averaged,) = rehearse(train_loop, standard, config)
     (alone,) = rehearse(without_averaging(train_loop), standard, config)
     distances = {"with DDP": apart(averaged), "without": apart(alone)}
+    first, *_, last = distances["without"]
+    print(f"without DDP: {first:.3f} apart after the first step, {last:.3f} after the last; weights begin between -0.125 and 0.125")
     one, other = ({row for entry in log if entry[0] == "rows" for row in entry[1]} for log in averaged["logs"])
     print(f"worker 0 saw {len(one)} rows, worker 1 {len(other)}; both saw {len(one & other)}; ", end="")
     print(f"nobody saw {len(standard['row']) - len(one | other)}")
@@ -393,8 +408,8 @@ if distances:
 
 # %% [markdown]
 r"""
-With DDP the difference is not small but zero, after every step: the same start, the same average, the same arithmetic. Without, two networks grow apart from the
-first step on, each trained on half of the rows; what you would save in the end is that of worker 0.
+With DDP the difference is not small but zero, after every step: the same start, the same average, the same arithmetic. Without, there are two networks from the
+first step on, each trained on half of the rows, and in the end farther apart than after that step; what you would save in the end is that of worker 0.
 
 And look at the count of rows: 1,437 is odd, and one row was seen by nobody, in any epoch. The rehearsal copies Ray Train in this.
 """
@@ -420,10 +435,9 @@ r"""
 ## A restarted worker knows what the checkpoint says, and nothing else
 
 Chapter 5 killed a counter. Now it is a training run. When one worker dies, the others cannot take another step: they wait for gradients that will never come. So Ray Train ends the
-*whole* group, starts a new one, and calls your loop again from its first line. Only `ray.train.get_checkpoint()` is different: it returns the last checkpoint that was
+*whole* group. Where `FailureConfig(max_failures=…)` allows it (by default it does not, and `fit` raises), it starts a new one, and calls your loop again from its
+first line. Only `ray.train.get_checkpoint()` is different: it returns the last checkpoint that was
 reported, or None if there is none.
-
-![Without a checkpoint a restarted group begins again at epoch 0; with one it goes on after the last epoch that was saved](../img/ch17_resume.svg)
 
 A **checkpoint** is a folder with files of your choice. You write them into a temporary folder, and hand that over with a report; Ray Train copies it to the run's storage before
 `report` returns.
@@ -441,9 +455,10 @@ with checkpoint.as_directory() as folder:
     state = torch.load(f"{folder}/state.pt")
 ```
 
-Everything with a `state_dict()` can be saved so, and loaded by `load_state_dict(state)`.
+Models and optimizers have a `state_dict()`, a dict of all their numbers. It can be saved so, and loaded: `model.load_state_dict(state["model"])`. What `prepare_model`
+returns holds your model as `.module`, and its own `state_dict()` has keys that begin with `module.`: save and load the same one of the two.
 
-**Predict:** the check kills one worker in the middle of epoch 2 (SIGKILL). Which epochs will the second group report? And which three things must `state.pt` hold, so that
+**Predict:** the check trains for four epochs, 0 to 3, and kills one worker in the middle of epoch 2 (SIGKILL). Which epochs will the second group report? And which three things must `state.pt` hold, so that
 the weights in the end are those of a run that nobody killed?
 """
 
@@ -500,12 +515,16 @@ quiz("without_a_checkpoint", without_a_checkpoint)
 
 # %% [markdown]
 r"""
+![Without a checkpoint a restarted group begins again at epoch 0; with one it goes on after the last epoch that was saved](../img/ch17_resume.svg)
+
 See it happen: both loops, and the same death in the middle of the third epoch.
 """
 
 # %% tags=["demo"]
-if ready and passed("train_loop") and passed("resume"):
+if passed("Standardise") and passed("pipeline") and passed("train_loop") and passed("resume"):
+    _, standard = prepared()
     for loop in (train_loop, resume):
+        # Worker 1 dies after ten steps of epoch 2: 718 rows in batches of 32 are 23 steps an epoch.
         attempts = rehearse(loop, standard, config, kill=(1, 2 * 23 + 10))
         for number, attempt in enumerate(attempts):
             epochs = [entry[1]["epoch"] for entry in attempt["logs"][0] if entry[0] == "report"]
@@ -513,13 +532,12 @@ if ready and passed("train_loop") and passed("resume"):
 
 # %% [markdown]
 r"""
-## Now on the real stage, with a real death
+## Now with Ray Train itself, and a real death
 
 A `TorchTrainer` takes the loop, its configuration, the datasets, and three settings:
 
-- `ScalingConfig`: how many workers, and what each reserves. By default that is one CPU each; two workers on a laptop with two cores would then leave none for
-  Ray Data's tasks, which wait for a place (chapter 4). Half a CPU each is honest bookkeeping here: the workers wait for each other and for data. It
-  makes nothing faster or slower.
+- `ScalingConfig`: how many workers, and what each reserves. By default that is one CPU each; as many workers as Ray has CPUs would leave none for
+  Ray Data's tasks, which wait for a place (chapter 4). Half a CPU each keeps us far from that. It makes nothing faster or slower.
 - `RunConfig`: a name, and where checkpoints go. On a cluster, that must be a place that every node sees: `s3://…`, or a shared folder.
 - `FailureConfig(max_failures=1)`: how many deaths may be repaired. The default is 0.
 
@@ -530,12 +548,12 @@ epoch. Each step naps for 20 ms, as if the network were larger.
 
 # %% tags=["demo"]
 def fit(loop, kill=None):
-    """Train for six epochs on two workers; return Ray Train's result, and the notes of every attempt and worker."""
-    notes = new_folder("notes-")
+    """Train for six epochs on two workers; return Ray Train's result, and the notes of every attempt and worker, in seconds from now."""
+    notes, start = new_folder("notes-"), time.time()
     trainer = TorchTrainer(
         mortal(loop, notes, kill),
         train_loop_config=config | {"epochs": 6},
-        datasets={"train": ready},
+        datasets={"train": prepared()[0]},
         scaling_config=ScalingConfig(num_workers=2, resources_per_worker={"CPU": 0.5}),
         run_config=RunConfig(
             name="digits",
@@ -543,17 +561,19 @@ def fit(loop, kill=None):
             failure_config=FailureConfig(max_failures=1),
         ),
     )
-    return trainer.fit(), attempts_in(notes)
+    return trainer.fit(), attempts_in(notes, start)
 
 
 # %% [markdown]
 r"""
 **Predict:** how many seconds from `fit()` to the first gradient step? How many from the death to the first step of the new group? How much work is done twice?
+
+The next cell takes a minute or two, longer on a busy machine; in full mode it trains twice. It shows nothing meanwhile.
 """
 
 # %% tags=["demo"]
 runs, result, seconds = {}, None, 0.0
-if ready and passed("train_loop") and passed("resume"):
+if passed("Standardise") and passed("pipeline") and passed("train_loop") and passed("resume"):
     start = time.time()
     result, runs["with a checkpoint"] = fit(resume, kill=(1, 3 * 23 + 10))
     seconds = time.time() - start
@@ -578,7 +598,8 @@ pandas.DataFrame(table).T if table else None
 
 # %% [markdown]
 r"""
-Four processes, two in each attempt. Every worker took batches of 32 rows, which makes 64 together, and 718 rows an epoch. `end` is the last thing that was noted: worker 1 died, and worker 0
+Four processes, two in each attempt. Every worker took batches of 32 rows, which makes 64 together; 718 rows are an epoch, and three epochs 2,154. Worker 1 had taken ten batches more
+when it died, and worker 0 eleven. `end` is the last thing that was noted: worker 1 died, and worker 0
 had just taken its next batch (`rows`) and waited for a gradient, until Ray Train ended it. The *digest* is a fingerprint of all weights
 after a worker's last step: within an attempt, the two workers' digests are equal to the last letter, also at the moment of the death. And the second attempt reports the epochs that the
 first did not.
@@ -595,21 +616,33 @@ def curve(attempt, made):
     return points, made
 
 # %% tags=["demo"]
-colours, markers = {"with a checkpoint": "#059669", "without": "#db2777"}, ["o", "s"]
+looks = {
+    "with a checkpoint": {"color": "#059669", "zorder": 3},
+    "without": {"color": "#db2777", "zorder": 2, "linewidth": 5, "alpha": 0.4},  # below: its first attempt is the same
+}
+
+
+def draw(axes, name, attempts):
+    """Draw the losses of a run over the steps made, with the number of each epoch."""
+    made, below = 0, name == "without"
+    for number, (marker, attempt) in enumerate(zip(["o", "s"], attempts, strict=False)):
+        axes.axvline(made, color="#94a3b8", linestyle="--" if made else "")
+        points, made = curve(attempt, made)
+        label = f"{name}: attempt {number + 1}, {attempt[0][0][2]}"
+        axes.plot(*np.transpose(points)[:2], f"{marker}-", label=label, **looks[name])
+        for step, loss, epoch in points if number or not below else []:
+            axes.annotate(f"{epoch}", (step, loss), textcoords="offset points", xytext=(4, -13 if below else 6))
+
+
+# %% tags=["demo"]
 if runs:
     figure, axes = plt.subplots(figsize=(8, 3.2), constrained_layout=True)
     for name, attempts in runs.items():
-        made = 0
-        for marker, attempt in zip(markers, attempts, strict=False):
-            axes.axvline(made, color="#94a3b8", linestyle="--" if made else "")
-            points, made = curve(attempt, made)
-            label = f"{name}, {attempt[0][0][2]}"
-            axes.plot(*np.transpose(points)[:2], f"{marker}-", color=colours[name], label=label)
-            for step, loss, epoch in points:
-                axes.annotate(f"{epoch}", (step, loss), textcoords="offset points", xytext=(4, 6))
+        draw(axes, name, attempts)
+    axes.margins(y=0.2)
     axes.set(xlabel="gradient steps made, in both attempts", ylabel="loss of the epoch")
     axes.set_title("The seam: numbers are epochs, dashed is the death")
-    axes.legend(title="run, process of worker 0", frameon=False);
+    axes.legend(title="attempt, process of worker 0", frameon=False);
 
 # %% tags=["demo"]
 if runs:
@@ -617,13 +650,13 @@ if runs:
     died = next(line[0] for lines in first for line in lines if line[1] == "dies")
     began, again = (next(line[0] for line in lines[0] if line[1] == "step") for lines in (first, second))
     end = second[0][-1][0]
-    print(f"fit took {seconds:.1f} s: {seconds - end + began:.1f} s until the first step, and for tidying up in the end;")
-    print(f"{died - began:.1f} s to the death, {again - died:.1f} s to the next step, {end - again:.1f} s to the end.")
+    print(f"fit took {seconds:.1f} s: {began:.1f} s to the first step, {died - began:.1f} s to the death,")
+    print(f"{again - died:.1f} s to the next step, {end - again:.1f} s to the end, {seconds - end:.1f} s for tidying up.")
 
 # %% [markdown]
 r"""
 The curve goes on where it was, in new processes, because weights *and* velocity were there. What was lost are the ten steps between the last report and the death: epoch 3 begins
-again. (In full mode you also see the run without a checkpoint: its second attempt begins at the top.)
+again. (In full mode you also see the run without a checkpoint: its first attempt is the same, and its second begins at the top.)
 
 The seconds between death and next step are the price of new processes: Ray Train ends the old group, starts a new one, and each of its processes imports PyTorch. With real training, hours long,
 that does not matter; with ours it is most of the time. So how often should one save? As often as the work in between is worth more than the saving: a checkpoint of gigabytes takes a while
@@ -712,7 +745,7 @@ r"""
 
 - You write pipelines as plans, let them stream, and know when to keep the result.
 - You compute what a stage knows from the training rows only.
-- You made a loop for two workers out of one for one, and proved that they keep one network, and why.
+- You turned a loop for one process into one for many, and proved that the workers keep one network.
 - You know what a gradient step is made of, and which row nobody sees.
 - You killed a worker, and the training went on after its checkpoint, with its velocity.
 

@@ -6,6 +6,7 @@ from numpy.random import Generator
 from coursekit.answer import Answer
 from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch17_data_train as given
+from coursekit.result import plural
 
 MOMENTUM = 0.9
 
@@ -39,6 +40,7 @@ def Standardise(answer: Answer, rng: Generator) -> None:
     std = images.std(axis=0)
     for batch, got in zip(batches, made, strict=True):
         told = f"`Standardise` was made from 50 images, and got a batch of {len(batch['row'])}. "
+        expect(isinstance(got, dict), told + f"`__call__` returned a {got}; it must return a dict with all columns.")
         missing = [name for name in batch if name not in got]
         expect(not missing, told + f"What it returned lacks {missing}.")
         for name in ("row", "label"):
@@ -91,19 +93,33 @@ def pipeline(answer: Answer, rng: Generator) -> None:
         "broken": broken,
     }
     offset = float(4 * rng.integers(2, 50))
-    seen = answer.probe(given.run_pipeline, rows, blocks, batch_size, offset)
+    seen = answer.probe(given.run_pipeline, rows, blocks, 7, 1, offset, run=False)
     expect(seen["kind"] == "Dataset", f"`pipeline` returned a {seen['kind']}; it must return a dataset.")
+    early = seen["early"]
+    made_here = "`stage` had been made, here in your process: does `map_batches` get the class, or an object?"
+    expect(early != ["made"], "When `pipeline` returned, " + made_here)
     expect(
-        not seen["early"],
-        f"When `pipeline` returned, {len(seen['early'])} things had happened already, the first: {seen['early'][:1]}. "
+        not early,
+        f"When `pipeline` returned, {plural(len(early), 'thing')} had happened already; among them: {early[0] if early else ''}. "
         "Nothing may run before somebody asks for rows.",
     )
+    plan, told = seen["plan"], "Asked for batches of 7 and a pool of 1, `pipeline` wrote down "
+    arguments = plan.get("arguments", "tuple")
+    expect(
+        arguments in ("tuple", "list"),
+        f"`fn_constructor_args` is a {arguments}; it must be a tuple, also where it holds a single argument.",
+    )
+    expect(plan.get("actors", [1, 1]) == [1, 1], told + f"a pool of {plan.get('actors', [1])[0]}.")
+    sizes = (7, None, "auto")  # the last two, and what a step without a pool does, show in the batches
+    expect(plan.get("batch_size") in sizes, told + f"batches of {plan.get('batch_size')}.")
+    seen = answer.probe(given.run_pipeline, rows, blocks, batch_size, 2, offset)
     came = seen["rows"]
     told = f"{count} rows in {blocks} blocks, one row of each broken, batches of {batch_size}, a pool of 2. "
     keeps = {"row", "image", "size", "dirty"}
     expect(all(keeps <= set(row) for row in came), told + "Not every row that came out had been through the stage.")
     expect(
-        not any(row["dirty"] for row in came), told + "The stage was given broken rows: which of the two comes first?"
+        not any(row["dirty"] for row in came),
+        told + "The stage was given broken rows: have they been through `clean` by then?",
     )
     ids = sorted(row["row"] for row in came)
     wanted = sorted(rows["row"][~broken].tolist())
@@ -119,7 +135,8 @@ def pipeline(answer: Answer, rng: Generator) -> None:
     expect(largest == batch_size, told + f"The largest batch that the stage was given had {largest} rows.")
     expect(
         seen["made"] == 2,
-        told + f"The stage was made {seen['made']} times: its slow start is paid once for each actor.",
+        told
+        + f"The stage was made {plural(seen['made'], 'time')}, not 2 times: its slow start is paid once for each actor.",
     )
     expect(seen["met"] == 2, told + "Two copies of the stage were never there at the same time.")
 
@@ -169,13 +186,30 @@ def _reports(log: list) -> list[dict]:
     return [what[0] for kind, *what in log if kind == "report"]
 
 
+def _first(log: list, wanted: str, otherwise: np.ndarray) -> np.ndarray:
+    return np.asarray(next((what[0] for kind, *what in log if kind == wanted), otherwise), float)
+
+
 def _start(log: list) -> np.ndarray:
-    return np.asarray(next((what[0] for kind, *what in log if kind == "start"), np.zeros(650)), float)
+    return _first(log, "start", np.zeros(650))
 
 
 def _judge_end(attempt: dict, told: str) -> None:
     end = attempt["end"]
     expect(end in ("done", "killed"), told + f"It got {end}. With Ray Train that would wait for ever.")
+
+
+def _judge_begin(logs: list, told: str) -> None:
+    """Both workers make the same network, before PyTorch gives them that of worker 0."""
+    one, other = (_first(log, "made", _start(log)) for log in logs)
+    expect(one.shape == other.shape == (650,), told + f"The network has {one.size} weights; `network()` has 650.")
+    apart = float(abs(one - other).max())
+    expect(
+        apart == 0,
+        told
+        + f"The two workers made their networks with different weights, up to {apart:.2g} apart (`prepare_model` then "
+        "gave both those of worker 0). What is the seed in each worker, and is it set before the network is made?",
+    )
 
 
 def _judge_passes(logs: list, rows: dict, told: str, passes: int) -> None:
@@ -242,28 +276,28 @@ def _loss(weights: np.ndarray, images: np.ndarray, labels: np.ndarray) -> float:
     return float(-np.log(right).mean())
 
 
-def _judge_losses(logs: list, rows: dict, epochs: int, told: str) -> None:
+def _judge_losses(logs: list, rows: dict, told: str) -> None:
     """What a worker reports is the mean loss of its batches, or of its rows, or of both workers'."""
     place = {int(row): index for index, row in enumerate(rows["row"])}
-    means = []  # [worker][epoch]: over batches, over rows
+    means = []  # [worker][report]: over batches, over rows
     for log in logs:
-        steps = _steps(log)
-        before = [_start(logs[0]), *(weights for _, weights in steps)]
+        steps = _steps(log, until_report=True)
+        before = [_start(log), *(weights for _, weights in steps)]
         chosen = [[place[row] for row in batch] for batch, _ in steps]
         losses = [
             _loss(weights, rows["image"][batch].astype(float), rows["label"][batch])
             for weights, batch in zip(before, chosen, strict=False)
         ]
-        each = len(losses) // epochs
-        parts = [slice(epoch * each, (epoch + 1) * each) for epoch in range(epochs)]
+        each = len(losses) // len(_reports(log))
+        parts = [slice(number * each, (number + 1) * each) for number in range(len(_reports(log)))]
         sizes = [len(batch) for batch in chosen]
         means.append([(np.mean(losses[part]), np.average(losses[part], weights=sizes[part])) for part in parts])
     for rank, log in enumerate(logs):
-        for epoch, report in enumerate(_reports(log)):
+        for number, report in enumerate(_reports(log)):
             loss = report.get("loss")
-            who = f"The report of worker {rank} for epoch {epoch} has the loss {loss!r}: "
+            who = f"The report of worker {rank} for epoch {report.get('epoch')} has the loss {loss!r}: "
             expect(isinstance(loss, int | float), told + who + "a number is needed.")
-            possible = [*means[rank][epoch], *np.mean([worker[epoch] for worker in means], axis=0)]
+            possible = [*means[rank][number], *np.mean([worker[number] for worker in means], axis=0)]
             expect(
                 any(agree(loss, right, rtol=0.01) for right in possible),
                 told
@@ -317,7 +351,19 @@ def train_loop(answer: Answer, rng: Generator) -> None:
         reports = _reports(log)
         epochs = [report.get("epoch") for report in reports]
         expect_equal(epochs, [0, 1, 2], told + f"Worker {rank} reported the epochs {epochs}.")
-    _judge_losses(logs, rows, config["epochs"], told)
+    _judge_losses(logs, rows, told)
+    _judge_begin(logs, told)
+    _judge_alone(answer.probe(given.rehearse, rows, config | {"epochs": 1, "seed": config["seed"] + 1}, None, 1), logs)
+
+
+def _judge_alone(attempts: list, logs: list) -> None:
+    """The same loop as the only worker, with another seed: nothing in it may count on two workers."""
+    told, (log,) = "One worker, batches of 16, one epoch, another seed. ", attempts[-1]["logs"]
+    _judge_end(attempts[-1], told)
+    rows = len(_steps(log)[0][0]) if _steps(log) else 0
+    expect(rows == 16, told + f"The first gradient step was made of {rows} rows: with two workers both numbers fit.")
+    same = np.array_equal(_start(log), _first(logs[0], "made", _start(logs[0])))
+    expect(not same, told + "It began with the weights that the other seed had given.")
 
 
 @exercise(
@@ -345,7 +391,6 @@ def resume(answer: Answer, rng: Generator) -> None:
     expect(first["end"] == "killed", told + f"Only: it never came so far, it ended after {done} steps.")
     expect(len(attempts) == 2, told + "There was no second attempt.")
     second = attempts[1]
-    _judge_end(second, told + "In the second attempt: ")
     expect(
         second["resumed"],
         told + "Until then no checkpoint had been reported, so the second attempt had nothing to go on from.",
@@ -355,6 +400,13 @@ def resume(answer: Answer, rng: Generator) -> None:
         "model" in keys,
         told + f'The checkpoint needs a file `state.pt` with a dict that has "model"; its keys were {keys}.',
     )
+    begins = [_reports(log)[0].get("epoch") if _reports(log) else None for log in second["logs"]]
+    expect(
+        begins[0] == begins[1] or None in begins,
+        told
+        + f"In the second attempt worker 0 began with epoch {begins[0]}, worker 1 with epoch {begins[1]}: who loads the checkpoint?",
+    )
+    _judge_end(second, told + "In the second attempt: ")
     saved = [report.get("epoch") for report in _reports(first["logs"][0])]
     again = [report.get("epoch") for report in _reports(second["logs"][0])]
     expect_equal(saved, [0, 1], told + f"Before that, the epochs {saved} had been reported.")
@@ -374,11 +426,14 @@ def resume(answer: Answer, rng: Generator) -> None:
             + f"At the end of epoch 1 the workers had certain weights; worker {rank} began again with others, up to {apart:.2g} apart.",
         )
     _judge_equal(attempts, told)
+    _judge_begin(first["logs"], told)
     expect(
         _apart(attempts, rows, config["lr"]) < 1e-3,
         told
         + "It went on with the right weights, and then took another way than a run that nobody kills. What else does SGD remember?",
     )
+    for attempt in attempts:
+        _judge_losses(attempt["logs"], rows, told)
 
 
 quiz(
@@ -435,8 +490,8 @@ quiz(
             "Nothing is validated here: the row is simply left out.",
         ),
         "c": (
-            "A worker with one batch more would wait for a gradient that nobody sends.",
-            "Right: each step needs all the workers. With some batch sizes one row more is one batch more, and a program that hangs.",
+            "With one row more it could have one batch more, and would then wait for a gradient that nobody sends.",
+            "Right: each step needs all the workers. With batches of 2, 719 rows are one batch more than 718, and the program hangs.",
         ),
     },
     key="c",

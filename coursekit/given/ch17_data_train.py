@@ -7,13 +7,15 @@ import json
 import logging
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import sys
+import sysconfig
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from multiprocessing import spawn
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -24,9 +26,11 @@ import numpy as np
 from coursekit import meeting
 from coursekit.failure import STUB_TEXT
 
-# What one worker did, in order: ["pass"], ["rows", ids], ["step", weights], ["report", metrics, checkpoint?]
+# What one worker did, in order: ["made", weights], ["start", weights], ["pass"], ["rows", ids], ["step", weights],
+# ["report", metrics, checkpoint?]
 Log = list[list]
 FOLDERS: list[str] = []
+OF_THE_COURSE = ("train_epoch", "network")  # functions that the chapter hands out
 PATIENCE = 60.0  # seconds without a word from any worker, after which a rehearsal is over
 
 
@@ -64,7 +68,17 @@ def in_blocks(rows: dict, blocks: int) -> Any:
     return ray.data.from_items(items, override_num_blocks=blocks)
 
 
-# What a worker of Ray Train did: the same notes are taken in a rehearsal and on the real stage.
+# What a worker of Ray Train did: the same notes are taken in a rehearsal and with Ray Train itself.
+
+
+class Batches:
+    """What Ray Data's iterators return: each `for` over it is a new pass."""
+
+    def __init__(self, new_pass: Callable[[], Iterator[dict]]):
+        self._new_pass = new_pass
+
+    def __iter__(self) -> Iterator[dict]:
+        return self._new_pass()
 
 
 class NotedShard:
@@ -76,13 +90,15 @@ class NotedShard:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._shard, name)
 
-    def iter_torch_batches(self, **options: Any) -> Iterator[dict]:
-        """Yield the batches of the shard."""
-        return self._noted(self._shard.iter_torch_batches(**options))
+    def iter_torch_batches(self, **options: Any) -> Batches:
+        """Return the batches of the shard."""
+        batches = self._shard.iter_torch_batches(**options)
+        return Batches(lambda: self._noted(batches))
 
-    def iter_batches(self, **options: Any) -> Iterator[dict]:
-        """Yield the batches of the shard, as arrays."""
-        return self._noted(self._shard.iter_batches(**options))
+    def iter_batches(self, **options: Any) -> Batches:
+        """Return the batches of the shard, as arrays."""
+        batches = self._shard.iter_batches(**options)
+        return Batches(lambda: self._noted(batches))
 
     def _noted(self, batches: Any) -> Iterator[dict]:
         self._note("pass")
@@ -128,7 +144,7 @@ def watch(stage: Any, note: Callable, dies_after: int | None, nap: float = 0.0) 
         time.sleep(nap)
         note("step", weights_of(optimizer))
         if steps == dies_after:
-            time.sleep(50 * nap)  # a controller on the real stage looks for reports now and then
+            time.sleep(50 * nap)  # Ray Train's controller looks for reports now and then
             note("dies")
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -139,8 +155,24 @@ def watch(stage: Any, note: Callable, dies_after: int | None, nap: float = 0.0) 
 
 def weights_of(optimizer: Any) -> np.ndarray:
     """Return all the numbers that an optimizer changes, in one array."""
-    weights = [p.detach().numpy().ravel() for group in optimizer.param_groups for p in group["params"]]
-    return np.concatenate(weights).copy()
+    return _in_one_array([p for group in optimizer.param_groups for p in group["params"]])
+
+
+def _in_one_array(weights: Iterable) -> np.ndarray:
+    return np.concatenate([p.detach().numpy().ravel() for p in weights]).copy()
+
+
+def note_new_models(note: Callable) -> None:
+    """Note the weights of each model that this process makes, before `prepare_model` replaces them by those of worker 0."""
+    from ray.train.v2.torch import train_loop_utils
+
+    wrap = train_loop_utils.DistributedDataParallel
+
+    def noted(model: Any, **options: Any) -> Any:
+        note("made", _in_one_array(model.parameters()))
+        return wrap(model, **options)
+
+    train_loop_utils.DistributedDataParallel = noted
 
 
 # The rehearsal: a training loop in processes of its own, without Ray.
@@ -154,30 +186,50 @@ class Shard:
 
     def iter_batches(
         self, *, batch_size: int = 256, drop_last: bool = False, local_shuffle_buffer_size: Any = None, **_: Any
-    ) -> Iterator[dict]:
-        """Yield the rows, `batch_size` at a time, as dicts of arrays."""
+    ) -> Batches:
+        """Return the rows, `batch_size` at a time, as dicts of arrays."""
+        if not isinstance(batch_size, int | np.integer):
+            raise TypeError(f"batch_size must be a whole number, and is {batch_size!r}")
+        return Batches(lambda: self._batches(int(batch_size), drop_last, bool(local_shuffle_buffer_size)))
+
+    def _batches(self, batch_size: int, drop_last: bool, shuffle: bool) -> Iterator[dict]:
         order = np.arange(len(self._rows["row"]))
-        if local_shuffle_buffer_size:
+        if shuffle:
             np.random.default_rng().shuffle(order)
         end = len(order) // batch_size * batch_size if drop_last else len(order)
         for start in range(0, end, batch_size):
             yield {name: column[order[start : min(start + batch_size, end)]] for name, column in self._rows.items()}
 
-    def iter_torch_batches(self, **options: Any) -> Iterator[dict]:
-        """Yield the rows, `batch_size` at a time, as dicts of tensors."""
+    def iter_torch_batches(self, **options: Any) -> Batches:
+        """Return the rows, `batch_size` at a time, as dicts of tensors."""
         import torch
 
-        for batch in self.iter_batches(**options):
-            yield {name: torch.from_numpy(np.ascontiguousarray(column)) for name, column in batch.items()}
+        batches = self.iter_batches(**options)
+
+        def tensors() -> Iterator[dict]:
+            for batch in batches:
+                yield {name: torch.from_numpy(np.ascontiguousarray(column)) for name, column in batch.items()}
+
+        return Batches(tensors)
+
+
+class Context:
+    """What `ray.train.get_context()` returns in a rehearsal: `get_world_size()` and so on, and as in Ray Train no attributes."""
+
+    def __init__(self, rank: int, workers: int):
+        from ray.train.v2.api.context import LocalTrainContext
+
+        local = LocalTrainContext("rehearsal", workers, rank, rank, workers, 0)
+        for name in dir(local):
+            if name.startswith("get_"):
+                setattr(self, name, getattr(local, name))
 
 
 class Stage:
     """What `ray.train` does for a loop, in a rehearsal: rank, shard, reports for which the workers wait, checkpoints."""
 
     def __init__(self, rank: int, workers: int, line: Connection, shards: dict, checkpoint: str, folder: str):
-        from ray.train.v2.api.context import LocalTrainContext
-
-        self._context = LocalTrainContext("rehearsal", workers, rank, rank, workers, 0)
+        self._context = Context(rank, workers)
         self._line, self._shards, self._checkpoint, self._folder = line, shards, checkpoint, folder
 
     def get_context(self) -> Any:
@@ -204,6 +256,10 @@ class Stage:
         """Return once every worker has reported; the checkpoint's files are kept by then."""
         kept = ""
         if checkpoint is not None:
+            if not Path(checkpoint.path).is_dir():
+                raise FileNotFoundError(
+                    "when `ray.train.report` was called, the folder of the checkpoint was not there"
+                )
             kept = tempfile.mkdtemp(prefix="reported-", dir=self._folder)
             shutil.copytree(checkpoint.path, kept, dirs_exist_ok=True)
         self._line.send(["waits", kept])
@@ -340,8 +396,12 @@ class Group:
 
     def _end(self) -> dict:
         own = [error for error in self.errors if "onnection" not in error[2] and "gloo" not in error[2].lower()]
-        if own or (self.errors and not self._killed()):
+        left = self.ended - {error[0] for error in self.errors}
+        if own or (self.errors and not left and not self._killed()):
             _raise_again(*(own or self.errors)[0])
+        if self.errors and not self._killed():
+            rank, gone = self.errors[0][0], min(left)
+            self.stuck = f"worker {rank} waited for the gradients of worker {gone}, which had ended"
         end = "killed" if self._killed() else f"stuck: {self.stuck}" if self.stuck else "done"
         return {"end": end, "logs": self.logs, "resumed": self.resumed, "saved": self._saved()}
 
@@ -393,10 +453,12 @@ def _play(place: tuple, payload: bytes, shard: dict, dies_after: int | None) -> 
 
         logging.getLogger("ray").setLevel(logging.WARNING)
         torch.set_num_threads(1)
+        torch.seed()  # else the copies of one process would begin with the same random numbers
         torch.distributed.init_process_group("gloo", f"file://{folder}/meet-{number}", rank=rank, world_size=workers)
         train_loop, config = ray.cloudpickle.loads(payload)
         stage = Stage(rank, workers, line, {"train": Shard(shard)}, checkpoint, folder)
         watch(stage, lambda *what: line.send(list(what)), dies_after)
+        note_new_models(lambda *what: line.send(list(what)))
         train_loop(config)
     except BaseException as error:
         line.send(["raised", type(error).__name__, str(error)[:500], _where(error)])
@@ -407,14 +469,19 @@ def _play(place: tuple, payload: bytes, shard: dict, dies_after: int | None) -> 
 
 
 def _where(error: BaseException) -> str:
-    """Return the last line of the traceback that is not in a package."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
-    return f"line {frames[-1].lineno} of `{frames[-1].name}`" if frames else ""
+    """Return the last line of the traceback that the learner wrote."""
+    others = ("site-packages", str(Path(__file__).parents[1]), sysconfig.get_paths()["stdlib"], "<frozen")
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.name not in OF_THE_COURSE and not any(other in frame.filename for other in others)
+    ]
+    return f", line {frames[-1].lineno} of `{frames[-1].name}`" if frames else ""
 
 
 def _raise_again(rank: int, kind: str, text: str, where: str) -> None:
     """Raise here what a worker raised."""
-    raise type(kind, (RuntimeError,), {})(f"{text} (worker {rank}, {where})")
+    raise type(kind, (RuntimeError,), {})(f"{text} (worker {rank}{where})")
 
 
 def without_averaging(train_loop: Callable) -> Callable:
@@ -429,7 +496,7 @@ def without_averaging(train_loop: Callable) -> Callable:
     return alone
 
 
-# The real stage: the same notes, written into files, by the workers of a TorchTrainer.
+# With Ray Train itself: the same notes, written into files, by the workers of a TorchTrainer.
 
 
 def mortal(train_loop: Callable, folder: str, kill: tuple[int, int] | None = None, nap: float = 0.02) -> Callable:
@@ -463,14 +530,13 @@ def _digest(weights: np.ndarray) -> str:
     return hashlib.sha1(weights.tobytes()).hexdigest()[:10]
 
 
-def attempts_in(folder: str) -> list[list[list]]:
-    """Return the notes of `mortal`: for each attempt and rank the lines [seconds, what, ...], from the first one on."""
+def attempts_in(folder: str, start: float) -> list[list[list]]:
+    """Return the notes of `mortal`: for each attempt and rank the lines [seconds since `start`, what, ...]."""
     files = sorted(Path(folder).iterdir(), key=lambda path: path.name.partition("-")[2])
     logs: dict[str, list] = {}
     for path in files:
         lines = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("]")]
         logs.setdefault(path.name.partition("-")[0], []).append(lines)
-    start = min(lines[0][0] for of_rank in logs.values() for lines in of_rank)
     return [
         [[[line[0] - start, *line[1:]] for line in logs[rank][attempt]] for rank in sorted(logs)]
         for attempt in range(min(map(len, logs.values())))
@@ -480,15 +546,17 @@ def attempts_in(folder: str) -> list[list[list]]:
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def standardise(stage_class: Any, images: np.ndarray, batches: list[dict]) -> list[dict]:
-    """Return what an object made from `images` makes of each batch; nobody can write into what it is given."""
+def standardise(stage_class: Any, images: np.ndarray, batches: list[dict]) -> list[dict | str]:
+    """Return what an object made from `images` makes of each batch, the type of it where it is no dict; batches are locked."""
     stage = stage_class(_locked(images))
-    results = []
+    results: list[dict | str] = []
     for batch in batches:
         given = {name: _locked(column) for name, column in batch.items()}
         with np.errstate(all="ignore"):
             made = stage(dict(given))
-        results.append({str(name): np.asarray(column) for name, column in made.items()})
+        columns = made.items() if isinstance(made, Mapping) else ()
+        plain = {str(name): np.asarray(column) for name, column in columns}
+        results.append(plain if isinstance(made, Mapping) else type(made).__name__)
     return results
 
 
@@ -499,18 +567,31 @@ def _locked(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def run_pipeline(pipeline: Callable, rows: dict, blocks: int, batch_size: int, offset: float) -> dict:
-    """Return what came out of a learner's dataset, and what its two stages did before and after anybody asked for rows."""
+def run_pipeline(
+    pipeline: Callable, rows: dict, blocks: int, batch_size: int, actors: int, offset: float, run: bool = True
+) -> dict:
+    """Return what a learner's dataset has written down, what had happened before anybody asked for rows, and what came out.
+
+    Without `run` nobody asks for rows.
+    """
     folder, seats = new_folder("pipeline-"), new_folder("seats-")
     try:
-        return _run_pipeline(pipeline, rows, blocks, batch_size, offset, folder, seats)
+        return _run_pipeline(pipeline, rows, blocks, batch_size, actors, offset, run, folder, seats)
     finally:
         for path in (folder, seats):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def _run_pipeline(
-    pipeline: Callable, rows: dict, blocks: int, batch_size: int, offset: float, folder: str, seats: str
+    pipeline: Callable,
+    rows: dict,
+    blocks: int,
+    batch_size: int,
+    actors: int,
+    offset: float,
+    run: bool,
+    folder: str,
+    seats: str,
 ) -> dict:
     import ray
 
@@ -523,13 +604,15 @@ def _run_pipeline(
 
     def clean(batch: dict) -> dict:
         note("clean")
+        if not isinstance(batch["broken"], np.ndarray):
+            raise TypeError("`clean` was given a single row; it takes a batch, a dict of arrays")
         return {name: column[~batch["broken"]] for name, column in batch.items()}
 
     class Slow:
         def __init__(self, images: np.ndarray):
             note("made")
             self.add = float(np.sum(images))
-            if os.getpid() != home and _met(room, _seat(seats)):
+            if run and os.getpid() != home and _met(room, _seat(seats)):
                 note("met")
 
         def __call__(self, batch: dict) -> dict:
@@ -538,14 +621,53 @@ def _run_pipeline(
             return batch | {"image": batch["image"] + self.add, "size": size, "dirty": dirty}
 
     images = np.full((2, 2), offset / 4)
-    dataset = pipeline(in_blocks(rows, blocks), clean, Slow, images, batch_size, 2)
+    dataset = pipeline(in_blocks(rows, blocks), clean, Slow, images, batch_size, actors)
     early = sorted(path.name.partition("-")[0] for path in Path(folder).iterdir())
     if not isinstance(dataset, ray.data.Dataset):
         return {"kind": type(dataset).__name__, "early": early}
-    came = dataset.take_all()
-    plain = [{name: np.asarray(value).tolist() for name, value in row.items()} for row in came]
+    seen = {"kind": "Dataset", "early": early, "plan": _plan_of(dataset)}
+    if not run:
+        return seen
+    with _ray_data_in_silence():
+        came = dataset.take_all()
     events = [path.name.partition("-")[0] for path in Path(folder).iterdir()]
-    return {"kind": "Dataset", "early": early, "rows": plain, "made": events.count("made"), "met": events.count("met")}
+    plain = [{name: np.asarray(value).tolist() for name, value in row.items()} for row in came]
+    return seen | {"rows": plain, "made": events.count("made"), "met": events.count("met")}
+
+
+def _plan_of(dataset: Any) -> dict:
+    """Return what the last step of a plan has written down: batch size, actors, and the type of the constructor's arguments.
+
+    Nothing runs for that. A step that is no pool of actors has none of these.
+    """
+    step = dataset._logical_plan.dag
+    if not hasattr(getattr(step, "compute", None), "min_size"):
+        return {}
+    given = getattr(step, "fn_constructor_args", None)
+    return {
+        "batch_size": step.batch_size,
+        "actors": [step.compute.min_size, step.compute.max_size],
+        "arguments": "tuple" if given is None else type(given).__name__,
+    }
+
+
+@contextlib.contextmanager
+def _ray_data_in_silence() -> Iterator[None]:
+    """Keep Ray Data's pages about an error from being printed, and raise the error that a stage raised instead of its wrapping."""
+    logger = logging.getLogger("ray.data")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    except Exception as error:
+        original = re.search(r"^(\w+(?:Error|Exception)): (.+)$", str(error), re.MULTILINE)
+        if not original:
+            raise
+        kind, text = original.groups()
+        text = text.replace("_run_pipeline.<locals>.", "")
+        raise type(kind, (RuntimeError,), {})(f"{text} (while rows went through the plan)") from None
+    finally:
+        logger.setLevel(level)
 
 
 def _seat(folder: str) -> int:

@@ -68,6 +68,12 @@ class WritesIntoTheBatch(KeepsWhatItNeeds):
         return batch
 
 
+@rejects("Standardise", says="returned a ndarray")
+class ReturnsAnArray(KeepsWhatItNeeds):
+    def __call__(self, batch):
+        return super().__call__(batch)["image"]
+
+
 @rejects("Standardise")
 class ReturnsOnlyTheImages(KeepsWhatItNeeds):
     def __call__(self, batch):
@@ -110,6 +116,22 @@ def the_stage_before_the_cleaning(ds, clean, stage, images, batch_size, actors):
     return ds.map_batches(stage, fn_constructor_args=(images,), batch_size=batch_size, compute=pool).map_batches(clean)
 
 
+@rejects("pipeline", says="`fn_constructor_args` is a ndarray")
+def no_comma_in_the_tuple(ds, clean, stage, images, batch_size, actors):
+    pool = ray.data.ActorPoolStrategy(size=actors)
+    return ds.map_batches(clean).map_batches(stage, fn_constructor_args=images, batch_size=batch_size, compute=pool)
+
+
+@rejects("pipeline", says="a single row")
+def cleans_row_by_row(ds, clean, stage, images, batch_size, actors):
+    return with_keywords(ds.map(clean), lambda batch: batch, stage, images, batch_size, actors)
+
+
+@rejects("pipeline", says="a pool of 1, `pipeline` wrote down a pool of 2")
+def two_actors_whatever_is_asked_for(ds, clean, stage, images, batch_size, actors):
+    return with_keywords(ds, clean, stage, images, batch_size, 2)
+
+
 @rejects("pipeline")
 def a_pool_of_one(ds, clean, stage, images, batch_size, actors):
     return with_keywords(ds, clean, stage, images, batch_size, 1)
@@ -134,7 +156,7 @@ def returns_the_rows(ds, clean, stage, images, batch_size, actors):
 def train(
     config,
     wrap=True,
-    share=2,
+    share=None,
     one_report=False,
     every_batch=False,
     drop_last=False,
@@ -145,19 +167,22 @@ def train(
     epochs=None,
     told=lambda losses: losses[-1],
     optimizer_first=False,
+    seed=lambda config: config["seed"],
 ):
     """Train like the solution, with a mistake of one's choice."""
-    torch.manual_seed(config["seed"] + ray.train.get_context().get_world_rank())
+    torch.manual_seed(seed(config))
     model = nn.Linear(64, 10)
     weights = list(model.parameters())
     model = prepare_model(model) if wrap else model
     weights = weights if optimizer_first else model.parameters()
     optimizer = torch.optim.SGD(weights, lr=config["lr"], momentum=momentum)
     shard = ray.train.get_dataset_shard("train")
-    rank = ray.train.get_context().get_world_rank()
+    rank, workers = ray.train.get_context().get_world_rank(), ray.train.get_context().get_world_size()
     for epoch in range(epochs or config["epochs"]):
         losses = []
-        for batch in shard.iter_torch_batches(batch_size=config["batch_size"] // share, drop_last=drop_last):
+        for batch in shard.iter_torch_batches(
+            batch_size=config["batch_size"] // (share or workers), drop_last=drop_last
+        ):
             loss = cross_entropy(model(batch["image"]), batch["label"], reduction=reduction)
             if clear:
                 optimizer.zero_grad()
@@ -178,9 +203,9 @@ def averages_the_gradients_by_hand(config):
     context = ray.train.get_context()
     model, workers = nn.Linear(64, 10), context.get_world_size()
     optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=0.9)
-    for epoch in range(config["epochs"]):
+    batches = ray.train.get_dataset_shard("train").iter_torch_batches(batch_size=config["batch_size"] // workers)
+    for epoch in range(config["epochs"]):  # each `for` over the batches is a new pass, as with Ray Data's
         losses = []
-        batches = ray.train.get_dataset_shard("train").iter_torch_batches(batch_size=config["batch_size"] // workers)
         for batch in batches:
             loss = cross_entropy(model(batch["image"]), batch["label"])
             optimizer.zero_grad()
@@ -248,9 +273,28 @@ def reports_no_number(config):
     train(config, told=str)
 
 
+def mean(losses):
+    return float(np.mean(losses))
+
+
 @accepts("train_loop")
 def makes_the_optimizer_first(config):
-    train(config, optimizer_first=True, told=lambda losses: float(np.mean(losses)))
+    train(config, optimizer_first=True, told=mean)
+
+
+@rejects("train_loop", says="different weights")
+def another_seed_in_each_worker(config):
+    train(config, told=mean, seed=lambda config: config["seed"] + ray.train.get_context().get_world_rank())
+
+
+@rejects("train_loop", says="with two workers both numbers fit")
+def half_a_batch_whatever_the_workers(config):
+    train(config, told=mean, share=2)
+
+
+@rejects("train_loop", says="no attribute 'world_size'")
+def asks_for_an_attribute(config):
+    train(config, share=ray.train.get_context().world_size)
 
 
 @rejects("train_loop")
@@ -267,6 +311,7 @@ def last(
     late=False,
     wrapped=True,
     name="model",
+    loss_of=lambda losses: {"loss": sum(losses) / len(losses)},
 ):
     """Train and save like the solution, with a mistake of one's choice."""
     torch.manual_seed(config["seed"])
@@ -274,24 +319,25 @@ def last(
     model = prepare_model(nn.Linear(64, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=0.9)
     parts, first = {name: model, "optimizer": optimizer}, 0
-    if checkpoint := ray.train.get_checkpoint():
+    checkpoint = ray.train.get_checkpoint()
+    if checkpoint and context.get_world_rank() in loads:
         with checkpoint.as_directory() as folder:
             saved = torch.load(f"{folder}/state.pt")
         first = saved["epoch"] + shift if shift is not None else 0
         for part in keeps:
-            if context.get_world_rank() in loads:
-                parts[part].load_state_dict(saved[part])
+            parts[part].load_state_dict(saved[part])
     for epoch in range(first, config["epochs"]):
-        early = {key: _copy(part.state_dict()) for key, part in parts.items()}
+        early, losses = {key: _copy(part.state_dict()) for key, part in parts.items()}, []
         for batch in shard.iter_torch_batches(batch_size=config["batch_size"] // context.get_world_size()):
             loss = cross_entropy(model(batch["image"]), batch["label"])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            losses.append(loss.item())
         state = early if late else {key: part.state_dict() for key, part in parts.items()}
         if not wrapped:
             state["model"] = model.module.state_dict()
-        _report(epoch, loss, state, saves == "every epoch" or epoch == config["epochs"] - 1)
+        _report({"epoch": epoch, **loss_of(losses)}, state, saves == "every epoch" or epoch == config["epochs"] - 1)
 
 
 def _copy(state):
@@ -301,13 +347,13 @@ def _copy(state):
         return torch.load(file)
 
 
-def _report(epoch, loss, state, keep):
+def _report(metrics, state, keep):
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = None
         if keep and ray.train.get_context().get_world_rank() == 0:
-            torch.save({"epoch": epoch, **state}, os.path.join(folder, "state.pt"))
+            torch.save({"epoch": metrics["epoch"], **state}, os.path.join(folder, "state.pt"))
             checkpoint = ray.train.Checkpoint.from_directory(folder)
-        ray.train.report({"epoch": epoch, "loss": loss.item()}, checkpoint=checkpoint)
+        ray.train.report(metrics, checkpoint=checkpoint)
 
 
 @accepts("resume")
@@ -350,7 +396,7 @@ def skips_an_epoch(config):
     last(config, shift=2)
 
 
-@rejects("resume")
+@rejects("resume", says="who loads the checkpoint?")
 def only_worker_0_loads(config):
     last(config, loads=(0,))
 
@@ -368,6 +414,11 @@ def saves_the_inner_model_and_loads_the_wrapped_one(config):
 @rejects("resume")
 def saves_the_model_under_another_name(config):
     last(config, keeps=("weights", "optimizer"), name="weights")
+
+
+@rejects("resume", says="has the loss None")
+def reports_no_loss(config):
+    last(config, loss_of=lambda losses: {})
 
 
 @rejects("resume")
