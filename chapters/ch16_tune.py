@@ -28,7 +28,7 @@ from ray import tune
 from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
-from coursekit.given.ch16_tune import Elsewhere, Network, after, diary, digits, running, small_ppo, together, tried_lines
+from coursekit.given.ch16_tune import Elsewhere, Network, after, ancestry, diary, digits, running, small_ppo, tried_lines
 
 begin("ch16_tune")
 
@@ -40,7 +40,7 @@ place = Path(keep.name).resolve()
 # %% [markdown]
 r"""
 Two logical CPUs, whatever your machine has: so the waiting of the last sections happens to everybody. `log_to_driver=False`: Tune's processes announce
-every checkpoint, and that stays in their log files.
+every checkpoint, and that stays in their log files. A cell below that starts an experiment takes some seconds, or a minute or two on a machine that is busy.
 """
 
 # %% [markdown] tags=["notes"]
@@ -95,8 +95,8 @@ code, stops it after some epochs, and starts it again from the checkpoint.
 def objective(config, data):
     """Train on data["train"] until there are config["epochs"] epochs, with config["hidden"] units and config["lr"].
 
-    After every epoch, report its number as "epoch" and what the network's test on data["choose"] says, with a
-    checkpoint. Where there is a checkpoint to go on from, go on from that.
+    After every epoch, report {"epoch": its number, "accuracy": ..., "loss": ...}, the last two as the network's test on
+    data["choose"] returns them, with a checkpoint. Where there is a checkpoint to go on from, go on from that.
     """
     ### BEGIN SOLUTION
     network = Network(config["hidden"])
@@ -133,7 +133,7 @@ A `Tuner` takes four things: *what* runs, over which *space*, *how* to search, a
 | the function, and what a trial asks for | `tune.with_resources(trainable, {"cpu": 1})` |
 | the space: for each name a value, or `tune.grid_search([...])` | `param_space={...}` |
 | what is best, and who may stop trials | `tune_config=tune.TuneConfig(metric="accuracy", mode="max", scheduler=...)` |
-| where results go, who listens, how much is printed | `run_config=tune.RunConfig(storage_path=..., callbacks=..., verbose=0)` |
+| where results go; *callbacks*, objects that are told of every report; how much is printed | `run_config=tune.RunConfig(storage_path=..., callbacks=..., verbose=0)` |
 
 Write `tuner` for the whole chapter. Add `reuse_actors=True` to the `TuneConfig`: a trial then takes over the process of one that has ended, and need not start a Python of its own (on a small laptop: two
 seconds, against milliseconds of training).
@@ -147,7 +147,7 @@ def tuner(trainable, space, cpus, folder, scheduler=None, callbacks=None):
     """Return a Tuner that tries every combination of the lists in `space` once; a value that is no list is the same for all.
 
     A trial asks for `cpus` logical CPUs. The best one has the highest "accuracy". Results go into `folder`; scheduler and
-    callbacks are handed on.
+    callbacks are handed on. Processes are used again (`reuse_actors`), and nothing is printed (`verbose=0`).
     """
     ### BEGIN SOLUTION
     grid = {name: tune.grid_search(value) if isinstance(value, list) else value for name, value in space.items()}
@@ -184,8 +184,8 @@ if passed("objective") and passed("tuner"):
     start = time.perf_counter()
     grid = tuner(trial, space, cpus=1, folder=place / "grid").fit()
     print(f"{len(grid)} trials in {time.perf_counter() - start:.1f} s")
-    last = grid.get_dataframe()
-    best = grid.get_dataframe(filter_metric="accuracy", filter_mode="max")
+    last = grid.get_dataframe()  # of each trial its last report
+    best = grid.get_dataframe(filter_metric="accuracy", filter_mode="max")  # of each trial its best one
     last["best accuracy"], last["in epoch"] = best["accuracy"], best["epoch"]
     columns = ["config/hidden", "config/lr", "training_iteration", "accuracy", "best accuracy", "in epoch", "pid"]
     display(last[columns].sort_values(["config/hidden", "config/lr"]).set_index("config/hidden").round(3))
@@ -211,7 +211,8 @@ if grid:
 # %% [markdown]
 r"""
 A learning rate too small is slow, one too large destroys what was learned; between them lies the one that wins, and more units help. The picture also says what a grid wastes: many of the trials were hopeless after
-three epochs, and trained to the end. In the table compare `accuracy`, the last report of each trial, with the best one: they are not the same. The column `pid` shows what `reuse_actors` does: fourteen trials, and only two processes.
+three epochs, and trained to the end. The table says which rate wins for 8 units and which for 32: if it is not the same one, they lie near each other. Compare `accuracy`, the last report of each trial, with the best one, too: in many rows they are the same, but where the rate is large,
+a trial has been better than it is in the end. The column `pid` shows what `reuse_actors` does: fourteen trials, and only two processes.
 """
 
 # %%
@@ -225,7 +226,7 @@ quiz("last_or_best", last_or_best)
 # %% [markdown]
 r"""
 Every epoch has left a checkpoint, so you may choose the best *epoch*, not only the best trial. `results[i]`, and `results.get_best_result(...)`, give one trial: its `config`, its last `metrics`, and all its
-reports as `metrics_dataframe`. A trial that died before its first report has an empty one. The check hands over results whose accuracies were written beforehand.
+reports as `metrics_dataframe`. Which of a trial's reports `get_best_result` compares is said by its `scope`. A trial that died before its first report has an empty one. The check hands over results whose accuracies were written beforehand.
 """
 
 
@@ -250,7 +251,7 @@ r"""
 # %% tags=["demo"]
 if grid and passed("best_config"):
     config, epoch = best_config(grid)
-    chosen = grid.get_best_result(scope="all").get_best_checkpoint("accuracy", "max")
+    chosen = grid.get_best_result(scope="all").get_best_checkpoint("accuracy", "max")  # of the epoch that was best
     network = Network(config["hidden"])
     with chosen.as_directory() as folder:
         network.load(folder)
@@ -294,7 +295,7 @@ if asha:
 # %% [markdown]
 r"""
 Seconds say little here, with processes that start and epochs of milliseconds. Count what would cost money: **epochs that were trained**. `training_iteration` is the number of reports of a trial, and yours reports once an epoch.
-(The check has trials again that died before their first report.)
+(Again some of the check's trials died before their first report.)
 """
 
 
@@ -325,8 +326,8 @@ if asha and passed("asha_budget") and passed("best_config"):
 
 # %% [markdown]
 r"""
-Is that much? Look at who came first. The grid begins with the smallest learning rate, each rate first with 8 units and then with 32. Up to the middle each trial with 32 units is better than all before it: nobody beats it, so it runs to the end, however slow it is, and mostly small networks are stopped. The longer a full training is, the more
-there is to save, too: with 27 epochs instead of quick mode's 9, ASHA skips the long part of more trials.
+ASHA could have saved more; it depends on who came first. The grid begins with the smallest learning rate, each rate first with 8 units and then with 32. Up to the middle each trial with 32 units is better than all before it: nobody beats it, so it runs to the end, however slow it is, and mostly small networks are stopped. The last stretch is the longest one, from 9 epochs to 27 (in quick mode from 3
+to 9): most is saved where a trial does not enter it.
 
 You need not run it again to see what another order would do: the grid has recorded every curve, and ASHA's rule has ten lines. `replay` lets the trials come one after the other, in any order. (Yours ran two at a time, so even the same order gives a somewhat different number here.)
 """
@@ -370,6 +371,11 @@ if asha:
     print(f"half of the orders save at least {1 - np.median(tries[:, 0]) / (len(curves) * epochs):.0%}")
     print(f"the best accuracy of the grid was reached in {kept:.1%} of them")
 
+# %% [markdown]
+r"""
+Nearly every order trains less than the grid's own, and the winner is hardly ever lost. An order that brings a good trial early sets the bar high for all that follow; the grid's, with its slow trials first, is among the most expensive ones.
+"""
+
 # %%
 ### BEGIN SOLUTION
 order_matters = "b"
@@ -380,7 +386,7 @@ quiz("order_matters", order_matters)
 
 # %% [markdown]
 r"""
-So give ASHA its trials in random order: with `tune.loguniform(0.001, 1)` in place of a grid and `num_samples=50`, every trial is drawn at random, and nobody has to choose seven rates. What it cannot know is a trial that starts
+So give ASHA its trials in random order: with `tune.loguniform(0.001, 1)` in place of a grid and `num_samples=50` in the `TuneConfig`, every trial is drawn at random, and nobody has to choose seven rates. What it cannot know is a trial that starts
 slowly and wins in the end: a small learning rate looks bad after one epoch. `grace_period` is how many epochs you grant to those.
 """
 
@@ -394,16 +400,17 @@ r"""
 ## Population-based training changes the rate in the middle
 
 Grid and ASHA look for *one* learning rate. But the best rate is often a **schedule**: large at first, small later. **Population-based training** (PBT) finds one while it trains. A population of trials trains side by side;
-every few epochs each of the worst
+every few epochs each of the worst quarter (here that is one of four)
 
 1. **exploits**: it takes over the weights of one of the best (from its checkpoint), and
 2. **explores**: it takes that one's learning rate too, and halves or doubles it.
 
-No trial is stopped. What is thrown away are the weights of a bad trial, and with them its epochs. For this all of the population should live at once: four trials with `cpus=0.5` each fit on two logical CPUs. That is honest as long as you know what it means: four processes
-share two cores, and each is slower. Nothing is computed faster than before.
+No trial is stopped. What is thrown away are the weights of a bad trial, and with them its epochs.
 
-The population starts with four rates, none of them good. (Two helpers: `together` lets four trials wait for each other before their first epoch, since their processes do not start at the same moment. `diary` is a callback: it
-writes down each report as it arrives, into a list of yours. Why not `metrics_dataframe`? See *Traps*.)
+By default all of the population lives at once, nobody waits, and each trial looks at the others as they are just then. That is for large clusters and long epochs; with epochs of milliseconds one trial is at its end before another one's process has started. With `synch=True` nobody goes on before all have come to the look, so they may
+take turns: here each asks for both CPUs, trains up to the next look, leaves a checkpoint and makes place for the next one.
+
+The population starts with four rates, none of them good. (`diary` is a callback: it writes down each report as it arrives, into a list of yours. Why not `metrics_dataframe`? See *Traps*.)
 
 **Predict:** where will the learning rates be in the end?
 """
@@ -411,46 +418,46 @@ writes down each report as it arrives, into a list of yours. Why not `metrics_da
 # %% tags=["demo"]
 rows = []
 if passed("objective") and passed("tuner"):
-    random.seed(1)  # PBT draws from here
+    random.seed(2)  # PBT draws from here
     breed = PopulationBasedTraining(
+        synch=True,  # nobody goes on before all have come to the look
         time_attr="training_iteration",
-        perturbation_interval=budget(4, 3),  # epochs between two looks
-        hyperparam_mutations={"lr": tune.loguniform(0.001, 1)},
+        perturbation_interval=budget(4, 2),  # epochs between two looks
+        hyperparam_mutations={"lr": tune.loguniform(0.001, 1)},  # the name of what may change
         perturbation_factors=(2, 0.5),
-        resample_probability=0,  # never a rate out of the blue
+        resample_probability=0,  # never drawn anew from there
     )
-    member = tune.with_parameters(together(objective, trials=4), data=data)
     four = {"lr": [0.0003, 0.001, 0.5, 1.0], "hidden": 32, "epochs": budget(30, 11)}
-    tuner(member, four, 0.5, place / "pbt", scheduler=breed, callbacks=[diary(rows)]).fit()
+    tuner(trial, four, 2, place / "pbt", scheduler=breed, callbacks=[diary(rows)]).fit()
 
 # %% tags=["demo"]
 if rows:
     seen = pandas.DataFrame(rows)
     figure, (above, below) = plt.subplots(2, figsize=(7, 4.6), sharex=True, constrained_layout=True)
     for number, reports in seen.groupby("trial"):
-        turns = range(1, len(reports) + 1)
-        above.plot(turns, reports["lr"], ".-", drawstyle="steps-post", label=f"trial {number}")
-        below.plot(turns, reports["accuracy"], ".-")
+        above.plot(reports["epoch"], reports["lr"], ".-", drawstyle="steps-pre", label=f"trial {number}")
+        below.plot(reports["epoch"], reports["accuracy"], ".-")
     above.set(yscale="log", ylabel="learning rate", title="Four trials that copy from each other")
-    above.legend(ncols=4, fontsize=8)
-    below.set(xlabel="reports of the trial", ylabel="accuracy", ylim=(0, 1));
+    figure.legend(loc="outside lower center", ncols=4, fontsize=8)
+    below.set(xlabel="epoch", ylabel="accuracy", ylim=(0, 1))
+    below.xaxis.get_major_locator().set_params(integer=True);
 
 # %% [markdown]
 r"""
-Where a line jumps in the upper picture, a trial gave up its own way, and the lower picture jumps with it: it got the weights as well. (And the epochs that are behind them: whoever copies from a trial that is slower goes back an epoch or two.)
-Follow one line from left to right, and you read a schedule, which nobody has written into a grid. The next cell reads it from the diary, for the trial that ended best: a row for each rate.
+Where a line jumps in the upper picture, a trial gave up its own way, and the lower picture jumps with it: it got the weights as well.
+Now take the weights that ended best, and go back: in which trials were they, and with which rates were they trained? That is a schedule, which nobody has written into a grid.
 """
 
 # %% tags=["demo"]
 if rows:
-    winner = seen.groupby("trial")["accuracy"].last().idxmax()
-    schedule = seen[seen["trial"] == winner]
-    display(schedule[schedule["lr"].diff() != 0].round(4).set_index("epoch"))
-    print(f"{len(seen)} epochs trained by all four; trial {winner} ended with {schedule['accuracy'].iloc[-1]:.3f}")
+    ended = seen.groupby("trial")["accuracy"].last()
+    winner = int(ended.idxmax())
+    display(pandas.DataFrame(ancestry(rows, place / "pbt", winner)).set_index("from epoch"))
+    print(f"{len(seen)} epochs trained by all four; trial {winner} ended with {ended[winner]:.3f}")
 
 # %% [markdown]
 r"""
-The first rows are of little use, as long as this trial was one of the bad ones: its weights later came from somebody else. What the *weights* went through stands in the files `pbt_policy_….txt` of the experiment's folder, and
+Large at first, then smaller, as a rule. Whether a copy halves the rate or doubles it is drawn by chance; whoever drew badly falls behind, and copies in turn. `ancestry` reads the files `pbt_policy_….txt` of the experiment's folder, and
 `PopulationBasedTrainingReplay` runs such a schedule again.
 
 With four trials on a problem this small, all of that is a demonstration and no proof: a single good rate does as well here. PBT pays where trainings are long and the best rate moves; reinforcement learning is one of the fields it was made for.
@@ -572,7 +579,7 @@ Two runners is PPO's default, so each trial asks for three CPUs, and both are PE
 | | a trial asks for | what it means |
 |---|---|---|
 | `num_env_runners=0` | 1 | the trial's own process plays; nothing to start beside it |
-| `num_cpus_per_env_runner=0.25`, `.resources(num_cpus_for_main_process=0.5)` | 1 | three processes share a CPU: they fit, and take turns |
+| `num_cpus_per_env_runner=0.25`, `.resources(num_cpus_for_main_process=0.5)`, `.learners(num_cpus_per_learner=0.5)` | 1 | 0.5 + 0.25 + 0.25: three processes share a CPU, and take turns. The main process is also the learner, and gets the larger of its two numbers |
 | `ray.init(num_cpus=6)` | 3 | Ray is told of six CPUs where there are two cores: two trials at a time, which take turns |
 
 While many trials run, the first is best as a rule: trials side by side already use the cores. (Runners pay when *one* training is to be fast, chapter 12.)
@@ -612,7 +619,7 @@ r"""
 
 # %% [markdown]
 r"""
-**Predict:** which of the rates is best after a few iterations? (In the full mode there are three rates, and more iterations.)
+**Predict:** which of the rates is best after a few iterations, 0.00005 or 0.005? (The full mode also tries 0.0005, and has more iterations.)
 """
 
 # %% tags=["demo"]
@@ -654,12 +661,12 @@ The next cell tries each old line and each new one on your Ray, just now, inside
 """
 
 # %% tags=["demo"]
-cell = {"text-align": "left", "white-space": "pre-wrap", "vertical-align": "top", "max-width": "260px"}
+cell = {"text-align": "left", "white-space": "pre-wrap", "vertical-align": "top", "max-width": "330px"}
 pandas.DataFrame(tried_lines()).style.hide(axis="index").set_properties(**cell, **{"overflow-wrap": "anywhere"})
 
 # %% [markdown]
 r"""
-Where the table says "works" of an old line, it works for the time being: that is how such lines get into new programs. The others end with an error, and you notice.
+Where the table says "works" of an old line, it works for the time being: that is how such lines get into new programs. The others end with an error, also where it is called a `DeprecationWarning`: Ray raises it. That you notice.
 """
 
 # %%
@@ -682,6 +689,7 @@ r"""
 - **The best of many is lucky**: look at images, or seeds, that have chosen nothing.
 - **A list without `grid_search`** is one value.
 - **No checkpoint in a report**: PBT has nothing to copy, restoring starts anew, and nobody says so.
+- **PBT with `synch=True` may stand still** in Ray 2.60 where trials run side by side: now and then all of them stay PAUSED. Here only one runs at a time, so it cannot happen.
 - **`metrics_dataframe` after a restore may lack rows.** Tune copies its files to `storage_path` every now and then. When a trial goes on from a checkpoint, also in PBT, it takes up the copy, and reports since then are gone from the file (not from the
   trial). A callback such as `diary` hears them all.
 - **`verbose=0` also hides PENDING.** While you try something new, leave `verbose` alone.

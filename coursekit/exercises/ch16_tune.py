@@ -33,8 +33,11 @@ def objective(answer: Answer, rng: Generator) -> None:
     network = given.Network(int(config["hidden"]))
     told = f"A trial with {_brief(config)} was stopped after {first} epochs. "
     _judge_reports(told, seen["first"], _lived(network, data, config["lr"], first))
-    expect(seen["saved"], told + "Its last report had come without a checkpoint, so it cannot go on.")
-    told = f"A trial of {epochs} epochs was stopped after {first}, and started again from its checkpoint. "
+    expect(seen["saved"], told + "None of its reports had come with a checkpoint, so it cannot go on.")
+    told = (
+        f"A trial of {epochs} epochs was stopped after {first}, and started again from its checkpoint, "
+        f"now with lr={other:.3g}. "
+    )
     _judge_reports(told, seen["second"], _lived(network, data, other, epochs - first))
 
 
@@ -53,16 +56,19 @@ def _judge_reports(told: str, rows: list[dict], wanted: list[dict]) -> None:
     expect(bool(rows), told + "It reported nothing: is there a `tune.report({...})` in every epoch?")
     expect_equal(epochs, [row["epoch"] for row in wanted], told + f'Its reports had the entries "epoch" {epochs}.')
     for row, should in zip(rows, wanted, strict=True):
-        for name in ("loss", "accuracy"):
+        for name in ("accuracy", "loss"):
+            expect(row[name] is not None, told + f'Its report has no entry "{name}": report all that the test returns.')
+            expect(
+                isinstance(row[name], int | float | np.floating),
+                told + f'Its report has the entry "{name}": {row[name]!r}, which should be a number.',
+            )
             expect(
                 agree(row[name], should[name], atol=1e-6),
-                told
-                + f'In epoch {row["epoch"]} it reported the {name} {_short(row[name])}. Which weights, which images "to choose by"?',
+                told + f"In epoch {row['epoch']} it reported the {name} {row[name]:.4f}. "
+                'Which weights, which rate, which images "to choose by"?',
             )
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else repr(value)
+    without = [row["epoch"] for row in rows if not row["checkpoint"]]
+    expect(not without, told + f"Its reports of the epochs {without} came without a checkpoint.")
 
 
 def _brief(config: dict) -> str:
@@ -142,12 +148,24 @@ def _judge_plan(plan: dict, wanted: list[dict], cpus: float) -> None:
     configs = [trial["config"] for trial in trials]
     expect(
         len(trials) == len(wanted),
-        f"{len(wanted)} combinations of {_brief(wanted[0])} and so on; the Tuner plans {len(trials)} trials.",
+        f"{len(wanted)} combinations of {_brief(wanted[0])} and so on; the Tuner plans {_many(len(trials), 'trial')}.",
     )
     expect(_same(wanted, configs), f"The Tuner plans {configs}, where every combination should come once.")
     asked = [trial["asks for"].get("CPU") for trial in trials]
     expect_equal(asked, [cpus] * len(trials), f"With cpus={cpus}, a trial asks for {trials[0]['asks for']}.")
     expect_equal(trials[0]["folder"], plan["folder"], "The results would lie elsewhere than in `folder`.")
+    expect_equal(plan["best by"], ["accuracy", "max"], _best_by(plan))
+    expect(plan["reuses"], "Each trial would start a process of its own. What lets it take over one that is there?")
+    expect_equal(plan["verbose"], 0, f"With verbose={plan['verbose']} in the RunConfig, Tune prints tables as it runs.")
+
+
+def _best_by(plan: dict) -> str:
+    metric, mode = plan["best by"]
+    return f"The TuneConfig has metric={metric!r}, mode={mode!r}. Is that an entry of a report, and is its highest value the best?"
+
+
+def _many(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 @exercise(
@@ -164,7 +182,7 @@ def best_config(answer: Answer, rng: Generator) -> None:
     for _ in range(2):
         runs, best = _curves(rng)
         returned = answer.probe(given.judge_results, runs)
-        told = f"Accuracies of {len(runs)} trials, epoch for epoch: {[curve for _, curve in runs]}. "
+        told = f"{len(runs)} trials:\n" + "\n".join(f"{config}: {_told(curve)}" for config, curve in runs) + "\n"
         expect(
             isinstance(returned, list) and len(returned) == 2, told + f"Return a config and an epoch, not {returned!r}."
         )
@@ -172,6 +190,12 @@ def best_config(answer: Answer, rng: Generator) -> None:
         expect(agree(returned[0], config), told + f"You returned the config {returned[0]}.")
         epoch = int(np.argmax(curve)) + 1
         expect_equal(returned[1], epoch, told + f"You returned the right config, and the epoch {returned[1]!r}.")
+
+
+def _told(curve: list[float]) -> str:
+    if not curve:
+        return "died before its first report"
+    return f"best {max(curve)} in epoch {int(np.argmax(curve)) + 1}, last {curve[-1]} in epoch {len(curve)}"
 
 
 def _curves(rng: Generator) -> tuple[list, int]:
@@ -195,7 +219,7 @@ def _curves(rng: Generator) -> tuple[list, int]:
 
 @exercise(
     points=2,
-    minutes=10,
+    minutes=5,
     hints=[
         "A trial that ASHA stopped in epoch 3 has trained three epochs, whatever its config says.",
         "`results.get_dataframe()` has one row for each trial, its last report: which column counts the reports?",
@@ -240,7 +264,11 @@ def tune_ppo(answer: Answer, rng: Generator) -> None:
     """An algorithm of RLlib is a trial like any other, except that it brings its own request for resources."""
     rates = rng.uniform(0.0005, 0.01, size=int(rng.integers(2, 5))).round(5).tolist()
     plan = answer.probe(given.plan_of_ppo, rates)
-    trials = plan["trials"]
+    trials, schedule = plan["trials"], plan["schedule"]
+    text = (
+        f"The config has lr={schedule}. RLlib reads a list as a schedule of one training. What tells Tune to search it?"
+    )
+    expect(schedule is None, text)
     expect(bool(trials), "The `callbacks` never heard of a trial. Are they handed on to the RunConfig?")
     got = [trial["config"]["lr"] for trial in trials]
     told = f"For rates={rates}, "
@@ -254,12 +282,17 @@ def tune_ppo(answer: Answer, rng: Generator) -> None:
     expect(
         asked <= 1,
         told
-        + f"a trial asks for {asked:g} CPUs (it has {runners} EnvRunners): two trials do not fit on two CPUs side by side.",
+        + f"a trial asks for {asked:g} CPUs (it has {_many(runners, 'EnvRunner')}): two trials do not fit on two CPUs side by side.",
     )
     needed = trials[0]["runners need"]
-    text = f"a trial asks for {asked:g} CPUs, and its {runners} EnvRunners alone need {needed:g}: they would wait for ever."
+    text = f"a trial asks for {asked:g} CPUs, and its {_many(runners, 'EnvRunner')} alone would need {needed:g}: they would wait for ever."
     expect(needed <= asked, told + text)
     expect_equal(trials[0]["folder"], plan["folder"], "The results would lie elsewhere than in `folder`.")
+    expect_equal(
+        plan["best by"],
+        ["env_runners/episode_return_mean", "max"],
+        _best_by(plan),
+    )
     expect(plan["ends"], "Nothing ends a trial: it would train for ever. What does the RunConfig take for that?")
     iterations = int(rng.integers(1, 3))
     ran = answer.probe(given.run_of_ppo, rates[0], iterations)
@@ -268,11 +301,6 @@ def tune_ppo(answer: Answer, rng: Generator) -> None:
     expect_equal(count, iterations, told + f"It trained for {count}{' and more' if count > iterations else ''}.")
     expect(agree(ran["rate"], rates[0], atol=1e-7), told + f"Its learner worked with {ran['rate']:.3g}.")
     expect(not ran["in this process"], told + "It ran in the notebook's own process.")
-    expect_equal(
-        ran["best by"],
-        ["env_runners/episode_return_mean", "max"],
-        told + f"Its results would be compared by {ran['best by']}, not by the mean return.",
-    )
 
 
 quiz(

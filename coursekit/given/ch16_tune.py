@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import pickle
 import shutil
@@ -125,21 +126,21 @@ def running(counts: list[int]) -> Any:
     return Running()
 
 
-def together(objective: Callable, trials: int) -> Callable:
-    """Return the function, except that the first so many trials begin when all of them have started."""
-    from coursekit import meeting
+def ancestry(rows: list[dict], folder: Path, trial: int) -> list[dict]:
+    """Return how the weights of a trial were trained: a row says from which epoch on, in which trial, with which rate.
 
-    room = meeting.new_room()
-
-    def begins_with_the_others(config: dict, data: Data) -> None:
-        from ray import tune
-
-        meeting.signal(room, str(int(tune.get_context().get_trial_id().rpartition("_")[2])))
-        for other in range(trials):
-            meeting.wait_for(room, str(other))
-        objective(config, data)
-
-    return begins_with_the_others
+    `rows` is the diary; who copied from whom Tune has written into the folder (`pbt_policy_….txt`).
+    """
+    experiment = max(path for path in folder.iterdir() if path.is_dir())  # their names end with the time
+    copies = [json.loads(line) for path in experiment.glob(f"pbt_policy_*_{trial:05}.txt") for line in path.open()]
+    found, now = [], trial
+    for taker, giver, *epochs, _, config in reversed(copies):
+        if int(taker.split("_")[0]) != now:
+            break  # copied before that, and thrown away since
+        found.append({"from epoch": max(epochs) + 1, "in trial": now, "lr": config["lr"]})
+        now = int(giver.split("_")[0])
+    first = next(row["lr"] for row in rows if row["trial"] == now)
+    return [{"from epoch": 1, "in trial": now, "lr": first}, *reversed(found)]
 
 
 # An experiment in a process of its own, which can be killed.
@@ -235,6 +236,7 @@ def two_lives(objective: Callable, data: dict, config: dict, epochs: int, other_
 
     In the second life the learning rate is another one, as it may be in population-based training.
     """
+    expect_ray()
     with tempfile.TemporaryDirectory() as folder:
         seen: dict[str, Any] = {"first": [], "saved": False, "second": []}
         with _trial(lambda given: objective(given, data), config, folder) as trial:
@@ -251,13 +253,14 @@ def two_lives(objective: Callable, data: dict, config: dict, epochs: int, other_
 
 
 def _reports(trial: Any, most: int) -> list[dict]:
-    """Return the first reports of a trial, without what Tune adds to them."""
+    """Return the first reports of a trial, and whether each had a checkpoint, without what else Tune adds to them."""
     rows: list[dict] = []
     while len(rows) < most:
         result = trial.train()
         if result.get("__duplicate__"):  # the function has returned
             break
-        rows.append({name: result.get(name) for name in ("epoch", "accuracy", "loss")})
+        row = {name: result.get(name) for name in ("epoch", "accuracy", "loss")}
+        rows.append(row | {"checkpoint": bool(result.get("should_checkpoint"))})
     return rows
 
 
@@ -321,21 +324,33 @@ def _nothing_starts() -> Iterator[None]:
 
 
 def plan_of(tuner: Callable, space: dict, cpus: float) -> dict:
-    """Return the trials that a Tuner would run, before any of them starts, and the folder that it was given."""
+    """Return the trials that a Tuner would run, before any of them starts, its folder, and some of its settings."""
+    plan: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         folder = str(Path(folder).resolve())
 
         def made(callbacks: list) -> Any:
-            return _checked(tuner(lambda config: None, space, cpus, folder, callbacks=callbacks))
+            made = _not_fitted(tuner, lambda config: None, space, cpus, folder, callbacks=callbacks)
+            search, run = made._local_tuner._tune_config, made._local_tuner.get_run_config()
+            plan.update({"best by": [search.metric, search.mode]})
+            plan.update(reuses=bool(search.reuse_actors), verbose=int(run.verbose))
+            return made
 
         with _nothing_starts():
-            return {"trials": after(0, made), "folder": folder}
+            return {"trials": after(0, made), "folder": folder} | plan
 
 
-def _checked(tuner: Any) -> Any:
-    """Return the Tuner; raise where it is something else."""
+def _not_fitted(function: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Return the Tuner that a function returns; raise where it is something else, or where it is fitted."""
+    from unittest import mock
+
     from ray import tune
 
+    def fit(tuner: Any) -> None:
+        raise TypeError("The function called fit(). It must return the Tuner, not fitted.")
+
+    with mock.patch.object(tune.Tuner, "fit", fit):
+        tuner = function(*args, **kwargs)
     if not isinstance(tuner, tune.Tuner):
         raise TypeError(f"The function returned {type(tuner).__name__}. It must return a Tuner, not fitted.")
     return tuner
@@ -370,8 +385,6 @@ def scripted(runs: list, folder: str) -> Any:
 
     A trial without accuracies died before its first report.
     """
-    import json
-
     from ray.train._internal.storage import StorageContext
     from ray.tune import ExperimentAnalysis, ResultGrid
     from ray.tune.experiment import Trial
@@ -424,30 +437,33 @@ def small_ppo() -> Any:
 
 
 def plan_of_ppo(tune_ppo: Callable, rates: list[float]) -> dict:
-    """Return the trials that a Tuner of PPO would begin with, before any of them starts, its folder, whether something ends a trial, and its `limit`.
+    """Return the trials that a Tuner of PPO would begin with, before any of them starts, and its settings.
 
-    `limit` is how many trials may run at a time, at most one for each rate.
+    `limit` is how many trials may run at a time, at most one for each rate; `ends`, whether something ends a trial;
+    `schedule`, a learning rate that is a list.
     """
-    ends: list[Any] = []
-    limits: list[int] = []
+    plan: dict[str, Any] = {"trials": [], "schedule": None}
 
     with tempfile.TemporaryDirectory() as folder:
         folder = str(Path(folder).resolve())
 
         def made(callbacks: list) -> Any:
-            tuner = _checked(tune_ppo(small_ppo(), rates, 1, folder, callbacks=callbacks))
-            ends.append(tuner._local_tuner.get_run_config().stop)
-            limits.append(tuner._local_tuner._tune_config.max_concurrent_trials or len(rates))
+            tuner = _not_fitted(tune_ppo, small_ppo(), rates, 1, folder, callbacks=callbacks)
+            search = tuner._local_tuner._tune_config
+            plan["ends"] = tuner._local_tuner.get_run_config().stop is not None
+            plan["limit"] = min(search.max_concurrent_trials or len(rates), len(rates))
+            plan["best by"] = [search.metric, search.mode]
+            lr = (tuner._local_tuner.param_space or {}).get("lr")
+            if isinstance(lr, list | tuple):
+                plan["schedule"] = list(lr)
+                raise Seen  # a schedule has another form, and Tune would stumble over this one
             return tuner
 
-        with _nothing_starts():
-            trials = after(0, made)
-            return {
-                "trials": trials,
-                "folder": folder,
-                "ends": ends[0] is not None,
-                "limit": min(limits[0], len(rates)),
-            }
+        with _nothing_starts(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Gymnasium's, about CartPole's bounds
+            with contextlib.suppress(Seen):
+                plan["trials"] = after(0, made)
+            return plan | {"folder": folder}
 
 
 def run_of_ppo(tune_ppo: Callable, rate: float, iterations: int) -> dict:
@@ -476,12 +492,12 @@ def run_of_ppo(tune_ppo: Callable, rate: float, iterations: int) -> dict:
             "iterations": best.metrics["training_iteration"],
             "rate": float(learner["default_optimizer_learning_rate"]),
             "in this process": best.metrics["pid"] == os.getpid(),
-            "best by": [results._experiment_analysis.default_metric, results._experiment_analysis.default_mode],
         }
 
 
 # What older tutorials write.
 
+NOTHING = ", num_samples=0, verbose=0"  # so that trying it starts no trial
 OLD_LINES = [
     ("from ray.tune import track", "from ray import tune"),
     ("tune.track.log(accuracy=0.9)", 'tune.report({"accuracy": 0.9})'),
@@ -495,7 +511,7 @@ OLD_LINES = [
     ("from ray import train\ntrain.get_checkpoint()", "tune.get_checkpoint()"),
     ("tune.run(learn, local_dir=folder)", "tune.Tuner(learn, run_config=tune.RunConfig(storage_path=folder))"),
     (
-        'tune.run(learn, resources_per_trial={"cpu": 1}, num_samples=0, verbose=0)',
+        'tune.run(learn, resources_per_trial={"cpu": 1}' + NOTHING + ")",
         'tune.Tuner(tune.with_resources(learn, {"cpu": 1}))',
     ),
     ('results.get_best_config(metric="accuracy", mode="max")', 'results.get_best_result("accuracy", "max").config'),
@@ -506,13 +522,18 @@ OLD_LINES = [
 def tried_lines() -> list[dict]:
     """Return a row for each line of an older tutorial, with today's, and how both end here, inside a trial."""
     return [
-        {"older tutorials": old, "today": new, "old, tried": ends(old), "today's, tried": ends(new)}
+        {
+            "older tutorials": old.replace(NOTHING, ""),
+            "today": new,
+            "old, tried": ends(old),
+            "today's, tried": ends(new),
+        }
         for old, new in OLD_LINES
     ]
 
 
 def ends(code: str) -> str:
-    """Return how a line ends inside a trial: "works", or the name of its exception."""
+    """Return how a line ends inside a trial: "works", or the name of what it raised."""
     outcome: list[str] = []
 
     def objective(config: dict) -> None:
@@ -525,7 +546,7 @@ def ends(code: str) -> str:
                 exec(code, names)
             outcome.append("works")
         except Exception as error:
-            outcome.append(type(error).__name__)
+            outcome.append(type(error).__name__ + (", raised" if isinstance(error, Warning) else ""))
 
     with tempfile.TemporaryDirectory() as folder:
         results = scripted([({"lr": 0.1}, [0.5, 0.6])], folder)

@@ -61,6 +61,34 @@ def reports_without_a_checkpoint(config, data):
         tune.report({"epoch": network.epochs, **network.test(*data["choose"])})
 
 
+@rejects("objective", says="without a checkpoint")
+def a_checkpoint_every_second_epoch(config, data):
+    network = opened(config)
+    while network.epochs < config["epochs"]:
+        network.train(*data["train"], lr=config["lr"])
+        metrics = {"epoch": network.epochs, **network.test(*data["choose"])}
+        if network.epochs % 2:
+            tune.report(metrics)
+        else:
+            report(network, metrics)
+
+
+@rejects("objective", says='no entry "loss"')
+def reports_only_the_accuracy(config, data):
+    network = opened(config)
+    while network.epochs < config["epochs"]:
+        network.train(*data["train"], lr=config["lr"])
+        report(network, {"epoch": network.epochs, "accuracy": network.test(*data["choose"])["accuracy"]})
+
+
+@rejects("objective", says="should be a number")
+def reports_the_whole_test_as_accuracy(config, data):
+    network = opened(config)
+    while network.epochs < config["epochs"]:
+        network.train(*data["train"], lr=config["lr"])
+        report(network, {"epoch": network.epochs, "accuracy": network.test(*data["choose"])})
+
+
 @rejects("objective")
 def saves_and_never_looks(config, data):
     network = Network(config["hidden"])
@@ -126,12 +154,12 @@ def grid_of(space):
     return {name: tune.grid_search(value) if isinstance(value, list) else value for name, value in space.items()}
 
 
-def made(trainable, space, cpus, folder, scheduler, callbacks, metric="accuracy", mode="max"):
+def made(trainable, space, cpus, folder, scheduler, callbacks, metric="accuracy", mode="max", reuse=True, verbose=0):
     return tune.Tuner(
         tune.with_resources(trainable, {"cpu": cpus}),
         param_space=space,
-        tune_config=tune.TuneConfig(metric=metric, mode=mode, scheduler=scheduler, reuse_actors=True),
-        run_config=tune.RunConfig(storage_path=folder, callbacks=callbacks, verbose=0),
+        tune_config=tune.TuneConfig(metric=metric, mode=mode, scheduler=scheduler, reuse_actors=reuse),
+        run_config=tune.RunConfig(storage_path=folder, callbacks=callbacks, verbose=verbose),
     )
 
 
@@ -141,7 +169,7 @@ def by_placement_group_and_name(trainable, space, cpus, folder, scheduler=None, 
     return tune.Tuner(
         tune.with_resources(trainable, asked),
         param_space=grid_of(space),
-        tune_config=tune.TuneConfig("max", "accuracy", scheduler=scheduler),
+        tune_config=tune.TuneConfig("max", "accuracy", scheduler=scheduler, reuse_actors=True),
         run_config=tune.RunConfig(name="mine", storage_path=folder, callbacks=callbacks, verbose=0),
     )
 
@@ -179,7 +207,7 @@ def forgets_the_callbacks(trainable, space, cpus, folder, scheduler=None, callba
     return made(trainable, grid_of(space), cpus, folder, scheduler, None)
 
 
-@rejects("tuner")
+@rejects("tuner", says="mode='min'")
 def the_smallest_accuracy_is_best(trainable, space, cpus, folder, scheduler=None, callbacks=None):
     return made(trainable, grid_of(space), cpus, folder, scheduler, callbacks, mode="min")
 
@@ -192,6 +220,26 @@ def forgets_the_scheduler(trainable, space, cpus, folder, scheduler=None, callba
 @rejects("tuner")
 def a_folder_of_its_own(trainable, space, cpus, folder, scheduler=None, callbacks=None):
     return made(trainable, grid_of(space), cpus, f"{folder}/mine", scheduler, callbacks)
+
+
+@rejects("tuner", says="process of its own")
+def a_new_process_for_each_trial(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    return made(trainable, grid_of(space), cpus, folder, scheduler, callbacks, reuse=False)
+
+
+@rejects("tuner", says="verbose=1")
+def prints_its_tables(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    return made(trainable, grid_of(space), cpus, folder, scheduler, callbacks, verbose=None)
+
+
+@rejects("tuner", says="metric=None")
+def does_not_say_what_is_best(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    return made(trainable, grid_of(space), cpus, folder, scheduler, callbacks, metric=None, mode=None)
+
+
+@rejects("tuner", says="called fit()")
+def fits_it_already(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    return made(trainable, grid_of(space), cpus, folder, scheduler, callbacks).fit()
 
 
 @rejects("tuner")
@@ -340,6 +388,36 @@ def sets_attributes(config, rates, iterations, folder, callbacks=None):
     config = config.copy(copy_frozen=False)
     config.num_env_runners, config.lr = 0, tune.grid_search(list(rates))
     return ppo_tuner(config, iterations, folder, callbacks)
+
+
+@accepts("tune_ppo")
+def three_processes_share_a_cpu(config, rates, iterations, folder, callbacks=None):
+    config.env_runners(num_cpus_per_env_runner=0.25).learners(num_cpus_per_learner=0.5)
+    config.resources(num_cpus_for_main_process=0.5).training(lr=tune.grid_search(rates))
+    return ppo_tuner(config, iterations, folder, callbacks)
+
+
+@rejects("tune_ppo", says="asks for 1.5 CPUs")
+def forgets_the_cpu_of_the_learner(config, rates, iterations, folder, callbacks=None):
+    config.env_runners(num_cpus_per_env_runner=0.25).training(lr=tune.grid_search(rates))
+    return ppo_tuner(config.resources(num_cpus_for_main_process=0.5), iterations, folder, callbacks)
+
+
+@rejects("tune_ppo", says="as a schedule")
+def a_list_without_grid_search(config, rates, iterations, folder, callbacks=None):
+    return ppo_tuner(config.env_runners(num_env_runners=0).training(lr=rates), iterations, folder, callbacks)
+
+
+@rejects("tune_ppo", says="metric='episode_return_mean'")
+def the_short_name_of_the_return(config, rates, iterations, folder, callbacks=None):
+    config.env_runners(num_env_runners=0).training(lr=tune.grid_search(rates))
+    return ppo_tuner(config, iterations, folder, callbacks, metric="episode_return_mean")
+
+
+@rejects("tune_ppo", says="called fit()")
+def fits_it_already_too(config, rates, iterations, folder, callbacks=None):
+    config.env_runners(num_env_runners=0).training(lr=tune.grid_search(rates))
+    return ppo_tuner(config, iterations, folder, callbacks).fit()
 
 
 @rejects("tune_ppo")
