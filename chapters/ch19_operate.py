@@ -2,7 +2,7 @@
 r"""
 # Chapter 19 · A running program answers questions, and a killed one goes on where it stopped
 
-*About 120 minutes · builds on [Chapter 5](ch05_faults.ipynb); [Chapter 4](ch04_scheduling.ipynb) helps*
+*About 120 minutes · builds on [Chapter 5](ch05_faults.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [6](ch06_cluster.ipynb) help*
 
 **What you will be able to do**
 
@@ -64,7 +64,7 @@ answers on the board, and strike out at the end of the chapter those that would 
 r"""
 ## The stage that everybody waits for has no gaps
 
-Here is a slow program. Three **samplers** play on a slow simulator (0.14 s for a fragment, a nap in place of real play); a **preparer** makes numbers of the frames; a **learner** takes them in.
+Here is a slow program. Three **samplers** play on a slow simulator (0.14 s for a fragment, a nap in place of real play); a **preparer** turns the frames into numbers (about a tenth of a second); a **learner** learns from them (a hundredth).
 Every fragment goes through all three, and all of them work side by side. It has been slow since last week, and somebody has already asked for a faster simulator.
 
 **Predict:** which of the three would you make faster?
@@ -170,7 +170,7 @@ print(ray.get(program.preparer.__ray_call__.remote(given.profiled, "prepare", fr
 
 # %% [markdown]
 r"""
-Look at `ncalls`, and at `scale`: a function that is called for every single pixel, a hundred thousand times and more for one fragment. `tottime` is the time within the function itself, `cumtime` includes what it calls. (A profiler makes small functions look
+Look at `ncalls`, and at the uppermost rows. They are one loop, which goes through all pixels and calls `scale` for each: a function that is called for every single pixel, a hundred thousand times and more for one fragment. `tottime` is the time within the function itself, `cumtime` includes what it calls. (A profiler makes small functions look
 even slower than they are, because it notes each call. Trust it for the place; for seconds, use a clock.)
 
 The mathematics, which looked expensive (`weights_of`), takes a few thousandths of a second. NumPy scales all pixels in one operation.
@@ -203,7 +203,7 @@ if passed("find_the_bottleneck"):
 
 # %% [markdown]
 r"""
-The faster simulator, alone, saves little or nothing: its fragments wait for the preparer. With the pixels mended it pays, because now the samplers are what everybody waits for. So after every repair, measure again: the bottleneck has moved.
+The faster simulator, alone, saves little or nothing (on a busy machine it may even seem to lose): its fragments wait for the preparer. With the pixels mended it pays, because now the samplers are what everybody waits for. So after every repair, measure again: the bottleneck has moved.
 """
 
 # %% tags=["demo"]
@@ -221,7 +221,7 @@ r"""
 ## A reserved CPU costs as much as a busy one
 
 Whoever rents machines pays for what is **reserved**, whether it computes or not. The records of the slow run say how long each actor had a call to work on; the operating system says how many CPU seconds its process really computed.
-Three numbers for each class: reserved (`num_cpus` times the seconds of the run), reserved *while a call was running*, and computed.
+Three numbers for each class: reserved (`num_cpus` times the seconds of the run), reserved *while a call was running*, and computed. A sampler reserves half a CPU, the preparer and the learner one each: three and a half in all.
 
 **Predict:** which share of the reserved CPU seconds was computed?
 """
@@ -415,7 +415,7 @@ print(given.summaries(text))
 
 # %% [markdown]
 r"""
-There it stands: the ten came in as an *argument of an actor's call*, of `Archive.note`, and were kept. A reference *inside a list* is handed over as a reference, not as a value; storing it is what keeps the object alive. The other line is an honest surprise: a call from a cell of this notebook. It is `frames`, the
+There it stands: the ten came in as an *argument of an actor's call*, of `Archive.note`, and were kept. A reference *inside a list* is handed over as a reference, not as a value; storing it is what keeps the object alive. The other line is a surprise: a call from a cell of this notebook (a file whose name is a number is a cell). It is `frames`, the
 fragment for the profiler, and the variable still holds it. In a notebook, variables (and `Out[…]`) are the usual suspects. Without `record_ref_creation_sites` (for `ray start`: the variable `RAY_record_ref_creation_sites=1`), the places are missing, and you would have only numbers of processes.
 
 The repair is to keep what you need, a number or a name, and not the reference.
@@ -492,7 +492,7 @@ print(given.shell("ray status").partition("Resources\n")[2].strip("-\n"))  # in 
 
 # %% [markdown]
 r"""
-All CPUs are free, and nobody demands anything. So it is no question of resources, and neither a larger machine nor an autoscaler would help. Then what is being done? `list_tasks` is the state API (chapter 6); in a terminal, `ray list tasks`.
+All CPUs are free, and nobody demands anything. So it is no question of resources, and neither a larger machine nor an autoscaler would help. Then what is being done? `list_tasks` is the state API (chapter 6); in a terminal, `ray list tasks --filter "state!=FINISHED"`, since without a filter it lists the first hundred, ended or not.
 """
 
 # %% tags=["demo"]
@@ -518,7 +518,7 @@ for family in text_string_to_metric_families(page):
 
 # %% [markdown]
 r"""
-Both wait. On which line, and for what? What a process prints ends in a file on its node, and its last line says how far it came. `ray logs actor --id …` and the dashboard show the same files.
+Both wait. On which line, and for what? What a process prints ends in a file on its node, and its last line says how far it came. `ray logs actor --id …` and the dashboard show the same files (but where several Rays share a machine it may fail: see the traps).
 """
 
 # %% tags=["demo"]
@@ -528,15 +528,15 @@ print("its last line:", log.read_text().splitlines()[-1])
 
 # %% [markdown]
 r"""
-And now the stacks: for each process, the line where it is *at this moment*, and who called it. A stuck actor cannot be asked with `__ray_call__`, because that call would wait in the queue as well. But when these two actors were born, each was told to write its stack to a file
-whenever it gets the signal `SIGUSR1`: that is `faulthandler.register`, of Python itself, and it works however stuck the process is. In the `__init__` of actors of your own, two lines do the same (import `faulthandler`, `os` and `signal`):
+And now the stacks: for each process, the line where it is *at this moment*, and who called it. A stuck actor cannot be asked with `__ray_call__`, because that call would wait in the queue as well. But right after these two actors were made, each was told to write its stack to a file
+whenever it gets the signal `SIGUSR1`: that is `faulthandler.register`, of Python itself, and it works however stuck the process is. In the `__init__` of actors of your own, two lines do it (import `faulthandler`, `os` and `signal`):
 
 ```python
 self.stacks = open(f"/tmp/stacks-{os.getpid()}.txt", "w")  # an attribute: the file has to stay open
 faulthandler.register(signal.SIGUSR1, file=self.stacks)
 ```
 
-Then `kill -USR1 4711` in a shell writes them; 4711 is the number in the file's name, and the `pid` in `ray list actors --detail`. Send it only to a process that has registered: any other is *ended* by this signal.
+Then `kill -USR1 4711` in a shell writes them; 4711 is the number in the file's name, and the `pid` in `ray list actors --detail`. The file then has all threads of the process, with Ray's own lines: read the thread in which a line of your file stands. (`given.stack_of` leaves out the rest.) Send it only to a process that has registered: any other is *ended* by this signal.
 """
 
 # %% tags=["demo"]
@@ -545,7 +545,7 @@ for name, pid in pids.items():
 
 # %% [markdown]
 r"""
-(A file whose name is a number is a cell of this notebook.) Read both together, and the circle closes:
+Read both together, and the circle closes:
 
 ![A trainer waits for a player, which waits for the trainer: both are RUNNING and no CPU is missing](../img/ch19_circle.svg)
 
@@ -596,14 +596,14 @@ A task that has not begun yet waits for something. Which of these it is decides 
 | `"arguments"` | its state is PENDING_ARGS_AVAIL: the tasks that make its arguments have not ended | look at those |
 | `"actor"` | it is a call to an actor, which is busy, or is not there yet | look at the actor's calls |
 | `"nowhere"` | no living node is large enough, even when it is empty | ask for less, or add a larger node |
-| `"queue"` | some living node will have room, once those who work there have ended | wait |
+| `"queue"` | some living node will have room, once those who work there have ended, or has it already | wait |
 | `"locked"` | a node would be large enough, but what is missing is held by those who will not give it back by themselves: they are idle, or wait for others | end somebody |
 
-`explain_pending` finds the word for every task that is not RUNNING, by asking in this order. It gets three lists of dicts:
+`explain_pending` finds the word for every task that is not RUNNING: the first row that fits counts. It gets three lists of dicts:
 
 - tasks: `id`, `name`, `state`, `asks` (such as `{"CPU": 1}`), `actor` (for the call to an actor its id, else None);
 - nodes: `id`, `alive`, `resources` (in all);
-- holders: `who`, `node` (an id), `holds` (such as `{"CPU": 1}`), `doing`: `"works"`, `"waits"` or `"idle"`.
+- holders: `who`, `node` (an id), `holds` (such as `{"CPU": 1}`; a CPU that it has lent is not in it), `doing`: `"works"`, `"waits"` or `"idle"`.
 
 Assume that whoever works will end and give back what it holds, and that the others never do.
 """
@@ -832,7 +832,7 @@ r"""
 - **`ray memory` without `record_ref_creation_sites`** knows processes, not places.
 - **A counter falls** when its process is started again. Rates first, sums last.
 - **The metrics page asks for no token**: keep its port inside your network.
-- **RUNNING may be waiting.** `RUNNING_IN_RAY_GET` stands in the metrics only.
+- **A call that is RUNNING may be waiting.** `RUNNING_IN_RAY_GET` stands in the metrics only.
 - **Several Rays on one machine**: the tools refuse to guess; set `RAY_ADDRESS`. And only one of them gets the agent's port 52365: for the others `ray logs` fails ("Agent … doesn't exist"), and you read the files themselves.
 - **A shell needs `RAY_AUTH_MODE=token`** before every `ray` command (chapter 6).
 - **A checkpoint before the effect** loses effects; **a key made at each attempt** repeats them.

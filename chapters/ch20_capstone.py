@@ -49,8 +49,8 @@ have two hours and a competitive room, let `beats_baseline` be the end of the fi
 r"""
 ## A warehouse in which some parcels cost more than they pay
 
-A robot fetches parcels. On eight shelves orders appear, each for one parcel of one of three kinds, and wait a while (the black bar below a parcel); and what has waited too long is fetched
-by somebody else. The robot carries three parcels. Only what it delivers at the packing table (green) pays. Its battery lasts for sixty fields; at the station (yellow) it gets another, and with an empty one it creeps, one
+A robot fetches parcels. On eight shelves orders appear, each for one parcel of one of three kinds, and wait a while (the black bar below a parcel). What has waited too long is fetched
+by somebody else. The robot carries three parcels. Only what it delivers at the packing table (green) pays. Its battery lasts for sixty fields; at the station (yellow) it gets another. With an empty one it creeps, one
 field in four steps. An episode is 150 steps.
 
 An **action** names a place: 0 to 7 are the shelves, 8 is the table, 9 the station. The robot drives *one field* towards it, by a shortest way, and in the next step you may change your mind.
@@ -92,7 +92,7 @@ r"""
 Before anything learns you need two numbers: what pure chance earns, and what the simplest sensible rule earns. Without the first you cannot say that something was learned, without the second not that
 learning was worth it. The course's `baseline` is such a rule: *change the battery when less than a quarter is left; fetch the nearest parcel while there is room; then to the table*.
 
-**Predict:** what does each earn in an episode? (A tour to a shelf and back is some ten steps; a parcel pays 3 on average.)
+**Predict:** what does each earn in an episode? (A tour for three parcels is some twenty steps; a parcel pays 3 on average.)
 """
 
 # %% tags=["demo"]
@@ -152,8 +152,8 @@ for name, way in ways.items():
 
 # %% [markdown]
 r"""
-Waiting is free, and two who work cost twice, in about half a second by the clock where two cores are free, and in a whole one where they have to share one. So CPU seconds are what you would pay a cloud for, and they hardly depend on what else your machine is doing just now. Two samplers make you *faster*; they do not make the budget *longer*. And
-Ray itself is not free: starting it costs some ten CPU seconds, a new actor about one. (Here Ray runs already, so only the actors count.)
+Waiting is free, and two who work cost twice, at best in half a second by the clock, and in a whole one or more where they have to share a core. So CPU seconds are what you would pay a cloud for, and they depend far less than the clock on what else your machine is doing just now. (Only with one thread each, as the first cell has set it for PyTorch: threads that wait for each other use CPU seconds as well.) Two samplers make you *faster*; they do not make the budget *longer*. And
+Ray itself is not free: starting it costs some CPU seconds, up to ten, a new actor about one. (Here Ray runs already. What it had used before does not count; what its processes use meanwhile does, and that is the surplus in the table.)
 """
 
 # %%
@@ -393,7 +393,7 @@ r"""
 
 A distributed program that does not learn is hard to debug. So first everything in this one process: one sampler, an ordinary object, with all 64 warehouses.
 
-A round: the sampler gets the weights, plays, the policy learns from the rows. Every few rounds test it: 50 episodes of `evaluate` with `greedy`, from a seed far from the sampler's (warehouse i gets `seed + i`: with the same seed the test would begin where the sampler has learned). Report each test, three at least. Stop when a test is as good as `goal` times
+A round: the sampler gets the weights, plays, the policy learns from the rows. Every few rounds test it: 50 episodes of `evaluate` with `greedy`, from a seed far from the sampler's (warehouse i gets `seed + i`: with the same seed the test would begin where the sampler has learned). Report each test, three at least, so test often enough. Stop when a test is as good as `goal` times
 the baseline's mean in the same episodes, or when less than two CPU seconds are left: a round must fit in.
 
 The check gives it 30 CPU seconds and the usual prices in another order, so nobody can know by heart which parcels pay, and asks for three quarters of what the baseline earns, on episodes of its own. (It tries up to three
@@ -463,7 +463,7 @@ r"""
 
 One thing more pays off: a learning rate that falls as the budget is used up, `LEARNING_RATE * max(budget.left() / budget.seconds, 0.05)`, set with `optimizer.param_groups[0]["lr"] = ...` in each round. Big steps first, fine ones at the end.
 
-The check gives it 60 CPU seconds and prices in another order, reads in Ray's records who was told to `sample`, and when, and asks for a clear lead over the baseline in 200 episodes that are new to both. Keep
+The check gives it 60 CPU seconds and prices in another order, reads in Ray's records who was told to `sample`, and when, looks at the weights that each was sent, and asks for a clear lead over the baseline in 200 episodes that are new to both: its 95 % interval must be above 0. Keep
 `goal` above 1 by a margin: the first test above the baseline was perhaps lucky.
 """
 
@@ -522,7 +522,7 @@ if agent:
 
 # %% [markdown]
 r"""
-At first it learns to arrive anywhere at all; then, quickly, what pays; then slowly the rest, where to go first, and when to turn back. (The curve does not begin at 0: the two actors had to start.)
+At first it learns to arrive anywhere at all; then, quickly, what pays; then slowly the rest, where to go first, and when to turn back. (The curve does not begin at 0: the two actors had to start, and the first rounds to be played. Its points are tests in a hundred episodes, the dashed lines are means of two hundred others, so a small distance means nothing yet.)
 
 Compare the bill with the clock, too. While the samplers play, two cores work; while the learner learns, only one, and the samplers wait. On a busy machine the clock runs ahead: waiting for a core costs you nothing here.
 
@@ -549,7 +549,7 @@ quiz("close_race", close_race)
 r"""
 ## Pictures say how it is better
 
-Numbers say that it is better; pictures say how. On the left the baseline, on the right your agent, with the same orders. **Predict** three things that it does differently, then look.
+Numbers say by how much it is better; pictures say how. (In quick mode it had a fifth of the time, and may still be behind. One film is one episode: it may even show the opposite of the means.) On the left the baseline, on the right your agent, with the same orders. **Predict** three things that it does differently, then look.
 """
 
 
@@ -576,7 +576,7 @@ movie
 
 # %% [markdown]
 r"""
-The red ones stay where they are, until somebody else fetches them. Nobody told the agent. It had three numbers in an observation, a bill some ten steps later, and a network that was right a little more often than wrong. Look also at what it
+The red ones stay where they are, until somebody else fetches them. Nobody told the agent. It had three numbers in an observation, a payment some ten steps later, and a great many tries. Look also at what it
 does *not* do well. Does it turn back half empty? Does it drive to parcels that it cannot reach in time? There is your next idea.
 """
 
@@ -587,7 +587,7 @@ r"""
 In the notebook you were your own judge. `coursekit capstone run` is a stricter one. It runs a *file* with a function `train`, in a sandbox. That needs Linux; where it says that no sandbox can be made, add `--no-sandbox`, for code that you trust. It counts the CPU seconds from outside and stops what uses too
 many, keeps the warehouses and their seeds to itself, sends only observations and takes only actions. The score is the mean return of 200 episodes, with its interval.
 
-The next cell writes your agent into a file: the cells that it needs, and its own.
+The next cell writes your agent into a file: the cells that it needs, and its own. If it calls functions from cells of your own, add them to `needs`. (Each run of the cell writes the file anew.)
 """
 
 # %% tags=["demo"]
@@ -610,10 +610,10 @@ that is on your bill: about two of the sixty seconds in the sandbox, up to ten w
 ## There is always a next idea
 
 - **Cheap ones.** `GAMMA`, `ENTROPY`, `MINIBATCH`, `EPOCHS`, the width of the networks: with Tune and ASHA ([Chapter 16](ch16_tune.ipynb)), and with more than one seed.
-- **Rules first.** A dozen lines that *measure* which kind costs, and from then on play the baseline without it, come further in two CPU seconds than our agent in twelve. Try it! In practice one begins with that, and lets learning
+- **Rules first.** A dozen lines that *measure* which kind costs, and from then on play the baseline without it, come further in a single CPU second than our agent in twelve, perhaps than in sixty. Try it! In practice one begins with that, and lets learning
   add to it: let the agent choose between rules, or imitate the rule first ([Chapter 15](ch15_offline.ipynb)) and improve on it then.
 - **Better eyes.** The network that judges a shelf does not know what lies beside it, or how far it is from there to the table. Add that; or let shelves look at each other (attention).
-- **A hint.** Pay a little for what is loaded, as a potential ([Chapter 14](ch14_custom.ipynb)); what is best stays best.
+- **A hint.** Pay a little for what is loaded, as a potential ([Chapter 14](ch14_custom.ipynb)); the best policy stays the best.
 - **Nobody waits.** Let the samplers play on while the learner learns, and correct for their age: IMPALA and APPO ([Chapter 13](ch13_algorithms.ipynb)). By the clock it gains; does it in CPU seconds?
 - **RLlib.** `PPOConfig().environment("coursekit.warehouse:Warehouse-v0")` plays it, too, and the entry may use RLlib. What does its generality cost within 60 CPU seconds?
 - **No gradients.** Evolution strategies send a seed and get back a number: the simplest distributed learner there is (Salimans et al. 2017). It needs thirty lines and `ray.wait`.
