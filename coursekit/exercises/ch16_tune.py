@@ -288,11 +288,7 @@ def tune_ppo(answer: Answer, rng: Generator) -> None:
     text = f"a trial asks for {asked:g} CPUs, and its {_many(runners, 'EnvRunner')} alone would need {needed:g}: they would wait for ever."
     expect(needed <= asked, told + text)
     expect_equal(trials[0]["folder"], plan["folder"], "The results would lie elsewhere than in `folder`.")
-    expect_equal(
-        plan["best by"],
-        ["env_runners/episode_return_mean", "max"],
-        _best_by(plan),
-    )
+    expect_equal(plan["best by"], ["env_runners/episode_return_mean", "max"], _best_by(plan))
     expect(plan["ends"], "Nothing ends a trial: it would train for ever. What does the RunConfig take for that?")
     iterations = int(rng.integers(1, 3))
     ran = answer.probe(given.run_of_ppo, rates[0], iterations)
