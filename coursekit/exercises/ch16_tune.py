@@ -8,6 +8,7 @@ from numpy.random import Generator
 from coursekit.answer import Answer
 from coursekit.exercise import agree, exercise, expect, expect_equal, quiz
 from coursekit.given import ch16_tune as given
+from coursekit.result import plural
 
 
 @exercise(
@@ -148,7 +149,7 @@ def _judge_plan(plan: dict, wanted: list[dict], cpus: float) -> None:
     configs = [trial["config"] for trial in trials]
     expect(
         len(trials) == len(wanted),
-        f"{len(wanted)} combinations of {_brief(wanted[0])} and so on; the Tuner plans {_many(len(trials), 'trial')}.",
+        f"{len(wanted)} combinations of {_brief(wanted[0])} and so on; the Tuner plans {plural(len(trials), 'trial')}.",
     )
     expect(_same(wanted, configs), f"The Tuner plans {configs}, where every combination should come once.")
     asked = [trial["asks for"].get("CPU") for trial in trials]
@@ -162,10 +163,6 @@ def _judge_plan(plan: dict, wanted: list[dict], cpus: float) -> None:
 def _best_by(plan: dict) -> str:
     metric, mode = plan["best by"]
     return f"The TuneConfig has metric={metric!r}, mode={mode!r}. Is that an entry of a report, and is its highest value the best?"
-
-
-def _many(count: int, thing: str) -> str:
-    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 @exercise(
@@ -282,10 +279,10 @@ def tune_ppo(answer: Answer, rng: Generator) -> None:
     expect(
         asked <= 1,
         told
-        + f"a trial asks for {asked:g} CPUs (it has {_many(runners, 'EnvRunner')}): two trials do not fit on two CPUs side by side.",
+        + f"a trial asks for {asked:g} CPUs (it has {plural(runners, 'EnvRunner')}): two trials do not fit on two CPUs side by side.",
     )
     needed = trials[0]["runners need"]
-    text = f"a trial asks for {asked:g} CPUs, and its {_many(runners, 'EnvRunner')} alone would need {needed:g}: they would wait for ever."
+    text = f"a trial asks for {asked:g} CPUs, and its {plural(runners, 'EnvRunner')} alone would need {needed:g}: they would wait for ever."
     expect(needed <= asked, told + text)
     expect_equal(trials[0]["folder"], plan["folder"], "The results would lie elsewhere than in `folder`.")
     expect_equal(plan["best by"], ["env_runners/episode_return_mean", "max"], _best_by(plan))
