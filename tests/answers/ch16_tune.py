@@ -37,6 +37,18 @@ def counts_in_a_for_loop(config, data):
         report(network, {"epoch": epoch, **network.test(*data["choose"])})
 
 
+def metrics_of(network, data, of="choose"):
+    return {"epoch": network.epochs, **network.test(*data[of])}
+
+
+def after_each_epoch(config, data, tell):
+    """Train as one should, and leave to `tell` what becomes of it."""
+    network = opened(config)
+    while network.epochs < config["epochs"]:
+        network.train(*data["train"], lr=config["lr"])
+        tell(network)
+
+
 @rejects("objective")
 def reports_once_in_the_end(config, data):
     network = opened(config)
@@ -55,38 +67,37 @@ def returns_instead_of_reporting(config, data):
 
 @rejects("objective")
 def reports_without_a_checkpoint(config, data):
-    network = opened(config)
-    while network.epochs < config["epochs"]:
-        network.train(*data["train"], lr=config["lr"])
-        tune.report({"epoch": network.epochs, **network.test(*data["choose"])})
+    after_each_epoch(config, data, lambda network: tune.report(metrics_of(network, data)))
 
 
 @rejects("objective", says="without a checkpoint")
 def a_checkpoint_every_second_epoch(config, data):
-    network = opened(config)
-    while network.epochs < config["epochs"]:
-        network.train(*data["train"], lr=config["lr"])
-        metrics = {"epoch": network.epochs, **network.test(*data["choose"])}
+    def tell(network):
+        metrics = metrics_of(network, data)
         if network.epochs % 2:
             tune.report(metrics)
         else:
             report(network, metrics)
 
+    after_each_epoch(config, data, tell)
+
 
 @rejects("objective", says='no entry "loss"')
 def reports_only_the_accuracy(config, data):
-    network = opened(config)
-    while network.epochs < config["epochs"]:
-        network.train(*data["train"], lr=config["lr"])
-        report(network, {"epoch": network.epochs, "accuracy": network.test(*data["choose"])["accuracy"]})
+    def tell(network):
+        metrics = metrics_of(network, data)
+        del metrics["loss"]
+        report(network, metrics)
+
+    after_each_epoch(config, data, tell)
 
 
 @rejects("objective", says="should be a number")
 def reports_the_whole_test_as_accuracy(config, data):
-    network = opened(config)
-    while network.epochs < config["epochs"]:
-        network.train(*data["train"], lr=config["lr"])
+    def tell(network):
         report(network, {"epoch": network.epochs, "accuracy": network.test(*data["choose"])})
+
+    after_each_epoch(config, data, tell)
 
 
 @rejects("objective")
@@ -116,10 +127,7 @@ def only_the_number_of_epochs_goes_on(config, data):
 
 @rejects("objective")
 def tests_on_what_it_trained_with(config, data):
-    network = opened(config)
-    while network.epochs < config["epochs"]:
-        network.train(*data["train"], lr=config["lr"])
-        report(network, {"epoch": network.epochs, **network.test(*data["train"])})
+    after_each_epoch(config, data, lambda network: report(network, metrics_of(network, data, of="train")))
 
 
 @rejects("objective")
@@ -141,10 +149,7 @@ def a_learning_rate_of_its_own(config, data):
 
 @rejects("objective")
 def reports_as_older_tutorials_do(config, data):
-    network = opened(config)
-    while network.epochs < config["epochs"]:
-        network.train(*data["train"], lr=config["lr"])
-        tune.report(epoch=network.epochs, **network.test(*data["choose"]))
+    after_each_epoch(config, data, lambda network: tune.report(**metrics_of(network, data)))
 
 
 # tuner: every combination once, resources, folder, scheduler and callbacks
