@@ -584,7 +584,7 @@ r"""
 **Predict:** how many steps will it need, how many seconds, and will the curve rise steadily?
 """
 
-# %%
+# %% tags=["demo"]
 runs = {}
 if passed("solve_cartpole"):
     runs[2] = [solve_cartpole(cartpoles, seed) for seed in range(budget(5, 1))]
@@ -656,7 +656,7 @@ def parts_of_an_iteration(samplers, iterations=5):
     return np.median(parts[1:], axis=0)
 
 
-# %%
+# %% tags=["demo"]
 if runs:
     parts = {samplers: parts_of_an_iteration(samplers) for samplers in (1, 2)}
     runs[1] = [solve_cartpole(cartpoles, seed, samplers=1) for seed in range(budget(5, 1))]

@@ -131,7 +131,7 @@ the block ends, also when it ends with an error. Whoever forgets to stop an algo
 **Predict:** which of the three steps takes longest, and what share of the iteration is it?
 """
 
-# %%
+# %% tags=["demo"]
 def measure(envs):
     """Return the seconds of the three steps for 1,000 environment steps: the better of two, since others only slow it down."""
     steps = budget(2048, 256)
@@ -162,7 +162,7 @@ A network computes a batch of sixteen vectors in nearly the time of one. So an E
 **Predict:** with 16 environments instead of one, how much shorter does sampling get? And learning?
 """
 
-# %%
+# %% tags=["demo"]
 seconds_per_1000 |= {envs: measure(envs) for envs in (2, 4, 16)}
 
 # %% tags=["demo"]
@@ -375,7 +375,7 @@ slow machine.
 sampling and learning above; which part does each of the twos divide?
 """
 
-# %%
+# %% tags=["demo"]
 batch, iterations, times = budget(4000, 1000), 5, None
 if passed("many_config") and passed("single_config") and passed("time_training"):
     with built(many_config(batch), single_config(batch)) as (many, single):
@@ -432,7 +432,7 @@ they do on a busy machine. `coursekit.compare_times` does all of this for you: i
 gives medians, a ratio and its interval. Its ratio is of medians, because a single hiccup then counts for less.
 """
 
-# %%
+# %% tags=["demo"]
 if passed("speedup") and times:
     ratio, low, high = speedup(times)
     print(f"many {sum(times['many']):.1f} s, single {sum(times['single']):.1f} s for {iterations} iterations each")
@@ -545,7 +545,7 @@ what another number of epochs would do, without another measurement.
 **Predict** the ratio with 10 epochs: is it nearer to 1, or further away?
 """
 
-# %%
+# %% tags=["demo"]
 if passed("time_training") and times:
     alone, in_pairs = seconds_per_1000[1], seconds_per_1000[2]  # one environment, and two in one runner
     for epochs in (30, 10):

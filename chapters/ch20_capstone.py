@@ -26,11 +26,11 @@ from torch import nn
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
 from coursekit.capstone import Budget
-from coursekit.given.ch20_capstone import write_entry
+from coursekit.given.ch20_capstone import side_by_side, write_entry
 from coursekit.meeting import warm_up
 from coursekit.pictures import film, strip
-from coursekit.warehouse import EPISODE_STEPS, NUMBERS, OWN, SHELVES, VIEWS, Warehouse, make_envs
-from coursekit.warehouse import baseline, evaluate, random_actions
+from coursekit.warehouse import EPISODE_STEPS, NUMBERS, OWN, SHELVES, STATION, TABLE, VIEWS, Warehouse
+from coursekit.warehouse import baseline, evaluate, make_envs, random_actions
 
 torch.set_num_threads(1)  # the networks are tiny: more threads would mostly wait for each other, and waiting costs CPU seconds
 begin("ch20_capstone")
@@ -49,8 +49,8 @@ have two hours and a competitive room, let `beats_baseline` be the end of the fi
 r"""
 ## A warehouse in which some parcels cost more than they pay
 
-A robot fetches parcels. On eight shelves orders appear, each for one parcel of one of three kinds, and wait a while (the black bar below a parcel). What has waited too long is fetched
-by somebody else. The robot carries three parcels. Only what it delivers at the packing table (green) pays. Its battery lasts for sixty fields; at the station (yellow) it gets another. With an empty one it creeps, one
+A robot fetches parcels. On eight shelves orders appear, each for one parcel of one of three kinds. An order waits a while (the black bar below the parcel); then somebody else fetches
+the parcel. The robot carries three parcels. Only what it delivers at the packing table (green) pays. Its battery lasts for sixty fields; at the station (yellow) it gets another. With an empty one it creeps, one
 field in four steps. An episode is 150 steps.
 
 An **action** names a place: 0 to 7 are the shelves, 8 is the table, 9 the station. The robot drives *one field* towards it, by a shortest way, and in the next step you may change your mind.
@@ -73,8 +73,9 @@ r"""
 An **observation** is 46 numbers between 0 and 1: six about the robot (its battery, the ways to table and station, how much of each kind it carries), then five for each shelf: how far, how long the parcel still
 waits (0: there is none), and its kind, as three numbers of which one is 1. That each shelf has its own five will help.
 
-`make_envs(64)` gives 64 warehouses that step together in NumPy, as Gymnasium's vector environments do ([Chapter 7](ch07_environments.ipynb)). `evaluate(policy, episodes, seed, make_envs)` plays
-whole episodes with any policy, a function from observations [N, 46] to actions [N], and returns what each episode earned.
+`make_envs(64)` gives 64 warehouses that step together in NumPy, as Gymnasium's vector environments do ([Chapter 7](ch07_environments.ipynb)). `evaluate(policy, episodes=200, seed=0, make_envs=make_envs)` plays
+whole episodes with any policy, a function from observations [N, 46] to actions [N], and returns what each episode earned. Leave out what suits you: without the last argument it plays in
+warehouses with the usual prices, and the same seed means the same orders.
 """
 
 # %% tags=["demo"]
@@ -92,22 +93,24 @@ r"""
 Before anything learns you need two numbers: what pure chance earns, and what the simplest sensible rule earns. Without the first you cannot say that something was learned, without the second not that
 learning was worth it. The course's `baseline` is such a rule: *change the battery when less than a quarter is left; fetch the nearest parcel while there is room; then to the table*.
 
-**Predict:** what does each earn in an episode? (A tour for three parcels is some twenty steps; a parcel pays 3 on average.)
+**Predict:** what does each earn in an episode, and how many parcels does it deliver? (A tour for three parcels is some twenty steps; a parcel pays 3 on average.)
 """
 
 # %% tags=["demo"]
-returns = {"chance": evaluate(random_actions), "baseline": evaluate(baseline)}
-figure, axes = plt.subplots(figsize=(7, 2.6), constrained_layout=True)
-for (name, values), colour in zip(returns.items(), ["#94a3b8", "#2563eb"], strict=True):
+returns, colours = {}, {"chance": "#94a3b8", "baseline": "#2563eb"}
+figure, panels = plt.subplots(2, 1, figsize=(7, 3.6), sharex=True, constrained_layout=True)
+for axes, name, policy in zip(panels, colours, [random_actions, baseline], strict=True):
+    values = returns[name] = evaluate(policy)
     half = 1.96 * values.std() / len(values) ** 0.5
-    label = f"{name}: {values.mean():.1f} ± {half:.1f}"
-    axes.hist(values, bins=range(-20, 140, 5), color=colour, alpha=0.6, label=label)
-axes.set(xlabel="return of an episode", ylabel="episodes of 200")
-axes.legend();
+    parcels = evaluate(policy, make_envs=lambda count: make_envs(count, prices=(1, 1, 1)))  # a return of 1 for each
+    axes.hist(values, bins=range(-20, 140, 5), color=colours[name])
+    axes.set_title(f"{name}: earns {values.mean():.1f} ± {half:.1f}, delivers {parcels.mean():.1f} parcels", fontsize=10)
+    axes.set_ylabel("episodes of 200")
+panels[1].set_xlabel("return of an episode");
 
 # %% [markdown]
 r"""
-Chance does not stay at one idea for ten steps, so it hardly arrives anywhere. The baseline works hard: it delivers more than twenty parcels. What does it not do? It fetches what costs. It does not
+Chance does not stay at one idea for ten steps, so it hardly arrives anywhere. The baseline works hard, and delivers parcel after parcel. What does it not do? It fetches what costs. It does not
 see that a parcel will be gone before it arrives. It takes one for 3, because that was a field nearer, and comes too late for one that pays 9. All that is room.
 
 (The ± is half of the 95 % interval of the mean.)
@@ -170,8 +173,8 @@ r"""
 
 An **entry** is a function `train(make_envs, budget)` that returns a policy. `make_envs(count)` gives warehouses to learn in. What the policy is worth is found out by somebody else.
 
-The first one need not learn anything. `hurry` is a rule of its own: it fetches the parcel that will be gone soonest. Finish `valid_entry`: measure what `hurry` earns in 50 episodes **of the warehouses that the
-entry was given**, report the mean, and return the policy.
+The first one need not learn anything. `hurry` is a rule of its own: it fetches the parcel that will be gone soonest. (`OWN` is 6: so many numbers are about the robot. `SHELVES` is 8; `TABLE` and `STATION` are the actions 8 and 9.) Finish `valid_entry`: measure what
+`hurry` earns in 50 episodes **of the warehouses that the entry was given**, report the mean, and return the policy. (Another rule of your own will do as well, the baseline will not; more episodes only make the mean surer.)
 
 The check gives it warehouses with other prices than yours, and 3 CPU seconds, asks the policy about one warehouse, about seven, about many, and compares what it earns with what you reported.
 """
@@ -179,12 +182,12 @@ The check gives it warehouses with other prices than yours, and 3 CPU seconds, a
 
 # %%
 def hurry(observations):
-    """Return the shelf whose parcel will be gone soonest, while there is room and a battery: [N, 46] -> [N]."""
+    """Return where to: the parcel that is gone soonest, the table, in time the station; [N, 46] -> [N]."""
     shelves = observations[:, OWN:].reshape(len(observations), SHELVES, -1)
     waits = np.where(shelves[..., 1] > 0, shelves[..., 1], np.inf)
     full = observations[:, 3:OWN].sum(axis=1) > 0.99
-    actions = np.where(full | np.isinf(waits).all(axis=1), SHELVES, waits.argmin(axis=1))
-    return np.where(observations[:, 0] < 0.25, SHELVES + 1, actions)
+    actions = np.where(full | np.isinf(waits).all(axis=1), TABLE, waits.argmin(axis=1))
+    return np.where(observations[:, 0] < 0.25, STATION, actions)
 
 
 # %%
@@ -393,11 +396,11 @@ r"""
 
 A distributed program that does not learn is hard to debug. So first everything in this one process: one sampler, an ordinary object, with all 64 warehouses.
 
-A round: the sampler gets the weights, plays, the policy learns from the rows. Every few rounds test it: 50 episodes of `evaluate` with `greedy`, from a seed far from the sampler's (warehouse i gets `seed + i`: with the same seed the test would begin where the sampler has learned). Report each test, three at least, so test often enough. Stop when a test is as good as `goal` times
+A round: the sampler gets the weights, plays, the policy learns from the rows. Every few rounds test it: 50 episodes of `evaluate` with `greedy`, from a seed far from the sampler's (warehouse i gets `seed + i`: with the same seed the test would begin where the sampler has learned). Report each test; the check asks for three reports at least, so do not test too seldom. Stop when a test is as good as `goal` times
 the baseline's mean in the same episodes, or when less than two CPU seconds are left: a round must fit in.
 
 The check gives it 30 CPU seconds and the usual prices in another order, so nobody can know by heart which parcels pay, and asks for three quarters of what the baseline earns, on episodes of its own. (It tries up to three
-times: agents can be unlucky. Why not simply more than chance? A network that has learned nothing, played *greedily*, at least sticks to its ideas; one in a hundred is lucky enough to earn half of what the baseline earns.)
+times: agents can be unlucky. So it takes about half a minute, some minutes where it tries again or your machine is busy. Why not simply more than chance? A network that has learned nothing, played *greedily*, at least sticks to its ideas; one in a hundred is lucky enough to earn half of what the baseline earns.)
 """
 
 
@@ -463,8 +466,8 @@ r"""
 
 One thing more pays off: a learning rate that falls as the budget is used up, `LEARNING_RATE * max(budget.left() / budget.seconds, 0.05)`, set with `optimizer.param_groups[0]["lr"] = ...` in each round. Big steps first, fine ones at the end.
 
-The check gives it 60 CPU seconds and prices in another order, reads in Ray's records who was told to `sample`, and when, looks at the weights that each was sent, and asks for a clear lead over the baseline in 200 episodes that are new to both: its 95 % interval must be above 0. Keep
-`goal` above 1 by a margin: the first test above the baseline was perhaps lucky.
+The check gives it 60 CPU seconds and prices in another order, reads in Ray's records who was told to `sample`, and when, looks at the weights that each was sent, and asks for a clear lead over the baseline in 200 episodes that are new to both: its 95 % interval must be above 0, which takes a mean lead of about three. (That lasts
+about a minute, some minutes where it tries again or your machine is busy.) Keep `goal` above 1 by a margin: the first test above the baseline was perhaps lucky.
 """
 
 
@@ -501,10 +504,10 @@ them a little flattering; therefore the goal is 1.15 and not 1, and therefore th
 
 # %% [markdown]
 r"""
-**Predict:** now without a goal, until the budget is used up. Where does the curve cross the baseline, and does it still rise at the end?
+**Predict:** now without a goal, until the budget is used up. Where does the curve cross the baseline, and does it still rise at the end? (In quick mode the budget is 12 CPU seconds, and it may not get so far.)
 """
 
-# %%
+# %% tags=["demo"]
 agent = None
 if passed("beats_baseline"):
     bill, start = Budget(budget(60, 12)), time.perf_counter()
@@ -515,14 +518,16 @@ if passed("beats_baseline"):
 if agent:
     figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
     axes.plot(*np.transpose(bill.curve), "o-", markersize=3, color="#059669", label="your agent, its own tests")
-    for (name, values), colour in zip(returns.items(), ["#94a3b8", "#2563eb"], strict=True):
-        axes.axhline(values.mean(), linestyle="--", color=colour, label=name)
+    for name, values in returns.items():
+        mean, half = values.mean(), 1.96 * values.std() / 100**0.5  # in a hundred episodes
+        axes.axhline(mean, linestyle="--", color=colours[name], label=name)
+        axes.axhspan(mean - half, mean + half, color=colours[name], alpha=0.2)
     axes.set(xlabel="CPU seconds, all processes", ylabel="mean return", title="What the budget bought")
     axes.legend(loc="lower right");
 
 # %% [markdown]
 r"""
-At first it learns to arrive anywhere at all; then, quickly, what pays; then slowly the rest, where to go first, and when to turn back. (The curve does not begin at 0: the two actors had to start, and the first rounds to be played. Its points are tests in a hundred episodes, the dashed lines are means of two hundred others, so a small distance means nothing yet.)
+At first it learns to arrive anywhere at all; then, quickly, what pays; then slowly the rest, where to go first, and when to turn back. (The curve does not begin at 0: the two actors had to start, and the first rounds to be played. The dashed lines were measured in other episodes than your tests. The band around each shows where a mean of a hundred episodes may lie, 19 times out of 20: a point inside the baseline's band decides nothing.)
 
 Compare the bill with the clock, too. While the samplers play, two cores work; while the learner learns, only one, and the samplers wait. On a busy machine the clock runs ahead: waiting for a core costs you nothing here.
 
@@ -549,7 +554,7 @@ quiz("close_race", close_race)
 r"""
 ## Pictures say how it is better
 
-Numbers say by how much it is better; pictures say how. (In quick mode it had a fifth of the time, and may still be behind. One film is one episode: it may even show the opposite of the means.) On the left the baseline, on the right your agent, with the same orders. **Predict** three things that it does differently, then look.
+Numbers say by how much it is better; pictures say how. (In quick mode it had a fifth of the time, and may still be behind. One film is one episode: it may even show the opposite of the means.) Baseline and agent get the same orders. **Predict** three things that it does differently, then look.
 """
 
 
@@ -569,14 +574,13 @@ def played(policy, seed, steps):
 movie = None
 if agent:
     sides = [played(policy, seed=7, steps=budget(EPISODE_STEPS, 50)) for policy in (baseline, agent)]
-    between = np.full((len(sides[0][0]), 12, 3), 255, np.uint8)
-    pairs = [np.concatenate([left, between, right], axis=1) for left, right in zip(*sides, strict=True)]
+    pairs = [side_by_side({"baseline": left, "agent": right}) for left, right in zip(*sides, strict=True)]
     movie = film(pairs, seconds_each=0.15)
 movie
 
 # %% [markdown]
 r"""
-The red ones stay where they are, until somebody else fetches them. Nobody told the agent. It had three numbers in an observation, a payment some ten steps later, and a great many tries. Look also at what it
+After sixty CPU seconds most of the red ones stay where they are, until somebody else fetches them. Nobody told the agent. It had three numbers in an observation, a payment some ten steps later, and a great many tries. Look also at what it
 does *not* do well. Does it turn back half empty? Does it drive to parcels that it cannot reach in time? There is your next idea.
 """
 

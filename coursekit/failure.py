@@ -34,10 +34,17 @@ def _local_line(error: BaseException) -> str:
     if not frames:
         return ""
     code = f": `{frames[-1].line.strip()}`" if frames[-1].line else ""
-    return f"line {frames[-1].lineno} of the cell with `{frames[-1].name}`{code}"
+    return _place([(frame.filename, frame.lineno, frame.name) for frame in frames]) + code
 
 
 def _remote_line(text: str) -> str:
     """Return the last line of the learner's own cells in the traceback that Ray brought back as text."""
     frames = [match for match in _REMOTE_FRAME.findall(text) if _CELL.search(match[0])]
-    return f"line {frames[-1][1]} of the cell with `{frames[-1][2]}`" if frames else ""
+    return _place(frames) if frames else ""
+
+
+def _place(frames: list) -> str:
+    """Return line and cell of the last frame (file, line, function): a comprehension has no name, so that of a function around it."""
+    file, line, last = frames[-1]
+    names = (name for other, _, name in reversed(frames) if other == file and not name.startswith("<"))
+    return f"line {line} of the cell with `{next(names, last)}`"

@@ -112,7 +112,7 @@ def film(frames: Sequence[np.ndarray], seconds_each: float = 0.04) -> Film:
     """Return an animation of the pictures, each shown for so many seconds."""
     from PIL import Image
 
-    first, *others = [Image.fromarray(frame).quantize(32) for frame in frames]
+    first, *others = [Image.fromarray(frame).quantize(64) for frame in frames]
     with io.BytesIO() as file:
         first.save(file, "GIF", save_all=True, append_images=others, duration=1000 * seconds_each, loop=0)
         return Film(file.getvalue(), len(frames))

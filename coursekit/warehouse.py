@@ -264,6 +264,8 @@ def evaluate(
     policy: Policy, episodes: int = 200, seed: int = 0, make_envs: Callable[[int], VectorEnv] = make_envs
 ) -> np.ndarray:
     """Return what the policy earned in each of so many episodes; those of one seed are the same for every policy."""
+    if callable(seed):
+        raise TypeError("evaluate(policy, episodes, seed, make_envs): the third is the seed, a number. Where is it?")
     envs = make_envs(episodes)
     obs, _ = envs.reset(seed=seed)
     returns = np.zeros(episodes)

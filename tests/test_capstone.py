@@ -109,6 +109,12 @@ def test_a_budget_takes_no_point_that_cannot_be_drawn(value):
         Budget(10).report(value)
 
 
+@pytest.mark.parametrize("value", [np.ones(3), [1.0, 2.0], None, "best"])
+def test_a_budget_takes_one_number_and_says_so(value):
+    with pytest.raises(TypeError, match="of many returns report the mean"):
+        Budget(10).report(value)
+
+
 def test_a_budget_says_where_it_belongs():
     with pytest.raises(TypeError, match="give your workers `budget.left\\(\\)`"):
         pickle.dumps(Budget(10))

@@ -9,7 +9,7 @@ import pytest
 from coursekit.answer import local
 from coursekit.check import NotPassed, begin, check, hint, passed, quiz, solution
 from coursekit.exercise import find, judge
-from coursekit.failure import STUB_TEXT
+from coursekit.failure import STUB_TEXT, describe
 from coursekit.result import MIME
 
 CHAPTER = "ch00_start"
@@ -65,6 +65,14 @@ def test_a_missing_return_is_pointed_out():
 
 def test_a_crash_names_the_exception():
     assert "ZeroDivisionError: division by zero" in check("best_seconds", crashes).message
+
+
+def test_a_crash_in_a_comprehension_is_found_by_the_function_around_it():
+    names = {}
+    exec(compile("def crashes(*args):\n    return [arg / 0 for arg in args[:1]]\n", "<cell 1>", "exec"), names)
+    assert check("best_seconds", names["crashes"]).where == "line 2 of the cell with `crashes`"
+    worker = 'File "<cell 1>", line 8, in sample\n...\nFile "<cell 1>", line 9, in <listcomp>\n...'
+    assert describe(RuntimeError(worker))["where"] == "line 9 of the cell with `sample`"
 
 
 def test_an_answer_that_exits_the_process_is_a_crash():

@@ -143,6 +143,11 @@ def test_it_goes_to_other_processes_as_it_is_and_the_same_seed_gives_the_same_ep
     assert not np.array_equal(evaluate(baseline, 20, seed=5), evaluate(baseline, 20, seed=6))
 
 
+def test_a_seed_that_was_forgotten_is_asked_for():
+    with pytest.raises(TypeError, match="the third is the seed"):
+        evaluate(baseline, 5, make_envs)
+
+
 def test_a_picture_shows_what_has_changed():
     env = Warehouse(render_mode="rgb_array")
     env.reset(seed=0)

@@ -43,7 +43,11 @@ class Budget:
 
     def report(self, mean_return: float) -> None:
         """Write a point of the learning curve: what was spent until now, and the mean return that was reached with it."""
-        value = float(mean_return)
+        try:
+            value = float(mean_return)
+        except (TypeError, ValueError, RuntimeError):  # the last is PyTorch's
+            got = f"budget.report takes one number, a mean return, and got a value of type {type(mean_return).__name__}"
+            raise TypeError(f"{got}: of many returns report the mean.") from None
         if not math.isfinite(value):
             raise ValueError(
                 f"budget.report({value}) is no point of a curve: report once the first episodes have ended."

@@ -11,6 +11,7 @@ from coursekit.capstone.judge import NotActions, checked, score
 from coursekit.exercise import Wrong, exercise, expect, quiz
 from coursekit.exercises._samplers import expect_samplers_kept_up
 from coursekit.given import ch20_capstone as given
+from coursekit.result import plural
 from coursekit.warehouse import PRICES, baseline, evaluate, make_envs
 
 TRIES = 3  # an agent may be unlucky: the first that reaches the goal is enough
@@ -32,7 +33,9 @@ def valid_entry(answer: Answer, rng: Generator) -> None:
     prices, seconds = _prices(rng) * int(rng.integers(3, 7)), 3.0
     told = _told(answer, prices, seconds, rng)
     _judge_legality(answer, rng)
-    mean = float(_returns(answer, prices, int(rng.integers(150, 250)), int(rng.integers(1, 10**6))).mean())
+    episodes, exam = int(rng.integers(150, 250)), int(rng.integers(1, 10**6))
+    returns = _returns(answer, prices, episodes, exam)
+    mean = float(returns.mean())
     expect(told["curve"], "It reported nothing: `budget.report(mean_return)` writes a point of the learning curve.")
     said = float(told["curve"][-1][1])
     expect(
@@ -40,11 +43,15 @@ def valid_entry(answer: Answer, rng: Generator) -> None:
         f"It reported a mean return of {said:.0f}. In the warehouses that it was given, where parcels pay {_listed(prices)}, "
         f"its policy earned {mean:.0f}. In which warehouses was that measured, and is it a mean for one episode?",
     )
+    expect(
+        (returns != evaluate(baseline, episodes, exam, _made(prices))).any(),
+        f"In each of {episodes} episodes its policy earned exactly what the baseline earns: it is the baseline. Which rule was to be measured and returned?",
+    )
 
 
 @exercise(
     points=3,
-    minutes=20,
+    minutes=25,
     hints=[
         "Which three things does a round of chapter 10 do, one after the other? Your sampler is here, in this process: no `.remote`, no `ray.get`.",
         "`sampler.set_weights(policy.weights())`, then `learn(policy, optimizer, joined([sampler.sample()]))`.",
@@ -57,9 +64,9 @@ def beats_random(answer: Answer, rng: Generator) -> None:
     for _ in range(TRIES):
         prices, exam = _prices(rng), int(rng.integers(1, 10**6))
         told = _told(answer, prices, 30.0, rng)
-        points = len(told["curve"])
-        expect(points >= 3, f"It reported {points} points of a learning curve, and needs at least three.")
-        returns, rule = _returns(answer, prices, 200, exam), _others(baseline, prices, exam)
+        rule = _others(baseline, prices, exam)
+        expect(len(told["curve"]) >= 3, _too_few(told, rule))
+        returns = _returns(answer, prices, 200, exam)
         means.append(float(returns.mean()))
         if means[-1] >= ENOUGH * rule.mean():
             _told(answer, prices, 4.0, rng)
@@ -81,7 +88,7 @@ def beats_random(answer: Answer, rng: Generator) -> None:
 
 @exercise(
     points=5,
-    minutes=40,
+    minutes=30,
     hints=[
         "It is `beats_random` with two samplers that are actors: `with started(make_envs, 2) as actors:` around the loop.",
         "The weights go into the store once (`ray.put`), each actor is sent the reference; then all are told to `sample`, and only then comes one `ray.get`.",
@@ -138,6 +145,15 @@ def _told(answer: Answer, prices: np.ndarray, seconds: float, rng: Generator) ->
         f"It had {seconds:g} CPU seconds and used {told['spent']:.1f}: go on only while `budget.left()` is enough for a round.",
     )
     return told
+
+
+def _too_few(told: dict, rule: np.ndarray) -> str:
+    """Return what an entry hears that reported fewer than three tests."""
+    last = f", the last a mean return of {told['curve'][-1][1]:.1f}" if told["curve"] else ""
+    return (
+        f"It used {told['spent']:.1f} of 30 CPU seconds and reported {plural(len(told['curve']), 'test')}{last} (the baseline earns about "
+        f"{rule.mean():.0f}). At least three are asked for. How many rounds lie between two tests, and when does the loop end?"
+    )
 
 
 def _a(kind: str) -> str:

@@ -40,6 +40,21 @@ def write_entry(train: Callable, *needs: Any, name: str = "my_entry.py") -> Path
     return path
 
 
+def side_by_side(pictures: dict[str, np.ndarray]) -> np.ndarray:
+    """Return one picture of several that are equally large, from left to right, each below its name."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    gap, line, font = 12, 22, ImageFont.load_default(size=15)
+    height, width = next(iter(pictures.values())).shape[:2]
+    paper = Image.new("RGB", (len(pictures) * (width + gap) - gap, height + line), "white")
+    pen = ImageDraw.Draw(paper)
+    for number, (name, picture) in enumerate(pictures.items()):
+        left = number * (width + gap)
+        pen.text((left + width / 2, line / 2), name, fill="#334155", font=font, anchor="mm")
+        paper.paste(Image.fromarray(picture), (left, line))
+    return np.asarray(paper)
+
+
 def _cell(part: Any) -> str:
     """Return the source of the cell in which a function or a class was defined; what defined it before does not count."""
     methods = [value for value in vars(part).values() if isinstance(value, types.FunctionType)]
