@@ -2,7 +2,7 @@
 r"""
 # Chapter 19 · A running program answers questions, and a killed one goes on where it stopped
 
-*About 120 minutes · builds on [Chapter 5](ch05_faults.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [6](ch06_cluster.ipynb) help*
+*About 110 minutes · builds on [Chapter 5](ch05_faults.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [6](ch06_cluster.ipynb) help*
 
 **What you will be able to do**
 
@@ -51,12 +51,12 @@ ten seconds); the second lets Ray note which line of code has made each referenc
 
 Six questions, each with a tool that answers it:
 
-![Six questions about a running program: what is slow, who holds the memory, what did it print, how is it going, what waits for a place, what waits for whom; with the tool for each](../img/ch19_questions.svg)
+![Six questions about a running program: what is slow, how is it going, who holds the memory, what waits for whom, what did it print, what waits for a place; with the tool for each](../img/ch19_questions.svg)
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Two hours with all four exercises; ninety minutes when `per_second` is homework. Begin with a question to the room: your training is half as fast as yesterday. What do you look at first? Collect
+Not quite two hours with all four exercises; ninety minutes when `per_second` is homework. Begin with a question to the room: your training is half as fast as yesterday. What do you look at first? Collect
 answers on the board, and strike out at the end of the chapter those that would have cost a day. Most people begin by changing something.
 """
 
@@ -78,10 +78,10 @@ with recorded() as run:
     slow_seconds = program.run(fragments)
 used_after = given.cpu_seconds()
 calls = given.ended(run)  # Ray's records of these calls
-timeline(calls).set_title(f"{fragments} fragments in {slow_seconds:.1f} s");
+given.name_rows(timeline(calls), calls).set_title(f"{fragments} fragments in {slow_seconds:.1f} s");
 # %% [markdown]
 r"""
-Look for the row that is full from beginning to end. The samplers have no gaps either, but they are done early; the learner waits most of the time, and one actor works from beginning to end. Whatever the others do, the program ends when that row ends.
+Each row is one actor. Look for the row that is full from beginning to end. The samplers have no gaps either, but they are done early; the learner waits most of the time, and one actor works from beginning to end. Whatever the others do, the program ends when that row ends.
 
 The same as numbers. **Predict** which stage has the longest calls, and which the most seconds in all.
 """
@@ -112,14 +112,17 @@ print(len(events), "events, among them", ", ".join(kinds))
 
 # %% [markdown]
 r"""
-Now write down how you found it, as a function of Ray's records. Each record is a dict, of which these keys matter: `name` (`"Sampler.play"`), `kind` (`"actor_call"`; or `"actor_creation"`, when an actor was made),
+Now write down how you found it, as a function of Ray's records. Each record is a dict, of which these keys matter: `name` (`"Sampler.play"`), `kind` (`"actor_call"`; or `"actor_creation"`: an actor was made, which is no call),
 `actor_id`, `started` and `ended`, in seconds. A stage is a class: an actor that has several methods has to do them all. The check has programs of its own.
 """
 
 
 # %%
 def find_the_bottleneck(calls):
-    """Return the name of the class whose actors are the busiest: most seconds in calls for each actor."""
+    """Return the name of the class whose actors are the busiest.
+
+    That is: the seconds in calls of all its actors, divided by their number, are the most.
+    """
     ### BEGIN SOLUTION
     seconds, actors = {}, {}
     for call in calls:
@@ -221,7 +224,7 @@ r"""
 ## A reserved CPU costs as much as a busy one
 
 Whoever rents machines pays for what is **reserved**, whether it computes or not. The records of the slow run say how long each actor had a call to work on; the operating system says how many CPU seconds its process really computed.
-Three numbers for each class: reserved (`num_cpus` times the seconds of the run), reserved *while a call was running*, and computed. A sampler reserves half a CPU, the preparer and the learner one each: three and a half in all.
+Three numbers for each class: reserved (`num_cpus` times the seconds of the run), reserved *while a call was running*, and computed. In the picture they are `reserved`, `in calls` and `computed`. A sampler reserves half a CPU, the preparer and the learner one each: three and a half in all.
 
 **Predict:** which share of the reserved CPU seconds was computed?
 """
@@ -233,7 +236,8 @@ share = cost.computed.sum() / cost.reserved.sum()
 hour = cost.reserved.sum() / slow_seconds * price
 print(f"{hour:.2f} dollars an hour, {hour * (1 - share):.2f} of them for CPUs that did not compute")
 axes = cost.plot.barh(figsize=(8, 3), color=["#cbd5e1", "#93c5fd", "#2563eb"], width=0.75)
-axes.set(xlabel="CPU seconds", title=f"{share:.0%} of what was reserved was computed");
+axes.set(xlabel="CPU seconds", title=f"{share:.0%} of what was reserved was computed")
+axes.invert_yaxis()  # the first on top, as in the legend
 # %% [markdown]
 r"""
 The samplers nap: that stands for a simulator that waits for something else, and then half a CPU each is still too much. The learner waits for the preparer, and its CPU is reserved all the same. What helps, in this order:
@@ -297,6 +301,7 @@ if passed("find_the_bottleneck"):
         mended = time.time()
         ray.get(program.preparer.use.remote(scaled_at_once))
         ray.get(program.launch(3 * fragments))
+        given.wait_for_count(so_far, "ray_learned_fragments_total", program.launched)  # the last report
     pages = so_far()
 
 
@@ -317,7 +322,7 @@ if passed("find_the_bottleneck"):
 
 # %% [markdown]
 r"""
-Steps, because each process reports once a second. The height means little: it says how many there have been since the process started. The **slope** is the speed, and it changes when the program does. So dashboards rarely show a counter; they show its *rate*.
+Steps, because each process reports once a second (so the cell waited, after the last fragment, until it was on the page). The height means little: it says how many there have been since the process started. The **slope** is the speed, and it changes when the program does. So dashboards rarely show a counter; they show its *rate*.
 
 Rates have two catches, and both come from processes that come and go. Every worker has a series of its own (look at the labels: `WorkerId`), so a new worker brings a new series, which began at 0. And when a process is started again, its
 counter starts again at 0: the number *falls*, although nothing was undone.
@@ -603,7 +608,7 @@ A task that has not begun yet waits for something. Which of these it is decides 
 
 - tasks: `id`, `name`, `state`, `asks` (such as `{"CPU": 1}`), `actor` (for the call to an actor its id, else None);
 - nodes: `id`, `alive`, `resources` (in all);
-- holders: `who`, `node` (an id), `holds` (such as `{"CPU": 1}`; a CPU that it has lent is not in it), `doing`: `"works"`, `"waits"` or `"idle"`.
+- holders, which are running tasks and living actors: `who`, `node` (an id), `holds` (such as `{"CPU": 1}`; a CPU that it has lent is not in it), `doing`: `"works"`, `"waits"` or `"idle"`.
 
 Assume that whoever works will end and give back what it holds, and that the others never do.
 """
@@ -670,6 +675,7 @@ if passed("explain_pending"):
     ray.get(coach.__ray_ready__.remote())  # it holds its CPU and the licence (chapter 4)
     game, second_game = coach.play.remote(), coach.play.remote()
     busy = nap.options(name="busy", num_cpus=3).remote(600)
+    given.wait_until_running("busy")  # else the next ones might overtake it while its process starts
     too_large = nap.options(name="too large", num_cpus=9).remote(0)
     following = nap.options(name="next").remote(0)
     after = nap.options(name="after busy").remote(0, after=busy)
@@ -835,7 +841,7 @@ r"""
 - **A call that is RUNNING may be waiting.** `RUNNING_IN_RAY_GET` stands in the metrics only.
 - **Several Rays on one machine**: the tools refuse to guess; set `RAY_ADDRESS`. And only one of them gets the agent's port 52365: for the others `ray logs` fails ("Agent … doesn't exist"), and you read the files themselves.
 - **A shell needs `RAY_AUTH_MODE=token`** before every `ray` command (chapter 6).
-- **A checkpoint before the effect** loses effects; **a key made at each attempt** repeats them.
+- **A checkpoint before the effect** loses effects; **a key made at each attempt** repeats them, and so does one made with `hash`: for a text it is another number in every Python that is started.
 
 On Windows outside WSL there is no `SIGUSR1`; on a Mac everything here works as it is, and `ray stack` asks for your password.
 

@@ -110,6 +110,7 @@ class Program:
         self.samplers = [ray.remote(Sampler).options(num_cpus=0.5).remote() for _ in range(samplers)]
         self.preparer = ray.remote(Preparer).options(num_cpus=1).remote()
         self.learner = ray.remote(Learner).options(num_cpus=1).remote()
+        self.launched = 0  # fragments, so far
         ray.get([actor.__ray_ready__.remote() for actor in self.actors])
         self.frames = ray.get(self.preparer.__ray_call__.remote(_frames_in, PREPARE_SECONDS))
         ray.get(self.launch(len(self.samplers)))  # the first call of each function pays for imports
@@ -121,6 +122,7 @@ class Program:
 
     def launch(self, fragments: int, play: float = PLAY_SECONDS) -> list:
         """Return one reference for each fragment, on its way through play, prepare and update."""
+        self.launched += fragments
         players = [self.samplers[seed % len(self.samplers)] for seed in range(fragments)]
         frames = [player.play.remote(seed, play, self.frames) for seed, player in enumerate(players)]
         means = [self.preparer.prepare.remote(each) for each in frames]
@@ -149,6 +151,14 @@ class Program:
 def ended(run: Any) -> list[dict]:
     """Return the records of a recorded block's calls that have ended (see `coursekit.records.tasks`)."""
     return [call for call in run.tasks() if call["started"] and call["ended"]]
+
+
+def name_rows(axes: Any, calls: list[dict]) -> Any:
+    """Write the class of its actor beside each row of a timeline, which is one actor; return the axes."""
+    order = sorted(calls, key=lambda call: call["started"])  # as the timeline orders its rows
+    classes = {call["worker_pid"]: call["name"].partition(".")[0] for call in order}
+    axes.set_yticks(range(len(classes)), list(classes.values()))
+    return axes
 
 
 def profiled(self: Any, method: str, *args: Any, lines: int = 6) -> str:
@@ -220,11 +230,10 @@ def shell(command: str) -> str:
 
 
 def summaries(text: str) -> str:
-    """Return what `ray memory --group-by STACK_TRACE` says of each group that holds memory: its place in the code, and the sums."""
+    """Return what `ray memory --group-by STACK_TRACE` says of each group that holds memory: its size, and its place in the code."""
     blocks = re.findall(r"--- Summary for stack trace: (.*?) ---\n.*\n(\S+ MB) +(\d+)", text)
     lines = [(float(size.split()[0]), f"{size:>14}  {_last_place(place)}") for place, size, _ in blocks]
-    total = re.findall(r"Plasma memory usage .*", text) or [text[-500:]]
-    return "\n".join([line for size, line in sorted(lines, reverse=True) if size >= 0.01] + total)
+    return "\n".join(line for size, line in sorted(lines, reverse=True) if size >= 0.01) or text[-500:]
 
 
 def _last_place(place: str) -> str:
@@ -331,6 +340,11 @@ def wait_for_reports(of: int) -> None:
     _wait(lambda: len(_unfinished(_dashboard())) >= of)
 
 
+def wait_until_running(name: str) -> None:
+    """Return once a task of this name is on record as running, or after a minute."""
+    _wait(lambda: any(row.name == name and _runs(row) for row in _unfinished(_dashboard())), 60)
+
+
 def _settled(rows: list, names: tuple) -> bool:
     """Return whether all these tasks are on record, and none is just on its way to a worker."""
     moving = [row for row in rows if row.type == "NORMAL_TASK" and row.state == "SUBMITTED_TO_WORKER"]
@@ -415,11 +429,12 @@ def new_folder() -> str:
 def rehearse(durable_pipeline: Callable, plan: list[dict], returns: list) -> list[dict]:
     """Return what came of each attempt of a plan, made one after the other in processes of their own.
 
-    An attempt is `run`, `folder` (a name), `kill` (at which moment: 0 for never) and `fails` (a step that raises, or None); the steps are
-    "s0", "s1", …, and the i-th returns `returns[i]`. Each result has `end` ("value", "error" or "killed"), `value`, `moment` (what had
-    just happened when it was killed), `begins` ([step, value] of each call) and `effects` ([step, key] that are in the world since).
-    An attempt with `repeat` is made again and again, killed at moment 1, 2, 3, … until one survives; `fresh` gives each a folder of its own,
-    in which a last attempt then goes on to the end.
+    An attempt is `run`, `folder` (a name) and `kill` (at which moment: 0 for never), with `fails` a step that raises after its effect.
+    The steps are "s0", "s1", …, or `names`, and the i-th returns `returns[i]`. Each result has `end` ("value", "error", "killed", "endless",
+    or "again": a step was called over and over), `value`, `moment` (what had just happened when it was killed), `begins` ([step, value] of
+    each call) and `effects` ([step, key] that are in the world since). An attempt with `repeat` is made again and again, killed at moment
+    1, 2, 3, … until one survives; `fresh` gives each a folder of its own, in which a last attempt then goes on to the end. One with
+    `new_python` and all after it are made by another interpreter, where texts have other hashes. What is endless is the last.
     """
     import cloudpickle  # type: ignore[import-untyped]
 
@@ -427,19 +442,38 @@ def rehearse(durable_pipeline: Callable, plan: list[dict], returns: list) -> lis
     variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "RAY_ENABLE_AUTO_CONNECT": "0"}
     with tempfile.TemporaryDirectory(prefix="pipeline-") as home:
         home = os.path.realpath(home)  # on a Mac, /var is a link
-        task = Path(home, "task")
-        task.write_bytes(cloudpickle.dumps((durable_pipeline, plan, returns, home)))
-        done = subprocess.run(
-            [sys.executable, "-c", f"from {__name__} import _rehearse; _rehearse({str(task)!r})"],
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-        results = Path(home, "results")
-        if not results.exists():
-            raise RuntimeError(f"The pipeline could not be started: {done.stderr.decode()[-300:]}")
-        return json.loads(results.read_text())
+        task, found = Path(home, "task"), []
+        for number, part in enumerate(_by_interpreter(plan), 1):
+            task.write_bytes(cloudpickle.dumps((durable_pipeline, part, returns, home)))
+            done = subprocess.run(
+                [sys.executable, "-c", f"from {__name__} import _rehearse; _rehearse({str(task)!r})"],
+                env=variables | {"PYTHONHASHSEED": str(number)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+            results = Path(home, "results")
+            if not results.exists():
+                raise RuntimeError(f"The pipeline could not be started: {done.stderr.decode()[-300:]}")
+            found += json.loads(results.read_text())
+            results.unlink()
+            if _is_stuck(found[-1]):
+                break
+        return found
+
+
+def _by_interpreter(plan: list[dict]) -> list[list[dict]]:
+    """Return a plan in parts: a new one begins where an attempt asks for a new Python."""
+    parts: list[list[dict]] = [[]]
+    for attempt in plan:
+        if attempt.get("new_python") and parts[-1]:
+            parts.append([])
+        parts[-1].append(attempt)
+    return parts
+
+
+def _is_stuck(one: dict) -> bool:
+    return one["end"] in ("endless", "again")
 
 
 def _call_a_stub(durable_pipeline: Callable) -> None:
@@ -454,24 +488,33 @@ def _call_a_stub(durable_pipeline: Callable) -> None:
 
 
 MOST = 200  # moments at which one plan kills
+AGAIN = 10  # calls of one step in one attempt; one more, and the attempt is over
 
 
 def _rehearse(path: str) -> None:
     """Carry out the plan in the file: this process has one thread, so it may fork."""
     pipeline, plan, returns, home = pickle.loads(Path(path).read_bytes())
     done: list[dict] = []
+    for one in _attempts(pipeline, plan, returns, home):
+        done.append(one)
+        if _is_stuck(one):
+            break
+    Path(home, "results.new").write_text(json.dumps(done))
+    os.replace(os.path.join(home, "results.new"), os.path.join(home, "results"))
+
+
+def _attempts(pipeline: Callable, plan: list[dict], returns: list, home: str) -> Iterator[dict]:
+    """Make the attempts of a plan, and yield what came of each."""
     for number, attempt in enumerate(plan):
         kills = range(1, MOST) if attempt.get("repeat") else [attempt["kill"]]
         for kill in kills:
             folder = f"{attempt['folder']}-{number}-{kill}" if attempt.get("fresh") else attempt["folder"]
             one = _attempt(pipeline, attempt | {"kill": kill}, returns, os.path.join(home, folder))
-            done.append(one)
+            yield one
             if attempt.get("repeat") and one["end"] != "killed":
                 break
             if attempt.get("fresh"):
-                done.append(_attempt(pipeline, attempt | {"kill": 0}, returns, os.path.join(home, folder)))
-    Path(home, "results.new").write_text(json.dumps(done))
-    os.replace(os.path.join(home, "results.new"), os.path.join(home, "results"))
+                yield _attempt(pipeline, attempt | {"kill": 0}, returns, os.path.join(home, folder))
 
 
 def _attempt(pipeline: Callable, attempt: dict, returns: list, folder: str, patience: float = 30) -> dict:
@@ -506,30 +549,38 @@ def _attempt(pipeline: Callable, attempt: dict, returns: list, folder: str, pati
 def _child(pipeline: Callable, attempt: dict, returns: list, folder: str, world: World, write: int) -> None:
     """Make the attempt, say how it ended, and end this process."""
     clock = _Clock(attempt["kill"], folder, world)
+    names = attempt.get("names") or [f"s{place}" for place in range(len(returns))]
+    called: dict[str, int] = dict.fromkeys(names, 0)
     os.makedirs(folder, exist_ok=True)
     sys.addaudithook(clock.on_event)
 
-    def step(place: int) -> Callable:
-        name = f"s{place}"
+    def end(how: str, value: object) -> None:
+        os.write(write, json.dumps({"end": how, "value": value}).encode())
+        os._exit(0)
 
+    def step(name: str, result: object) -> Callable:
         def act(value: object, key: object) -> object:
+            called[name] += 1
+            if called[name] > AGAIN:
+                end("again", name)
             world.note(begins=name, value=value)
             clock.tick(f"begun step {name}")
-            if attempt.get("fails") == name:
-                raise ConnectionError("the network hiccuped")
             world.act(name, repr(key))
             clock.tick(f"had the effect of step {name}")
-            return returns[place]
+            if attempt.get("fails") == name:
+                raise ConnectionError("the network hiccuped")
+            return result
 
         return act
 
     try:
-        value = pipeline([(f"s{place}", step(place)) for place in range(len(returns))], attempt["run"], folder)
-        text = json.dumps({"end": "value", "value": value})
+        value = pipeline(
+            [(name, step(name, result)) for name, result in zip(names, returns, strict=True)], attempt["run"], folder
+        )
+        json.dumps(value)
     except BaseException as error:
-        text = json.dumps({"end": "error", "value": f"{type(error).__name__}: {error}"[:300]})
-    os.write(write, text.encode())
-    os._exit(0)
+        end("error", f"{type(error).__name__}: {error}"[:300])
+    end("value", value)
 
 
 class _Clock:
@@ -546,6 +597,8 @@ class _Clock:
     def on_event(self, event: str, args: tuple) -> None:
         """Count what is done to the files of the folder; the process dies as soon as it has been done."""
         what = self._done_to_a_file(event, args)
+        if what and event == "os.rename":
+            self.tick(f"written {os.path.basename(str(args[0]))}")
         if what and self._is_last(what):
             sys.setprofile(self._strike)
 
@@ -571,6 +624,17 @@ class _Clock:
         return {"open": f"opened {name} to write", "os.remove": f"removed {name}", "os.rename": f"renamed {name}"}[
             event
         ]
+
+
+def wait_for_count(so_far: Callable[[], list], name: str, count: int, seconds: float = 15) -> None:
+    """Return once the newest page that was scraped shows this count of a counter, or after so many seconds."""
+    line = re.compile(rf"^{re.escape(name)}(?:{{.*}})? (\S+)$", re.MULTILINE)
+
+    def arrived() -> bool:
+        pages = so_far()
+        return bool(pages) and sum(map(float, line.findall(pages[-1][1]))) >= count
+
+    _wait(arrived, seconds)
 
 
 @contextlib.contextmanager

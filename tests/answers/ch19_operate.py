@@ -168,6 +168,23 @@ def takes_one_series_only(scrapes, name):
 
 
 @rejects("per_second")
+def one_series_for_each_worker(scrapes, name):
+    def renamed(text):
+        found = {dict(labels)["WorkerId"]: value for labels, value in series(text, name).items()}
+        return "".join(f'{name}{{WorkerId="{worker}"}} {value}\n' for worker, value in found.items())
+
+    return pairs_of_scrapes([[moment, renamed(text)] for moment, text in scrapes], name)
+
+
+@rejects("per_second")
+def every_line_that_begins_with_the_name(scrapes, name):
+    def longer(text):
+        return re.sub(rf"^{name}\w*", name, re.sub(r"^#.*\n", "", text, flags=re.MULTILINE), flags=re.MULTILINE)
+
+    return pairs_of_scrapes([[moment, longer(text)] for moment, text in scrapes], name)
+
+
+@rejects("per_second")
 def the_total_and_not_its_growth(scrapes, name):
     return sum(series(scrapes[-1][1], name).values()) / (scrapes[-1][0] - scrapes[0][0])
 
@@ -286,6 +303,11 @@ def everything_is_a_queue(tasks, nodes, holders):
 @rejects("explain_pending")
 def forgets_the_calls_to_actors(tasks, nodes, holders):
     return report(tasks, nodes, holders, ask_actor=False)
+
+
+@rejects("explain_pending")
+def every_task_is_a_call_to_an_actor(tasks, nodes, holders):
+    return report([task | {"actor": "actor" in task} for task in tasks], nodes, holders)
 
 
 @rejects("explain_pending")
@@ -430,6 +452,47 @@ def the_same_key_for_every_run(steps, run, folder):
 @rejects("durable_pipeline")
 def the_process_is_part_of_the_key(steps, run, folder):
     return pipeline(steps, run, folder, key=lambda name, value: f"{run}-{name}-{os.getpid()}")
+
+
+@rejects("durable_pipeline")
+def the_hash_of_a_text_as_key(steps, run, folder):
+    return pipeline(steps, run, folder, key=lambda name, value: str(hash((run, name))))
+
+
+@rejects("durable_pipeline")
+def no_gap_between_run_and_step(steps, run, folder):
+    return pipeline(steps, run, folder, key=lambda name, value: f"{run}{name}")
+
+
+@rejects("durable_pipeline")
+def files_and_keys_without_a_gap(steps, run, folder):
+    path, key = (lambda name: os.path.join(folder, f"{name}{run}")), (lambda name, value: f"{name}{run}")
+    return pipeline(steps, run, folder, path=path, key=key)
+
+
+@rejects("durable_pipeline")
+def tries_a_step_until_it_works(steps, run, folder):
+    def stubborn(function):
+        def call(value, key):
+            while True:
+                try:
+                    return function(value, key)
+                except Exception:
+                    pass
+
+        return call
+
+    return pipeline([(name, stubborn(function)) for name, function in steps], run, folder)
+
+
+@rejects("durable_pipeline")
+def appends_to_the_file_before_the_rename(steps, run, folder):
+    def put(path, value):
+        with open(path + ".new", "a") as file:
+            json.dump(value, file)
+        os.replace(path + ".new", path)
+
+    return pipeline(steps, run, folder, put=put)
 
 
 @rejects("durable_pipeline")
