@@ -2,7 +2,7 @@
 r"""
 # Chapter 17 · Two workers with equal weights are one learner, and a checkpoint is all that survives them
 
-*About 120 minutes · builds on [Chapter 2](ch02_objects.ipynb), [Chapter 3](ch03_actors.ipynb) and [Chapter 5](ch05_faults.ipynb)*
+*About 120 minutes · builds on [Chapter 2](ch02_objects.ipynb), [Chapter 3](ch03_actors.ipynb) and [Chapter 5](ch05_faults.ipynb); [Chapter 10](ch10_actor_learner.ipynb) helps where PyTorch is new*
 
 **What you will be able to do**
 
