@@ -69,9 +69,9 @@ def test_a_crash_names_the_exception():
 
 def test_a_crash_in_a_comprehension_is_found_by_the_function_around_it():
     names = {}
-    exec(compile("def crashes(*args):\n    return [arg / 0 for arg in args[:1]]\n", "<cell 1>", "exec"), names)
+    exec(compile("def crashes(*args):\n    return [arg / 0 for arg in args[:1]]\n", "<cell of ours>", "exec"), names)
     assert check("best_seconds", names["crashes"]).where == "line 2 of the cell with `crashes`"
-    worker = 'File "<cell 1>", line 8, in sample\n...\nFile "<cell 1>", line 9, in <listcomp>\n...'
+    worker = 'File "<cell of ours>", line 8, in sample\n...\nFile "<cell of ours>", line 9, in <listcomp>\n...'
     assert describe(RuntimeError(worker))["where"] == "line 9 of the cell with `sample`"
 
 
