@@ -3,27 +3,16 @@
 In `make test`, test_same_scores.py sees the same of ch00 and ch01.
 """
 
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from nbgrader.api import Gradebook
 
 from coursekit.paths import NOTEBOOKS, ROOT, SOLUTIONS
 from tests.chapters import CHAPTERS
+from tests.nbgrader_courses import nbgrader
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
-
-
-def nbgrader(course: Path, *arguments: str) -> None:
-    env = os.environ | {"COURSEKIT_QUICK": "1"}
-    run = subprocess.run(
-        [sys.executable, "-m", "nbgrader", *arguments], cwd=course, env=env, capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
