@@ -1,6 +1,7 @@
 """What keeps a sandbox to its limits goes on when a look, a message or a start fails. No sandbox runs here: all is played."""
 
 import errno
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,6 +83,47 @@ def test_where_processes_are_hidden_no_sandbox_is_started(looked, monkeypatch):
 def test_a_number_that_cannot_be_read_stops_nothing(looked):
     looked._roots.append(Hidden())  # type: ignore[arg-type]
     assert (looked.cpu_seconds(), looked.peak_mb()) == (0, 0)
+
+
+# A control group is read: the kernel's files are played
+
+
+VERSION_1 = {  # as the kernel's documentation shows them, for a group that was ended at its limit
+    "memory.limit_in_bytes": "9223372036854771712\n",
+    "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+    "memory.max_usage_in_bytes": "52428800\n",
+}
+VERSION_2 = {
+    "memory.max": "max\n",
+    "memory.events": "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\noom_group_kill 0\n",
+    "memory.peak": "52428800\n",
+    "cpu.stat": "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "limit", "cpu_seconds"),
+    [
+        pytest.param(VERSION_1, "memory.limit_in_bytes", None, id="version 1, memory alone"),
+        pytest.param(VERSION_1 | {"cpuacct.usage": "2500000000\n"}, "memory.limit_in_bytes", 2.5, id="version 1"),
+        pytest.param(VERSION_2, "memory.max", 2.5, id="version 2"),
+    ],
+)
+def test_a_control_group_of_either_version_limits_and_counts(monkeypatch, tmp_path, files, limit, cpu_seconds):
+    make = Path.mkdir
+
+    def make_group(folder: Path) -> None:
+        make(folder)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+
+    monkeypatch.setattr(Path, "mkdir", make_group)
+    monkeypatch.setattr(accounts, "_homes", lambda controller: [])
+    group = accounts.Cgroup(Limits(memory_mb=100), tmp_path, "group")
+    assert (tmp_path / "group" / limit).read_text() == str(100 * 2**20)
+    assert group.exceeded() == "used more than 100 MB of memory"
+    assert group.peak_mb() == 50
+    assert (group.counts_cpu, group.cpu_seconds()) == (cpu_seconds is not None, cpu_seconds or 0)
 
 
 # A sandbox that cannot be started, or ends

@@ -189,7 +189,7 @@ def test_only_what_is_new_or_was_handed_in_again_is_graded(course):
 @pytest.mark.slow
 def test_one_student_is_graded_anew_and_all_others_keep_their_outcome(course):
     before = grade(course)
-    seed = (course / ".coursekit-run.json").read_text()
+    seed = json.loads((course / ".coursekit-run.json").read_text())["seed"]
     grade(course, only=("honest_half",), again=True)
     after = {record["key"]: record for record in lines(course / "results.jsonl")}
     wrong = f"honest_half/{CHAPTER}/{CHAPTER}"
@@ -197,7 +197,9 @@ def test_one_student_is_graded_anew_and_all_others_keep_their_outcome(course):
         key: record for key, record in before.items() if key != wrong
     }
     assert tried(after[wrong]) != tried(before[wrong])
-    assert (course / ".coursekit-run.json").read_text() != seed
+    state = json.loads((course / ".coursekit-run.json").read_text())
+    assert [state["seed"] != seed, [run["seed"] for run in state["earlier"]]] == [True, [seed]]
+    assert before[wrong]["when"] <= state["earlier"][0]["until"] <= after[wrong]["when"]
     assert len(lines(course / "results-1.jsonl")) == len(lines(course / "results.jsonl")) == 3
     assert len((course / "grades.csv").read_text().splitlines()) == 1 + 3
 

@@ -52,7 +52,7 @@ def value(sandbox: Sandbox, source: str) -> object:
 
 
 def processes(sandbox: Sandbox) -> list[psutil.Process]:
-    first = psutil.Process(sandbox._pid)
+    first = psutil.Process(sandbox.pid)
     return [first, *first.children(recursive=True)]
 
 
@@ -485,7 +485,7 @@ from coursekit.grading.sandbox import Limits, Nursery
 nursery = Nursery(Limits(), imports=False)
 sandbox = nursery.sandbox()
 sandbox.run("import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
-print(nursery._process.pid, sandbox._pid, flush=True)
+print(nursery._process.pid, sandbox.pid, flush=True)
 time.sleep(100)
 """
 

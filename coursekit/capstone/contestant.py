@@ -52,7 +52,7 @@ class Contestant:
         try:
             told = self._sandbox.run("learn()", rules.clock)
         except SandboxDied as died:
-            _, self._curve = separated(watch.last_output(), rules.most)
+            _, self._curve = separated(self._sandbox.last_output(), rules.most)
             raise self._ended(died) from None
         wall, cpu = time.monotonic() - began, watch.spent()
         output, self._curve = separated(told.output, rules.most)

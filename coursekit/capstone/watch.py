@@ -24,25 +24,16 @@ class Watch:
 
     def __init__(self, sandbox: Sandbox, tick: Callable[[float], object] = lambda spent: None):
         self.limit, self.passed = math.inf, False
-        self._account, self._line, self._tick = sandbox._account, sandbox._line, tick
-        self._start, self._seen, self._when = self._counted(), 0.0, -math.inf
-        self.how = "processes" if math.isnan(self._start) else "control group"
-        self._clock = CpuClock(sandbox._pid) if math.isnan(self._start) else None
-        self._line._exceeded = self._exceeded  # the line asks this five times a second, and ends what passed a limit
-
-    def _counted(self) -> float:
-        """Return the seconds that a control group has counted, NaN where none counts."""
-        from coursekit.grading.accounts import Cgroup
-
-        try:
-            return self._account.cpu_seconds() if isinstance(self._account, Cgroup) else math.nan
-        except (IndexError, ValueError, OSError):  # one that counts memory alone
-            return math.nan
+        self._sandbox, self._tick, self._seen, self._when = sandbox, tick, 0.0, -math.inf
+        self.how = "control group" if sandbox.counts_cpu else "processes"
+        self._clock = None if sandbox.counts_cpu else CpuClock(sandbox.pid)
+        self._start = sandbox.usage()["cpu_seconds"]
+        sandbox.limit_by(self._exceeded)
 
     def spent(self) -> float:
         """Return the CPU seconds until now."""
         if self._clock is None:
-            return self._counted() - self._start
+            return self._sandbox.usage()["cpu_seconds"] - self._start
         return max(self._seen, self._clock.seconds())
 
     def _exceeded(self) -> str:
@@ -52,11 +43,7 @@ class Watch:
         if self._seen > self.limit:
             self.passed = True
             return f"used more than {self.limit:.3g} CPU seconds"
-        return self._account.exceeded()
-
-    def last_output(self) -> str:
-        """Return what was printed before the sandbox ended."""
-        return self._line.output()
+        return ""
 
 
 def separated(output: str, seconds: float) -> tuple[str, Curve]:

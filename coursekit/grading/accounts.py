@@ -26,6 +26,8 @@ UNWATCHED = "could not be watched"
 class Account(Protocol):
     """Keeps to the limits of one sandbox."""
 
+    counts_cpu: bool  # whether the kernel counts all CPU seconds; else those that were seen are known
+
     def add(self, pid: int) -> None:
         """Count a process, with all that it starts from now on."""
 
@@ -64,6 +66,7 @@ class Cgroup:
         try:
             self._limit_memory(memory)
             self._limit_processes(name)
+            self.counts_cpu = bool(self._read("cpuacct.usage", "cpu.stat"))
         except OSError:
             self.close()
             raise
@@ -110,7 +113,9 @@ class Cgroup:
         return int(self._read("memory.peak", "memory.max_usage_in_bytes", "memory.current") or 0) / 2**20
 
     def cpu_seconds(self) -> float:
-        """Return the CPU seconds of all processes, the ended ones included."""
+        """Return the CPU seconds of all processes, the ended ones included; 0 where this group counts memory alone."""
+        if not self.counts_cpu:
+            return 0.0
         if nanoseconds := self._read("cpuacct.usage"):
             return int(nanoseconds) / 1e9
         return int(self._read("cpu.stat").split()[1]) / 1e6  # its first line: usage_usec
@@ -134,6 +139,8 @@ class Looked:
 
     A thread looks all the time, whatever the grader waits for meanwhile, and ends the processes when they use too much.
     """
+
+    counts_cpu = False
 
     def __init__(self, limits: Limits):
         self._limits, self._roots, self._peak, self._seconds = limits, list[psutil.Process](), 0.0, 0.0

@@ -65,8 +65,13 @@ class Outcome:
             "cpu_seconds": round(self.graded.cpu_seconds, 3) if self.graded else 0,
             "peak_mb": round(self.graded.peak_mb) if self.graded else 0,
             "results": {name: result.record() for name, result in self.graded.results.items()} if self.graded else {},
-            "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "when": now(),
         }
+
+
+def now() -> str:
+    """Return the time as a record holds it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
 
 Report = Callable[[dict, int, int], None]  # record, done, all
@@ -101,7 +106,8 @@ class Run:
             )
         self.journal.start_anew({item.key for item in wanted})
         seed = secrets.randbits(62) if chosen is None else chosen
-        self._write_state({"seed": seed})
+        earlier = old.pop("earlier", [])
+        self._write_state({"seed": seed, "earlier": [*earlier, old | {"until": now()}] if old else []})
         return seed
 
     def _write_state(self, state: dict) -> None:

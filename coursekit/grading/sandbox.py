@@ -10,6 +10,7 @@ import shutil
 import socket
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -42,10 +43,11 @@ class Sandbox:
     def __init__(self, nursery: Nursery, limits: Limits):
         self._nursery, self.limits = nursery, limits
         self._account = accounts.open_account(limits)
-        self._line = Line(limits, self._account.exceeded)
+        self._also: Callable[[], str] = lambda: ""
+        self._line = Line(limits, self._exceeded)
         self._folder = "" if nursery.isolated else tempfile.mkdtemp(prefix="coursekit-sandbox-")
         self._ticket: tuple[int, int] | None = None  # the nursery's name for it
-        self._pid = 0  # of its first process, as this machine counts
+        self.pid = 0  # of its first process, as this machine counts
         self._spent, self._died = 0.0, ""
         self._usage: dict[str, float] = {}
         try:
@@ -69,8 +71,8 @@ class Sandbox:
         }
         self._ticket = self._nursery.fork(request, self._line.far_ends())
         self._line.close_far_ends()
-        self._pid = self._line.wait_until_ready()
-        self._account.add(self._pid)
+        self.pid = self._line.wait_until_ready()
+        self._account.add(self.pid)
         self._line.go()
 
     def _rlimits(self) -> dict[str, int]:
@@ -144,13 +146,29 @@ class Sandbox:
 
     def alive(self) -> bool:
         """Return whether the sandbox can still be asked."""
-        return not self._died and not self._usage and psutil.pid_exists(self._pid)
+        return not self._died and not self._usage and psutil.pid_exists(self.pid)
 
     def lost(self) -> bool:
         """Return whether it ended because its nursery did, or nobody could watch it: what ran in it is not to blame."""
         if exceeded := self._account.exceeded():  # whatever became of the nursery, which it may have taken along
             return exceeded == accounts.UNWATCHED
         return self._ticket is not None and self._nursery.has_lost(self._ticket)
+
+    def limit_by(self, exceeded: Callable[[], str]) -> None:
+        """Ask this, too, five times a second while a reply is awaited; the reason that it returns ends the sandbox."""
+        self._also = exceeded
+
+    def _exceeded(self) -> str:
+        return self._also() or self._account.exceeded()
+
+    def last_output(self) -> str:
+        """Return what was printed before the sandbox ended."""
+        return self._line.output()
+
+    @property
+    def counts_cpu(self) -> bool:
+        """Whether the kernel counts its CPU seconds in a control group; else `usage` has those that were seen."""
+        return self._account.counts_cpu
 
     def usage(self) -> dict[str, float]:
         """Return `cpu_seconds` and `peak_mb` of all processes together."""
@@ -162,7 +180,7 @@ class Sandbox:
         """End all processes of the sandbox and wait until none is left."""
         if self._usage:
             return
-        self._usage = self.usage() if self._pid else {"cpu_seconds": 0.0, "peak_mb": 0.0}
+        self._usage = self.usage() if self.pid else {"cpu_seconds": 0.0, "peak_mb": 0.0}
         self._line.close()
         if self._ticket is not None:
             seconds = self._nursery.end(self._ticket)  # leaves out who was killed at the end
