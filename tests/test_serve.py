@@ -1,11 +1,16 @@
-"""Chapter 18 serves what chapter 11 trains: the layers that leave RLlib act as the network does."""
+"""Chapter 18 serves what chapter 11 trains: the layers that leave RLlib act as the network does. Its probes wait for Serve."""
+
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
 import pytest
+import requests
 import torch
+from ray import serve
 
-from coursekit.given.ch18_serve import Policy, layers_of, policy_in
+from coursekit.given import ch18_serve
+from coursekit.given.ch18_serve import Policy, deployed, layers_of, policy_in
 
 
 def network(**settings):
@@ -49,3 +54,45 @@ def test_a_policy_is_found_where_an_algorithm_saves_it(tmp_path):
     assert found.version == 7
     for layer, mine in zip(found.layers, layers_of(trained), strict=True):
         assert all(np.array_equal(part, other) for part, other in zip(layer, mine, strict=True))
+
+
+class Running(dict):
+    """What Serve says of its applications: each that is asked for runs."""
+
+    def __missing__(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(status="RUNNING", message="")
+
+
+@pytest.fixture
+def proxy(monkeypatch) -> list:
+    """Return the next answers of a proxy to whoever asks for its routes; no Serve runs."""
+    answers: list = []
+
+    def get(url: str, timeout: float) -> SimpleNamespace:
+        if isinstance(answers[0], Exception):
+            raise answers.pop(0) if len(answers) > 1 else answers[0]
+        return SimpleNamespace(text=answers.pop(0))
+
+    monkeypatch.setattr(ch18_serve, "serving", lambda: "http://serve")
+    monkeypatch.setattr(ch18_serve.meeting, "new_room", lambda: "room")
+    monkeypatch.setattr(ch18_serve.meeting, "patience", lambda: 0.2)
+    monkeypatch.setattr(serve, "RunTarget", lambda *_, **settings: settings)
+    monkeypatch.setattr(serve, "run_many", lambda *_, **settings: None)
+    monkeypatch.setattr(serve, "status", lambda: SimpleNamespace(applications=Running()))
+    monkeypatch.setattr(serve, "delete", lambda *_, **settings: None)
+    monkeypatch.setattr(requests, "get", get)
+    return answers
+
+
+def test_a_proxy_that_does_not_answer_yet_is_waited_for(proxy):
+    proxy[:] = [requests.ConnectionError("refused"), "{}", requests.ConnectionError("refused"), '{"/check-room": ""}']
+    with deployed(None) as (url, stuck):
+        assert (url, stuck) == ("http://serve/check-room", "")
+    assert proxy == []
+
+
+def test_a_proxy_that_never_answers_is_said_to_be_stuck(proxy, monkeypatch):
+    proxy[:] = [requests.ConnectionError("refused")]
+    monkeypatch.setattr(ch18_serve, "LONGEST", 0.2)
+    with deployed(None) as (_, stuck):
+        assert stuck == "Serve's proxy does not answer for it."

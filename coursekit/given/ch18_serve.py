@@ -365,7 +365,6 @@ def _post(url: str, body: dict) -> tuple[int, Any]:
 @contextlib.contextmanager
 def deployed(app: Any) -> Iterator[tuple[str, str]]:
     """Yield the address of an application that is deployed while the block runs, and why it is stuck, if it is."""
-    import requests
     from ray import serve
 
     root, name = serving(), f"check-{meeting.new_room()}"
@@ -377,11 +376,22 @@ def deployed(app: Any) -> Iterator[tuple[str, str]]:
             found = serve.status().applications[name]
             stuck = found.message or str(found.status) if "FAILED" in found.status or time.monotonic() > end else ""
             time.sleep(0.1)
-        while not stuck and f"/{name}" not in requests.get(f"{root}/-/routes", timeout=LONGEST).text:
-            time.sleep(0.05)  # the proxy hears of new routes a moment later
+        while not stuck and not _answers(root, f"/{name}"):
+            stuck = "Serve's proxy does not answer for it." if time.monotonic() > end else ""
+            time.sleep(0.05)
         yield f"{root}/{name}", stuck
     finally:
         serve.delete(name, _blocking=False)
+
+
+def _answers(root: str, path: str) -> bool:
+    """Return whether Serve's proxy knows a path: it hears of new ones a moment later, and one that Serve has replaced has to start first."""
+    import requests
+
+    try:
+        return path in requests.get(f"{root}/-/routes", timeout=LONGEST).text
+    except requests.RequestException:
+        return False
 
 
 def rehearse_batches(
