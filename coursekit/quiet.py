@@ -2,11 +2,14 @@
 
 Nothing of Ray's reaches stderr, neither its log nor what a worker writes there: nbgrader scores a test cell 0 as soon as one
 line does, and a worker's line arrives in whatever cell is running by then.
+
+A cluster also gets more time to start than Ray gives it, for laptops that are busy.
 """
 
 import logging
 import os
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -40,19 +43,21 @@ NOISE = re.compile(
         ]
     )
 )
+START_SECONDS = 120  # for a node of a cluster; Ray itself gives up after 30
 
 
 def quiet() -> None:
     """Send what Ray and its workers log to stdout, without what is noise. Call it before `ray.init`; twice does no harm."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)  # before Ray is imported: it reads them then
-    from ray._private import ray_logging, worker
+    from ray._private import ray_logging, services, worker
 
     ray_logging.RAY_DEDUP_LOGS = os.environ["RAY_DEDUP_LOGS"] != "0"  # where Ray was imported before
     if not hasattr(worker, "coursekit_quiet"):
         worker.coursekit_quiet = True
         worker.print_to_stdstream = _printer(worker.print_to_stdstream)
         worker.connect = _connector(worker.connect)
+        services.get_node = _waiter(services.get_node)
         logging.StreamHandler.emit = _emitter(logging.StreamHandler.emit)  # type: ignore[method-assign]
 
 
@@ -111,3 +116,19 @@ def _connector(original: Callable) -> Callable:
             os.close(nowhere)
 
     return connect
+
+
+def _waiter(original: Callable) -> Callable:
+    """Return Ray's function that asks a cluster for one of its nodes, and waits while that node starts."""
+
+    def get_node(*args: Any) -> Any:
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                return original(*args)
+            except RuntimeError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
+
+    return get_node

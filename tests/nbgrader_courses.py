@@ -1,5 +1,6 @@
 """Courses as nbgrader makes them, and the scores that nbgrader's gradebook holds for them."""
 
+import contextlib
 import json
 import os
 import secrets
@@ -7,9 +8,9 @@ import shutil
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
@@ -29,7 +30,7 @@ def nbgrader(course: Path, *arguments: str) -> None:
     assert run.returncode == 0, run.stderr[-3000:]
 
 
-@contextmanager
+@contextlib.contextmanager
 def formgrader(course: Path, runtime: Path) -> Iterator[Callable[[str], str]]:
     """Yield a function that opens a page of nbgrader's formgrader, in a Jupyter server that was started in the course's folder."""
     token = secrets.token_hex()
@@ -60,14 +61,16 @@ def _end(server: subprocess.Popen) -> None:
 
 
 def _url_of(server: subprocess.Popen, told: Path) -> str:
-    """Return where a server is, once it has written that down."""
+    """Return where a server is, once it answers there: it writes that down a moment earlier."""
     deadline = time.monotonic() + 120
-    while not told.exists() or not told.read_text():
+    while True:
         assert server.poll() is None
         assert time.monotonic() < deadline
+        with contextlib.suppress(FileNotFoundError, json.JSONDecodeError, urllib.error.URLError):
+            url: str = json.loads(told.read_text())["url"]
+            _read(f"{url}api")
+            return url
         time.sleep(0.1)
-    url: str = json.loads(told.read_text())["url"]
-    return url
 
 
 def course_of(folder: Path, assignment: str, source: nbformat.NotebookNode) -> Path:

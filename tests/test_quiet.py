@@ -6,7 +6,7 @@ import pytest
 from nbclient import NotebookClient
 
 from coursekit.failure import STUB_TEXT
-from coursekit.quiet import NOISE, _without_stubs
+from coursekit.quiet import NOISE, _waiter, _without_stubs
 
 TALK = """
 import logging, sys, time, warnings
@@ -95,3 +95,20 @@ def test_an_actor_that_is_not_written_yet_is_no_news_and_one_that_fails_is():
     stub, other = ([line.format(text) for line in report] for text in (STUB_TEXT, "not for this shape"))
     assert _without_stubs(["printed before", *stub]) == ["printed before"]
     assert _without_stubs(["printed before", *other]) == ["printed before", *other]
+
+
+def test_a_node_that_starts_slowly_is_waited_for_and_one_that_never_starts_is_not_forever(monkeypatch):
+    asked = []
+
+    def get_node(address: str, identity: str) -> str:
+        asked.append((address, identity))
+        if len(asked) < 4:
+            raise RuntimeError("no such node")
+        return "the node"
+
+    assert _waiter(get_node)("here", "7") == "the node"
+    assert asked == [("here", "7")] * 4
+    monkeypatch.setattr("coursekit.quiet.START_SECONDS", 0)
+    asked.clear()
+    with pytest.raises(RuntimeError, match="no such node"):
+        _waiter(get_node)("here", "7")
