@@ -27,7 +27,7 @@ LIMITS = Limits(cell_seconds=180, total_seconds=600)
 def names_of(chapter: str) -> str:
     """Return the text of a module of sample answers as a notebook can run it."""
     text = inspect.getsource(import_module(f"tests.answers.{chapter}"))
-    return re.sub(r"^(@(accepts|rejects)\(.*\)|from tests\.answers import .*)\n", "", text, flags=re.MULTILINE)
+    return re.sub(r"^(@?(accepts|rejects)\(.*\)|from tests\.answers import .*)\n", "", text, flags=re.MULTILINE)
 
 
 def answered(chapter: str, answers: dict[str, str]) -> dict:
