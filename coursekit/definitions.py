@@ -1,6 +1,7 @@
 """What a solved chapter defines, without running what it measures: for benchmarks and tests of a chapter's own code."""
 
 import ast
+from collections.abc import Iterator
 from typing import Any
 
 from coursekit.paths import SOLUTIONS
@@ -8,14 +9,20 @@ from coursekit.paths import SOLUTIONS
 
 def definitions(chapter: str) -> dict[str, Any]:
     """Return the names of a solved notebook's imports, constants, functions and classes; every other cell is left out."""
+    names: dict[str, Any] = {"__name__": "__main__"}  # so that Ray sends functions and classes along, by value
+    for parts in defining_cells(chapter):
+        exec(compile(parts, f"<{chapter}>", "exec"), names)
+    return names
+
+
+def defining_cells(chapter: str) -> Iterator[ast.Module]:
+    """Yield what `definitions` runs of a solved notebook, cell by cell."""
     import nbformat
 
-    names: dict[str, Any] = {"__name__": "__main__"}  # so that Ray sends functions and classes along, by value
     for cell in nbformat.read(SOLUTIONS / f"{chapter}.ipynb", as_version=4).cells:
         shows = cell.cell_type != "code" or "demo" in cell.metadata.get("tags", [])
         if not shows and (parts := defining_parts(cell.source)):
-            exec(compile(parts, f"<{chapter}>", "exec"), names)
-    return names
+            yield parts
 
 
 def defining_parts(source: str) -> ast.Module | None:

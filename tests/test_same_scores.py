@@ -1,5 +1,6 @@
 """`coursekit grade` and `nbgrader autograde` give honest students the same scores: their gradebooks are compared, cell by cell."""
 
+import ast
 import inspect
 import json
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from coursekit.definitions import defining_cells
 from coursekit.exercise import load
 from coursekit.grading.limits import Limits
 from coursekit.grading.sandbox import available
@@ -24,9 +26,19 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(available()), reason=f"n
 LIMITS = Limits(cell_seconds=180, total_seconds=600)
 
 
+DEFINITIONS = """def definitions(chapter):
+    names = {{"__name__": "__main__"}}
+    exec({code!r}, names)
+    return names
+"""
+
+
 def names_of(chapter: str) -> str:
-    """Return the text of a module of sample answers as a notebook can run it."""
+    """Return the text of a module of sample answers as a notebook can run it, in a sandbox without solutions too."""
     text = inspect.getsource(import_module(f"tests.answers.{chapter}"))
+    if (line := "from coursekit.definitions import definitions\n") in text:
+        code = "\n".join(map(ast.unparse, defining_cells(chapter)))
+        text = text.replace(line, DEFINITIONS.format(code=code))
     return re.sub(r"^(@?(accepts|rejects)\(.*\)|from tests\.answers import .*)\n", "", text, flags=re.MULTILINE)
 
 
