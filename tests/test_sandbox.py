@@ -17,7 +17,7 @@ import pytest
 
 from coursekit import wire
 from coursekit.answer import Answer, Raised
-from coursekit.grading import accounts
+from coursekit.grading import accounts, lean
 from coursekit.grading.sandbox import CellOutcome, Limits, Nursery, Sandbox, SandboxDied, available
 from coursekit.paths import ROOT
 
@@ -615,6 +615,23 @@ algo.stop()
 def ray_nursery() -> Iterator[Nursery]:
     with Nursery(Limits()) as nursery:
         yield nursery
+
+
+def test_the_ports_that_a_raylet_waits_for_are_in_their_files_as_soon_as_these_are_there(tmp_path):
+    files = [tmp_path / f"{name}_7" for name in lean._PORTS]
+    earlier = []
+    for file in files:
+        file.touch()
+        earlier.append(file.open())
+    command = lean._stand_in(["python", "agent.py", f"--session-dir={tmp_path}", "--node-id=7"])
+    with subprocess.Popen(shlex.split(command)) as agent:
+        deadline = time.monotonic() + 60
+        while not all(file.read_text() for file in files) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        agent.kill()
+    assert [file.read_text() for file in files] == [str(lean._NOBODY)] * 3
+    assert [file.read() for file in earlier] == [""] * 3  # nothing was written into a file that a raylet could see
+    assert sorted(tmp_path.iterdir()) == sorted(files)
 
 
 @pytest.mark.slow

@@ -72,5 +72,6 @@ def _stand_in(command: list[str]) -> str:
     """Return the command of a process that is there in place of the dashboard's agent, with the ports that Ray waits for."""
     options = dict(part.split("=", 1) for part in command if part.startswith("--") and "=" in part)
     files = " ".join(f"{options['--session-dir']}/{name}_{options['--node-id']}" for name in _PORTS)
-    script = f"for file in {files}; do printf {_NOBODY} > $file; done; exec sleep infinity"
+    write = f"printf {_NOBODY} > $file.new; mv $file.new $file"  # a raylet that finds an empty file ends itself
+    script = f"for file in {files}; do {write}; done; exec sleep infinity"
     return subprocess.list2cmdline(["/bin/sh", "-c", script])
