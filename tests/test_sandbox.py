@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -513,6 +514,21 @@ def test_without_a_sandbox_the_same_handle_works(source):
         sandbox.close()
         assert not any(process.is_running() for process in started)
         assert not os.path.exists(folder)
+
+
+def test_without_a_sandbox_nothing_is_left_when_the_learners_process_ends_before_its_supervisor_looks():
+    with Nursery(SMALL, imports=False, isolated=False) as nursery, nursery.sandbox() as sandbox:
+        ran(sandbox, "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
+        first, learner, *others = processes(sandbox)
+        first.suspend()
+        closing = threading.Thread(target=sandbox.close)
+        closing.start()
+        while learner.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+        first.resume()
+        closing.join(60)
+        assert others
+        assert not any(process.is_running() for process in [first, learner, *others])
 
 
 WITH_RAY = """

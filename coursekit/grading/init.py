@@ -36,7 +36,8 @@ def supervise(
                 break
             os.kill(learner, signal.SIGINT)
     if ended:
-        grader.sendall(json.dumps(ended).encode() + b"\n")
+        with contextlib.suppress(OSError):  # the grader may have closed the line, and the learner's process ended of that
+            grader.sendall(json.dumps(ended).encode() + b"\n")
     clean_up()
     os._exit(0)
 
