@@ -36,7 +36,7 @@ def supervise(
                 break
             os.kill(learner, signal.SIGINT)
     if ended:
-        with contextlib.suppress(OSError):  # the grader may have closed the line, and the learner's process ended of that
+        with contextlib.suppress(OSError):  # the learner's process may have ended because the grader closed the line
             grader.sendall(json.dumps(ended).encode() + b"\n")
     clean_up()
     os._exit(0)
