@@ -13,7 +13,6 @@ import pytest
 
 from coursekit.definitions import defining_cells
 from coursekit.exercise import load
-from coursekit.grading.limits import Limits
 from coursekit.grading.sandbox import available
 from coursekit.paths import NOTEBOOKS, SOLUTIONS
 from tests.answers import SAMPLES
@@ -23,9 +22,6 @@ from tests.classes import hand_in
 from tests.nbgrader_courses import both, course_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")]
-LIMITS = Limits(cell_seconds=180, total_seconds=600)
-
-
 DEFINITIONS = """def definitions(chapter):
     names = {{"__name__": "__main__"}}
     exec({code!r}, names)

@@ -523,7 +523,8 @@ def test_without_a_sandbox_nothing_is_left_when_the_learners_process_ends_before
         first.suspend()
         closing = threading.Thread(target=sandbox.close)
         closing.start()
-        while learner.status() != psutil.STATUS_ZOMBIE:
+        deadline = time.monotonic() + 60
+        while learner.status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline:
             time.sleep(0.01)
         first.resume()
         closing.join(60)
