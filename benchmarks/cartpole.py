@@ -79,7 +79,7 @@ def mean_return(act: Act, seed: int, episodes: int = 100) -> float:
 
 def ours(seed: int, samplers: int) -> tuple[int, float, float]:
     """Train with the solved notebook's own function and clock; the race decides when it is tested, as it does for the others."""
-    from coursekit.definitions import definitions
+    from coursekit.author.definitions import definitions
     from coursekit.given.ch10_actor_learner import cartpoles
 
     names, race, played = definitions("ch10_actor_learner"), Race(seed), 0

@@ -52,7 +52,7 @@ def _meta(grade_id: str, **flags: object) -> dict:
 
 def course(folder: Path, assignment: str, students: int) -> Path:
     """Make a course in which every other student handed in the solution, the rest nothing but the stubs."""
-    shutil.copy(ROOT / "coursekit/grading/nbgrader_config.py", folder)
+    shutil.copy(ROOT / "coursekit/author/nbgrader_config.py", folder)
     source = folder / "source" / assignment / f"{assignment}.ipynb"
     source.parent.mkdir(parents=True)
     if assignment == "plain":

@@ -14,7 +14,7 @@ import ray
 import torch
 
 from coursekit.answer import local
-from coursekit.definitions import definitions
+from coursekit.author.definitions import definitions
 from coursekit.exercise import find, judge
 from coursekit.paths import ROOT
 from coursekit.quiet import quiet

@@ -19,9 +19,8 @@ import time
 
 import ray
 
-from coursekit import begin, check, examine, hint, progress, quiz, recorded, solution, timeline
+from coursekit import begin, check, examine, hint, progress, quiz, recorded, solution, timeline, warm_up
 from coursekit.given.ch00_start import nap, ray_processes
-from coursekit.meeting import warm_up
 
 begin("ch00_start")
 

@@ -22,9 +22,8 @@ import matplotlib.pyplot as plt
 import pandas
 import ray
 
-from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, recorded, solution, timeline
+from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, recorded, solution, timeline, warm_up
 from coursekit.given.ch01_tasks import points_inside, slow_square, square
-from coursekit.meeting import warm_up
 
 begin("ch01_tasks")
 

@@ -22,11 +22,10 @@ import pandas
 import psutil
 import ray
 
-from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, solution
+from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, solution, warm_up
 from coursekit.given.ch02_objects import (
     MB, MILLION, add_rows, crossing, in_store, last_number, made, neighbour, pick, shared, spilled_files, store
 )
-from coursekit.meeting import warm_up
 from coursekit.records import objects
 
 begin("ch02_objects")

@@ -26,10 +26,9 @@ import pandas
 import ray
 from ray.util import ActorPool
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline
+from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline, warm_up
 from coursekit.given.ch03_actors import Simulator, add_ones, bumpy, compute
 from coursekit.given.ch03_actors import linear_data, pay, slope, span, squares
-from coursekit.meeting import warm_up
 from coursekit.records import actors
 
 pandas.options.display.max_colwidth = None  # tables show whole sentences

@@ -24,10 +24,9 @@ import ray
 from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline
+from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline, warm_up
 from coursekit.given.ch04_scheduling import Member, nap, pass_arrays
-from coursekit.meeting import warm_up
-from coursekit.nodes import autoscaler, follow, ledger, ray_status, remove_nodes, small_cluster, stop, waiting
+from coursekit.given.nodes import autoscaler, follow, ledger, ray_status, remove_nodes, small_cluster, stop, waiting
 
 begin("ch04_scheduling")
 
@@ -346,7 +345,7 @@ Now the cluster grows. `add_nodes` calls Ray's `cluster.add_node(...)` for each 
 """
 
 # %%
-from coursekit.nodes import add_nodes
+from coursekit.given.nodes import add_nodes
 
 add_nodes(cluster, south={"num_cpus": 2})
 remove_nodes(cluster)

@@ -27,9 +27,8 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError, WorkerCrashedError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline
+from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline, warm_up
 from coursekit.given.ch05_faults import Diary, keep_news_of_deaths, kill_process_of, story, work, work_in_steps
-from coursekit.meeting import warm_up
 
 begin("ch05_faults")
 

@@ -28,8 +28,8 @@ from ray.util.state import list_jobs, list_nodes
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
 from coursekit.given import ch06_cluster as given
-from coursekit.kuberay import check_fields
-from coursekit.own_cluster import OwnCluster
+from coursekit.given.kuberay import check_fields
+from coursekit.given.own_cluster import OwnCluster
 
 begin("ch06_cluster")
 

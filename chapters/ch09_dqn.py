@@ -29,7 +29,7 @@ import psutil
 import ray
 from ray.util.queue import Queue
 
-from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, solution
+from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, solution, warm_up
 
 begin("ch09_dqn")
 
@@ -47,7 +47,6 @@ from coursekit.given.ch09_dqn import (
     td_gradient,
     with_goodbye,
 )
-from coursekit.meeting import warm_up
 from coursekit.pictures import Drawn, strip
 
 # %%

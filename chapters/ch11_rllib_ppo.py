@@ -28,7 +28,7 @@ from gymnasium.spaces import flatten
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
 from coursekit.given.ch11_rllib_ppo import built
-from coursekit.old_names import playground, table
+from coursekit.given.old_names import playground, table
 from coursekit.pictures import Drawn, film
 
 begin("ch11_rllib_ppo")
@@ -625,7 +625,7 @@ r"""
 RLlib has been rewritten more than once, and most of what a search finds was written before.
 
 > **You may have seen** `PPOTrainer`, settings in a dictionary, `num_workers`, `rollouts`, `num_sgd_iter`, `create_env_on_driver`, A3C, `episode_reward_mean`,
-> `compute_single_action` or `tune.run("PPO")`. They all stand in one table, each with the line of today: `OLD_NAMES` in `coursekit/old_names.py`.
+> `compute_single_action` or `tune.run("PPO")`. They all stand in one table, each with the line of today: `OLD_NAMES` in `coursekit/given/old_names.py`.
 
 The next cell *tries* each old line on your Ray, just now, and says how it ended. (Whether each new line works is tried by one of the course's own tests.)
 

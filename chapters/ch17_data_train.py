@@ -28,10 +28,9 @@ from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer, prepare_model
 from torch import nn
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
+from coursekit import begin, budget, check, hint, passed, progress, quiz, solution, warm_up
 from coursekit.given.ch05_faults import keep_news_of_deaths
 from coursekit.given.ch17_data_train import attempts_in, digits, in_blocks, mortal, new_folder, rehearse, remove_folders, without_averaging
-from coursekit.meeting import warm_up
 
 begin("ch17_data_train")
 

@@ -30,7 +30,7 @@ from ray import serve
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
 from coursekit.given import ch18_serve as given
 from coursekit.given.ch18_serve import Large, Policy, Stumbling
-from coursekit.load import Load, generate
+from coursekit.given.load import Load, generate
 
 begin("ch18_serve")
 

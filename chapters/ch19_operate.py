@@ -490,7 +490,7 @@ It hangs. No error, no time-out, and it would still hang tomorrow. What would yo
 """
 
 # %% tags=["demo"]
-from coursekit.nodes import ray_status
+from coursekit.given.nodes import ray_status
 
 ray_status(until=" 0.0/4.0 CPU")  # only waits: Ray renews its report every five seconds
 print(given.shell("ray status").partition("Resources\n")[2].strip("-\n"))  # in a terminal: ray status

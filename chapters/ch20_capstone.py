@@ -24,13 +24,12 @@ import torch
 from scipy.special import log_softmax
 from torch import nn
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
-from coursekit.capstone import Budget
+from coursekit import begin, budget, check, hint, passed, progress, quiz, solution, warm_up
 from coursekit.given.ch20_capstone import side_by_side, write_entry
-from coursekit.meeting import warm_up
+from coursekit.given.cpu_budget import Budget
+from coursekit.given.warehouse import EPISODE_STEPS, NUMBERS, OWN, SHELVES, STATION, TABLE, VIEWS, Warehouse
+from coursekit.given.warehouse import baseline, evaluate, make_envs, random_actions
 from coursekit.pictures import film, strip
-from coursekit.warehouse import EPISODE_STEPS, NUMBERS, OWN, SHELVES, STATION, TABLE, VIEWS, Warehouse
-from coursekit.warehouse import baseline, evaluate, make_envs, random_actions
 
 torch.set_num_threads(1)  # the networks are tiny: more threads would mostly wait for each other, and waiting costs CPU seconds
 begin("ch20_capstone")
@@ -619,7 +618,7 @@ that is on your bill: about two of the sixty seconds in the sandbox, up to ten w
 - **Better eyes.** The network that judges a shelf does not know what lies beside it, or how far it is from there to the table. Add that; or let shelves look at each other (attention).
 - **A hint.** Pay a little for what is loaded, as a potential ([Chapter 14](ch14_custom.ipynb)); the best policy stays the best.
 - **Nobody waits.** Let the samplers play on while the learner learns, and correct for their age: IMPALA and APPO ([Chapter 13](ch13_algorithms.ipynb)). By the clock it gains; does it in CPU seconds?
-- **RLlib.** `PPOConfig().environment("coursekit.warehouse:Warehouse-v0")` plays it, too, and the entry may use RLlib. What does its generality cost within 60 CPU seconds?
+- **RLlib.** `PPOConfig().environment("coursekit.given.warehouse:Warehouse-v0")` plays it, too, and the entry may use RLlib. What does its generality cost within 60 CPU seconds?
 - **No gradients.** Evolution strategies send a seed and get back a number: the simplest distributed learner there is (Salimans et al. 2017). It needs thirty lines and `ray.wait`.
 - **Serve it.** Put the policy behind HTTP ([Chapter 18](ch18_serve.ipynb)), kill a sampler while it learns and have another take over ([Chapter 5](ch05_faults.ipynb)).
 """

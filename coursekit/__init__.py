@@ -3,48 +3,37 @@
 The names are loaded when first used: a Ray worker that imports a function of `coursekit.given` pays for no more.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coursekit.check import begin, check, hint, passed, quiz, solution
-    from coursekit.doctor import examine
-    from coursekit.progress import progress
-    from coursekit.timeline import recorded, timeline
+    from coursekit.checking import begin, check, hint, passed, quiz, solution
+    from coursekit.machine.doctor import examine
+    from coursekit.meeting import warm_up
+    from coursekit.overview import progress
+    from coursekit.spans import recorded, timeline
     from coursekit.timing import budget, compare_times
 
 _HOME = {
-    "begin": "check",
+    "begin": "checking",
     "budget": "timing",
-    "check": "check",
+    "check": "checking",
     "compare_times": "timing",
-    "examine": "doctor",
-    "hint": "check",
-    "passed": "check",
-    "progress": "progress",
-    "quiz": "check",
-    "recorded": "timeline",
-    "solution": "check",
-    "timeline": "timeline",
+    "examine": "machine.doctor",
+    "hint": "checking",
+    "passed": "checking",
+    "progress": "overview",
+    "quiz": "checking",
+    "recorded": "spans",
+    "solution": "checking",
+    "timeline": "spans",
+    "warm_up": "meeting",
 }
 __all__ = list(_HOME)
 
 
-class _Names(ModuleType):
-    """Keeps `coursekit.check` the function: Python would replace it by the module of that name when it is imported."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _HOME:
-            raise AttributeError(f"coursekit has no {name!r}; it has {', '.join(_HOME)}.")
-        found = getattr(import_module(f"coursekit.{_HOME[name]}"), name)
-        super().__setattr__(name, found)
-        return found
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Names
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"coursekit has no {name!r}; it has {', '.join(_HOME)}.")
+    found = globals()[name] = getattr(import_module(f"coursekit.{_HOME[name]}"), name)
+    return found

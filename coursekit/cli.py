@@ -41,7 +41,7 @@ def build(
 ) -> None:
     """Write notebooks/ and solutions/ from chapters/."""
     with plain_errors():
-        from coursekit import build as builder
+        from coursekit.author import build as builder
         from coursekit.course import CommandError
         from coursekit.paths import ROOT
 
@@ -61,8 +61,8 @@ def lab(
 ) -> None:
     """Run the preflight, then open the course in JupyterLab."""
     with plain_errors():
-        from coursekit import doctor, facts
-        from coursekit import lab as jupyter
+        from coursekit.machine import doctor, facts
+        from coursekit.machine import lab as jupyter
 
         found = facts.gather()
         print(doctor.examine(found).text(only_what_matters=True))
@@ -72,7 +72,7 @@ def lab(
 @app.command(epilog=example("coursekit doctor"))
 def doctor() -> None:
     """Check this machine: Python, versions, cores, memory, ports. Exit code 1 means: not ready."""
-    from coursekit.doctor import examine
+    from coursekit.machine.doctor import examine
 
     report = examine()
     print(report)
@@ -82,7 +82,7 @@ def doctor() -> None:
 @app.command(epilog=example("coursekit progress"))
 def progress() -> None:
     """Show the points of every chapter, earned and possible."""
-    from coursekit.progress import progress as overview
+    from coursekit.overview import progress as overview
 
     print(overview())
 
@@ -91,8 +91,8 @@ def progress() -> None:
 def chapter(name: Annotated[str, typer.Argument(help="Its name: ch, two digits, a topic.")]) -> None:
     """Start a new chapter from the templates."""
     with plain_errors():
+        from coursekit.author.scaffold import new_chapter
         from coursekit.paths import ROOT
-        from coursekit.scaffold import new_chapter
 
         for path in new_chapter(name):
             print(f"wrote {path.relative_to(ROOT)}")
@@ -108,8 +108,8 @@ def chapter(name: Annotated[str, typer.Argument(help="Its name: ch, two digits, 
 def slides(name: Annotated[str, typer.Argument(help="The chapter's name.")]) -> None:
     """Turn a chapter into slides with speaker notes: one HTML file that opens without a network."""
     with plain_errors():
+        from coursekit.author.slides import write_slides
         from coursekit.paths import ROOT
-        from coursekit.slides import write_slides
 
         path = write_slides(name).relative_to(ROOT)
         print(f"wrote {path} (open it in a browser; the key S shows the speaker notes)")
@@ -140,8 +140,8 @@ def grade(
     """Grade a class: fast, in parallel, each submission in a sandbox. Interrupted, it continues where it was."""
     with plain_errors():
         from coursekit.grading.command import grade_class
-        from coursekit.grading.limits import Limits
         from coursekit.grading.run import Options
+        from coursekit.sandbox.limits import Limits
 
         limits = Limits(cell_seconds=timeout, total_seconds=total, memory_mb=memory)
         options = Options(jobs, seed, tuple(only or ()), again, all_cells, not no_sandbox, address, limits)

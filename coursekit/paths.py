@@ -7,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
 SOLUTIONS = ROOT / "solutions"
+STATIC = ROOT / "coursekit" / "static"
 
 
 def path_with_scripts() -> str:

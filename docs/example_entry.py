@@ -3,7 +3,7 @@
 import numpy as np
 import ray
 
-from coursekit.warehouse import EPISODE_STEPS
+from coursekit.given.warehouse import EPISODE_STEPS
 
 POPULATION, KEPT, EPISODES = 32, 6, 4
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from coursekit.grading import accounts, host
-from coursekit.grading.limits import Limits
 from coursekit.grading.run import Options, Run
 from coursekit.paths import ROOT
+from coursekit.sandbox import accounts, host
+from coursekit.sandbox.limits import Limits
 from tests.attacks import CHAPTER, MARK, notebook
 
 SHORT = Limits(

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from multiprocessing.connection import Connection
 
-from coursekit.definitions import defining_parts
+from coursekit.author.definitions import defining_parts
 from coursekit.paths import SOLUTIONS
 
 

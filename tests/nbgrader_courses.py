@@ -16,8 +16,8 @@ from pathlib import Path
 import nbformat
 from nbgrader.api import Gradebook
 
-from coursekit.grading.limits import Limits
 from coursekit.paths import ROOT
+from coursekit.sandbox.limits import Limits
 from tests.classes import grade
 
 LIMITS = Limits(cell_seconds=180, total_seconds=600)
@@ -76,7 +76,7 @@ def _url_of(server: subprocess.Popen, told: Path) -> str:
 def course_of(folder: Path, assignment: str, source: nbformat.NotebookNode) -> Path:
     """Make a course with one assignment, handed out by nbgrader."""
     (folder / "source" / assignment).mkdir(parents=True, exist_ok=True)
-    shutil.copy(ROOT / "coursekit/grading/nbgrader_config.py", folder)
+    shutil.copy(ROOT / "coursekit/author/nbgrader_config.py", folder)
     nbformat.write(source, folder / "source" / assignment / f"{assignment}.ipynb")
     nbgrader(folder, "generate_assignment", assignment)
     return folder

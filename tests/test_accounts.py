@@ -8,10 +8,10 @@ from typing import Any
 import psutil
 import pytest
 
-from coursekit.grading import accounts, sandbox
-from coursekit.grading.limits import Limits, SandboxDied
-from coursekit.grading.line import Line
-from coursekit.grading.sandbox import NurseryFailed, Sandbox
+from coursekit.sandbox import accounts, sandbox
+from coursekit.sandbox.limits import Limits, SandboxDied
+from coursekit.sandbox.line import Line
+from coursekit.sandbox.sandbox import NurseryFailed, Sandbox
 
 NO_DESCRIPTORS = OSError(errno.EMFILE, "Too many open files")
 HIDDEN = "cannot be watched, because /proc hides other users' processes"

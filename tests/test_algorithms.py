@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from coursekit.definitions import definitions
+from coursekit.author.definitions import definitions
 from coursekit.given.ch12_env_runners import built
 from coursekit.given.ch13_algorithms import CORRIDOR
 from coursekit.paths import SOLUTIONS

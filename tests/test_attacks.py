@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 from nbgrader.api import Gradebook
 
-from coursekit.grading.limits import Limits
-from coursekit.grading.sandbox import available
 from coursekit.paths import ROOT
 from coursekit.result import prose
+from coursekit.sandbox.limits import Limits
+from coursekit.sandbox.sandbox import available
 from tests.attacks import GUARD, PORT, Attack, attacks
 from tests.classes import HONEST, Machine, grade, hand_in_honestly, lines, said
 from tests.nbgrader_courses import nbgrader

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from coursekit import exercise
-from coursekit.build import build, solved_notebook, stale, write
+from coursekit.author.build import build, solved_notebook, stale, write
 from coursekit.exercise import AuthorError, Exercise, Quiz
 from coursekit.paths import NOTEBOOKS, ROOT, SOLUTIONS
 from tests.chapters import CHAPTERS
@@ -44,7 +44,7 @@ def test_learners_get_no_solution_and_no_output(chapter):
 
 @pytest.mark.slow
 def test_nbgrader_makes_the_same_notebooks_cell_for_cell(tmp_path):
-    shutil.copy(ROOT / "coursekit/grading/nbgrader_config.py", tmp_path)
+    shutil.copy(ROOT / "coursekit/author/nbgrader_config.py", tmp_path)
     for chapter in CHAPTERS:
         (tmp_path / "source" / chapter).mkdir(parents=True)
         shutil.copy(SOLUTIONS / f"{chapter}.ipynb", tmp_path / "source" / chapter)

@@ -19,11 +19,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from coursekit import warehouse
-from coursekit.capstone import Budget, board, command, inside, judge
+from coursekit.capstone import board, command, inside, judge
 from coursekit.capstone.board import Row
 from coursekit.capstone.chart import _frame, chart, ticks
-from coursekit.capstone.clock import CpuClock
 from coursekit.capstone.contestant import Contestant, Learned
 from coursekit.capstone.entry import LARGEST, Entry, EntryFailed, read_entry
 from coursekit.capstone.judge import Score
@@ -32,8 +30,11 @@ from coursekit.capstone.rules import DECIDING, Rules
 from coursekit.capstone.run import run
 from coursekit.capstone.watch import POINTS, separated
 from coursekit.cli import app
-from coursekit.grading.sandbox import Nursery, available
+from coursekit.given import warehouse
+from coursekit.given.cpu_budget import Budget
+from coursekit.given.cpu_clock import CpuClock
 from coursekit.paths import ROOT, SOLUTIONS
+from coursekit.sandbox.sandbox import Nursery, available
 
 EXAMPLE = ROOT / "docs/example_entry.py"
 BURN = "import time\nwhile time.process_time() < 0.4: pass\n"
@@ -431,7 +432,7 @@ def test_the_board_is_written_where_the_command_says():
 # --- in a real sandbox
 
 BASELINE = """
-from coursekit import warehouse
+from coursekit.given import warehouse
 def train(make_envs, budget):
     print("hello from inside")
     budget.report(1)
@@ -470,11 +471,11 @@ def test_a_policy_in_a_sandbox_earns_what_it_earns_outside(nursery):
 HOSTILE = {
     "stops the clocks and patches Budget": """
         import time
-        from coursekit.capstone import budget, clock
+        from coursekit.given import cpu_budget, cpu_clock
         def train(make_envs, given):
             given.report(1.5)
             time.process_time = time.monotonic = time.time = time.perf_counter = lambda: 0.0
-            clock.CpuClock.seconds = budget.Budget.spent = lambda self: 0.0
+            cpu_clock.CpuClock.seconds = cpu_budget.Budget.spent = lambda self: 0.0
             while given.left() > 0: sum(range(10**5))
     """,
     "has a daemon compute": """

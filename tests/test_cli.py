@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coursekit import lab
+from coursekit.author.scaffold import FOLDERS, new_chapter
 from coursekit.cli import app
 from coursekit.course import CommandError, existing_chapter
-from coursekit.facts import Facts, port_is_free
-from coursekit.scaffold import FOLDERS, new_chapter
+from coursekit.machine import lab
+from coursekit.machine.facts import Facts, port_is_free
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = ["build", "lab", "doctor", "progress", "chapter", "slides"]

@@ -5,9 +5,9 @@ import socket
 
 import pytest
 
-from coursekit.doctor import Report, examine
-from coursekit.facts import Facts, gather, port_is_free, ray_temp_folder
-from coursekit.preflight import SOCKET, Finding
+from coursekit.machine.doctor import Report, examine
+from coursekit.machine.facts import Facts, gather, port_is_free, ray_temp_folder
+from coursekit.machine.preflight import SOCKET, Finding
 
 GIB = 2**30
 OK, NOTE, PROBLEM = (Finding("x", status, "found") for status in ("ok", "note", "problem"))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from coursekit.answer import local
-from coursekit.check import NotPassed, begin, check, hint, passed, quiz, solution
+from coursekit.checking import NotPassed, begin, check, hint, passed, quiz, solution
 from coursekit.exercise import find, judge
 from coursekit.failure import STUB_TEXT, describe
 from coursekit.result import MIME
@@ -184,7 +184,7 @@ def test_an_unknown_name_hears_the_near_ones(call, near):
 
 
 def test_a_check_before_begin_says_what_to_run(monkeypatch):
-    monkeypatch.setattr(sys.modules["coursekit.check"], "_session", None)
+    monkeypatch.setattr(sys.modules["coursekit.checking"], "_session", None)
     with pytest.raises(RuntimeError, match="first cell"):
         check("best_seconds", right)
 

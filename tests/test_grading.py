@@ -25,17 +25,18 @@ from typer.testing import CliRunner
 
 from coursekit.cli import app
 from coursekit.course import CommandError
-from coursekit.grading import accounts, command
+from coursekit.grading import command
 from coursekit.grading.grade import Grader
 from coursekit.grading.gradebook import Book, _config_of
-from coursekit.grading.limits import Limits
 from coursekit.grading.plan import Master
 from coursekit.grading.report import Journal
 from coursekit.grading.run import Run
-from coursekit.grading.sandbox import Nursery, available
 from coursekit.grading.submission import read
 from coursekit.grading.turns import Turns
 from coursekit.paths import SOLUTIONS
+from coursekit.sandbox import accounts
+from coursekit.sandbox.limits import Limits
+from coursekit.sandbox.sandbox import Nursery, available
 from tests.attacks import code_cell, grade_id, notebook
 from tests.classes import SHORT, WRONG, grade, hand_in, hand_in_honestly, lines, said
 from tests.nbgrader_courses import formgrader, nbgrader

@@ -9,10 +9,10 @@ import subprocess
 import pytest
 from nbgrader.api import Gradebook
 
-from coursekit.grading.limits import Limits
-from coursekit.grading.sandbox import available
 from coursekit.grading.submission import MAX_BYTES, MAX_CELLS
 from coursekit.paths import ROOT, path_with_scripts
+from coursekit.sandbox.limits import Limits
+from coursekit.sandbox.sandbox import available
 from tests.attacks import attacks
 from tests.chapters import CHAPTERS
 

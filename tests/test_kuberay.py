@@ -6,7 +6,7 @@ import pandas
 import pytest
 import yaml
 
-from coursekit.kuberay import FIELDS, RELEASE, check_fields
+from coursekit.given.kuberay import FIELDS, RELEASE, check_fields
 from coursekit.paths import ROOT
 
 CHAPTER = (ROOT / "chapters/ch06_cluster.py").read_text()

@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 
-from coursekit import lab
+from coursekit.machine import lab
 from coursekit.paths import ROOT
 
 

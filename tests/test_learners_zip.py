@@ -12,7 +12,7 @@ from coursekit.paths import ROOT
 
 FILES = [
     "README.md",
-    "coursekit/check.py",
+    "coursekit/checking.py",
     "notebooks/ch00_start.ipynb",
     ".devcontainer/devcontainer.json",
     "coursekit/__pycache__/check.pyc",

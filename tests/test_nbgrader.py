@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_autograde_gives_solved_all_points_and_unsolved_none(chapter, tmp_path):
-    shutil.copy(ROOT / "coursekit/grading/nbgrader_config.py", tmp_path)
+    shutil.copy(ROOT / "coursekit/author/nbgrader_config.py", tmp_path)
     for folder, notebooks in {
         "source": SOLUTIONS,
         "submitted/solved": SOLUTIONS,

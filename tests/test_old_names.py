@@ -2,7 +2,7 @@
 
 import pytest
 
-from coursekit.old_names import OLD_NAMES, playground, run
+from coursekit.given.old_names import OLD_NAMES, playground, run
 
 pytestmark = pytest.mark.slow
 NAMED_IN_COURSES = [

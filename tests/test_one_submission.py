@@ -16,11 +16,11 @@ from coursekit.answer import serve
 from coursekit.failure import describe
 from coursekit.grading import grade
 from coursekit.grading.grade import LOST, Graded, Grader
-from coursekit.grading.limits import Limits, SandboxDied
 from coursekit.grading.plan import Master
 from coursekit.grading.report import OWN_TEST, write_page
-from coursekit.grading.sandbox import CellOutcome, NurseryFailed
 from coursekit.grading.submission import Submission
+from coursekit.sandbox.limits import Limits, SandboxDied
+from coursekit.sandbox.sandbox import CellOutcome, NurseryFailed
 
 CHAPTER = "ch00_start"
 LIMITS = Limits(total_seconds=20)

@@ -23,9 +23,9 @@ from coursekit.grading.grade import ENDED
 from coursekit.grading.gradebook import Book
 from coursekit.grading.plan import Master, plan
 from coursekit.grading.run import Options, Run
-from coursekit.grading.sandbox import CellOutcome, SandboxDied
 from coursekit.grading.submission import NotGradable, Submission, find, find_one, read, with_files_of_master
 from coursekit.paths import SOLUTIONS
+from coursekit.sandbox.sandbox import CellOutcome, SandboxDied
 from tests.classes import grade, lines
 
 VERSION = functools.cache(api.get_alembic_version)  # a program starts for it, which takes a second

@@ -5,7 +5,7 @@ import multiprocessing
 
 import pytest
 
-from coursekit.progress import attempts, home, load, progress, save
+from coursekit.overview import attempts, home, load, progress, save
 from coursekit.result import Result
 
 

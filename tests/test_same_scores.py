@@ -11,10 +11,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from coursekit.definitions import defining_cells
+from coursekit.author.definitions import defining_cells
 from coursekit.exercise import load
-from coursekit.grading.sandbox import available
 from coursekit.paths import NOTEBOOKS, SOLUTIONS
+from coursekit.sandbox.sandbox import available
 from tests.answers import SAMPLES
 from tests.attacks import code_cell, grade_id
 from tests.chapters import CHAPTERS
@@ -32,7 +32,7 @@ DEFINITIONS = """def definitions(chapter):
 def names_of(chapter: str) -> str:
     """Return the text of a module of sample answers as a notebook can run it, in a sandbox without solutions too."""
     text = inspect.getsource(import_module(f"tests.answers.{chapter}"))
-    if (line := "from coursekit.definitions import definitions\n") in text:
+    if (line := "from coursekit.author.definitions import definitions\n") in text:
         code = "\n".join(map(ast.unparse, defining_cells(chapter)))
         text = text.replace(line, DEFINITIONS.format(code=code))
     return re.sub(r"^(@?(accepts|rejects)\(.*\)|from tests\.answers import .*)\n", "", text, flags=re.MULTILINE)

@@ -18,9 +18,9 @@ import pytest
 
 from coursekit import wire
 from coursekit.answer import Answer, Raised
-from coursekit.grading import accounts, lean
-from coursekit.grading.sandbox import CellOutcome, Limits, Nursery, Sandbox, SandboxDied, available
 from coursekit.paths import ROOT
+from coursekit.sandbox import accounts, lean
+from coursekit.sandbox.sandbox import CellOutcome, Limits, Nursery, Sandbox, SandboxDied, available
 
 WAY = list(ROOT.parts[2:3]) if ROOT.parts[1] == "tmp" else []  # a sandbox shows the course where it lies, be it in /tmp
 pytestmark = pytest.mark.skipif(bool(available()), reason=available())
@@ -482,7 +482,7 @@ def test_a_nursery_that_dies_is_replaced(nursery):
 
 GRADER = """
 import os, sys, time
-from coursekit.grading.sandbox import Limits, Nursery
+from coursekit.sandbox.sandbox import Limits, Nursery
 nursery = Nursery(Limits(), imports=False)
 sandbox = nursery.sandbox()
 sandbox.run("import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
@@ -689,7 +689,7 @@ def test_a_sandbox_with_everything_imported_is_ready_at_once(ray_nursery):
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare, of util-linux, is not installed")
 def test_where_namespaces_are_forbidden_available_says_so():
-    ask = "from coursekit.grading.sandbox import available; print(available())"
+    ask = "from coursekit.sandbox.sandbox import available; print(available())"
     forbid = f"echo 0 > /proc/sys/user/max_user_namespaces; exec {sys.executable} -c {shlex.quote(ask)}"
     said = subprocess.run(["unshare", "-Ur", "sh", "-c", forbid], capture_output=True, text=True)
     assert said.stdout == "new namespaces: a limit of the system is reached (No space left on device)\n"
@@ -697,7 +697,7 @@ def test_where_namespaces_are_forbidden_available_says_so():
 
 AS_ORDINARY_USER = """
 import os, sys
-from coursekit.grading import jail, namespaces
+from coursekit.sandbox import jail, namespaces
 namespaces.unshare(namespaces.NEWNS)
 namespaces.make_mounts_private()
 folders = {folder: os.open(folder, os.O_PATH) for folder in jail.python_folders()}

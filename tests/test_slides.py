@@ -6,7 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from coursekit.slides import as_html, deck
+from coursekit.author.slides import as_html, deck
 from tests.browser import find_browser
 
 ROOT = Path(__file__).parents[1]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from coursekit.warehouse import (
+from coursekit.given.warehouse import (
     BATTERY,
     CREEP,
     EPISODE_STEPS,
@@ -29,7 +29,7 @@ from coursekit.warehouse import (
 
 @pytest.mark.filterwarnings("error")
 def test_it_passes_gymnasiums_own_checker():
-    check_env(gymnasium.make("coursekit.warehouse:Warehouse-v0").unwrapped)
+    check_env(gymnasium.make("coursekit.given.warehouse:Warehouse-v0").unwrapped)
 
 
 def test_many_warehouses_are_as_many_single_ones_step_by_step():

@@ -1,5 +1,1 @@
 """The capstone: a policy learned within a budget of CPU seconds, judged from outside, on a leaderboard."""
-
-from coursekit.capstone.budget import Budget
-
-__all__ = ["Budget"]

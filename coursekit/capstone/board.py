@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from coursekit.capstone.judge import Score
 from coursekit.grading.report import Journal
-from coursekit.progress import home
+from coursekit.overview import home
 
 League = tuple[int, float]
 

@@ -11,8 +11,8 @@ from coursekit.capstone.entry import Entry, EntryFailed, printable
 from coursekit.capstone.judge import NotActions, checked
 from coursekit.capstone.rules import DECIDING, Rules
 from coursekit.capstone.watch import Curve, Watch, separated
-from coursekit.grading.limits import SandboxDied
-from coursekit.grading.sandbox import NurseryFailed, Sandbox
+from coursekit.sandbox.limits import SandboxDied
+from coursekit.sandbox.sandbox import NurseryFailed, Sandbox
 
 INSIDE = "from coursekit.capstone.inside import decide, learn, prepare, result"
 NO_ANSWER = "its process sent something that is not an answer."

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from coursekit.capstone.budget import Budget
 from coursekit.capstone.entry import FORM
 from coursekit.failure import describe
+from coursekit.given.cpu_budget import Budget
 
 MARK, END = "\x1e", "\x1f"  # around a reported point among what an entry prints
 MODULE = "capstone_entry"
@@ -31,10 +31,10 @@ class Unusable(Exception):
 
 def prepare(source: str, file: str, seconds: float) -> None:
     """Take the entry, and import what every entry is handed: that costs it nothing."""
-    import coursekit.warehouse
+    from coursekit.given.warehouse import make_envs
 
     os.environ.pop("COURSEKIT_QUICK", None)  # no quick mode: a budget is spent in full
-    given.update(source=source, file=file, seconds=seconds, make_envs=coursekit.warehouse.make_envs)
+    given.update(source=source, file=file, seconds=seconds, make_envs=make_envs)
 
 
 def learn() -> None:

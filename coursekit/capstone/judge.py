@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coursekit import warehouse
+from coursekit.given import warehouse
 
 EPISODES = 200
 Returns = np.ndarray  # [EPISODES]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from coursekit.grading.limits import Limits
+from coursekit.sandbox.limits import Limits
 
 OVER = 1.1  # times its budget: there an entry is stopped
 DECIDING = 5.0  # CPU seconds that a policy has for the judge's episodes, beside what it left of its budget

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coursekit import warehouse
 from coursekit.capstone import judge
 from coursekit.capstone.board import Row
 from coursekit.capstone.contestant import Contestant, Learned
 from coursekit.capstone.entry import Entry
 from coursekit.capstone.rules import Rules
-from coursekit.grading.sandbox import Nursery
+from coursekit.given import warehouse
+from coursekit.sandbox.sandbox import Nursery
 
 
 class Ran(NamedTuple):

@@ -5,10 +5,10 @@ import re
 import time
 from collections.abc import Callable
 
-from coursekit.capstone.clock import CpuClock
 from coursekit.capstone.entry import printable
 from coursekit.capstone.inside import END, MARK
-from coursekit.grading.sandbox import Sandbox
+from coursekit.given.cpu_clock import CpuClock
+from coursekit.sandbox.sandbox import Sandbox
 
 POINTS = 300  # of a curve that are kept
 LOOK_SECONDS = 0.5  # between two looks, where processes have to be looked at: one costs some milliseconds

@@ -11,8 +11,8 @@ from coursekit.capstone.judge import NotActions, checked, score
 from coursekit.exercise import Wrong, exercise, expect, quiz
 from coursekit.exercises._samplers import expect_samplers_kept_up
 from coursekit.given import ch20_capstone as given
+from coursekit.given.warehouse import PRICES, baseline, evaluate, make_envs
 from coursekit.result import plural
-from coursekit.warehouse import PRICES, baseline, evaluate, make_envs
 
 TRIES = 3  # an agent may be unlucky: the first that reaches the goal is enough
 OVER = 1.1  # times the budget: so much is forgiven

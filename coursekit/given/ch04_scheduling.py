@@ -276,7 +276,7 @@ def _activity(since: float) -> tuple[int, int]:
 
 
 def _unfinished(since: float) -> list[dict]:
-    from coursekit.nodes import unfinished
+    from coursekit.given.nodes import unfinished
 
     return unfinished(since)
 

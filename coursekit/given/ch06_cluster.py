@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas
 
-from coursekit.own_cluster import CommandFailed, OwnCluster, Started
+from coursekit.given.own_cluster import CommandFailed, OwnCluster, Started
 
 PATIENCE = 60.0
 _cluster: OwnCluster | None = None

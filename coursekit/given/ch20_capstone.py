@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from coursekit.given._sent import sent_to_actors
-from coursekit.progress import home
-from coursekit.warehouse import make_envs
+from coursekit.given.warehouse import make_envs
+from coursekit.overview import home
 
 IMPORTS = '''"""An entry for the capstone: change it, and run it with `coursekit capstone run`."""
 
@@ -24,7 +24,7 @@ import torch
 from scipy.special import log_softmax
 from torch import nn
 
-from coursekit.warehouse import NUMBERS, VIEWS, baseline, evaluate
+from coursekit.given.warehouse import NUMBERS, VIEWS, baseline, evaluate
 
 torch.set_num_threads(1)
 '''
@@ -76,7 +76,7 @@ def have_it_learn(entry: Callable, prices: list[float], seconds: float, seed: in
     """
     import torch
 
-    from coursekit.capstone import Budget
+    from coursekit.given.cpu_budget import Budget
 
     torch.set_num_threads(1)  # also where the notebook's own line was not run: more threads cost many times as much
     torch.manual_seed(seed)

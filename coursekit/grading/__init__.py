@@ -1,1 +1,1 @@
-"""Grading: nbgrader's own tools, with the configuration of this course."""
+"""Grading: a whole class, each submission in a sandbox, into nbgrader's own gradebook."""

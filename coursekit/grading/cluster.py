@@ -19,9 +19,9 @@ from coursekit.exercise import load
 from coursekit.grading.grade import ENDED
 from coursekit.grading.node import NodeGrader, Setup, fingerprint_of_coursekit
 from coursekit.grading.run import Options, Outcome, grader_failed, master_of
-from coursekit.grading.sandbox import NurseryFailed
 from coursekit.grading.submission import NotGradable, Submission, read
 from coursekit.quiet import quiet
+from coursekit.sandbox.sandbox import NurseryFailed
 
 ANSWER_SECONDS = 60.0  # for a cluster to answer; a busy machine takes half of it to import Ray
 START_SECONDS = 300.0  # for a first node to be ready: it may have to start Python, and import Ray and torch

@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from coursekit.course import CommandError
 from coursekit.grading.run import Options, Run
-from coursekit.grading.sandbox import NurseryFailed, available
+from coursekit.sandbox.sandbox import NurseryFailed, available
 
 CONTINUES = "What is graded is kept: the same command continues (without --again)."
 

@@ -20,8 +20,8 @@ from nbgrader.utils import parse_utc
 from sqlalchemy.exc import SAWarning, SQLAlchemyError
 from traitlets.config import Application, Config
 
+from coursekit.author import nbgrader_config
 from coursekit.course import CommandError
-from coursekit.grading import nbgrader_config
 from coursekit.grading.grade import Graded
 from coursekit.grading.plan import Master, points_of
 from coursekit.grading.submission import Submission, text_of

@@ -12,9 +12,9 @@ from nbformat import NotebookNode
 
 import coursekit
 from coursekit.grading.grade import Graded, Grader
-from coursekit.grading.limits import Limits
 from coursekit.grading.plan import Master
-from coursekit.grading.sandbox import Nursery, NurseryFailed
+from coursekit.sandbox.limits import Limits
+from coursekit.sandbox.sandbox import Nursery, NurseryFailed
 
 
 @dataclass(frozen=True)

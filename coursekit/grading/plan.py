@@ -219,7 +219,7 @@ def _names_for(functions: Collection[str], notebook: NotebookNode) -> set[str]:
     found = set[str]()
     for cell in notebook.cells:
         for node in _nodes_of(cell.source) if cell.cell_type == "code" and "coursekit" in cell.source else []:
-            if isinstance(node, ast.ImportFrom) and node.module in ("coursekit", "coursekit.check"):
+            if isinstance(node, ast.ImportFrom) and node.module in ("coursekit", "coursekit.checking"):
                 found |= {alias.asname or alias.name for alias in node.names if alias.name in functions}
                 found |= set(functions) if node.names[0].name == "*" else set()
             elif isinstance(node, ast.Import):

@@ -44,7 +44,7 @@ def release(folder: Path) -> list[Path]:
         raise CommandError(f"{folder} is not empty. Name a folder that does not exist yet: coursekit release course")
     folder.mkdir(parents=True, exist_ok=True)
     archive = write_zip(folder / "learners.zip")
-    config = (ROOT / "coursekit/grading/nbgrader_config.py").read_text(encoding="utf-8")
+    config = (ROOT / "coursekit/author/nbgrader_config.py").read_text(encoding="utf-8")
     (folder / "nbgrader_config.py").write_text(
         config + "    " + CONFIG.strip().replace("\n", "\n    ") + "\n", encoding="utf-8"
     )

@@ -19,9 +19,9 @@ from coursekit.grading.gradebook import Book
 from coursekit.grading.node import Setup
 from coursekit.grading.plan import Master, points_of
 from coursekit.grading.report import COLUMNS, Journal, write_grades, write_page
-from coursekit.grading.sandbox import Limits, Nursery, NurseryFailed
 from coursekit.grading.submission import RUN_STATE, NotGradable, Submission, find, find_one, is_in_a_course, read
 from coursekit.paths import SOLUTIONS
+from coursekit.sandbox.sandbox import Limits, Nursery, NurseryFailed
 
 NO_CHAPTER = ' And the notebook begins no chapter: say which in a cell before them, as `begin("ch01_tasks")`.'
 

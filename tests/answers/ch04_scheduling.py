@@ -9,7 +9,7 @@ from tests.answers import accepts, rejects
 
 def RAY() -> dict:
     """Start the chapter's nodes, three living ones and a dead one; return how to join them."""
-    from coursekit.nodes import small_cluster
+    from coursekit.given.nodes import small_cluster
 
     cluster = small_cluster(num_cpus=2, resources={"licence": 2})
     cluster.remove_node(cluster.add_node(num_cpus=2, object_store_memory=2**27))  # the dead stay on Ray's list
@@ -21,7 +21,7 @@ def RAY() -> dict:
 
 def STOP() -> None:
     """End the three nodes."""
-    from coursekit.nodes import stop
+    from coursekit.given.nodes import stop
 
     stop()
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import ray
 
-from coursekit.definitions import definitions
+from coursekit.author.definitions import definitions
 from coursekit.given.ch09_dqn import Adam, Sampler, cartpoles, fresh_theta
 from tests.answers import accepts, rejects
 

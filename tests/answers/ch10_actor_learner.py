@@ -9,7 +9,7 @@ import ray
 import torch
 from torch import nn
 
-from coursekit.definitions import definitions
+from coursekit.author.definitions import definitions
 from coursekit.given.ch10_actor_learner import cartpoles
 from tests.answers import accepts, rejects
 

@@ -9,9 +9,9 @@ import numpy as np
 import ray
 import torch
 
-from coursekit import warehouse
-from coursekit.definitions import definitions
-from coursekit.warehouse import baseline, evaluate, random_actions
+from coursekit.author.definitions import definitions
+from coursekit.given import warehouse
+from coursekit.given.warehouse import baseline, evaluate, random_actions
 from tests.answers import accepts, rejects
 
 RAY = {"num_cpus": 2}

@@ -15,7 +15,7 @@ from ray._private.state import state
 from ray.cluster_utils import Cluster
 
 from coursekit import records, rows
-from coursekit.own_cluster import MARK, end_all, guarded_folder
+from coursekit.given.own_cluster import MARK, end_all, guarded_folder
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -8,9 +8,8 @@ import nbformat
 from nbformat import NotebookNode
 
 from coursekit.course import existing_chapter
-from coursekit.paths import ROOT
+from coursekit.paths import ROOT, STATIC
 
-STATIC = Path(__file__).parent / "static"
 STYLES = [
     "vendor/reveal/reveal.css",
     "vendor/reveal/simple.css",
@@ -36,7 +35,7 @@ def write_slides(name: str, root: Path = ROOT) -> Path:
 
 def deck(name: str, root: Path = ROOT) -> NotebookNode:
     """Return the chapter with speaker notes, answers as the learner's stubs, and the type of each slide."""
-    from coursekit.build import learner_notebook, solved_notebook
+    from coursekit.author.build import learner_notebook, solved_notebook
 
     notebook = solved_notebook(root / "chapters" / f"{name}.py")
     stubs = {cell.id: cell.source for cell in learner_notebook(notebook).cells}

@@ -18,11 +18,11 @@ import psutil
 
 from coursekit import wire
 from coursekit.answer import Raised
-from coursekit.grading import accounts, evidence, host, jail, replies
-from coursekit.grading.host import available
-from coursekit.grading.limits import Limits, SandboxDied, spoken
-from coursekit.grading.line import Line, read_all
-from coursekit.grading.supply import Nursery, NurseryFailed
+from coursekit.sandbox import accounts, evidence, host, jail, replies
+from coursekit.sandbox.host import available
+from coursekit.sandbox.limits import Limits, SandboxDied, spoken
+from coursekit.sandbox.line import Line, read_all
+from coursekit.sandbox.supply import Nursery, NurseryFailed
 
 __all__ = ["CellOutcome", "Limits", "Nursery", "NurseryFailed", "Sandbox", "SandboxDied", "available"]
 

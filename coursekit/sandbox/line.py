@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 
 from coursekit import wire
-from coursekit.grading import frames
-from coursekit.grading.limits import Limits, SandboxDied, reason_of, spoken
+from coursekit.sandbox import frames
+from coursekit.sandbox.limits import Limits, SandboxDied, reason_of, spoken
 
 TICK = 0.2  # seconds between two looks at the limits
 GRACE = 5.0  # seconds that a program has to stop after it was interrupted

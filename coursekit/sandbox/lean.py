@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from coursekit.grading.workers import STARTER
+from coursekit.sandbox.workers import STARTER
 
 _PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port")
 _NO_DASHBOARD = "COURSEKIT_NO_DASHBOARD"

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from coursekit.grading import workers
+from coursekit.sandbox import workers
 
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2)
 

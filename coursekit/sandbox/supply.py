@@ -10,11 +10,11 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self
 
-from coursekit.grading import accounts, host, workers
+from coursekit.sandbox import accounts, host, workers
 
 if TYPE_CHECKING:
-    from coursekit.grading.limits import Limits
-    from coursekit.grading.sandbox import Sandbox
+    from coursekit.sandbox.limits import Limits
+    from coursekit.sandbox.sandbox import Sandbox
 
 AT_START = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
@@ -50,7 +50,7 @@ class Nursery:
 
     def _start(self) -> None:
         self._control, theirs = socket.socketpair()
-        command = [sys.executable, "-P", "-m", "coursekit.grading.nursery", str(theirs.fileno())]
+        command = [sys.executable, "-P", "-m", "coursekit.sandbox.nursery", str(theirs.fileno())]
         nothing = subprocess.DEVNULL
         self._process = subprocess.Popen(
             command,
@@ -117,7 +117,7 @@ class Nursery:
 
     def sandbox(self) -> "Sandbox":
         """Return a new sandbox; raises NurseryFailed."""
-        from coursekit.grading.sandbox import Sandbox
+        from coursekit.sandbox.sandbox import Sandbox
 
         return Sandbox(self, self.limits)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from coursekit import warehouse
+from coursekit.given import warehouse
 from coursekit.pictures import FINE
 
 SIZE, HEAD = 34, 26  # pixels of a field, and of the line above the map

@@ -17,8 +17,8 @@ from nbgrader.preprocessors import (
     SaveCells,
 )
 
+from coursekit.author.marks import without_solutions
 from coursekit.exercise import AuthorError
-from coursekit.marks import without_solutions
 
 CELL_SECONDS = 180  # a check may train an agent; nbgrader's own limit is 30
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coursekit.facts import PORTS, Facts
+from coursekit.machine.facts import PORTS, Facts
 from coursekit.result import plural
 
 GIB = 2**30

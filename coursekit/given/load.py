@@ -26,7 +26,7 @@ class Load:
     ):
         settings = {"url": url, "body": body, "seconds": seconds, "rate": rate, "users": users, "timeout": timeout}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "coursekit.load"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "coursekit.given.load"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(settings) + "\n")

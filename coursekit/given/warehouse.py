@@ -152,7 +152,7 @@ class Warehouse(gymnasium.Env):
 
     def render(self) -> Any:
         """Return a picture, shape [height, width, 3], where the environment was made with `render_mode="rgb_array"`."""
-        from coursekit.warehouse_picture import draw_warehouse
+        from coursekit.given.warehouse_picture import draw_warehouse
 
         return draw_warehouse(self) if self.render_mode == "rgb_array" else None
 
@@ -278,6 +278,6 @@ def evaluate(
 if "Warehouse-v0" not in gymnasium.registry:
     gymnasium.register(
         "Warehouse-v0",
-        entry_point="coursekit.warehouse:Warehouse",
-        vector_entry_point="coursekit.warehouse:Warehouses",
+        entry_point="coursekit.given.warehouse:Warehouse",
+        vector_entry_point="coursekit.given.warehouse:Warehouses",
     )

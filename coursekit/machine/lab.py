@@ -5,17 +5,16 @@ import os
 import secrets
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from coursekit.course import CommandError
-from coursekit.facts import Facts, port_is_free
-from coursekit.paths import ROOT
+from coursekit.machine.facts import Facts, port_is_free
+from coursekit.paths import ROOT, STATIC
 
 FIRST = "notebooks/ch00_start.ipynb"
 PORT = 8888
 # No pop-ups (news, "build recommended") and no buttons for teachers (nbgrader's are in plain `jupyter lab`).
-SETTINGS = Path(__file__).parent / "static" / "jupyter"
+SETTINGS = STATIC / "jupyter"
 
 
 def choose_port(wanted: int | None) -> int:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from coursekit import wire
 from coursekit.failure import describe
-from coursekit.grading import inside, jail, namespaces
+from coursekit.sandbox import inside, jail, namespaces
 
 OPERATIONS = ("tasks", "objects", "actors", "nodes", "stores")
 SECONDS = 40  # a reader that takes longer is ended

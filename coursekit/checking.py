@@ -10,7 +10,7 @@ from typing import Any
 
 from coursekit import exercise, notebook
 from coursekit.answer import local
-from coursekit.progress import attempts, load, save
+from coursekit.overview import attempts, load, save
 from coursekit.quiet import quiet
 from coursekit.result import MARKS, Note, Result, card, plural, prose
 

@@ -17,7 +17,7 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
-from coursekit.grading import namespaces
+from coursekit.sandbox import namespaces
 
 ADDRESS = "\0coursekit-workers"  # abstract: it exists in the sandbox's own network namespace alone
 STARTER = "/run/start_worker.py"

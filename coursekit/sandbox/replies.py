@@ -1,8 +1,8 @@
 """What a sandbox sends, looked at before it is believed to be what it should be."""
 
 from coursekit import wire
-from coursekit.grading.evidence import OPERATIONS
-from coursekit.grading.limits import SandboxDied, spoken
+from coursekit.sandbox.evidence import OPERATIONS
+from coursekit.sandbox.limits import SandboxDied, spoken
 
 
 def wanted_evidence(request: bytes) -> dict | None:

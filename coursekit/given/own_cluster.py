@@ -49,7 +49,7 @@ watch.join()
 SWEEPER = """
 import sys
 if not sys.stdin.read():  # ends when whoever started this closes the pipe, or dies
-    from coursekit.own_cluster import sweep
+    from coursekit.given.own_cluster import sweep
     sweep(sys.argv[1])
 """
 ENDED = re.compile(r"^ended with exit code (-?\d+)$", re.MULTILINE)

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import coursekit
-from coursekit.grading import jail
 from coursekit.paths import ROOT
 from coursekit.quiet import ENVIRONMENT as QUIET
+from coursekit.sandbox import jail
 
 FIRST_USER, USERS = 1_900_000_000, 10_000_000  # no distribution hands these ids out
 _KEPT = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ")
@@ -70,8 +70,8 @@ def available() -> str:
     """Return "" when a sandbox can be made here, else the reason in words; it makes one to find out."""
     if sys.platform != "linux":
         return f"it takes Linux's namespaces, and this is {sys.platform}"
-    from coursekit.grading.limits import Limits
-    from coursekit.grading.sandbox import Nursery, NurseryFailed
+    from coursekit.sandbox.limits import Limits
+    from coursekit.sandbox.sandbox import Nursery, NurseryFailed
 
     try:
         with Nursery(Limits(disk_mb=1, shm_mb=1), imports=None) as nursery:

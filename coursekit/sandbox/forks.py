@@ -8,7 +8,7 @@ import time
 import traceback
 from typing import Any, NoReturn
 
-from coursekit.grading import evidence, init, inside, jail, namespaces, workers
+from coursekit.sandbox import evidence, init, inside, jail, namespaces, workers
 
 _FURNISHED = namespaces.NEWNS | namespaces.NEWNET | namespaces.NEWIPC | namespaces.NEWUTS | namespaces.NEWCGROUP
 MESSAGE_BYTES = 65_536

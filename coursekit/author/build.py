@@ -8,7 +8,8 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
-from coursekit import exercise, marks
+from coursekit import exercise
+from coursekit.author import marks
 from coursekit.exercise import AuthorError, Exercise, Quiz
 from coursekit.paths import ROOT
 from coursekit.result import plural
@@ -76,7 +77,7 @@ def learner_notebook(solved: NotebookNode) -> NotebookNode:
     """Return the notebook that nbgrader's generate_assignment makes of a solved one."""
     from traitlets.config import Config
 
-    from coursekit.grading import nbgrader_config
+    from coursekit.author import nbgrader_config
 
     notebook, resources = nbformat.from_dict(solved), dict[str, object]()
     for preprocessor in nbgrader_config.PREPROCESSORS:

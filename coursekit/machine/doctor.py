@@ -3,8 +3,8 @@
 import html
 from dataclasses import dataclass
 
-from coursekit.facts import Facts, gather
-from coursekit.preflight import CHECKS, Finding
+from coursekit.machine.facts import Facts, gather
+from coursekit.machine.preflight import CHECKS, Finding
 from coursekit.result import plural
 
 SIGNS = {"ok": "✔", "note": "•", "problem": "✘"}

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import coursekit
-from coursekit.grading import namespaces
-from coursekit.grading.workers import STARTER, STARTER_SOURCE
+from coursekit.sandbox import namespaces
+from coursekit.sandbox.workers import STARTER, STARTER_SOURCE
 
 USER = 1000  # the learner's user id, as seen inside
 HOME = "/home/learner"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from coursekit.capstone.clock import CpuClock
+from coursekit.given.cpu_clock import CpuClock
 
 LOOK_SECONDS = 0.1  # between two looks at the other processes: one costs some milliseconds
 

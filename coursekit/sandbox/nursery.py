@@ -1,6 +1,6 @@
 """The nursery: a clean process that has imported once what submissions need, and forks a sandbox whenever the grader asks.
 
-`python -m coursekit.grading.nursery FD`, where FD is its end of a socket pair. It lives in the jail itself, knows
+`python -m coursekit.sandbox.nursery FD`, where FD is its end of a socket pair. It lives in the jail itself, knows
 nothing of seeds, expected values or submissions, and ends when the grader does.
 """
 
@@ -11,7 +11,7 @@ import socket
 import sys
 from collections.abc import Callable
 
-from coursekit.grading import jail, namespaces
+from coursekit.sandbox import jail, namespaces
 
 
 def _in_namespaces(user: int, count: int) -> None:
@@ -78,7 +78,7 @@ def main(descriptor: int) -> None:
         if settings["isolated"]:
             namespaces.forget_keys()
             _in_namespaces(settings["user"], settings["count"])
-        from coursekit.grading import forks, inside  # starts threads, and then nobody may make namespaces
+        from coursekit.sandbox import forks, inside  # starts threads, and then nobody may make namespaces
 
         if settings["isolated"]:
             jail.enter(settings["user"], settings["hidden"])

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import psutil
 
-from coursekit.grading.limits import Limits
+from coursekit.sandbox.limits import Limits
 
 PREFIX = "coursekit-"
 LOOK = 0.2  # seconds from one look at memory to the next

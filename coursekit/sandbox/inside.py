@@ -17,13 +17,13 @@ from typing import Any
 
 from coursekit import answer, wire
 from coursekit.failure import describe
-from coursekit.grading import frames, lean
 from coursekit.quiet import quiet
+from coursekit.sandbox import frames, lean
 
 _PLAIN = ["numpy", "pandas", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "matplotlib_inline.backend_inline"]
-_PLAIN += ["coursekit.check", "coursekit.progress"]
+_PLAIN += ["coursekit.checking", "coursekit.overview"]
 _OF_COURSE = ["gymnasium", "torch", "ray", "ray.rllib.algorithms.ppo"]
-_OWN = ["coursekit.timing", "coursekit.timeline", "coursekit.records"]
+_OWN = ["coursekit.timing", "coursekit.spans", "coursekit.records"]
 _passed: dict[str, bool] = {}
 
 
@@ -101,7 +101,7 @@ def _replace_notebook_functions() -> None:
 
     neutral = dict.fromkeys(("begin", "check", "hint", "quiz", "solution", "progress"), _neutral)
     for name, function in (neutral | {"passed": passed}).items():
-        module = "coursekit.progress" if name == "progress" else "coursekit.check"
+        module = "coursekit.overview" if name == "progress" else "coursekit.checking"
         replacement = _named(function, name, module)
         setattr(importlib.import_module(module), name, replacement)
         setattr(coursekit, name, replacement)
@@ -168,7 +168,7 @@ def _serve(shell: Any, message: dict) -> bytes:
         if message["op"] == "ask":
             return answer.serve(shell.user_ns, message["name"], message["request"])
         if message["op"] == "place":
-            from coursekit.grading import evidence
+            from coursekit.sandbox import evidence
 
             return wire.encode(evidence.place())
         _passed[message["name"]] = message["passed"]
