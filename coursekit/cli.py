@@ -140,7 +140,7 @@ def grade(
     """Grade a class: fast, in parallel, each submission in a sandbox. Interrupted, it continues where it was."""
     with plain_errors():
         from coursekit.grading.command import grade_class
-        from coursekit.grading.run import Options
+        from coursekit.grading.outcome import Options
         from coursekit.sandbox.limits import Limits
 
         limits = Limits(cell_seconds=timeout, total_seconds=total, memory_mb=memory)

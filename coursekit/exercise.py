@@ -10,7 +10,6 @@ from importlib import import_module
 import numpy as np
 
 from coursekit.answer import NOT_PLAIN, Answer, Raised
-from coursekit.notebook import UnknownName
 from coursekit.result import Result
 
 PUBLIC_SEED = 2026
@@ -23,6 +22,10 @@ class Wrong(Exception):
 
 class AuthorError(Exception):
     """A chapter or its exercises are not as they must be; the message says what to mend."""
+
+
+class UnknownName(LookupError):
+    """There is no exercise, quiz or chapter of this name; the message lists the near ones."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 import nbformat
 
 import coursekit
+from coursekit.exercise import UnknownName
 from coursekit.paths import SOLUTIONS
 
 
@@ -31,10 +32,6 @@ def watch_cells() -> None:
         shell.set_custom_exc((NameError, UnknownName), _one_line)
         if _remember_failures not in shell.events.callbacks["post_run_cell"]:
             shell.events.register("post_run_cell", _remember_failures)
-
-
-class UnknownName(LookupError):
-    """There is no exercise, quiz or chapter of this name; the message lists the near ones."""
 
 
 _DEFINITION = re.compile(r"^(?:async )?(?:def|class) +(\w+)|^(\w+) *=(?!=)", re.MULTILINE)

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from coursekit.grading.run import Options, Run
+from coursekit.grading.outcome import Options
+from coursekit.grading.run import Run
 from coursekit.paths import ROOT
 from coursekit.sandbox import accounts, host
 from coursekit.sandbox.limits import Limits

@@ -17,7 +17,8 @@ from coursekit.course import CommandError
 from coursekit.exercise import load
 from coursekit.grading import cluster
 from coursekit.grading.node import Setup
-from coursekit.grading.run import Options, Run
+from coursekit.grading.outcome import Options
+from coursekit.grading.run import Run
 from coursekit.grading.submission import Submission
 from coursekit.sandbox.sandbox import available
 from tests.attacks import CHAPTER, code_cell, notebook

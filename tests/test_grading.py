@@ -29,10 +29,10 @@ from coursekit.grading import command
 from coursekit.grading.grade import Grader
 from coursekit.grading.gradebook import Book, _config_of
 from coursekit.grading.plan import Master
-from coursekit.grading.report import Journal
 from coursekit.grading.run import Run
 from coursekit.grading.submission import read
 from coursekit.grading.turns import Turns
+from coursekit.journal import Journal
 from coursekit.paths import SOLUTIONS
 from coursekit.sandbox import accounts
 from coursekit.sandbox.limits import Limits

@@ -21,8 +21,9 @@ from coursekit.grading import cluster, command
 from coursekit.grading.cells import keeping_value
 from coursekit.grading.grade import ENDED
 from coursekit.grading.gradebook import Book
+from coursekit.grading.outcome import Options
 from coursekit.grading.plan import Master, plan
-from coursekit.grading.run import Options, Run
+from coursekit.grading.run import Run
 from coursekit.grading.submission import NotGradable, Submission, find, find_one, read, with_files_of_master
 from coursekit.paths import SOLUTIONS
 from coursekit.sandbox.sandbox import CellOutcome, SandboxDied

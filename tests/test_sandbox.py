@@ -154,7 +154,6 @@ def test_home_and_tmp_are_its_own(sandbox, tmp_path):
 def test_expected_values_solutions_tests_and_grader_do_not_exist_inside(sandbox):
     source = f"""
         import importlib, os, sys
-        import coursekit
         found = [name for name in sys.modules if "exercises" in name or "tests.answers" in name]
         for name in ("coursekit.exercises.ch01_tasks", "tests.answers.ch01_tasks", "chapters.ch01_tasks"):
             try:
@@ -163,10 +162,60 @@ def test_expected_values_solutions_tests_and_grader_do_not_exist_inside(sandbox)
                 pass
         for folder in ("solutions", "tests", "chapters", "notebooks", ".git", "submitted"):
             if os.path.exists(os.path.join({str(ROOT)!r}, folder)): found.append(folder)
-        found += os.listdir(os.path.dirname(coursekit.__file__) + "/exercises")
-        found += os.listdir(os.path.dirname(coursekit.__file__) + "/grading")
     """
     assert value(sandbox, source) == []
+
+
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): str(path)
+    for path in (ROOT / "coursekit").rglob("*.py")
+}
+VISIBLE = {name for name, path in MODULES.items() if Path(path).parent.name in ("coursekit", "given")}
+BROUGHT_ALONG = {
+    *["coursekit.machine", *(f"coursekit.machine.{name}" for name in ("doctor", "facts", "preflight"))],
+    *[
+        "coursekit.sandbox",
+        *(f"coursekit.sandbox.{name}" for name in ("evidence", "forks", "frames", "init", "inside")),
+    ],
+    *(f"coursekit.sandbox.{name}" for name in ("jail", "lean", "limits", "namespaces", "workers")),
+}
+
+
+def test_a_submission_can_open_the_framework_and_what_is_given_but_no_room(sandbox):
+    source = f"""
+        import os
+        opened = [name for name, path in {MODULES}.items() if os.access(path, os.R_OK)]
+        folders = [folder for folder, _, files in os.walk({str(ROOT / "coursekit")!r}) if files]
+        found = opened, sorted(map(os.path.basename, folders))
+    """
+    opened, folders = value(sandbox, source)
+    assert set(opened) == VISIBLE
+    assert set(folders) <= {"coursekit", "given", "__pycache__"}
+
+
+def test_a_submission_can_import_no_more_than_it_can_open_and_what_its_nursery_brought_along(sandbox):
+    fresh = (
+        f"from importlib.util import find_spec as f; print([n for n in {list(MODULES)} if (s := f(n)) and s.origin])"
+    )
+    source = f"""
+        import subprocess, sys
+        fresh = subprocess.run([sys.executable, "-c", {fresh!r}], capture_output=True, text=True).stdout
+        loaded = [name for name in sys.modules if name.startswith("coursekit.")]
+        found = eval(fresh), loaded
+    """
+    importable, loaded = value(sandbox, source)
+    assert set(importable) == VISIBLE
+    assert set(loaded) - VISIBLE == BROUGHT_ALONG
+
+
+@pytest.mark.slow
+def test_every_public_name_can_be_imported_inside(ray_nursery):
+    import coursekit
+
+    with ray_nursery.sandbox() as sandbox:
+        outcome = ran(sandbox, f"from coursekit import {', '.join(coursekit.__all__)}\nprint(examine())")
+    assert outcome.status == "ok", outcome
+    assert "Python" in outcome.output
 
 
 def test_a_hidden_folder_is_empty_even_inside_the_system():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from coursekit.capstone.judge import Score
-from coursekit.grading.report import Journal
+from coursekit.journal import Journal
 from coursekit.overview import home
 
 League = tuple[int, float]

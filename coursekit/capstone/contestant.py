@@ -14,7 +14,7 @@ from coursekit.capstone.watch import Curve, Watch, separated
 from coursekit.sandbox.limits import SandboxDied
 from coursekit.sandbox.sandbox import NurseryFailed, Sandbox
 
-INSIDE = "from coursekit.capstone.inside import decide, learn, prepare, result"
+INSIDE = "coursekit.capstone.inside"  # where an entry lives: no sandbox can open it, so its nursery brings it along
 NO_ANSWER = "its process sent something that is not an answer."
 EARLIER = "End sooner: keep on while `budget.left()` is more than a round of training takes."
 
@@ -33,7 +33,7 @@ class Contestant:
 
     def __init__(self, entry: Entry, rules: Rules, sandbox: Sandbox, tick: Callable[[float], object]):
         self._entry, self._rules, self._sandbox = entry, rules, sandbox
-        began = sandbox.run(INSIDE)
+        began = sandbox.run(f"from {INSIDE} import decide, learn, prepare, result")
         if began.error:
             raise NurseryFailed(f"The capstone could not be loaded in its sandbox: {began.error['message']}.")
         self._curve, self._until = Curve(), 0.0

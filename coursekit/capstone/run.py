@@ -9,7 +9,7 @@ import numpy as np
 
 from coursekit.capstone import judge
 from coursekit.capstone.board import Row
-from coursekit.capstone.contestant import Contestant, Learned
+from coursekit.capstone.contestant import INSIDE, Contestant, Learned
 from coursekit.capstone.entry import Entry
 from coursekit.capstone.rules import Rules
 from coursekit.given import warehouse
@@ -30,7 +30,7 @@ def run(entry: Entry, rules: Rules, tick: Callable[[float], object] = lambda spe
     `tick` is called now and then with the CPU seconds that were spent.
     """
     with (
-        Nursery(rules.limits(), isolated=rules.isolated, imports=rules.imports) as nursery,
+        Nursery(rules.limits(), isolated=rules.isolated, imports=rules.imports, rooms=[INSIDE]) as nursery,
         nursery.sandbox() as sandbox,
     ):
         contestant = Contestant(entry, rules, sandbox, tick)

@@ -16,6 +16,8 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from coursekit.given.warehouse_picture import draw_warehouse
+
 VERSION = 1  # changes when scores stop being comparable
 MAP = [
     "...........",
@@ -152,9 +154,9 @@ class Warehouse(gymnasium.Env):
 
     def render(self) -> Any:
         """Return a picture, shape [height, width, 3], where the environment was made with `render_mode="rgb_array"`."""
-        from coursekit.given.warehouse_picture import draw_warehouse
-
-        return draw_warehouse(self) if self.render_mode == "rgb_array" else None
+        if self.render_mode != "rgb_array":
+            return None
+        return draw_warehouse(self, MAP, GOALS[:SHELVES], PATIENCE[1], BATTERY)
 
 
 class Warehouses(VectorEnv):

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from coursekit.given import warehouse
 from coursekit.pictures import FINE
 
 SIZE, HEAD = 34, 26  # pixels of a field, and of the line above the map
@@ -12,22 +11,25 @@ KINDS = ("#d97706", "#dc2626", "#2563eb")  # the three kinds of parcels, in the 
 FLOOR, RACK, INK, ROBOT, TABLE, STATION = "#eef2f6", "#94a3b8", "#334155", "#7c3aed", "#a7f3d0", "#fde68a"
 
 
-def draw_warehouse(env: Any) -> np.ndarray:
-    """Return a picture of a `Warehouse`: shelves with their parcels, the robot and its load, the battery, what it has earned."""
+def draw_warehouse(env: Any, plan: list[str], shelves: np.ndarray, longest_wait: int, full_battery: int) -> np.ndarray:
+    """Return a picture of a `Warehouse`: shelves with their parcels, the robot and its load, the battery, what it has earned.
+
+    `plan` is the map, `shelves` the fields from which the shelves are served.
+    """
     from PIL import Image, ImageDraw
 
-    rows, columns = len(warehouse.MAP), len(warehouse.MAP[0])
+    rows, columns = len(plan), len(plan[0])
     picture = Image.new("RGB", (FINE * SIZE * columns, FINE * (SIZE * rows + HEAD)), "white")
     pen = ImageDraw.Draw(picture)
     pen.rectangle([0, FINE * HEAD, *(FINE * n for n in (SIZE * columns, SIZE * rows + HEAD))], fill=FLOOR)
-    for row, line in enumerate(warehouse.MAP):
+    for row, line in enumerate(plan):
         for column, mark in enumerate(line):
             _field(pen, column, row, mark)
-    for shelf in range(warehouse.SHELVES):
-        if env.kind[shelf] >= 0:
-            _order(pen, env, shelf)
-    _robot(pen, env)
-    _head(pen, env, SIZE * columns)
+    for field, kind, wait in zip(shelves, env.kind, env.patience, strict=True):
+        if kind >= 0:
+            _order(pen, *_corner(field - columns, columns), kind, env.prices[kind], wait / longest_wait)
+    _robot(pen, env, *_corner(env.field, columns))
+    _head(pen, env, SIZE * columns, env.battery / full_battery)
     return np.asarray(picture.reduce(FINE))
 
 
@@ -35,9 +37,9 @@ def _box(left: float, top: float, width: float, height: float) -> list[float]:
     return [FINE * left, FINE * top, FINE * (left + width) - 1, FINE * (top + height) - 1]
 
 
-def _corner(field: int) -> tuple[float, float]:
+def _corner(field: int, columns: int) -> tuple[int, int]:
     """Return the left upper corner of a field, in pixels."""
-    row, column = divmod(field, len(warehouse.MAP[0]))
+    row, column = divmod(int(field), columns)
     return SIZE * column, HEAD + SIZE * row
 
 
@@ -70,19 +72,16 @@ def _parcel(pen: Any, left: float, top: float, side: float, kind: int) -> None:
     pen.rounded_rectangle(_box(left, top, side, side), 2 * FINE, fill=KINDS[kind])
 
 
-def _order(pen: Any, env: Any, shelf: int) -> None:
-    """Draw the parcel on its shelf, with its price, and below it the time that it will wait."""
-    left, top = _corner(int(warehouse.GOALS[shelf]) - len(warehouse.MAP[0]))
-    kind, share = env.kind[shelf], env.patience[shelf] / warehouse.PATIENCE[1]
+def _order(pen: Any, left: int, top: int, kind: int, price: float, share: float) -> None:
+    """Draw a parcel on its shelf, with its price, and below it the share of the longest wait that it has left."""
     _parcel(pen, left + 5, top + 3, SIZE - 10, kind)
-    _text(pen, left + SIZE / 2, top + SIZE / 2 - 2, f"{env.prices[kind]:g}")
+    _text(pen, left + SIZE / 2, top + SIZE / 2 - 2, f"{price:g}")
     pen.rectangle(_box(left + 3, top + SIZE - 5, SIZE - 6, 4), fill="white")
     pen.rectangle(_box(left + 3, top + SIZE - 5, max((SIZE - 6) * share, 1), 4), fill=INK)
 
 
-def _robot(pen: Any, env: Any) -> None:
+def _robot(pen: Any, env: Any, left: int, top: int) -> None:
     """Draw the robot with what it carries; pale when its battery is empty."""
-    left, top = _corner(env.field)
     colour = ROBOT if env.battery > 0 else "#c4b5fd"
     pen.rounded_rectangle(_box(left + 2, top + 8, SIZE - 4, SIZE - 12), 5 * FINE, fill=colour)
     for wheel in (left + 9, left + SIZE - 9):
@@ -91,9 +90,9 @@ def _robot(pen: Any, env: Any) -> None:
         _parcel(pen, left + 4 + 9 * number, top + 3, 8, kind)
 
 
-def _head(pen: Any, env: Any, width: float) -> None:
-    """Draw the line above the map: steps, battery, earnings."""
-    middle, share = HEAD / 2, env.battery / warehouse.BATTERY
+def _head(pen: Any, env: Any, width: float, share: float) -> None:
+    """Draw the line above the map: steps, the share of the battery that is left, earnings."""
+    middle = HEAD / 2
     _text(pen, 6, middle, f"step {env.steps}", colour=INK, anchor="lm")
     _text(pen, width / 2 - 38, middle, "battery", colour=INK, anchor="rm")
     pen.rectangle(_box(width / 2 - 32, middle - 6, 64, 12), fill="#e2e8f0")

@@ -18,7 +18,7 @@ from coursekit.course import CommandError
 from coursekit.exercise import load
 from coursekit.grading.grade import ENDED
 from coursekit.grading.node import NodeGrader, Setup, fingerprint_of_coursekit
-from coursekit.grading.run import Options, Outcome, grader_failed, master_of
+from coursekit.grading.outcome import Options, Outcome, grader_failed, master_of
 from coursekit.grading.submission import NotGradable, Submission, read
 from coursekit.quiet import quiet
 from coursekit.sandbox.sandbox import NurseryFailed

@@ -9,7 +9,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from sqlalchemy.exc import SQLAlchemyError
 
 from coursekit.course import CommandError
-from coursekit.grading.run import Options, Run
+from coursekit.grading.outcome import Options
+from coursekit.grading.run import Run
 from coursekit.sandbox.sandbox import NurseryFailed, available
 
 CONTINUES = "What is graded is kept: the same command continues (without --again)."

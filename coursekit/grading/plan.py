@@ -10,9 +10,9 @@ import nbformat
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
-from coursekit.exercise import find, load
+from coursekit.exercise import UnknownName, find, load
 from coursekit.grading.submission import chapter_of, files_beside
-from coursekit.notebook import UnknownName, defined_names
+from coursekit.notebook import defined_names
 
 MAX_PARSED = 100_000  # characters of a cell in which a name is looked for
 JUDGES = {"check": "exercise", "quiz": "quiz"}

@@ -1,12 +1,9 @@
-"""What grading leaves behind: a line for every outcome, a table of grades, and a page for each student."""
+"""What grading leaves behind for people: a table of grades, and a page for each student."""
 
 import csv
 import html
-import json
 import os
-import shutil
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from coursekit.grading.grade import Graded
@@ -37,47 +34,6 @@ HOW = (
 COLUMNS = ["student", "assignment", "notebook", "outcome", "score", "max_score", "reason", "seconds"]  # of grades.csv
 OWN_TEST = "This test is your instructor’s own. It ran inside your program, which can change its outcome; coursekit’s checks run outside."
 AGAIN = "Save the notebook in Jupyter, check that it opens there, and hand in that file under its own name"
-
-
-class Journal:
-    """`results.jsonl`: one line for each outcome, written in full or not at all. It is what a resumed run trusts."""
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def lines(self) -> Iterator[dict]:
-        """Yield the recorded outcomes; a line that was cut off by a crash is not one."""
-        if not self.path.exists():
-            return
-        with self.path.open(encoding="utf-8") as file:
-            for line in file:
-                try:
-                    yield json.loads(line)
-                except ValueError:
-                    continue
-
-    def start_anew(self, without: set[str]) -> None:
-        """Forget the outcomes of some submissions; the file with all is kept beside it under another name."""
-        if not self.path.exists():
-            return
-        old = [self.path.with_stem(f"{self.path.stem}-{number}") for number in range(1, 1000)]
-        shutil.copy(self.path, next(path for path in old if not path.exists()))
-        partial = self.path.with_suffix(".partial")
-        lines = (json.dumps(record) + "\n" for record in self.lines() if record["key"] not in without)
-        partial.write_text("".join(lines), encoding="utf-8")
-        os.replace(partial, self.path)
-
-    def add(self, record: dict) -> None:
-        """Append an outcome, and make sure that it is on the disk."""
-        with self.path.open("a+b") as file:
-            file.seek(0, os.SEEK_END)
-            if file.tell():
-                file.seek(-1, os.SEEK_END)
-                if file.read(1) != b"\n":  # the line before was cut off by a crash
-                    file.write(b"\n")
-            file.write(json.dumps(record, allow_nan=False, default=str).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def write_page(path: Path, submission: Submission, graded: Graded | None, reason: str) -> None:

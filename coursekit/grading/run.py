@@ -4,10 +4,8 @@ import contextlib
 import json
 import os
 import secrets
-import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -17,61 +15,15 @@ from coursekit.course import CommandError
 from coursekit.grading.grade import ENDED, Graded, Grader
 from coursekit.grading.gradebook import Book
 from coursekit.grading.node import Setup
-from coursekit.grading.plan import Master, points_of
-from coursekit.grading.report import COLUMNS, Journal, write_grades, write_page
+from coursekit.grading.outcome import Options, Outcome, grader_failed, master_of, now
+from coursekit.grading.plan import Master
+from coursekit.grading.report import COLUMNS, write_grades, write_page
 from coursekit.grading.submission import RUN_STATE, NotGradable, Submission, find, find_one, is_in_a_course, read
+from coursekit.journal import Journal
 from coursekit.paths import SOLUTIONS
-from coursekit.sandbox.sandbox import Limits, Nursery, NurseryFailed
+from coursekit.sandbox.sandbox import Nursery, NurseryFailed
 
 NO_CHAPTER = ' And the notebook begins no chapter: say which in a cell before them, as `begin("ch01_tasks")`.'
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a class is graded."""
-
-    jobs: int = 2
-    seed: int | None = None
-    only: tuple[str, ...] = ()
-    again: bool = False
-    all_cells: bool = False
-    sandbox: bool = True
-    address: str = ""
-    limits: Limits = field(default_factory=Limits)
-
-
-@dataclass
-class Outcome:
-    """What came of one submission: graded, or not gradable with the reason."""
-
-    submission: Submission
-    graded: Graded | None
-    reason: str = ""
-
-    def record(self, master: Master | None) -> dict:
-        """Return the line for results.jsonl."""
-        tests = master.tests().values() if master else []
-        maximum = sum(points_of(cell) for cell in tests)
-        return {
-            "student": self.submission.student,
-            "assignment": self.submission.assignment,
-            "notebook": self.submission.notebook,
-            "digest": self.submission.digest,
-            "outcome": "not gradable" if self.graded is None else "graded",
-            "reason": self.reason or "; ".join(self.graded.notes if self.graded else []),
-            "score": self.graded.score if self.graded else 0,
-            "max_score": maximum,
-            "seconds": round(self.graded.seconds, 3) if self.graded else 0,
-            "cpu_seconds": round(self.graded.cpu_seconds, 3) if self.graded else 0,
-            "peak_mb": round(self.graded.peak_mb) if self.graded else 0,
-            "results": {name: result.record() for name, result in self.graded.results.items()} if self.graded else {},
-            "when": now(),
-        }
-
-
-def now() -> str:
-    """Return the time as a record holds it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
 
 Report = Callable[[dict, int, int], None]  # record, done, all
@@ -266,15 +218,6 @@ def _row(record: dict) -> dict:
     return {name: record.get(name) for name in ("key", "digest", *COLUMNS)}
 
 
-def master_of(item: Submission, masters: dict[tuple[str, str], Master]) -> Master:
-    """Return the instructor's version; raises NotGradable where there is none or nothing was handed in."""
-    if item.problem:
-        raise NotGradable(item.problem)
-    if (item.assignment, item.notebook) not in masters:
-        raise NotGradable(f"the assignment has no notebook named {item.notebook}.ipynb: was it renamed?")
-    return masters[item.assignment, item.notebook]
-
-
 def outcome_of(item: Submission, masters: dict[tuple[str, str], Master], grader: Grader) -> Outcome:
     """Return the outcome of one submission; whatever goes wrong is a reason, not an exception."""
     try:
@@ -302,8 +245,3 @@ def why_not_recorded(item: Submission, graded: Graded | None, book: Book) -> str
     except Exception as error:
         return grader_failed(error)
     return ""
-
-
-def grader_failed(error: BaseException) -> str:
-    """Return the reason where the fault is the grader's own."""
-    return f"the grader failed, please report it ({type(error).__name__}: {error})"

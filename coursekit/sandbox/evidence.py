@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from coursekit import wire
 from coursekit.failure import describe
-from coursekit.sandbox import inside, jail, namespaces
+from coursekit.sandbox import jail, limits, namespaces
 
 OPERATIONS = ("tasks", "objects", "actors", "nodes", "stores")
 SECONDS = 40  # a reader that takes longer is ended
@@ -56,7 +56,7 @@ def _enter(opened: list[int], user: int) -> None:
     namespaces.become(jail.USER)
     namespaces.drop_privileges()
     namespaces.hide_memory(True)
-    inside.limit(_LIMITS)
+    limits.impose(_LIMITS)
 
 
 def _records(request: dict) -> list[dict]:

@@ -8,7 +8,7 @@ import time
 import traceback
 from typing import Any, NoReturn
 
-from coursekit.sandbox import evidence, init, inside, jail, namespaces, workers
+from coursekit.sandbox import evidence, init, inside, jail, limits, namespaces, workers
 
 _FURNISHED = namespaces.NEWNS | namespaces.NEWNET | namespaces.NEWIPC | namespaces.NEWUTS | namespaces.NEWCGROUP
 MESSAGE_BYTES = 65_536
@@ -112,7 +112,7 @@ def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) ->
     listener, opened = None, list[int]()
     try:
         init.ignore_signals()
-        inside.limit(request["rlimits"])
+        limits.impose(request["rlimits"])
         if isolated:
             opened = _seclude(request)
             listener = workers.listen()

@@ -1,6 +1,5 @@
-"""What this machine offers for sandboxes: user ids that nobody has, a clean environment, and whether it works at all."""
+"""What this machine offers for sandboxes: user ids that nobody has, and a clean environment."""
 
-import functools
 import os
 import sys
 from collections.abc import Iterable
@@ -63,19 +62,3 @@ def environment(shm_mb: float, home: str = jail.HOME, temporary: str = "/tmp") -
         "RAY_AUTH_MODE": "token",  # each sandbox has a token of its own; Ray reads the mode when it is imported
         "COURSEKIT_HOME": f"{home}/.coursekit",
     }
-
-
-@functools.cache
-def available() -> str:
-    """Return "" when a sandbox can be made here, else the reason in words; it makes one to find out."""
-    if sys.platform != "linux":
-        return f"it takes Linux's namespaces, and this is {sys.platform}"
-    from coursekit.sandbox.limits import Limits
-    from coursekit.sandbox.sandbox import Nursery, NurseryFailed
-
-    try:
-        with Nursery(Limits(disk_mb=1, shm_mb=1), imports=None) as nursery:
-            nursery.sandbox().close()
-    except NurseryFailed as error:
-        return str(error)
-    return ""

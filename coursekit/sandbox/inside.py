@@ -8,22 +8,23 @@ import gc
 import importlib
 import os
 import pkgutil
-import resource
 import signal
 import socket
 import sys
 import warnings
 from typing import Any
 
+import coursekit
 from coursekit import answer, wire
 from coursekit.failure import describe
 from coursekit.quiet import quiet
-from coursekit.sandbox import frames, lean
+from coursekit.sandbox import evidence, frames, lean
 
 _PLAIN = ["numpy", "pandas", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "matplotlib_inline.backend_inline"]
 _PLAIN += ["coursekit.checking", "coursekit.overview"]
 _OF_COURSE = ["gymnasium", "torch", "ray", "ray.rllib.algorithms.ppo"]
 _OWN = ["coursekit.timing", "coursekit.spans", "coursekit.records"]
+PUBLIC = [f"coursekit.{home}" for home in coursekit._HOME.values() if "." in home]  # public names that live in a room
 _passed: dict[str, bool] = {}
 
 
@@ -97,8 +98,6 @@ def passed(name: str) -> bool:
 
 def _replace_notebook_functions() -> None:
     """Put functions that judge nothing where a notebook imports begin, check and the others."""
-    import coursekit
-
     neutral = dict.fromkeys(("begin", "check", "hint", "quiz", "solution", "progress"), _neutral)
     for name, function in (neutral | {"passed": passed}).items():
         module = "coursekit.overview" if name == "progress" else "coursekit.checking"
@@ -150,15 +149,6 @@ def _settle(output: int, settings: dict) -> None:
     sys.modules["numpy"].random.seed()  # a copy of the nursery would draw what every other copy draws
 
 
-def limit(rlimits: dict[str, int]) -> None:
-    """Set limits of the kernel for this process and all that it starts."""
-    for name, value in rlimits.items():
-        number = getattr(resource, name)
-        hard = resource.getrlimit(number)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(number, (value, value))
-
-
 def _serve(shell: Any, message: dict) -> bytes:
     """Return the reply to one message of the grader; a SIGINT, which the grader sends when time is up, ends the work."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -168,8 +158,6 @@ def _serve(shell: Any, message: dict) -> bytes:
         if message["op"] == "ask":
             return answer.serve(shell.user_ns, message["name"], message["request"])
         if message["op"] == "place":
-            from coursekit.sandbox import evidence
-
             return wire.encode(evidence.place())
         _passed[message["name"]] = message["passed"]
         return b""

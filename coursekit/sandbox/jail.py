@@ -51,6 +51,7 @@ _LINKS = {
     "/etc/mtab": "/proc/self/mounts",
 }
 _PRIVATE = ("/tmp", HOME)
+_OPEN = ("given", "__pycache__")  # of the folders of coursekit; each of the others is a room that no sandbox may read
 _ROOT = "/tmp"  # where the jail is put together, in a mount namespace of its own
 
 
@@ -61,9 +62,10 @@ def python_folders() -> list[str]:
 
 
 def _masks() -> list[str]:
-    """Return the folders of coursekit that no sandbox may read."""
+    """Return what the jail shows of coursekit's folder and no sandbox may read: every room, also one that is added later."""
     package = Path(coursekit.__file__).parent
-    return [str(base / name) for base in {package, package.resolve()} for name in ("exercises", "grading")]
+    bases = [str(base) for base in {package, package.resolve()}]
+    return [f"{base}/{name}" for base in bases for name in os.listdir(_ROOT + base) if name not in _OPEN]
 
 
 def enter(user: int, hidden: Iterable[str]) -> None:

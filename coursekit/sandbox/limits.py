@@ -1,5 +1,6 @@
 """What a submission may use, and how a sandbox says that it has ended."""
 
+import resource
 import signal
 from dataclasses import dataclass
 
@@ -16,6 +17,15 @@ class Limits:
     shm_mb: int = 2000
     output_bytes: int = 1_000_000  # of a cell's output that are kept
     reply_bytes: int = 64_000_000  # of one answer
+
+
+def impose(rlimits: dict[str, int]) -> None:
+    """Set limits of the kernel for this process and all that it starts."""
+    for name, value in rlimits.items():
+        number = getattr(resource, name)
+        hard = resource.getrlimit(number)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(number, (value, value))
 
 
 class SandboxDied(Exception):

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from importlib import import_module
 
 from coursekit.sandbox import jail, namespaces
 
@@ -80,6 +81,8 @@ def main(descriptor: int) -> None:
             _in_namespaces(settings["user"], settings["count"])
         from coursekit.sandbox import forks, inside  # starts threads, and then nobody may make namespaces
 
+        for module in [*inside.PUBLIC, *settings["rooms"]]:  # the jail hides the rooms
+            import_module(module)
         if settings["isolated"]:
             jail.enter(settings["user"], settings["hidden"])
             namespaces.signal_when_parent_ends(signal.SIGKILL)

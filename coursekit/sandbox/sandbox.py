@@ -5,9 +5,11 @@ with Nursery(Limits()) as nursery, nursery.sandbox() as sandbox:
     answer = Answer("double", lambda request: sandbox.ask("double", request))
 """
 
+import functools
 import secrets
 import shutil
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,10 +21,9 @@ import psutil
 from coursekit import wire
 from coursekit.answer import Raised
 from coursekit.sandbox import accounts, evidence, host, jail, replies
-from coursekit.sandbox.host import available
 from coursekit.sandbox.limits import Limits, SandboxDied, spoken
 from coursekit.sandbox.line import Line, read_all
-from coursekit.sandbox.supply import Nursery, NurseryFailed
+from coursekit.sandbox.supply import NurseryFailed, Supply
 
 __all__ = ["CellOutcome", "Limits", "Nursery", "NurseryFailed", "Sandbox", "SandboxDied", "available"]
 
@@ -40,7 +41,7 @@ class CellOutcome:
 class Sandbox:
     """One learner's process with all that it starts; `close` ends everything."""
 
-    def __init__(self, nursery: Nursery, limits: Limits):
+    def __init__(self, nursery: Supply, limits: Limits):
         self._nursery, self.limits = nursery, limits
         self._account = accounts.open_account(limits)
         self._also: Callable[[], str] = lambda: ""
@@ -194,3 +195,24 @@ class Sandbox:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Nursery(Supply):
+    """Makes sandboxes, each in some ten milliseconds; see `Supply` for what it is made with."""
+
+    def sandbox(self) -> Sandbox:
+        """Return a new sandbox; raises NurseryFailed."""
+        return Sandbox(self, self.limits)
+
+
+@functools.cache
+def available() -> str:
+    """Return "" when a sandbox can be made here, else the reason in words; it makes one to find out."""
+    if sys.platform != "linux":
+        return f"it takes Linux's namespaces, and this is {sys.platform}"
+    try:
+        with Nursery(Limits(disk_mb=1, shm_mb=1), imports=None) as nursery:
+            nursery.sandbox().close()
+    except NurseryFailed as error:
+        return str(error)
+    return ""

@@ -8,13 +8,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from coursekit.sandbox import accounts, host, workers
-
-if TYPE_CHECKING:
-    from coursekit.sandbox.limits import Limits
-    from coursekit.sandbox.sandbox import Sandbox
+from coursekit.sandbox.limits import Limits
 
 AT_START = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
@@ -28,21 +25,27 @@ class NurseryFailed(RuntimeError):
     """No sandbox could be made: the machine's fault, not a submission's."""
 
 
-class Nursery:
-    """Makes sandboxes, each in some ten milliseconds, from one process that has imported everything (without Ray, torch
-    and the course if `imports` is False).
+class Supply:
+    """One nursery process, and the grader's line to it.
 
-    Without `isolated` there are no namespaces: a submission can then read and end whatever the grader's user can. `hidden`
-    folders are empty in every sandbox, wherever they lie.
+    It has imported everything (without Ray, torch and the course if `imports` is False), also the modules of `rooms`, which no
+    sandbox can open. Without `isolated` there are no namespaces: a submission can then read and end whatever the grader's user
+    can. `hidden` folders are empty in every sandbox, wherever they lie.
     """
 
     def __init__(
-        self, limits: "Limits", *, isolated: bool = True, hidden: Iterable[str] = (), imports: bool | None = True
+        self,
+        limits: Limits,
+        *,
+        isolated: bool = True,
+        hidden: Iterable[str] = (),
+        imports: bool | None = True,
+        rooms: Iterable[str] = (),
     ):
         self.limits, self.isolated = limits, isolated
         kind = {True: "all", False: "plain", None: "none"}[imports]
         self._settings = host.settings(isolated, kind, [str(folder) for folder in hidden])
-        self._settings["at_start"] = list(AT_START)
+        self._settings |= {"at_start": list(AT_START), "rooms": list(rooms)}
         self._lock, self._number, self._generation = threading.RLock(), 0, 0
         self._closed = False
         accounts.sweep()
@@ -114,12 +117,6 @@ class Nursery:
             if generation == self._generation:
                 return float(self._say({"op": "end", "pid": pid})["cpu_seconds"])
         return 0.0
-
-    def sandbox(self) -> "Sandbox":
-        """Return a new sandbox; raises NurseryFailed."""
-        from coursekit.sandbox.sandbox import Sandbox
-
-        return Sandbox(self, self.limits)
 
     def close(self) -> None:
         """End the nursery, with all sandboxes that are left."""

@@ -1,0 +1,71 @@
+"""How a class is to be graded, and what comes of one submission."""
+
+import time
+from dataclasses import dataclass, field
+
+from coursekit.grading.grade import Graded
+from coursekit.grading.plan import Master, points_of
+from coursekit.grading.submission import NotGradable, Submission
+from coursekit.sandbox.limits import Limits
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a class is graded."""
+
+    jobs: int = 2
+    seed: int | None = None
+    only: tuple[str, ...] = ()
+    again: bool = False
+    all_cells: bool = False
+    sandbox: bool = True
+    address: str = ""
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass
+class Outcome:
+    """What came of one submission: graded, or not gradable with the reason."""
+
+    submission: Submission
+    graded: Graded | None
+    reason: str = ""
+
+    def record(self, master: Master | None) -> dict:
+        """Return the line for results.jsonl."""
+        tests = master.tests().values() if master else []
+        maximum = sum(points_of(cell) for cell in tests)
+        return {
+            "student": self.submission.student,
+            "assignment": self.submission.assignment,
+            "notebook": self.submission.notebook,
+            "digest": self.submission.digest,
+            "outcome": "not gradable" if self.graded is None else "graded",
+            "reason": self.reason or "; ".join(self.graded.notes if self.graded else []),
+            "score": self.graded.score if self.graded else 0,
+            "max_score": maximum,
+            "seconds": round(self.graded.seconds, 3) if self.graded else 0,
+            "cpu_seconds": round(self.graded.cpu_seconds, 3) if self.graded else 0,
+            "peak_mb": round(self.graded.peak_mb) if self.graded else 0,
+            "results": {name: result.record() for name, result in self.graded.results.items()} if self.graded else {},
+            "when": now(),
+        }
+
+
+def now() -> str:
+    """Return the time as a record holds it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
+def master_of(item: Submission, masters: dict[tuple[str, str], Master]) -> Master:
+    """Return the instructor's version; raises NotGradable where there is none or nothing was handed in."""
+    if item.problem:
+        raise NotGradable(item.problem)
+    if (item.assignment, item.notebook) not in masters:
+        raise NotGradable(f"the assignment has no notebook named {item.notebook}.ipynb: was it renamed?")
+    return masters[item.assignment, item.notebook]
+
+
+def grader_failed(error: BaseException) -> str:
+    """Return the reason where the fault is the grader's own."""
+    return f"the grader failed, please report it ({type(error).__name__}: {error})"
