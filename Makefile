@@ -1,7 +1,7 @@
 # `make lab` is all a learner needs; `make help` lists the rest.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab build check test test-fast test-all chapter slides clean browser
+.PHONY: help setup lab build check test test-fast test-all mistakes chapter slides clean browser
 
 BIN := .venv/bin
 TESTS ?= 2  # that run side by side: each may need 3 GB and a core
@@ -39,6 +39,9 @@ test-fast: check ## What runs within three minutes: no notebooks, no Ray, no bro
 
 test-all: check browser ## Everything, also what `make test` leaves out
 	$(QUICK)
+
+mistakes: setup ## Write down at which message each named wrong answer ends (name=ch01_tasks: of one chapter)
+	$(QUICK) tests/test_answers.py -k "test_check_tells $(if $(name),and $(name))" --write-mistakes
 
 chapter: setup ## Start a new chapter from the templates: make chapter name=ch21_topic
 	@$(BIN)/coursekit chapter $(name)

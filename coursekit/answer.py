@@ -44,31 +44,47 @@ class Raised(Exception):
         self.kind, self.message, self.where, self.todo = kind, message, where, todo
 
 
+class WrongType(Exception):
+    """The answer returned something else than the exercise's `returns`; the message says what."""
+
+
 class Answer:
     """A learner's answer, as a check uses it: `answer(...)`, `answer.probe(...)`, `answer.value()`, `answer.watch()`."""
 
+    returns: type | None = None  # what a call must return; an exercise says so
+
     def __init__(self, name: str, ask: Ask):
         self.name, self._ask = name, ask
-        self.tried = self.got = ""  # the last call and what came back, for the learner to read
+        self.tried = self.got = self._case = ""  # the last call and what came back, for the learner to read
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Return what the answer returns for copies of these arguments; raises `Raised` where it raises."""
-        self.tried, self.got = _call_text(self.name, args, kwargs), ""
+        self.tried, self.got = self._case or _call_text(self.name, args, kwargs), ""
         result = self._request(op="call", args=args, kwargs=kwargs)
         self.got = _SHORT.repr(result)
+        _expect_type(result, self.returns)
         return result
 
     def probe(self, probe: Callable, *args: object, **kwargs: object) -> Any:
         """Return the raw results of a probe of `coursekit.given`, which drives the learner's object."""
-        self.tried = self.got = ""
+        self.tried, self.got = self._case, ""
         return self._request(op="probe", probe=wire.name_of(probe), args=args, kwargs=kwargs)
 
     def value(self) -> Any:
         """Return the answer itself, which is plain data."""
-        self.tried, self.got = "", ""
+        self.tried, self.got = self._case, ""
         value = self._request(op="value")
         self.got = f"{self.name} = {_SHORT.repr(value)}"
+        _expect_type(value, self.returns)
         return value
+
+    @contextlib.contextmanager
+    def case(self, text: str) -> Iterator[None]:
+        """Show the learner `text` as what was tried in this block, whatever is called: `with answer.case("6 inputs, limit 2"):`."""
+        before, self._case = self._case, text
+        self.tried, self.got = text, ""
+        yield
+        self._case = self.tried = before  # not where the check failed: the result shows the case
 
     @contextlib.contextmanager
     def watch(self) -> Iterator["Watched"]:
@@ -134,7 +150,7 @@ def _perform(
     learner: Any, op: str, args: tuple = (), kwargs: dict | None = None, probe: str = "", **window: Any
 ) -> object:
     """Return the result of one request: the only things that a check can ask of the learner's process."""
-    if learner is ...:
+    if _is_stub(learner):
         raise NotImplementedError(STUB_TEXT)
     if op == "call":
         return learner(*args, **(kwargs or {}))
@@ -145,6 +161,43 @@ def _perform(
     if op in ("now", "tasks", "objects", "stores", "actors", "nodes"):
         return getattr(import_module("coursekit.records"), op)(**window)  # imports Ray: only when asked
     raise ValueError(f"There is no request {op!r}.")
+
+
+def _is_stub(learner: Any) -> bool:
+    """Return whether nothing is written yet: `...`, a function that does no more than raise the stub's error, or a class with one."""
+    if isinstance(learner, type):
+        return any(_is_stub(each) for each in vars(learner).values() if hasattr(each, "__code__"))
+    code = getattr(learner, "__code__", None)
+    return learner is ... or (
+        code is not None and code.co_names == ("NotImplementedError",) and STUB_TEXT in code.co_consts
+    )
+
+
+# What counts as a type where an exercise asks for it, and how the type is called.
+_TYPES: dict[type, tuple[tuple[type, ...], str]] = {
+    list: ((list, tuple, np.ndarray), "a list"),
+    tuple: ((tuple, list), "a tuple"),
+    set: ((set,), "a set"),
+    dict: ((dict,), "a dict"),
+    np.ndarray: ((np.ndarray, list, tuple), "an array"),
+    str: ((str,), "a text"),
+    bytes: ((bytes,), "bytes"),
+    bool: ((bool,), "True or False"),
+    int: ((int,), "a whole number"),
+    float: ((float, int), "a number"),
+}
+
+
+def _expect_type(value: object, wanted: type | None) -> None:
+    """Raise `WrongType` unless the value is what NumPy, PyTorch and plain Python return for the wanted type."""
+    if wanted is None:
+        return
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    fitting, wanted_name = _TYPES[wanted]
+    if not isinstance(value, fitting) or (isinstance(value, bool) and wanted is not bool):
+        name = "nothing (None)" if value is None else _TYPES.get(type(value), ((), type(value).__name__))[1]
+        raise WrongType(f"It must return {wanted_name}; {name} came back.")
 
 
 def local(name: str, learner: object) -> Answer:

@@ -3,21 +3,30 @@
 import difflib
 import inspect
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 
-from coursekit.answer import NOT_PLAIN, Answer, Raised
+from coursekit import messages, questions
+from coursekit.answer import NOT_PLAIN, Answer, Raised, WrongType
 from coursekit.result import Result
 
 PUBLIC_SEED = 2026
 Check = Callable[[Answer, np.random.Generator], None]
+Table = Callable[
+    [np.random.Generator], Iterable[tuple[tuple, object]]
+]  # the arguments of a call, and what it must return
 
 
 class Wrong(Exception):
-    """The answer is not right yet; the message says what to look at."""
+    """The answer is not right yet; the message says what to look at. `mistake` is its place among an `expect`'s mistakes."""
+
+    def __init__(self, message: str, mistake: int | None = None):
+        super().__init__(message)
+        self.mistake = mistake
 
 
 class AuthorError(Exception):
@@ -41,6 +50,7 @@ class Exercise:
     check: Check
     line: int
     alone: bool = False  # it measures time: grading gives it the machine to itself
+    returns: type | None = None  # what a call of the answer must return
     kind = "exercise"
 
 
@@ -62,30 +72,51 @@ class Quiz:
 REGISTRY: dict[str, dict[str, Exercise | Quiz]] = {}  # by chapter, in the order written
 
 
-def exercise(*, points: int, minutes: int, hints: list[str], alone: bool = False) -> Callable[[Check], Check]:
+def exercise(
+    *,
+    points: int,
+    minutes: int,
+    hints: list[str],
+    alone: bool = False,
+    returns: type | None = None,
+    message: str = "",
+) -> Callable[[Any], Any]:
     """Return a decorator that makes a check an exercise of its module's chapter; the docstring is the idea.
 
-    `alone` is for a check that measures time: grading runs no other submission meanwhile.
+    A function of `answer` and `rng` is a check. A function of `rng` alone is a table: it returns cases, each the arguments of a call
+    and what the call must return, and `message` is for the learner whose answer returns something else (numbers agree
+    within 1e-5). `returns` is the type that every call must return. `alone` is for a check that measures time: grading runs no
+    other submission meanwhile.
     """
 
-    def register(check: Check) -> Check:
+    def register(check: Any) -> Any:
         chapter, line = check.__module__.rpartition(".")[2], check.__code__.co_firstlineno
-        idea = inspect.getdoc(check) or ""
-        _register(Exercise(chapter, check.__name__, points, minutes, tuple(hints), idea, check, line, alone))
+        idea, judging = inspect.getdoc(check) or "", _of_table(check, message) if message else check
+        _register(Exercise(chapter, check.__name__, points, minutes, tuple(hints), idea, judging, line, alone, returns))
         return check
 
     return register
 
 
-def quiz(name: str, *, question: str, options: dict[str, tuple[str, str]], key: str) -> None:
-    """Register a question of the calling module's chapter: each option is what is shown, and what it answers back."""
+def _of_table(table: Table, message: str) -> Check:
+    """Return the check that goes through a table of cases."""
+
+    def check(answer: Answer, rng: np.random.Generator) -> None:
+        for arguments, wanted in table(rng):
+            expect_close(answer(*arguments), wanted, message)
+
+    return check
+
+
+def quiz(name: str, text: str) -> None:
+    """Register a question of the calling module's chapter; `coursekit.questions` shows how its text is written."""
     frame = inspect.stack()[1]
     chapter = frame.frame.f_globals["__name__"].rpartition(".")[2]
-    if not question.strip() or len(options) < 2 or key not in options:
-        raise AuthorError(
-            f"{_place(chapter, frame.lineno)}: quiz {name!r} needs a question, options, and a key among them."
-        )
-    _register(Quiz(chapter, name, inspect.cleandoc(question), options, key, frame.lineno))
+    try:
+        question, options, key = questions.parse(text)
+    except ValueError as error:
+        raise AuthorError(f"{_place(chapter, frame.lineno)}: {name!r}: {error}.") from None
+    _register(Quiz(chapter, name, question, options, key, frame.lineno))
 
 
 def _register(item: Exercise | Quiz) -> None:
@@ -135,38 +166,55 @@ def find(chapter: str, name: str, kind: str) -> Exercise | Quiz:
 
 def judge(item: Exercise | Quiz, answer: Answer, seed: int = PUBLIC_SEED) -> Result:
     """Return the result of one check. The same code judges in a notebook and in grading; only `answer` and `seed` differ."""
-    verdict = _verdict_of_quiz if isinstance(item, Quiz) else _verdict_of_exercise
+    if isinstance(item, Quiz):
+        return _judge_choice(item, answer)
+    answer.returns = item.returns
     try:
-        message = verdict(item, answer, seed)  # type: ignore[arg-type]
-        return Result.of(item, "passed", message)
+        item.check(answer, np.random.default_rng([seed, zlib.crc32(f"{item.chapter}/{item.name}".encode())]))
+        return Result.of(item, "passed")
     except Wrong as wrong:
         nothing = "\nNothing came back: is a `return` missing?" if answer.got == "None" else ""
-        return Result.of(item, "wrong", f"{wrong}{nothing}", tried=answer.tried, got=answer.got)
+        found = messages.id_at(wrong.__traceback__, wrong.mistake) or messages.id_of(
+            str(wrong)
+        )  # a table's is a literal
+        return _wrong(item, answer, f"{wrong}{nothing}", found)
+    except WrongType as wrong:
+        return _wrong(item, answer, str(wrong), "returns")
     except Raised as raised:
-        if raised.todo:
-            return Result.of(item, "todo", "Not attempted yet.")
-        if raised.kind == NOT_PLAIN:
-            return Result.of(item, "wrong", raised.message, tried=answer.tried)
-        return Result.of(item, "crashed", f"Your code raised {raised}", tried=answer.tried, where=raised.where)
+        return _raised(item, answer, raised)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
         text = f"What came back is not of the form that the check expects ({type(error).__name__}: {error})."
-        return Result.of(item, "wrong", text, tried=answer.tried, got=answer.got)
+        return _wrong(item, answer, text, "form")
 
 
-def _verdict_of_exercise(item: Exercise, answer: Answer, seed: int) -> str:
-    item.check(answer, np.random.default_rng([seed, zlib.crc32(f"{item.chapter}/{item.name}".encode())]))
-    return ""
-
-
-def _verdict_of_quiz(item: Quiz, answer: Answer, seed: int) -> str:
-    chosen = answer.value()
+def _judge_choice(item: Quiz, answer: Answer) -> Result:
+    """Return the result of a quiz: the choice's own feedback."""
+    try:
+        chosen = answer.value()
+    except Raised as raised:
+        return _raised(item, answer, raised)
     letters = ", ".join(item.options)
-    expect(isinstance(chosen, str) and len(chosen) < 100, f"Answer with one of the letters {letters}, in quotes.")
+    if not (isinstance(chosen, str) and len(chosen) < 100):
+        return _wrong(item, answer, f"Answer with one of the letters {letters}, in quotes.", "quiz")
     letter = chosen.strip().lower()
-    expect(letter in item.options, f"There is no option {chosen!r}. Choose one of {letters}.")
-    _, feedback = item.options[letter]
-    expect(letter == item.key, feedback)
-    return feedback
+    if letter not in item.options:
+        return _wrong(item, answer, f"There is no option {chosen!r}. Choose one of {letters}.", "quiz")
+    feedback, found = item.options[letter][1], f"quiz-{letter}"
+    return Result.of(item, "passed", feedback, found) if letter == item.key else _wrong(item, answer, feedback, found)
+
+
+def _raised(item: Exercise | Quiz, answer: Answer, raised: Raised) -> Result:
+    """Return the result of an answer that raised, or is not written yet, or returned what cannot travel."""
+    if raised.todo:
+        return Result.of(item, "todo", "Not attempted yet.", "todo")
+    if raised.kind == NOT_PLAIN:
+        return Result.of(item, "wrong", raised.message, "not-plain", tried=answer.tried)
+    found = messages.id_of_crash(raised.kind)
+    return Result.of(item, "crashed", f"Your code raised {raised}", found, tried=answer.tried, where=raised.where)
+
+
+def _wrong(item: Exercise | Quiz, answer: Answer, message: str, message_id: str) -> Result:
+    return Result.of(item, "wrong", message, message_id, tried=answer.tried, got=answer.got)
 
 
 def expect(condition: object, message: str) -> None:
@@ -180,9 +228,37 @@ def expect_equal(got: object, want: object, message: str) -> None:
     expect(agree(got, want), message)
 
 
-def expect_close(got: object, want: object, message: str, rtol: float = 1e-5, atol: float = 1e-8) -> None:
-    """Fail the check unless both agree within `atol + rtol * |want|`, number by number."""
-    expect(agree(got, want, rtol, atol), message)
+def expect_close(
+    got: object,
+    want: object,
+    message: str,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    mistakes: Mapping[str, object] | None = None,
+) -> None:
+    """Fail the check unless both agree within `atol + rtol * |want|`, number by number.
+
+    `mistakes` maps a message to what comes out of that mistake: where `got` is that, the message is told.
+    """
+    if agree(got, want, rtol, atol):
+        return
+    for place, (text, value) in enumerate((mistakes or {}).items()):
+        if agree(got, value, rtol, atol):
+            raise Wrong(text, place)
+    raise Wrong(message)
+
+
+def best_of(train: Callable[[int], float], rng: np.random.Generator, target: float, tries: int = 3) -> list[float]:
+    """Return what `train(seed)` reached with the judge's seeds, one after the other; the first that reaches the target is the last.
+
+    Learning may be unlucky: a check asks whether the largest of these reaches the target.
+    """
+    reached: list[float] = []
+    for seed in rng.integers(1, 10**6, size=tries).tolist():
+        reached.append(train(seed))
+        if reached[-1] >= target:
+            break
+    return reached
 
 
 def agree(got: object, want: object, rtol: float = 0.0, atol: float = 0.0) -> bool:

@@ -19,6 +19,7 @@ class Result:
     status: str
     points: int | float
     message: str = ""
+    message_id: str = ""  # see `coursekit.messages`
     tried: str = ""
     got: str = ""
     where: str = ""
@@ -26,9 +27,9 @@ class Result:
     share: float = 1.0  # of the points, where a test gives partial credit
 
     @classmethod
-    def of(cls, item: Any, status: str, message: str, **more: Any) -> "Result":
+    def of(cls, item: Any, status: str, message: str = "", message_id: str = "", **more: Any) -> "Result":
         """Return the result of an exercise or a quiz."""
-        return cls(item.chapter, item.name, item.kind, status, item.points, message, **more)
+        return cls(item.chapter, item.name, item.kind, status, item.points, message, message_id, **more)
 
     @property
     def earned(self) -> int | float:

@@ -1,5 +1,6 @@
 """What all tests share: quick mode, folders of their own, what may run side by side, and the table of what each chapter cost."""
 
+import json
 import os
 import re
 import shutil
@@ -11,7 +12,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from coursekit.paths import path_with_scripts
+from coursekit.paths import ROOT, path_with_scripts
 
 os.environ["PATH"] = path_with_scripts()
 os.environ["COURSEKIT_HOME"] = tempfile.mkdtemp(prefix="coursekit-test-")
@@ -21,6 +22,7 @@ RAYS = ""  # the folder of this process's Rays: `ray.init` joins a cluster that 
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     RAYS = os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix=f"ray-{worker}-", dir="/tmp")  # short: it holds sockets
 
+MISTAKES = ROOT / "coursekit/exercises/mistakes.json"
 SHARE = {"solved": 45, "unsolved": 20}  # seconds that 21 chapters may take on two cores, on average
 GRADING = [
     "attacks",
@@ -75,8 +77,24 @@ def costs(record_property: Callable) -> Callable:
     return lambda *row: record_property("cost", row)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-mistakes", action="store_true", help="keep at which message each wrong answer ended")
+
+
+def write_mistakes(found: list[tuple[str, str, str, str]]) -> None:
+    """Write down by chapter, exercise and id of the message which mistakes end there; chapters that did not run keep theirs."""
+    known = json.loads(MISTAKES.read_text()) if MISTAKES.exists() else {}
+    for chapter in {chapter for chapter, *_ in found}:
+        known[chapter] = {}
+    for chapter, exercise, message, mistake in found:
+        known[chapter].setdefault(exercise, {}).setdefault(message, []).append(mistake)
+    MISTAKES.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+    if config.getoption("--write-mistakes"):
+        write_mistakes(sorted(row for report in reports for name, row in report.user_properties if name == "mistake"))
     rows = sorted(row for report in reports for name, row in report.user_properties if name == "cost")
     if not rows:
         return

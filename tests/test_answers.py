@@ -54,7 +54,7 @@ def ray_of() -> Iterator:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("chapter", "sample"), ALL)
-def test_check_tells_right_from_wrong(chapter, sample: Sample, ray_of):
+def test_check_tells_right_from_wrong(chapter, sample: Sample, ray_of, record_property):
     ray_of(chapter)
     if hasattr(MODULES[chapter], "RAY"):
         from coursekit import meeting
@@ -67,6 +67,7 @@ def test_check_tells_right_from_wrong(chapter, sample: Sample, ray_of):
         assert result.status in ("wrong", "crashed")
         assert len(result.message) > 15
         assert sample.says in result.message
+        record_property("mistake", (chapter, sample.exercise, result.message_id, sample.mistake))
 
 
 @pytest.mark.parametrize(("chapter", "item"), EXERCISES, ids=lambda value: getattr(value, "name", value))

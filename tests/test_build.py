@@ -175,14 +175,9 @@ def test_all_mistakes_are_listed_at_once(tiny):
             "@exercise(points=1, minutes=1, hints=[])\ndef one(answer, rng): ...\n" * 2,
             r"ch98_bad\.py:\d+: 'one' is already defined at line \d+",
         ),
-        (
-            'quiz("q", question="", options={"a": ("x", "y"), "b": ("x", "y")}, key="a")',
-            r"ch98_bad\.py:\d+: quiz 'q' needs a question",
-        ),
-        (
-            'quiz("q", question="Q?", options={"a": ("x", "y"), "b": ("x", "y")}, key="c")',
-            r"ch98_bad\.py:\d+: quiz 'q' needs",
-        ),
+        ('quiz("q", "*a) x\\n    y\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': a quiz needs a question"),
+        ('quiz("q", "Q?\\na) x\\n    y\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': .* star"),
+        ('quiz("q", "Q?\\n*a) x\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': option a answers nothing back"),
     ],
 )
 def test_a_mistake_in_the_exercises_stops_the_build_with_file_and_line(body, message):

@@ -45,36 +45,42 @@ def Counter(answer: Answer, rng: Generator) -> None:
 
 quiz(
     "what_is_double",
-    question='What does `double("ab")` return?',
-    options={
-        "a": ("an error", "Python repeats a string when you multiply it."),
-        "b": ('`"abab"`', "Right: `*` repeats a string."),
-        "c": ('`"aabb"`', "The string is repeated as a whole, not letter by letter."),
-    },
-    key="b",
+    """
+    What does `double("ab")` return?
+
+    a) an error
+        Python repeats a string when you multiply it.
+    *b) `"abab"`
+        Right: `*` repeats a string.
+    c) `"aabb"`
+        The string is repeated as a whole, not letter by letter.
+    """,
 )
 
 quiz(
     "largest_of_none",
-    question="What does `max([])` do?",
-    options={
-        "a": ("It returns `None`.", "`max` has no value to give back, and does not make one up."),
-        "b": ("It returns 0.", "0 would be larger than every negative number."),
-        "c": ("It raises `ValueError`.", "Right: there is no largest of nothing."),
-    },
-    key="c",
+    """
+    What does `max([])` do?
+
+    a) It returns `None`.
+        `max` has no value to give back, and does not make one up.
+    b) It returns 0.
+        0 would be larger than every negative number.
+    *c) It raises `ValueError`.
+        Right: there is no largest of nothing.
+    """,
 )
 
 quiz(
     "why_a_probe",
-    question="Why does the check not look at `counter.value`?",
-    options={
-        "a": ("What counts is what the object does.", "Right: a class may keep its state under any name."),
-        "b": (
-            "Attributes cannot be read from outside.",
-            "They can; but how the state is kept is your choice.",
-        ),
-        "c": ("It would be slower.", "It would be as fast; but how the state is kept is your choice."),
-    },
-    key="a",
+    """
+    Why does the check not look at `counter.value`?
+
+    *a) What counts is what the object does.
+        Right: a class may keep its state under any name.
+    b) Attributes cannot be read from outside.
+        They can; but how the state is kept is your choice.
+    c) It would be slower.
+        It would be as fast; but how the state is kept is your choice.
+    """,
 )

@@ -29,21 +29,16 @@ def best_seconds(answer: Answer, rng: Generator) -> None:
 
 quiz(
     "what_distribution_costs",
-    question="A program runs on ten nodes, each with its own memory. Which of these got *harder* than on one?",
-    options={
-        "a": ("Using more than one core.", "That got easier: it is what the nodes are for."),
-        "b": (
-            "Holding data that one machine's memory cannot.",
-            "That got easier: ten nodes have ten memories.",
-        ),
-        "c": (
-            "Letting every part of the program see the newest value of a variable.",
-            "Right: nothing is shared by itself any more. Values are sent, and somebody must say which is the newest.",
-        ),
-        "d": (
-            "Surviving the failure of one machine.",
-            "On one machine that was impossible. On ten it is possible, though it takes work.",
-        ),
-    },
-    key="c",
+    """
+    A program runs on ten nodes, each with its own memory. Which of these got *harder* than on one?
+
+    a) Using more than one core.
+        That got easier: it is what the nodes are for.
+    b) Holding data that one machine's memory cannot.
+        That got easier: ten nodes have ten memories.
+    *c) Letting every part of the program see the newest value of a variable.
+        Right: nothing is shared by itself any more. Values are sent, and somebody must say which is the newest.
+    d) Surviving the failure of one machine.
+        On one machine that was impossible. On ten it is possible, though it takes work.
+    """,
 )

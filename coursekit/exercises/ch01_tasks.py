@@ -167,71 +167,56 @@ def bounded_map(answer: Answer, rng: Generator) -> None:
 
 quiz(
     "when_remote_returns",
-    question="`ref = slow_square_task.remote(3)` has just run. What is true now?",
-    options={
-        "a": (
-            "The task has ended, and `ref` holds 9.",
-            "Nothing has been waited for: the call returned at once.",
-        ),
-        "b": (
-            "The task runs when a slot is free, which may be now; `ref` stands for its result.",
-            "Right. It may wait for a free slot, run, or have ended: `ref` is the same in all three cases.",
-        ),
-        "c": (
-            "The task starts when you call `ray.get(ref)`.",
-            "Ray does not wait to be asked: it starts when a slot is free.",
-        ),
-    },
-    key="b",
+    """
+    `ref = slow_square_task.remote(3)` has just run. What is true now?
+
+    a) The task has ended, and `ref` holds 9.
+        Nothing has been waited for: the call returned at once.
+    *b) The task runs when a slot is free, which may be now; `ref` stands for its result.
+        Right. It may wait for a free slot, run, or have ended: `ref` is the same in all three cases.
+    c) The task starts when you call `ray.get(ref)`.
+        Ray does not wait to be asked: it starts when a slot is free.
+    """,
 )
 
 quiz(
     "order_of_get",
-    question="`ray.get([a, b, c])`: c ends first, then a, then b. In which order are the results?",
-    options={
-        "a": ("c, a, b: as they ended.", "That is what a loop around `ray.wait` gives you."),
-        "b": (
-            "a, b, c: as in the list.",
-            "Right: `ray.get` waits for all, and keeps the order of its argument.",
-        ),
-        "c": ("In no particular order.", "The order is certain: it is that of the list."),
-    },
-    key="b",
+    """
+    `ray.get([a, b, c])`: c ends first, then a, then b. In which order are the results?
+
+    a) c, a, b: as they ended.
+        That is what a loop around `ray.wait` gives you.
+    *b) a, b, c: as in the list.
+        Right: `ray.get` waits for all, and keeps the order of its argument.
+    c) In no particular order.
+        The order is certain: it is that of the list.
+    """,
 )
 
 quiz(
     "tiny_tasks",
-    question="A loop of 10,000 additions takes 0.5 ms. You make each addition a task, on four cores. What happens?",
-    options={
-        "a": (
-            "It takes about a quarter of the time.",
-            "Only if a task cost nothing. You have measured what it costs.",
-        ),
-        "b": ("It takes about as long as before.", "A task costs thousands of times what an addition costs."),
-        "c": (
-            "It takes thousands of times longer.",
-            "Right: seconds instead of half a millisecond, all spent on starting tasks. Put many additions into each task.",
-        ),
-    },
-    key="c",
+    """
+    A loop of 10,000 additions takes 0.5 ms. You make each addition a task, on four cores. What happens?
+
+    a) It takes about a quarter of the time.
+        Only if a task cost nothing. You have measured what it costs.
+    b) It takes about as long as before.
+        A task costs thousands of times what an addition costs.
+    *c) It takes thousands of times longer.
+        Right: seconds instead of half a millisecond, all spent on starting tasks. Put many additions into each task.
+    """,
 )
 
 quiz(
     "reference_as_argument",
-    question="`total = add_task.remote(a_ref, b_ref)`, and `a_ref`'s task is still running. What happens?",
-    options={
-        "a": (
-            "The call waits until `a_ref` is ready.",
-            "`.remote()` never waits, whatever its arguments are.",
-        ),
-        "b": (
-            "`add` starts, and must call `ray.get(a_ref)` itself.",
-            "A reference that is an argument of its own arrives as its value.",
-        ),
-        "c": (
-            "`add` starts once both values exist, and sees the values.",
-            "Right: Ray keeps the order for you. That is how a graph of tasks is written.",
-        ),
-    },
-    key="c",
+    """
+    `total = add_task.remote(a_ref, b_ref)`, and `a_ref`'s task is still running. What happens?
+
+    a) The call waits until `a_ref` is ready.
+        `.remote()` never waits, whatever its arguments are.
+    b) `add` starts, and must call `ray.get(a_ref)` itself.
+        A reference that is an argument of its own arrives as its value.
+    *c) `add` starts once both values exist, and sees the values.
+        Right: Ray keeps the order for you. That is how a graph of tasks is written.
+    """,
 )

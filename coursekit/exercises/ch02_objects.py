@@ -213,97 +213,70 @@ def read_once(answer: Answer, rng: Generator) -> None:
 
 quiz(
     "changed_in_a_task",
-    question="`ref = ray.put([1, 2, 3])`. A task gets `ref` as its argument `numbers` and does `numbers.append(4)`. What does `ray.get(ref)` give now?",
-    options={
-        "a": (
-            "[1, 2, 3]: the task changed a list of its own.",
-            "Right. A list is built anew in each process that gets it; with an array, the change would have been an error.",
-        ),
-        "b": (
-            "[1, 2, 3, 4]: there is only one copy.",
-            "There is one copy in the store, and nobody can change it. The task changed a list that it had built from it.",
-        ),
-        "c": (
-            "An error: objects cannot be changed.",
-            "The object cannot, but the task never touched it: a list is built anew for each reader, and that one can be changed.",
-        ),
-    },
-    key="a",
+    """
+    `ref = ray.put([1, 2, 3])`. A task gets `ref` as its argument `numbers` and does `numbers.append(4)`. What does `ray.get(ref)` give now?
+
+    *a) [1, 2, 3]: the task changed a list of its own.
+        Right. A list is built anew in each process that gets it; with an array, the change would have been an error.
+    b) [1, 2, 3, 4]: there is only one copy.
+        There is one copy in the store, and nobody can change it. The task changed a list that it had built from it.
+    c) An error: objects cannot be changed.
+        The object cannot, but the task never touched it: a list is built anew for each reader, and that one can be changed.
+    """,
 )
 
 quiz(
     "copies_of_an_array",
-    question="Your notebook puts an array of 1 GB and hands the reference to eight tasks on the same machine, four at a time. How many copies of it are made?",
-    options={
-        "a": (
-            "None: the store is zero-copy.",
-            "Reading is. But putting copies from your notebook's memory into the store.",
-        ),
-        "b": (
-            "One, by `ray.put`.",
-            "Right: one copy into the store. The eight tasks look at that one.",
-        ),
-        "c": (
-            "Nine: by `ray.put`, and one for each task.",
-            "Tasks on this machine look at the array where it lies. (On another machine, the store there gets one copy for all tasks on it.)",
-        ),
-    },
-    key="b",
+    """
+    Your notebook puts an array of 1 GB and hands the reference to eight tasks on the same machine, four at a time. How many copies of it are made?
+
+    a) None: the store is zero-copy.
+        Reading is. But putting copies from your notebook's memory into the store.
+    *b) One, by `ray.put`.
+        Right: one copy into the store. The eight tasks look at that one.
+    c) Nine: by `ray.put`, and one for each task.
+        Tasks on this machine look at the array where it lies. (On another machine, the store there gets one copy for all tasks on it.)
+    """,
 )
 
 quiz(
     "reference_in_a_list",
-    question="`mean_task.remote([a, b])`, where a and b are references. What does the task see?",
-    options={
-        "a": (
-            "A list with two values.",
-            "Only a reference that is an argument of its own arrives as its value: Ray does not search lists for them.",
-        ),
-        "b": (
-            "An error: references cannot be inside a list.",
-            "They can be anywhere in a value. They stay references there.",
-        ),
-        "c": (
-            "A list with two references, and it may start before their values exist.",
-            "Right. It can call `ray.get` on them, or pass them on without ever having the values.",
-        ),
-    },
-    key="c",
+    """
+    `mean_task.remote([a, b])`, where a and b are references. What does the task see?
+
+    a) A list with two values.
+        Only a reference that is an argument of its own arrives as its value: Ray does not search lists for them.
+    b) An error: references cannot be inside a list.
+        They can be anywhere in a value. They stay references there.
+    *c) A list with two references, and it may start before their values exist.
+        Right. It can call `ray.get` on them, or pass them on without ever having the values.
+    """,
 )
 
 quiz(
     "row_of_a_matrix",
-    question="`row = ray.get(ref)[0]` takes one row of 8 kB out of a matrix of 80 MB. Then you `del ref`. How much stays in the store?",
-    options={
-        "a": (
-            "Nothing: the last reference is gone.",
-            "Ray counts the views too: `row` looks at memory of the store, which must stay.",
-        ),
-        "b": ("8 kB: the row.", "An object stays as a whole or not at all."),
-        "c": (
-            "80 MB, until `row` is gone.",
-            "Right: the row is a window into the matrix. `ray.get(ref)[0].copy()` would have let it go.",
-        ),
-    },
-    key="c",
+    """
+    `row = ray.get(ref)[0]` takes one row of 8 kB out of a matrix of 80 MB. Then you `del ref`. How much stays in the store?
+
+    a) Nothing: the last reference is gone.
+        Ray counts the views too: `row` looks at memory of the store, which must stay.
+    b) 8 kB: the row.
+        An object stays as a whole or not at all.
+    *c) 80 MB, until `row` is gone.
+        Right: the row is a window into the matrix. `ray.get(ref)[0].copy()` would have let it go.
+    """,
 )
 
 quiz(
     "store_is_full",
-    question="The store is full of objects to which you still hold references, and you put one more. What happens?",
-    options={
-        "a": (
-            "Older objects move to disk, and come back when somebody gets them.",
-            "Right: that is spilling. The program goes on, only slower.",
-        ),
-        "b": (
-            "The object that was used longest ago is deleted.",
-            "Nothing that has a reference is ever deleted. (Very old versions of Ray did this, on request.)",
-        ),
-        "c": (
-            "`ray.put` waits until you delete a reference.",
-            "It waits only as long as it takes to write older objects to disk.",
-        ),
-    },
-    key="a",
+    """
+    The store is full of objects to which you still hold references, and you put one more. What happens?
+
+    *a) Older objects move to disk, and come back when somebody gets them.
+        Right: that is spilling. The program goes on, only slower.
+    b) The object that was used longest ago is deleted.
+        Nothing that has a reference is ever deleted. (Very old versions of Ray did this, on request.)
+    c) `ray.put` waits until you delete a reference.
+        It waits only as long as it takes to write older objects to disk.
+    """,
 )

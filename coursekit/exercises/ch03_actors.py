@@ -320,103 +320,73 @@ def pool_map(answer: Answer, rng: Generator) -> None:
 
 quiz(
     "order_of_calls",
-    question="""Your notebook calls `counter.add.remote(1)`, then `counter.add.remote(2)`. Meanwhile a task calls
-    `counter.add.remote(10)`. In which order does the actor run the three?""",
-    options={
-        "a": (
-            "In the order of their launch: Ray keeps one queue for the whole cluster.",
-            "There is no such queue: each caller sends its calls straight to the actor.",
-        ),
-        "b": (
-            "1 before 2; the 10 comes before, between or after them.",
-            "Right: the calls of one caller keep their order, those of different callers have none among each other.",
-        ),
-        "c": (
-            "At the same time, each in a thread of its own.",
-            "An ordinary actor runs one call at a time. That is what makes it safe.",
-        ),
-    },
-    key="b",
+    """
+    Your notebook calls `counter.add.remote(1)`, then `counter.add.remote(2)`. Meanwhile a task calls
+    `counter.add.remote(10)`. In which order does the actor run the three?
+
+    a) In the order of their launch: Ray keeps one queue for the whole cluster.
+        There is no such queue: each caller sends its calls straight to the actor.
+    *b) 1 before 2; the 10 comes before, between or after them.
+        Right: the calls of one caller keep their order, those of different callers have none among each other.
+    c) At the same time, each in a thread of its own.
+        An ordinary actor runs one call at a time. That is what makes it safe.
+    """,
 )
 
 quiz(
     "why_updates_are_lost",
-    question="""Every call of the account ran alone, and payments were lost all the same. Why?""",
-    options={
-        "a": (
-            "A payment was three steps, read, add, write, and other customers came between them.",
-            "Right: one call is safe, a sequence of calls is not. Make one call of it.",
-        ),
-        "b": (
-            "The actor was too slow, so Ray dropped some calls.",
-            "Ray drops no calls: they wait in the queue, however long it gets.",
-        ),
-        "c": (
-            "Each task had an account of its own, because a handle that is an argument is copied.",
-            "The handle is copied, but all copies lead to the same actor.",
-        ),
-    },
-    key="a",
+    """
+    Every call of the account ran alone, and payments were lost all the same. Why?
+
+    *a) A payment was three steps, read, add, write, and other customers came between them.
+        Right: one call is safe, a sequence of calls is not. Make one call of it.
+    b) The actor was too slow, so Ray dropped some calls.
+        Ray drops no calls: they wait in the queue, however long it gets.
+    c) Each task had an account of its own, because a handle that is an argument is copied.
+        The handle is copied, but all copies lead to the same actor.
+    """,
 )
 
 quiz(
     "how_many_actors",
-    question="""A machine with 8 cores has 8 actors. Each waits 90 ms for a simulator on another machine, then computes for 10 ms,
-    again and again. You start 24 more. What happens to the results per second?""",
-    options={
-        "a": (
-            "They stay as they are: there are as many actors as cores already.",
-            "That holds for actors that compute all the time. These wait for 90 of 100 ms, and the cores with them.",
-        ),
-        "b": (
-            "About four times as many: the cores had plenty of time left.",
-            "Right: 8 actors keep 0.8 cores busy, 32 keep 3.2. From about 80 actors on, the cores are full.",
-        ),
-        "c": (
-            "Ray refuses: an actor needs a core.",
-            "An actor asks for no slot while it lives, unless you say `num_cpus=`. And a slot is not a core.",
-        ),
-    },
-    key="b",
+    """
+    A machine with 8 cores has 8 actors. Each waits 90 ms for a simulator on another machine, then computes for 10 ms,
+    again and again. You start 24 more. What happens to the results per second?
+
+    a) They stay as they are: there are as many actors as cores already.
+        That holds for actors that compute all the time. These wait for 90 of 100 ms, and the cores with them.
+    *b) About four times as many: the cores had plenty of time left.
+        Right: 8 actors keep 0.8 cores busy, 32 keep 3.2. From about 80 actors on, the cores are full.
+    c) Ray refuses: an actor needs a core.
+        An actor asks for no slot while it lives, unless you say `num_cpus=`. And a slot is not a core.
+    """,
 )
 
 quiz(
     "blocked_loop",
-    question="""An async actor gets 100 calls at once. Each is `time.sleep(0.1)`, then `return`. How long until all have their answer?""",
-    options={
-        "a": (
-            "About 0.1 s: an async actor runs up to 1,000 calls at once.",
-            "Only calls that `await` make room for others. `time.sleep` holds the one thread that they share.",
-        ),
-        "b": (
-            "About 10 s: nothing is awaited, so each call keeps the others out.",
-            "Right. With `await asyncio.sleep(0.1)` it would be about 0.1 s.",
-        ),
-        "c": (
-            "About 1 s: ten threads take turns.",
-            "All calls of an async actor share one thread, whatever their number.",
-        ),
-    },
-    key="b",
+    """
+    An async actor gets 100 calls at once. Each is `time.sleep(0.1)`, then `return`. How long until all have their answer?
+
+    a) About 0.1 s: an async actor runs up to 1,000 calls at once.
+        Only calls that `await` make room for others. `time.sleep` holds the one thread that they share.
+    *b) About 10 s: nothing is awaited, so each call keeps the others out.
+        Right. With `await asyncio.sleep(0.1)` it would be about 0.1 s.
+    c) About 1 s: ten threads take turns.
+        All calls of an async actor share one thread, whatever their number.
+    """,
 )
 
 quiz(
     "who_outlives",
-    question="""A program makes an actor with `.options(name="scores")`, and ends. Another program of the
-    same cluster and namespace then calls `ray.get_actor("scores")`. What does it get?""",
-    options={
-        "a": (
-            "The actor, with all its state: that is what names are for.",
-            "A name helps to find an actor. It does not keep it alive.",
-        ),
-        "b": (
-            "A new actor of the same class, with fresh state.",
-            "`get_actor` never makes one; `get_if_exists=True` in `.options` finds or makes one.",
-        ),
-        "c": (
-            "An error: the actor ended with the program that made it.",
-            'Right. With `lifetime="detached"` it would stay until somebody kills it, or the cluster stops.',
-        ),
-    },
-    key="c",
+    """
+    A program makes an actor with `.options(name="scores")`, and ends. Another program of the
+    same cluster and namespace then calls `ray.get_actor("scores")`. What does it get?
+
+    a) The actor, with all its state: that is what names are for.
+        A name helps to find an actor. It does not keep it alive.
+    b) A new actor of the same class, with fresh state.
+        `get_actor` never makes one; `get_if_exists=True` in `.options` finds or makes one.
+    *c) An error: the actor ended with the program that made it.
+        Right. With `lifetime="detached"` it would stay until somebody kills it, or the cluster stops.
+    """,
 )

@@ -203,94 +203,72 @@ def gang(answer: Answer, rng: Generator) -> None:
 
 quiz(
     "what_num_cpus_does",
-    question="""
+    """
     A task with `num_cpus=1` starts eight Python threads that all compute. What does Ray do about it?
+
+    a) It keeps the task on one core.
+        `num_cpus` pins nothing: the operating system shares the cores out.
+    b) It ends the task.
+        Ray does not look at what a task uses of a CPU.
+    *c) Nothing at all.
+        Right. A logical resource is an entry in a ledger: it decides who may start, not what is used.
     """,
-    options={
-        "a": ("It keeps the task on one core.", "`num_cpus` pins nothing: the operating system shares the cores out."),
-        "b": ("It ends the task.", "Ray does not look at what a task uses of a CPU."),
-        "c": (
-            "Nothing at all.",
-            "Right. A logical resource is an entry in a ledger: it decides who may start, not what is used.",
-        ),
-    },
-    key="c",
 )
 
 quiz(
     "default_actor",
-    question="A Ray with two CPUs. You make ten actors, `Player.remote()`, with no options. How many live?",
-    options={
-        "a": (
-            "All ten.",
-            "Right: by default an actor asks for one CPU to be placed, and for none to stay. So ten computing actors can share "
-            "two cores, unless you write `num_cpus=1`.",
-        ),
-        "b": ("None; ten do not fit.", "Actors are placed one by one, each as soon as it can be."),
-        "c": (
-            "Two; eight are pending.",
-            "That is so with `num_cpus=1` written out. Without it, an actor holds no CPU.",
-        ),
-    },
-    key="a",
+    """
+    A Ray with two CPUs. You make ten actors, `Player.remote()`, with no options. How many live?
+
+    *a) All ten.
+        Right: by default an actor asks for one CPU to be placed, and for none to stay. So ten computing actors can share two cores, unless you write `num_cpus=1`.
+    b) None; ten do not fit.
+        Actors are placed one by one, each as soon as it can be.
+    c) Two; eight are pending.
+        That is so with `num_cpus=1` written out. Without it, an actor holds no CPU.
+    """,
 )
 
 quiz(
     "who_lends",
-    question="Who gives its CPU to others while it waits in `ray.get`?",
-    options={
-        "a": ("A task does, and so does an actor.", "You have seen two actors with `num_cpus=1` wait for ever."),
-        "b": (
-            "A task does, and an actor does not.",
-            "Right. And neither lends a licence, a GPU or memory.",
-        ),
-        "c": ("Nobody does: it is held until the end.", "Then the nested tasks of chapter 1 would have locked up."),
-    },
-    key="b",
+    """
+    Who gives its CPU to others while it waits in `ray.get`?
+
+    a) A task does, and so does an actor.
+        You have seen two actors with `num_cpus=1` wait for ever.
+    *b) A task does, and an actor does not.
+        Right. And neither lends a licence, a GPU or memory.
+    c) Nobody does: it is held until the end.
+        Then the nested tasks of chapter 1 would have locked up.
+    """,
 )
 
 quiz(
     "cpus_here_licence_there",
-    question="""
+    """
     A cluster has two idle nodes: one with four CPUs, one with two CPUs and a licence. A task asks for `num_cpus=3` and
     `resources={"licence": 1}`. What happens?
+
+    a) It runs on the node with four CPUs, and uses the licence of the other.
+        All that a task asks for comes from the one node on which it runs.
+    b) It fails, with an error that names the resource.
+        An error would help, but Ray only waits: a node that has both might still join.
+    *c) It waits, for as long as the cluster stays like this.
+        Right. One node has the CPUs, the other the licence, and neither has both.
     """,
-    options={
-        "a": (
-            "It runs on the node with four CPUs, and uses the licence of the other.",
-            "All that a task asks for comes from the one node on which it runs.",
-        ),
-        "b": (
-            "It fails, with an error that names the resource.",
-            "An error would help, but Ray only waits: a node that has both might still join.",
-        ),
-        "c": (
-            "It waits, for as long as the cluster stays like this.",
-            "Right. One node has the CPUs, the other the licence, and neither has both.",
-        ),
-    },
-    key="c",
 )
 
 quiz(
     "when_to_spread",
-    question="""
+    """
     Four members that each read a large file of their own for hours, and exchange nothing. The work must survive the loss of a node.
     Which strategy?
+
+    a) PACK: members that lie close together are faster.
+        That holds for members that exchange data. These exchange none, and one dead node may take all.
+    *b) SPREAD, or STRICT_SPREAD if one a node is a must.
+        Right: nothing travels between them, and each has a disk and a fate of its own.
+    c) STRICT_PACK: all on one node, or none at all.
+        One disk serves all four then, and one dead node takes all.
     """,
-    options={
-        "a": (
-            "PACK: members that lie close together are faster.",
-            "That holds for members that exchange data. These exchange none, and one dead node may take all.",
-        ),
-        "b": (
-            "SPREAD, or STRICT_SPREAD if one a node is a must.",
-            "Right: nothing travels between them, and each has a disk and a fate of its own.",
-        ),
-        "c": (
-            "STRICT_PACK: all on one node, or none at all.",
-            "One disk serves all four then, and one dead node takes all.",
-        ),
-    },
-    key="b",
 )

@@ -285,68 +285,56 @@ def _judge_give_up(answer: Answer, killer: int, broken: int, plus: int) -> None:
 
 quiz(
     "how_many_runs",
-    question="A task with Ray's default options kills its own process every time. How many times does it run?",
-    options={
-        "a": ("Once: then `ray.get` raises.", "That is what `max_retries=0` would do. The default is 3."),
-        "b": ("Three times.", "`max_retries=3` counts the attempts that follow the first."),
-        "c": (
-            "Four times, then `ray.get` raises `WorkerCrashedError`.",
-            "Right: one attempt and three retries. Each of them has all of the task's effects.",
-        ),
-    },
-    key="c",
+    """
+    A task with Ray's default options kills its own process every time. How many times does it run?
+
+    a) Once: then `ray.get` raises.
+        That is what `max_retries=0` would do. The default is 3.
+    b) Three times.
+        `max_retries=3` counts the attempts that follow the first.
+    *c) Four times, then `ray.get` raises `WorkerCrashedError`.
+        Right: one attempt and three retries. Each of them has all of the task's effects.
+    """,
 )
 
 quiz(
     "what_a_timeout_ends",
-    question="`ray.get(ref, timeout=1)` has raised `GetTimeoutError`. What is the task doing now?",
-    options={
-        "a": (
-            "It goes on, and holds its slot until it ends.",
-            "Right: the time-out ended your wait, not the task. `ray.cancel` ends the task, and you may also just ask again later.",
-        ),
-        "b": ("It has been cancelled.", "Nobody told it to stop: a time-out is about whoever waits."),
-        "c": ("Ray has started it once more.", "Ray retries after deaths; it knows nothing of your patience."),
-    },
-    key="a",
+    """
+    `ray.get(ref, timeout=1)` has raised `GetTimeoutError`. What is the task doing now?
+
+    *a) It goes on, and holds its slot until it ends.
+        Right: the time-out ended your wait, not the task. `ray.cancel` ends the task, and you may also just ask again later.
+    b) It has been cancelled.
+        Nobody told it to stop: a time-out is about whoever waits.
+    c) Ray has started it once more.
+        Ray retries after deaths; it knows nothing of your patience.
+    """,
 )
 
 quiz(
     "where_the_key_comes_from",
-    question="Each deposit needs a key that makes a retry harmless. Where is the key made?",
-    options={
-        "a": (
-            "In the task: `key = uuid.uuid4()` on its first line.",
-            "A retry runs that line again, and has another key: the deposit counts twice.",
-        ),
-        "b": (
-            "Where the task is launched, and it goes in as an argument.",
-            "Right: a retry gets the same arguments, so it shows the same key.",
-        ),
-        "c": (
-            "In the ledger: it numbers the deposits as they come.",
-            "Then a retry gets the next number: the ledger cannot know that it has seen it before.",
-        ),
-    },
-    key="b",
+    """
+    Each deposit needs a key that makes a retry harmless. Where is the key made?
+
+    a) In the task: `key = uuid.uuid4()` on its first line.
+        A retry runs that line again, and has another key: the deposit counts twice.
+    *b) Where the task is launched, and it goes in as an argument.
+        Right: a retry gets the same arguments, so it shows the same key.
+    c) In the ledger: it numbers the deposits as they come.
+        Then a retry gets the next number: the ledger cannot know that it has seen it before.
+    """,
 )
 
 quiz(
     "what_comes_back",
-    question="A node dies for good. What of it is there again without any code of yours?",
-    options={
-        "a": (
-            "The large results of tasks that ran there, while you hold references to them.",
-            "Right: Ray knows which task made them, with which arguments, and runs it again.",
-        ),
-        "b": (
-            "Arrays that a task there stored with `ray.put`.",
-            "There is no recipe for a `ray.put`: Ray knows the value, not where it came from.",
-        ),
-        "c": (
-            "The attributes of an actor with `max_restarts=-1`.",
-            "The actor starts again elsewhere, with a fresh `__init__`; its attributes are as they were at the start.",
-        ),
-    },
-    key="a",
+    """
+    A node dies for good. What of it is there again without any code of yours?
+
+    *a) The large results of tasks that ran there, while you hold references to them.
+        Right: Ray knows which task made them, with which arguments, and runs it again.
+    b) Arrays that a task there stored with `ray.put`.
+        There is no recipe for a `ray.put`: Ray knows the value, not where it came from.
+    c) The attributes of an actor with `max_restarts=-1`.
+        The actor starts again elsewhere, with a fresh `__init__`; its attributes are as they were at the start.
+    """,
 )

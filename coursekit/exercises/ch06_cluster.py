@@ -283,75 +283,58 @@ def cluster_yaml(answer: Answer, rng: Generator) -> None:
 
 quiz(
     "who_must_not_die",
-    question="A cluster was started without `--block`, so no command watches. One process is killed, and a minute later the whole cluster is gone. Which was it?",
-    options={
-        "a": ("A worker.", "Its raylet starts another, and the task runs again (chapter 5)."),
-        "b": ("The raylet of a worker node.", "That node is lost, with its workers and objects. The others go on."),
-        "c": (
-            "The GCS on the head.",
-            "Right: the raylets wait a minute for it, then end. Only with a Redis outside can a new one come back and remember.",
-        ),
-        "d": ("The log monitor.", "Then you see no more of what workers print. They work on."),
-    },
-    key="c",
+    """
+    A cluster was started without `--block`, so no command watches. One process is killed, and a minute later the whole cluster is gone. Which was it?
+
+    a) A worker.
+        Its raylet starts another, and the task runs again (chapter 5).
+    b) The raylet of a worker node.
+        That node is lost, with its workers and objects. The others go on.
+    *c) The GCS on the head.
+        Right: the raylets wait a minute for it, then end. Only with a Redis outside can a new one come back and remember.
+    d) The log monitor.
+        Then you see no more of what workers print. They work on.
+    """,
 )
 
 quiz(
     "what_a_token_is_for",
-    question="Your head listens on a port of a machine in the network of a university, without a token. What can others do?",
-    options={
-        "a": (
-            "Look at the dashboard, nothing more.",
-            "A page that submits jobs is more than a page to look at. What is a job?",
-        ),
-        "b": (
-            "Run any program on your nodes, as you.",
-            "Right: a job's entrypoint is a shell command. Running programs for whoever asks is what Ray is for; the token says who may ask.",
-        ),
-        "c": (
-            "Nothing, as long as they do not know the job ids.",
-            "Nobody needs an id to submit a job of his own.",
-        ),
-    },
-    key="b",
+    """
+    Your head listens on a port of a machine in the network of a university, without a token. What can others do?
+
+    a) Look at the dashboard, nothing more.
+        A page that submits jobs is more than a page to look at. What is a job?
+    *b) Run any program on your nodes, as you.
+        Right: a job's entrypoint is a shell command. Running programs for whoever asks is what Ray is for; the token says who may ask.
+    c) Nothing, as long as they do not know the job ids.
+        Nobody needs an id to submit a job of his own.
+    """,
 )
 
 quiz(
     "job_or_task",
-    question="You have 500 pictures, each takes 50 ms. You submit a job for each picture. What will happen?",
-    options={
-        "a": (
-            "They run in parallel on all slots, as 500 tasks would.",
-            "They would run, but what does each of them cost before it begins? You have just measured it.",
-        ),
-        "b": (
-            "Nearly all the time goes into starting processes.",
-            "Right: each job starts a supervisor and a driver of its own. One job with 500 tasks is the way.",
-        ),
-        "c": (
-            "The dashboard merges them into one job.",
-            "It does what it is asked to: 500 submissions are 500 jobs.",
-        ),
-    },
-    key="b",
+    """
+    You have 500 pictures, each takes 50 ms. You submit a job for each picture. What will happen?
+
+    a) They run in parallel on all slots, as 500 tasks would.
+        They would run, but what does each of them cost before it begins? You have just measured it.
+    *b) Nearly all the time goes into starting processes.
+        Right: each job starts a supervisor and a driver of its own. One job with 500 tasks is the way.
+    c) The dashboard merges them into one job.
+        It does what it is asked to: 500 submissions are 500 jobs.
+    """,
 )
 
 quiz(
     "laptop_closed",
-    question="A training takes ten hours on a cluster. You start it from your laptop at work, and go home with the laptop. Which way survives?",
-    options={
-        "a": (
-            'A notebook with `ray.init("ray://head:10001")`.',
-            "The driver is your notebook. When the connection has been gone for 30 seconds, Ray ends all that it started.",
-        ),
-        "b": (
-            "`ray job submit` with `--no-wait`.",
-            "Right: the driver runs in the cluster. Ask for its status and its log tomorrow, from anywhere.",
-        ),
-        "c": (
-            "A script with `RAY_ADDRESS` set, run on the laptop.",
-            "That is a driver on your laptop again. And it would need to be part of the cluster's network.",
-        ),
-    },
-    key="b",
+    """
+    A training takes ten hours on a cluster. You start it from your laptop at work, and go home with the laptop. Which way survives?
+
+    a) A notebook with `ray.init("ray://head:10001")`.
+        The driver is your notebook. When the connection has been gone for 30 seconds, Ray ends all that it started.
+    *b) `ray job submit` with `--no-wait`.
+        Right: the driver runs in the cluster. Ask for its status and its log tomorrow, from anywhere.
+    c) A script with `RAY_ADDRESS` set, run on the laptop.
+        That is a driver on your laptop again. And it would need to be part of the cluster's network.
+    """,
 )

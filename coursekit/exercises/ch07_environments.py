@@ -294,80 +294,56 @@ def _transitions(scripts: list[list[dict]], steps: int, seed: int) -> list[list]
 
 quiz(
     "seed_every_episode",
-    question="A training loop calls `env.reset(seed=0)` before every episode. What does the agent learn from?",
-    options={
-        "a": (
-            "From different episodes: the seed only makes the run repeatable.",
-            "It makes each *episode* repeatable. Seed the first reset, and let the generator run on after that.",
-        ),
-        "b": (
-            "From the same start and the same dice, again and again.",
-            "Right: each reset sets the random numbers back. Give a seed once, and none afterwards.",
-        ),
-        "c": (
-            "Nothing changes, since a seed is only for tests.",
-            "A seed sets the environment's random numbers back, wherever it is given.",
-        ),
-    },
-    key="b",
+    """
+    A training loop calls `env.reset(seed=0)` before every episode. What does the agent learn from?
+
+    a) From different episodes: the seed only makes the run repeatable.
+        It makes each *episode* repeatable. Seed the first reset, and let the generator run on after that.
+    *b) From the same start and the same dice, again and again.
+        Right: each reset sets the random numbers back. Give a seed once, and none afterwards.
+    c) Nothing changes, since a seed is only for tests.
+        A seed sets the environment's random numbers back, wherever it is given.
+    """,
 )
 
 quiz(
     "time_is_up",
-    question="CartPole-v1 has been balanced for 500 steps, 1 point each; the last `step` says terminated=False, truncated=True. With gamma = 0.99, what belongs behind the last step as G_T?",
-    options={
-        "a": (
-            "0: the episode is over.",
-            "That is what the old `done` made people write. But the pole still stands: only our patience has ended.",
-        ),
-        "b": (
-            "About 100: it would have gone on, and 1 + 0.99 + 0.99² + … is 100.",
-            "Right. After `truncated` there is a future, only nobody saw it; after `terminated` there is none.",
-        ),
-        "c": (
-            "500, the rewards so far.",
-            "What has been does not count: a return looks ahead only.",
-        ),
-    },
-    key="b",
+    """
+    CartPole-v1 has been balanced for 500 steps, 1 point each; the last `step` says terminated=False, truncated=True. With gamma = 0.99, what belongs behind the last step as G_T?
+
+    a) 0: the episode is over.
+        That is what the old `done` made people write. But the pole still stands: only our patience has ended.
+    *b) About 100: it would have gone on, and 1 + 0.99 + 0.99² + … is 100.
+        Right. After `truncated` there is a future, only nobody saw it; after `terminated` there is none.
+    c) 500, the rewards so far.
+        What has been does not count: a return looks ahead only.
+    """,
 )
 
 quiz(
     "autoreset_frame",
-    question="Gymnasium's default (next step): environment 2 has just returned terminated=True. What comes back for it from the next `envs.step(actions)`?",
-    options={
-        "a": (
-            "An exception: its episode is over.",
-            "That is the mode DISABLED. By default, vector environments reset themselves.",
-        ),
-        "b": (
-            "The first step of the new episode, with your action.",
-            "It has no first observation yet for which you could have chosen. A reset comes first.",
-        ),
-        "c": (
-            "The first observation of a new episode, reward 0, and your action is ignored.",
-            "Right. It is a frame, but not experience: no action led from the one observation to the other.",
-        ),
-    },
-    key="c",
+    """
+    Gymnasium's default (next step): environment 2 has just returned terminated=True. What comes back for it from the next `envs.step(actions)`?
+
+    a) An exception: its episode is over.
+        That is the mode DISABLED. By default, vector environments reset themselves.
+    b) The first step of the new episode, with your action.
+        It has no first observation yet for which you could have chosen. A reset comes first.
+    *c) The first observation of a new episode, reward 0, and your action is ignored.
+        Right. It is a frame, but not experience: no action led from the one observation to the other.
+    """,
 )
 
 quiz(
     "sixteen_cores",
-    question="A step of your environment takes 10 µs, and your machine has 16 cores. You put 16 copies into an `AsyncVectorEnv`. Steps a second?",
-    options={
-        "a": (
-            "About 16 times as many.",
-            "If telling a process and hearing from it took no time. You have measured what it takes.",
-        ),
-        "b": (
-            "Fewer than from one environment in a plain loop.",
-            "Right, most likely: a message to a process and back costs several steps of such an environment, for each copy.",
-        ),
-        "c": (
-            "As many: the cores do not matter.",
-            "They matter when a step takes long. Here the messages take longer than the steps.",
-        ),
-    },
-    key="b",
+    """
+    A step of your environment takes 10 µs, and your machine has 16 cores. You put 16 copies into an `AsyncVectorEnv`. Steps a second?
+
+    a) About 16 times as many.
+        If telling a process and hearing from it took no time. You have measured what it takes.
+    *b) Fewer than from one environment in a plain loop.
+        Right, most likely: a message to a process and back costs several steps of such an environment, for each copy.
+    c) As many: the cores do not matter.
+        They matter when a step takes long. Here the messages take longer than the steps.
+    """,
 )

@@ -401,68 +401,56 @@ def _expect_length(answer: Answer, lengths: list, seconds: list, share: float, a
 
 quiz(
     "where_it_stopped",
-    question="A fragment of 64 frames stops in the middle of an episode: neither flag is set in its last frame. What belongs behind its last step?",
-    options={
-        "a": (
-            "0: there is nothing after the last frame.",
-            "There is: the next fragment goes on with this very episode. The learner only does not have it yet.",
-        ),
-        "b": (
-            "The value of `last_obs`.",
-            "Right. The seam between two fragments is treated as a truncated end is: estimate what follows.",
-        ),
-        "c": (
-            "The sampler has to play on until the episode ends.",
-            "RLlib can do that (`batch_mode='complete_episodes'`), but then an episode of an hour holds up everybody for an hour.",
-        ),
-    },
-    key="b",
+    """
+    A fragment of 64 frames stops in the middle of an episode: neither flag is set in its last frame. What belongs behind its last step?
+
+    a) 0: there is nothing after the last frame.
+        There is: the next fragment goes on with this very episode. The learner only does not have it yet.
+    *b) The value of `last_obs`.
+        Right. The seam between two fragments is treated as a truncated end is: estimate what follows.
+    c) The sampler has to play on until the episode ends.
+        RLlib can do that (`batch_mode='complete_episodes'`), but then an episode of an hour holds up everybody for an hour.
+    """,
 )
 
 quiz(
     "amdahls_limit",
-    question="With one sampler an iteration takes 10 s, of which 1 s is learning. With how many samplers does it take half a second?",
-    options={
-        "a": ("With 20.", "The second of learning stays, however many play."),
-        "b": ("With 18: they have 9 s to share.", "Then playing takes half a second, and learning one more."),
-        "c": (
-            "With no number of them.",
-            "Right: even infinitely many leave the second of learning. Ten times as fast is the limit; nine samplers reach five times.",
-        ),
-    },
-    key="c",
+    """
+    With one sampler an iteration takes 10 s, of which 1 s is learning. With how many samplers does it take half a second?
+
+    a) With 20.
+        The second of learning stays, however many play.
+    b) With 18: they have 9 s to share.
+        Then playing takes half a second, and learning one more.
+    *c) With no number of them.
+        Right: even infinitely many leave the second of learning. Ten times as fast is the limit; nine samplers reach five times.
+    """,
 )
 
 quiz(
     "who_waits",
-    question="16 samplers; one of them needs twice as long as the others. How many fragments a second does `collect` bring, compared with 16 equal ones?",
-    options={
-        "a": (
-            "15.5 of 16, about 97 %.",
-            "That is what `collect_async` brings: there the slow one slows only itself.",
-        ),
-        "b": ("Half as many.", "Right: in every round fifteen wait for one, as long as they have played."),
-        "c": ("1/16 fewer.", "Nobody is left out: all wait until the slow one has handed in."),
-    },
-    key="b",
+    """
+    16 samplers; one of them needs twice as long as the others. How many fragments a second does `collect` bring, compared with 16 equal ones?
+
+    a) 15.5 of 16, about 97 %.
+        That is what `collect_async` brings: there the slow one slows only itself.
+    *b) Half as many.
+        Right: in every round fifteen wait for one, as long as they have played.
+    c) 1/16 fewer.
+        Nobody is left out: all wait until the slow one has handed in.
+    """,
 )
 
 quiz(
     "async_price",
-    question="You replace `collect` by `collect_async` under an algorithm that assumes that the current policy has played. What changes?",
-    options={
-        "a": (
-            "Nothing: fragments are fragments.",
-            "They are played with weights of several versions ago, and the quick samplers hand in more of them.",
-        ),
-        "b": (
-            "It learns more in the same time, because there is more experience.",
-            "There is more of it, but it shows what an older policy did. How much that harms depends on the algorithm.",
-        ),
-        "c": (
-            "More experience a second, and all of it a little old: the algorithm must correct for it, or you must limit it.",
-            "Right. IMPALA corrects with the ratio of the two policies; PPO's clipping bears a little; others drop what is too old.",
-        ),
-    },
-    key="c",
+    """
+    You replace `collect` by `collect_async` under an algorithm that assumes that the current policy has played. What changes?
+
+    a) Nothing: fragments are fragments.
+        They are played with weights of several versions ago, and the quick samplers hand in more of them.
+    b) It learns more in the same time, because there is more experience.
+        There is more of it, but it shows what an older policy did. How much that harms depends on the algorithm.
+    *c) More experience a second, and all of it a little old: the algorithm must correct for it, or you must limit it.
+        Right. IMPALA corrects with the ratio of the two policies; PPO's clipping bears a little; others drop what is too old.
+    """,
 )

@@ -509,80 +509,56 @@ def _expect_result(found: dict) -> None:
 
 quiz(
     "why_at_random",
-    question="Why does DQN draw its 256 transitions at random from the last 20,000, instead of simply taking the newest 256?",
-    options={
-        "a": (
-            "The newest ones are not ready yet.",
-            "They are: `add` is done before `sample` begins. Being new is not what is wrong with them.",
-        ),
-        "b": (
-            "Neighbours in time are nearly alike; a batch of them shows one corner of the world, and the network forgets the others.",
-            "Right. Drawn from the whole buffer, a batch has good and bad moments of many episodes, and each is used several times.",
-        ),
-        "c": (
-            "So that all workers get different batches, and none is learned from twice.",
-            "Different ones, yes, but the same transition is drawn again and again: about eight times in our program. That is what a buffer is for.",
-        ),
-    },
-    key="b",
+    """
+    Why does DQN draw its 256 transitions at random from the last 20,000, instead of simply taking the newest 256?
+
+    a) The newest ones are not ready yet.
+        They are: `add` is done before `sample` begins. Being new is not what is wrong with them.
+    *b) Neighbours in time are nearly alike; a batch of them shows one corner of the world, and the network forgets the others.
+        Right. Drawn from the whole buffer, a batch has good and bad moments of many episodes, and each is used several times.
+    c) So that all workers get different batches, and none is learned from twice.
+        Different ones, yes, but the same transition is drawn again and again: about eight times in our program. That is what a buffer is for.
+    """,
 )
 
 quiz(
     "lost_or_old",
-    question="Four workers, each 40 updates. With *put* 40 to 60 are in the weights; with *apply* all 160, of gradients that are two or three updates old on average. What has become of the other hundred in the first case?",
-    options={
-        "a": (
-            "They were computed, put, and then overwritten by somebody who had not seen them.",
-            "Right. Their weights existed for a millisecond. An old gradient still adds something; an overwritten one adds nothing.",
-        ),
-        "b": (
-            "They are in the optimizers of the workers, and come in later.",
-            "Each optimizer remembers its own gradients, but the weights that it moved are gone.",
-        ),
-        "c": (
-            "Nothing is lost: the four updates were alike, so one of them is enough.",
-            "Here the batch was the same for all, and still each was computed without knowing the others, and only one was kept. In real training all batches differ.",
-        ),
-    },
-    key="a",
+    """
+    Four workers, each 40 updates. With *put* 40 to 60 are in the weights; with *apply* all 160, of gradients that are two or three updates old on average. What has become of the other hundred in the first case?
+
+    *a) They were computed, put, and then overwritten by somebody who had not seen them.
+        Right. Their weights existed for a millisecond. An old gradient still adds something; an overwritten one adds nothing.
+    b) They are in the optimizers of the workers, and come in later.
+        Each optimizer remembers its own gradients, but the weights that it moved are gone.
+    c) Nothing is lost: the four updates were alike, so one of them is enough.
+        Here the batch was the same for all, and still each was computed without knowing the others, and only one was kept. In real training all batches differ.
+    """,
 )
 
 quiz(
     "who_is_quicker",
-    question="Your simulator takes 50 ms for a frame of its eight environments, and you have one machine with 32 cores. A call costs 0.2 ms with `multiprocessing` and 1 ms with Ray. Which program plays more steps a second?",
-    options={
-        "a": (
-            "That with `multiprocessing`, five times as many.",
-            "Only the calls are five times as quick, and hardly any of the time is calls.",
-        ),
-        "b": (
-            "Ray's.",
-            "Its calls cost more, on one machine. It wins elsewhere: when a worker dies, and when 32 cores are not enough.",
-        ),
-        "c": (
-            "Both about as many.",
-            "Right: a round of four frames plays for 200 ms, and calls cost some milliseconds. Choose by what else you need.",
-        ),
-    },
-    key="c",
+    """
+    Your simulator takes 50 ms for a frame of its eight environments, and you have one machine with 32 cores. A call costs 0.2 ms with `multiprocessing` and 1 ms with Ray. Which program plays more steps a second?
+
+    a) That with `multiprocessing`, five times as many.
+        Only the calls are five times as quick, and hardly any of the time is calls.
+    b) Ray's.
+        Its calls cost more, on one machine. It wins elsewhere: when a worker dies, and when 32 cores are not enough.
+    *c) Both about as many.
+        Right: a round of four frames plays for 200 ms, and calls cost some milliseconds. Choose by what else you need.
+    """,
 )
 
 quiz(
     "who_tells_you",
-    question="At night the operating system kills a worker of each program. In the morning, what do you find?",
-    options={
-        "a": (
-            "Two programs that stopped with an error.",
-            "Neither raises. `results.get()` waits for what may still come, and Ray launches the task again.",
-        ),
-        "b": (
-            "Both have finished: the other worker did the rest.",
-            "The rest of the work is done in both. But one of the two main programs still waits for a goodbye.",
-        ),
-        "c": (
-            "The one with `multiprocessing` waits for a goodbye that never comes; Ray's has finished with a worker in its place.",
-            "Right. A queue does not know who was going to write into it; a reference knows who has to make its value.",
-        ),
-    },
-    key="c",
+    """
+    At night the operating system kills a worker of each program. In the morning, what do you find?
+
+    a) Two programs that stopped with an error.
+        Neither raises. `results.get()` waits for what may still come, and Ray launches the task again.
+    b) Both have finished: the other worker did the rest.
+        The rest of the work is done in both. But one of the two main programs still waits for a goodbye.
+    *c) The one with `multiprocessing` waits for a goodbye that never comes; Ray's has finished with a worker in its place.
+        Right. A queue does not know who was going to write into it; a reference knows who has to make its value.
+    """,
 )

@@ -419,74 +419,56 @@ def _scores(layers: list, x: np.ndarray) -> np.ndarray:
 
 quiz(
     "end_of_the_clock",
-    question="Step 500 of an episode: the pole stands, and the environment says truncated. The critic says V = 90 for the observation after it. What is γV(s') in the surprise δ of this step, with γ = 0.99?",
-    options={
-        "a": (
-            "0: the episode is over.",
-            "Over for the clock. With 0, an agent that balanced for 500 steps looks as bad as one that dropped the pole.",
-        ),
-        "b": (
-            "89.1: it would have gone on.",
-            "Right. Nothing about the state says that it must end, so what would have come counts. The sum of later surprises is cut all the same.",
-        ),
-        "c": (
-            "The value of the next episode's first observation.",
-            "That belongs to another episode. It is what you get when the reset's frame is taken for experience.",
-        ),
-    },
-    key="b",
+    """
+    Step 500 of an episode: the pole stands, and the environment says truncated. The critic says V = 90 for the observation after it. What is γV(s') in the surprise δ of this step, with γ = 0.99?
+
+    a) 0: the episode is over.
+        Over for the clock. With 0, an agent that balanced for 500 steps looks as bad as one that dropped the pole.
+    *b) 89.1: it would have gone on.
+        Right. Nothing about the state says that it must end, so what would have come counts. The sum of later surprises is cut all the same.
+    c) The value of the next episode's first observation.
+        That belongs to another episode. It is what you get when the reset's frame is taken for experience.
+    """,
 )
 
 quiz(
     "sync_then_sample",
-    question="`sampler.set_weights.remote(ref)`, and in the next line `sampler.sample.remote()`, without any `ray.get` between. With which weights does it play?",
-    options={
-        "a": (
-            "With the new ones, always.",
-            "Right: calls of one caller to one actor run in the order in which they were made. So nobody has to wait.",
-        ),
-        "b": (
-            "With the old ones, if the new ones are still on their way.",
-            "The call of `sample` stands behind that of `set_weights` in the actor's queue, and that one waits for its argument.",
-        ),
-        "c": (
-            "That depends on which call arrives first.",
-            "For two *callers* it would. One caller's calls keep their order (as long as the actor is neither asynchronous nor threaded).",
-        ),
-    },
-    key="a",
+    """
+    `sampler.set_weights.remote(ref)`, and in the next line `sampler.sample.remote()`, without any `ray.get` between. With which weights does it play?
+
+    *a) With the new ones, always.
+        Right: calls of one caller to one actor run in the order in which they were made. So nobody has to wait.
+    b) With the old ones, if the new ones are still on their way.
+        The call of `sample` stands behind that of `set_weights` in the actor's queue, and that one waits for its argument.
+    c) That depends on which call arrives first.
+        For two *callers* it would. One caller's calls keep their order (as long as the actor is neither asynchronous nor threaded).
+    """,
 )
 
 quiz(
     "where_it_is_flat",
-    question="A row has advantage +1, and its ratio has risen to 1.5 (ε = 0.2). What does this row contribute to the gradient of L^CLIP?",
-    options={
-        "a": (
-            "It pushes the ratio back towards 1.2.",
-            "The minimum is 1.2 wherever the ratio is above it: a constant has no slope in either direction. Other rows may push it back.",
-        ),
-        "b": (
-            "It pushes on, more weakly.",
-            "Clipping is not damping. Look at the left picture to the right of the band.",
-        ),
-        "c": (
-            "Nothing.",
-            "Right. It has been made likely enough for one batch; the next batch may go on from there.",
-        ),
-    },
-    key="c",
+    """
+    A row has advantage +1, and its ratio has risen to 1.5 (ε = 0.2). What does this row contribute to the gradient of L^CLIP?
+
+    a) It pushes the ratio back towards 1.2.
+        The minimum is 1.2 wherever the ratio is above it: a constant has no slope in either direction. Other rows may push it back.
+    b) It pushes on, more weakly.
+        Clipping is not damping. Look at the left picture to the right of the band.
+    *c) Nothing.
+        Right. It has been made likely enough for one batch; the next batch may go on from there.
+    """,
 )
 
 quiz(
     "more_samplers",
-    question="In an iteration, one sampler plays for 20 ms, then the learner learns for 80 ms. You have a machine with many cores, and take ten samplers. How much faster is the iteration at best?",
-    options={
-        "a": ("Ten times.", "Only the playing is shared out; 80 ms of learning stay."),
-        "b": (
-            "About 1.2 times.",
-            "Right: 100 ms become 82 ms. No number of samplers gets below 80. First shorten the learning.",
-        ),
-        "c": ("Twice.", "100 ms would have to become 50, and the learning alone takes 80."),
-    },
-    key="b",
+    """
+    In an iteration, one sampler plays for 20 ms, then the learner learns for 80 ms. You have a machine with many cores, and take ten samplers. How much faster is the iteration at best?
+
+    a) Ten times.
+        Only the playing is shared out; 80 ms of learning stay.
+    *b) About 1.2 times.
+        Right: 100 ms become 82 ms. No number of samplers gets below 80. First shorten the learning.
+    c) Twice.
+        100 ms would have to become 50, and the learning alone takes 80.
+    """,
 )

@@ -353,88 +353,60 @@ def _lake_return(layers: list, rewards: list, limit: int, seed: int) -> float:
 
 quiz(
     "first_iteration",
-    question="The first result of a training has no `episode_return_mean`, or it is NaN. What does that say?",
-    options={
-        "a": (
-            "The environment pays no rewards.",
-            "Then the mean would be 0. A missing number is not a zero.",
-        ),
-        "b": (
-            "No episode has ended yet, so there is no return to average.",
-            "Right: a return is known when its episode is over. Wait, or take larger batches.",
-        ),
-        "c": (
-            "The network has diverged.",
-            "You would see NaN among the losses of the learner. Returns are the environment's.",
-        ),
-        "d": (
-            "The EnvRunners have died.",
-            "RLlib restarts them, and `num_healthy_workers` counts them. Look at `num_env_steps_sampled_lifetime`: steps were played.",
-        ),
-    },
-    key="b",
+    """
+    The first result of a training has no `episode_return_mean`, or it is NaN. What does that say?
+
+    a) The environment pays no rewards.
+        Then the mean would be 0. A missing number is not a zero.
+    *b) No episode has ended yet, so there is no return to average.
+        Right: a return is known when its episode is over. Wait, or take larger batches.
+    c) The network has diverged.
+        You would see NaN among the losses of the learner. Returns are the environment's.
+    d) The EnvRunners have died.
+        RLlib restarts them, and `num_healthy_workers` counts them. Look at `num_env_steps_sampled_lifetime`: steps were played.
+    """,
 )
 
 quiz(
     "which_mean",
-    question="`episode_return_mean` went from 20 to 480 during training. You play 100 episodes with the best actions and get 500. Which number do you report for the trained agent?",
-    options={
-        "a": (
-            "480: RLlib measured it.",
-            "In those episodes the agent still tried things, and it played before the last update.",
-        ),
-        "b": (
-            "500, with the number of episodes and their spread.",
-            "Right: fresh episodes, the finished weights, the best actions. That is the agent that you would hand over.",
-        ),
-        "c": (
-            "The best of all numbers that you saw.",
-            "The best of many noisy numbers is mostly noise: chapter 10's first good test.",
-        ),
-    },
-    key="b",
+    """
+    `episode_return_mean` went from 20 to 480 during training. You play 100 episodes with the best actions and get 500. Which number do you report for the trained agent?
+
+    a) 480: RLlib measured it.
+        In those episodes the agent still tried things, and it played before the last update.
+    *b) 500, with the number of episodes and their spread.
+        Right: fresh episodes, the finished weights, the best actions. That is the agent that you would hand over.
+    c) The best of all numbers that you saw.
+        The best of many noisy numbers is mostly noise: chapter 10's first good test.
+    """,
 )
 
 quiz(
     "what_a_checkpoint_lacks",
-    question="You send the folder of a checkpoint to a colleague with the same Ray. `Algorithm.from_checkpoint` fails there. What was not in the folder?",
-    options={
-        "a": (
-            "The optimizer's state.",
-            "It is there, with the learner: the check of `save_and_restore` compared it.",
-        ),
-        "b": (
-            "The settings of the config.",
-            "They are in `class_and_ctor_args.pkl`: the new algorithm is built from them.",
-        ),
-        "c": (
-            "The code of your environment.",
-            "Right: a folder holds names and numbers, no programs. Your module must be importable there, too.",
-        ),
-        "d": (
-            "The number of iterations.",
-            "It is there: a restored algorithm goes on counting.",
-        ),
-    },
-    key="c",
+    """
+    You send the folder of a checkpoint to a colleague with the same Ray. `Algorithm.from_checkpoint` fails there. What was not in the folder?
+
+    a) The optimizer's state.
+        It is there, with the learner: the check of `save_and_restore` compared it.
+    b) The settings of the config.
+        They are in `class_and_ctor_args.pkl`: the new algorithm is built from them.
+    *c) The code of your environment.
+        Right: a folder holds names and numbers, no programs. Your module must be importable there, too.
+    d) The number of iterations.
+        It is there: a restored algorithm goes on counting.
+    """,
 )
 
 quiz(
     "why_flatten",
-    question="On FrozenLake the trained network is asked with `torch.tensor([[5.0]])` for field 5, and raises an error about shapes. Why?",
-    options={
-        "a": (
-            "A network can only be asked through RLlib.",
-            "It is a PyTorch module like any other: you have just asked it yourself.",
-        ),
-        "b": (
-            "Field 5 is an integer, and 5.0 is not.",
-            "Networks compute with floats. The shape is the trouble: how many inputs has its first layer?",
-        ),
-        "c": (
-            "It was trained on sixteen zeros and ones: connectors flattened the number, and now nobody does.",
-            "Right: whatever connectors did on the way to the network is now up to you.",
-        ),
-    },
-    key="c",
+    """
+    On FrozenLake the trained network is asked with `torch.tensor([[5.0]])` for field 5, and raises an error about shapes. Why?
+
+    a) A network can only be asked through RLlib.
+        It is a PyTorch module like any other: you have just asked it yourself.
+    b) Field 5 is an integer, and 5.0 is not.
+        Networks compute with floats. The shape is the trouble: how many inputs has its first layer?
+    *c) It was trained on sixteen zeros and ones: connectors flattened the number, and now nobody does.
+        Right: whatever connectors did on the way to the network is now up to you.
+    """,
 )

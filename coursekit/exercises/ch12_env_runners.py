@@ -263,85 +263,60 @@ def _judge_choice(answer: Answer, sampling: float, learning: float, most: int, w
 
 quiz(
     "what_is_ray",
-    question="What is Ray?",
-    options={
-        "a": (
-            "A library of reinforcement learning algorithms.",
-            "That is RLlib, which is one part of Ray. Chapters 0 to 6 used Ray without any learning.",
-        ),
-        "b": (
-            "A general-purpose framework for distributed computing, which includes RLlib.",
-            "Right: tasks, actors and objects for any program; RLlib, Tune, Train, Data and Serve are built on them.",
-        ),
-        "c": (
-            "A simulator that runs many environments at once.",
-            "Environments come from Gymnasium, or from you. Ray moves and schedules whatever you give it.",
-        ),
-        "d": (
-            "A faster replacement for PyTorch on several machines.",
-            "The network and its gradients are PyTorch's, also inside RLlib. Ray decides where they run.",
-        ),
-    },
-    key="b",
+    """
+    What is Ray?
+
+    a) A library of reinforcement learning algorithms.
+        That is RLlib, which is one part of Ray. Chapters 0 to 6 used Ray without any learning.
+    *b) A general-purpose framework for distributed computing, which includes RLlib.
+        Right: tasks, actors and objects for any program; RLlib, Tune, Train, Data and Serve are built on them.
+    c) A simulator that runs many environments at once.
+        Environments come from Gymnasium, or from you. Ray moves and schedules whatever you give it.
+    d) A faster replacement for PyTorch on several machines.
+        The network and its gradients are PyTorch's, also inside RLlib. Ray decides where they run.
+    """,
 )
 
 quiz(
     "how_rllib_uses_ray",
-    question="What does RLlib mainly use Ray for?",
-    options={
-        "a": (
-            "For rollout workers (EnvRunners): actors that generate experience side by side.",
-            "Right: collecting experience is the part that splits well. Several learners are possible too.",
-        ),
-        "b": (
-            "To split the neural network among machines, a few layers on each.",
-            "Each EnvRunner and each learner has a copy of the whole network; policies are small.",
-        ),
-        "c": (
-            "To run each environment step as a task.",
-            "A step takes microseconds, a task costs more (chapter 1). A runner takes hundreds of steps for each call.",
-        ),
-        "d": (
-            "To keep all experience in a database.",
-            "PPO throws a batch away after using it. Algorithms with a replay buffer keep one, but that is not the main use.",
-        ),
-    },
-    key="a",
+    """
+    What does RLlib mainly use Ray for?
+
+    *a) For rollout workers (EnvRunners): actors that generate experience side by side.
+        Right: collecting experience is the part that splits well. Several learners are possible too.
+    b) To split the neural network among machines, a few layers on each.
+        Each EnvRunner and each learner has a copy of the whole network; policies are small.
+    c) To run each environment step as a task.
+        A step takes microseconds, a task costs more (chapter 1). A runner takes hundreds of steps for each call.
+    d) To keep all experience in a database.
+        PPO throws a batch away after using it. Algorithms with a replay buffer keep one, but that is not the main use.
+    """,
 )
 
 quiz(
     "twice_the_runners",
-    question="An iteration spends 2 s on sampling with one runner, and 2 s on learning. You take two runners, on enough cores. The iteration takes about",
-    options={
-        "a": ("2 s: twice the runners, half the time.", "The learner still needs its 2 s: runners do not help it."),
-        "b": (
-            "3 s: the sampling is halved, the learning stays.",
-            "Right: 2 / 2 + 2. However many runners you add, it stays above 2 s.",
-        ),
-        "c": (
-            "4 s: the learner has to wait for both.",
-            "It waits, but both play at the same time, each for half of the batch.",
-        ),
-    },
-    key="b",
+    """
+    An iteration spends 2 s on sampling with one runner, and 2 s on learning. You take two runners, on enough cores. The iteration takes about
+
+    a) 2 s: twice the runners, half the time.
+        The learner still needs its 2 s: runners do not help it.
+    *b) 3 s: the sampling is halved, the learning stays.
+        Right: 2 / 2 + 2. However many runners you add, it stays above 2 s.
+    c) 4 s: the learner has to wait for both.
+        It waits, but both play at the same time, each for half of the batch.
+    """,
 )
 
 quiz(
     "why_in_turn",
-    question="Why are the two algorithms timed in turn, and not five iterations of one and then five of the other?",
-    options={
-        "a": (
-            "So that a slow minute of the machine does not hit only one of them.",
-            "Right: both of a pair meet nearly the same machine. That is also why the interval is drawn from pairs.",
-        ),
-        "b": (
-            "So that both learn from the same experience.",
-            "Each has environments, weights and random numbers of its own; they never exchange anything.",
-        ),
-        "c": (
-            "So that the two run at the same time, which is faster.",
-            "They must not: on shared cores each would slow the other. While one trains, the other waits.",
-        ),
-    },
-    key="a",
+    """
+    Why are the two algorithms timed in turn, and not five iterations of one and then five of the other?
+
+    *a) So that a slow minute of the machine does not hit only one of them.
+        Right: both of a pair meet nearly the same machine. That is also why the interval is drawn from pairs.
+    b) So that both learn from the same experience.
+        Each has environments, weights and random numbers of its own; they never exchange anything.
+    c) So that the two run at the same time, which is faster.
+        They must not: on shared cores each would slow the other. While one trains, the other waits.
+    """,
 )

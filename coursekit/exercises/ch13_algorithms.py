@@ -348,75 +348,58 @@ _MISTAKES = {
 
 quiz(
     "which_may_reuse",
-    question="You have a million steps that a policy of last month played. Which algorithm can learn from them as from its own?",
-    options={
-        "a": (
-            "PPO: it goes over every batch several times anyway.",
-            "Over a batch of the newest policy, and clips what strays too far from it. Last month's policy strays at once.",
-        ),
-        "b": (
-            "DQN: its update asks what an action led to, not who chose it.",
-            "Right. That is what off-policy means. (How far old steps cover what the new policy does is chapter 15's subject.)",
-        ),
-        "c": (
-            "APPO: it is asynchronous, so old experience is what it gets.",
-            "A few updates old, and corrected for by V-trace. The correction of something a month old would leave nothing of it.",
-        ),
-    },
-    key="b",
+    """
+    You have a million steps that a policy of last month played. Which algorithm can learn from them as from its own?
+
+    a) PPO: it goes over every batch several times anyway.
+        Over a batch of the newest policy, and clips what strays too far from it. Last month's policy strays at once.
+    *b) DQN: its update asks what an action led to, not who chose it.
+        Right. That is what off-policy means. (How far old steps cover what the new policy does is chapter 15's subject.)
+    c) APPO: it is asynchronous, so old experience is what it gets.
+        A few updates old, and corrected for by V-trace. The correction of something a month old would leave nothing of it.
+    """,
 )
 
 quiz(
     "who_waits",
-    question="Four EnvRunners; three hand over a fragment every 1 s, the fourth every 4 s. How many fragments in 4 s, synchronously (PPO) and asynchronously (APPO)? The learner takes no time.",
-    options={
-        "a": (
-            "4 and 13.",
-            "Right: one of each and then everybody waits; or 3 × 4 + 1. A machine that stutters costs APPO one machine, and PPO all.",
-        ),
-        "b": ("13 and 13.", "PPO begins the next round when the last of the four has come: one round in 4 s."),
-        "c": ("16 and 16.", "The fourth cannot hand over more than one in 4 s, whoever waits for it."),
-        "d": ("4 and 16.", "The first number is right. Asynchronous runners are not faster; they only do not wait."),
-    },
-    key="a",
+    """
+    Four EnvRunners; three hand over a fragment every 1 s, the fourth every 4 s. How many fragments in 4 s, synchronously (PPO) and asynchronously (APPO)? The learner takes no time.
+
+    *a) 4 and 13.
+        Right: one of each and then everybody waits; or 3 × 4 + 1. A machine that stutters costs APPO one machine, and PPO all.
+    b) 13 and 13.
+        PPO begins the next round when the last of the four has come: one round in 4 s.
+    c) 16 and 16.
+        The fourth cannot hand over more than one in 4 s, whoever waits for it.
+    d) 4 and 16.
+        The first number is right. Asynchronous runners are not faster; they only do not wait.
+    """,
 )
 
 quiz(
     "slow_robot",
-    question="On the corridor PPO got there in fewer seconds, DQN in fewer steps. Now each step is a robot's arm that moves for a second. Which would you try first?",
-    options={
-        "a": (
-            "PPO: it was faster in seconds.",
-            "In seconds of a simulator that takes no time. Here almost all seconds are the arm's, and each step of PPO costs one.",
-        ),
-        "b": (
-            "The off-policy one: it needs fewer steps.",
-            "Right. A second a step dwarfs the milliseconds of learning, so the picture against steps is now the picture against seconds.",
-        ),
-        "c": (
-            "IMPALA: it does not wait for the arm.",
-            "With a hundred arms. With one there is nothing else to do meanwhile than to learn, and off-policy learning uses that better.",
-        ),
-    },
-    key="b",
+    """
+    On the corridor PPO got there in fewer seconds, DQN in fewer steps. Now each step is a robot's arm that moves for a second. Which would you try first?
+
+    a) PPO: it was faster in seconds.
+        In seconds of a simulator that takes no time. Here almost all seconds are the arm's, and each step of PPO costs one.
+    *b) The off-policy one: it needs fewer steps.
+        Right. A second a step dwarfs the milliseconds of learning, so the picture against steps is now the picture against seconds.
+    c) IMPALA: it does not wait for the arm.
+        With a hundred arms. With one there is nothing else to do meanwhile than to learn, and off-policy learning uses that better.
+    """,
 )
 
 quiz(
     "two_learners",
-    question="PPO with `train_batch_size_per_learner=500`; you set `num_learners=2`. What happens in an iteration?",
-    options={
-        "a": (
-            "500 steps are collected, 250 for each learner.",
-            "The name says it: per learner. `config.total_train_batch_size` tells the sum.",
-        ),
-        "b": (
-            "1,000 steps are collected, 500 for each; their gradients are averaged, and both have the same weights.",
-            "Right: each batch is twice as large, which is another algorithm setting, not only a faster one. The learning rate may need to follow.",
-        ),
-        "c": (
-            "Two policies are trained, and the better one is kept.",
-            "That would be two trials (chapter 16). Learners of one algorithm are copies of one network, kept alike.",
-        ),
-    },
-    key="b",
+    """
+    PPO with `train_batch_size_per_learner=500`; you set `num_learners=2`. What happens in an iteration?
+
+    a) 500 steps are collected, 250 for each learner.
+        The name says it: per learner. `config.total_train_batch_size` tells the sum.
+    *b) 1,000 steps are collected, 500 for each; their gradients are averaged, and both have the same weights.
+        Right: each batch is twice as large, which is another algorithm setting, not only a faster one. The learning rate may need to follow.
+    c) Two policies are trained, and the better one is kept.
+        That would be two trials (chapter 16). Learners of one algorithm are copies of one network, kept alike.
+    """,
 )

@@ -423,94 +423,70 @@ def _judge_minds(saw: dict, numbers: dict, teams: tuple) -> None:
 
 quiz(
     "only_the_batch",
-    question="A connector changes the batch that goes to the module, and does not write into the episode. What happens in training?",
-    options={
-        "a": (
-            "Nothing bad: the module has seen the right numbers.",
-            "It has acted on them. But the batch is thrown away after the action, and the learner builds its own from the episodes.",
-        ),
-        "b": (
-            "The learner trains on other numbers than those on which the module acted.",
-            "Right. No error tells you: the ratio of PPO just compares answers to two different questions.",
-        ),
-        "c": (
-            "RLlib applies the connector again on the learner's side.",
-            "The env-to-module pipeline runs only in the EnvRunners. The learner has a pipeline of its own.",
-        ),
-    },
-    key="b",
+    """
+    A connector changes the batch that goes to the module, and does not write into the episode. What happens in training?
+
+    a) Nothing bad: the module has seen the right numbers.
+        It has acted on them. But the batch is thrown away after the action, and the learner builds its own from the episodes.
+    *b) The learner trains on other numbers than those on which the module acted.
+        Right. No error tells you: the ratio of PPO just compares answers to two different questions.
+    c) RLlib applies the connector again on the learner's side.
+        The env-to-module pipeline runs only in the EnvRunners. The learner has a pipeline of its own.
+    """,
 )
 
 quiz(
     "what_a_module_knows",
-    question="Twelve nodes, then forty: why can the trained ScoreEach be used as it is?",
-    options={
-        "a": (
-            "Because PyTorch pads what is missing with zeros.",
-            "It pads nothing: a layer with 36 inputs refuses 120.",
-        ),
-        "b": (
-            "Because its weights belong to the features of one node, of which there are still three.",
-            "Right: the number of nodes is only the length of a dimension along which nothing was learned.",
-        ),
-        "c": (
-            "Because RLlib builds it anew for the larger table.",
-            "Nothing was built or trained again: it is the same object.",
-        ),
-    },
-    key="b",
+    """
+    Twelve nodes, then forty: why can the trained ScoreEach be used as it is?
+
+    a) Because PyTorch pads what is missing with zeros.
+        It pads nothing: a layer with 36 inputs refuses 120.
+    *b) Because its weights belong to the features of one node, of which there are still three.
+        Right: the number of nodes is only the length of a dimension along which nothing was learned.
+    c) Because RLlib builds it anew for the larger table.
+        Nothing was built or trained again: it is the same object.
+    """,
 )
 
 quiz(
     "a_number_without_reduce",
-    question='`metrics_logger.log_value("arrived", 1.0)`, without `reduce=`. The first 20 episodes fail, the next 20 arrive. What, roughly, is reported then?',
-    options={
-        "a": ("1: the last value.", "Nothing is overwritten; values are averaged."),
-        "b": ("0.5: the mean of all.", "That would be a plain mean. The default is another one."),
-        "c": (
-            "About 0.2: a moving average in which each new value counts for one per cent.",
-            "Right: 1 - 0.99 to the power of 20 is 0.18. Whoever wants to see what happened since the last report asks for the mean.",
-        ),
-    },
-    key="c",
+    """
+    `metrics_logger.log_value("arrived", 1.0)`, without `reduce=`. The first 20 episodes fail, the next 20 arrive. What, roughly, is reported then?
+
+    a) 1: the last value.
+        Nothing is overwritten; values are averaged.
+    b) 0.5: the mean of all.
+        That would be a plain mean. The default is another one.
+    *c) About 0.2: a moving average in which each new value counts for one per cent.
+        Right: 1 - 0.99 to the power of 20 is 0.18. Whoever wants to see what happened since the last report asks for the mean.
+    """,
 )
 
 quiz(
     "return_and_arrivals",
-    question="The return of a shaped environment rises from iteration to iteration. What do you know?",
-    options={
-        "a": (
-            "That the agent solves its task better and better.",
-            "So it looked with the praise, too, while nobody arrived.",
-        ),
-        "b": (
-            "That it collects more of the reward that you wrote, and nothing else.",
-            "Right. What you want must be counted on its own: that is what the diary is for.",
-        ),
-        "c": (
-            "Nothing: shaped returns are noise.",
-            "They are what the agent is trained on, so they say how well the training works.",
-        ),
-    },
-    key="b",
+    """
+    The return of a shaped environment rises from iteration to iteration. What do you know?
+
+    a) That the agent solves its task better and better.
+        So it looked with the praise, too, while nobody arrived.
+    *b) That it collects more of the reward that you wrote, and nothing else.
+        Right. What you want must be counted on its own: that is what the diary is for.
+    c) Nothing: shaped returns are noise.
+        They are what the agent is trained on, so they say how well the training works.
+    """,
 )
 
 quiz(
     "one_mind_alone",
-    question="Both robots share one module, and it always takes the most probable action. Both see the same at the start. What happens?",
-    options={
-        "a": (
-            "They take turns, since RLlib asks one after the other.",
-            "It asks about both in one batch, and the same question gets the same answer.",
-        ),
-        "b": (
-            "Both go, or both wait for ever.",
-            "Right. Only chance could tell them apart, and now there is none. What helps: a module each, or an observation that says who one is.",
-        ),
-        "c": (
-            "The one that learns faster goes first.",
-            "There is one module, and it learns from both.",
-        ),
-    },
-    key="b",
+    """
+    Both robots share one module, and it always takes the most probable action. Both see the same at the start. What happens?
+
+    a) They take turns, since RLlib asks one after the other.
+        It asks about both in one batch, and the same question gets the same answer.
+    *b) Both go, or both wait for ever.
+        Right. Only chance could tell them apart, and now there is none. What helps: a module each, or an observation that says who one is.
+    c) The one that learns faster goes first.
+        There is one module, and it learns from both.
+    """,
 )

@@ -311,80 +311,56 @@ def _states(seed: int) -> np.ndarray:
 
 quiz(
     "what_is_offline",
-    question="PPO learns from the batch that its newest policy has just played; DQN from a buffer of what its policies played. What is different offline?",
-    options={
-        "a": (
-            "Nothing: a log is a replay buffer on a disk.",
-            "A buffer gets new rows from the agent's own play; that is how DQN finds out where it is wrong. A log never answers.",
-        ),
-        "b": (
-            "The agent cannot try what it believes: about actions that nobody took, the log says nothing.",
-            "Right. No new experience corrects a wrong belief, so offline methods stay close to what the log shows.",
-        ),
-        "c": (
-            "Rewards are missing in a log.",
-            "They may be there: cloning ignores them, and weighing needs them.",
-        ),
-    },
-    key="b",
+    """
+    PPO learns from the batch that its newest policy has just played; DQN from a buffer of what its policies played. What is different offline?
+
+    a) Nothing: a log is a replay buffer on a disk.
+        A buffer gets new rows from the agent's own play; that is how DQN finds out where it is wrong. A log never answers.
+    *b) The agent cannot try what it believes: about actions that nobody took, the log says nothing.
+        Right. No new experience corrects a wrong belief, so offline methods stay close to what the log shows.
+    c) Rewards are missing in a log.
+        They may be there: cloning ignores them, and weighing needs them.
+    """,
 )
 
 quiz(
     "better_than_shaky",
-    question="Half of the shaky operator's actions are coin flips. Why does the clone play better than its teacher?",
-    options={
-        "a": (
-            "It learned from the rewards which actions were good.",
-            "Look at `clone`: the column `rewards` does not appear in it.",
-        ),
-        "b": (
-            "It takes the most probable action, and the coins, which fall this way and that, never make up a majority.",
-            "Right: cloning averages over rows. Mistakes without a system cancel; those of the novices have one, and stay.",
-        ),
-        "c": (
-            "It saw more episodes than the expert's clone.",
-            "Of the coin flippers it saw even more, and that did not help.",
-        ),
-    },
-    key="b",
+    """
+    Half of the shaky operator's actions are coin flips. Why does the clone play better than its teacher?
+
+    a) It learned from the rewards which actions were good.
+        Look at `clone`: the column `rewards` does not appear in it.
+    *b) It takes the most probable action, and the coins, which fall this way and that, never make up a majority.
+        Right: cloning averages over rows. Mistakes without a system cancel; those of the novices have one, and stay.
+    c) It saw more episodes than the expert's clone.
+        Of the coin flippers it saw even more, and that did not help.
+    """,
 )
 
 quiz(
     "find_the_leak",
-    question="What would have told you about the meter *before* the crane fell?",
-    options={
-        "a": (
-            "Held-out episodes instead of held-out rows.",
-            "They were held out by episodes, and the score was perfect: the column leaks in every episode alike.",
-        ),
-        "b": (
-            "A smaller loss.",
-            "It could hardly have been smaller. That was the alarm, not the success.",
-        ),
-        "c": (
-            "Asking of every column: is this number known at the moment at which the action is chosen?",
-            "Right. And when a score is too good to be true, look first for the column that made it so.",
-        ),
-    },
-    key="c",
+    """
+    What would have told you about the meter *before* the crane fell?
+
+    a) Held-out episodes instead of held-out rows.
+        They were held out by episodes, and the score was perfect: the column leaks in every episode alike.
+    b) A smaller loss.
+        It could hardly have been smaller. That was the alarm, not the success.
+    *c) Asking of every column: is this number known at the moment at which the action is chosen?
+        Right. And when a score is too good to be true, look first for the column that made it so.
+    """,
 )
 
 quiz(
     "beyond_the_expert",
-    question="You weigh the *expert's* log by what came after each action. By how much will the clone beat the expert?",
-    options={
-        "a": (
-            "Not at all: every episode in it ends at 500, and nobody can have more.",
-            "Right. All went equally well, so the weights say nothing about who was good: they only favour early rows. To surpass a teacher, a log must hold rows that went better than others.",
-        ),
-        "b": (
-            "A little: weights always help.",
-            "Weights tell good rows from bad ones. Where all are equally good, they only add noise.",
-        ),
-        "c": (
-            "A lot: with `beta` large enough.",
-            "A larger `beta` listens to fewer rows. None of them is better than 500.",
-        ),
-    },
-    key="a",
+    """
+    You weigh the *expert's* log by what came after each action. By how much will the clone beat the expert?
+
+    *a) Not at all: every episode in it ends at 500, and nobody can have more.
+        Right. All went equally well, so the weights say nothing about who was good: they only favour early rows. To surpass a teacher, a log must hold rows that went better than others.
+    b) A little: weights always help.
+        Weights tell good rows from bad ones. Where all are equally good, they only add noise.
+    c) A lot: with `beta` large enough.
+        A larger `beta` listens to fewer rows. None of them is better than 500.
+    """,
 )

@@ -298,101 +298,71 @@ def tune_ppo(answer: Answer, rng: Generator) -> None:
 
 quiz(
     "last_or_best",
-    question="""A trial reports the accuracies 0.3, 0.9, 0.4, another 0.5, 0.6, 0.7. Every epoch has a checkpoint. Which one
-    does `results.get_best_result()` give you, if you say nothing more?""",
-    options={
-        "a": (
-            "The first: it has reached 0.9.",
-            'That would be `scope="all"`. Without it Tune compares only the last reports, 0.4 and 0.7.',
-        ),
-        "b": (
-            "The second: its last report is higher.",
-            'Right: `scope="last"` is the default, also in `get_dataframe()`.',
-        ),
-        "c": (
-            "The second: its mean is higher.",
-            'The mean is higher (0.6 against 0.53), but that is `scope="avg"`; by default only the last report counts.',
-        ),
-    },
-    key="b",
+    """
+    A trial reports the accuracies 0.3, 0.9, 0.4, another 0.5, 0.6, 0.7. Every epoch has a checkpoint. Which one
+    does `results.get_best_result()` give you, if you say nothing more?
+
+    a) The first: it has reached 0.9.
+        That would be `scope="all"`. Without it Tune compares only the last reports, 0.4 and 0.7.
+    *b) The second: its last report is higher.
+        Right: `scope="last"` is the default, also in `get_dataframe()`.
+    c) The second: its mean is higher.
+        The mean is higher (0.6 against 0.53), but that is `scope="avg"`; by default only the last report counts.
+    """,
 )
 
 quiz(
     "order_matters",
-    question="Suppose that a grid begins with its worst trial, that each trial is better than the one before, and that one runs at a time. What does ASHA save?",
-    options={
-        "a": (
-            "As much as is possible: it knows that the first ones are bad.",
-            "It knows nothing when the first one comes: there is nobody to compare it with yet.",
-        ),
-        "b": (
-            "Nothing: every trial is the best so far when it reaches a rung.",
-            "Right: nobody is ever below the others that were there before. Shuffle what you try.",
-        ),
-        "c": (
-            "The same as in any other order, since the same trials run.",
-            "ASHA decides at once, with those that have come by so far. So the order decides what it sees.",
-        ),
-    },
-    key="b",
+    """
+    Suppose that a grid begins with its worst trial, that each trial is better than the one before, and that one runs at a time. What does ASHA save?
+
+    a) As much as is possible: it knows that the first ones are bad.
+        It knows nothing when the first one comes: there is nobody to compare it with yet.
+    *b) Nothing: every trial is the best so far when it reaches a rung.
+        Right: nobody is ever below the others that were there before. Shuffle what you try.
+    c) The same as in any other order, since the same trials run.
+        ASHA decides at once, with those that have come by so far. So the order decides what it sees.
+    """,
 )
 
 quiz(
     "what_is_cloned",
-    question="In population-based training a bad trial is told to copy a good one. What does it get?",
-    options={
-        "a": (
-            "The good one's learning rate, and it starts anew with that.",
-            "Then all that the good one has learned would be lost, and a *schedule* could not arise.",
-        ),
-        "b": (
-            "The good one's weights; its own learning rate stays.",
-            "The rate it had led to bad results. It takes over the weights and a rate near the good one's.",
-        ),
-        "c": (
-            "The good one's weights, and its learning rate changed a little.",
-            "Right: exploit, then explore. So the rate changes in the middle of a training.",
-        ),
-    },
-    key="c",
+    """
+    In population-based training a bad trial is told to copy a good one. What does it get?
+
+    a) The good one's learning rate, and it starts anew with that.
+        Then all that the good one has learned would be lost, and a *schedule* could not arise.
+    b) The good one's weights; its own learning rate stays.
+        The rate it had led to bad results. It takes over the weights and a rate near the good one's.
+    *c) The good one's weights, and its learning rate changed a little.
+        Right: exploit, then explore. So the rate changes in the middle of a training.
+    """,
 )
 
 quiz(
     "what_was_lost",
-    question="The program that runs Tune is killed with SIGKILL, and you restore. What is trained a second time?",
-    options={
-        "a": (
-            "Nothing, since every epoch had written a checkpoint.",
-            "Tune goes on from the checkpoints that its last *snapshot* knows. What came after that, it trains again.",
-        ),
-        "b": (
-            "The epochs since the last snapshot of the experiment: by default up to about ten seconds of them.",
-            "Right: with small epochs that may be many, with epochs of an hour at most one of each trial.",
-        ),
-        "c": (
-            "All trials that had not ended, from their beginning.",
-            "They would, if the trial reported no checkpoints. Yours does.",
-        ),
-    },
-    key="b",
+    """
+    The program that runs Tune is killed with SIGKILL, and you restore. What is trained a second time?
+
+    a) Nothing, since every epoch had written a checkpoint.
+        Tune goes on from the checkpoints that its last *snapshot* knows. What came after that, it trains again.
+    *b) The epochs since the last snapshot of the experiment: by default up to about ten seconds of them.
+        Right: with small epochs that may be many, with epochs of an hour at most one of each trial.
+    c) All trials that had not ended, from their beginning.
+        They would, if the trial reported no checkpoints. Yours does.
+    """,
 )
 
 quiz(
     "ppo_pending",
-    question="A Ray with 4 logical CPUs. A trial of PPO has 2 EnvRunners, all else is as RLlib has it. How many trials run at a time?",
-    options={
-        "a": (
-            "Two: four CPUs, two runners each.",
-            "The algorithm itself asks for one more. Two trials ask for six.",
-        ),
-        "b": (
-            "One: it asks for three CPUs, and one stays free.",
-            "Right: 1 + 2. The next trial is PENDING, and one CPU does nothing.",
-        ),
-        "c": (
-            "Four: one for each CPU.",
-            "That is true of a plain function, which asks for one CPU unless you say otherwise. PPO brings its own request.",
-        ),
-    },
-    key="b",
+    """
+    A Ray with 4 logical CPUs. A trial of PPO has 2 EnvRunners, all else is as RLlib has it. How many trials run at a time?
+
+    a) Two: four CPUs, two runners each.
+        The algorithm itself asks for one more. Two trials ask for six.
+    *b) One: it asks for three CPUs, and one stays free.
+        Right: 1 + 2. The next trial is PENDING, and one CPU does nothing.
+    c) Four: one for each CPU.
+        That is true of a plain function, which asks for one CPU unless you say otherwise. PPO brings its own request.
+    """,
 )

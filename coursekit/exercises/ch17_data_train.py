@@ -438,81 +438,56 @@ def resume(answer: Answer, rng: Generator) -> None:
 
 quiz(
     "what_has_run",
-    question="`ds = ray.data.range(10**9).map_batches(f)` returned after a few milliseconds. How often has `f` been called?",
-    options={
-        "a": (
-            "Not once: `ds` is a plan.",
-            "Right: a dataset is a recipe. Reading, mapping and everything else begins when somebody asks for rows.",
-        ),
-        "b": (
-            "Once for each block: the tasks are running in the background.",
-            "That is what `ray.remote(f).remote()` would do. A dataset waits until somebody asks.",
-        ),
-        "c": (
-            "Once, to find out the types of the columns.",
-            "Ray Data may do that when you print the schema, not when you write down a plan.",
-        ),
-    },
-    key="a",
+    """
+    `ds = ray.data.range(10**9).map_batches(f)` returned after a few milliseconds. How often has `f` been called?
+
+    *a) Not once: `ds` is a plan.
+        Right: a dataset is a recipe. Reading, mapping and everything else begins when somebody asks for rows.
+    b) Once for each block: the tasks are running in the background.
+        That is what `ray.remote(f).remote()` would do. A dataset waits until somebody asks.
+    c) Once, to find out the types of the columns.
+        Ray Data may do that when you print the schema, not when you write down a plan.
+    """,
 )
 
 quiz(
     "effective_batch",
-    question="One process trains well with batches of 64. You start 8 workers, and each calls `iter_torch_batches(batch_size=64)`. "
-    "What is different, apart from speed?",
-    options={
-        "a": (
-            "Nothing: gradients are averaged, so the step is the same.",
-            "An average of 8 gradients of 64 rows each is the gradient of 512 rows.",
-        ),
-        "b": (
-            "A step is now made of 512 rows, and an epoch has an eighth of the steps.",
-            "Right: fewer and less noisy steps. Divide the batch size by 8, or find a new learning rate.",
-        ),
-        "c": (
-            "A step is made of 8 rows for each worker.",
-            "Ray Data does not divide your batch size: it is what *this* worker gets.",
-        ),
-    },
-    key="b",
+    """
+    One process trains well with batches of 64. You start 8 workers, and each calls `iter_torch_batches(batch_size=64)`. What is different, apart from speed?
+
+    a) Nothing: gradients are averaged, so the step is the same.
+        An average of 8 gradients of 64 rows each is the gradient of 512 rows.
+    *b) A step is now made of 512 rows, and an epoch has an eighth of the steps.
+        Right: fewer and less noisy steps. Divide the batch size by 8, or find a new learning rate.
+    c) A step is made of 8 rows for each worker.
+        Ray Data does not divide your batch size: it is what *this* worker gets.
+    """,
 )
 
 quiz(
     "the_odd_row",
-    question="1,437 rows, two workers: each is given 718 in every epoch, and one row is left out. Why does Ray Train not give one worker 719?",
-    options={
-        "a": (
-            "It would take too much memory.",
-            "A row more is nothing. Think of what the workers do after each batch.",
-        ),
-        "b": (
-            "The row is sent to the checkpoint's validation.",
-            "Nothing is validated here: the row is simply left out.",
-        ),
-        "c": (
-            "With one row more it could have one batch more, and would then wait for a gradient that nobody sends.",
-            "Right: each step needs all the workers. With batches of 2, 719 rows are one batch more than 718, and the program hangs.",
-        ),
-    },
-    key="c",
+    """
+    1,437 rows, two workers: each is given 718 in every epoch, and one row is left out. Why does Ray Train not give one worker 719?
+
+    a) It would take too much memory.
+        A row more is nothing. Think of what the workers do after each batch.
+    b) The row is sent to the checkpoint's validation.
+        Nothing is validated here: the row is simply left out.
+    *c) With one row more it could have one batch more, and would then wait for a gradient that nobody sends.
+        Right: each step needs all the workers. With batches of 2, 719 rows are one batch more than 718, and the program hangs.
+    """,
 )
 
 quiz(
     "without_a_checkpoint",
-    question="`FailureConfig(max_failures=3)`, 10 epochs, and the loop never reports a checkpoint. A worker dies in the last epoch. What happens?",
-    options={
-        "a": (
-            "`fit` raises: without a checkpoint nothing can be restarted.",
-            "The workers are started again all the same. What do they find?",
-        ),
-        "b": (
-            "The workers start again, and train from epoch 0.",
-            "Right: the restart works, and all work is done again. Nobody says so, only the clock.",
-        ),
-        "c": (
-            "The other worker's weights are used, since they are equal.",
-            "They would be good enough, but the whole group is ended and started anew: processes without a memory.",
-        ),
-    },
-    key="b",
+    """
+    `FailureConfig(max_failures=3)`, 10 epochs, and the loop never reports a checkpoint. A worker dies in the last epoch. What happens?
+
+    a) `fit` raises: without a checkpoint nothing can be restarted.
+        The workers are started again all the same. What do they find?
+    *b) The workers start again, and train from epoch 0.
+        Right: the restart works, and all work is done again. Nobody says so, only the clock.
+    c) The other worker's weights are used, since they are equal.
+        They would be good enough, but the whole group is ended and started anew: processes without a memory.
+    """,
 )

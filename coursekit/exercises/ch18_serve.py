@@ -266,91 +266,70 @@ def _judge_batches(facts: dict, best: list[int], sizes: list[int], came: str) ->
 
 quiz(
     "who_answers",
-    question="A service has one proxy and four replicas. Who is at the other end of the network connection of the program that asks?",
-    options={
-        "a": (
-            "The replica that computes the answer.",
-            "Replicas are Ray actors; they know nothing of the network outside.",
-        ),
-        "b": ("The controller.", "It starts and watches the others. No request ever passes through it."),
-        "c": (
-            "The proxy: it takes the HTTP request, chooses a replica, and hands it over.",
-            "Right. So replicas may come and go, and the address stays.",
-        ),
-    },
-    key="c",
+    """
+    A service has one proxy and four replicas. Who is at the other end of the network connection of the program that asks?
+
+    a) The replica that computes the answer.
+        Replicas are Ray actors; they know nothing of the network outside.
+    b) The controller.
+        It starts and watches the others. No request ever passes through it.
+    *c) The proxy: it takes the HTTP request, chooses a replica, and hands it over.
+        Right. So replicas may come and go, and the address stays.
+    """,
 )
 
 quiz(
     "never_running",
-    question="`serve.run` does not return. `serve.status()` says DEPLOYING, and one replica STARTING, for minutes. What do you look at first?",
-    options={
-        "a": (
-            "The code of `__init__`: it must have raised an exception.",
-            "Then the status would be DEPLOY_FAILED after a few tries, with the exception in `message`.",
-        ),
-        "b": (
-            "What a replica asks for, and what is free: it may wait for CPUs that never come.",
-            "Right. `message` says so after 30 s, and so does `ray status`. Ask for less, or make room.",
-        ),
-        "c": (
-            "The port: somebody else may listen there.",
-            "The proxy has the port, not the replica, and Serve had already started.",
-        ),
-    },
-    key="b",
+    """
+    `serve.run` does not return. `serve.status()` says DEPLOYING, and one replica STARTING, for minutes. What do you look at first?
+
+    a) The code of `__init__`: it must have raised an exception.
+        Then the status would be DEPLOY_FAILED after a few tries, with the exception in `message`.
+    *b) What a replica asks for, and what is free: it may wait for CPUs that never come.
+        Right. `message` says so after 30 s, and so does `ray status`. Ask for less, or make room.
+    c) The port: somebody else may listen there.
+        The proxy has the port, not the replica, and Serve had already started.
+    """,
 )
 
 quiz(
     "which_percentile",
-    question="A page of a web shop asks the service 20 times, and waits for the slowest answer. What is the *highest* percentile of the latencies that this slowest answer reaches in at least half of all page views?",
-    options={
-        "a": (
-            "p50, the median.",
-            "It does, on nearly every page: 1 − 0.5²⁰. But a higher one is reached in half of the page views, too.",
-        ),
-        "b": (
-            "p95.",
-            "Right: 1 − 0.95²⁰ is 0.64, more than half. A tail that is rare for a request is common for a page.",
-        ),
-        "c": ("p99.", "1 − 0.99²⁰ is 0.18: about one page in six."),
-    },
-    key="b",
+    """
+    A page of a web shop asks the service 20 times, and waits for the slowest answer. What is the *highest* percentile of the latencies that this slowest answer reaches in at least half of all page views?
+
+    a) p50, the median.
+        It does, on nearly every page: 1 − 0.5²⁰. But a higher one is reached in half of the page views, too.
+    *b) p95.
+        Right: 1 − 0.95²⁰ is 0.64, more than half. A tail that is rare for a request is common for a page.
+    c) p99.
+        1 − 0.99²⁰ is 0.18: about one page in six.
+    """,
 )
 
 quiz(
     "batch_alone",
-    question="`@serve.batch(max_batch_size=32, batch_wait_timeout_s=0.1)`, and one single user, who sends the next request after each answer. What happens?",
-    options={
-        "a": (
-            "Every answer takes at least 0.1 s: each request waits for 31 others that never come.",
-            "Right. Batches help where many ask at once; for one user they are a waiting room.",
-        ),
-        "b": (
-            "Nothing changes: a batch of one is sent at once.",
-            "How should the replica know that nobody else will come? It waits.",
-        ),
-        "c": ("The user waits for ever.", "Only until the waiting time is over: then the batch goes as it is."),
-    },
-    key="a",
+    """
+    `@serve.batch(max_batch_size=32, batch_wait_timeout_s=0.1)`, and one single user, who sends the next request after each answer. What happens?
+
+    *a) Every answer takes at least 0.1 s: each request waits for 31 others that never come.
+        Right. Batches help where many ask at once; for one user they are a waiting room.
+    b) Nothing changes: a batch of one is sent at once.
+        How should the replica know that nobody else will come? It waits.
+    c) The user waits for ever.
+        Only until the waiting time is over: then the batch goes as it is.
+    """,
 )
 
 quiz(
     "both_versions",
-    question="A deployment has ten replicas, and Serve replaces two at a time. Which versions may a client see if it asks again and again?",
-    options={
-        "a": (
-            "First the old one, and from some request on only the new one.",
-            "That needs one replica, or all replaced in one moment. Here eight old ones go on when the first two are new.",
-        ),
-        "b": (
-            "The old one, then for a while now one and now the other, then only the new one.",
-            "Right: for most of the update both versions answer. A program that remembers something between requests must bear that.",
-        ),
-        "c": (
-            "The old one, then errors, then the new one.",
-            "Old replicas answer what they have before they go. You saw no error.",
-        ),
-    },
-    key="b",
+    """
+    A deployment has ten replicas, and Serve replaces two at a time. Which versions may a client see if it asks again and again?
+
+    a) First the old one, and from some request on only the new one.
+        That needs one replica, or all replaced in one moment. Here eight old ones go on when the first two are new.
+    *b) The old one, then for a while now one and now the other, then only the new one.
+        Right: for most of the update both versions answer. A program that remembers something between requests must bear that.
+    c) The old one, then errors, then the new one.
+        Old replicas answer what they have before they go. You saw no error.
+    """,
 )

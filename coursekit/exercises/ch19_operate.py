@@ -472,71 +472,56 @@ def _judge_effects(ends: list[dict], returns: list, what: str) -> None:
 
 quiz(
     "which_stage",
-    question="Three samplers need 0.3 s for a fragment, one preparer 0.12 s, one learner 0.05 s. All work side by side. What do you mend first?",
-    options={
-        "a": ("The sampler: its calls are the longest.", "Three of them finish a fragment every 0.1 s between them."),
-        "b": (
-            "The preparer.",
-            "Right: it can take one fragment every 0.12 s, the samplers together bring one every 0.1 s, and the learner waits.",
-        ),
-        "c": (
-            "All three a little.",
-            "Whatever you save in the two others becomes waiting: the program is as fast as its slowest stage.",
-        ),
-    },
-    key="b",
+    """
+    Three samplers need 0.3 s for a fragment, one preparer 0.12 s, one learner 0.05 s. All work side by side. What do you mend first?
+
+    a) The sampler: its calls are the longest.
+        Three of them finish a fragment every 0.1 s between them.
+    *b) The preparer.
+        Right: it can take one fragment every 0.12 s, the samplers together bring one every 0.1 s, and the learner waits.
+    c) All three a little.
+        Whatever you save in the two others becomes waiting: the program is as fast as its slowest stage.
+    """,
 )
 
 quiz(
     "what_idle_costs",
-    question="An actor with `num_cpus=1` sleeps all night in a cluster that you pay by the hour. What does it cost?",
-    options={
-        "a": (
-            "Nothing: it does not compute.",
-            "Its CPU is reserved, so nobody else gets it, and no autoscaler gives the node back.",
-        ),
-        "b": (
-            "As much as one that computes all night.",
-            "Right: what is reserved is paid. An idle actor is ended, or reserves less.",
-        ),
-        "c": (
-            "Only its memory.",
-            "Memory too; but its CPU stays reserved until the actor ends, and the node stays rented.",
-        ),
-    },
-    key="b",
+    """
+    An actor with `num_cpus=1` sleeps all night in a cluster that you pay by the hour. What does it cost?
+
+    a) Nothing: it does not compute.
+        Its CPU is reserved, so nobody else gets it, and no autoscaler gives the node back.
+    *b) As much as one that computes all night.
+        Right: what is reserved is paid. An idle actor is ended, or reserves less.
+    c) Only its memory.
+        Memory too; but its CPU stays reserved until the actor ends, and the node stays rented.
+    """,
 )
 
 quiz(
     "nothing_pending",
-    question="A program hangs. `ray status` shows free CPUs and no pending demands. What follows?",
-    options={
-        "a": (
-            "It is not hung, only slow.",
-            "It may be; but an idle cluster with work left to do is not slow, it waits.",
-        ),
-        "b": ("A node is missing.", "Then a request would be waiting for it, and stand under the pending demands."),
-        "c": (
-            "What it waits for is no resource: look at the calls that are running, and at their stacks.",
-            "Right: a call that waits in `ray.get` for an actor that waits for it asks for nothing that a node could give.",
-        ),
-    },
-    key="c",
+    """
+    A program hangs. `ray status` shows free CPUs and no pending demands. What follows?
+
+    a) It is not hung, only slow.
+        It may be; but an idle cluster with work left to do is not slow, it waits.
+    b) A node is missing.
+        Then a request would be waiting for it, and stand under the pending demands.
+    *c) What it waits for is no resource: look at the calls that are running, and at their stacks.
+        Right: a call that waits in `ray.get` for an actor that waits for it asks for nothing that a node could give.
+    """,
 )
 
 quiz(
     "between_effect_and_checkpoint",
-    question="A step sends a mail, and its process dies before the checkpoint is written. What saves you from a second mail?",
-    options={
-        "a": ("The checkpoint.", "It says that the step is not done: the step runs again, and sends again."),
-        "b": (
-            "The key that goes with the mail: the receiver has seen it.",
-            "Right: the step runs twice, and the effect happens once, because both attempts carry the same key.",
-        ),
-        "c": (
-            "Writing the checkpoint before the mail.",
-            "Then a death between the two leaves a step that counts as done, and no mail at all.",
-        ),
-    },
-    key="b",
+    """
+    A step sends a mail, and its process dies before the checkpoint is written. What saves you from a second mail?
+
+    a) The checkpoint.
+        It says that the step is not done: the step runs again, and sends again.
+    *b) The key that goes with the mail: the receiver has seen it.
+        Right: the step runs twice, and the effect happens once, because both attempts carry the same key.
+    c) Writing the checkpoint before the mail.
+        Then a death between the two leaves a step that counts as done, and no mail at all.
+    """,
 )

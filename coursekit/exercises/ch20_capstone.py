@@ -190,60 +190,42 @@ def _made(prices: np.ndarray) -> Callable:
 
 quiz(
     "what_a_budget_buys",
-    question="An entry has a budget of 60 CPU seconds. On a machine with many cores you give it eight samplers instead of two. What does that change?",
-    options={
-        "a": (
-            "It learns from four times as many frames.",
-            "Eight samplers also use four times as many CPU seconds each second: the budget ends sooner.",
-        ),
-        "b": (
-            "It is done sooner by the clock, and has about the same number of frames to learn from.",
-            "Right, at best. Each further process also costs its start and its messages, which are frames that you do not get.",
-        ),
-        "c": (
-            "Nothing: CPU seconds are seconds by the clock.",
-            "Only where one core works all the time. Whoever sleeps uses none, and two cores use two in each second.",
-        ),
-    },
-    key="b",
+    """
+    An entry has a budget of 60 CPU seconds. On a machine with many cores you give it eight samplers instead of two. What does that change?
+
+    a) It learns from four times as many frames.
+        Eight samplers also use four times as many CPU seconds each second: the budget ends sooner.
+    *b) It is done sooner by the clock, and has about the same number of frames to learn from.
+        Right, at best. Each further process also costs its start and its messages, which are frames that you do not get.
+    c) Nothing: CPU seconds are seconds by the clock.
+        Only where one core works all the time. Whoever sleeps uses none, and two cores use two in each second.
+    """,
 )
 
 quiz(
     "who_scores",
-    question="Why does the judge not simply call your `train` and take the mean return that it reports?",
-    options={
-        "a": (
-            "Because a report would arrive too late.",
-            "It arrives at once. The question is whether it can be believed.",
-        ),
-        "b": (
-            "Because your tests cost CPU seconds that the judge wants to save.",
-            "They come out of your budget, and the judge plays another 200 episodes.",
-        ),
-        "c": (
-            "Because whoever trains has chosen, by testing, and may have tested in episodes that were learned from.",
-            "Right. The best of many tests is partly luck, and a program can also err about itself. New episodes, owned by somebody else, know nothing of that.",
-        ),
-    },
-    key="c",
+    """
+    Why does the judge not simply call your `train` and take the mean return that it reports?
+
+    a) Because a report would arrive too late.
+        It arrives at once. The question is whether it can be believed.
+    b) Because your tests cost CPU seconds that the judge wants to save.
+        They come out of your budget, and the judge plays another 200 episodes.
+    *c) Because whoever trains has chosen, by testing, and may have tested in episodes that were learned from.
+        Right. The best of many tests is partly luck, and a program can also err about itself. New episodes, owned by somebody else, know nothing of that.
+    """,
 )
 
 quiz(
     "close_race",
-    question="On the board, Ada's agent has 84.1 ± 2.4 and Bob's 82.6 ± 2.3, each in 200 episodes of its own. Is Ada's better?",
-    options={
-        "a": (
-            "Yes: 84.1 is more than 82.6.",
-            "The next 200 episodes could turn it: both intervals hold 83.",
-        ),
-        "b": (
-            "These numbers cannot say. Let both play the same episodes, and look at the differences.",
-            "Right. Much of the spread comes from the episodes, generous ones and poor ones; in a difference it cancels. That is how the lead over the baseline is measured.",
-        ),
-        "c": (
-            "No: where intervals overlap, two agents are equally good.",
-            "That they overlap shows no difference, but no equality either. A finer measurement may tell them apart.",
-        ),
-    },
-    key="b",
+    """
+    On the board, Ada's agent has 84.1 ± 2.4 and Bob's 82.6 ± 2.3, each in 200 episodes of its own. Is Ada's better?
+
+    a) Yes: 84.1 is more than 82.6.
+        The next 200 episodes could turn it: both intervals hold 83.
+    *b) These numbers cannot say. Let both play the same episodes, and look at the differences.
+        Right. Much of the spread comes from the episodes, generous ones and poor ones; in a difference it cancels. That is how the lead over the baseline is measured.
+    c) No: where intervals overlap, two agents are equally good.
+        That they overlap shows no difference, but no equality either. A finer measurement may tell them apart.
+    """,
 )
