@@ -104,6 +104,21 @@ def chapter(name: Annotated[str, typer.Argument(help="Its name: ch, two digits, 
         )
 
 
+@app.command(epilog=example("coursekit bill ch01_tasks"))
+def bill(
+    chapters: Annotated[list[str] | None, typer.Argument(help="Names of chapters; all without one.")] = None,
+) -> None:
+    """Show for each exercise the lines that judge it and the lines of our solution."""
+    with plain_errors():
+        from coursekit.bill import bills
+        from coursekit.course import chapter_names, existing_chapter
+
+        print(f"{'':45} judging solution")
+        for name in map(existing_chapter, chapters or chapter_names()):
+            for row in bills(name):
+                print(row)
+
+
 @app.command(epilog=example("coursekit slides ch01_tasks"))
 def slides(name: Annotated[str, typer.Argument(help="The chapter's name.")]) -> None:
     """Turn a chapter into slides with speaker notes: one HTML file that opens without a network."""

@@ -11,11 +11,12 @@ from coursekit.given import CHAPTER as given
     points=1,
     minutes=2,
     hints=["Which operator repeats a number?", "Twice x is x times two."],
+    returns=int,
+    message="That is not twice the argument.",
 )
-def double(answer: Answer, rng: Generator) -> None:
+def double(rng: Generator) -> list[tuple]:
     """Multiply by two; nothing else is needed."""
-    x = int(rng.integers(3, 100))
-    expect_equal(answer(x), 2 * x, "That is not twice the argument.")
+    return [((x,), 2 * x) for x in rng.integers(3, 100, size=3).tolist()]
 
 
 @exercise(
@@ -26,9 +27,9 @@ def double(answer: Answer, rng: Generator) -> None:
 def largest(answer: Answer, rng: Generator) -> None:
     """Let `max` walk the list."""
     numbers = rng.integers(-50, -1, size=6).tolist()
-    expect_equal(answer(numbers), max(numbers), "That is not the largest of these numbers; all of them are negative.")
-    for order in (sorted(numbers), sorted(numbers, reverse=True)):
-        expect_equal(answer(order), max(numbers), "The order of the numbers must not matter.")
+    for order in (numbers, sorted(numbers), sorted(numbers, reverse=True)):
+        with answer.case(f"{len(order)} negative numbers: {order}"):
+            expect_equal(answer(order), max(numbers), "That is not the largest of these numbers.")
 
 
 @exercise(
@@ -39,8 +40,9 @@ def largest(answer: Answer, rng: Generator) -> None:
 def Counter(answer: Answer, rng: Generator) -> None:
     """Keep the old value in a name of its own, move on, return the old one."""
     start, calls = int(rng.integers(10, 1000)), int(rng.integers(3, 7))
-    values = answer.probe(given.call_next, start, calls)
-    expect_equal(values, list(range(start, start + calls)), f"{calls} calls from {start} gave {values}.")
+    with answer.case(f"{calls} calls from {start}"):
+        values = answer.probe(given.call_next, start, calls)
+        expect_equal(values, list(range(start, start + calls)), f"The calls gave {values}.")
 
 
 quiz(

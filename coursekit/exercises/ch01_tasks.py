@@ -73,13 +73,11 @@ def first_k(answer: Answer, rng: Generator) -> None:
     ends = [[3, 0, 2, 1], [1, 3, 0, 2], [0, 3, 1, 2], [2, 0, 3, 1]]  # the first three neither rise nor fall
     order = [xs[i] for i in ends[rng.integers(len(ends))]]
     seen = answer.probe(given.finish_in_order, order, 3)
-    results, task = seen["results"], f"The tasks {xs} ended in the order {order}, and k was 3. "
-    expect(not seen["waited_for_the_rest"], task + "`first_k` waited for tasks that it does not need.")
-    expect(
-        isinstance(results, list) and len(results) == 3,
-        task + f"`first_k` returned {results}: that is not k results.",
-    )
-    expect_equal(results, order[:3], task + f"`first_k` returned {results}.")
+    results = seen["results"]
+    with answer.case(f"the tasks {xs}, which ended in the order {order}; k was 3"):
+        expect(not seen["waited_for_the_rest"], "`first_k` waited for tasks that it does not need.")
+        expect(isinstance(results, list) and len(results) == 3, f"`first_k` returned {results}: that is not k results.")
+        expect_equal(results, order[:3], f"`first_k` returned {results}.")
 
 
 @exercise(
@@ -98,9 +96,8 @@ def batched(answer: Answer, rng: Generator) -> None:
     with answer.watch() as seen:
         got = answer(given.square, xs, size)
     expect_equal(got, [x * x for x in xs], "One result for each input, in one flat list, in the order of the inputs.")
-    tasks = len([task for task in seen.tasks() if task["kind"] == "task"])
-    wanted = f"{len(xs)} inputs in batches of {size} are {math.ceil(len(xs) / size)} tasks"
-    expect(tasks == math.ceil(len(xs) / size), f"{wanted}; Ray saw {tasks}.")
+    tasks, wanted = len([task for task in seen.tasks() if task["kind"] == "task"]), math.ceil(len(xs) / size)
+    expect(tasks == wanted, f"{len(xs)} inputs in batches of {size} are {wanted} tasks; Ray saw {tasks}.")
     room = meeting.new_room()
     met = answer(given.meets_another, [[room, 0, 1], [room, 1, 0]], 1)
     expect(met == [True, True], "Two batches never ran at the same time: does something wait before all are launched?")
