@@ -28,7 +28,8 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError, WorkerC
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline, warm_up
-from coursekit.given.ch05_faults import Diary, keep_news_of_deaths, kill_process_of, story, work, work_in_steps
+from coursekit.given.ch05_faults import Diary, kill_process_of, story, work, work_in_steps
+from coursekit.given.deaths import keep_news_of_deaths
 
 begin("ch05_faults")
 

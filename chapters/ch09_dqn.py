@@ -34,7 +34,7 @@ from coursekit import begin, budget, check, compare_times, hint, passed, progres
 begin("ch09_dqn")
 
 # %%
-from coursekit.given.ch05_faults import keep_news_of_deaths
+from coursekit.given.deaths import keep_news_of_deaths
 from coursekit.given.ch09_dqn import (
     Adam,
     Office,

@@ -26,7 +26,7 @@ from scipy.special import log_softmax
 from torch import nn
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution, warm_up
-from coursekit.given.ch10_actor_learner import cartpoles
+from coursekit.given.cartpoles import cartpoles
 from coursekit.pictures import Drawn, strip
 
 begin("ch10_actor_learner")

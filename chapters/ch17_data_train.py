@@ -29,8 +29,9 @@ from ray.train.torch import TorchTrainer, prepare_model
 from torch import nn
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution, warm_up
-from coursekit.given.ch05_faults import keep_news_of_deaths
-from coursekit.given.ch17_data_train import attempts_in, digits, in_blocks, mortal, new_folder, rehearse, remove_folders, without_averaging
+from coursekit.given.ch17_data_train import attempts_in, digits, in_blocks, mortal, rehearse, without_averaging
+from coursekit.given.deaths import keep_news_of_deaths
+from coursekit.given.folders import new_folder, remove_folders
 
 begin("ch17_data_train")
 

@@ -29,7 +29,8 @@ from ray.util.state import list_tasks
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline
 from coursekit.given import ch19_operate as given
-from coursekit.given.ch05_faults import keep_news_of_deaths
+from coursekit.given.deaths import keep_news_of_deaths
+from coursekit.given.folders import new_folder
 
 begin("ch19_operate")
 
@@ -103,7 +104,7 @@ On a calm machine the samplers have both, the longest calls and the most seconds
 
 # %% tags=["demo"]
 logging.getLogger("ray._private.state").setLevel(logging.ERROR)  # it announces that its source will change
-trace = os.path.join(given.new_folder(), "trace.json")
+trace = os.path.join(new_folder(), "trace.json")
 ray.timeline(trace)
 with open(trace) as file:
     events = json.load(file)
@@ -473,7 +474,7 @@ class Player:
 
 # %% tags=["demo"]
 actors = {"trainer": Trainer.remote(), "player": Player.remote()}
-stack_files = {name: os.path.join(given.new_folder(), name) for name in actors}
+stack_files = {name: os.path.join(new_folder(), name) for name in actors}
 pids = {
     name: ray.get(actor.__ray_call__.remote(given.answer_stack_requests, stack_files[name]))
     for name, actor in actors.items()
@@ -797,7 +798,7 @@ def night_of(world):
 
 # %% tags=["demo"]
 if passed("durable_pipeline"):
-    world, folder = given.World(), given.new_folder()
+    world, folder = given.World(), new_folder()
     task = ray.remote(durable_pipeline).options(max_retries=-1, num_cpus=0)
     print(ray.get(task.remote(night_of(world), "night1", folder)))
     journal = pandas.DataFrame(world.journal())

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.given.ch10_actor_learner import turned_cartpoles
+from coursekit.given.cartpoles import turned_cartpoles
 
 # Each row, or its opposite, balances the usual pole for 500 steps: go right if it is positive, multiplied by what is observed.
 USUAL = np.array([[0.0, 0.2, 1.0, 1.0], [0.0, 0.1, 1.0, 0.3], [0.1, 0.5, 1.0, 1.5]])

@@ -1,26 +1,16 @@
 """What chapter 5 hands out: ways to die on purpose, a diary that outlives processes, a second node; and the probes."""
 
-import atexit
 import contextlib
 import os
-import re
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from coursekit import meeting
-
-
-def new_folder(prefix: str) -> str:
-    """Return the path of a new folder, which goes when this process ends."""
-    path = tempfile.mkdtemp(prefix=prefix)
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
+from coursekit.given.folders import done_to_a_file, new_folder, wait_until
 
 
 class Diary:
@@ -175,39 +165,6 @@ def second_node(num_cpus: int = 2) -> Iterator[Any]:
         cluster.head_node = None
 
 
-class News(list):
-    """What Ray has said about deaths, newest last."""
-
-    def wait(self, seconds: float = 10) -> str:
-        """Return the last report of a dead worker; waits for the first one, at most so many seconds."""
-        end = time.monotonic() + seconds
-        while not any(_DEATH.search(line) for line in self) and time.monotonic() < end:
-            time.sleep(0.05)
-        return next((line for line in reversed(self) if _DEATH.search(line)), "Ray has reported no death yet.")
-
-
-_DEATH = re.compile(r"A worker died or was killed")
-_NEWS = re.compile(
-    r"A worker died or was killed|Task \S+ failed\. There are|Raylet is terminated|marked dead because|"
-    r"actor that was unreachable|was killed due to|PYTHON worker processes have been started"
-)
-
-
-def keep_news_of_deaths() -> News:
-    """Return the list in which Ray's own reports about deaths are kept from now on, instead of being printed."""
-    from ray._private import worker
-
-    os.environ["RAY_IGNORE_UNHANDLED_ERRORS"] = "1"  # else an error that nobody fetched is printed, in some later cell
-    news, original = News(), worker.print_to_stdstream
-
-    def print_lines(data: dict[str, Any], ignore_prefix: bool) -> None:
-        news.extend(line for line in data["lines"] if _NEWS.search(line))
-        original({**data, "lines": [line for line in data["lines"] if not _NEWS.search(line)]}, ignore_prefix)
-
-    worker.print_to_stdstream = print_lines
-    return news
-
-
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
@@ -271,7 +228,7 @@ def call_faulty(resilient_call: Callable, x: int, plan: list[str], attempts: int
         return y * y
 
     outcome = _outcome(lambda: resilient_call(faulty, x, attempts, seconds))
-    _wait(lambda: diary.count("went on") or not any(_lives(row["pid"]) for row in _hanging(diary)))
+    wait_until(lambda: diary.count("went on") or not any(_lives(row["pid"]) for row in _hanging(diary)))
     meeting.signal(room, "over")
     return {"outcome": outcome, "calls": diary.count("call"), "went_on": diary.count("went on")}
 
@@ -311,13 +268,6 @@ def _lives(pid: int) -> bool:
     with contextlib.suppress(psutil.Error):
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     return False
-
-
-def _wait(condition: Callable[[], object], seconds: float = 30) -> bool:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    return bool(condition())
 
 
 def pay(ledger_class: Any, payments: list, dying: list[int]) -> dict:
@@ -427,7 +377,7 @@ def _die_at(moment: int, folder: str, diary: Diary) -> None:
             source, target = (os.path.dirname(os.path.realpath(str(name))) for name in args[:2])
             if target == os.path.realpath(folder) != source:
                 diary.write(_FROM + source)
-        what = _done_to_a_file(event, args, folder) if len(done) < moment else ""
+        what = done_to_a_file(event, args, folder) if len(done) < moment else ""
         if what:
             done.append(what)
             if len(done) == moment:
@@ -435,16 +385,6 @@ def _die_at(moment: int, folder: str, diary: Diary) -> None:
                 sys.setprofile(strike)
 
     sys.addaudithook(on_event)
-
-
-def _done_to_a_file(event: str, args: tuple, folder: str) -> str:
-    """Return what is about to be done to a file of the folder, by Python's audit event; nothing for reading."""
-    if event not in ("open", "os.remove", "os.rename") or not str(args[0]).startswith(folder):
-        return ""
-    if event == "open" and not args[2] & (os.O_WRONLY | os.O_RDWR):
-        return ""
-    name = os.path.basename(str(args[0]))
-    return {"open": f"opened {name} to write", "os.remove": f"removed {name}", "os.rename": f"renamed {name}"}[event]
 
 
 def collect_with_deaths(collect: Callable, samplers: int, plan: dict[int, str], plus: int) -> dict:

@@ -19,7 +19,7 @@ import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 
 from coursekit import meeting
-from coursekit.given.ch10_actor_learner import cartpoles, turned_cartpoles
+from coursekit.given.cartpoles import cartpoles, turned_cartpoles
 
 __all__ = [
     "ENVS",

@@ -5,34 +5,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import gymnasium
 import numpy as np
-from gymnasium.vector import VectorEnv, VectorObservationWrapper
 
 from coursekit.given._sent import sent_to_actors
-
-
-def cartpoles(count: int) -> VectorEnv:
-    """Return so many CartPoles that step together: Gymnasium's own, which moves all carts with one line of NumPy."""
-    return gymnasium.make_vec("CartPole-v1", num_envs=count, vectorization_mode="vector_entry_point")
-
-
-class Turned(VectorObservationWrapper):
-    """CartPoles seen through a turned pair of glasses: the four numbers of an observation, multiplied by a matrix."""
-
-    def __init__(self, env: VectorEnv, turn: np.ndarray):
-        super().__init__(env)
-        self.turn = np.asarray(turn, np.float32)
-
-    def observations(self, observations: Any) -> Any:
-        """Return the observations, shape [N, 4], turned."""
-        return observations @ self.turn
-
-
-def turned_cartpoles(turn: np.ndarray, count: int) -> VectorEnv:
-    """Return so many CartPoles whose observations are turned by a matrix, shape [4, 4]."""
-    return Turned(cartpoles(count), turn)
-
+from coursekit.given.cartpoles import turned_cartpoles
 
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 

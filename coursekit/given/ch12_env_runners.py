@@ -79,7 +79,7 @@ def _hold(runner: Any, envs: int) -> None:
 
 def kill_runner(algo: Any, number: int) -> None:
     """Kill the process of a remote EnvRunner, as the operating system does when memory runs out; returns at once."""
-    from coursekit.given.ch05_faults import keep_news_of_deaths
+    from coursekit.given.deaths import keep_news_of_deaths
 
     keep_news_of_deaths()
     # RLlib would report the death, too; the cell shows it

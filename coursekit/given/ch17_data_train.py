@@ -1,6 +1,5 @@
 """What chapter 17 hands out: digits, a rehearsal of training loops in processes of their own, a killer; and the probes."""
 
-import atexit
 import contextlib
 import hashlib
 import json
@@ -25,29 +24,13 @@ import numpy as np
 
 from coursekit import meeting
 from coursekit.failure import STUB_TEXT
+from coursekit.given.folders import new_folder
 
 # What one worker did, in order: ["made", weights], ["start", weights], ["pass"], ["rows", ids], ["step", weights],
 # ["report", metrics, checkpoint?]
 Log = list[list]
-FOLDERS: list[str] = []
 OF_THE_COURSE = ("train_epoch", "network")  # functions that the chapter hands out
 PATIENCE = 60.0  # seconds without a word from any worker, after which a rehearsal is over
-
-
-def new_folder(prefix: str) -> str:
-    """Return the path of a new folder, which goes when this process ends."""
-    path = tempfile.mkdtemp(prefix=prefix)
-    FOLDERS.append(path)
-    return path
-
-
-def remove_folders() -> None:
-    """Remove every folder that `new_folder` made."""
-    while FOLDERS:
-        shutil.rmtree(FOLDERS.pop(), ignore_errors=True)
-
-
-atexit.register(remove_folders)
 
 
 def digits() -> tuple[dict, dict]:

@@ -164,7 +164,7 @@ def replica_pids(app: str) -> list[int]:
 
 def kill_replica(app: str) -> int:
     """End the process of an application's first replica at once, as the operating system would; return its number."""
-    from coursekit.given.ch05_faults import keep_news_of_deaths
+    from coursekit.given.deaths import keep_news_of_deaths
 
     keep_news_of_deaths()
     pid = replica_pids(app)[0]

@@ -1,12 +1,10 @@
 """What chapter 19 hands out: a slow program, looks at a running Ray, a world that keeps count of effects; and the probe."""
 
-import atexit
 import contextlib
 import json
 import os
 import pickle
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from coursekit.given.folders import done_to_a_file, new_folder, wait_until
 
 if TYPE_CHECKING:
     import numpy as np
@@ -145,7 +145,7 @@ class Program:
         ours = {actor._actor_id.hex() for actor in self.actors}
         for actor in self.actors:
             ray.kill(actor)
-        _wait(lambda: all(row["state"] == "DEAD" for row in actors() if row["actor_id"] in ours))
+        wait_until(lambda: all(row["state"] == "DEAD" for row in actors() if row["actor_id"] in ours))
 
 
 def ended(run: Any) -> list[dict]:
@@ -256,7 +256,7 @@ def log_of(actor: Any, ending: str = "out") -> Path:
 
     (pid,) = [row["pid"] for row in actors() if row["actor_id"] == actor._actor_id.hex()]
     path = next(iter(logs_folder().glob(f"worker-*-{pid}.{ending}")))
-    _wait(path.read_text)
+    wait_until(path.read_text)
     return path
 
 
@@ -280,7 +280,7 @@ def answer_stack_requests(self: Any, path: str) -> int:
 def stack_of(pid: int, path: str) -> str:
     """Return the stack of a process's main thread, innermost first, without the lines of Ray and of Python itself."""
     os.kill(pid, signal.SIGUSR1)
-    _wait(lambda: "Current thread" in Path(path).read_text(), 10)
+    wait_until(lambda: "Current thread" in Path(path).read_text(), 10)
     time.sleep(0.2)  # the last lines
     (*_, main) = Path(path).read_text().split("Current thread")
     lines = [line.strip() for line in main.splitlines() if line.strip().startswith("File ")]
@@ -303,7 +303,7 @@ def pending_report(until: tuple = ()) -> tuple[list[dict], list[dict], list[dict
     from ray.util.state import list_actors, list_nodes
 
     address = _dashboard()
-    settled = _wait(lambda: _settled(_unfinished(address), until))
+    settled = wait_until(lambda: _settled(_unfinished(address), until))
     rows = _unfinished(address)
     if not settled:
         missing = ", ".join(sorted(set(until) - {row.name for row in rows})) or "none"
@@ -337,12 +337,12 @@ def _unfinished(address: str) -> list:
 
 def wait_for_reports(of: int) -> None:
     """Return once so many tasks that have not ended have been reported to the state API."""
-    _wait(lambda: len(_unfinished(_dashboard())) >= of)
+    wait_until(lambda: len(_unfinished(_dashboard())) >= of)
 
 
 def wait_until_running(name: str) -> None:
     """Return once a task of this name is on record as running, or after a minute."""
-    _wait(lambda: any(row.name == name and _runs(row) for row in _unfinished(_dashboard())), 60)
+    wait_until(lambda: any(row.name == name and _runs(row) for row in _unfinished(_dashboard())), 60)
 
 
 def _settled(rows: list, names: tuple) -> bool:
@@ -378,18 +378,11 @@ def _dashboard() -> str:
     return f"http://{ray._private.worker._global_node.webui_url}"
 
 
-def _wait(condition: Callable[[], object], seconds: float = 30) -> bool:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    return bool(condition())
-
-
 class World:
     """Something outside that steps act on, as a bank or a mail server: it takes each key once, and its journal outlives everybody."""
 
     def __init__(self, path: str = ""):
-        self.path = path or os.path.join(new_folder(), "world")
+        self.path = path or os.path.join(new_folder("operate-"), "world")
         self.home = os.getpid()
 
     def act(self, what: str, key: str) -> None:
@@ -414,13 +407,6 @@ class World:
         if not os.path.exists(self.path):
             return []
         return [json.loads(line) for line in Path(self.path).read_text().splitlines()]
-
-
-def new_folder() -> str:
-    """Return the path of a new folder, which goes when this process ends."""
-    path = tempfile.mkdtemp(prefix="operate-")
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
 
 
 # The probe of `durable_pipeline`: its calls run in processes that are killed at a chosen moment.
@@ -596,7 +582,7 @@ class _Clock:
 
     def on_event(self, event: str, args: tuple) -> None:
         """Count what is done to the files of the folder; the process dies as soon as it has been done."""
-        what = self._done_to_a_file(event, args)
+        what = done_to_a_file(event, args, self.folder)
         if what and event == "os.rename":
             self.tick(f"written {os.path.basename(str(args[0]))}")
         if what and self._is_last(what):
@@ -615,16 +601,6 @@ class _Clock:
         ):  # their returns come before it is done
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def _done_to_a_file(self, event: str, args: tuple) -> str:
-        if event not in ("open", "os.remove", "os.rename") or not str(args[0]).startswith(self.folder):
-            return ""  # reading, or somewhere else
-        if event == "open" and not args[2] & (os.O_WRONLY | os.O_RDWR):
-            return ""
-        name = os.path.basename(str(args[0]))
-        return {"open": f"opened {name} to write", "os.remove": f"removed {name}", "os.rename": f"renamed {name}"}[
-            event
-        ]
-
 
 def wait_for_count(so_far: Callable[[], list], name: str, count: int, seconds: float = 15) -> None:
     """Return once the newest page that was scraped shows this count of a counter, or after so many seconds."""
@@ -634,7 +610,7 @@ def wait_for_count(so_far: Callable[[], list], name: str, count: int, seconds: f
         pages = so_far()
         return bool(pages) and sum(map(float, line.findall(pages[-1][1]))) >= count
 
-    _wait(arrived, seconds)
+    wait_until(arrived, seconds)
 
 
 @contextlib.contextmanager
