@@ -110,7 +110,7 @@ def bill(
 ) -> None:
     """Show for each exercise the lines that judge it and the lines of our solution."""
     with plain_errors():
-        from coursekit.bill import bills
+        from coursekit.author.bill import bills
         from coursekit.course import chapter_names, existing_chapter
 
         print(f"{'':45} judging solution")

@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from coursekit import bill
+from coursekit.author import bill
 from coursekit.cli import app
 from tests.chapters import CHAPTERS
 
