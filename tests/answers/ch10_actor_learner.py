@@ -9,13 +9,8 @@ import ray
 import torch
 from torch import nn
 
-<<<<<<< HEAD
 from coursekit.author.definitions import definitions
-from coursekit.given.ch10_actor_learner import cartpoles
-=======
-from coursekit.definitions import definitions
 from coursekit.given.cartpoles import cartpoles
->>>>>>> f23e7ef (What chapters share has a home of its own in given/: folders, news of deaths, CartPoles)
 from tests.answers import accepts, rejects
 
 RAY = {"num_cpus": 2}
