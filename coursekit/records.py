@@ -17,11 +17,12 @@ thread that Ray does not know cannot set a mark: there, 1 becomes `QUIET` second
 import contextlib
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from ray._private.internal_api import node_stats
 from ray._private.state import GlobalState, state
 from ray._private.worker import global_worker
+from ray._raylet import Config, GcsClientOptions  # type: ignore[attr-defined]
 from ray.core.generated import gcs_pb2
 
 from coursekit import rows
@@ -29,6 +30,13 @@ from coursekit import rows
 QUIET = 2.5  # two and a half of Ray's default report intervals
 FULL_REPORT = 5_000  # a report carries at most 10,000 events; after one that may have been full, more can follow
 _MARK = "coursekit:mark"
+
+
+def connect(address: str) -> None:
+    """Have this process, which takes no part in a Ray, read the records of the one at this address."""
+    Config.initialize("")  # it read the environment, which holds the token, at the import
+    options = GcsClientOptions.create(address, None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False)
+    state._initialize_global_state(options)
 
 
 def now() -> float:
@@ -58,7 +66,33 @@ def window() -> Iterator[Window]:
         seen.until = now()
 
 
-def tasks(since: float | None = None, until: float | None = None, wait: float = 15.0) -> list[dict]:
+class Launched(NamedTuple):
+    """What a process has launched: all of it is on record as soon as the mark is that the process set after it."""
+
+    job: bytes
+    task: bytes  # the one that the process itself runs, whose events hold the mark
+    marked: int  # when the mark was set, in nanoseconds
+
+    @classmethod
+    def so_far(cls) -> Self:
+        """Return what this process has launched until now, with a mark set."""
+        marked = time.time_ns()
+        with global_worker.core_worker.profile_event(_MARK.encode()):
+            pass
+        return cls(global_worker.current_job_id.binary(), global_worker.current_task_id.binary(), marked)
+
+    def has_arrived(self, own: list) -> bool:
+        """Return whether the mark is in these records of the process's own task."""
+        return any(
+            event.event_name == _MARK and event.start_time >= self.marked
+            for record in own
+            for event in record.profile_events.events
+        )
+
+
+def tasks(
+    since: float | None = None, until: float | None = None, wait: float = 15.0, launched: Launched | None = None
+) -> list[dict]:
     """Return one dict for each attempt of a task or actor call that this program created from `since` to `until`.
 
     Keys: `name` (the function; `Class.method` for an actor), `kind` ("task", "actor_creation" or "actor_call"), `task_id`, `attempt`
@@ -66,17 +100,17 @@ def tasks(since: float | None = None, until: float | None = None, wait: float = 
     "FAILED", "RUNNING", "PENDING_…"), `created`, `started`, `ended`, `error` (Ray's name of the kind of error), `error_message`,
     `resources`, `placement_group`. Times are seconds since the epoch; from `started` to `ended` the worker ran the function
     and stored its result. What is not known is None. Order: by creation. Waits, at most `wait` seconds, until the records
-    are complete.
+    are complete. A process that reads the records of another program is told what that one `launched`.
     """
     since, until, deadline = since or 0.0, until or now(), time.monotonic() + wait
     ray_state = _connected()
-    launched = _Launched()
+    news = _News(launched)
     while True:
-        events = [event for event in ray_state._get_all_task_events() if event.job_id == launched.job]
+        events = [event for event in ray_state._get_all_task_events() if event.job_id == news.launched.job]
         found = [event for event in events if since <= rows.created(event) <= until]
         workers = _workers(ray_state)
         complete = (
-            launched.on_record(events)
+            news.complete(events)
             and not any(rows.lacks_creation(event, since) for event in events)
             and not any(_unsettled(event, workers) for event in found)
         )
@@ -129,36 +163,27 @@ def stores() -> list[dict]:
     return [rows.store(node_id, stats.store_stats) for node_id, stats in _node_stats(include_references=False)]
 
 
-class _Launched:
-    """What this process has launched: on record as soon as a mark that it sets now has arrived."""
+class _News:
+    """What each reading of the records adds, until all that was launched is on record."""
 
-    def __init__(self) -> None:
-        self.job = global_worker.current_job_id.binary()
-        self._own_task = global_worker.current_task_id.binary()
+    def __init__(self, launched: Launched | None):
+        self.launched, self._by_us = launched or Launched.so_far(), launched is None
         self._count, self._last_news, self._done = 0, time.monotonic(), False
-        self._set_mark()
 
-    def _set_mark(self) -> None:
-        self._marked = time.time_ns()
-        with global_worker.core_worker.profile_event(_MARK.encode()):
-            pass
-
-    def on_record(self, events: list) -> bool:
-        """Return whether this reading of the records, or one before it, had all."""
+    def complete(self, events: list) -> bool:
+        """Return whether this reading, or one before it, had all."""
         count = sum(len(event.state_updates.state_ts_ns) for event in events)
         fresh, self._count = count - self._count, count
         if fresh:
             self._last_news = time.monotonic()
-        own = [event for event in events if event.task_id == self._own_task]
+        own = [event for event in events if event.task_id == self.launched.task]
         if not own:
             return time.monotonic() - self._last_news > QUIET
-        if any(self._is_mark(event) for record in own for event in record.profile_events.events):
+        if self.launched.has_arrived(own):
             self._done = self._done or fresh < FULL_REPORT
-            self._set_mark()
+            if self._by_us:
+                self.launched = Launched.so_far()
         return self._done
-
-    def _is_mark(self, event: Any) -> bool:
-        return event.event_name == _MARK and event.start_time >= self._marked
 
 
 def _unsettled(event: Any, workers: dict[bytes, dict]) -> bool:

@@ -8,7 +8,6 @@ so may refuse points, but not be the only reason to give them.
 import os
 import signal
 import socket
-import time
 from typing import Any, NoReturn
 
 from coursekit import wire
@@ -29,9 +28,7 @@ def place() -> dict:
 
     if not ray.is_initialized():
         return {}
-    launched = records._Launched()
-    mark = {"job": launched.job, "task": launched._own_task, "marked": launched._marked}
-    return {"address": global_worker.gcs_client.address, **mark}
+    return {"address": global_worker.gcs_client.address, **records.Launched.so_far()._asdict()}
 
 
 def read(opened: list[int], request: dict, reply: socket.socket) -> NoReturn:
@@ -61,32 +58,15 @@ def _enter(opened: list[int], user: int) -> None:
 
 def _records(request: dict) -> list[dict]:
     """Return what the function of `coursekit.records` returns that has the operation's name."""
-    from ray._private.state import state
-    from ray._raylet import Config, GcsClientOptions  # type: ignore[attr-defined]
-
     from coursekit import records
 
-    if not request["place"]:
-        raise RuntimeError("Ray is not running in this process, so there are no records: call `ray.init()` first.")
     os.environ.update(request["environment"])
-    Config.initialize("")
-    address = str(request["place"]["address"])
-    options = GcsClientOptions.create(address, None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False)
-    state._initialize_global_state(options)
-    launched = _told(request["place"])
-    records._Launched = lambda: launched  # type: ignore[assignment, misc]
+    place, arguments = request["place"], request["window"]
+    if place:
+        records.connect(place["address"])
+    if place and request["operation"] == "tasks":
+        job, task = bytes.fromhex(place["job"]), bytes.fromhex(place["task"])
+        arguments["launched"] = records.Launched(job, task, place["marked"])
     function: Any = getattr(records, request["operation"])
-    found: list[dict] = function(**request["window"])
+    found: list[dict] = function(**arguments)
     return found
-
-
-def _told(told: dict) -> Any:
-    """Return what `records` wants to know of what was launched, as the learner's process told it."""
-    from coursekit import records
-
-    launched = object.__new__(records._Launched)
-    launched.job, launched._own_task = bytes.fromhex(told["job"]), bytes.fromhex(told["task"])
-    launched._marked = told["marked"]
-    launched._count, launched._last_news, launched._done = 0, time.monotonic(), False
-    launched._set_mark = lambda: None  # type: ignore[method-assign]  # only the learner's process can set one
-    return launched
