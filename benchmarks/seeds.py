@@ -13,8 +13,8 @@ from importlib import import_module
 import ray
 import torch
 
-from coursekit.answer import local
 from coursekit.author.definitions import definitions
+from coursekit.checking import local
 from coursekit.exercise import find, judge
 from coursekit.paths import ROOT
 from coursekit.quiet import quiet

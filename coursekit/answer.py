@@ -6,8 +6,8 @@ same bytes in both places, so types, copies and mutation are alike.
 
 import contextlib
 import reprlib
+import time
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from coursekit import wire
 from coursekit.failure import STUB_TEXT, describe
 
 Ask = Callable[[bytes], bytes]
+Records = Callable[..., Any]  # `records("tasks", since=0.0)` returns what `coursekit.records.tasks(since=0.0)` does
 NOT_PLAIN = "NotPlain"  # the kind of `Raised` that says: what came back cannot travel
 
 
@@ -53,8 +54,8 @@ class Answer:
 
     returns: type | None = None  # what a call must return; an exercise says so
 
-    def __init__(self, name: str, ask: Ask):
-        self.name, self._ask = name, ask
+    def __init__(self, name: str, ask: Ask, records: Records):
+        self.name, self._ask, self._records = name, ask, records
         self.tried = self.got = self._case = ""  # the last call and what came back, for the learner to read
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
@@ -89,44 +90,49 @@ class Answer:
     @contextlib.contextmanager
     def watch(self) -> Iterator["Watched"]:
         """Watch what Ray records while the block runs: `with answer.watch() as seen: ...`, then `seen.tasks()`."""
-        watched = Watched(self)
+        watched = Watched(self._records)
         yield watched
-        watched.until = self._request(op="now")
+        watched.until = time.time()
 
     def _request(self, **request: object) -> Any:
-        reply = wire.decode(self._ask(wire.encode(request)))
-        if "raised" in reply:
-            raise Raised(**reply["raised"])
-        return reply["value"]
+        return opened(self._ask(wire.encode(request)))
+
+
+def opened(reply: bytes) -> Any:
+    """Return the value that a reply holds; raises `Raised` where it holds an exception."""
+    content = wire.decode(reply)
+    if "raised" in content:
+        raise Raised(**content["raised"])
+    return content["value"]
 
 
 class Watched:
     """Ray's records of the time in which an answer ran."""
 
-    def __init__(self, answer: Answer):
-        self._answer = answer
-        self.since: float = answer._request(op="now")
+    def __init__(self, records: Records):
+        self._records = records
+        self.since = time.time()
         self.until: float | None = None
 
     def tasks(self) -> list[dict]:
         """Return one dict for each task attempt of the window (see `coursekit.records.tasks`)."""
-        return self._answer._request(op="tasks", since=self.since, until=self.until)
+        return self._records("tasks", since=self.since, until=self.until)
 
     def objects(self) -> list[dict]:
         """Return what the object store holds now (see `coursekit.records.objects`)."""
-        return self._answer._request(op="objects")
+        return self._records("objects")
 
     def stores(self) -> list[dict]:
         """Return the object store of each node (see `coursekit.records.stores`): two readings count what was put in between."""
-        return self._answer._request(op="stores")
+        return self._records("stores")
 
     def actors(self) -> list[dict]:
         """Return every actor that Ray knows of (see `coursekit.records.actors`)."""
-        return self._answer._request(op="actors")
+        return self._records("actors")
 
     def nodes(self) -> list[dict]:
         """Return every node of the cluster (see `coursekit.records.nodes`)."""
-        return self._answer._request(op="nodes")
+        return self._records("nodes")
 
 
 def serve(answers: Mapping[str, object], name: str, request: bytes) -> bytes:
@@ -146,9 +152,7 @@ def serve(answers: Mapping[str, object], name: str, request: bytes) -> bytes:
         return wire.encode({"raised": describe(error)})
 
 
-def _perform(
-    learner: Any, op: str, args: tuple = (), kwargs: dict | None = None, probe: str = "", **window: Any
-) -> object:
+def _perform(learner: Any, op: str, args: tuple = (), kwargs: dict | None = None, probe: str = "") -> object:
     """Return the result of one request: the only things that a check can ask of the learner's process."""
     if _is_stub(learner):
         raise NotImplementedError(STUB_TEXT)
@@ -158,8 +162,6 @@ def _perform(
         return wire.function_named(probe)(learner, *args, **(kwargs or {}))
     if op == "value":
         return learner
-    if op in ("now", "tasks", "objects", "stores", "actors", "nodes"):
-        return getattr(import_module("coursekit.records"), op)(**window)  # imports Ray: only when asked
     raise ValueError(f"There is no request {op!r}.")
 
 
@@ -198,11 +200,6 @@ def _expect_type(value: object, wanted: type | None) -> None:
     if not isinstance(value, fitting) or (isinstance(value, bool) and wanted is not bool):
         name = "nothing (None)" if value is None else _TYPES.get(type(value), ((), type(value).__name__))[1]
         raise WrongType(f"It must return {wanted_name}; {name} came back.")
-
-
-def local(name: str, learner: object) -> Answer:
-    """Return the answer for a check that runs in the learner's own process, as it does in a notebook."""
-    return Answer(name, lambda request: serve({name: learner}, name, request))
 
 
 def _call_text(name: str, args: tuple, kwargs: dict) -> str:

@@ -2,11 +2,14 @@
 
 import multiprocessing
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from multiprocessing.connection import Connection
 
+from coursekit.answer import Answer
 from coursekit.author.definitions import defining_parts
 from coursekit.paths import SOLUTIONS
 
@@ -38,7 +41,7 @@ def answers_of(chapter: str) -> dict:
 
 
 def learner(chapter: str, pipe: Connection) -> None:
-    """Answer requests until the pipe is closed."""
+    """Answer requests until the pipe is closed: about answers, and about functions of a module, whose names have a dot."""
     sys.meta_path.insert(0, NoExercises())
     from coursekit.answer import serve
 
@@ -46,11 +49,11 @@ def learner(chapter: str, pipe: Connection) -> None:
     pipe.send_bytes(b"ready")
     while True:
         try:
-            name = pipe.recv_bytes().decode()
+            module, _, name = pipe.recv_bytes().decode().rpartition(".")
             request = pipe.recv_bytes()
         except EOFError:
             break
-        pipe.send_bytes(serve(names, name, request))
+        pipe.send_bytes(serve(vars(import_module(module)) if module else names, name, request))
     assert not any(module.startswith("coursekit.exercises") for module in sys.modules)
     if "ray" in names:
         names["ray"].shutdown()
@@ -71,3 +74,12 @@ def learner_process(chapter: str) -> Iterator[Connection]:
         process.join(60)
         process.kill()
     assert process.exitcode == 0
+
+
+def answer_of(ask: Callable[[str, bytes], bytes], name: str) -> Answer:
+    """Return the answer `name` of the learner who is asked by `ask`; Ray's records are asked for as one more answer is."""
+
+    def records(operation: str, **window: object) -> object:
+        return answer_of(ask, f"coursekit.records.{operation}")(**window)
+
+    return Answer(name, partial(ask, name), records)

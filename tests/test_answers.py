@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from coursekit.answer import local
+from coursekit.checking import local
 from coursekit.exercise import PUBLIC_SEED, find, judge, load
 from tests.answers import SAMPLES, Sample
 from tests.chapters import CHAPTERS

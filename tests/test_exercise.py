@@ -6,8 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from coursekit.answer import local
-from coursekit.checking import NotPassed, begin, check, hint, passed, quiz, solution
+from coursekit.checking import NotPassed, begin, check, hint, local, passed, quiz, solution
 from coursekit.exercise import find, judge
 from coursekit.failure import STUB_TEXT, describe
 from coursekit.result import MIME

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coursekit import messages
-from coursekit.answer import local
+from coursekit.checking import local
 from coursekit.exercise import Exercise, Wrong, expect, expect_close, expect_equal, judge
 from coursekit.paths import ROOT
 from tests.answers import SAMPLES

@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -49,7 +50,11 @@ def value(sandbox: Sandbox, source: str) -> object:
     """Return the value that the last line of a cell assigns to `found`."""
     outcome = ran(sandbox, source)
     assert outcome.status == "ok", outcome
-    return Answer("found", lambda request: sandbox.ask("found", request)).value()
+    return answer_of(sandbox, "found").value()
+
+
+def answer_of(sandbox: Sandbox, name: str) -> Answer:
+    return Answer(name, partial(sandbox.ask, name), sandbox.evidence)
 
 
 def processes(sandbox: Sandbox) -> list[psutil.Process]:
@@ -59,7 +64,7 @@ def processes(sandbox: Sandbox) -> list[psutil.Process]:
 
 def test_a_cell_runs_and_its_names_can_be_asked_for(sandbox):
     outcome = ran(sandbox, "def double(x):\n    return 2 * x\nprint('hello')")
-    double = Answer("double", lambda request: sandbox.ask("double", request))
+    double = answer_of(sandbox, "double")
     assert (outcome.status, outcome.output) == ("ok", "hello\n")
     assert double(21) == 42
     with pytest.raises(Raised, match="TypeError"):
@@ -668,6 +673,7 @@ WANTED = {
     "another Ray": 7,
     "no worker left": [],
 }
+SQUARE = "def square(xs): return ray.get([ray.remote(lambda x: x * x).remote(x) for x in xs])"
 PPO = """
 from ray.rllib.algorithms.ppo import PPOConfig
 config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=1)
@@ -716,13 +722,26 @@ def test_evidence_is_read_by_a_process_that_the_submission_cannot_patch(ray_nurs
         with pytest.raises(Raised, match="Ray is not running"):
             sandbox.evidence("nodes")
         ran(sandbox, WITH_RAY + "from coursekit import records\nrecords.tasks = records.nodes = lambda **window: []")
-        answer = Answer("square", lambda request: sandbox.ask("square", request))
-        ran(sandbox, "def square(xs): return ray.get([ray.remote(lambda x: x * x).remote(x) for x in xs])")
+        answer = answer_of(sandbox, "square")
+        ran(sandbox, SQUARE)
         with answer.watch() as seen:
             assert answer([1, 2, 3]) == [1, 4, 9]
         assert [task["state"] for task in seen.tasks()] == ["FINISHED"] * 3
         assert [node["alive"] for node in seen.nodes()] == [True]
         assert not sandbox.evidence("actors")
+
+
+@pytest.mark.slow
+def test_without_a_sandbox_the_learners_process_reads_the_records():
+    with Nursery(Limits(), isolated=False) as nursery, nursery.sandbox() as sandbox:
+        with pytest.raises(Raised, match="Ray is not running"):
+            sandbox.evidence("nodes")
+        ran(sandbox, WITH_RAY + SQUARE)
+        answer = answer_of(sandbox, "square")
+        with answer.watch() as seen:
+            assert answer([1, 2, 3]) == [1, 4, 9]
+        assert [task["state"] for task in seen.tasks()] == ["FINISHED"] * 3
+        assert [node["alive"] for node in seen.nodes()] == [True]
 
 
 @pytest.mark.slow

@@ -186,7 +186,7 @@ class _Work:
         known = self.graded.results.get(self._id(step))
         if known is None:
             item = self.items[step.name]
-            answer = self.answer = Answer(step.name, partial(self._ask, box, step.name))
+            answer = self.answer = self._answer(box, step.name)
             with self._turn(getattr(item, "alone", False)):
                 known = replace(self._verdict(item, answer), seconds=self._took())
             self._record(step, known)
@@ -222,8 +222,14 @@ class _Work:
             self._add_note(f"more than {OUTPUT} characters of output: the rest was not kept")
         return kept
 
+    def _answer(self, box: Sandbox, name: str) -> Answer:
+        return Answer(name, partial(self._ask, box, name), partial(self._records, box))
+
     def _ask(self, box: Sandbox, name: str, request: bytes) -> bytes:
         return box.ask(name, request, self._seconds_left())
+
+    def _records(self, box: Sandbox, operation: str, **window: Any) -> Any:
+        return box.evidence(operation, self._seconds_left(), **window)
 
     def _own_test(self, step: Step, box: Sandbox) -> None:
         """Run an instructor's own test cell by nbgrader's rules: an error earns nothing, a number at the end that much, else all."""
@@ -243,7 +249,7 @@ class _Work:
     def _credit(self, step: Step, box: Sandbox) -> float:
         """Return how many points the value of a test cell gives: a number up to all, anything else all."""
         try:
-            value = Answer(VALUE, partial(self._ask, box, VALUE)).value()
+            value = self._answer(box, VALUE).value()
         except (Raised, ValueError, KeyError, TypeError):
             return step.points
         is_number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -14,7 +14,6 @@ from coursekit import wire
 from coursekit.failure import describe
 from coursekit.sandbox import jail, limits, namespaces
 
-OPERATIONS = ("tasks", "objects", "actors", "nodes", "stores")
 SECONDS = 40  # a reader that takes longer is ended
 _LIMITS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 4096, "RLIMIT_CPU": SECONDS, "RLIMIT_DATA": 4 * 2**30}
 

@@ -157,6 +157,10 @@ def _serve(shell: Any, message: dict) -> bytes:
             return _run(shell, message["source"])
         if message["op"] == "ask":
             return answer.serve(shell.user_ns, message["name"], message["request"])
+        if message["op"] == "records":  # where there are no namespaces that a reader could enter
+            from coursekit import records
+
+            return answer.serve(vars(records), message["name"], message["request"])
         if message["op"] == "place":
             return wire.encode(evidence.place())
         _passed[message["name"]] = message["passed"]

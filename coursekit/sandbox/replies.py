@@ -1,18 +1,7 @@
 """What a sandbox sends, looked at before it is believed to be what it should be."""
 
 from coursekit import wire
-from coursekit.sandbox.evidence import OPERATIONS
 from coursekit.sandbox.limits import SandboxDied, spoken
-
-
-def wanted_evidence(request: bytes) -> dict | None:
-    """Return operation and window of a request that asks for Ray's records, None for every other one."""
-    try:
-        message = wire.decode(request)
-    except ValueError:  # it names a function
-        return None
-    operation = message.pop("op")
-    return {"operation": operation, "window": message} if operation in ("now", *OPERATIONS) else None
 
 
 def place(reply: bytes) -> dict:

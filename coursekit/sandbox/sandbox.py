@@ -2,7 +2,7 @@
 
 with Nursery(Limits()) as nursery, nursery.sandbox() as sandbox:
     sandbox.run("def double(x): return 2 * x")
-    answer = Answer("double", lambda request: sandbox.ask("double", request))
+    answer = Answer("double", partial(sandbox.ask, "double"), sandbox.evidence)
 """
 
 import functools
@@ -19,7 +19,7 @@ from typing import Any, Self
 import psutil
 
 from coursekit import wire
-from coursekit.answer import Raised
+from coursekit.answer import opened
 from coursekit.sandbox import accounts, evidence, host, jail, replies
 from coursekit.sandbox.limits import Limits, SandboxDied, spoken
 from coursekit.sandbox.line import Line, read_all
@@ -92,27 +92,27 @@ class Sandbox:
 
     def ask(self, name: str, request: bytes, seconds: float | None = None) -> bytes:
         """Return the reply to a request of `coursekit.answer.Answer`; raises SandboxDied."""
-        if self._nursery.isolated and (wanted := replies.wanted_evidence(request)):
-            return self._evidence(**wanted)
-        reply, interrupted = self._exchange({"op": "ask", "name": name, "request": request}, seconds)
+        return self._answered("ask", name, request, seconds)
+
+    def evidence(self, operation: str, seconds: float | None = None, **window: float | None) -> Any:
+        """Return Ray's records as `coursekit.records` does, read by a process that ran nothing of the submission.
+
+        Without isolation the learner's process reads them itself. Operations: tasks, objects, actors, nodes, stores.
+        Raises Raised where there is no Ray, and SandboxDied.
+        """
+        if self._nursery.isolated:
+            return opened(self._evidence(operation, window))
+        return opened(self._answered("records", operation, wire.encode({"op": "call", "kwargs": window}), seconds))
+
+    def _answered(self, op: str, name: str, request: bytes, seconds: float | None) -> bytes:
+        """Return the learner's process's reply to a request, also where it had to be interrupted."""
+        reply, interrupted = self._exchange({"op": op, "name": name, "request": request}, seconds)
         self._line.output()
         if interrupted:
             return wire.encode({"raised": replies.too_long(seconds or self.limits.cell_seconds, None)})
         return reply
 
-    def evidence(self, operation: str, **window: float | None) -> Any:
-        """Return Ray's records as `coursekit.records` does, read by a process that ran nothing of the submission.
-
-        Operations: now, tasks, objects, actors, nodes, stores. Raises Raised where there is no Ray, and SandboxDied.
-        """
-        reply = wire.decode(self._evidence(operation, window))
-        if "raised" in reply:
-            raise Raised(**reply["raised"])
-        return reply["value"]
-
     def _evidence(self, operation: str, window: dict) -> bytes:
-        if operation == "now":
-            return wire.encode({"value": time.time()})
         place, _ = self._exchange({"op": "place"}, 10.0)
         request: dict = {"operation": operation, "window": window, "place": replies.place(place)}
         request |= {"op": "read", "user": self._user, "environment": {"RAY_AUTH_TOKEN": self._token}}
