@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from coursekit.capstone import board, command, inside, judge
 from coursekit.capstone.board import Row
 from coursekit.capstone.chart import _frame, chart, ticks
-from coursekit.capstone.contestant import Contestant, Learned
+from coursekit.capstone.contestant import INSIDE, Contestant, Learned
 from coursekit.capstone.entry import LARGEST, Entry, EntryFailed, read_entry
 from coursekit.capstone.judge import Score
 from coursekit.capstone.page import page
@@ -443,7 +443,7 @@ SMALL = Rules(2, seed=7, imports=False, memory_mb=500, deciding_clock=60)
 
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
-    with Nursery(SMALL.limits(), imports=False) as nursery:
+    with Nursery(SMALL.limits(), imports=False, rooms=[INSIDE]) as nursery:
         yield nursery
 
 
