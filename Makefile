@@ -22,10 +22,10 @@ setup: ## Make .venv with the exact tested versions (installs only what is missi
 lab: setup ## Open the course in JupyterLab (PORT=8890 ARGS="--ip=0.0.0.0" if you need them)
 	@$(BIN)/coursekit lab $(if $(PORT),--port $(PORT)) -- $(ARGS)
 
-build: setup ## Write notebooks/ and solutions/ from chapters/
+build: setup ## Write notebooks/, solutions/ and the lists in README and docs from chapters/
 	@$(BIN)/coursekit build
 
-check: setup ## Lint, check types, and fail if a notebook is stale (seconds)
+check: setup ## Lint, check types, and fail if a notebook or a list is stale (seconds)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="say in half a line what this is good for"
 r"""
 # Chapter NN · A sentence that says what this chapter claims
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="check your machine, start Ray, run a first task"
 r"""
 # Chapter 0 · Many processes, one program
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="launch, gather, and measure tasks"
 r"""
 # Chapter 1 · Functions become tasks
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="share large data without copies, let memory go, spill"
 r"""
 # Chapter 2 · One copy in the store, and everybody reads it
 

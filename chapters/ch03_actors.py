@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="keep state, lose no update, build a parameter server"
 r"""
 # Chapter 3 · Classes become actors
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="say what a task needs, place gangs, use several nodes"
 r"""
 # Chapter 4 · A task waits until one node has room
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="kill workers, actors and nodes, and survive it"
 r"""
 # Chapter 5 · Everything dies, and a retry begins again from the start
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="start a cluster by hand, submit jobs, know each process"
 r"""
 # Chapter 6 · A cluster is a head that others join, and a job is what you leave there
 

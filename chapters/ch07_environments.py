@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="write environments, collect episodes, measure steps a second"
 r"""
 # Chapter 7 · Experience comes from environments, one step at a time
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="collect with many samplers, in step and out of it; GAE"
 r"""
 # Chapter 8 · Many play at once, and nobody has to wait for the slowest
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="write DQN with `multiprocessing` and with Ray, lose no update"
 r"""
 # Chapter 9 · Many workers teach one agent, and no lesson is lost
 

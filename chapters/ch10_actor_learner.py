@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="write PPO with samplers and a learner yourself"
 r"""
 # Chapter 10 · Two hundred lines learn to balance a pole in seconds
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="train, read the result, save, and use the policy without a running Ray"
 r"""
 # Chapter 11 · RLlib trains the agent, and what you keep is a folder with a network in it
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="time PPO with many rollout workers against one"
 r"""
 # Chapter 12 · EnvRunners play side by side, and only the playing gets faster
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="compare PPO, DQN, SAC, APPO and IMPALA fairly"
 r"""
 # Chapter 13 · Quick in steps is not quick in seconds
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="write a module, a connector, a callback, two agents"
 r"""
 # Chapter 14 · Five places where your own code goes into RLlib
 

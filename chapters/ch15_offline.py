@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="record, clone, and learn from experience that others had"
 r"""
 # Chapter 15 · A clone follows the majority of its log, and only playing shows how good that is
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="search settings with ASHA and PBT, and restore a killed search"
 r"""
 # Chapter 16 · Tune tries many settings, and gives up early on those that will not win
 

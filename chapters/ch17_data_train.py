@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="feed two workers that learn as one, and resume after a death"
 r"""
 # Chapter 17 · Two workers with equal weights are one learner, and a checkpoint is all that survives them
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="serve a policy over HTTP, load-test it, update it under load"
 r"""
 # Chapter 18 · A trained policy becomes a service, and stays one while you change it
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="find what is slow, what waits, what costs; build durable pipelines"
 r"""
 # Chapter 19 · A running program answers questions, and a killed one goes on where it stopped
 

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] you_learn_to="beat a baseline within a budget, and enter the leaderboard"
 r"""
 # Chapter 20 · An agent of your own, within a budget
 

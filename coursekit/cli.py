@@ -37,9 +37,11 @@ def example(text: str) -> str:
 
 @app.command(epilog=example("coursekit build --check"))
 def build(
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when a notebook is stale.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail when one of these files is stale.")
+    ] = False,
 ) -> None:
-    """Write notebooks/ and solutions/ from chapters/."""
+    """Write notebooks/ and solutions/ from chapters/, and what README and docs say of all chapters."""
     with plain_errors():
         from coursekit.author import build as builder
         from coursekit.course import CommandError
@@ -50,8 +52,8 @@ def build(
         for path in outdated:
             print(path.relative_to(ROOT))
         if check and outdated:
-            raise CommandError("These notebooks are stale. Run `make build` and commit the result.")
-        print(f"{len(built)} notebooks, {'all fresh' if check else f'{len(outdated)} changed'}.")
+            raise CommandError("These files are stale. Run `make build` and commit the result.")
+        print(f"{len(built)} files, {'all fresh' if check else f'{len(outdated)} changed'}.")
 
 
 @app.command(epilog=example("coursekit lab --port 8890 -- --ip=0.0.0.0"))
@@ -100,7 +102,7 @@ def chapter(name: Annotated[str, typer.Argument(help="Its name: ch, two digits, 
             f"Next:\n"
             f"  1. Write the chapter and its exercises in these files; `make build` shows you the notebook.\n"
             f"  2. Write right and wrong answers in tests/answers/{name}.py; `make test` runs them all.\n"
-            f"  3. Commit these files together with notebooks/{name}.ipynb and solutions/{name}.ipynb."
+            "  3. Commit these files together with those that `make build` wrote."
         )
 
 

@@ -23,7 +23,7 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     RAYS = os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix=f"ray-{worker}-", dir="/tmp")  # short: it holds sockets
 
 MISTAKES = ROOT / "coursekit/exercises/mistakes.json"
-SHARE = {"solved": 45, "unsolved": 20}  # seconds that 21 chapters may take on two cores, on average
+SHARE = {"solved": 45, "unsolved": 20}  # seconds that a chapter may take on two cores, on average
 GRADING = [
     "attacks",
     "sandbox",

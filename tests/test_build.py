@@ -19,7 +19,7 @@ def built() -> dict:
     return build()
 
 
-def test_notebooks_equal_a_fresh_build(built):
+def test_notebooks_and_pages_equal_a_fresh_build(built):
     assert stale(built) == [], "Run `make build` and commit the result."
 
 
@@ -43,16 +43,16 @@ def test_learners_get_no_solution_and_no_output(chapter):
 
 
 @pytest.mark.slow
-def test_nbgrader_makes_the_same_notebooks_cell_for_cell(tmp_path):
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_nbgrader_makes_the_same_notebook_cell_for_cell(chapter, tmp_path):
     shutil.copy(ROOT / "coursekit/author/nbgrader_config.py", tmp_path)
-    for chapter in CHAPTERS:
-        (tmp_path / "source" / chapter).mkdir(parents=True)
-        shutil.copy(SOLUTIONS / f"{chapter}.ipynb", tmp_path / "source" / chapter)
-        command = [sys.executable, "-m", "nbgrader", "generate_assignment", chapter]
-        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-        release = tmp_path / "release" / chapter / f"{chapter}.ipynb"
-        theirs, ours = (nbformat.read(path, as_version=4) for path in (release, NOTEBOOKS / f"{chapter}.ipynb"))
-        assert theirs.cells == ours.cells
+    (tmp_path / "source" / chapter).mkdir(parents=True)
+    shutil.copy(SOLUTIONS / f"{chapter}.ipynb", tmp_path / "source" / chapter)
+    command = [sys.executable, "-m", "nbgrader", "generate_assignment", chapter]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    release = tmp_path / "release" / chapter / f"{chapter}.ipynb"
+    theirs, ours = (nbformat.read(path, as_version=4) for path in (release, NOTEBOOKS / f"{chapter}.ipynb"))
+    assert theirs.cells == ours.cells
 
 
 # Mistakes of authors: a tiny chapter with one exercise and one quiz, written wrong in one place.

@@ -52,10 +52,8 @@ def test_every_picture_exists_and_says_what_it_shows(chapter):
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_every_link_to_a_chapter_that_is_written_leads_to_it(chapter):
-    planned = {f"ch{number:02}" for number in range(21)}
-    for target in re.findall(r"\]\((ch\d\d_\w+)\.ipynb\)", text_of(chapter)):
-        assert target in CHAPTERS or target[:4] in planned - {name[:4] for name in CHAPTERS}
+def test_every_link_to_a_chapter_leads_to_it(chapter):
+    assert set(re.findall(r"\]\((ch\d\d_\w+)\.ipynb\)", text_of(chapter))) <= set(CHAPTERS)
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)

@@ -1,6 +1,5 @@
 """docs/instructors.md: its ten commands lead from an empty folder to grades, and the attacks that it names exist."""
 
-import ast
 import csv
 import os
 import re
@@ -14,7 +13,6 @@ from coursekit.paths import ROOT, path_with_scripts
 from coursekit.sandbox.limits import Limits
 from coursekit.sandbox.sandbox import available
 from tests.attacks import attacks
-from tests.chapters import CHAPTERS
 
 GUIDE = (ROOT / "docs/instructors.md").read_text(encoding="utf-8")
 COMMANDS = re.search(r"```sh\n(.*?)```", GUIDE, re.DOTALL)[1].splitlines()  # type: ignore[index]
@@ -51,28 +49,6 @@ def test_every_attack_that_is_named_exists():
     named = set(re.findall(r"`(\w+)`", table[: table.index("What is **not** proven")]))
     assert named | {"probe_replaced_by_a_constant"} <= {attack.name for attack in attacks()}
     assert len(named) > 40
-
-
-def seen_by_a_probe_only(chapter: str) -> list[str]:
-    """Return the exercises whose checks never call the answer, nor ask for its value: neither themselves nor a function that they use."""
-    body = ast.parse((ROOT / f"coursekit/exercises/{chapter}.py").read_text(encoding="utf-8")).body
-    functions = {node.name: list(ast.walk(node)) for node in body if isinstance(node, ast.FunctionDef)}
-    checks = [node.name for node in body if "@exercise(" in ast.unparse(node)]
-
-    def asks(name: str, seen: set[str]) -> bool:
-        seen.add(name)
-        called = {ast.unparse(node.func) for node in functions[name] if isinstance(node, ast.Call)}
-        used = {node.id for node in functions[name] if isinstance(node, ast.Name)} & set(functions) - seen
-        return bool({"answer", "answer.value"} & called) or any(asks(other, seen) for other in used)
-
-    return [name for name in checks if not asks(name, set())]
-
-
-def test_the_exercises_that_only_a_probe_sees_are_listed():
-    rows = re.findall(r"^\| (\d+) \| (`.+`) \|$", GUIDE, re.MULTILINE)
-    listed = {f"ch{int(number):02}": re.findall(r"`(\w+)`", names) for number, names in rows}
-    found = {chapter[:4]: seen_by_a_probe_only(chapter) for chapter in CHAPTERS}
-    assert listed == {chapter: names for chapter, names in found.items() if names}
 
 
 def test_the_limits_are_those_of_the_program():

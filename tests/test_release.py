@@ -36,14 +36,14 @@ def unpacked(course: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "ray-rl-course"
 
 
-def test_every_chapter_is_an_assignment_with_its_pictures_inside(course):
-    for chapter in CHAPTERS:
-        cells = json.loads((course / f"release/{chapter}/{chapter}.ipynb").read_text(encoding="utf-8"))["cells"]
-        text = "".join("".join(cell["source"]) for cell in cells)
-        assert "SOLUTION" not in text
-        assert "../img/" not in text
-        assert any(cell.get("attachments") for cell in cells)
-        assert "### BEGIN SOLUTION" in (course / f"source/{chapter}/{chapter}.ipynb").read_text(encoding="utf-8")
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapter_is_an_assignment_with_its_pictures_inside(course, chapter):
+    cells = json.loads((course / f"release/{chapter}/{chapter}.ipynb").read_text(encoding="utf-8"))["cells"]
+    text = "".join("".join(cell["source"]) for cell in cells)
+    assert "SOLUTION" not in text
+    assert "../img/" not in text
+    assert any(cell.get("attachments") for cell in cells)
+    assert "### BEGIN SOLUTION" in (course / f"source/{chapter}/{chapter}.ipynb").read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")

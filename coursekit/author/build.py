@@ -1,4 +1,7 @@
-"""Chapters → notebooks: solutions/ is the chapter with nbgrader's metadata, notebooks/ what nbgrader makes of it."""
+"""Chapters → notebooks: solutions/ is the chapter with nbgrader's metadata, notebooks/ what nbgrader makes of it.
+
+And what pages say of all chapters.
+"""
 
 import hashlib
 from collections import Counter
@@ -9,7 +12,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from coursekit import exercise
-from coursekit.author import marks
+from coursekit.author import listings, marks
 from coursekit.exercise import AuthorError, Exercise, Quiz
 from coursekit.paths import ROOT
 from coursekit.result import plural
@@ -21,7 +24,7 @@ KERNEL = {
 
 
 def build(root: Path = ROOT) -> dict[Path, str]:
-    """Return every generated notebook and the text that it must have; raises AuthorError with file and line."""
+    """Return every file that is made from the chapters and the text that it must have; raises AuthorError with file and line."""
     texts, problems = {}, []
     for chapter in sorted(root.glob("chapters/ch*.py")):
         try:
@@ -32,14 +35,14 @@ def build(root: Path = ROOT) -> dict[Path, str]:
             problems.append(str(error))
     if problems:
         raise AuthorError("\n".join(problems))
-    return texts
+    return texts | listings.pages(root)
 
 
 def stale(built: dict[Path, str], root: Path = ROOT) -> list[Path]:
-    """Return the notebooks that are missing, out of date, or whose chapter is gone."""
-    on_disk = {path for folder in ("notebooks", "solutions") for path in (root / folder).glob("*.ipynb")}
-    changed = {path for path, text in built.items() if path not in on_disk or path.read_text(encoding="utf-8") != text}
-    return sorted(changed | (on_disk - built.keys()))
+    """Return the files that are missing, out of date, or whose chapter is gone."""
+    notebooks = {path for folder in ("notebooks", "solutions") for path in (root / folder).glob("*.ipynb")}
+    changed = {path for path, text in built.items() if not path.exists() or path.read_text(encoding="utf-8") != text}
+    return sorted(changed | (notebooks - built.keys()))
 
 
 def write(built: dict[Path, str], root: Path = ROOT) -> list[Path]:

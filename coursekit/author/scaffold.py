@@ -1,4 +1,4 @@
-"""A new chapter from the templates: five files, with its name where the template says CHAPTER."""
+"""A new chapter from the templates: five files, with its name where they say CHAPTER and its number where they say NN."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,8 @@ def new_chapter(name: str, root: Path = ROOT) -> list[Path]:
     texts = {}
     for folder, ending in FOLDERS.items():
         template = root / folder / f"_template{ending}"
-        texts[root / folder / f"{name}{ending}"] = template.read_text(encoding="utf-8").replace("CHAPTER", name)
+        text = template.read_text(encoding="utf-8").replace("CHAPTER", name).replace("NN", str(int(name[2:4])))
+        texts[root / folder / f"{name}{ending}"] = text
     if taken := [path for path in texts if path.exists()]:
         raise CommandError(f"{taken[0].relative_to(root)} exists already. Delete it, or choose another name.")
     for path, text in texts.items():

@@ -1,0 +1,183 @@
+"""What pages say of all chapters: `make build` writes it, from the chapters themselves.
+
+It stands between two lines of a page, `<!-- begin NAME: … -->` and `<!-- end NAME -->`, where NAME is one of LISTINGS.
+"""
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from coursekit.course import chapter_names
+from coursekit.exercise import AuthorError
+from coursekit.paths import ROOT
+
+MARKED = re.compile(r"^( *<!-- begin (\w+):.*?-->\n).*?^( *<!-- end \2 -->)$", re.DOTALL | re.MULTILINE)
+OPENING = re.compile(
+    r'# %% \[markdown\] you_learn_to="(?P<learn>.+)"\nr"""\n# Chapter (?P<number>\d+) · (?P<title>.+)\n\n'
+    r"\*About (?P<minutes>\d+) minutes · builds on (?P<needs>.+?)[;*]"
+)
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """What the first cell of a chapter says."""
+
+    name: str
+    number: int
+    title: str
+    learn: str
+    minutes: int
+    needs: frozenset[int]
+
+
+def pages(root: Path = ROOT) -> dict[Path, str]:
+    """Return each page that says something of all chapters, and the text that it must have."""
+    paths = [path for pattern in ("*.md", "docs/*.md", "img/*.svg") for path in root.glob(pattern)]
+    texts = {path: path.read_text(encoding="utf-8") for path in paths}
+    return {path: _filled(text, root) for path, text in texts.items() if MARKED.search(text)}
+
+
+def _filled(text: str, root: Path) -> str:
+    by_hand = MARKED.sub("", text)
+    return MARKED.sub(lambda marked: marked[1] + LISTINGS[marked[2]](root, by_hand) + marked[3], text)
+
+
+def openings(root: Path = ROOT) -> list[Chapter]:
+    """Return what all chapters say of themselves, in order; raises AuthorError with file and line."""
+    found, problems, names = list[Chapter](), [], chapter_names(root)
+    for index, name in enumerate(names):
+        try:
+            found.append(_opening(root / f"chapters/{name}.py", names[:index]))
+        except AuthorError as error:
+            problems.append(str(error))
+    if problems:
+        raise AuthorError("\n".join(problems))
+    return found
+
+
+def _opening(path: Path, earlier: list[str]) -> Chapter:
+    number, said = int(path.name[2:4]), OPENING.match(path.read_text(encoding="utf-8"))
+    if not said or int(said["number"]) != number:
+        raise AuthorError(
+            f'chapters/{path.name}:1: the first cell begins with `# %% [markdown] you_learn_to="…"`, `# Chapter {number} · …` '
+            "and `*About 90 minutes · builds on …*`, as in chapters/_template.py."
+        )
+    links = re.findall(r"\((\w+)\.ipynb\)", said["needs"])
+    if wrong := [link for link in links if link not in earlier]:
+        raise AuthorError(f"chapters/{path.name}:5: a chapter builds on earlier ones, and {wrong[0]} is none.")
+    needs = frozenset(int(link[2:4]) for link in links)
+    return Chapter(path.stem, number, said["title"], said["learn"], int(said["minutes"]), needs)
+
+
+def all_before(chapters: list[Chapter]) -> dict[int, set[int]]:
+    """Return what comes before each chapter: what it builds on, and what that builds on."""
+    before: dict[int, set[int]] = {}
+    for chapter in chapters:
+        before[chapter.number] = set(chapter.needs).union(*(before[need] for need in chapter.needs))
+    return before
+
+
+def nearest_needs(chapters: list[Chapter]) -> dict[int, list[int]]:
+    """Return what each chapter builds on, without what that builds on."""
+    before = all_before(chapters)
+    return {each.number: sorted(each.needs.difference(*(before[need] for need in each.needs))) for each in chapters}
+
+
+def table_of_chapters(root: Path, _: str) -> str:
+    """Return the README's table."""
+    chapters = openings(root)
+    needs = {number: ", ".join(map(str, direct)) or "–" for number, direct in nearest_needs(chapters).items()}
+    rows = [
+        f"[{each.number} · {each.title}](notebooks/{each.name}.ipynb) | {each.learn} | {needs[each.number]} | {each.minutes}"
+        for each in chapters
+    ]
+    return _table(["chapter | you learn to | needs | minutes", "---|---|---|---", *rows])
+
+
+def seen_by_a_probe_only(root: Path, _: str) -> str:
+    """Return the table of exercises for which there is no other evidence than what a probe reports."""
+    found = {name: probed(root / f"coursekit/exercises/{name}.py") for name in chapter_names(root)}
+    rows = [f"{int(name[2:4])} | `{'`, `'.join(exercises)}`" for name, exercises in found.items() if exercises]
+    return _table(["chapter | exercises", "---|---", *rows])
+
+
+def _table(rows: list[str]) -> str:
+    return "\n" + "".join(f"|{row}|\n" if row.startswith("---") else f"| {row} |\n" for row in rows) + "\n"
+
+
+def probed(exercises: Path) -> list[str]:
+    """Return the exercises whose checks, and the functions that these use, never call the answer nor ask for its value."""
+    tree = ast.parse(exercises.read_text(encoding="utf-8"))
+    nodes = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    functions = {node.name: list(ast.walk(node)) for node in nodes}
+    checks = [node.name for node in nodes if "@exercise(" in ast.unparse(node)]
+
+    def asks(name: str, seen: set[str]) -> bool:
+        seen.add(name)
+        called = {ast.unparse(node.func) for node in functions[name] if isinstance(node, ast.Call)}
+        used = {node.id for node in functions[name] if isinstance(node, ast.Name)} & set(functions) - seen
+        return bool({"answer", "answer.value"} & called) or any(asks(other, seen) for other in used)
+
+    return [name for name in checks if not asks(name, set())]
+
+
+# The map: what no person has drawn yet, in grey. A box stands right of what it builds on, where there is room.
+
+WIDTH, HEIGHT, RIGHT = 96, 47, 119
+PLACES = [(x, y) for x in range(6, 959, RIGHT) for y in range(4, 346, 2)]
+Places = dict[int, tuple[int, int]]
+
+
+def rest_of_the_map(root: Path, by_hand: str) -> str:
+    """Return the boxes and arrows that are missing from the map."""
+    boxes: Places = {
+        int(number): (int(x), int(y))
+        for number, x, y in re.findall(r'id="ch(\d\d)"[^>]*>\s*<rect x="(\d+)" y="(\d+)"', by_hand)
+    }
+    chapters, drawn = openings(root), re.findall(r'id="(ch\d\d-ch\d\d)"', by_hand)
+    needs, lines = nearest_needs(chapters), list[str]()
+    for chapter in chapters:
+        if chapter.number not in boxes:
+            boxes[chapter.number] = _place(needs[chapter.number], boxes)
+            lines.append(_box(chapter, *boxes[chapter.number]))
+        arrows = {f"ch{need:02}-ch{chapter.number:02}": need for need in needs[chapter.number]}
+        lines += [
+            _arrow(name, boxes[need], boxes[chapter.number]) for name, need in arrows.items() if name not in drawn
+        ]
+    return "".join(f"  {line}\n" for line in lines)
+
+
+def _place(needs: list[int], boxes: Places) -> tuple[int, int]:
+    right = max((boxes[need][0] + RIGHT for need in needs), default=0)
+    level = max((boxes[need][1] for need in needs), default=0)
+    free = [place for place in PLACES if not any(_touch(place, box) for box in boxes.values())]
+    return min(free, key=lambda place: (abs(place[0] - right), abs(place[1] - level)))
+
+
+def _touch(place: tuple[int, int], box: tuple[int, int]) -> bool:
+    return abs(place[0] - box[0]) < RIGHT and abs(place[1] - box[1]) < HEIGHT + 16
+
+
+def _box(chapter: Chapter, x: int, y: int) -> str:
+    return (
+        f'<g id="ch{chapter.number:02}" text-anchor="middle" fill="#7687a0">'
+        f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="8" fill="#94a3b826" stroke="#94a3b8" stroke-width="2"/>'
+        f'<text x="{x + WIDTH // 2}" y="{y + 19}" font-size="15" font-weight="600">{chapter.number}</text>'
+        f'<text x="{x + WIDTH // 2}" y="{y + 37}" font-size="13">{chapter.name[5:].replace("_", " ")}</text></g>'
+    )
+
+
+def _arrow(name: str, start: tuple[int, int], end: tuple[int, int]) -> str:
+    """Return a straight line between two boxes, without what lies inside them."""
+    across, down = end[0] - start[0], end[1] - start[1]
+    inside = 0.5 / max(abs(across) / WIDTH, abs(down) / HEIGHT)
+    x, y = (
+        [f"{corner + size / 2 + part * way:.0f}" for part in (inside, 1 - inside)]
+        for corner, size, way in ((start[0], WIDTH, across), (start[1], HEIGHT, down))
+    )
+    line = f"M{x[0]} {y[0]}L{x[1]} {y[1]}"
+    return f'<path id="{name}" stroke="#64748b" stroke-width="1.6" marker-end="url(#tip)" d="{line}"/>'
+
+
+LISTINGS = {"chapters": table_of_chapters, "probes": seen_by_a_probe_only, "map": rest_of_the_map}
