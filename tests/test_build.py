@@ -113,6 +113,16 @@ def test_metadata_comes_from_the_code(tiny):
     ]
 
 
+def test_a_text_keeps_its_id_when_only_its_line_breaks_change(tiny):
+    ids = []
+    for text in ("> One. Two.", "> One.\n> Two.", "> One. Three."):
+        tiny.write_text(GOOD.replace("# Tiny", f"# Tiny\n\n{text}"))
+        ids.append([cell.id for cell in solved_notebook(tiny).cells])
+    assert ids[0] == ids[1]
+    assert ids[0][0] != ids[2][0]
+    assert ids[0][1:] == ids[2][1:]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

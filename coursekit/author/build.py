@@ -117,13 +117,19 @@ def _with_slide(cell: NotebookNode) -> NotebookNode:
 
 
 def _name_cells(notebook: NotebookNode) -> None:
-    """Name each cell after its content, so that rebuilding an unchanged chapter changes nothing."""
+    """Name each cell after its content; in text, line breaks do not count, so it may be wrapped otherwise."""
     seen: Counter[str] = Counter()
     for cell in notebook.cells:
-        digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
+        content = cell.source if cell.cell_type == "code" else _words(cell.source)
+        digest = hashlib.sha256(f"{cell.cell_type}\n{content}".encode()).hexdigest()[:8]
         cell.id = f"{digest}-{seen[digest]}"
         seen[digest] += 1
     notebook.nbformat, notebook.nbformat_minor = 4, 5
+
+
+def _words(text: str) -> str:
+    """Return a text without its line breaks, and without the marks of a quotation, one on each line."""
+    return " ".join(word for word in text.split() if word != ">")
 
 
 def _text(notebook: NotebookNode) -> str:
