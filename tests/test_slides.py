@@ -6,7 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from coursekit.author.slides import as_html, deck
+from coursekit.author.slides import _height, as_html, deck
 from tests.browser import find_browser
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +42,18 @@ def test_every_picture_is_inside(page):
         )
     )
     assert page.count('src="data:image/svg+xml;base64,') == pictures > 0
+
+
+@pytest.mark.parametrize(
+    ("one_line", "wrapped"),
+    [
+        ("One. Two.", "One.\nTwo."),
+        ("- One. Two.\n- Three.", "- One.\n  Two.\n- Three."),
+        ("> One. Two.", "> One.\n> Two."),
+    ],
+)
+def test_a_page_is_as_full_however_its_text_is_wrapped(one_line, wrapped):
+    assert _height(nbformat.v4.new_markdown_cell(one_line)) == _height(nbformat.v4.new_markdown_cell(wrapped))
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ SCRIPTS = [
     "vendor/reveal/reveal.js",
     "vendor/reveal/notes.js",
 ]
+WRAPPED = re.compile(r"(?<=\S)\n(?:> )?(?! *(?:[-|>#\n]|\d+\. ))")  # the paragraph goes on in the next line
 
 
 def write_slides(name: str, root: Path = ROOT) -> Path:
@@ -65,9 +66,9 @@ def _is_notes(cell: NotebookNode) -> bool:
 
 def _height(cell: NotebookNode) -> float:
     """Return about how much of a page a cell fills: 20 lines of text of 100 letters, or 25 of code; a picture is half."""
-    lines = cell.source.splitlines()
     if cell.cell_type == "code":
-        return (len(lines) + 1.5) / 25
+        return (len(cell.source.splitlines()) + 1.5) / 25
+    lines = WRAPPED.sub(" ", cell.source).splitlines()
     return sum(1 + len(line) // 100 for line in lines) / 20 + cell.source.count("](img/") / 2
 
 
