@@ -24,7 +24,7 @@ What to say here, how long it takes (2 minutes), and which question the room usu
 r"""
 ## A heading states something
 
-One idea in a short paragraph, and a picture where people would rather look.
+One idea in a short paragraph, one sentence a line, and a picture where people would rather look.
 
 ![A function takes a value and gives one back](../img/CHAPTER.svg)
 
