@@ -8,8 +8,10 @@ import pytest
 from coursekit.exercise import load
 from coursekit.paths import NOTEBOOKS, ROOT, SOLUTIONS
 from tests.chapters import CHAPTERS
+from tests.prose import crowded_lines, two_sentences
 
 COUNTED = [chapter for chapter in CHAPTERS if chapter != "ch00_start"]
+PROSE = [*sorted(ROOT.glob("chapters/*.py")), *sorted(ROOT.glob("docs/*.md")), ROOT / "README.md"]
 
 
 def text_of(chapter: str, kind: str = "markdown", folder=NOTEBOOKS) -> str:
@@ -73,6 +75,44 @@ def test_cells_are_short(chapter):
         if cell.cell_type == "code" and not cell.metadata.get("nbgrader") and len(cell.source.splitlines()) > 20
     ]
     assert long == []
+
+
+@pytest.mark.parametrize("path", PROSE, ids=lambda path: path.stem)
+def test_every_sentence_has_a_line_of_its_own(path):
+    assert crowded_lines(path) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "One. Two.",
+        "Really? Yes.",
+        "- He said *so.* And left.",
+        '> "Done." Then it ended.',
+        "Call `f`. `g` follows.",
+        "(One.) Two.",
+        "**Predict:** one. Two.",
+    ],
+)
+def test_two_sentences_on_a_line_are_seen(line):
+    assert list(two_sentences(f"# A title. Here\n\n{line}\n")) == [3]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Ray 2.60 (Mnih et al. 2015), e.g. Python 3.11",
+        "- **A lead-in.** One sentence.",
+        "1. Write",
+        "`f. G` and $1. X$ and [a. B](c.md)",
+        "![One. Two.](a.svg)",
+        "    print. Code",
+        "| a. B | c |\n|---|---|\n| d. E | f |",
+        "one.\nTwo",
+    ],
+)
+def test_one_sentence_is_not_taken_for_two(line):
+    assert list(two_sentences(line)) == []
 
 
 def test_a_chapter_has_all_its_files():
