@@ -36,7 +36,8 @@ One idea in a short paragraph, one sentence a line, and a picture where people w
 
 # %% [markdown]
 r"""
-Compare the result with what you wrote down. Now write it yourself: `double` returns twice its argument.
+Compare the result with what you wrote down.
+Now write it yourself: `double` returns twice its argument.
 """
 
 
@@ -95,7 +96,8 @@ quiz("largest_of_none", largest_of_none)
 r"""
 ## A loop in Python is slower than `sum`
 
-**Predict:** how many times slower is a loop that adds 100,000 numbers than `sum`? Write a number down, then measure.
+**Predict:** how many times slower is a loop that adds 100,000 numbers than `sum`?
+Write a number down, then measure.
 """
 
 # %% tags=["demo"]
@@ -116,10 +118,10 @@ comparison
 
 # %% [markdown]
 r"""
-The interval says how sure this machine is of the ratio. Was yours inside it?
+The interval says how sure this machine is of the ratio.
+Was yours inside it?
 
-`Counter` is a class, so the check drives it with a *probe*: it makes one, calls `next` a few times, and looks at what
-comes back.
+`Counter` is a class, so the check drives it with a *probe*: it makes one, calls `next` a few times, and looks at what comes back.
 """
 
 

@@ -35,17 +35,18 @@ ray_start_seconds = time.perf_counter() - started
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and ten minutes with all six exercises; seventy when `tree_sum` and `bounded_map` are left as homework. Let everybody run
-the two cells above before you begin to speak: `ray.init` takes ten seconds on a small laptop.
+A hundred and ten minutes with all six exercises; seventy when `tree_sum` and `bounded_map` are left as homework.
+Let everybody run the two cells above before you begin to speak: `ray.init` takes ten seconds on a small laptop.
 """
 
 # %% [markdown]
 r"""
 ## A task is a function that runs elsewhere
 
-`slow_square(x)` naps for 0.2 s and returns $x^2$ (`seconds=` makes the nap longer or shorter). The nap stands for work, so that this chapter shows the same on every
-machine: a nap needs no core. `ray.remote` makes a task of a function; `.remote(...)` launches it, and returns an
-**object reference** at once. The result itself is put into the object store by the worker that computed it.
+`slow_square(x)` naps for 0.2 s and returns $x^2$ (`seconds=` makes the nap longer or shorter).
+The nap stands for work, so that this chapter shows the same on every machine: a nap needs no core.
+`ray.remote` makes a task of a function; `.remote(...)` launches it, and returns an **object reference** at once.
+The result itself is put into the object store by the worker that computed it.
 
 ![The driver launches a task and holds a reference; a worker runs it and puts the result into the object store; ray.get brings the value](../img/ch01_references.svg)
 
@@ -66,13 +67,15 @@ print(f"launch {1000 * (launched - start):.1f} ms, ray.get {1000 * (ended - laun
 
 # %% [markdown]
 r"""
-The launch takes a few milliseconds at most, and the wait takes the 200 ms of the nap. Between the two lines your program is
-free to do something else: to launch more.
+The launch takes a few milliseconds at most, and the wait takes the 200 ms of the nap.
+Between the two lines your program is free to do something else: to launch more.
 
-People also write `@ray.remote` above a function. That makes the name a task for good: it can only be called with
-`.remote`. The form `ray.remote(function)` leaves the function as it is, so this course mostly uses that one.
+People also write `@ray.remote` above a function.
+That makes the name a task for good: it can only be called with `.remote`.
+The form `ray.remote(function)` leaves the function as it is, so this course mostly uses that one.
 
-Your turn. `as_task` launches and returns; somebody else will wait.
+Your turn.
+`as_task` launches and returns; somebody else will wait.
 """
 
 
@@ -89,8 +92,8 @@ check("as_task", as_task)
 
 # %% [markdown] tags=["solution"]
 r"""
-`ray.remote(function)` is worth keeping when a function is launched often: each new one is pickled and sent to the
-cluster again. Chapter 2 measures that.
+`ray.remote(function)` is worth keeping when a function is launched often: each new one is pickled and sent to the cluster again.
+Chapter 2 measures that.
 """
 
 # %%
@@ -105,10 +108,12 @@ quiz("when_remote_returns", when_remote_returns)
 r"""
 ## Launch first, gather later
 
-The most common mistake with Ray is a `ray.get` in the wrong place. Both cells below time eight tasks on four workers.
+The most common mistake with Ray is a `ray.get` in the wrong place.
+Both cells below time eight tasks on four workers.
 
-**Predict** the seconds of each before you run them. (One nap is 0.2 s; chapter 0 has the formula.) The first line of the second
-cell is a warm-up: the first time a function runs, Ray has to send it to the workers.
+**Predict** the seconds of each before you run them.
+(One nap is 0.2 s; chapter 0 has the formula.)
+The first line of the second cell is a warm-up: the first time a function runs, Ray has to send it to the workers.
 """
 
 # %% tags=["demo"]
@@ -134,11 +139,12 @@ timeline(launches_first, ax=below).set_title("launch, then get");
 
 # %% [markdown]
 r"""
-In the first picture a task starts when the one before has been fetched: one worker would do. In the second, all eight
-are on their way before anybody waits. Same tasks, same workers; only `ray.get` has moved.
+In the first picture a task starts when the one before has been fetched: one worker would do.
+In the second, all eight are on their way before anybody waits.
+Same tasks, same workers; only `ray.get` has moved.
 
-Write it so that it holds for any function. The check hands it two calls that wait for each other, for 20 s at most: when they never
-run at the same time, you wait that long for the verdict.
+Write it so that it holds for any function.
+The check hands it two calls that wait for each other, for 20 s at most: when they never run at the same time, you wait that long for the verdict.
 """
 
 
@@ -160,8 +166,8 @@ check("parallel_map", parallel_map)
 
 # %% [markdown] tags=["solution"]
 r"""
-`ray.get` in a list comprehension over *references that exist already* is fine too: nothing is launched late. It is the
-`.remote()` and the `ray.get` in one breath that makes a program wait.
+`ray.get` in a list comprehension over *references that exist already* is fine too: nothing is launched late.
+It is the `.remote()` and the `ray.get` in one breath that makes a program wait.
 """
 
 # %%
@@ -176,10 +182,11 @@ quiz("order_of_get", order_of_get)
 r"""
 ## `ray.wait` hands out what is ready
 
-Some tasks take longer than others, and often you can go on with the first. `ray.wait(refs, num_returns=1)` waits until
-one is ready, and returns two lists: ready, and not ready.
+Some tasks take longer than others, and often you can go on with the first.
+`ray.wait(refs, num_returns=1)` waits until one is ready, and returns two lists: ready, and not ready.
 
-**Predict:** the tasks below nap for 0.4, 0.1, 0.3 and 0.2 s. In which order are their results printed?
+**Predict:** the tasks below nap for 0.4, 0.1, 0.3 and 0.2 s.
+In which order are their results printed?
 """
 
 # %% tags=["demo"]
@@ -190,8 +197,9 @@ while pending:
 
 # %% [markdown]
 r"""
-The shortest nap first: the order of the ends, not of the launches. (Both lists that `ray.wait` returns keep the order of *its argument*.) Reinforcement learning lives on this: a learner
-takes the experience of whichever worker has some, and does not wait for the slowest.
+The shortest nap first: the order of the ends, not of the launches.
+(Both lists that `ray.wait` returns keep the order of *its argument*.)
+Reinforcement learning lives on this: a learner takes the experience of whichever worker has some, and does not wait for the slowest.
 """
 
 
@@ -214,18 +222,20 @@ check("first_k", first_k)
 
 # %% [markdown] tags=["solution"]
 r"""
-`ray.wait(refs, num_returns=k)` finds the same k tasks in one call, but lists them in the order of `refs`. The tasks that
-came too late still run to their end; `ray.cancel(ref)` stops them where that is worth the trouble (chapter 5).
+`ray.wait(refs, num_returns=k)` finds the same k tasks in one call, but lists them in the order of `refs`.
+The tasks that came too late still run to their end; `ray.cancel(ref)` stops them where that is worth the trouble (chapter 5).
 """
 
 # %% [markdown]
 r"""
 ## A reference is an argument like any other
 
-Pass a reference to `.remote()`, and the task sees the *value*. Ray starts it once the value exists. So you can write a
-whole graph of tasks in one go, and wait once, at the end.
+Pass a reference to `.remote()`, and the task sees the *value*.
+Ray starts it once the value exists.
+So you can write a whole graph of tasks in one go, and wait once, at the end.
 
-**Predict:** three naps of 0.2 s follow here, two side by side and one that needs both. How long in all?
+**Predict:** three naps of 0.2 s follow here, two side by side and one that needs both.
+How long in all?
 """
 
 # %% tags=["demo"]
@@ -245,9 +255,10 @@ timeline(graph).set_title(f"{total} = 9 + 16");
 r"""
 Two rounds, not three; and the squares never came to your notebook: `add` got them from the object store.
 
-Adding up $n$ values one after the other takes $n - 1$ additions in a row. In a **tree**, neighbours are added side by
-side, so $\lceil \log_2 n \rceil$ rounds are enough: four for ten values. With an odd number, one has no neighbour and moves on to the next
-round as it is. Distributed learning adds gradients this way.
+Adding up $n$ values one after the other takes $n - 1$ additions in a row.
+In a **tree**, neighbours are added side by side, so $\lceil \log_2 n \rceil$ rounds are enough: four for ten values.
+With an odd number, one has no neighbour and moves on to the next round as it is.
+Distributed learning adds gradients this way.
 
 ![Ten values are added in four rounds, each round in parallel](../img/ch01_tree.svg)
 """
@@ -279,7 +290,8 @@ Forgetting it is the usual mistake: the sum is then right for 2, 4, 8 and 16 val
 
 # %% [markdown]
 r"""
-Try it on eight numbers. `ray.put(x)` puts a value into the object store and returns a reference to it, as if a task had made it.
+Try it on eight numbers.
+`ray.put(x)` puts a value into the object store and returns a reference to it, as if a task had made it.
 """
 
 # %% tags=["demo"]
@@ -300,10 +312,12 @@ quiz("reference_as_argument", reference_as_argument)
 r"""
 ## Tasks start tasks
 
-A task may launch tasks of its own and wait for them. While it waits in `ray.get`, Ray lends its slot to others, so the
-children find room even when every slot is taken by a parent.
+A task may launch tasks of its own and wait for them.
+While it waits in `ray.get`, Ray lends its slot to others, so the children find room even when every slot is taken by a parent.
 
-**Predict:** four parents on four slots, each with two children that nap 0.2 s. Does this end? How long does it take?
+**Predict:** four parents on four slots, each with two children that nap 0.2 s.
+Does this end?
+How long does it take?
 """
 
 # %% tags=["demo"]
@@ -323,26 +337,30 @@ timeline(family);
 
 # %% [markdown]
 r"""
-It ends, because a waiting parent gives its slot away. But Ray had to start more workers than it has slots, and a new
-process takes a second or more, so it probably took longer than two rounds of naps. (Ray ends workers beyond the number of slots
-when they have nothing to do, so the next run pays again.) Nested tasks are for work that
-splits as it goes, not for every loop. (Chapter 4 shows how they *can* lock up.)
+It ends, because a waiting parent gives its slot away.
+But Ray had to start more workers than it has slots, and a new process takes a second or more, so it probably took longer than two rounds of naps.
+(Ray ends workers beyond the number of slots when they have nothing to do, so the next run pays again.)
+Nested tasks are for work that splits as it goes, not for every loop.
+(Chapter 4 shows how they *can* lock up.)
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Half-time; a good moment for a break. Ask who predicted the nested example: most expect a deadlock. The longer bars of
-the parents contain the bars of their children.
+Half-time; a good moment for a break.
+Ask who predicted the nested example: most expect a deadlock.
+The longer bars of the parents contain the bars of their children.
 """
 
 # %% [markdown]
 r"""
 ## A task has a price, and you can measure it
 
-A task does not run for free: its arguments are packed, a slot is found, a worker gets a message, the result is stored. What
-does that cost *here*? `square` does nearly nothing, so its time as a task is all price.
+A task does not run for free: its arguments are packed, a slot is found, a worker gets a message, the result is stored.
+What does that cost *here*?
+`square` does nearly nothing, so its time as a task is all price.
 
-**Predict:** how many tasks a second can your machine run? A hundred, a thousand, ten thousand?
+**Predict:** how many tasks a second can your machine run?
+A hundred, a thousand, ten thousand?
 """
 
 # %% tags=["demo"]
@@ -364,12 +382,13 @@ print(f"{count} at once: {1e6 * together:.0f} µs each, {1 / together:.0f} tasks
 r"""
 One at a time you pay the whole way there and back; launched together, the trips overlap.
 
-The authors of Ray measured 1.8 million tasks a second (Moritz et al. 2018, section 5.1). That was a cluster of 100
-large machines, each with its own raylet, and tasks launched from everywhere. Your number is one driver on one machine that also runs the
-workers. What scales is the number of nodes, not the price of one task.
+The authors of Ray measured 1.8 million tasks a second (Moritz et al. 2018, section 5.1).
+That was a cluster of 100 large machines, each with its own raylet, and tasks launched from everywhere.
+Your number is one driver on one machine that also runs the workers.
+What scales is the number of nodes, not the price of one task.
 
-So a task should be larger than its price. The next cell runs naps of different lengths, many of the short and few of the long ones,
-and compares the time with that of four perfect workers, which cost nothing.
+So a task should be larger than its price.
+The next cell runs naps of different lengths, many of the short and few of the long ones, and compares the time with that of four perfect workers, which cost nothing.
 
 **Predict:** from which length on is at least half of the time well spent?
 """
@@ -392,8 +411,9 @@ axes.set(xlabel="length of one task (ms)", ylabel="share of the ideal speed", yl
 
 # %% [markdown]
 r"""
-Below the dashed line most of the time is price. Where the curve crosses it is *your* smallest sensible task; a few milliseconds is
-typical for a laptop. When the natural unit of work is smaller, put many units into one task: a **batch**.
+Below the dashed line most of the time is price.
+Where the curve crosses it is *your* smallest sensible task; a few milliseconds is typical for a laptop.
+When the natural unit of work is smaller, put many units into one task: a **batch**.
 """
 
 
@@ -415,8 +435,8 @@ check("batched", batched)
 
 # %% [markdown]
 r"""
-**Predict:** how many times faster are batches of 50 than one task each? `compare_times` measures both in turn, several times, and
-says how sure this machine is of the ratio: the *interval* holds the true ratio in about 95 of 100 such measurements.
+**Predict:** how many times faster are batches of 50 than one task each?
+`compare_times` measures both in turn, several times, and says how sure this machine is of the ratio: the *interval* holds the true ratio in about 95 of 100 such measurements.
 """
 
 # %% tags=["demo"]
@@ -439,11 +459,12 @@ quiz("tiny_tasks", tiny_tasks)
 r"""
 ## Too many tasks at once are a flood
 
-Launching is so cheap that a loop can launch a million tasks before the first has ended. Each one waits in a queue with its
-arguments, and each result waits in the object store until you fetch it. Memory fills up long before the work is done.
+Launching is so cheap that a loop can launch a million tasks before the first has ended.
+Each one waits in a queue with its arguments, and each result waits in the object store until you fetch it.
+Memory fills up long before the work is done.
 
-The cure is called **backpressure**: whoever produces work waits when too much is under way. With `ray.wait` that takes
-a few lines: before you launch another task, see how many are unfinished; if there are `limit`, wait for *one*.
+The cure is called **backpressure**: whoever produces work waits when too much is under way.
+With `ray.wait` that takes a few lines: before you launch another task, see how many are unfinished; if there are `limit`, wait for *one*.
 
 ![With a limit of three, a new task is launched each time one ends](../img/ch01_window.svg)
 """
@@ -469,8 +490,8 @@ check("bounded_map", bounded_map)
 
 # %% [markdown] tags=["solution"]
 r"""
-Working in waves (launch `limit`, get all, launch the next `limit`) also keeps the limit, but every wave waits for its slowest
-task. The sliding window keeps `limit` tasks under way all the time.
+Working in waves (launch `limit`, get all, launch the next `limit`) also keeps the limit, but every wave waits for its slowest task.
+The sliding window keeps `limit` tasks under way all the time.
 """
 
 # %% tags=["demo"]
@@ -483,8 +504,9 @@ if passed("bounded_map"):
 r"""
 ## `multiprocessing` does some of this, without a cluster
 
-Python comes with process pools. Here is the same job on both: $\pi$ from random points. A point of the unit square lies inside
-the quarter circle with probability $\pi / 4$.
+Python comes with process pools.
+Here is the same job on both: $\pi$ from random points.
+A point of the unit square lies inside the quarter circle with probability $\pi / 4$.
 
 | | `multiprocessing` | Ray |
 |---|---|---|
@@ -536,9 +558,11 @@ pandas.DataFrame({"multiprocessing": pool_row(), "Ray": ray_row}).round(2)
 
 # %% [markdown]
 r"""
-The pool starts faster and its calls are cheaper: a pipe between two processes is simpler than a scheduler. On real work
-the two are close, because then the price of a call hardly matters. (A busy machine can turn a row: run it twice.) So on one machine, for a map over a list, a pool is enough. Ray earns its price when work depends on work,
-when data is large, when state must live somewhere, when something dies, and when one machine is too small.
+The pool starts faster and its calls are cheaper: a pipe between two processes is simpler than a scheduler.
+On real work the two are close, because then the price of a call hardly matters.
+(A busy machine can turn a row: run it twice.)
+So on one machine, for a map over a list, a pool is enough.
+Ray earns its price when work depends on work, when data is large, when state must live somewhere, when something dies, and when one machine is too small.
 """
 
 # %% tags=["demo"]
@@ -552,9 +576,8 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-> **You may have seen**, in older code, `ray.init(num_cpus=4, redis_max_memory=…)`, `@ray.remote(num_return_vals=2)` or
-> `ray.wait(refs, num_returns=1, timeout=10000)` with milliseconds. Today there is no Redis to size, the option is
-> `num_returns=2`, and a time-out is in seconds.
+> **You may have seen**, in older code, `ray.init(num_cpus=4, redis_max_memory=…)`, `@ray.remote(num_return_vals=2)` or `ray.wait(refs, num_returns=1, timeout=10000)` with milliseconds.
+> Today there is no Redis to size, the option is `num_returns=2`, and a time-out is in seconds.
 """
 
 # %% [markdown]
@@ -569,15 +592,17 @@ r"""
 ## Traps
 
 - **`ray.get` in the loop** that launches: the tasks run one after the other, and nothing complains.
-- **The first tasks** also start their workers. Warm up before you measure.
+- **The first tasks** also start their workers.
+  Warm up before you measure.
 - **`ray.wait` keeps the order of its argument**, also with `num_returns=k`.
-- **Tiny tasks** are slower than a loop. Batch them.
-- **Naps are not work.** Eight naps take the time of two on four slots, even on one core. Eight computations do not.
+- **Tiny tasks** are slower than a loop.
+  Batch them.
+- **Naps are not work.** Eight naps take the time of two on four slots, even on one core.
+  Eight computations do not.
 
 ## Read on
 
 - [Chapter 2](ch02_objects.ipynb): where results live, and how they are shared without a copy.
-- Ray's documentation: [tasks](https://docs.ray.io/en/latest/ray-core/tasks.html) and
-  [anti-patterns](https://docs.ray.io/en/latest/ray-core/patterns/index.html), among them `ray.get` in a loop and too fine-grained tasks.
+- Ray's documentation: [tasks](https://docs.ray.io/en/latest/ray-core/tasks.html) and [anti-patterns](https://docs.ray.io/en/latest/ray-core/patterns/index.html), among them `ray.get` in a loop and too fine-grained tasks.
 - Moritz et al., [*Ray*](https://arxiv.org/abs/1712.05889), 2018, section 5.1: 1.8 million tasks a second, and how.
 """

@@ -32,8 +32,9 @@ begin("ch02_objects")
 
 # %% [markdown]
 r"""
-Left to itself, Ray sets aside 30 % of your memory for the object store. In this chapter it gets 128 MB, so that you see what happens when
-it is full. (`MB` is $2^{20}$ bytes here, and `MILLION` the same count of numbers: one million of them, at 8 bytes each, are 8 MB.)
+Left to itself, Ray sets aside 30 % of your memory for the object store.
+In this chapter it gets 128 MB, so that you see what happens when it is full.
+(`MB` is $2^{20}$ bytes here, and `MILLION` the same count of numbers: one million of them, at 8 bytes each, are 8 MB.)
 """
 
 # %%
@@ -42,22 +43,26 @@ warm_up(4)
 
 # %% [markdown] tags=["notes"]
 r"""
-Ninety minutes with all five exercises; seventy when `column_sums` and `read_once` are left as homework. The room usually
-asks whether all this matters for small data. It does not, and the plot of the second section says where small ends.
+Ninety minutes with all five exercises; seventy when `column_sums` and `read_once` are left as homework.
+The room usually asks whether all this matters for small data.
+It does not, and the plot of the second section says where small ends.
 """
 
 # %% [markdown]
 r"""
 ## `ray.put` makes a copy, `ray.get` makes none
 
-Every node has an **object store**: memory that all processes of the node can see. It holds what you put there and what tasks
-return (results below 100 kB go straight to the caller). `ray.put(array)` copies the array into the store and returns a reference. `ray.get(ref)` returns an array
-again, but a **view**: it has no numbers of its own, it looks at the store's. That is what people mean by **zero-copy**.
+Every node has an **object store**: memory that all processes of the node can see.
+It holds what you put there and what tasks return (results below 100 kB go straight to the caller).
+`ray.put(array)` copies the array into the store and returns a reference.
+`ray.get(ref)` returns an array again, but a **view**: it has no numbers of its own, it looks at the store's.
+That is what people mean by **zero-copy**.
 
 ![The driver puts an array into the store, which makes one copy; workers look at that one copy](../img/ch02_store.svg)
 
-**Predict:** take an array of 8 MB, and a list of the same million numbers. Four things to do: put the array, get it, put the list, get that. Which is the cheapest, which
-takes longest?
+**Predict:** take an array of 8 MB, and a list of the same million numbers.
+Four things to do: put the array, get it, put the list, get that.
+Which is the cheapest, which takes longest?
 """
 
 # %% tags=["demo"]
@@ -78,12 +83,13 @@ pandas.DataFrame({"ms": {name: 1000 * seconds for name, seconds in times.medians
 
 # %% [markdown]
 r"""
-Getting the array is much the cheapest: no number is touched. Putting it is one copy. The list is another matter: each of its numbers is
-an object of Python. Putting the list packs them one by one; getting it is the dearest of all, for a million objects are built, and anew in
-every process that gets the list.
+Getting the array is much the cheapest: no number is touched.
+Putting it is one copy.
+The list is another matter: each of its numbers is an object of Python.
+Putting the list packs them one by one; getting it is the dearest of all, for a million objects are built, and anew in every process that gets the list.
 
-So zero-copy is for **arrays**: NumPy's, also inside a dict, a list or a dataclass, and what is made of them, such as the numeric columns of a DataFrame. Everything
-else is pickled, and each reader gets a copy of its own.
+So zero-copy is for **arrays**: NumPy's, also inside a dict, a list or a dataclass, and what is made of them, such as the numeric columns of a DataFrame.
+Everything else is pickled, and each reader gets a copy of its own.
 """
 
 # %% tags=["demo"]
@@ -98,8 +104,9 @@ del first, second
 
 # %% [markdown]
 r"""
-Two gets, one memory. Nobody may write to it, because others look at it too: objects are **immutable**. Whoever wants to change an array takes a copy
-(`first.copy()`) or computes a new one (`first + 1`).
+Two gets, one memory.
+Nobody may write to it, because others look at it too: objects are **immutable**.
+Whoever wants to change an array takes a copy (`first.copy()`) or computes a new one (`first + 1`).
 """
 
 # %%
@@ -114,8 +121,9 @@ quiz("changed_in_a_task", changed_in_a_task)
 r"""
 ## Zero-copy pays for large data, not for small
 
-Many believe that handing data over through the store is simply faster than sending it. Measure it. Another process wants the last
-number of your array, and you hand the array over in four ways:
+Many believe that handing data over through the store is simply faster than sending it.
+Measure it.
+Another process wants the last number of your array, and you hand the array over in four ways:
 
 | | |
 |---|---|
@@ -124,7 +132,8 @@ number of your array, and you hand the array over in four ways:
 | **Ray, by reference** | `task.remote(ref)`: it was put there before |
 | **shared memory** | Python's own, without Ray: it was copied there before, and only its name goes through the pipe |
 
-**Predict:** which of the four lines rise with the size? Which is lowest for 1 kB, which for 32 MB?
+**Predict:** which of the four lines rise with the size?
+Which is lowest for 1 kB, which for 32 MB?
 """
 
 # %% tags=["demo"]
@@ -167,14 +176,18 @@ for other in ("Ray, by value", "pipe"):
 
 # %% [markdown]
 r"""
-The solid lines rise once the copying costs more than the call. The pipe rises most: it copies into a pickle, and then moves that in small portions, with both processes
-taking turns. Ray by value copies once. The dashed lines stay nearly flat, for nothing is copied.
+The solid lines rise once the copying costs more than the call.
+The pipe rises most: it copies into a pickle, and then moves that in small portions, with both processes taking turns.
+Ray by value copies once.
+The dashed lines stay nearly flat, for nothing is copied.
 
-But flat is not free. Ray's dashed line is as high as the price of a task (chapter 1), so for small data a plain pipe wins by far, and Python's shared memory is
-lower than Ray everywhere. What Ray adds for its price is everything around it: who frees the memory and when, other machines, and what to do when memory runs out.
+But flat is not free.
+Ray's dashed line is as high as the price of a task (chapter 1), so for small data a plain pipe wins by far, and Python's shared memory is lower than Ray everywhere.
+What Ray adds for its price is everything around it: who frees the memory and when, other machines, and what to do when memory runs out.
 
-Two rules, for the two lines of Ray. **Small** data, below about 100 kB, may go by value: they travel with the task, and it makes no difference. **Large** data go by
-reference as soon as a second task needs them.
+Two rules, for the two lines of Ray.
+**Small** data, below about 100 kB, may go by value: they travel with the task, and it makes no difference.
+**Large** data go by reference as soon as a second task needs them.
 """
 
 # %%
@@ -189,8 +202,10 @@ quiz("copies_of_an_array", copies_of_an_array)
 r"""
 ## By value means: one more copy for every task
 
-Four tasks each need one number of an array of 8 MB. Here are three programs that give the same result.
-`made()` asks Ray how much went into the store meanwhile. A task that sees a *writable* array has a copy of its own, in its worker's memory.
+Four tasks each need one number of an array of 8 MB.
+Here are three programs that give the same result.
+`made()` asks Ray how much went into the store meanwhile.
+A task that sees a *writable* array has a copy of its own, in its worker's memory.
 
 **Predict:** how many MB go into the store in each case, and in which do the tasks have copies of their own?
 """
@@ -232,13 +247,15 @@ pandas.DataFrame(rows, index=columns).T.astype(int)
 # %% [markdown]
 r"""
 - **By value**: Ray does not notice that it is the same array, and puts it into the store once for every `.remote(...)`.
-- **By closure**: the function mentions `numbers`, so the array travels *inside the function*. The store stays empty, and that is no good news: the function is
-  pickled, array and all, kept in the GCS (the cluster's memory of itself, chapter 0), which is not made for that, and unpickled by every worker. From 10 MB on Ray warns,
-  from 100 MB on it refuses. A *reference* inside the function, `lambda: can_write(ray.get(ref))`, makes one copy only, but it is a trap of another kind: Ray
-  cannot count a reference that hides in a function, so it never frees that object as long as your program runs.
+- **By closure**: the function mentions `numbers`, so the array travels *inside the function*.
+  The store stays empty, and that is no good news: the function is pickled, array and all, kept in the GCS (the cluster's memory of itself, chapter 0), which is not made for that, and unpickled by every worker.
+  From 10 MB on Ray warns, from 100 MB on it refuses.
+  A *reference* inside the function, `lambda: can_write(ray.get(ref))`, makes one copy only, but it is a trap of another kind: Ray cannot count a reference that hides in a function, so it never frees that object as long as your program runs.
 - **By reference**: one copy, for four tasks or four thousand.
 
-Write `share_once`, so that it works for any function and array. The check reads the same records of the store. It also makes two calls wait for each other (20 s at most), so do not wait inside the loop.
+Write `share_once`, so that it works for any function and array.
+The check reads the same records of the store.
+It also makes two calls wait for each other (20 s at most), so do not wait inside the loop.
 """
 
 
@@ -260,8 +277,8 @@ check("share_once", share_once)
 
 # %% [markdown] tags=["solution"]
 r"""
-`ray.put` in the comprehension, `[task.remote(ray.put(array), x) for x in xs]`, is the same mistake in a new coat: a copy for each task. A reference that the
-function *captures*, `ray.remote(lambda x: function(ray.get(ref), x))`, is refused for the memory that never returns.
+`ray.put` in the comprehension, `[task.remote(ray.put(array), x) for x in xs]`, is the same mistake in a new coat: a copy for each task.
+A reference that the function *captures*, `ray.remote(lambda x: function(ray.get(ref), x))`, is refused for the memory that never returns.
 """
 
 # %% tags=["demo"]
@@ -274,12 +291,12 @@ if passed("share_once"):
 r"""
 ## Cut inside the task, not in the driver
 
-Each of several tasks is to work on its own part of one large matrix. The obvious way is to cut the matrix first and send the parts. The matrix is in the
-store already, though, and the parts would be put there once more. The other way round, a task gets the whole matrix, which costs nothing, and
-cuts its part out of the view.
+Each of several tasks is to work on its own part of one large matrix.
+The obvious way is to cut the matrix first and send the parts.
+The matrix is in the store already, though, and the parts would be put there once more.
+The other way round, a task gets the whole matrix, which costs nothing, and cuts its part out of the view.
 
-**Predict:** which of these are views of the matrix too, and which are copies: rows 0 to 9, every tenth row, the second of four blocks that `np.array_split` cuts, rows chosen
-by a list, the matrix plus zero?
+**Predict:** which of these are views of the matrix too, and which are copies: rows 0 to 9, every tenth row, the second of four blocks that `np.array_split` cuts, rows chosen by a list, the matrix plus zero?
 """
 
 # %% tags=["demo"]
@@ -299,11 +316,13 @@ matrix = parts = None  # as long as a view exists, the matrix stays in the store
 
 # %% [markdown]
 r"""
-A slice with a colon is a view of a view, and `np.array_split` cuts by such slices. Choosing rows by a list, and any arithmetic, makes new memory.
+A slice with a colon is a view of a view, and `np.array_split` cuts by such slices.
+Choosing rows by a list, and any arithmetic, makes new memory.
 
-Write `column_sums` for a matrix that is in the store. `add_rows(rows)` is a function that adds up some rows: it returns the sum of each
-column. Use it once in each of `blocks` tasks, each for its own rows; the number of rows need not be a multiple of `blocks`. The check lets two blocks wait for each other
-(20 s at most, so a wrong answer takes a while).
+Write `column_sums` for a matrix that is in the store.
+`add_rows(rows)` is a function that adds up some rows: it returns the sum of each column.
+Use it once in each of `blocks` tasks, each for its own rows; the number of rows need not be a multiple of `blocks`.
+The check lets two blocks wait for each other (20 s at most, so a wrong answer takes a while).
 """
 
 
@@ -328,7 +347,8 @@ check("column_sums", column_sums)
 
 # %% [markdown] tags=["solution"]
 r"""
-`np.array_split` cuts into nearly equal views, so nothing is lost when the rows do not divide evenly. `matrix[block::blocks]` works too: every `blocks`-th row is also a view.
+`np.array_split` cuts into nearly equal views, so nothing is lost when the rows do not divide evenly.
+`matrix[block::blocks]` works too: every `blocks`-th row is also a view.
 A NumPy array's `sum` is fast enough for all this to be pointless with 1 MB; with 10 GB it is the difference between running and not running.
 """
 
@@ -344,8 +364,9 @@ if passed("column_sums"):
 r"""
 ## A reference in a list stays a reference
 
-Chapter 1 said: pass a reference to `.remote(...)`, and the task sees the value. Precisely, that holds for a reference that is an **argument of its own**. Inside
-a list, a dict or an object it stays what it is.
+Chapter 1 said: pass a reference to `.remote(...)`, and the task sees the value.
+Precisely, that holds for a reference that is an **argument of its own**.
+Inside a list, a dict or an object it stays what it is.
 
 ![f.remote(ref) waits for the value and sees it; f.remote([ref]) may start at once and sees a list with a reference](../img/ch02_nested.svg)
 
@@ -371,8 +392,9 @@ print(ray.get(what_arrives.remote(*refs)))
 
 # %% [markdown]
 r"""
-Ray does not search values for references: that would take long for a large value, and often you do not want it. A list of references is how a task gets
-its hands on many objects without fetching any. It can `ray.get` the ones it needs, or pass them on.
+Ray does not search values for references: that would take long for a large value, and often you do not want it.
+A list of references is how a task gets its hands on many objects without fetching any.
+It can `ray.get` the ones it needs, or pass them on.
 """
 
 # %%
@@ -385,9 +407,11 @@ quiz("reference_in_a_list", reference_in_a_list)
 
 # %% [markdown]
 r"""
-Now a pipeline with two stages. `prepare(value)` is called for each value, side by side, in tasks. Then **one** task calls `join(values)` with a list (or tuple) of all
-that was prepared. You are given references, you return a reference, and the data never come to the driver. The check makes the first value only after your function has returned; one that waits for
-it keeps the check waiting too, for 20 s.
+Now a pipeline with two stages.
+`prepare(value)` is called for each value, side by side, in tasks.
+Then **one** task calls `join(values)` with a list (or tuple) of all that was prepared.
+You are given references, you return a reference, and the data never come to the driver.
+The check makes the first value only after your function has returned; one that waits for it keeps the check waiting too, for 20 s.
 """
 
 
@@ -413,19 +437,22 @@ check("pipeline", pipeline)
 
 # %% [markdown] tags=["solution"]
 r"""
-The other good answer hands over the list and calls `ray.get` *inside* the task: `ray.remote(lambda refs: join(ray.get(refs)))`. That task starts early and waits in a
-process of its own; with `*`, Ray starts it when everything is ready.
+The other good answer hands over the list and calls `ray.get` *inside* the task: `ray.remote(lambda refs: join(ray.get(refs)))`.
+That task starts early and waits in a process of its own; with `*`, Ray starts it when everything is ready.
 """
 
 # %% [markdown]
 r"""
 ## The caller owns the result, not the worker
 
-Every object has an **owner**: the process that called `ray.put`, or, for the result of a task, the process that launched the task. The owner counts the references, remembers
-how a result can be computed again, and knows where the copies are. So when the owner is gone, the object is lost, even if its bytes still lie in the store.
+Every object has an **owner**: the process that called `ray.put`, or, for the result of a task, the process that launched the task.
+The owner counts the references, remembers how a result can be computed again, and knows where the copies are.
+So when the owner is gone, the object is lost, even if its bytes still lie in the store.
 
-That is why a task should `return array` and not `return ray.put(array)`. The second form gives a reference to a reference, needs a second `ray.get`, and makes the *worker* the owner. Here
-are both, and then the workers die. (`num_returns=2` gives a reference for each of two results.)
+That is why a task should `return array` and not `return ray.put(array)`.
+The second form gives a reference to a reference, needs a second `ray.get`, and makes the *worker* the owner.
+Here are both, and then the workers die.
+(`num_returns=2` gives a reference for each of two results.)
 
 **Predict:** which of the two arrays is still there?
 """
@@ -459,25 +486,30 @@ del returned, put, inner, ref
 
 # %% [markdown]
 r"""
-The returned array survives: your notebook launched the task, so your notebook owns the result. The put one died with its worker. (Ray ends idle workers too, but never
-one that owns something still in use.) Chapter 5 is about all that can die, and what comes back.
+The returned array survives: your notebook launched the task, so your notebook owns the result.
+The put one died with its worker.
+(Ray ends idle workers too, but never one that owns something still in use.)
+Chapter 5 is about all that can die, and what comes back.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Half-time. The demonstration with the killed workers usually brings the question what happens when the *driver* dies: everything that it owns goes, and that is everything here. Detached
-actors (chapter 3) are the way to let something outlive its program.
+Half-time.
+The demonstration with the killed workers usually brings the question what happens when the *driver* dies: everything that it owns goes, and that is everything here.
+Detached actors (chapter 3) are the way to let something outlive its program.
 """
 
 # %% [markdown]
 r"""
 ## Memory returns when the last reader lets go
 
-An object stays in the store as long as anybody can still reach it: through a reference, through a task that was launched with it, or through a **view** of its memory. You need not free
-anything, but you can keep things by accident.
+An object stays in the store as long as anybody can still reach it: through a reference, through a task that was launched with it, or through a **view** of its memory.
+You need not free anything, but you can keep things by accident.
 
-**Predict** the four numbers before you run the cell. The array has 8 MB. (`in_store()` asks Ray after a moment: memory is freed in batches, at most one a second. The cell counts from what is
-there at its start.)
+**Predict** the four numbers before you run the cell.
+The array has 8 MB.
+(`in_store()` asks Ray after a moment: memory is freed in batches, at most one a second.
+The cell counts from what is there at its start.)
 """
 
 # %% tags=["demo"]
@@ -499,7 +531,8 @@ print("the view replaced by a copy:", in_store() - before, "MB")
 r"""
 The third line surprises most people: five numbers, 40 bytes in all, keep 8 MB in the store.
 
-When memory does not return, ask who holds it: `objects()` lists Ray's records, a line for each object that a process refers to. **Predict:** what tells a reference from a view?
+When memory does not return, ask who holds it: `objects()` lists Ray's records, a line for each object that a process refers to.
+**Predict:** what tells a reference from a view?
 """
 
 # %% tags=["demo"]
@@ -513,14 +546,15 @@ held = looked_at = None
 
 # %% [markdown]
 r"""
-`local` is a reference, `pinned` is a view, and `pid` says in which process. A line that you cannot explain leads you to a name that you forgot, or to a reference that a function carries
-inside it: that one stays `local` to the end.
+`local` is a reference, `pinned` is a view, and `pid` says in which process.
+A line that you cannot explain leads you to a name that you forgot, or to a reference that a function carries inside it: that one stays `local` to the end.
 
-A notebook has hiding places of its own. A cell that ends with `ray.get(ref)` shows the array, and IPython remembers what it has shown in `Out` (and `_`): the view lives as long as
-the kernel. End such a line with a semicolon, or show something smaller.
+A notebook has hiding places of its own.
+A cell that ends with `ray.get(ref)` shows the array, and IPython remembers what it has shown in `Out` (and `_`): the view lives as long as the kernel.
+End such a line with a semicolon, or show something smaller.
 
-`let_go` takes the first row out of each of many arrays. The check keeps your rows, deletes its own references, and asks Ray's records who still
-uses the arrays.
+`let_go` takes the first row out of each of many arrays.
+The check keeps your rows, deletes its own references, and asks Ray's records who still uses the arrays.
 """
 
 
@@ -538,8 +572,7 @@ check("let_go", let_go)
 # %% [markdown] tags=["solution"]
 r"""
 Doing it in a task, which returns only the row, is as good, and better on a cluster: the arrays need not travel to the driver's node at all.
-`ray memory` on the command line (chapter 19) shows the records of `objects()` for a whole cluster: `PINNED_IN_MEMORY` marks a view,
-`LOCAL_REFERENCE` a reference.
+`ray memory` on the command line (chapter 19) shows the records of `objects()` for a whole cluster: `PINNED_IN_MEMORY` marks a view, `LOCAL_REFERENCE` a reference.
 """
 
 # %%
@@ -554,14 +587,19 @@ quiz("row_of_a_matrix", row_of_a_matrix)
 r"""
 ## A full store moves to disk
 
-What if everything in the store is still needed and more objects come? Then Ray **spills**. It does not wait until nothing fits: when the store is 80 % full, it writes older objects to files, and
-from then on it may drop their memory when it needs room. Whoever gets an object that was dropped has it **restored**, read back into the store. No line of your program changes.
+What if everything in the store is still needed and more objects come?
+Then Ray **spills**.
+It does not wait until nothing fits: when the store is 80 % full, it writes older objects to files, and from then on it may drop their memory when it needs room.
+Whoever gets an object that was dropped has it **restored**, read back into the store.
+No line of your program changes.
 
 ![Six blocks for a store with room for four: two older ones are on disk, and come back when somebody gets them](../img/ch02_spill.svg)
 
-Put 24 blocks of 8 MB, 192 MB, into the store of 128 MB. (`store()` gives Ray's records of the store, as a dict.)
+Put 24 blocks of 8 MB, 192 MB, into the store of 128 MB.
+(`store()` gives Ray's records of the store, as a dict.)
 
-**Predict:** at which block does the first file appear? What will the slowest `ray.put` cost?
+**Predict:** at which block does the first file appear?
+What will the slowest `ray.put` cost?
 """
 
 # %% tags=["demo"]
@@ -589,15 +627,21 @@ axes.legend(loc="lower right");
 
 # %% [markdown]
 r"""
-The store passes the 80 %, and a batch of blocks goes to disk at once: Ray writes many small objects into one file. So the grey line rises in a step and then stays flat. (Ray writes in the background: one or two
-more blocks may be put before the step shows.) The memory does not return with it. A block that was written stays where it is until a new one needs room; then Ray drops several at once, about a fifth of the store, and the store fills up again. Hence the
-teeth of the orange line, which fall where nothing is written.
+The store passes the 80 %, and a batch of blocks goes to disk at once: Ray writes many small objects into one file.
+So the grey line rises in a step and then stays flat.
+(Ray writes in the background: one or two more blocks may be put before the step shows.)
+The memory does not return with it.
+A block that was written stays where it is until a new one needs room; then Ray drops several at once, about a fifth of the store, and the store fills up again.
+Hence the teeth of the orange line, which fall where nothing is written.
 
-The slowest `ray.put` is the one that has to wait for the first file: Ray must start processes that write it. They stay for the next time.
+The slowest `ray.put` is the one that has to wait for the first file: Ray must start processes that write it.
+They stay for the next time.
 
-Now read the blocks back, in order, three times. The first time is not counted.
+Now read the blocks back, in order, three times.
+The first time is not counted.
 
-**Predict:** which of the 48 gets that count are slow? Is the second time faster?
+**Predict:** which of the 48 gets that count are slow?
+Is the second time faster?
 """
 
 # %% tags=["demo"]
@@ -630,13 +674,18 @@ axes.legend();
 
 # %% [markdown]
 r"""
-The second reading helps nobody. The orange blocks never left: those that Ray has not written to a file must stay in memory, 8 MB each. All the others, the grey ones, take turns in what room is left of the 128 MB.
+The second reading helps nobody.
+The orange blocks never left: those that Ray has not written to a file must stay in memory, 8 MB each.
+All the others, the grey ones, take turns in what room is left of the 128 MB.
 By the time the reader comes round again, what was restored has been dropped for what came after, so each turn through the data pays for the disk once more.
 
-Hence the rule for data that do not fit: **do everything with a block while it is there**. Loop over blocks outside, over what you do with them inside; and never hold all blocks at once.
-(`ray.get(blocks)` asks for 192 MB of views in a store of 128 MB. Ray gets through that with extra files, slowly; it is an emergency exit.)
+Hence the rule for data that do not fit: **do everything with a block while it is there**.
+Loop over blocks outside, over what you do with them inside; and never hold all blocks at once.
+(`ray.get(blocks)` asks for 192 MB of views in a store of 128 MB.
+Ray gets through that with extra files, slowly; it is an emergency exit.)
 
-Your challenge: `functions` is a list of functions of one block. The check has 24 blocks, too, and asks Ray how often it had to restore one, and how many blocks were in use at once.
+Your challenge: `functions` is a list of functions of one block.
+The check has 24 blocks, too, and asks Ray how often it had to restore one, and how many blocks were in use at once.
 """
 
 
@@ -660,13 +709,14 @@ check("read_once", read_once)
 
 # %% [markdown] tags=["solution"]
 r"""
-`zip(*by_block)` turns the table round: from a row for each block to a row for each function. A task for each block, `ray.remote(lambda block: [f(block) for f in functions])`, is as good and works in parallel; Ray
-then restores blocks ahead, some perhaps twice, and the check allows for that.
+`zip(*by_block)` turns the table round: from a row for each block to a row for each function.
+A task for each block, `ray.remote(lambda block: [f(block) for f in functions])`, is as good and works in parallel; Ray then restores blocks ahead, some perhaps twice, and the check allows for that.
 """
 
 # %% [markdown]
 r"""
-The check has put 192 MB of its own into the store, and that pushed out all that was left of yours: now each of your 24 blocks is in a file, none in memory. (Without the check, as in the plot, some were still there.)
+The check has put 192 MB of its own into the store, and that pushed out all that was left of yours: now each of your 24 blocks is in a file, none in memory.
+(Without the check, as in the plot, some were still there.)
 
 **Predict:** for four functions of your 24 blocks, how many restores does the wrong order of the loops need, how many the right one?
 """
@@ -686,8 +736,8 @@ if passed("read_once"):
 
 # %% [markdown]
 r"""
-In the wrong order, the functions go through the blocks one after the other: up to 4 functions × 24 blocks = 96 restores, since each reading pushes out what the next one needs. In the right order, each block comes
-back once: 24, or a few less if some were still in memory.
+In the wrong order, the functions go through the blocks one after the other: up to 4 functions × 24 blocks = 96 restores, since each reading pushes out what the next one needs.
+In the right order, each block comes back once: 24, or a few less if some were still in memory.
 """
 
 # %%
@@ -700,7 +750,8 @@ quiz("store_is_full", store_is_full)
 
 # %% [markdown]
 r"""
-Let everything go, and look at the store and the disk once more. **Predict:** what is left?
+Let everything go, and look at the store and the disk once more.
+**Predict:** what is left?
 """
 
 # %% tags=["demo"]
@@ -709,8 +760,11 @@ print(in_store(), "MB in the store, and these files:", spilled_files())
 
 # %% [markdown]
 r"""
-0 MB, and no file: when the last reference to an object goes, so does its file, or, where objects share a file, with the last of them. Do you see more? Then something still refers to an object: one of your own
-names, `Out`, or a reference that a function carries inside it. One small object can keep the large file that it shares. `objects()` says of what kind the reference is.
+0 MB, and no file: when the last reference to an object goes, so does its file, or, where objects share a file, with the last of them.
+Do you see more?
+Then something still refers to an object: one of your own names, `Out`, or a reference that a function carries inside it.
+One small object can keep the large file that it shares.
+`objects()` says of what kind the reference is.
 """
 
 # %% tags=["demo"]
@@ -718,9 +772,8 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-> **You may have seen**, in older code, `ray.ObjectID` (today `ray.ObjectRef`), `ray.register_custom_serializer` (today
-> `ray.util.register_serializer`), `ray.init(lru_evict=True)`, which deleted objects that were still referenced, or `pyarrow.plasma`. Ray's store was called **Plasma** and lived
-> in Arrow for some years; today it is a part of Ray, and Arrow has none.
+> **You may have seen**, in older code, `ray.ObjectID` (today `ray.ObjectRef`), `ray.register_custom_serializer` (today `ray.util.register_serializer`), `ray.init(lru_evict=True)`, which deleted objects that were still referenced, or `pyarrow.plasma`.
+> Ray's store was called **Plasma** and lived in Arrow for some years; today it is a part of Ray, and Arrow has none.
 """
 
 # %% [markdown]
@@ -737,18 +790,19 @@ r"""
 
 - **A large argument by value**, in a loop: one copy for each call.
 - **A large array in a closure**: it travels inside the function, where no count shows it.
-- **A reference in a closure**, `ray.remote(lambda x: f(ray.get(ref), x))`: Ray never frees that object while your program runs. Hand the reference over as an argument.
+- **A reference in a closure**, `ray.remote(lambda x: f(ray.get(ref), x))`: Ray never frees that object while your program runs.
+  Hand the reference over as an argument.
 - **`return ray.put(x)`** from a task: the worker owns it, and takes it along when it dies.
 - **A small slice keeps the whole array.** Copy what you keep; and remember `Out` in a notebook.
-- **A changed list**: the change is lost without a word, for a list is a copy in every process. An array at least says so.
-- **Where the store lies.** On Linux, and so in Windows' WSL, it is shared memory, `/dev/shm`; Docker gives that 64 MB unless told `--shm-size`, and Ray then falls back to slower files in `/tmp`. On a
-  Mac it is files mapped into memory, and Ray takes at most 2 GB unless told otherwise. Spilled objects lie in Ray's temporary folder: a disk that is 95 % full stops the spilling.
+- **A changed list**: the change is lost without a word, for a list is a copy in every process.
+  An array at least says so.
+- **Where the store lies.** On Linux, and so in Windows' WSL, it is shared memory, `/dev/shm`; Docker gives that 64 MB unless told `--shm-size`, and Ray then falls back to slower files in `/tmp`.
+  On a Mac it is files mapped into memory, and Ray takes at most 2 GB unless told otherwise.
+  Spilled objects lie in Ray's temporary folder: a disk that is 95 % full stops the spilling.
 
 ## Read on
 
 - [Chapter 3](ch03_actors.ipynb): state that changes lives in actors.
-- Ray's documentation: [objects](https://docs.ray.io/en/latest/ray-core/objects.html), [serialization](https://docs.ray.io/en/latest/ray-core/objects/serialization.html),
-  [object spilling](https://docs.ray.io/en/latest/ray-core/objects/object-spilling.html), and among the
-  [anti-patterns](https://docs.ray.io/en/latest/ray-core/patterns/index.html) large arguments by value, closures, and returning `ray.put`.
+- Ray's documentation: [objects](https://docs.ray.io/en/latest/ray-core/objects.html), [serialization](https://docs.ray.io/en/latest/ray-core/objects/serialization.html), [object spilling](https://docs.ray.io/en/latest/ray-core/objects/object-spilling.html), and among the [anti-patterns](https://docs.ray.io/en/latest/ray-core/patterns/index.html) large arguments by value, closures, and returning `ray.put`.
 - Wang et al., [*Ownership: A Distributed Futures System for Fine-Grained Tasks*](https://www.usenix.org/conference/nsdi21/presentation/cheng), NSDI 2021: why the caller owns the result.
 """

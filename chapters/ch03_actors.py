@@ -40,19 +40,23 @@ warm_up(4)
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and thirty minutes with all six exercises; eighty-five when `Batcher` and `pool_map` are left as homework. Everybody runs the two cells
-above while you talk. Ask who has ever used a lock, and remember who raised a hand: they will enjoy the second section.
+A hundred and thirty minutes with all six exercises; eighty-five when `Batcher` and `pool_map` are left as homework.
+Everybody runs the two cells above while you talk.
+Ask who has ever used a lock, and remember who raised a hand: they will enjoy the second section.
 """
 
 # %% [markdown]
 r"""
 ## An actor is an object in a process of its own
 
-A task forgets everything when it ends. But a simulator has a state, a replay buffer has a content, a model has weights. An **actor** is an
-object that lives in a worker process of its own. `ray.remote(Class).remote(...)` starts the process, creates the
-object there, and returns a **handle** at once. A call `handle.method.remote(...)` works like that of a task: it returns a reference at once.
+A task forgets everything when it ends.
+But a simulator has a state, a replay buffer has a content, a model has weights.
+An **actor** is an object that lives in a worker process of its own.
+`ray.remote(Class).remote(...)` starts the process, creates the object there, and returns a **handle** at once.
+A call `handle.method.remote(...)` works like that of a task: it returns a reference at once.
 
-**Predict:** what do the three calls return? Could they run side by side?
+**Predict:** what do the three calls return?
+Could they run side by side?
 """
 
 
@@ -76,15 +80,15 @@ print(ray.get(refs))
 
 # %% [markdown]
 r"""
-101, 103, 106: an actor has one object for all calls, runs **one call at a time**, and runs the calls of one caller **in the order of the
-calls**. So no call ever sees the object half changed, and the sum is right without a lock.
+101, 103, 106: an actor has one object for all calls, runs **one call at a time**, and runs the calls of one caller **in the order of the calls**.
+So no call ever sees the object half changed, and the sum is right without a lock.
 
 ![The notebook and a task hold handles of one actor. The calls of each wait in a line of their own; the actor takes one at a time, and keeps the state](../img/ch03_actor.svg)
 
-As with tasks, people also write `@ray.remote` above the class; then `Counter.remote(100)` makes the actor, and the plain class is
-gone.
+As with tasks, people also write `@ray.remote` above the class; then `Counter.remote(100)` makes the actor, and the plain class is gone.
 
-Ray keeps a record of every actor. The next cell asks for them, then forgets the handle, then asks again.
+Ray keeps a record of every actor.
+The next cell asks for them, then forgets the handle, then asks again.
 
 **Predict:** what becomes of an actor that nobody can call any more?
 """
@@ -99,13 +103,15 @@ pandas.concat(tables, keys=["before", "after"])
 
 # %% [markdown]
 r"""
-When the last handle is gone, Ray ends the actor, its process, and its state. Nothing has to be closed; nothing is kept either. (In a terminal,
-`ray list actors` shows the same records, if Ray runs with its dashboard.)
+When the last handle is gone, Ray ends the actor, its process, and its state.
+Nothing has to be closed; nothing is kept either.
+(In a terminal, `ray list actors` shows the same records, if Ray runs with its dashboard.)
 
-Your turn. `count_up` gets a class like `Counter`, whose `__init__` needs no arguments.
+Your turn.
+`count_up` gets a class like `Counter`, whose `__init__` needs no arguments.
 
-The checks of this chapter prove order and overlap by letting calls wait for each other. When an answer is wrong, some wait in vain: then a check takes up to
-20 seconds, or twice that, before it tells you.
+The checks of this chapter prove order and overlap by letting calls wait for each other.
+When an answer is wrong, some wait in vain: then a check takes up to 20 seconds, or twice that, before it tells you.
 """
 
 
@@ -127,8 +133,9 @@ check("count_up", count_up)
 
 # %% [markdown] tags=["solution"]
 r"""
-Two mistakes are common. With `ray.remote(Counter).remote()` inside the loop every call gets an actor of its own: five processes, and five totals
-that start at 0. With `ray.get` inside the loop the totals are right, but the caller waits there and back for each call.
+Two mistakes are common.
+With `ray.remote(Counter).remote()` inside the loop every call gets an actor of its own: five processes, and five totals that start at 0.
+With `ray.get` inside the loop the totals are right, but the caller waits there and back for each call.
 """
 
 # %%
@@ -143,10 +150,12 @@ quiz("order_of_calls", order_of_calls)
 r"""
 ## One call is safe, a sequence of calls is not
 
-A handle is an argument like any other. Give it to a task, and the task can call the same actor: handles travel, the object stays where it
-is. So many can work on one state.
+A handle is an argument like any other.
+Give it to a task, and the task can call the same actor: handles travel, the object stays where it is.
+So many can work on one state.
 
-Here four customers pay 1 into an account, ten times each. `pay(balance, 1)` returns the balance plus 1, and takes 20 ms for the book-keeping.
+Here four customers pay 1 into an account, ten times each.
+`pay(balance, 1)` returns the balance plus 1, and takes 20 ms for the book-keeping.
 
 **Predict** the balance in the end.
 """
@@ -186,15 +195,19 @@ print(f"40 payments of 1, and the balance is {balance}: {40 - balance} are lost"
 
 # %% [markdown]
 r"""
-Most are lost. Every single call was safe, but a payment is *three* steps, read, add, write, and between a customer's read and write the others
-read the same old balance. Whoever writes last wipes out what the others wrote. This is called a **lost update**.
+Most are lost.
+Every single call was safe, but a payment is *three* steps, read, add, write, and between a customer's read and write the others read the same old balance.
+Whoever writes last wipes out what the others wrote.
+This is called a **lost update**.
 
 ![Two customers read 5, both add 1, both write 6: one payment is lost. Below, both send "add 1" to the account, and the balance is 7](../img/ch03_lost_update.svg)
 
-The cure: do not fetch the state, change it, and send it back. **Send what is to be done**, and let the actor do it, in one call.
+The cure: do not fetch the state, change it, and send it back.
+**Send what is to be done**, and let the actor do it, in one call.
 
-In the exercise, what a balance is, and what paying in means, comes from outside: you are given `pay_in(balance, amount)`, which returns the new balance. It may be a number, as above. The check
-uses a list of receipts, so it can see who wrote each of them: a receipt is [amount, number of the process that wrote it].
+In the exercise, what a balance is, and what paying in means, comes from outside: you are given `pay_in(balance, amount)`, which returns the new balance.
+It may be a number, as above.
+The check uses a list of receipts, so it can see who wrote each of them: a receipt is [amount, number of the process that wrote it].
 """
 
 
@@ -233,11 +246,10 @@ check("bank", bank)
 
 # %% [markdown] tags=["solution"]
 r"""
-The `ray.get` in `customer` matters: without it the customer is gone before the payment is booked, and since the calls of different callers have no order,
-`read` may overtake a payment. Nothing is lost then, but what you read is too early.
+The `ray.get` in `customer` matters: without it the customer is gone before the payment is booked, and since the calls of different callers have no order, `read` may overtake a payment.
+Nothing is lost then, but what you read is too early.
 
-Functions can be sent as well: an actor with a method `update(function)`, which does `self.balance = function(self.balance)`, serves every change that
-anybody will think of.
+Functions can be sent as well: an actor with a method `update(function)`, which does `self.balance = function(self.balance)`, serves every change that anybody will think of.
 """
 
 # %%
@@ -252,10 +264,11 @@ quiz("why_updates_are_lost", why_updates_are_lost)
 r"""
 ## What `multiprocessing` keeps in a `Value`, Ray keeps in an actor
 
-Without Ray, processes of one machine share a number through `multiprocessing.Value`, a few bytes of shared memory. Two processes add 1 to it 20,000 times
-each.
+Without Ray, processes of one machine share a number through `multiprocessing.Value`, a few bytes of shared memory.
+Two processes add 1 to it 20,000 times each.
 
-**Predict:** is `total.value += 1` safe? `Value` comes with a lock, after all.
+**Predict:** is `total.value += 1` safe?
+`Value` comes with a lock, after all.
 """
 
 # %% tags=["demo"]
@@ -271,12 +284,13 @@ for locked in (False, True):
 
 # %% [markdown]
 r"""
-It is the same mistake in other clothes: `+=` reads, adds and writes. The lock exists, but whoever writes `+=`
-must remember to take it.
+It is the same mistake in other clothes: `+=` reads, adds and writes.
+The lock exists, but whoever writes `+=` must remember to take it.
 
-An actor holds any object, not only numbers; every node of a cluster can reach it; and its methods *are* the lock. Older programs for
-distributed reinforcement learning call such an actor `GlobalVar`: it keeps the number of episodes so far, and the best result with the weights
-that reached it. Write that one. The scores may be of any sign: many environments only hand out punishments.
+An actor holds any object, not only numbers; every node of a cluster can reach it; and its methods *are* the lock.
+Older programs for distributed reinforcement learning call such an actor `GlobalVar`: it keeps the number of episodes so far, and the best result with the weights that reached it.
+Write that one.
+The scores may be of any sign: many environments only hand out punishments.
 """
 
 
@@ -311,14 +325,16 @@ check("BestSoFar", BestSoFar)
 
 # %% [markdown] tags=["solution"]
 r"""
-A best score that starts at 0 is the classic: on Pendulum, where every reward is below 0, nothing ever beats it. `-math.inf` works too, but then `best()`
-needs a special case for "nothing yet". A stub or an error in `__init__` shows up late: the handle is there at once, and only the first *call*
-raises, with `ActorDiedError`. The cause stands at the end of its message.
+A best score that starts at 0 is the classic: on Pendulum, where every reward is below 0, nothing ever beats it.
+`-math.inf` works too, but then `best()` needs a special case for "nothing yet".
+A stub or an error in `__init__` shows up late: the handle is there at once, and only the first *call* raises, with `ActorDiedError`.
+The cause stands at the end of its message.
 """
 
 # %% [markdown]
 r"""
-Four searchers now look for the highest point of a hilly landscape, at random, and share one `BestSoFar`. (The top is $-1$, at the point $(2, -1)$.)
+Four searchers now look for the highest point of a hilly landscape, at random, and share one `BestSoFar`.
+(The top is $-1$, at the point $(2, -1)$.)
 """
 
 
@@ -342,8 +358,10 @@ if passed("BestSoFar"):
 
 # %% [markdown]
 r"""
-So many offers, and a handful of records: nearly all calls were for nothing. A searcher that remembers its own best, and only offers what beats that, saves almost all of
-them. Is that worth the trouble? It depends on what a call costs.
+So many offers, and a handful of records: nearly all calls were for nothing.
+A searcher that remembers its own best, and only offers what beats that, saves almost all of them.
+Is that worth the trouble?
+It depends on what a call costs.
 """
 
 # %% [markdown]
@@ -352,7 +370,8 @@ r"""
 
 `Counter.add` does nearly nothing, so its time is all price.
 
-**Predict:** what does a call cost, compared with that of an ordinary object? And with a task?
+**Predict:** what does a call cost, compared with that of an ordinary object?
+And with a task?
 """
 
 
@@ -386,22 +405,28 @@ pandas.DataFrame({"µs a call": prices, "calls a second": rates}).round(2)
 
 # %% [markdown]
 r"""
-Calling a process costs thousands of times what calling an object costs, because a message goes out and another comes back. Sent together, the trips
-overlap. Set beside a task, a call to an actor has a shorter way: its message goes straight to the actor's process, while a task first needs a worker that is
-lent to it. Ray lends a worker once and sends it many tasks, so the difference is smaller than you may have thought; your table says how small.
+Calling a process costs thousands of times what calling an object costs, because a message goes out and another comes back.
+Sent together, the trips overlap.
+Set beside a task, a call to an actor has a shorter way: its message goes straight to the actor's process, while a task first needs a worker that is lent to it.
+Ray lends a worker once and sends it many tasks, so the difference is smaller than you may have thought; your table says how small.
 
-All these calls wait for *one* process. An actor that everybody asks for everything is the narrow place of the whole program, however many nodes
-you have. So: fewer and larger calls, or several actors that share the work. How many?
+All these calls wait for *one* process.
+An actor that everybody asks for everything is the narrow place of the whole program, however many nodes you have.
+So: fewer and larger calls, or several actors that share the work.
+How many?
 """
 
 # %% [markdown]
 r"""
 ## More actors than cores do not help, unless they wait
 
-Here are two kinds of work, of the same length. `compute` adds up squares, and keeps a core busy. `wait` naps: so does an actor that waits for a network, a disk,
-a robot, or a simulator somewhere else. The same number of calls goes to one actor, to two, to four and to eight.
+Here are two kinds of work, of the same length.
+`compute` adds up squares, and keeps a core busy.
+`wait` naps: so does an actor that waits for a network, a disk, a robot, or a simulator somewhere else.
+The same number of calls goes to one actor, to two, to four and to eight.
 
-**Predict** two curves: how many times faster are 2, 4 and 8 actors than one, at computing and at waiting? Count your cores first: `os.cpu_count()`.
+**Predict** two curves: how many times faster are 2, 4 and 8 actors than one, at computing and at waiting?
+Count your cores first: `os.cpu_count()`.
 """
 
 
@@ -474,19 +499,25 @@ del workers, worker
 
 # %% [markdown]
 r"""
-The curve of `compute` rises as far as your cores go (less, where other programs use them too), and no further; it may even fall, for eight processes on two cores also get
-into each other's way. With more than eight cores you have not met the end yet: try `range(16)` and more `numbers`, beginning again with the cell that makes `workers`. (The last cell has ended
-them with `ray.kill`, which does not ask who still holds a handle. Forgetting all handles would have done as well.) The curve of `wait` goes on rising far beyond your cores,
-since a nap needs no core. It stays below the dotted line, and in the end it bends as well: each call has its price, and the notebook can only send so many a second.
+The curve of `compute` rises as far as your cores go (less, where other programs use them too), and no further; it may even fall, for eight processes on two cores also get into each other's way.
+With more than eight cores you have not met the end yet: try `range(16)` and more `numbers`, beginning again with the cell that makes `workers`.
+(The last cell has ended them with `ray.kill`, which does not ask who still holds a handle.
+Forgetting all handles would have done as well.)
+The curve of `wait` goes on rising far beyond your cores, since a nap needs no core.
+It stays below the dotted line, and in the end it bends as well: each call has its price, and the notebook can only send so many a second.
 
-Look twice at `os.cpu_count()`: it counts hardware threads, two for each core of most Intel and AMD processors, and on a Mac slow cores as well as fast ones. So the curve
-often bends before the dashed line. In WSL or a container it may count cores that others use, too.
+Look twice at `os.cpu_count()`: it counts hardware threads, two for each core of most Intel and AMD processors, and on a Mac slow cores as well as fast ones.
+So the curve often bends before the dashed line.
+In WSL or a container it may count cores that others use, too.
 
-Ray let you have all eight actors, though it counts only four CPUs. An actor asks for one CPU *while it starts* and for none afterwards, unless you say
-`num_cpus=`. So nothing stops you from having too many. What they cost is memory, dozens of megabytes each even when idle, and a second to start.
+Ray let you have all eight actors, though it counts only four CPUs.
+An actor asks for one CPU *while it starts* and for none afterwards, unless you say `num_cpus=`.
+So nothing stops you from having too many.
+What they cost is memory, dozens of megabytes each even when idle, and a second to start.
 
-On a cluster the rule is the same with more cores: actors that compute, as many as cores; actors that wait, as many as needed to keep the cores busy. Which of the two
-is your simulator? Chapter 8 measures that before it chooses.
+On a cluster the rule is the same with more cores: actors that compute, as many as cores; actors that wait, as many as needed to keep the cores busy.
+Which of the two is your simulator?
+Chapter 8 measures that before it chooses.
 """
 
 # %%
@@ -499,22 +530,28 @@ quiz("how_many_actors", how_many_actors)
 
 # %% [markdown] tags=["notes"]
 r"""
-Half-time. Put the curves of the room side by side: a laptop with eight cores, one with two, a server that all share. The knee is at
-another place for each, and the shared server may have none at all. The most frequent question: "So why `num_cpus=4`?" It is Ray's book-keeping; it
-adds no core.
+Half-time.
+Put the curves of the room side by side: a laptop with eight cores, one with two, a server that all share.
+The knee is at another place for each, and the shared server may have none at all.
+The most frequent question: "So why `num_cpus=4`?"
+It is Ray's book-keeping; it adds no core.
 """
 
 # %% [markdown]
 r"""
 ## One async actor waits for many at once
 
-Eight processes only to wait is a lot. An **async actor** waits for many in one process: as soon as one method is an `async def`, Ray runs up to 1,000
-calls of the actor at once, in one thread.
+Eight processes only to wait is a lot.
+An **async actor** waits for many in one process: as soon as one method is an `async def`, Ray runs up to 1,000 calls of the actor at once, in one thread.
 
-How can one thread run many calls? By `asyncio`, which comes with Python. The thread runs a **loop**: it runs one call until that call reaches an `await` and has to wait there,
-then another that can go on, and comes back to the first when what it waits for is there.
+How can one thread run many calls?
+By `asyncio`, which comes with Python.
+The thread runs a **loop**: it runs one call until that call reaches an `await` and has to wait there, then another that can go on, and comes back to the first when what it waits for is there.
 
-A call steps aside *only* at an `await`. **Predict:** the two classes differ in one line. How long do eight calls take with each? (`span` notes when a call began and ended, for the picture.)
+A call steps aside *only* at an `await`.
+**Predict:** the two classes differ in one line.
+How long do eight calls take with each?
+(`span` notes when a call began and ended, for the picture.)
 """
 
 
@@ -551,10 +588,14 @@ for cls, axes in zip([Blocking, Polite], places, strict=True):
 
 # %% [markdown]
 r"""
-One after the other above, though the method says `async`; all eight in the time of one below. (Their own clocks say so: each call returned when it began
-and ended.) A blocked actor shows no error, only slowness. What blocks: `time.sleep`, `ray.get` (write `await ref`), `requests.get`, and every long computation.
+One after the other above, though the method says `async`; all eight in the time of one below.
+(Their own clocks say so: each call returned when it began and ended.)
+A blocked actor shows no error, only slowness.
+What blocks: `time.sleep`, `ray.get` (write `await ref`), `requests.get`, and every long computation.
 
-Since a call steps aside at each `await`, others may change the object meanwhile. **Predict:** a hundred calls add 1 each. What is the total?
+Since a call steps aside at each `await`, others may change the object meanwhile.
+**Predict:** a hundred calls add 1 each.
+What is the total?
 """
 
 
@@ -581,16 +622,19 @@ del purse
 
 # %% [markdown]
 r"""
-Read, `await`, write is a lost update again, this time *inside* the actor. Without the `await`, or with `self.total += amount` after it, all would be there: between two
-`await`s you are alone.
+Read, `await`, write is a lost update again, this time *inside* the actor.
+Without the `await`, or with `self.total += amount` after it, all would be there: between two `await`s you are alone.
 
-Async actors shine where many small requests should become few large ones. A network needs about as long for one input as for
-thirty-two, so a server of a policy collects the calls that arrive, asks the network once, and hands each caller its own answer. Chapter 18 does
-that with Ray Serve; here you build the core of it.
+Async actors shine where many small requests should become few large ones.
+A network needs about as long for one input as for thirty-two, so a server of a policy collects the calls that arrive, asks the network once, and hands each caller its own answer.
+Chapter 18 does that with Ray Serve; here you build the core of it.
 
 The tool is a **future**, an empty box on which a call can wait: `asyncio.get_running_loop().create_future()` makes one, `future.set_result(answer)` fills it.
-`future.done()` says whether it is full, and `future.result()` is what is in it. `await asyncio.wait([future], timeout=seconds)` waits until it is full, but not longer than that. (Not
-`wait_for`: that *cancels* the future when time is up.) `flush` is there already: it answers everybody in `self.waiting`. Write `predict`.
+`future.done()` says whether it is full, and `future.result()` is what is in it.
+`await asyncio.wait([future], timeout=seconds)` waits until it is full, but not longer than that.
+(Not `wait_for`: that *cancels* the future when time is up.)
+`flush` is there already: it answers everybody in `self.waiting`.
+Write `predict`.
 """
 
 
@@ -632,18 +676,21 @@ check("Batcher", Batcher)
 
 # %% [markdown] tags=["solution"]
 r"""
-Nobody else comes between `append` and `flush`: there is no `await` between them. After the `await` it is another matter: younger calls may have come, and whoever flushes without
-asking `future.done()`, or by a timer that still runs, answers them too early, in a batch too small. `asyncio.wait_for(future, timeout)` looks simpler than `asyncio.wait`, but when time
-is up it *cancels* the future, and `flush` cannot fill it any more.
+Nobody else comes between `append` and `flush`: there is no `await` between them.
+After the `await` it is another matter: younger calls may have come, and whoever flushes without asking `future.done()`, or by a timer that still runs, answers them too early, in a batch too small.
+`asyncio.wait_for(future, timeout)` looks simpler than `asyncio.wait`, but when time is up it *cancels* the future, and `flush` cannot fill it any more.
 
-The model itself blocks the loop while it computes. That is all right here: until it is done, no batch could be answered anyway. When it must not,
-`await asyncio.to_thread(self.model, inputs)` computes in a thread, and then `flush` has an `await`, and with it the old question of who comes between.
+The model itself blocks the loop while it computes.
+That is all right here: until it is done, no batch could be answered anyway.
+When it must not, `await asyncio.to_thread(self.model, inputs)` computes in a thread, and then `flush` has an `await`, and with it the old question of who comes between.
 """
 
 # %% [markdown]
 r"""
-`squares` stands for a network on a GPU: a call takes 50 ms, whatever the size of the batch. (It is a `time.sleep`, so it blocks the loop, as the network would. Calls
-that arrive meanwhile are not lost; they begin a moment later.) **Predict** the times for 32 calls, in batches of 1 and of 16.
+`squares` stands for a network on a GPU: a call takes 50 ms, whatever the size of the batch.
+(It is a `time.sleep`, so it blocks the loop, as the network would.
+Calls that arrive meanwhile are not lost; they begin a moment later.)
+**Predict** the times for 32 calls, in batches of 1 and of 16.
 """
 
 # %% tags=["demo"]
@@ -669,10 +716,12 @@ quiz("blocked_loop", blocked_loop)
 r"""
 ## Threads let an actor answer while it works
 
-A method that computes for minutes keeps every other call waiting, also the question whether the actor is still alive. Ordinary methods can run in
-several threads: `.options(max_concurrency=4)` allows four calls at once, whichever they are. A **concurrency group** has threads of its own for certain methods.
+A method that computes for minutes keeps every other call waiting, also the question whether the actor is still alive.
+Ordinary methods can run in several threads: `.options(max_concurrency=4)` allows four calls at once, whichever they are.
+A **concurrency group** has threads of its own for certain methods.
 
-Both trainers below are asked for a `ping` while they train for a second. **Predict:** when does each answer?
+Both trainers below are asked for a `ping` while they train for a second.
+**Predict:** when does each answer?
 """
 
 
@@ -710,27 +759,32 @@ del trainer, work
 
 # %% [markdown]
 r"""
-The price: two methods can now run at the same time on one object, so the actor is no longer a lock. `ping` only answers, so nothing can go wrong. Methods
-that change something need a `threading.Lock`, or must share a group with one thread. The order is gone as well: an actor with threads, or with `async` methods, may run a call before one that the same
-caller sent earlier. And threads of one Python process take turns at
-computing: for more computation you need more actors, as the curve above said.
+The price: two methods can now run at the same time on one object, so the actor is no longer a lock.
+`ping` only answers, so nothing can go wrong.
+Methods that change something need a `threading.Lock`, or must share a group with one thread.
+The order is gone as well: an actor with threads, or with `async` methods, may run a call before one that the same caller sent earlier.
+And threads of one Python process take turns at computing: for more computation you need more actors, as the curve above said.
 """
 
 # %% [markdown]
 r"""
 ## A parameter server waits for nobody
 
-Now the first piece of distributed learning. The weights of a model are in an actor, the **parameter server**. Each worker has a share of the data, a **shard**,
-and repeats three steps: get the weights, compute the gradient on its shard, send the *gradient*. The server applies it:
+Now the first piece of distributed learning.
+The weights of a model are in an actor, the **parameter server**.
+Each worker has a share of the data, a **shard**, and repeats three steps: get the weights, compute the gradient on its shard, send the *gradient*.
+The server applies it:
 
 $$w \leftarrow w - \text{rate} \cdot g$$
 
 ![Three workers around a server: each gets weights, computes a gradient on its shard, and sends it; the server applies gradients as they come](../img/ch03_parameter_server.svg)
 
-Nobody waits for anybody: this is **asynchronous** SGD. While a worker computes, others move the weights, so its gradient belongs to weights that are a little old (**stale**). The
-usual price is a somewhat rougher path; the gain is that a slow worker slows nobody else.
+Nobody waits for anybody: this is **asynchronous** SGD.
+While a worker computes, others move the weights, so its gradient belongs to weights that are a little old (**stale**).
+The usual price is a somewhat rougher path; the gain is that a slow worker slows nobody else.
 
-The tempting mistake is to send *weights* back, locally improved. You know by now what that loses.
+The tempting mistake is to send *weights* back, locally improved.
+You know by now what that loses.
 """
 
 
@@ -776,18 +830,19 @@ check("async_sgd", async_sgd)
 
 # %% [markdown] tags=["solution"]
 r"""
-`np.array(weights)` in `__init__` is a copy on purpose: an array that arrives in an actor is read-only (chapter 2), and whoever then writes
-`self.weights -= …` gets an error.
+`np.array(weights)` in `__init__` is a copy on purpose: an array that arrives in an actor is read-only (chapter 2), and whoever then writes `self.weights -= …` gets an error.
 
-`work` could skip the `ray.get` around `apply`, since calls of one caller keep their order, so its next `get` already sees its own gradient. Only the last one would have to be waited for.
+`work` could skip the `ray.get` around `apply`, since calls of one caller keep their order, so its next `get` already sees its own gradient.
+Only the last one would have to be waited for.
 """
 
 # %% [markdown]
 r"""
-Three workers fit a linear model with three weights, to data that were made with known weights plus a little noise. `slope`, the gradient, takes 0.1 ms for each
-row of a shard, and the first shard has four times as many rows as the others.
+Three workers fit a linear model with three weights, to data that were made with known weights plus a little noise.
+`slope`, the gradient, takes 0.1 ms for each row of a shard, and the first shard has four times as many rows as the others.
 
-**Predict:** does the error go to 0? And how long do the other two workers wait for the slow one?
+**Predict:** does the error go to 0?
+And how long do the other two workers wait for the slow one?
 """
 
 # %% tags=["demo"]
@@ -811,21 +866,27 @@ if passed("async_sgd"):
 
 # %% [markdown]
 r"""
-The others wait for nobody: the quick ones took their steps and left, while the slow one still worked. The short bars are the calls of the server, which has time to spare. (A task's bar is
-long because waiting for the server counts as running.) The error falls fast, but not to 0. What is left comes from the noise, and from the last steps, which all belong to one shard. A fixed number
-of steps is simple, but unfair to the small shards; real programs go on for a time, or over shuffled data.
+The others wait for nobody: the quick ones took their steps and left, while the slow one still worked.
+The short bars are the calls of the server, which has time to spare.
+(A task's bar is long because waiting for the server counts as running.)
+The error falls fast, but not to 0.
+What is left comes from the noise, and from the last steps, which all belong to one shard.
+A fixed number of steps is simple, but unfair to the small shards; real programs go on for a time, or over shuffled data.
 """
 
 # %% [markdown]
 r"""
 ## A pool keeps actors busy, if nobody waits for the first
 
-Some episodes are long, others short. A **pool** gives the next input to whichever actor is free. `ray.util.ActorPool` does that: `pool.map` returns results in
-the order of the inputs, `pool.map_unordered` as they come. Both want a function `f(actor, input)` that returns a reference.
+Some episodes are long, others short.
+A **pool** gives the next input to whichever actor is free.
+`ray.util.ActorPool` does that: `pool.map` returns results in the order of the inputs, `pool.map_unordered` as they come.
+Both want a function `f(actor, input)` that returns a reference.
 
 Here three simulators play eight episodes; the first takes 0.9 s, the others 0.1 or 0.2 s.
 
-**Predict:** how long does each of the two take? Draw the three rows on paper first.
+**Predict:** how long does each of the two take?
+Draw the three rows on paper first.
 """
 
 # %% tags=["demo"]
@@ -843,8 +904,10 @@ del pool
 
 # %% [markdown]
 r"""
-Surprised? `pool.map` hands out results in order, and it only looks for a free actor *when it hands out a result*. While the first episode is long, the other two
-actors have nothing to do, though five episodes wait. `map_unordered` keeps them busy, but mixes up the results.
+Surprised?
+`pool.map` hands out results in order, and it only looks for a free actor *when it hands out a result*.
+While the first episode is long, the other two actors have nothing to do, though five episodes wait.
+`map_unordered` keeps them busy, but mixes up the results.
 
 Both can be had: give work to whoever is free, and put each result into its place.
 """
@@ -878,8 +941,10 @@ check("pool_map", pool_map)
 
 # %% [markdown] tags=["solution"]
 r"""
-It is `bounded_map` of chapter 1 once more, with actors for slots. A reference can be the key of a dictionary, which is how you find out whose result has come.
-For real use, ask what should happen when a call fails: here `ray.get` raises, and the results of the others are lost. Chapter 5 mends that.
+It is `bounded_map` of chapter 1 once more, with actors for slots.
+A reference can be the key of a dictionary, which is how you find out whose result has come.
+For real use, ask what should happen when a call fails: here `ray.get` raises, and the results of the others are lost.
+Chapter 5 mends that.
 """
 
 # %% tags=["demo"]
@@ -896,9 +961,9 @@ for simulator in simulators:
 r"""
 ## A name finds an actor, and a detached one outlives its program
 
-So far you had to hold a handle. With `.options(name="scores")` an actor can be found by its name, from any task or program that is in the same **namespace**
-(`ray.init(namespace="course")`; without that, each program has a namespace of its own). `get_if_exists=True` finds it, or makes it if there is none: many can run the same line, and all get the
-same actor.
+So far you had to hold a handle.
+With `.options(name="scores")` an actor can be found by its name, from any task or program that is in the same **namespace** (`ray.init(namespace="course")`; without that, each program has a namespace of its own).
+`get_if_exists=True` finds it, or makes it if there is none: many can run the same line, and all get the same actor.
 
 A name does not keep an actor alive; `lifetime="detached"` does.
 
@@ -917,8 +982,10 @@ pandas.DataFrame(row for row in actors() if row["name"])[["name", "state", "deta
 
 # %% [markdown]
 r"""
-The second line found the actor of the first: 6. Without its handles "scores" is gone, while "archive" lives on. It would outlive this notebook too if the cluster were not the
-notebook's own: a cluster that `ray.init` has started ends with its program. On a cluster that stays, a detached actor stays until somebody ends it, so whoever makes one must know who will:
+The second line found the actor of the first: 6.
+Without its handles "scores" is gone, while "archive" lives on.
+It would outlive this notebook too if the cluster were not the notebook's own: a cluster that `ray.init` has started ends with its program.
+On a cluster that stays, a detached actor stays until somebody ends it, so whoever makes one must know who will:
 """
 
 # %% tags=["demo"]
@@ -941,8 +1008,8 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-> **You may have seen** `Counter._remote(args=[0], name="scores", detached=True)`, `ray.util.register_actor("scores", counter)`, `ray.experimental.get_actor`, or
-> `counter.__ray_kill__()`. Today it is
+> **You may have seen** `Counter._remote(args=[0], name="scores", detached=True)`, `ray.util.register_actor("scores", counter)`, `ray.experimental.get_actor`, or `counter.__ray_kill__()`.
+> Today it is
 >
 > ```python
 > counter = ray.remote(Counter).options(name="scores", lifetime="detached").remote(0)
@@ -963,21 +1030,22 @@ r"""
 ## Traps
 
 - **An actor made anew for each call** has no memory: `Counter.remote()` belongs before the loop.
-- **Read, change, write back** from outside loses updates. Send what is to be done.
+- **Read, change, write back** from outside loses updates.
+  Send what is to be done.
 - **`ray.get` or `time.sleep` in an async method** blocks every other call.
 - **An error in `__init__`** shows only at the first call, as `ActorDiedError`.
 - **`ActorPool.map` stalls** behind a long first input.
-- **A handle that is forgotten** ends its actor. Keep it, or make the actor detached, and then kill it yourself.
+- **A handle that is forgotten** ends its actor.
+  Keep it, or make the actor detached, and then kill it yourself.
 - **A handle that a function captures**, instead of getting it as an argument, keeps its actor alive until the program ends.
-- **Too many actors**: Ray does not stop you. Each is a process with memory of its own.
+- **Too many actors**: Ray does not stop you.
+  Each is a process with memory of its own.
 
 ## Read on
 
-- [Chapter 4](ch04_scheduling.ipynb): what actors may ask for, and why some never start. [Chapter 5](ch05_faults.ipynb): actors that die.
+- [Chapter 4](ch04_scheduling.ipynb): what actors may ask for, and why some never start.
+  [Chapter 5](ch05_faults.ipynb): actors that die.
   [Chapter 9](ch09_dqn.ipynb): an agent that loses updates, and how that shows in its learning.
-- Ray's documentation: [actors](https://docs.ray.io/en/latest/ray-core/actors.html),
-  [async and threaded actors](https://docs.ray.io/en/latest/ray-core/actors/async_api.html) and
-  [the order of calls](https://docs.ray.io/en/latest/ray-core/actors/task-orders.html).
-- Recht et al., [*Hogwild!*](https://arxiv.org/abs/1106.5730), 2011, and Li et al., *Scaling Distributed Machine Learning with the Parameter Server*, OSDI 2014: when
-  stale gradients do no harm.
+- Ray's documentation: [actors](https://docs.ray.io/en/latest/ray-core/actors.html), [async and threaded actors](https://docs.ray.io/en/latest/ray-core/actors/async_api.html) and [the order of calls](https://docs.ray.io/en/latest/ray-core/actors/task-orders.html).
+- Recht et al., [*Hogwild!*](https://arxiv.org/abs/1106.5730), 2011, and Li et al., *Scaling Distributed Machine Learning with the Parameter Server*, OSDI 2014: when stale gradients do no harm.
 """

@@ -32,12 +32,13 @@ begin("ch04_scheduling")
 
 # %% [markdown]
 r"""
-Until now `ray.init` started everything. This time you build a cluster out of parts: `small_cluster` starts a **head node** with
-Ray's own `ray.cluster_utils.Cluster`, and `ray.init(address=...)` joins it as a driver. More nodes come later. Each node is a raylet
-with its own workers and its own object store, as on a machine of its own; only the machine underneath is shared: yours.
+Until now `ray.init` started everything.
+This time you build a cluster out of parts: `small_cluster` starts a **head node** with Ray's own `ray.cluster_utils.Cluster`, and `ray.init(address=...)` joins it as a driver.
+More nodes come later.
+Each node is a raylet with its own workers and its own object store, as on a machine of its own; only the machine underneath is shared: yours.
 
-The head has two CPUs, and two **licences**: say, for a simulator that you may run twice at a time. A resource of your own is a name
-and a number, nothing else.
+The head has two CPUs, and two **licences**: say, for a simulator that you may run twice at a time.
+A resource of your own is a name and a number, nothing else.
 """
 
 # %%
@@ -48,21 +49,25 @@ ledger()
 
 # %% [markdown] tags=["notes"]
 r"""
-Ninety minutes with all four exercises; the autoscaler (ten minutes) can be shown from the front. Start the first two cells before you
-speak. Cluster is Ray's own test tool: it starts real raylets, so everything here holds on real machines, except that these
-nodes share their cores, memory and disk.
+Ninety minutes with all four exercises; the autoscaler (ten minutes) can be shown from the front.
+Start the first two cells before you speak.
+Cluster is Ray's own test tool: it starts real raylets, so everything here holds on real machines, except that these nodes share their cores, memory and disk.
 """
 
 # %% [markdown]
 r"""
 ## A CPU is an entry in a ledger
 
-A task says what it asks for; the raylet subtracts it from what the node has, and starts the task when there is enough. That is
-all. Nothing measures what the task really uses, and nothing ties it to a core. (There is one hint: unless you have set it, the worker gets
-`OMP_NUM_THREADS`, the whole CPUs asked for and at least 1. NumPy and torch heed it; threads of your own do not.) So a **logical** CPU may be cut:
-`num_cpus=0.5` halves the entry. `.options(...)`, which you know from actors, sets it for one call of a task.
+A task says what it asks for; the raylet subtracts it from what the node has, and starts the task when there is enough.
+That is all.
+Nothing measures what the task really uses, and nothing ties it to a core.
+(There is one hint: unless you have set it, the worker gets `OMP_NUM_THREADS`, the whole CPUs asked for and at least 1.
+NumPy and torch heed it; threads of your own do not.)
+So a **logical** CPU may be cut: `num_cpus=0.5` halves the entry.
+`.options(...)`, which you know from actors, sets it for one call of a task.
 
-**Predict:** four naps of half a second, on two CPUs. How many rounds with `num_cpus=0.5`, with `1`, and with `2`?
+**Predict:** four naps of half a second, on two CPUs.
+How many rounds with `num_cpus=0.5`, with `1`, and with `2`?
 """
 
 # %% tags=["demo"]
@@ -80,11 +85,12 @@ for axes in rows:
 
 # %% [markdown]
 r"""
-One round, two rounds, four rounds. Your machine's real cores were idle all the time; the ledger decided. That is useful: a task that mostly
-waits (for a network, for a slow simulator) can ask for a tenth of a CPU, a task with eight busy threads should ask for eight, and a task that needs
-a licence asks for `resources={"licence": 1}`.
+One round, two rounds, four rounds.
+Your machine's real cores were idle all the time; the ledger decided.
+That is useful: a task that mostly waits (for a network, for a slow simulator) can ask for a tenth of a CPU, a task with eight busy threads should ask for eight, and a task that needs a licence asks for `resources={"licence": 1}`.
 
-An **actor** holds what it asked for as long as it lives, busy or not. (`Member` is a small class of this chapter; its `node()` says where it lives.)
+An **actor** holds what it asked for as long as it lives, busy or not.
+(`Member` is a small class of this chapter; its `node()` says where it lives.)
 """
 
 # %% tags=["demo"]
@@ -116,7 +122,8 @@ for member in members:
 
 # %% [markdown]
 r"""
-An actor for which you write no `num_cpus` asks for 1 to be *placed*, and for 0 once it lives. So all three live, and the ledger has two CPUs to give.
+An actor for which you write no `num_cpus` asks for 1 to be *placed*, and for 0 once it lives.
+So all three live, and the ledger has two CPUs to give.
 """
 
 # %%
@@ -131,8 +138,8 @@ quiz("default_actor", default_actor)
 r"""
 ## Nothing fails: the task is PENDING
 
-A classic of the first week: a tuning job is started on a laptop, prints that a trial is PENDING, and says so until the evening. The
-trial asks for one CPU for itself and one for each of two samplers: three CPUs on a machine with two.
+A classic of the first week: a tuning job is started on a laptop, prints that a trial is PENDING, and says so until the evening.
+The trial asks for one CPU for itself and one for each of two samplers: three CPUs on a machine with two.
 
 **Predict:** what does Ray do with a task that asks for three CPUs here: an error, a warning, or nothing?
 """
@@ -145,11 +152,14 @@ waiting()
 
 # %% [markdown]
 r"""
-No error, and here it waits for ever. The state is `PENDING_NODE_ASSIGNMENT`: the task looks for a node, and "asks for" says why none will do. Ray waits, because
-a larger node might join. (It mentions this in its log, which `log_to_driver=False` keeps out of this chapter. In a long log, or in a job that runs
-while you sleep, nobody sees it.)
+No error, and here it waits for ever.
+The state is `PENDING_NODE_ASSIGNMENT`: the task looks for a node, and "asks for" says why none will do.
+Ray waits, because a larger node might join.
+(It mentions this in its log, which `log_to_driver=False` keeps out of this chapter.
+In a long log, or in a job that runs while you sleep, nobody sees it.)
 
-`ray status`, in a terminal, tells the same from the cluster's side. Look at the last lines:
+`ray status`, in a terminal, tells the same from the cluster's side.
+Look at the last lines:
 """
 
 # %% tags=["demo"]
@@ -163,10 +173,13 @@ r"""
 | each task and its state | `ray list tasks --filter "state=PENDING_NODE_ASSIGNMENT"` (needs the dashboard) | `waiting()` |
 | what each node has, and what is free | `ray status`, under *Total Usage*, for all nodes together | `ledger()` |
 
-A queue and a dead end look alike: both are PENDING. The difference is arithmetic. In a queue the request fits on some node once
-others have ended. In a dead end, it fits on no node even when all is free.
+A queue and a dead end look alike: both are PENDING.
+The difference is arithmetic.
+In a queue the request fits on some node once others have ended.
+In a dead end, it fits on no node even when all is free.
 
-Write this arithmetic down. `nodes` is what `ray.nodes()` returns: a list of dicts, of which these keys matter here.
+Write this arithmetic down.
+`nodes` is what `ray.nodes()` returns: a list of dicts, of which these keys matter here.
 """
 
 # %% tags=["demo"]
@@ -174,8 +187,8 @@ pandas.Series(ray.nodes()[0])[["NodeID", "Alive", "Resources"]].to_dict()
 
 # %% [markdown]
 r"""
-A cluster may have many nodes, and `ray.nodes()` still lists those that have died, with nothing left in their `Resources`. The check tries made-up
-clusters first, then asks Ray itself.
+A cluster may have many nodes, and `ray.nodes()` still lists those that have died, with nothing left in their `Resources`.
+The check tries made-up clusters first, then asks Ray itself.
 """
 
 
@@ -212,11 +225,14 @@ if passed("fits"):
 r"""
 ## Whoever waits must not hold what the others need
 
-Chapter 1 ended well: four parents on four slots waited for children, and each **lent its CPU** while it waited. Now the parents are actors. A coach lets a
-helper play and waits for it. (`__ray_ready__` is a method that every actor has: its call ends as soon as the actor lives. `ray.cancel` ends a task, or takes
-it out of the queue: here the one that can never run.)
+Chapter 1 ended well: four parents on four slots waited for children, and each **lent its CPU** while it waited.
+Now the parents are actors.
+A coach lets a helper play and waits for it.
+(`__ray_ready__` is a method that every actor has: its call ends as soon as the actor lives.
+`ray.cancel` ends a task, or takes it out of the queue: here the one that can never run.)
 
-**Predict:** two coaches with `num_cpus=1`, on two CPUs. Does this end?
+**Predict:** two coaches with `num_cpus=1`, on two CPUs.
+Does this end?
 """
 
 # %% tags=["demo"]
@@ -240,8 +256,10 @@ display(waiting(), ledger())
 
 # %% [markdown]
 r"""
-A **deadlock**: both CPUs belong to coaches, who wait for helpers, who wait for a CPU. It is no queue; waiting longer helps nobody. The sign is in the tables: some tasks are
-RUNNING and wait for those that are PENDING, and no CPU is free. (The calls of the coaches ask for nothing: their actors hold the two CPUs.)
+A **deadlock**: both CPUs belong to coaches, who wait for helpers, who wait for a CPU.
+It is no queue; waiting longer helps nobody.
+The sign is in the tables: some tasks are RUNNING and wait for those that are PENDING, and no CPU is free.
+(The calls of the coaches ask for nothing: their actors hold the two CPUs.)
 
 ![Two coaches hold both CPUs and wait for helpers, which wait for a CPU](../img/ch04_deadlock.svg)
 
@@ -271,7 +289,8 @@ ray.get(asking);
 
 # %% [markdown]
 r"""
-Two tasks that ask for one CPU each are RUNNING, and the ledger has given out one CPU: the other was lent. The licence is still taken.
+Two tasks that ask for one CPU each are RUNNING, and the ledger has given out one CPU: the other was lent.
+The licence is still taken.
 
 There are three ways to write around a deadlock:
 
@@ -299,10 +318,14 @@ quiz("who_lends", who_lends)
 
 # %% [markdown]
 r"""
-Your turn. Each of several teams has a few inputs to simulate. `simulate(x)` needs one licence, in a task of its own, and there are two licences for all. The
-check takes more teams than there are CPUs and licences. When nothing moves any more, you wait half a minute for the verdict.
+Your turn.
+Each of several teams has a few inputs to simulate.
+`simulate(x)` needs one licence, in a task of its own, and there are two licences for all.
+The check takes more teams than there are CPUs and licences.
+When nothing moves any more, you wait half a minute for the verdict.
 
-A team may wait for its simulations, as above. If you find a way in which nobody waits but your notebook, that is right, too.
+A team may wait for its simulations, as above.
+If you find a way in which nobody waits but your notebook, that is right, too.
 """
 
 
@@ -328,20 +351,25 @@ check("no_deadlock", no_deadlock)
 
 # %% [markdown] tags=["solution"]
 r"""
-The teams are tasks and hold only a CPU, which they lend while they wait: the first way. Sums in the notebook, after all simulations have been
-launched from there, do as well: nothing is nested, so nothing can lock. The third way is as short, and better where it is possible: launch all
-simulations from the driver and pass their references to a task that adds them up. Ray starts it when the values exist, so it never holds anything in
-vain. It is not possible where a team must see one result to choose its next input; then it has to wait inside.
+The teams are tasks and hold only a CPU, which they lend while they wait: the first way.
+Sums in the notebook, after all simulations have been launched from there, do as well: nothing is nested, so nothing can lock.
+The third way is as short, and better where it is possible: launch all simulations from the driver and pass their references to a task that adds them up.
+Ray starts it when the values exist, so it never holds anything in vain.
+It is not possible where a team must see one result to choose its next input; then it has to wait inside.
 """
 
 # %% [markdown]
 r"""
 ## Three pairs of CPUs are not a three
 
-Now the cluster grows. `add_nodes` calls Ray's `cluster.add_node(...)` for each name. First comes `south`, and is removed at once; then `west` and
-`east`, each with a **label**, a word that you can choose nodes by. `ledger()` shows the three that live, `ray.nodes()` all four.
+Now the cluster grows.
+`add_nodes` calls Ray's `cluster.add_node(...)` for each name.
+First comes `south`, and is removed at once; then `west` and `east`, each with a **label**, a word that you can choose nodes by.
+`ledger()` shows the three that live, `ray.nodes()` all four.
 
-**Predict:** the task with `num_cpus=3` is launched again. There will be six CPUs. Does it run?
+**Predict:** the task with `num_cpus=3` is launched again.
+There will be six CPUs.
+Does it run?
 """
 
 # %%
@@ -365,7 +393,8 @@ ray.cancel(big)
 r"""
 ![A request for three CPUs fits on none of three nodes with two CPUs each, a gang of three requests for one does](../img/ch04_fits.svg)
 
-A task is a process, and a process lives on one machine. Work for more than one node has to be cut into tasks (or actors) that fit.
+A task is a process, and a process lives on one machine.
+Work for more than one node has to be cut into tasks (or actors) that fit.
 """
 
 # %%
@@ -390,7 +419,8 @@ When several nodes have room, the **scheduling strategy** decides:
 | `label_selector={"zone": "west"}` | any node with this label |
 | `resources={"licence": 1}` | any node that has such a resource |
 
-**Predict:** four naps under each of these. Which nodes do they run on?
+**Predict:** four naps under each of these.
+Which nodes do they run on?
 """
 
 
@@ -415,12 +445,13 @@ pandas.DataFrame(choices).T.reindex(columns=["head", "west", "east"]).fillna(0).
 
 # %% [markdown]
 r"""
-The last three rows are certain. The first two are not: run the cell again, and they may change, because both depend on what is free at
-the moment when each task is placed. On idle nodes, `DEFAULT` often gives 2, 1, 1: one nap makes this node half full, so the next two go to the others; then
-all are half full, none is emptier, and the last stays here.
+The last three rows are certain.
+The first two are not: run the cell again, and they may change, because both depend on what is free at the moment when each task is placed.
+On idle nodes, `DEFAULT` often gives 2, 1, 1: one nap makes this node half full, so the next two go to the others; then all are half full, none is emptier, and the last stays here.
 
-`SPREAD` is a **wish**, the other three are **conditions**. When no node has the label or the resource, the task waits. Affinity waits only
-while its node is full; when the node is gone or could never run the task, it raises an error:
+`SPREAD` is a **wish**, the other three are **conditions**.
+When no node has the label or the resource, the task waits.
+Affinity waits only while its node is full; when the node is gone or could never run the task, it raises an error:
 """
 
 # %% tags=["demo"]
@@ -437,8 +468,9 @@ for text, options in {
 
 # %% [markdown]
 r"""
-Sometimes you need certainty: one evaluation for each node, a cache warmed up everywhere, data shared out evenly. During the check, one of the three nodes is busy for a
-while. When nothing moves any more, you wait half a minute for the verdict.
+Sometimes you need certainty: one evaluation for each node, a cache warmed up everywhere, data shared out evenly.
+During the check, one of the three nodes is busy for a while.
+When nothing moves any more, you wait half a minute for the verdict.
 """
 
 
@@ -464,23 +496,25 @@ check("spread_over_nodes", spread_over_nodes)
 
 # %% [markdown] tags=["solution"]
 r"""
-With `"SPREAD"` the busy node gets nothing, as it should: idle nodes are better places. Even shares need affinity. Its price: hard affinity fails when
-the node dies (chapter 5), so use it only where the node matters; `soft=True` falls back to any other node. Each node also carries its own id as a label,
-so `label_selector={"ray.io/node-id": node_id}` does the same.
+With `"SPREAD"` the busy node gets nothing, as it should: idle nodes are better places.
+Even shares need affinity.
+Its price: hard affinity fails when the node dies (chapter 5), so use it only where the node matters; `soft=True` falls back to any other node.
+Each node also carries its own id as a label, so `label_selector={"ray.io/node-id": node_id}` does the same.
 """
 
 # %% [markdown]
 r"""
 ## A gang is placed together or not at all
 
-Some work only makes sense when all of its members run at the same time: the processes of one training step exchange gradients, a learner waits
-for its samplers. Launched as single tasks, two such gangs can each get half of the cluster, and both wait for the rest: a deadlock
-again.
+Some work only makes sense when all of its members run at the same time: the processes of one training step exchange gradients, a learner waits for its samplers.
+Launched as single tasks, two such gangs can each get half of the cluster, and both wait for the rest: a deadlock again.
 
-A **placement group** reserves first. It is a list of **bundles**, each a small request that must fit on one node; the group gets all bundles or
-none. A strategy says how they should lie: `PACK` close together, `SPREAD` apart; the `STRICT_` forms are conditions.
+A **placement group** reserves first.
+It is a list of **bundles**, each a small request that must fit on one node; the group gets all bundles or none.
+A strategy says how they should lie: `PACK` close together, `SPREAD` apart; the `STRICT_` forms are conditions.
 
-**Predict:** three bundles of one CPU on three nodes with two CPUs each. Which of the four strategies never gets its places?
+**Predict:** three bundles of one CPU on three nodes with two CPUs each.
+Which of the four strategies never gets its places?
 """
 
 
@@ -506,16 +540,17 @@ pandas.DataFrame({strategy: places(strategy) for strategy in strategies}).T.fill
 r"""
 ![PACK puts bundles close together, SPREAD apart; the STRICT forms are conditions](../img/ch04_groups.svg)
 
-`STRICT_PACK` wants all three on one node: PENDING for ever, as the large task was. `PACK` and `SPREAD` are wishes: PACK took the fewest nodes, SPREAD the most
-that there were.
+`STRICT_PACK` wants all three on one node: PENDING for ever, as the large task was.
+`PACK` and `SPREAD` are wishes: PACK took the fewest nodes, SPREAD the most that there were.
 
 A group is used in four steps:
 
 1. make it: `group = placement_group([...])`;
 2. wait until it is placed: `ray.get(group.ready())`, for `ready()` returns a reference;
-3. send tasks or actors into it: `scheduling_strategy=PlacementGroupSchedulingStrategy(group)`. Ray finds a bundle with room; a second argument, a
-   number, chooses the bundle;
-4. **remove** it: `remove_placement_group(group)`. It ends with your program at the latest, but until then nobody else gets these CPUs.
+3. send tasks or actors into it: `scheduling_strategy=PlacementGroupSchedulingStrategy(group)`.
+   Ray finds a bundle with room; a second argument, a number, chooses the bundle;
+4. **remove** it: `remove_placement_group(group)`.
+   It ends with your program at the latest, but until then nobody else gets these CPUs.
 
 When nothing moves any more, you wait half a minute for the verdict.
 """
@@ -544,22 +579,25 @@ check("gang", gang)
 
 # %% [markdown] tags=["solution"]
 r"""
-One bundle for each member, not one bundle with `{"CPU": size}`: a bundle must fit on one node. Tune and Train make such groups for
-you: the "trial that stays PENDING" is a placement group whose bundles do not fit.
+One bundle for each member, not one bundle with `{"CPU": size}`: a bundle must fit on one node.
+Tune and Train make such groups for you: the "trial that stays PENDING" is a placement group whose bundles do not fit.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Let the room vote before the next measurement: is PACK or SPREAD faster? Most say SPREAD, "more machines". Ask what the members do with
-each other. Then run it.
+Let the room vote before the next measurement: is PACK or SPREAD faster?
+Most say SPREAD, "more machines".
+Ask what the members do with each other.
+Then run it.
 """
 
 # %% [markdown]
 r"""
 ## SPREAD is not faster
 
-"Spread it out, then every member has a machine to itself." People say so, and it is true for members that do not talk. Here is a gang that does: one member makes an
-array, the other reads it, as a learner reads what a sampler has collected.
+"Spread it out, then every member has a machine to itself."
+People say so, and it is true for members that do not talk.
+Here is a gang that does: one member makes an array, the other reads it, as a learner reads what a sampler has collected.
 
 **Predict:** for 0.01, 1, 8 and 32 MB: how many times longer does it take from node to node than within a node?
 """
@@ -595,16 +633,18 @@ table.round(1)
 
 # %% [markdown]
 r"""
-Within a node the reader looks at the array where it lies (chapter 2: no copy), whatever its size. From node to node, the object stores copy it, and the time grows with
-the size. Here the "network" is the inside of your machine: a real one is usually slower still. At the left end, where almost nothing is exchanged, the two hardly differ (an array that small
-travels inside the call's own message): then spread for other reasons.
+Within a node the reader looks at the array where it lies (chapter 2: no copy), whatever its size.
+From node to node, the object stores copy it, and the time grows with the size.
+Here the "network" is the inside of your machine: a real one is usually slower still.
+At the left end, where almost nothing is exchanged, the two hardly differ (an array that small travels inside the call's own message): then spread for other reasons.
 
 | PACK, when members | SPREAD, when members |
 |---|---|
 | exchange much: gradients, experience, large arrays | exchange little and each load a disk, a network card or the memory's bandwidth |
 | should leave whole nodes free, for large requests or to be switched off | must not all die with one node: replicas of a service, copies of a state |
 
-The right column this machine cannot show: its nodes share one disk, one memory and one plug. Say which line is yours, then choose.
+The right column this machine cannot show: its nodes share one disk, one memory and one plug.
+Say which line is yours, then choose.
 """
 
 # %%
@@ -619,14 +659,17 @@ quiz("when_to_spread", when_to_spread)
 r"""
 ## Pending work is what makes a cluster grow
 
-So far you added nodes by hand. In a cloud, the **autoscaler** does: a process on the head node that looks at the pending demands, works out which nodes
-would satisfy them, starts these, and ends them when they have been idle for a while. It reads the same ledger as you.
+So far you added nodes by hand.
+In a cloud, the **autoscaler** does: a process on the head node that looks at the pending demands, works out which nodes would satisfy them, starts these, and ends them when they have been idle for a while.
+It reads the same ledger as you.
 
 ![Pending demands go to the autoscaler, which starts nodes; idle nodes are ended](../img/ch04_autoscaler.svg)
 
-First send the two nodes home. Then give the autoscaler of Ray a menu: one type of node, at most two of it. Its provider here is a fake, made by Ray's developers for
-tests: it starts a real raylet on your machine where the provider for AWS would rent one. And it looks once a second
-here; by itself, once in five. All else is real.
+First send the two nodes home.
+Then give the autoscaler of Ray a menu: one type of node, at most two of it.
+Its provider here is a fake, made by Ray's developers for tests: it starts a real raylet on your machine where the provider for AWS would rent one.
+And it looks once a second here; by itself, once in five.
+All else is real.
 """
 
 # %% tags=["demo"]
@@ -642,7 +685,9 @@ available_node_types:
 
 # %% [markdown]
 r"""
-**Predict:** three tasks ask for a simulator each, and nap for two seconds. No node has a simulator. After how many seconds will the nodes come, and when will they be gone?
+**Predict:** three tasks ask for a simulator each, and nap for two seconds.
+No node has a simulator.
+After how many seconds will the nodes come, and when will they be gone?
 """
 
 # %% tags=["demo"]
@@ -664,11 +709,14 @@ panels[0].set_title("Demand comes first, nodes follow, idle nodes go")
 axes.set(xlabel="seconds since the launch", xlim=(0, None));
 # %% [markdown]
 r"""
-Above the plot, the autoscaler's own words; "Resized to 2 CPUs" is its first count, the head alone. The tasks were pending first; then nodes came, with a delay that is the price of elasticity (here a raylet's start, in a cloud a machine's: one to several minutes). Two
-nodes were allowed, so at most two tasks could run at once; if your second node came late, fewer did. Some seconds after the last work, the nodes went.
+Above the plot, the autoscaler's own words; "Resized to 2 CPUs" is its first count, the head alone.
+The tasks were pending first; then nodes came, with a delay that is the price of elasticity (here a raylet's start, in a cloud a machine's: one to several minutes).
+Two nodes were allowed, so at most two tasks could run at once; if your second node came late, fewer did.
+Some seconds after the last work, the nodes went.
 
-Two rules follow. An autoscaler only sees **declared** demand: a task that asks for one CPU and starts eight threads makes nothing grow. And a request that fits on no type of its menu stays
-PENDING, with an autoscaler as without.
+Two rules follow.
+An autoscaler only sees **declared** demand: a task that asks for one CPU and starts eight threads makes nothing grow.
+And a request that fits on no type of its menu stays PENDING, with an autoscaler as without.
 """
 
 # %% tags=["demo"]
@@ -676,12 +724,12 @@ stop()
 
 # %% [markdown]
 r"""
-> **You may have seen** `ray.experimental.set_resource(...)`, which changed a node's resources while it ran, `ray.init(redis_address=...)` to join a cluster, and
-> `placement_group=group` as an option of its own. Today a node's resources are fixed when it starts, the option is `address=`, and a group is passed as
-> `scheduling_strategy=PlacementGroupSchedulingStrategy(group)`.
+> **You may have seen** `ray.experimental.set_resource(...)`, which changed a node's resources while it ran, `ray.init(redis_address=...)` to join a cluster, and `placement_group=group` as an option of its own.
+> Today a node's resources are fixed when it starts, the option is `address=`, and a group is passed as `scheduling_strategy=PlacementGroupSchedulingStrategy(group)`.
 
-> **On a Mac** the nodes talk over the loopback address only, and keep their objects in files instead of shared memory; the rest is the same. **In WSL** all is as
-> on Linux. On Windows without WSL, Ray does not support several nodes on one machine.
+> **On a Mac** the nodes talk over the loopback address only, and keep their objects in files instead of shared memory; the rest is the same.
+> **In WSL** all is as on Linux.
+> On Windows without WSL, Ray does not support several nodes on one machine.
 """
 
 # %% [markdown]
@@ -696,7 +744,8 @@ r"""
 
 ## Traps
 
-- **PENDING raises no error** (only a hard affinity does, to a node that is gone or too small). Compare the request with each node, not with the sum.
+- **PENDING raises no error** (only a hard affinity does, to a node that is gone or too small).
+  Compare the request with each node, not with the sum.
 - **An actor with `num_cpus=1` that waits for tasks** holds the CPU that they need.
 - **A licence, a GPU or memory is not lent** while a task waits.
 - **A placement group stays** until it is removed; a task without the strategy runs outside of it.
@@ -705,8 +754,6 @@ r"""
 ## Read on
 
 - [Chapter 5](ch05_faults.ipynb): what happens when one of these nodes dies.
-- Ray's documentation: [resources](https://docs.ray.io/en/latest/ray-core/scheduling/resources.html),
-  [scheduling](https://docs.ray.io/en/latest/ray-core/scheduling/index.html),
-  [placement groups](https://docs.ray.io/en/latest/ray-core/scheduling/placement-group.html).
+- Ray's documentation: [resources](https://docs.ray.io/en/latest/ray-core/scheduling/resources.html), [scheduling](https://docs.ray.io/en/latest/ray-core/scheduling/index.html), [placement groups](https://docs.ray.io/en/latest/ray-core/scheduling/placement-group.html).
 - Moritz et al., [*Ray*](https://arxiv.org/abs/1712.05889), 2018, section 4.2.2: a scheduler on every node, and one above them.
 """

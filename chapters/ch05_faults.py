@@ -45,16 +45,19 @@ news = keep_news_of_deaths()
 
 # %% [markdown]
 r"""
-Two things are unusual here. You are about to kill some dozens of processes, and Ray reports each death in half a page. In this
-chapter these reports are collected in `news` instead of being printed; you will read one of them below. In your own
-programs, leave them on. And the `_system_config` lets Ray ask every half second whether a node is still there, so that you
-need not wait as long as usual when you kill one.
+Two things are unusual here.
+You are about to kill some dozens of processes, and Ray reports each death in half a page.
+In this chapter these reports are collected in `news` instead of being printed; you will read one of them below.
+In your own programs, leave them on.
+And the `_system_config` lets Ray ask every half second whether a node is still there, so that you need not wait as long as usual when you kill one.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Two hours with all five exercises; ninety minutes when `collect` is homework. Start with a question to the room: your training
-runs on 100 machines, and each machine fails once in three years. How often does something fail? (About once in eleven days.)
+Two hours with all five exercises; ninety minutes when `collect` is homework.
+Start with a question to the room: your training runs on 100 machines, and each machine fails once in three years.
+How often does something fail?
+(About once in eleven days.)
 Everything that follows is about that day.
 """
 
@@ -62,13 +65,17 @@ Everything that follows is about that day.
 r"""
 ## A failure waits until somebody asks for the result
 
-`.remote()` never fails: it returns a reference. What went wrong stands behind the reference, and `ray.get` raises it. (An error
-that nobody fetches is easily overlooked.) The type of the exception says who failed.
+`.remote()` never fails: it returns a reference.
+What went wrong stands behind the reference, and `ray.get` raises it.
+(An error that nobody fetches is easily overlooked.)
+The type of the exception says who failed.
 
-The task below fails in a way of your choice, and so does the actor. `signal.SIGKILL` ends a process on the spot: no `except`, no
-`finally`, no goodbye. So does a power cut, and so does the operating system when memory runs out.
+The task below fails in a way of your choice, and so does the actor.
+`signal.SIGKILL` ends a process on the spot: no `except`, no `finally`, no goodbye.
+So does a power cut, and so does the operating system when memory runs out.
 
-**Predict:** a function raises; its process dies; its actor's process dies; it takes too long; it is cancelled. How many different exceptions?
+**Predict:** a function raises; its process dies; its actor's process dies; it takes too long; it is cancelled.
+How many different exceptions?
 """
 
 
@@ -114,13 +121,16 @@ pandas.DataFrame(rows)
 
 # %% [markdown]
 r"""
-Five ways, five types. All of them are a `ray.exceptions.RayError`. The first is special: Ray makes a type that is a `RayTaskError`
-*and* a `ZeroDivisionError`, so `except ZeroDivisionError` catches it as if the function had run right here. The original
-is in `error.cause`, which the other four do not have: where a process died, nobody was left to say why.
+Five ways, five types.
+All of them are a `ray.exceptions.RayError`.
+The first is special: Ray makes a type that is a `RayTaskError` *and* a `ZeroDivisionError`, so `except ZeroDivisionError` catches it as if the function had run right here.
+The original is in `error.cause`, which the other four do not have: where a process died, nobody was left to say why.
 
-With many calls, one failure must not cost you the results of the others. `ray.get(refs)` on a list raises the first error
-that it meets and hands out nothing. Write `survivors`, which keeps results and failures apart. (Left to itself, Ray tries a task that died three more
-times, as the next section shows; `max_retries=0` forbids it.) If your tasks cannot run side by side, the check takes 20 s longer.
+With many calls, one failure must not cost you the results of the others.
+`ray.get(refs)` on a list raises the first error that it meets and hands out nothing.
+Write `survivors`, which keeps results and failures apart.
+(Left to itself, Ray tries a task that died three more times, as the next section shows; `max_retries=0` forbids it.)
+If your tasks cannot run side by side, the check takes 20 s longer.
 """
 
 
@@ -152,22 +162,25 @@ check("survivors", survivors)
 
 # %% [markdown] tags=["solution"]
 r"""
-The tempting short cut is `except Exception: pass`. It turns a crash into a missing key, and a month later somebody asks why the
-averages are wrong. A failure that you can go on without is still a result: write it down.
+The tempting short cut is `except Exception: pass`.
+It turns a crash into a missing key, and a month later somebody asks why the averages are wrong.
+A failure that you can go on without is still a result: write it down.
 """
 
 # %% [markdown]
 r"""
 ## Ray tries again when a process dies, not when a function raises
 
-A task whose process dies is launched again, up to `max_retries=3` times: somebody may have pulled a plug, and another attempt is
-likely to succeed. A function that *raises* is not called again: a mistake in the code is still there the next time.
+A task whose process dies is launched again, up to `max_retries=3` times: somebody may have pulled a plug, and another attempt is likely to succeed.
+A function that *raises* is not called again: a mistake in the code is still there the next time.
 
-To watch, you need a witness that survives. A `Diary` is a file into which every process writes what it does. `work` does `parts` of
-work, a nap each, and notes every one; at its first attempt it kills its own process after `dies_after` of them. (`diary.write(event)` returns how often
-the event had been written *before*: that is how a process knows that it is the first.)
+To watch, you need a witness that survives.
+A `Diary` is a file into which every process writes what it does.
+`work` does `parts` of work, a nap each, and notes every one; at its first attempt it kills its own process after `dies_after` of them.
+(`diary.write(event)` returns how often the event had been written *before*: that is how a process knows that it is the first.)
 
-**Predict:** ten parts, and the process dies after seven. How many parts does the diary list in the end?
+**Predict:** ten parts, and the process dies after seven.
+How many parts does the diary list in the end?
 """
 
 # %% tags=["demo"]
@@ -179,11 +192,12 @@ pandas.DataFrame(run.tasks())[["name", "attempt", "state", "error", "worker_pid"
 
 # %% [markdown]
 r"""
-Seventeen, not ten: the second attempt, in another process, knew nothing of the first. Ray's own records show both attempts.
+Seventeen, not ten: the second attempt, in another process, knew nothing of the first.
+Ray's own records show both attempts.
 
-This is how Ray reports such a death when nobody silences it (the wording differs a little from run to run). *SYSTEM_ERROR* means that the
-process ended without a goodbye; Ray saw no more than a closed connection. In practice the usual reason is memory: the operating system kills what
-takes too much (unless Ray is quicker, see the end).
+This is how Ray reports such a death when nobody silences it (the wording differs a little from run to run).
+*SYSTEM_ERROR* means that the process ended without a goodbye; Ray saw no more than a closed connection.
+In practice the usual reason is memory: the operating system kills what takes too much (unless Ray is quicker, see the end).
 """
 
 # %% tags=["demo"]
@@ -191,7 +205,8 @@ print(textwrap.fill(news.wait(), 110))
 
 # %% [markdown]
 r"""
-Some exceptions *are* worth another attempt: a server that is busy, a network that hiccups. Name them, and only them:
+Some exceptions *are* worth another attempt: a server that is busy, a network that hiccups.
+Name them, and only them:
 
 ```python
 ray.remote(function).options(retry_exceptions=[ConnectionError], max_retries=5)
@@ -212,15 +227,18 @@ quiz("how_many_runs", how_many_runs)
 r"""
 ## A retry does the work again, not just what was lost
 
-Many believe that a retry goes on where the last attempt stopped. How should it? All that the process knew is gone.
+Many believe that a retry goes on where the last attempt stopped.
+How should it?
+All that the process knew is gone.
 
 ![Without a checkpoint the second attempt does all parts again; with one it does only those that are missing](../img/ch05_retry.svg)
 
-`work_in_steps` does the same work, but looks into the diary first and begins with the first part that is not there. That
-is a **checkpoint**: progress written to where the death of the process cannot reach it.
+`work_in_steps` does the same work, but looks into the diary first and begins with the first part that is not there.
+That is a **checkpoint**: progress written to where the death of the process cannot reach it.
 
-**Predict** four numbers: twenty parts of 0.05 s make one second in all. How long is the work, with and without a checkpoint, if the process
-dies after 18 parts, and if it dies after two? (Leave out the wait before the second attempt.)
+**Predict** four numbers: twenty parts of 0.05 s make one second in all.
+How long is the work, with and without a checkpoint, if the process dies after 18 parts, and if it dies after two?
+(Leave out the wait before the second attempt.)
 
 The next cell may take half a minute and prints nothing; the plot comes after it.
 """
@@ -249,20 +267,25 @@ axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False);
 
 # %% [markdown]
 r"""
-Compare the dark bars. Without a checkpoint they are all one second long: whenever it dies, *all* the work is done again. So a late death costs
-most, and a task of ten hours that dies in its last minute costs twenty. With a checkpoint, pale and dark bar together make one second.
+Compare the dark bars.
+Without a checkpoint they are all one second long: whenever it dies, *all* the work is done again.
+So a late death costs most, and a task of ten hours that dies in its last minute costs twenty.
+With a checkpoint, pale and dark bar together make one second.
 
-There is a second cure: smaller tasks (not too small, as chapter 1 measured). If the twenty parts are twenty tasks, a death costs one of them. What
-remains in every case is the grey gap; you will find out below where it comes from.
+There is a second cure: smaller tasks (not too small, as chapter 1 measured).
+If the twenty parts are twenty tasks, a death costs one of them.
+What remains in every case is the grey gap; you will find out below where it comes from.
 """
 
 # %% [markdown]
 r"""
 ## What does a time-out end?
 
-Not everything that fails dies. Some calls hang, and `ray.get` waits for ever unless you say for how long.
+Not everything that fails dies.
+Some calls hang, and `ray.get` waits for ever unless you say for how long.
 
-**Predict:** the task needs one second, your patience ends after 0.3 s. How many parts will have been done in the end?
+**Predict:** the task needs one second, your patience ends after 0.3 s.
+How many parts will have been done in the end?
 """
 
 # %% tags=["demo"]
@@ -276,11 +299,12 @@ print(f"asked again: {ray.get(ref)} parts")
 
 # %% [markdown]
 r"""
-`GetTimeoutError` says nothing about the task, which ran on and held its slot. Whoever gives up for good must say so: `ray.cancel(ref)`
-raises `KeyboardInterrupt` in the task, and `ray.cancel(ref, force=True)` kills its process, for code that does not listen.
+`GetTimeoutError` says nothing about the task, which ran on and held its slot.
+Whoever gives up for good must say so: `ray.cancel(ref)` raises `KeyboardInterrupt` in the task, and `ray.cancel(ref, force=True)` kills its process, for code that does not listen.
 
-> **A trap of Ray 2.60.** Cancel what timed out, and only that. Cancelling a task that has *just raised an exception* can end your whole program with
-> "An unexpected system state has occurred". (It took us some twenty tries to see it.)
+> **A trap of Ray 2.60.** Cancel what timed out, and only that.
+> Cancelling a task that has *just raised an exception* can end your whole program with "An unexpected system state has occurred".
+> (It took us some twenty tries to see it.)
 """
 
 # %%
@@ -293,12 +317,13 @@ quiz("what_a_timeout_ends", what_a_timeout_ends)
 
 # %% [markdown]
 r"""
-Deaths, exceptions and time-outs in one function: `resilient_call` makes a call that may fail in each of these ways. It does the counting itself,
-because Ray's `max_retries` knows nothing of time-outs. The check makes functions die, raise and hang, and counts how often yours were
-called. If you do not cancel what hangs, the check takes 20 s longer.
+Deaths, exceptions and time-outs in one function: `resilient_call` makes a call that may fail in each of these ways.
+It does the counting itself, because Ray's `max_retries` knows nothing of time-outs.
+The check makes functions die, raise and hang, and counts how often yours were called.
+If you do not cancel what hangs, the check takes 20 s longer.
 
-Mind the order of your `except`s: a function may itself raise an error of Ray's, such as the `GetTimeoutError` of a `ray.get` inside it. It arrives as a `RayTaskError` *and* a
-`GetTimeoutError`.
+Mind the order of your `except`s: a function may itself raise an error of Ray's, such as the `GetTimeoutError` of a `ray.get` inside it.
+It arrives as a `RayTaskError` *and* a `GetTimeoutError`.
 """
 
 
@@ -332,19 +357,21 @@ check("resilient_call", resilient_call)
 
 # %% [markdown] tags=["solution"]
 r"""
-With the default `max_retries=3` inside the loop, attempts multiply: three of yours are up to twelve. And a time-out that is too
-short is worse than none: every attempt is cancelled just before it would have ended. Real systems also wait a little longer before each
-further attempt, so that a struggling server is not hit by everybody at once.
+With the default `max_retries=3` inside the loop, attempts multiply: three of yours are up to twelve.
+And a time-out that is too short is worse than none: every attempt is cancelled just before it would have ended.
+Real systems also wait a little longer before each further attempt, so that a struggling server is not hit by everybody at once.
 """
 
 # %% [markdown]
 r"""
 ## A retry repeats the effects too
 
-A task may do something to the world: send a mail, write a row, move money. The dangerous moment lies between the effect and the
-answer. Whoever dies there has done it, and nobody knows.
+A task may do something to the world: send a mail, write a row, move money.
+The dangerous moment lies between the effect and the answer.
+Whoever dies there has done it, and nobody knows.
 
-**Predict:** one payment of 100, whose process dies right after the deposit. What is the balance?
+**Predict:** one payment of 100, whose process dies right after the deposit.
+What is the balance?
 """
 
 
@@ -379,11 +406,14 @@ print(f"ordered once, attempted {diary.count('pays')} times, balance {ray.get(le
 r"""
 ![A deposit reaches the ledger, the task dies before it can say so, and the retry deposits again; with a key, the ledger recognises the repeat](../img/ch05_once.svg)
 
-With retries, a task that succeeds has run once, and perhaps more often. Nobody can promise exactly once. So what may be repeated must be **idempotent**: doing it
-twice has the effect of doing it once. Setting a value is idempotent, adding to it is not.
+With retries, a task that succeeds has run once, and perhaps more often.
+Nobody can promise exactly once.
+So what may be repeated must be **idempotent**: doing it twice has the effect of doing it once.
+Setting a value is idempotent, adding to it is not.
 
-The cure for everything that adds, sends or pays is a key. Each payment gets one when it is *ordered*; a ledger that sees a key again knows that it has
-been served, and gives the same answer as the first time. Banks do it this way, and so do web shops.
+The cure for everything that adds, sends or pays is a key.
+Each payment gets one when it is *ordered*; a ledger that sees a key again knows that it has been served, and gives the same answer as the first time.
+Banks do it this way, and so do web shops.
 """
 
 
@@ -421,8 +451,10 @@ check("Ledger", Ledger)
 
 # %% [markdown] tags=["solution"]
 r"""
-Why the old answer, and not today's balance? Because the caller of the first attempt never got it. An idempotent call looks, from outside, as
-if it had happened once. (A real ledger forgets keys after a day or so; this one keeps them all.)
+Why the old answer, and not today's balance?
+Because the caller of the first attempt never got it.
+An idempotent call looks, from outside, as if it had happened once.
+(A real ledger forgets keys after a day or so; this one keeps them all.)
 """
 
 # %%
@@ -444,9 +476,11 @@ An actor is not restarted unless you ask for it, and its calls are not repeated 
 | `max_restarts` | 0: dead is dead, every call raises `ActorDiedError` | the process is started again, as often as needed |
 | `max_task_retries` | 0: a call that was under way raises `ActorDiedError`, or `ActorUnavailableError` if the actor is being restarted | the call is made again, *even if it had taken effect* |
 
-Both exceptions are a `RayActorError`, which is what you catch. `ActorDiedError` is for good; after `ActorUnavailableError`, a later call may work.
+Both exceptions are a `RayActorError`, which is what you catch.
+`ActorDiedError` is for good; after `ActorUnavailableError`, a later call may work.
 
-**Predict:** the counter below stands at 3 when its process is killed. What does the next `add(1)` return?
+**Predict:** the counter below stands at 3 when its process is killed.
+What does the next `add(1)` return?
 """
 
 
@@ -471,15 +505,17 @@ print("next total:", ray.get(counter.add.remote(1)))
 
 # %% [markdown]
 r"""
-One, not four: a restart runs `__init__` again, with the arguments of the first time, and that is all it can do. If the state matters, the actor
-must save it, and `__init__` must look for what was saved. Two rules make it safe:
+One, not four: a restart runs `__init__` again, with the arguments of the first time, and that is all it can do.
+If the state matters, the actor must save it, and `__init__` must look for what was saved.
+Two rules make it safe:
 
 - **Save before you answer.** Whoever has an answer will rely on it.
 - **Never overwrite the only copy.** `open(path, "w")` empties the file, and writing fills it again; who dies in between leaves half a file, or none.
   Write to another name in the same folder and rename: `os.replace(new, path)` is *atomic*, which means that a reader finds the old file or the new one, never a mixture.
 
-The check kills the process between two calls, and also inside an `add`: after each thing that it does to a file. (The file must lie where the restarted actor can
-read it. It may come back on another node: on a cluster, use shared storage.)
+The check kills the process between two calls, and also inside an `add`: after each thing that it does to a file.
+(The file must lie where the restarted actor can read it.
+It may come back on another node: on a cluster, use shared storage.)
 """
 
 
@@ -511,9 +547,9 @@ check("CheckpointedCounter", CheckpointedCounter)
 
 # %% [markdown] tags=["solution"]
 r"""
-Saving in `atexit`, `__del__` or `finally` looks elegant and is never reached: SIGKILL asks nobody. Saving every hundredth call is a fair deal when a call is
-cheap to repeat, as in training: then you lose up to 99 steps, and you know it. To survive a power cut as well as a dead process,
-the file also needs `os.fsync` before the rename.
+Saving in `atexit`, `__del__` or `finally` looks elegant and is never reached: SIGKILL asks nobody.
+Saving every hundredth call is a fair deal when a call is cheap to repeat, as in training: then you lose up to 99 steps, and you know it.
+To survive a power cut as well as a dead process, the file also needs `os.fsync` before the rename.
 """
 
 # %% tags=["demo"]
@@ -526,29 +562,37 @@ if passed("CheckpointedCounter"):
 
 # %% [markdown]
 r"""
-Saving is half of it. With `max_task_retries=-1`, a call whose process died after the save is made again and counts twice, so an
-`add` needs a key, like a payment; and a ledger must save its keys together with its total. Your choice is between *at most once*, the default of
-actors, and *at least once*, the default of tasks (up to `max_retries`). "Exactly once" is what at least once looks like when the call is idempotent.
+Saving is half of it.
+With `max_task_retries=-1`, a call whose process died after the save is made again and counts twice, so an `add` needs a key, like a payment; and a ledger must save its keys together with its total.
+Your choice is between *at most once*, the default of actors, and *at least once*, the default of tasks (up to `max_retries`).
+"Exactly once" is what at least once looks like when the call is idempotent.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-A break fits here. The question that always comes: why does Ray not save the state by itself? Because only you know which
-state matters, how often it is worth saving, and where. Ask the room what the state of a learner is (weights, optimiser, step count, seeds), and who
-has lost a night's training to a checkpoint without the optimiser.
+A break fits here.
+The question that always comes: why does Ray not save the state by itself?
+Because only you know which state matters, how often it is worth saving, and where.
+Ask the room what the state of a learner is (weights, optimiser, step count, seeds), and who has lost a night's training to a checkpoint without the optimiser.
 """
 
 # %% [markdown]
 r"""
 ## Lost objects are made again from their recipe
 
-A node is more than its processes: the large results in its object store die with it. But Ray has noted for every result which
-task made it, with which arguments. That is its **lineage**. When somebody needs a lost object, Ray makes it again.
+A node is more than its processes: the large results in its object store die with it.
+But Ray has noted for every result which task made it, with which arguments.
+That is its **lineage**.
+When somebody needs a lost object, Ray makes it again.
 
-Now kill a node. `second_node` adds one to your Ray: real processes of its own, though on the same machine. A `NodeAffinitySchedulingStrategy` names the
-node on which a task is to run, and `soft=True` means: there as long as it lives, anywhere else afterwards. (Chapter 4 has more of both.)
+Now kill a node.
+`second_node` adds one to your Ray: real processes of its own, though on the same machine.
+A `NodeAffinitySchedulingStrategy` names the node on which a task is to run, and `soft=True` means: there as long as it lives, anywhere else afterwards.
+(Chapter 4 has more of both.)
 
-**Predict:** two tasks ran on that node, and one needed the other's result. You ask only for the second result. How often will each have run?
+**Predict:** two tasks ran on that node, and one needed the other's result.
+You ask only for the second result.
+How often will each have run?
 """
 
 
@@ -587,12 +631,16 @@ print(f"{node_gap:.1f} s from the death of the node until its first task ran aga
 r"""
 ![Two arrays lie on a node that dies; Ray runs both tasks again on the node that is left](../img/ch05_lineage.svg)
 
-Both ran twice: Ray ran the task again, and before that the one that made its argument, which was lost as well. You saw an array, no error. What you could not see is that it is *another* array. If the task draws random numbers, or reads
-a file that has changed, its second result differs from the first: make tasks depend on their arguments alone, seeds included.
+Both ran twice: Ray ran the task again, and before that the one that made its argument, which was lost as well.
+You saw an array, no error.
+What you could not see is that it is *another* array.
+If the task draws random numbers, or reads a file that has changed, its second result differs from the first: make tasks depend on their arguments alone, seeds included.
 
-Lineage has limits. An array stored with `ray.put` has no recipe. The results of an actor's methods come back only if the actor does, and
-with `max_task_retries`. Whoever *launched* the task keeps the recipe: if that process dies, its objects are lost (`OwnerDiedError`). And every
-repetition counts against `max_retries`.
+Lineage has limits.
+An array stored with `ray.put` has no recipe.
+The results of an actor's methods come back only if the actor does, and with `max_task_retries`.
+Whoever *launched* the task keeps the recipe: if that process dies, its objects are lost (`OwnerDiedError`).
+And every repetition counts against `max_retries`.
 """
 
 # %%
@@ -607,11 +655,11 @@ quiz("what_comes_back", what_comes_back)
 r"""
 ## What a failure costs depends on who notices it
 
-Back to the grey gap: the time between a failure and the next attempt. Measure it for everything that can fail, on your machine. `stumble`
-fails once and then works, by an exception or by the death of its process.
+Back to the grey gap: the time between a failure and the next attempt.
+Measure it for everything that can fail, on your machine.
+`stumble` fails once and then works, by an exception or by the death of its process.
 
-**Predict** the order of the five: an exception repeated by a loop of your own; an exception repeated by Ray (`retry_exceptions`); a dead
-process; a dead actor; a dead node.
+**Predict** the order of the five: an exception repeated by a loop of your own; an exception repeated by Ray (`retry_exceptions`); a dead process; a dead actor; a dead node.
 
 The cell that measures may take half a minute and prints nothing.
 """
@@ -664,36 +712,46 @@ axes.set_title("The gap before the next attempt");
 
 # %% [markdown]
 r"""
-From milliseconds to seconds, and each for a reason. (The order may differ from machine to machine: where a new process must start, as for
-the actor, a busy machine can take longer than for all the rest.)
+From milliseconds to seconds, and each for a reason.
+(The order may differ from machine to machine: where a new process must start, as for the actor, a busy machine can take longer than for all the rest.)
 
 - **Your own loop** gets the exception at once and launches again: that costs one trip of a message, milliseconds.
-- **Ray's retries** are handed in once a second. The process that launched the task looks that often for tasks to repeat, so you wait for up to a
-  second, even if all is well otherwise. Many small tasks that fail often should not leave this to Ray.
-- **A process** that dies is noticed at once, because its connection closes. Then comes the wait for the next second, and for a new process if no idle
-  one is there (here `warm_up` left one). An actor is started again without that second, but its process and its `__init__` take their time too.
-- **A node**: Ray asks each node whether it lives, and gives it up after five failed questions. Here the machine still answers "nobody there", so a question fails
-  at once, and the pauses between them add up. You set them to half a second; the default is three seconds, so expect a quarter of a minute. A machine without
-  power does not even refuse: each question then waits for its own time-out, by default ten seconds, so expect about a minute.
+- **Ray's retries** are handed in once a second.
+  The process that launched the task looks that often for tasks to repeat, so you wait for up to a second, even if all is well otherwise.
+  Many small tasks that fail often should not leave this to Ray.
+- **A process** that dies is noticed at once, because its connection closes.
+  Then comes the wait for the next second, and for a new process if no idle one is there (here `warm_up` left one).
+  An actor is started again without that second, but its process and its `__init__` take their time too.
+- **A node**: Ray asks each node whether it lives, and gives it up after five failed questions.
+  Here the machine still answers "nobody there", so a question fails at once, and the pauses between them add up.
+  You set them to half a second; the default is three seconds, so expect a quarter of a minute.
+  A machine without power does not even refuse: each question then waits for its own time-out, by default ten seconds, so expect about a minute.
 
-Add to that the work which is done again, and state that must be loaded. A retry is a safety net. It is not free.
+Add to that the work which is done again, and state that must be loaded.
+A retry is a safety net.
+It is not free.
 """
 
 # %% [markdown]
 r"""
 ## A pool that replaces its dead
 
-A *sampler* is an actor that plays and returns a *fragment*, a stretch of experience; a seed says which. A learner takes fragments from a pool of samplers, for days. Some of them will die; the learner should not notice. `max_restarts` restarts
-*the same* actor, which does not help when it is the work that kills it. So keep the pool yourself, and know at every moment
-who works on what. When a sampler dies,
+A *sampler* is an actor that plays and returns a *fragment*, a stretch of experience; a seed says which.
+A learner takes fragments from a pool of samplers, for days.
+Some of them will die; the learner should not notice.
+`max_restarts` restarts *the same* actor, which does not help when it is the work that kills it.
+So keep the pool yourself, and know at every moment who works on what.
+When a sampler dies,
 
 1. its seed goes back to those still to do: nothing is lost, and nothing else is repeated;
 2. a new sampler takes its place, at once: a pool that shrinks is slow in the evening and empty by morning;
-3. a seed over which three samplers have died ends the collection, with its error. It is a **poison pill**: it would kill every sampler that you make
-   (whether the third of them is still replaced does not matter);
-4. an exception that `sample` *raises* is no death, be it an error of Ray's (as in `resilient_call`). Raise it: a new sampler would not help.
+3. a seed over which three samplers have died ends the collection, with its error.
+   It is a **poison pill**: it would kill every sampler that you make (whether the third of them is still replaced does not matter);
+4. an exception that `sample` *raises* is no death, be it an error of Ray's (as in `resilient_call`).
+   Raise it: a new sampler would not help.
 
-The check has two samplers at work and kills some of them. If your calls cannot run side by side, it takes a minute.
+The check has two samplers at work and kills some of them.
+If your calls cannot run side by side, it takes a minute.
 """
 
 
@@ -736,14 +794,15 @@ check("collect", collect)
 
 # %% [markdown] tags=["solution"]
 r"""
-`under_way` is the heart of it: a reference alone says that *something* died, the dict says who and over what. `RayActorError` is the common parent of
-`ActorDiedError` and `ActorUnavailableError`. Old samplers need no `ray.kill`: an actor ends when the last handle to it is gone.
+`under_way` is the heart of it: a reference alone says that *something* died, the dict says who and over what.
+`RayActorError` is the common parent of `ActorDiedError` and `ActorUnavailableError`.
+Old samplers need no `ray.kill`: an actor ends when the last handle to it is gone.
 """
 
 # %% [markdown]
 r"""
-Here is your pool at work: three samplers, twelve fragments, and two deaths. The picture is drawn from the diary, because a process that is killed
-may take Ray's record of its last call with it.
+Here is your pool at work: three samplers, twelve fragments, and two deaths.
+The picture is drawn from the diary, because a process that is killed may take Ray's record of its last call with it.
 
 **Predict:** where in the picture will the deaths be, and what do the other samplers do meanwhile?
 """
@@ -759,8 +818,9 @@ if passed("collect"):
 
 # %% [markdown]
 r"""
-A hatched bar is a call that failed: the last one of its process. The rows need not begin together: each sampler waits until a process of its own
-has started, and so does each replacement. Whoever is there goes on meanwhile.
+A hatched bar is a call that failed: the last one of its process.
+The rows need not begin together: each sampler waits until a process of its own has started, and so does each replacement.
+Whoever is there goes on meanwhile.
 """
 
 # %% tags=["demo"]
@@ -771,16 +831,16 @@ r"""
 ## Some deaths nobody survives
 
 - **The driver**, your notebook: with it go its tasks, its objects and its actors, except detached ones (chapter 3) on a cluster that stays.
-- **The head node**: the GCS lives there, and it knows where everything is. Without it the cluster is gone, unless its
-  tables are kept in a Redis outside (KubeRay, which runs Ray on Kubernetes, can do that for you; chapter 6).
-- **Memory.** When a node is nearly full, Ray kills a worker before the operating system does, and says `OutOfMemoryError`. The retry needs as much
-  memory as the first attempt: use fewer tasks at a time.
+- **The head node**: the GCS lives there, and it knows where everything is.
+  Without it the cluster is gone, unless its tables are kept in a Redis outside (KubeRay, which runs Ray on Kubernetes, can do that for you; chapter 6).
+- **Memory.** When a node is nearly full, Ray kills a worker before the operating system does, and says `OutOfMemoryError`.
+  The retry needs as much memory as the first attempt: use fewer tasks at a time.
 
-On a Mac all this works as here; only `second_node` has to ask for it, because Ray calls several nodes on a Mac experimental. Windows has no `SIGKILL`:
-run the course in WSL, as chapter 0 says.
+On a Mac all this works as here; only `second_node` has to ask for it, because Ray calls several nodes on a Mac experimental.
+Windows has no `SIGKILL`: run the course in WSL, as chapter 0 says.
 
-> **You may have seen**, in older code, `max_reconstructions=3` for actors, `RayTimeoutError` or `UnreconstructableError`. Today these are `max_restarts`,
-> `GetTimeoutError` and `ObjectReconstructionFailedError`.
+> **You may have seen**, in older code, `max_reconstructions=3` for actors, `RayTimeoutError` or `UnreconstructableError`.
+> Today these are `max_restarts`, `GetTimeoutError` and `ObjectReconstructionFailedError`.
 """
 
 # %% [markdown]
@@ -804,10 +864,7 @@ r"""
 ## Read on
 
 - [Chapter 6](ch06_cluster.ipynb): the processes that you have been killing, one by one.
-- Ray's documentation on fault tolerance of [tasks](https://docs.ray.io/en/latest/ray-core/fault_tolerance/tasks.html),
-  [actors](https://docs.ray.io/en/latest/ray-core/fault_tolerance/actors.html) and
-  [objects](https://docs.ray.io/en/latest/ray-core/fault_tolerance/objects.html).
-- Wang et al., [*Ownership: A Distributed Futures System for Fine-Grained Tasks*](https://www.usenix.org/conference/nsdi21/presentation/cheng),
-  NSDI 2021: how Ray keeps lineage.
+- Ray's documentation on fault tolerance of [tasks](https://docs.ray.io/en/latest/ray-core/fault_tolerance/tasks.html), [actors](https://docs.ray.io/en/latest/ray-core/fault_tolerance/actors.html) and [objects](https://docs.ray.io/en/latest/ray-core/fault_tolerance/objects.html).
+- Wang et al., [*Ownership: A Distributed Futures System for Fine-Grained Tasks*](https://www.usenix.org/conference/nsdi21/presentation/cheng), NSDI 2021: how Ray keeps lineage.
 - Candea and Fox, *Crash-Only Software*, HotOS 2003: programs that are always ended by killing them.
 """

@@ -35,24 +35,26 @@ begin("ch06_cluster")
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and ten minutes; seventy when `cluster_yaml`, Kubernetes and everything after them are left as reading. Let everybody run the next
-cell at once: a head takes ten to fifteen seconds on a small laptop. Nobody needs a cloud account. Say early that this chapter never runs
-`ray stop`, and why: it would end every Ray on the machine, also that of a neighbour on a shared server.
+A hundred and ten minutes; seventy when `cluster_yaml`, Kubernetes and everything after them are left as reading.
+Let everybody run the next cell at once: a head takes ten to fifteen seconds on a small laptop.
+Nobody needs a cloud account.
+Say early that this chapter never runs `ray stop`, and why: it would end every Ray on the machine, also that of a neighbour on a shared server.
 """
 
 # %% [markdown]
 r"""
 ## One command starts the head
 
-So far `ray.init()` started Ray, and when the notebook ended, Ray ended too. A cluster outlives the programs that use it, so it
-is started by a command of its own. The first machine is the **head**:
+So far `ray.init()` started Ray, and when the notebook ended, Ray ended too.
+A cluster outlives the programs that use it, so it is started by a command of its own.
+The first machine is the **head**:
 
     ray start --head
 
-That alone would take the standard ports (6379, 8265, 10001, 52365) and the folder `/tmp/ray`, and with them collide with any other Ray on
-this machine. So here the command names free ports (0: any that is free) and a folder of its own. `OwnCluster` chose them; it also wrote a **token**, a
-secret of which more below, and it will stop what it started, and nothing else, when you say so, when this notebook ends, and even when
-its kernel is killed. `--block` keeps the command in the foreground, which makes it the parent of all that it starts.
+That alone would take the standard ports (6379, 8265, 10001, 52365) and the folder `/tmp/ray`, and with them collide with any other Ray on this machine.
+So here the command names free ports (0: any that is free) and a folder of its own.
+`OwnCluster` chose them; it also wrote a **token**, a secret of which more below, and it will stop what it started, and nothing else, when you say so, when this notebook ends, and even when its kernel is killed.
+`--block` keeps the command in the foreground, which makes it the parent of all that it starts.
 
 **Predict:** how many processes will this one command start?
 """
@@ -77,15 +79,16 @@ for pid, words in lines.items():
 
 # %% [markdown]
 r"""
-Most people guess three or four. Here is the whole family, on a head and on a worker node. About half of what you counted stands in one box, the dashboard's own helpers; the rest
-has a box for each kind. Keep this picture: when a cluster misbehaves, the
-first question is always which of these boxes is missing.
+Most people guess three or four.
+Here is the whole family, on a head and on a worker node.
+About half of what you counted stands in one box, the dashboard's own helpers; the rest has a box for each kind.
+Keep this picture: when a cluster misbehaves, the first question is always which of these boxes is missing.
 
 ![Head node: GCS, dashboard with its API helpers, monitor, client server, and what every node has; worker node: raylet with object store, two agents, log monitor, workers; with what each does and what is lost when it dies](../img/ch06_anatomy.svg)
 
-Every node has the lower half: a **raylet** that manages it, two **agents**, a **log monitor** and **workers**. The head has above it what
-the cluster needs only once: the **GCS** (global control service), the **dashboard**, the **monitor** (the autoscaler of Chapter 4) and the **client server**. `ps` shows them all under long command
-lines, and these signs tell them apart:
+Every node has the lower half: a **raylet** that manages it, two **agents**, a **log monitor** and **workers**.
+The head has above it what the cluster needs only once: the **GCS** (global control service), the **dashboard**, the **monitor** (the autoscaler of Chapter 4) and the **client server**.
+`ps` shows them all under long command lines, and these signs tell them apart:
 
 | role | sign |
 |---|---|
@@ -99,8 +102,9 @@ lines, and these signs tell them apart:
 | `"worker"` | any other title that begins with `ray::` |
 | `"other"` | everything else, such as the command `ray start` itself, or a helper of Python's (`multiprocessing`) |
 
-A *title* is a name that a process gave itself; then the list of words has only that one. Otherwise the first word is the program, with its folder, and the others are
-its arguments. Careful: the arguments of nearly every process mention the raylet and the GCS.
+A *title* is a name that a process gave itself; then the list of words has only that one.
+Otherwise the first word is the program, with its folder, and the others are its arguments.
+Careful: the arguments of nearly every process mention the raylet and the GCS.
 """
 
 
@@ -129,13 +133,14 @@ check("who_is_who", who_is_who)
 
 # %% [markdown] tags=["solution"]
 r"""
-The habit behind it is worth more than the function: compare whole names. `pkill -f raylet` looks for a *part* of a command line; it
-also ends every worker and agent whose arguments mention the raylet, those of other people's clusters included.
+The habit behind it is worth more than the function: compare whole names.
+`pkill -f raylet` looks for a *part* of a command line; it also ends every worker and agent whose arguments mention the raylet, those of other people's clusters included.
 """
 
 # %% [markdown]
 r"""
-And here is what each of them does, and who started it. So that there is a worker among them, the cell joins the cluster for a moment and runs a task.
+And here is what each of them does, and who started it.
+So that there is a worker among them, the cell joins the cluster for a moment and runs a task.
 
 **Predict** which of them the raylet has started, and how much memory an almost idle head needs.
 """
@@ -150,8 +155,11 @@ processes
 
 # %% [markdown]
 r"""
-About half are the dashboard's own helpers, with two of Python's to start them. The agents and the workers are children of the raylet: a raylet that dies takes them along, and it ends itself when an agent dies. The rest are
-children of `ray start --block`, which watches them: when one dies, it ends the whole node, so that whoever supervises it (systemd, Kubernetes) starts a fresh one. A worker is there because a driver had a task for it, and Ray may have started a second one ahead of need. The pieces in Python weigh more than the GCS and the raylet, which are written in C++.
+About half are the dashboard's own helpers, with two of Python's to start them.
+The agents and the workers are children of the raylet: a raylet that dies takes them along, and it ends itself when an agent dies.
+The rest are children of `ray start --block`, which watches them: when one dies, it ends the whole node, so that whoever supervises it (systemd, Kubernetes) starts a fresh one.
+A worker is there because a driver had a task for it, and Ray may have started a second one ahead of need.
+The pieces in Python weigh more than the GCS and the raylet, which are written in C++.
 """
 
 # %%
@@ -166,16 +174,19 @@ quiz("who_must_not_die", who_must_not_die)
 r"""
 ## A token keeps strangers out
 
-A head listens on ports, and it runs programs for whoever asks. A **token** keeps others out: one secret that all parts of the
-cluster share. With `ray.init()` you never noticed: it made one, wrote it to `~/.ray/auth_token`, and switched tokens on. `ray start --head` takes a token
-that is there; without one it only warns, and starts a cluster open to all. And `ray start --address` never switches tokens on by itself. So say it,
-with two variables, in every shell, before every `ray` command:
+A head listens on ports, and it runs programs for whoever asks.
+A **token** keeps others out: one secret that all parts of the cluster share.
+With `ray.init()` you never noticed: it made one, wrote it to `~/.ray/auth_token`, and switched tokens on.
+`ray start --head` takes a token that is there; without one it only warns, and starts a cluster open to all.
+And `ray start --address` never switches tokens on by itself.
+So say it, with two variables, in every shell, before every `ray` command:
 
     export RAY_AUTH_MODE=token
     export RAY_AUTH_TOKEN_PATH=/path/to/the/token      # without it: ~/.ray/auth_token
 
-(`RAY_AUTH_TOKEN`, with the secret itself, goes before the file. `ray get-auth-token --generate` makes a first token.) Over HTTP the token travels in a header,
-`Authorization: Bearer …`.
+(`RAY_AUTH_TOKEN`, with the secret itself, goes before the file.
+`ray get-auth-token --generate` makes a first token.)
+Over HTTP the token travels in a header, `Authorization: Bearer …`.
 
 **Predict** what the dashboard answers to a request without it.
 """
@@ -188,8 +199,10 @@ for headers in ({}, {"Authorization": f"Bearer {cluster.token}"}):
 
 # %% [markdown]
 r"""
-401: who are you? (A wrong token gets 403: not you.) The token says *who may ask*; it does not hide what is said. Nothing is encrypted by it, so a cluster belongs in a network of
-its own, or behind an SSH tunnel, even with a token.
+401: who are you?
+(A wrong token gets 403: not you.)
+The token says *who may ask*; it does not hide what is said.
+Nothing is encrypted by it, so a cluster belongs in a network of its own, or behind an SSH tunnel, even with a token.
 """
 
 # %%
@@ -204,16 +217,19 @@ quiz("what_a_token_is_for", what_a_token_is_for)
 r"""
 ## A second node needs an address and the token
 
-On a second machine the command is `ray start` as well, without `--head`, but with the head's address. Two options say what the node offers:
-`--num-cpus` and `--resources`, the latter as JSON. Nothing stops you from starting that "second machine" on the same one: Ray counts raylets, not
-computers. That is how you can practise here.
+On a second machine the command is `ray start` as well, without `--head`, but with the head's address.
+Two options say what the node offers: `--num-cpus` and `--resources`, the latter as JSON.
+Nothing stops you from starting that "second machine" on the same one: Ray counts raylets, not computers.
+That is how you can practise here.
 
 `join_node` returns what somebody would type there: the command as a list of words, and the environment variables that it needs as a dictionary.
-A list of words has no shell, which would take quotes away. And `token_file` is a path on *that* machine: pass the path on, do not read it. The check
-first reads them, then really runs them, waits for the node, and stops it again.
+A list of words has no shell, which would take quotes away.
+And `token_file` is a path on *that* machine: pass the path on, do not read it.
+The check first reads them, then really runs them, waits for the node, and stops it again.
 
-(On macOS and Windows Ray refuses to build clusters of several nodes unless `RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=1` is set; `OwnCluster` has set it. In
-WSL you are on Linux. Real clusters are made of Linux machines.)
+(On macOS and Windows Ray refuses to build clusters of several nodes unless `RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=1` is set; `OwnCluster` has set it.
+In WSL you are on Linux.
+Real clusters are made of Linux machines.)
 """
 
 
@@ -237,14 +253,15 @@ check("join_node", join_node)
 
 # %% [markdown] tags=["solution"]
 r"""
-Without the variables `ray start --address` tries for some twenty seconds and ends with `InvalidAuthToken`; the usual next step is to blame the
-firewall. The Python version and Ray's version must be the same on all nodes, and the token's file must exist on each.
+Without the variables `ray start --address` tries for some twenty seconds and ends with `InvalidAuthToken`; the usual next step is to blame the firewall.
+The Python version and Ray's version must be the same on all nodes, and the token's file must exist on each.
 """
 
 # %% [markdown]
 r"""
-Let one stay for a moment: yours, or a plain one as long as yours has not passed. **Predict:** which processes does a node bring that joins, and which not? And what does
-the head know of it?
+Let one stay for a moment: yours, or a plain one as long as yours has not passed.
+**Predict:** which processes does a node bring that joins, and which not?
+And what does the head know of it?
 """
 
 # %% tags=["demo"]
@@ -264,30 +281,40 @@ known.assign(node_id=known.node_id.str[:8])[["node_id", "is_head_node", "state",
 
 # %% [markdown]
 r"""
-The command, a raylet, its agents and a log monitor: the lower half of the picture, and nothing of the upper. Workers come with work, as on the head. The new node asked the GCS for everything else it had to know. (A node that is `DEAD` is the check's: the GCS remembers it.) Only the
-head has the resource `node:__internal_head__`. The new node was stopped with `SIGTERM` to its own `ray start --block`, so it had time to say goodbye;
-chapter 5 shows what happens when a node dies without a word.
+The command, a raylet, its agents and a log monitor: the lower half of the picture, and nothing of the upper.
+Workers come with work, as on the head.
+The new node asked the GCS for everything else it had to know.
+(A node that is `DEAD` is the check's: the GCS remembers it.)
+Only the head has the resource `node:__internal_head__`.
+The new node was stopped with `SIGTERM` to its own `ray start --block`, so it had time to say goodbye; chapter 5 shows what happens when a node dies without a word.
 
-> **`ray stop` ends every Ray on the machine**, whoever started it. On a machine of your own that is fine. On a shared one, end the command that you started.
+> **`ray stop` ends every Ray on the machine**, whoever started it.
+> On a machine of your own that is fine.
+> On a shared one, end the command that you started.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Half-time. A good question for the room: which of the boxes would you put on a machine of its own? (The head, on a cluster of more than a few
-nodes: `--num-cpus=0`, so that no task can starve the GCS. The exercise with cluster.yaml does that.)
+Half-time.
+A good question for the room: which of the boxes would you put on a machine of its own?
+(The head, on a cluster of more than a few nodes: `--num-cpus=0`, so that no task can starve the GCS.
+The exercise with cluster.yaml does that.)
 """
 
 # %% [markdown]
 r"""
 ## A job is a program that runs there, without you
 
-A task belongs to a driver, and the driver was your notebook. A **job** is a whole program, handed over as a shell command, the *entrypoint*. The cluster runs
-the driver itself, keeps its output, and remembers how it ended. Your laptop may sleep meanwhile.
+A task belongs to a driver, and the driver was your notebook.
+A **job** is a whole program, handed over as a shell command, the *entrypoint*.
+The cluster runs the driver itself, keeps its output, and remembers how it ended.
+Your laptop may sleep meanwhile.
 
 ![Your request goes over HTTP to the dashboard, to the agent on the head, which starts a supervisor actor; the supervisor runs the entrypoint as a process: the driver, which asks raylets for workers; status and log go back](../img/ch06_job.svg)
 
-Since it runs elsewhere, it needs its files and settings there: the **runtime environment**. `working_dir` is a folder that Ray packs, sends and unpacks;
-`env_vars` are variables; `pip` and `py_modules` bring packages. Here is a small project for it:
+Since it runs elsewhere, it needs its files and settings there: the **runtime environment**.
+`working_dir` is a folder that Ray packs, sends and unpacks; `env_vars` are variables; `pip` and `py_modules` bring packages.
+Here is a small project for it:
 """
 
 # %%
@@ -311,10 +338,12 @@ print(json.dumps(calls))
 r"""
 ### From the shell
 
-`ray job submit` sends the folder, submits, shows the output as it comes, and waits for the end; its exit code says whether the job succeeded. With `--no-wait` it
-returns at once. `cluster.shell` runs the command as a shell would, with the two variables set.
+`ray job submit` sends the folder, submits, shows the output as it comes, and waits for the end; its exit code says whether the job succeeded.
+With `--no-wait` it returns at once.
+`cluster.shell` runs the command as a shell would, with the two variables set.
 
-**Predict:** the program needs a fraction of a second. How long will the command take?
+**Predict:** the program needs a fraction of a second.
+How long will the command take?
 """
 
 # %% tags=["demo"]
@@ -332,11 +361,14 @@ print(f"\n{shell_seconds:.1f} s")
 
 # %% [markdown]
 r"""
-A long time for a fraction of a second's work. The command itself has to start a Python and import Ray; then the job starts. How much is which, you will measure below.
+A long time for a fraction of a second's work.
+The command itself has to start a Python and import Ray; then the job starts.
+How much is which, you will measure below.
 
 ### From Python
 
-`JobSubmissionClient` does the same without the shell. The job below fails on purpose.
+`JobSubmissionClient` does the same without the shell.
+The job below fails on purpose.
 
 **Predict:** does `submit_job` raise, since the job fails?
 """
@@ -353,9 +385,10 @@ print("the last line of its log:", client.get_job_logs(job).splitlines()[-1])
 
 # %% [markdown]
 r"""
-Submitting worked, so nothing is raised: what you get is the *id* of a job that is `PENDING`. Then it is `RUNNING`, and at last one of three final statuses: `SUCCEEDED`, `FAILED`, or `STOPPED`
-when somebody called `stop_job`. Whoever wants the result must ask again and again, and at the end look at *which* end it was. That deserves a function:
-it takes a client, and gives back what the job printed, but only when it succeeded.
+Submitting worked, so nothing is raised: what you get is the *id* of a job that is `PENDING`.
+Then it is `RUNNING`, and at last one of three final statuses: `SUCCEEDED`, `FAILED`, or `STOPPED` when somebody called `stop_job`.
+Whoever wants the result must ask again and again, and at the end look at *which* end it was.
+That deserves a function: it takes a client, and gives back what the job printed, but only when it succeeded.
 
 The check rehearses first with a client that only pretends, for the three ways to end; then it runs a real job on your cluster.
 """
@@ -383,8 +416,8 @@ check("submit_and_wait", submit_and_wait)
 
 # %% [markdown] tags=["solution"]
 r"""
-`status != "SUCCEEDED"` works because a status is text as well. The classic mistakes: to wait `while status == "RUNNING"`, which ends at once because the job is still `PENDING`; to wait for
-`SUCCEEDED` alone, which never ends when the job fails; and to take the end for success.
+`status != "SUCCEEDED"` works because a status is text as well.
+The classic mistakes: to wait `while status == "RUNNING"`, which ends at once because the job is still `PENDING`; to wait for `SUCCEEDED` alone, which never ends when the job fails; and to take the end for success.
 """
 
 # %% [markdown]
@@ -401,11 +434,12 @@ Shell and Python both send HTTP requests to the dashboard, so any program in any
 | all jobs | `GET /api/jobs/` | a list |
 | stop | `POST /api/jobs/ID/stop` | `stopped` |
 
-The final slash of `/api/jobs/` counts. A `submission_id` of your own is worth having: a second request with the same id is refused, with a status of 500, so a request that is sent twice (a shaky network, an impatient user) does not run
-the job twice.
+The final slash of `/api/jobs/` counts.
+A `submission_id` of your own is worth having: a second request with the same id is refused, with a status of 500, so a request that is sent twice (a shaky network, an impatient user) does not run the job twice.
 
-> **You may have seen** `"metadata": {"job_submission_id": "123"}` in a request. Metadata is a note that travels with the job, and Ray keeps it, but the job gets an id that Ray made up. Today the field is
-> `submission_id`, at the top; `job_id` is its deprecated name.
+> **You may have seen** `"metadata": {"job_submission_id": "123"}` in a request.
+> Metadata is a note that travels with the job, and Ray keeps it, but the job gets an id that Ray made up.
+> Today the field is `submission_id`, at the top; `job_id` is its deprecated name.
 """
 
 
@@ -431,18 +465,20 @@ check("submit_rest", submit_rest)
 
 # %% [markdown] tags=["solution"]
 r"""
-`json=` makes JSON of the dictionary and sets the content type; `data=` would send a form, as a web page does, and Ray refuses it. Without `raise_for_status` a
-refusal looks like a reply without an id.
+`json=` makes JSON of the dictionary and sets the content type; `data=` would send a form, as a web page does, and Ray refuses it.
+Without `raise_for_status` a refusal looks like a reply without an id.
 """
 
 # %% [markdown]
 r"""
 ## Ray Client lends you a driver over there
 
-There is a third way to use a cluster from outside, made for trying things out: an address that begins with `ray://`. Your notebook then looks like a driver, but the real one is a process that the **client server**
-starts on the head for you. Every call travels there and back.
+There is a third way to use a cluster from outside, made for trying things out: an address that begins with `ray://`.
+Your notebook then looks like a driver, but the real one is a process that the **client server** starts on the head for you.
+Every call travels there and back.
 
-**Predict:** a task call from a driver within the cluster takes a few milliseconds; `squares.py` has timed 100 of them. And over Ray Client?
+**Predict:** a task call from a driver within the cluster takes a few milliseconds; `squares.py` has timed 100 of them.
+And over Ray Client?
 """
 
 # %% tags=["demo"]
@@ -461,8 +497,11 @@ print(f"{1000 * median(client_calls):.1f} ms for a call over Ray Client")
 
 # %% [markdown]
 r"""
-It is handy, and it has limits. The versions of Ray and Python must match on both sides. A loop of many small calls pays the way each time, and on a real network more than here. And the driver lives only as long as your
-connection: when that is gone for more than 30 seconds, everything it started is ended. So play with Ray Client, and run what matters as a job.
+It is handy, and it has limits.
+The versions of Ray and Python must match on both sides.
+A loop of many small calls pays the way each time, and on a real network more than here.
+And the driver lives only as long as your connection: when that is gone for more than 30 seconds, everything it started is ended.
+So play with Ray Client, and run what matters as a job.
 
 | | where the driver runs | survives your laptop | good for |
 |---|---|---|---|
@@ -483,12 +522,15 @@ quiz("laptop_closed", laptop_closed)
 r"""
 ## Submitting a job is not calling a task
 
-`submit_job` and `.remote()` look alike: both return at once with a receipt. So people submit a job where they would call a task. What does each cost?
+`submit_job` and `.remote()` look alike: both return at once with a receipt.
+So people submit a job where they would call a task.
+What does each cost?
 
-The next cell submits jobs that do nothing, and notes when the request was answered and when the job had ended. The rest has been measured already: `squares.py` timed 100 task calls from within, Ray noted how long
-it took as a job, and you have the times of Ray Client and of the shell.
+The next cell submits jobs that do nothing, and notes when the request was answered and when the job had ended.
+The rest has been measured already: `squares.py` timed 100 task calls from within, Ray noted how long it took as a job, and you have the times of Ray Client and of the shell.
 
-**Predict** the three: a task call, the answer to a submission, and a whole job that does nothing. Each as a number with a unit.
+**Predict** the three: a task call, the answer to a submission, and a whole job that does nothing.
+Each as a number with a unit.
 """
 
 # %% tags=["demo"]
@@ -519,8 +561,10 @@ calls = median(costs["job that does nothing, to its end"]) / median(costs["task 
 axes.set_title(f"A job that does nothing costs as much as {calls:,.0f} task calls")
 # %% [markdown]
 r"""
-The answer to a submission comes soon, after hundredths or tenths of a second: that is where the belief comes from. But the receipt is not the work. The job itself takes seconds, hundreds to thousands of times a task call, because it starts processes: a supervisor (a Ray actor, a Python with Ray in it), a shell, and
-for a job that uses Ray one more Python that imports it, plus workers of its own. From the shell, the command `ray` comes on top.
+The answer to a submission comes soon, after hundredths or tenths of a second: that is where the belief comes from.
+But the receipt is not the work.
+The job itself takes seconds, hundreds to thousands of times a task call, because it starts processes: a supervisor (a Ray actor, a Python with Ray in it), a shell, and for a job that uses Ray one more Python that imports it, plus workers of its own.
+From the shell, the command `ray` comes on top.
 
 So a job is the unit of *a piece of work that somebody waits for*, a training or a nightly evaluation; and within it, tasks and actors do the parallel work.
 """
@@ -537,10 +581,12 @@ quiz("job_or_task", job_or_task)
 r"""
 ## The dashboard shows it, the state API lets you ask
 
-Open the dashboard in a browser: the next cell prints its address and the token that it will ask for. *Jobs* lists what you have submitted, with logs; *Cluster* shows nodes, workers, memory and
-load; *Actors*, *Logs* and *Metrics* speak for themselves. On a cluster far away, bring it to your machine through a tunnel: `ssh -L 8265:localhost:8265 head`, or `ray dashboard cluster.yaml`.
+Open the dashboard in a browser: the next cell prints its address and the token that it will ask for.
+*Jobs* lists what you have submitted, with logs; *Cluster* shows nodes, workers, memory and load; *Actors*, *Logs* and *Metrics* speak for themselves.
+On a cluster far away, bring it to your machine through a tunnel: `ssh -L 8265:localhost:8265 head`, or `ray dashboard cluster.yaml`.
 
-Behind the page is the **state API**. The same questions from the shell and from Python:
+Behind the page is the **state API**.
+The same questions from the shell and from Python:
 
 | | shell | Python (`ray.util.state`) |
 |---|---|---|
@@ -551,7 +597,9 @@ Behind the page is the **state API**. The same questions from the shell and from
 | a process's log | `ray logs worker-…` | `get_log()` |
 | slots, demand, autoscaler | `ray status` | – |
 
-**Predict:** you submitted some jobs, and so did the checks. What are their statuses? And does Ray Client show up?
+**Predict:** you submitted some jobs, and so did the checks.
+What are their statuses?
+And does Ray Client show up?
 """
 
 # %% tags=["demo"]
@@ -562,15 +610,16 @@ jobs[["submission_id", "type", "status", "entrypoint"]].fillna("")
 
 # %% [markdown]
 r"""
-Ray Client left a row as well, and so did the notebook itself, when it ran a task at the beginning: each driver is a job to Ray, whether it was submitted or not; those that were not have no submission id. Lists are cut at 100 rows unless you say
-`limit=`, and they need a dashboard that runs.
+Ray Client left a row as well, and so did the notebook itself, when it ran a task at the beginning: each driver is a job to Ray, whether it was submitted or not; those that were not have no submission id.
+Lists are cut at 100 rows unless you say `limit=`, and they need a dashboard that runs.
 """
 
 # %% [markdown]
 r"""
 ## A cloud needs a cluster.yaml, and Ray checks it before you pay
 
-Nobody types `ray start` on fifty machines. The **cluster launcher** rents machines, installs what you say, and runs `ray start` on each, by SSH:
+Nobody types `ray start` on fifty machines.
+The **cluster launcher** rents machines, installs what you say, and runs `ray start` on each, by SSH:
 
 | command | what it does |
 |---|---|
@@ -581,9 +630,12 @@ Nobody types `ray start` on fifty machines. The **cluster launcher** rents machi
 | `ray dashboard cluster.yaml` | brings the dashboard to your machine |
 | `ray down cluster.yaml` | gives all machines back. Nothing else stops the bill |
 
-The file says what to rent. Ray brings a schema for it, and defaults for what is left out; both work offline. `given.validated` calls the two functions that `ray up` calls first.
+The file says what to rent.
+Ray brings a schema for it, and defaults for what is left out; both work offline.
+`given.validated` calls the two functions that `ray up` calls first.
 
-**Predict:** this file has 6 sections. How many will there be with the defaults filled in?
+**Predict:** this file has 6 sections.
+How many will there be with the defaults filled in?
 """
 
 # %% tags=["demo"]
@@ -611,10 +663,15 @@ print("on the head:", *filled["head_start_ray_commands"], sep="\n   ")
 
 # %% [markdown]
 r"""
-At the end of it all stands the command that you know: `ray start --head`, with the file itself as `--autoscaling-config`. That is how the monitor learns what it may rent. (The `ray stop` before it is harmless there: the machine is
-the cluster's own.) Look into `filled["setup_commands"]` before you use it for real: where the machine has no Ray, the defaults install a nightly build. Write your own, with the version that you have.
+At the end of it all stands the command that you know: `ray start --head`, with the file itself as `--autoscaling-config`.
+That is how the monitor learns what it may rent.
+(The `ray stop` before it is harmless there: the machine is the cluster's own.)
+Look into `filled["setup_commands"]` before you use it for real: where the machine has no Ray, the defaults install a nightly build.
+Write your own, with the version that you have.
 
-The schema knows names and types of the general fields. What stands under `node_config` goes to the cloud as it is, so a wrong machine type is only noticed there. What else gets past it?
+The schema knows names and types of the general fields.
+What stands under `node_config` goes to the cloud as it is, so a wrong machine type is only noticed there.
+What else gets past it?
 """
 
 # %% tags=["demo"]
@@ -634,9 +691,12 @@ for slip, (right, wrong) in slips.items():
 
 # %% [markdown]
 r"""
-Names and types are caught; a machine type that nobody rents is not, and neither is a `min_workers` at the top, which meant something in older versions: it is dropped without a word, and your cluster starts without workers. It belongs to a node type.
+Names and types are caught; a machine type that nobody rents is not, and neither is a `min_workers` at the top, which meant something in older versions: it is dropped without a word, and your cluster starts without workers.
+It belongs to a node type.
 
-Now one that you could use: the head is small, and is there for the GCS, not for tasks. Tasks stay away from a node whose type says `CPU: 0` in its `resources`. A type that says nothing gets the CPUs that its machine has.
+Now one that you could use: the head is small, and is there for the GCS, not for tasks.
+Tasks stay away from a node whose type says `CPU: 0` in its `resources`.
+A type that says nothing gets the CPUs that its machine has.
 """
 
 
@@ -671,7 +731,8 @@ check("cluster_yaml", cluster_yaml)
 
 # %% [markdown] tags=["solution"]
 r"""
-Without `max_workers` at the top the default counts: two, and a node type that may grow to twelve stops there. Forgetting it is the usual reason for "my cluster does not scale".
+Without `max_workers` at the top the default counts: two, and a node type that may grow to twelve stops there.
+Forgetting it is the usual reason for "my cluster does not scale".
 `yaml.safe_dump` of a dictionary is a safer way to write such a file than an f-string.
 """
 
@@ -679,7 +740,8 @@ Without `max_workers` at the top the default counts: two, and a node type that m
 r"""
 ### AWS, GCP and Azure, field by field
 
-The general part is the same for all. Ray's own defaults show what is different; the table lists the fields that not all three share, without those of disks and images.
+The general part is the same for all.
+Ray's own defaults show what is different; the table lists the fields that not all three share, without those of disks and images.
 
 **Predict** under which names the three hide the machine type and the cheap machines that may be taken away (*spot*).
 """
@@ -703,7 +765,9 @@ r"""
 | disk | `BlockDeviceMappings` | `disks` | in the image's template |
 | you need on your machine | `boto3`, credentials | `google-api-python-client`, credentials | the `azure-…` packages, `az login` |
 
-And **Aliyun**? Ray's code for it is still there, and so are old blog posts with its `cluster.yaml`. See what Ray 2.60 makes of one:
+And **Aliyun**?
+Ray's code for it is still there, and so are old blog posts with its `cluster.yaml`.
+See what Ray 2.60 makes of one:
 """
 
 # %% tags=["demo"]
@@ -714,24 +778,28 @@ except FileNotFoundError as error:
 
 # %% [markdown]
 r"""
-The file with Aliyun's defaults is missing from the package, so every `cluster.yaml` of that type ends here, before any schema and before any login. Take Kubernetes there (Alibaba has it, and KubeRay runs on it), or
-machines of your own with `ray start`, or `provider: {type: local, head_ip: …, worker_ips: […]}`, which logs in to machines that exist already.
+The file with Aliyun's defaults is missing from the package, so every `cluster.yaml` of that type ends here, before any schema and before any login.
+Take Kubernetes there (Alibaba has it, and KubeRay runs on it), or machines of your own with `ray start`, or `provider: {type: local, head_ip: …, worker_ips: […]}`, which logs in to machines that exist already.
 """
 
 # %% [markdown]
 r"""
 ## On Kubernetes you describe the cluster, and KubeRay keeps it so
 
-Where there is a Kubernetes cluster, its administrator installs the **KubeRay operator** once (with Helm: `helm install kuberay-operator kuberay/kuberay-operator`). From then on there are new kinds of objects.
+Where there is a Kubernetes cluster, its administrator installs the **KubeRay operator** once (with Helm: `helm install kuberay-operator kuberay/kuberay-operator`).
+From then on there are new kinds of objects.
 You write down what you want in a manifest, `kubectl apply -f` hands it over, and the operator starts, replaces and removes *pods*, one for each node:
 
 - **RayCluster**: a head, groups of workers, and how many of each;
 - **RayJob**: a RayCluster, a job for it, and whether the cluster goes away when the job has ended.
 
-> **You may have seen** a Helm chart in Ray's own repository: `helm install … deploy/charts/ray` brought an operator of Ray's and a cluster in one. KubeRay has replaced it. Helm
-> still installs the operator, and KubeRay's own chart `kuberay/ray-cluster` makes a RayCluster from a file of values.
+> **You may have seen** a Helm chart in Ray's own repository: `helm install … deploy/charts/ray` brought an operator of Ray's and a cluster in one.
+> KubeRay has replaced it.
+> Helm still installs the operator, and KubeRay's own chart `kuberay/ray-cluster` makes a RayCluster from a file of values.
 
-A manifest has many fields, and a misspelt one is the usual mistake. `check_fields` compares a manifest with a table made from the reference of KubeRay 1.6.2: the fields of its own types, and the common ones of pods. (In the column `type`, `=` lists the values allowed, brackets mean a list, and a name with a capital letter is an object with fields of its own.)
+A manifest has many fields, and a misspelt one is the usual mistake.
+`check_fields` compares a manifest with a table made from the reference of KubeRay 1.6.2: the fields of its own types, and the common ones of pods.
+(In the column `type`, `=` lists the values allowed, brackets mean a list, and a name with a capital letter is an object with fields of its own.)
 """
 
 # %% tags=["demo"]
@@ -763,9 +831,13 @@ fields[~fields.field.str.contains(r"\.template\.")].reset_index(drop=True)
 
 # %% [markdown]
 r"""
-Every field is in the table, so the last column is empty. What you wrote as options of `ray start` above returns as `rayStartParams`; the address and the token are the operator's business. A node's CPUs come from the pod's `resources`.
+Every field is in the table, so the last column is empty.
+What you wrote as options of `ray start` above returns as `rayStartParams`; the address and the token are the operator's business.
+A node's CPUs come from the pod's `resources`.
 
-A RayJob wraps this. Its fields are the job's: `entrypoint`, and the runtime environment as YAML within the YAML. **Predict** which three fields of the second one are wrong, before you run the cell.
+A RayJob wraps this.
+Its fields are the job's: `entrypoint`, and the runtime environment as YAML within the YAML.
+**Predict** which three fields of the second one are wrong, before you run the cell.
 """
 
 # %% tags=["demo"]
@@ -786,7 +858,8 @@ findings[findings.finding != ""].reset_index(drop=True)
 
 # %% [markdown]
 r"""
-A cluster would tell you too: `kubectl apply --dry-run=server -f job.yaml` compares with the definitions that are installed there. That is the better judge, since it knows its own version of KubeRay; the table here serves where there is no cluster.
+A cluster would tell you too: `kubectl apply --dry-run=server -f job.yaml` compares with the definitions that are installed there.
+That is the better judge, since it knows its own version of KubeRay; the table here serves where there is no cluster.
 
 | | `ray start` by hand | cluster launcher | KubeRay |
 |---|---|---|---|
@@ -799,20 +872,24 @@ A cluster would tell you too: `kubectl apply --dry-run=server -f job.yaml` compa
 
 # %% [markdown] tags=["notes"]
 r"""
-Ten minutes for this section, no exercise. If somebody has a Kubernetes cluster at hand, `kubectl explain rayjob.spec --recursive` is the table, live.
+Ten minutes for this section, no exercise.
+If somebody has a Kubernetes cluster at hand, `kubectl explain rayjob.spec --recursive` is the table, live.
 """
 
 # %% [markdown]
 r"""
 ## This course moves to a cluster with one variable and one change
 
-`RAY_ADDRESS` says to every program where its cluster is, and `ray.init()` without an address obeys it. In a job it is set already. So the chapters of this course run on a cluster with
+`RAY_ADDRESS` says to every program where its cluster is, and `ray.init()` without an address obeys it.
+In a job it is set already.
+So the chapters of this course run on a cluster with
 
 - `RAY_ADDRESS=auto` on a node of the cluster (say, JupyterLab on the head, through `ray attach --port-forward 8888`), or as a job;
 - `coursekit` on all nodes: as `py_modules`, or `pip install`ed on each;
 - one change in each notebook: `ray.init(num_cpus=4, …)` becomes `ray.init()`, because a program cannot tell a cluster how large it is.
 
-The job below takes a function of chapter 1 there, by your own `submit_and_wait`. It ships the package itself, so the nodes need not have it.
+The job below takes a function of chapter 1 there, by your own `submit_and_wait`.
+It ships the package itself, so the nodes need not have it.
 
 **Predict** what the job prints where it asks for four CPUs.
 """
@@ -844,7 +921,8 @@ if passed("submit_and_wait"):
 
 # %% [markdown]
 r"""
-The exercises are better done at home: their checks want a cluster whose size they know. What belongs on a cluster is the long part, a training of chapters 11 to 17, as a job that saves its checkpoints where you can reach them.
+The exercises are better done at home: their checks want a cluster whose size they know.
+What belongs on a cluster is the long part, a training of chapters 11 to 17, as a job that saves its checkpoints where you can reach them.
 
 Now stop what this notebook started: the head, and everything below it.
 """
@@ -882,9 +960,6 @@ r"""
 ## Read on
 
 - [Chapter 19](ch19_operate.ipynb): operating what you have trained.
-- Ray's documentation: [jobs](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html) and their
-  [REST API](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/rest.html),
-  [cluster.yaml](https://docs.ray.io/en/latest/cluster/vms/references/ray-cluster-configuration.html),
-  [token authentication](https://docs.ray.io/en/latest/ray-security/token-auth.html).
+- Ray's documentation: [jobs](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html) and their [REST API](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/rest.html), [cluster.yaml](https://docs.ray.io/en/latest/cluster/vms/references/ray-cluster-configuration.html), [token authentication](https://docs.ray.io/en/latest/ray-security/token-auth.html).
 - KubeRay's [API reference](https://github.com/ray-project/kuberay/blob/v1.6.2/docs/reference/api.md) of release 1.6.2, from which the table of fields was made.
 """

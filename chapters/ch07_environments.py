@@ -32,30 +32,35 @@ begin("ch07_environments")
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and ten minutes with all five exercises; seventy-five when `SimpleCorridor` is left as homework. There is no Ray
-before the last section, so nobody waits for anything. Say where we are: part A taught to run things side by side; from here on
-the things that run are players.
+A hundred and ten minutes with all five exercises; seventy-five when `SimpleCorridor` is left as homework.
+There is no Ray before the last section, so nobody waits for anything.
+Say where we are: part A taught to run things side by side; from here on the things that run are players.
 """
 
 # %% [markdown]
 r"""
 ## Five values come back from every step
 
-In **reinforcement learning** an agent learns from what happens to it. It sees an **observation**, chooses an **action**, and gets a
-number for it, the **reward**. The rule by which it chooses is its **policy**; all that lies outside is the **environment**. The games,
-robots and power plants of this world all fit behind two methods, and [Gymnasium](https://gymnasium.farama.org) has fixed what they are called:
+In **reinforcement learning** an agent learns from what happens to it.
+It sees an **observation**, chooses an **action**, and gets a number for it, the **reward**.
+The rule by which it chooses is its **policy**; all that lies outside is the **environment**.
+The games, robots and power plants of this world all fit behind two methods, and [Gymnasium](https://gymnasium.farama.org) has fixed what they are called:
 
 ![The policy sends an action to the environment; step sends back observation, reward, terminated, truncated and info; reset starts an episode and sends observation and info](../img/ch07_loop.svg)
 
 `reset` begins an **episode**, `step` goes on with it, until one of two flags is set:
 
-- `terminated`: the game itself is over. The agent has arrived, fallen, won.
-- `truncated`: somebody stopped watching, most often because a limit of steps was reached. The game could have gone on.
+- `terminated`: the game itself is over.
+  The agent has arrived, fallen, won.
+- `truncated`: somebody stopped watching, most often because a limit of steps was reached.
+  The game could have gone on.
 
-The fifth value, `info`, is a dict for people and tools. A policy does not get to see it.
+The fifth value, `info`, is a dict for people and tools.
+A policy does not get to see it.
 
-FrozenLake is a field of ice, 4 by 4, with four holes; the goal is at the bottom right. The observation is the number of the field. The ice is slippery: the agent
-goes where it wants in one of three cases, and to one of the two sides in the others.
+FrozenLake is a field of ice, 4 by 4, with four holes; the goal is at the bottom right.
+The observation is the number of the field.
+The ice is slippery: the agent goes where it wants in one of three cases, and to one of the two sides in the others.
 
 **Predict:** when the actions are drawn at random, how does the episode end, and after about how many steps?
 """
@@ -76,13 +81,15 @@ strip(frames, titles, columns=5);
 
 # %% [markdown]
 r"""
-In a hole, with no reward, and after some eight steps on average: nearly all random walks end like that. Compare titles and pictures: where did the agent slip?
+In a hole, with no reward, and after some eight steps on average: nearly all random walks end like that.
+Compare titles and pictures: where did the agent slip?
 
-A picture is an array of shape [height, width, 3], which Gymnasium calls `rgb_array`. For most of its environments it draws such pictures itself when you make them
-with `render_mode="rgb_array"` and have installed `pygame`; this course draws its three with the small wrapper `Drawn`.
+A picture is an array of shape [height, width, 3], which Gymnasium calls `rgb_array`.
+For most of its environments it draws such pictures itself when you make them with `render_mode="rgb_array"` and have installed `pygame`; this course draws its three with the small wrapper `Drawn`.
 
-> **You may have seen** `import gym`, `env.seed(0)`, `obs = env.reset()` and `obs, reward, done, info = env.step(action)`. Gym is no longer
-> maintained; Gymnasium is its successor. `reset` takes the seed and returns two values, and `done` was split in two:
+> **You may have seen** `import gym`, `env.seed(0)`, `obs = env.reset()` and `obs, reward, done, info = env.step(action)`.
+> Gym is no longer maintained; Gymnasium is its successor.
+> `reset` takes the seed and returns two values, and `done` was split in two:
 >
 > ```python
 > obs, info = env.reset(seed=0)
@@ -90,18 +97,21 @@ with `render_mode="rgb_array"` and have installed `pygame`; this course draws it
 > done = terminated or truncated
 > ```
 
-Why two flags for one end? Because they say different things about the future. You will need the difference in a moment.
+Why two flags for one end?
+Because they say different things about the future.
+You will need the difference in a moment.
 """
 
 # %% [markdown]
 r"""
 ## Spaces say what goes in and what comes out
 
-A **space** is a set of values: `action_space` holds the actions that an environment takes, `observation_space` what it may show. From
-these two a learning program knows how many inputs and outputs its network needs. You will need two kinds: `Discrete(n)` holds the integers from 0 to n − 1, and
-`Box` the arrays of numbers between two limits.
+A **space** is a set of values: `action_space` holds the actions that an environment takes, `observation_space` what it may show.
+From these two a learning program knows how many inputs and outputs its network needs.
+You will need two kinds: `Discrete(n)` holds the integers from 0 to n − 1, and `Box` the arrays of numbers between two limits.
 
-**Predict:** CartPole is a pole on a cart that you push to the left or to the right. How many numbers does one need to know where it will go next?
+**Predict:** CartPole is a pole on a cart that you push to the left or to the right.
+How many numbers does one need to know where it will go next?
 """
 
 # %% tags=["demo"]
@@ -112,28 +122,37 @@ for name in names:
 
 # %% [markdown]
 r"""
-Four: the cart's position and velocity, the pole's angle and angular velocity. (The velocities have no limit, so `Box` says `inf`.) The name in
-front of the colon is a module: Gymnasium imports it, and finds `SimpleCorridor` there. That works in every process, which will matter when others play for you.
+Four: the cart's position and velocity, the pole's angle and angular velocity.
+(The velocities have no limit, so `Box` says `inf`.)
+The name in front of the colon is a module: Gymnasium imports it, and finds `SimpleCorridor` there.
+That works in every process, which will matter when others play for you.
 """
 
 # %% [markdown]
 r"""
 ## An environment of your own is a class with two methods
 
-The corridor is the "hello, world" of RLlib. Here is yours; it has a few more rules than the one that coursekit ships for later chapters:
+The corridor is the "hello, world" of RLlib.
+Here is yours; it has a few more rules than the one that coursekit ships for later chapters:
 
-- There are `length` fields, numbered from 0. The exit is the last one.
+- There are `length` fields, numbered from 0.
+  The exit is the last one.
 - `reset` puts the agent on a random field of the left half, 0 to `length // 2 - 1`.
-- Action 0 goes one field to the left, action 1 one to the right. On field 0 there is a wall: who goes left there stays.
-- Every step earns −0.1. The step that reaches the exit earns 1 (and not 0.9), and the episode is terminated.
-- After `max_steps` steps the episode is truncated. (When that very step reaches the exit, `truncated` may be either.)
-- The observation is the number of the field, as an array of shape [1] and type `float32`: networks want that. Its space is a
-  `Box` from the first field to the last one.
+- Action 0 goes one field to the left, action 1 one to the right.
+  On field 0 there is a wall: who goes left there stays.
+- Every step earns −0.1.
+  The step that reaches the exit earns 1 (and not 0.9), and the episode is terminated.
+- After `max_steps` steps the episode is truncated.
+  (When that very step reaches the exit, `truncated` may be either.)
+- The observation is the number of the field, as an array of shape [1] and type `float32`: networks want that.
+  Its space is a `Box` from the first field to the last one.
 
-A word on chance. `super().reset(seed=seed)` gives the environment random numbers of its own, `self.np_random` (a NumPy generator). Draw from those
-and from nothing else: then a seed makes an episode repeatable, in whichever process it runs.
+A word on chance.
+`super().reset(seed=seed)` gives the environment random numbers of its own, `self.np_random` (a NumPy generator).
+Draw from those and from nothing else: then a seed makes an episode repeatable, in whichever process it runs.
 
-The last method is given and expects the number of the field in `self.position`; the rest is yours. The check looks at the spaces, resets a few times, asks Gymnasium's `check_env`, and then goes for walks.
+The last method is given and expects the number of the field in `self.position`; the rest is yours.
+The check looks at the spaces, resets a few times, asks Gymnasium's `check_env`, and then goes for walks.
 """
 
 
@@ -179,8 +198,9 @@ check("SimpleCorridor", SimpleCorridor)
 
 # %% [markdown] tags=["solution"]
 r"""
-An episode may be terminated and truncated at once, when the last step that is allowed is the one that arrives. `terminated` then wins: there is no
-future to estimate. Many people leave the limit to a wrapper, `TimeLimit`; you will meet it below.
+An episode may be terminated and truncated at once, when the last step that is allowed is the one that arrives.
+`terminated` then wins: there is no future to estimate.
+Many people leave the limit to a wrapper, `TimeLimit`; you will meet it below.
 """
 
 # %% tags=["demo"]
@@ -208,9 +228,10 @@ quiz("seed_every_episode", seed_every_episode)
 r"""
 ## An episode is written down once, and used many times
 
-The loop around `step` is the same for every environment and every policy, so write it once. `policy` is any function from an observation to an
-action. `obs` gets one more entry than `actions`: it begins with what `reset` showed, and ends with what the last step showed. The check counts your
-calls, too.
+The loop around `step` is the same for every environment and every policy, so write it once.
+`policy` is any function from an observation to an action.
+`obs` gets one more entry than `actions`: it begins with what `reset` showed, and ends with what the last step showed.
+The check counts your calls, too.
 """
 
 
@@ -239,13 +260,14 @@ check("rollout", rollout)
 
 # %% [markdown] tags=["solution"]
 r"""
-Only `terminated` is kept: an episode that has ended and is not terminated was truncated. The slip that costs most is `while not terminated`: it never ends on
-an environment that only truncates, and nothing complains.
+Only `terminated` is kept: an episode that has ended and is not terminated was truncated.
+The slip that costs most is `while not terminated`: it never ends on an environment that only truncates, and nothing complains.
 """
 
 # %% [markdown]
 r"""
-The sum of the rewards of an episode is its **return**. CartPole pays 1 for every step, so there it is the number of steps.
+The sum of the rewards of an episode is its **return**.
+CartPole pays 1 for every step, so there it is the number of steps.
 
 **Predict:** how long does the pole stand on average when the pushes are drawn at random?
 """
@@ -265,13 +287,18 @@ if passed("rollout"):
 r"""
 ## The return of a step looks ahead
 
-What was a step worth? Not its own reward alone: a good push pays later. Not what had been before it either. The **discounted return** of step $t$
-counts what comes from then on, and the further away a reward, the less:
+What was a step worth?
+Not its own reward alone: a good push pays later.
+Not what had been before it either.
+The **discounted return** of step $t$ counts what comes from then on, and the further away a reward, the less:
 
 $$G_t = r_t + \gamma\, r_{t+1} + \gamma^2 r_{t+2} + \dots = r_t + \gamma\, G_{t+1}, \qquad 0 \le \gamma \le 1.$$
 
-And behind the last step? After `terminated` there is nothing, so $G_T = 0$. After `truncated` there is a future that nobody has seen. Whoever has an estimate of
-its worth puts it in the place of $G_T$: the **bootstrap**. In chapters 8 to 10 a network makes that estimate; for now it is an argument.
+And behind the last step?
+After `terminated` there is nothing, so $G_T = 0$.
+After `truncated` there is a future that nobody has seen.
+Whoever has an estimate of its worth puts it in the place of $G_T$: the **bootstrap**.
+In chapters 8 to 10 a network makes that estimate; for now it is an argument.
 
 **Predict**, with paper and pencil: the returns for the rewards 1, 2, 3 with $\gamma = 0.5$, once without a bootstrap and once with one of 8.
 """
@@ -294,8 +321,8 @@ check("discounted_returns", discounted_returns)
 
 # %% [markdown] tags=["solution"]
 r"""
-2.75, 3.5, 3 without, and 3.75, 5.5, 7 with the bootstrap: it counts half on the last step, a quarter on the one before. Forwards, with a sum for each step, is right too, but does
-$T^2$ multiplications where $T$ are enough.
+2.75, 3.5, 3 without, and 3.75, 5.5, 7 with the bootstrap: it counts half on the last step, a quarter on the one before.
+Forwards, with a sum for each step, is right too, but does $T^2$ multiplications where $T$ are enough.
 """
 
 # %%
@@ -308,7 +335,8 @@ quiz("time_is_up", time_is_up)
 
 # %% [markdown]
 r"""
-How far ahead does a step look? Take an episode of a corridor that is only paid at its end.
+How far ahead does a step look?
+Take an episode of a corridor that is only paid at its end.
 
 **Predict:** on a way of 40 steps, what is the reward of 1 at its end worth at the start: with $\gamma = 0.99$, with 0.9, with 0.5?
 """
@@ -324,17 +352,22 @@ if passed("discounted_returns"):
 
 # %% [markdown]
 r"""
-With 0.5 the first thirty steps do not know that there is an exit. With 0.99 they all do. Most of this course uses 0.99.
+With 0.5 the first thirty steps do not know that there is an exit.
+With 0.99 they all do.
+Most of this course uses 0.99.
 """
 
 # %% [markdown]
 r"""
 ## A rule of one line beats chance
 
-Before you let anything learn, find out how far a simple rule gets. It is a baseline, and it tests your environment.
+Before you let anything learn, find out how far a simple rule gets.
+It is a baseline, and it tests your environment.
 
-CartPole's episode is over when the pole leans by more than 12°, or the cart is more than 2.4 from the middle. Write a policy that keeps it going for **200 steps**,
-from every start that `reset` draws. (The environment itself goes on to 500.) To the right is positive; angles are in radians.
+CartPole's episode is over when the pole leans by more than 12°, or the cart is more than 2.4 from the middle.
+Write a policy that keeps it going for **200 steps**, from every start that `reset` draws.
+(The environment itself goes on to 500.)
+To the right is positive; angles are in radians.
 
 **Predict:** is it enough to push to the side to which the pole leans?
 """
@@ -354,8 +387,9 @@ check("cartpole_policy", cartpole_policy)
 
 # %% [markdown] tags=["solution"]
 r"""
-`angle + 0.5 * angular_velocity` is where the pole would be half a second from now if it went on as it swings. The angle alone holds it for some 40 steps: it pushes until the pole swings through the middle, and then lets it
-swing on. The angular velocity alone holds it upright, but half the episodes run off the track before step 200.
+`angle + 0.5 * angular_velocity` is where the pole would be half a second from now if it went on as it swings.
+The angle alone holds it for some 40 steps: it pushes until the pole swings through the middle, and then lets it swing on.
+The angular velocity alone holds it upright, but half the episodes run off the track before step 200.
 """
 
 # %% tags=["demo"]
@@ -376,20 +410,24 @@ if passed("cartpole_policy") and passed("rollout"):
 
 # %% [markdown] tags=["notes"]
 r"""
-Half-time. Ask for the shortest rule in the room, and for one that reaches 500. Somebody will ask why we learn at all if one line does it: because nobody can write that line for a robot with thirty joints.
+Half-time.
+Ask for the shortest rule in the room, and for one that reaches 500.
+Somebody will ask why we learn at all if one line does it: because nobody can write that line for a robot with thirty joints.
 """
 
 # %% [markdown]
 r"""
 ## A wrapper changes an environment without touching it
 
-A **wrapper** is an environment around an environment. Print one that `make` gave you, and you see several, each of which does one thing:
+A **wrapper** is an environment around an environment.
+Print one that `make` gave you, and you see several, each of which does one thing:
 
 - `TimeLimit` sets `truncated` after so many steps;
 - `OrderEnforcing` raises when `step` comes before `reset`;
 - `PassiveEnvChecker` looks at what the first calls of `reset` and `step` return, and warns when it is not as the spaces say.
 
-`env.unwrapped` is the environment below all of them. **Predict:** how much longer does a step take through the three wrappers?
+`env.unwrapped` is the environment below all of them.
+**Predict:** how much longer does a step take through the three wrappers?
 """
 
 # %% tags=["demo"]
@@ -404,10 +442,12 @@ comparison
 
 # %% [markdown]
 r"""
-A wrapper is one more Python call: three of them make a step as short as this one some ten per cent longer, and around a step of a millisecond nobody feels it. (If the interval holds 1, your
-machine was busy with something else: compare the column `fastest`, or run the cell again.) Remember the microseconds of a step, though: they decide what comes next.
+A wrapper is one more Python call: three of them make a step as short as this one some ten per cent longer, and around a step of a millisecond nobody feels it.
+(If the interval holds 1, your machine was busy with something else: compare the column `fastest`, or run the cell again.)
+Remember the microseconds of a step, though: they decide what comes next.
 
-A wrapper of your own overrides the method it wants to change and inherits the rest. This one makes every step take longer, as if the environment ran on another machine:
+A wrapper of your own overrides the method it wants to change and inherits the rest.
+This one makes every step take longer, as if the environment ran on another machine:
 
 ```python
 class Napping(gymnasium.Wrapper):
@@ -416,19 +456,21 @@ class Napping(gymnasium.Wrapper):
         return self.env.step(action)
 ```
 
-`SlowSimulator` of `coursekit.envs` is that, with a choice: it naps (somebody else is working), or with `busy=True` it keeps one of your cores busy (the simulator runs here). A
-physics engine, a game or a web shop takes milliseconds a step, so in this course a slow simulator stands for them.
+`SlowSimulator` of `coursekit.envs` is that, with a choice: it naps (somebody else is working), or with `busy=True` it keeps one of your cores busy (the simulator runs here).
+A physics engine, a game or a web shop takes milliseconds a step, so in this course a slow simulator stands for them.
 """
 
 # %% [markdown]
 r"""
 ## Many environments step together, and reset themselves
 
-A **vector environment** holds $N$ environments and steps them all: $N$ actions go in, arrays with $N$ rows come out. `SyncVectorEnv` steps one after the other in your
-process; `AsyncVectorEnv` has a process for each.
+A **vector environment** holds $N$ environments and steps them all: $N$ actions go in, arrays with $N$ rows come out.
+`SyncVectorEnv` steps one after the other in your process; `AsyncVectorEnv` has a process for each.
 
-Their episodes end at different times, and nobody wants to stop the others for that. So a vector environment resets by itself. Below are two environments
-that observe the number of the episode and of the step, and earn the number of the step. Episodes are two steps long in A and three in B. The action is always 0.
+Their episodes end at different times, and nobody wants to stop the others for that.
+So a vector environment resets by itself.
+Below are two environments that observe the number of the episode and of the step, and earn the number of the step.
+Episodes are two steps long in A and three in B. The action is always 0.
 
 **Predict** the row after the end of A's first episode: what is A's observation, and what its reward?
 """
@@ -454,16 +496,21 @@ frames_of(AutoresetMode.NEXT_STEP)
 
 # %% [markdown]
 r"""
-Each row of the table is a **frame**, one call of `envs.step`. Each `END` is followed by one with step 0 and reward 0. In that frame the environment was reset, *your action was ignored*, and no time passed in any episode. It is a
-**frame, but not experience**: nothing led from the observation before it to its own.
+Each row of the table is a **frame**, one call of `envs.step`.
+Each `END` is followed by one with step 0 and reward 0.
+In that frame the environment was reset, *your action was ignored*, and no time passed in any episode.
+It is a **frame, but not experience**: nothing led from the observation before it to its own.
 
 There are three modes, and every program that learns from a vector environment has to know which one it has:
 
 ![With next step, the default, a frame of its own shows the reset; with same step, the last observation is replaced by the first of the next episode and kept in the infos; disabled leaves the reset to you](../img/ch07_autoreset.svg)
 
-(In the mode disabled you reset those that have ended: `envs.reset(options={"reset_mask": terminated | truncated})`. Before version 1.0 Gymnasium reset in the same step. Programs from that time look for `infos["final_observation"]`, which is called `final_obs` today.)
+(In the mode disabled you reset those that have ended: `envs.reset(options={"reset_mask": terminated | truncated})`.
+Before version 1.0 Gymnasium reset in the same step.
+Programs from that time look for `infos["final_observation"]`, which is called `final_obs` today.)
 
-Here are the same seven steps in the mode same step. **Predict:** which observations are missing?
+Here are the same seven steps in the mode same step.
+**Predict:** which observations are missing?
 """
 
 # %% tags=["demo"]
@@ -471,8 +518,8 @@ frames_of(AutoresetMode.SAME_STEP)
 
 # %% [markdown]
 r"""
-The last one of every episode: beside `END` stands the beginning of the next episode. The last observation is in `infos["final_obs"]`, and a program that does not fetch it believes that the
-end of one episode looks like the start of another.
+The last one of every episode: beside `END` stands the beginning of the next episode.
+The last observation is in `infos["final_obs"]`, and a program that does not fetch it believes that the end of one episode looks like the start of another.
 """
 
 # %%
@@ -485,8 +532,10 @@ quiz("autoreset_frame", autoreset_frame)
 
 # %% [markdown]
 r"""
-Now collect, in the default mode. A **transition** is what happened to one environment in one step: `obs`, the action chosen for it, the reward, the
-observation that came next, and whether that was a terminal one. Return the transitions that really happened. `policy` takes the observations of all environments and returns an array of actions.
+Now collect, in the default mode.
+A **transition** is what happened to one environment in one step: `obs`, the action chosen for it, the reward, the observation that came next, and whether that was a terminal one.
+Return the transitions that really happened.
+`policy` takes the observations of all environments and returns an array of actions.
 """
 
 
@@ -516,13 +565,15 @@ check("vector_rollout", vector_rollout)
 
 # %% [markdown] tags=["solution"]
 r"""
-`obs[real]` takes the rows in which `real` is true, and copies them. Nothing marks a reset frame: its reward of 0 and its flags occur in ordinary steps as well, so you have to remember who ended one frame
-earlier. For a truncated episode `terminated` stays False, so a learner will bootstrap from `next_obs`, which here is the true last observation.
+`obs[real]` takes the rows in which `real` is true, and copies them.
+Nothing marks a reset frame: its reward of 0 and its flags occur in ordinary steps as well, so you have to remember who ended one frame earlier.
+For a truncated episode `terminated` stays False, so a learner will bootstrap from `next_obs`, which here is the true last observation.
 """
 
 # %% [markdown]
 r"""
-**Predict:** sixteen environments, a random policy, CartPole: what share of the frames are resets? You know how long an episode is.
+**Predict:** sixteen environments, a random policy, CartPole: what share of the frames are resets?
+You know how long an episode is.
 """
 
 # %% tags=["demo"]
@@ -535,15 +586,18 @@ if passed("vector_rollout"):
 
 # %% [markdown]
 r"""
-One frame for every episode. Whoever counts frames as experience learns from transitions that never happened, mostly while episodes are short: at the beginning, when it hurts most.
+One frame for every episode.
+Whoever counts frames as experience learns from transitions that never happened, mostly while episodes are short: at the beginning, when it hurts most.
 """
 
 # %% [markdown]
 r"""
 ## More environments at once are often slower
 
-"Vectorised" sounds like "fast". Measure it: eight environments, stepped one after the other and stepped in eight processes, beside a single one in a plain loop. All count environment
-steps a second, of all environments together. Three kinds: CartPole, CartPole that naps for 5 ms in each step, and CartPole that keeps a core busy for 5 ms.
+"Vectorised" sounds like "fast".
+Measure it: eight environments, stepped one after the other and stepped in eight processes, beside a single one in a plain loop.
+All count environment steps a second, of all environments together.
+Three kinds: CartPole, CartPole that naps for 5 ms in each step, and CartPole that keeps a core busy for 5 ms.
 
 **Predict** the order of the three bars, for each of the three kinds.
 """
@@ -585,13 +639,16 @@ axes.legend(frameon=False);
 r"""
 Read it kind by kind.
 
-- **CartPole**: a plain loop wins. A step takes some ten microseconds; `SyncVectorEnv` adds the handling of arrays, and `AsyncVectorEnv` a message to a process and back, which costs
-  many times the step itself.
-- **Naps**: eight naps at once take little longer than one, so eight processes are six to eight times as fast. `SyncVectorEnv` naps eight times in a row: no gain at all.
-- **Busy**: eight processes are as fast as you have cores, and no faster. On two cores the ratio is below two, whatever the number of processes.
+- **CartPole**: a plain loop wins.
+  A step takes some ten microseconds; `SyncVectorEnv` adds the handling of arrays, and `AsyncVectorEnv` a message to a process and back, which costs many times the step itself.
+- **Naps**: eight naps at once take little longer than one, so eight processes are six to eight times as fast.
+  `SyncVectorEnv` naps eight times in a row: no gain at all.
+- **Busy**: eight processes are as fast as you have cores, and no faster.
+  On two cores the ratio is below two, whatever the number of processes.
 
-(The scale is logarithmic: each line is ten times the one below it. A machine that is busy with something else can turn a bar: run it twice. On a Mac each of the processes is a new
-Python, so opening an `AsyncVectorEnv` takes seconds there; the steps take no longer.)
+(The scale is logarithmic: each line is ten times the one below it.
+A machine that is busy with something else can turn a bar: run it twice.
+On a Mac each of the processes is a new Python, so opening an `AsyncVectorEnv` takes seconds there; the steps take no longer.)
 """
 
 # %%
@@ -606,11 +663,15 @@ quiz("sixteen_cores", sixteen_cores)
 r"""
 ## Environments in one process share the network
 
-So what is `SyncVectorEnv` for? For the policy. A network takes nearly as long for one observation as for sixty-four. With $N$ environments, one call serves $N$ steps.
+So what is `SyncVectorEnv` for?
+For the policy.
+A network takes nearly as long for one observation as for sixty-four.
+With $N$ environments, one call serves $N$ steps.
 
 The third way has no environments inside at all: Gymnasium ships a CartPole that is written for arrays, where one multiplication moves all the carts.
 
-**Predict:** from how many environments on does `SyncVectorEnv` with a network beat a single environment with the same network? And how fast are arrays?
+**Predict:** from how many environments on does `SyncVectorEnv` with a network beat a single environment with the same network?
+And how fast are arrays?
 """
 
 # %% tags=["demo"]
@@ -658,22 +719,29 @@ axes.legend(frameon=False, bbox_to_anchor=(1, 1));
 
 # %% [markdown]
 r"""
-Compare lines of one colour. Without a network (grey) `SyncVectorEnv` hardly ever beats the dashed single environment. With one (pink) it wins with a few environments already, because the
-network's time is shared. And arrays (violet) leave both behind once there are a few dozen: where somebody has written the environment for arrays, no process is as fast. Few environments are written that way; most of the rest of this
-course is about those that are not.
+Compare lines of one colour.
+Without a network (grey) `SyncVectorEnv` hardly ever beats the dashed single environment.
+With one (pink) it wins with a few environments already, because the network's time is shared.
+And arrays (violet) leave both behind once there are a few dozen: where somebody has written the environment for arrays, no process is as fast.
+Few environments are written that way; most of the rest of this course is about those that are not.
 """
 
 # %% [markdown]
 r"""
 ## Lockstep waits for the slowest
 
-Real simulators are not only slow, they are slow in different ways from step to step. `AsyncVectorEnv` works in **lockstep**: no environment makes its next step before all have made this one. Of four environments the slowest decides, at every step.
+Real simulators are not only slow, they are slow in different ways from step to step.
+`AsyncVectorEnv` works in **lockstep**: no environment makes its next step before all have made this one.
+Of four environments the slowest decides, at every step.
 
-An actor of chapter 3 can do better. It owns an environment and plays a **fragment** of many steps before it reports. Somebody is still the slowest of the four, but now only once in a fragment, and over many steps luck evens out.
+An actor of chapter 3 can do better.
+It owns an environment and plays a **fragment** of many steps before it reports.
+Somebody is still the slowest of the four, but now only once in a fragment, and over many steps luck evens out.
 
 ![In lockstep four environments wait for each other after every step; as actors each plays a fragment of steps without waiting](../img/ch07_lockstep.svg)
 
-**Predict:** naps of 5 ms *on average*, some short, some long. How many times as long does the lockstep take for the same number of steps?
+**Predict:** naps of 5 ms *on average*, some short, some long.
+How many times as long does the lockstep take for the same number of steps?
 """
 
 # %% tags=["demo"]
@@ -713,15 +781,21 @@ comparison
 
 # %% [markdown]
 r"""
-As many naps of the same kind, and nearly twice the time: the longest of four such naps is on average about twice as long as one of them. The actors wait for each other only at the end of a fragment.
+As many naps of the same kind, and nearly twice the time: the longest of four such naps is on average about twice as long as one of them.
+The actors wait for each other only at the end of a fragment.
 
-That is the bridge to distributed reinforcement learning. Players become actors, experience flows in fragments, and new questions come up. How do the players get the newest policy? What does a fragment cost on its way? And
-what if one player is always the slowest? [Chapter 8](ch08_rollouts.ipynb) builds it.
+That is the bridge to distributed reinforcement learning.
+Players become actors, experience flows in fragments, and new questions come up.
+How do the players get the newest policy?
+What does a fragment cost on its way?
+And what if one player is always the slowest?
+[Chapter 8](ch08_rollouts.ipynb) builds it.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-The last plot is worth five minutes: draw four bars of different lengths on the board and ask who waits for whom. If time is short, skip the section on the network, not this one.
+The last plot is worth five minutes: draw four bars of different lengths on the board and ask who waits for whom.
+If time is short, skip the section on the network, not this one.
 """
 
 # %% [markdown]
@@ -737,16 +811,18 @@ r"""
 ## Traps
 
 - **`while not terminated`** never ends where an episode is only truncated.
-- **A seed in every `reset`** plays the same episode again and again. Seed once.
+- **A seed in every `reset`** plays the same episode again and again.
+  Seed once.
 - **Treating `truncated` as `terminated`** tells the agent that a good state is worth nothing.
-- **Frames of a reset** in a vector environment are no experience. Know the mode: `envs.metadata["autoreset_mode"]`.
-- **`AsyncVectorEnv` around a fast environment** is slower than a loop. Measure before you add processes.
+- **Frames of a reset** in a vector environment are no experience.
+  Know the mode: `envs.metadata["autoreset_mode"]`.
+- **`AsyncVectorEnv` around a fast environment** is slower than a loop.
+  Measure before you add processes.
 
 ## Read on
 
 - [Chapter 8](ch08_rollouts.ipynb): players as actors, a learner in the middle.
-- Gymnasium's documentation: [create an environment](https://gymnasium.farama.org/introduction/create_custom_env/),
-  [vector environments](https://gymnasium.farama.org/api/vector/), and [autoreset modes](https://farama.org/Vector-Autoreset-Mode).
+- Gymnasium's documentation: [create an environment](https://gymnasium.farama.org/introduction/create_custom_env/), [vector environments](https://gymnasium.farama.org/api/vector/), and [autoreset modes](https://farama.org/Vector-Autoreset-Mode).
 - Sutton and Barto, [*Reinforcement Learning: An Introduction*](http://incompleteideas.net/book/the-book-2nd.html), 2018, chapter 3: episodes, returns, discounting.
 - Pardo et al., [*Time Limits in Reinforcement Learning*](https://arxiv.org/abs/1712.00378), 2018: why an end by the clock is not an end.
 """

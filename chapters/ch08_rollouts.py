@@ -33,36 +33,46 @@ ray.init(num_cpus=4, include_dashboard=False)
 
 # %% [markdown] tags=["notes"]
 r"""
-Two hours with all five exercises; ninety minutes when `fragment_length` and the section on advice are left to read. `gae` takes longer than its minutes say
-in most rooms: give it a whiteboard, and let pairs compute the hand-made cases of its check first. Run the two cells above before you begin to speak.
+Two hours with all five exercises; ninety minutes when `fragment_length` and the section on advice are left to read.
+`gae` takes longer than its minutes say in most rooms: give it a whiteboard, and let pairs compute the hand-made cases of its check first.
+Run the two cells above before you begin to speak.
 """
 
 # %% [markdown]
 r"""
 ## Distributed reinforcement learning has four parts
 
-Chapter 7 played in one process. What a program does that learns from many has four parts, whatever the algorithm:
+Chapter 7 played in one process.
+What a program does that learns from many has four parts, whatever the algorithm:
 
 ![Samplers, each with environments and a copy of the agent, send fragments of experience to a buffer; the learner takes batches from it and puts new weights into the object store, from where every sampler reads them](../img/ch08_parts.svg)
 
 - The **environment** is stepped: observations and rewards come out.
-- The **agent** chooses the actions. It is a policy with weights, and there is a copy of it wherever somebody plays.
-- The **buffer** keeps experience until it is learned from. A *rollout buffer* is emptied after every update, since its experience belongs to the policy that made it. A
-  *replay buffer* keeps it, and the same step is learned from many times (chapter 9).
+- The **agent** chooses the actions.
+  It is a policy with weights, and there is a copy of it wherever somebody plays.
+- The **buffer** keeps experience until it is learned from.
+  A *rollout buffer* is emptied after every update, since its experience belongs to the policy that made it.
+  A *replay buffer* keeps it, and the same step is learned from many times (chapter 9).
 - The **learner** computes new weights.
 
-Each of them can be an actor. By the end of this chapter each is one, and your notebook only tells them who talks to whom. Environment and agent belong together; such an actor is
-called a **sampler** here. (RLlib says *EnvRunner*; older texts say *rollout worker*.)
+Each of them can be an actor.
+By the end of this chapter each is one, and your notebook only tells them who talks to whom.
+Environment and agent belong together; such an actor is called a **sampler** here.
+(RLlib says *EnvRunner*; older texts say *rollout worker*.)
 """
 
 # %% [markdown]
 r"""
 ## Environment and agent belong into one process
 
-Why together? Take them apart: two CartPoles in an actor of their own, the agent in your notebook. Every step is then a remote call. Our agent is a line of NumPy: it pushes to the
-side to which the pole will lean. (`carts(2)` is a `SyncVectorEnv` of two CartPoles.)
+Why together?
+Take them apart: two CartPoles in an actor of their own, the agent in your notebook.
+Every step is then a remote call.
+Our agent is a line of NumPy: it pushes to the side to which the pole will lean.
+(`carts(2)` is a `SyncVectorEnv` of two CartPoles.)
 
-**Predict:** a step of both carts takes some 30 µs in a loop. How long does it take when each step is a remote call?
+**Predict:** a step of both carts takes some 30 µs in a loop.
+How long does it take when each step is a remote call?
 """
 
 # %%
@@ -102,16 +112,18 @@ comparison
 
 # %% [markdown]
 r"""
-A millisecond or so instead of some tens of microseconds: you pay the price of a call (chapter 3) for every step. A sampler pays it once for a whole **fragment** of steps. When the agent is a
-large network on a GPU, people do take the two apart and send the observations of hundreds of environments in one message; the rule behind both is the same: *few and large messages*.
+A millisecond or so instead of some tens of microseconds: you pay the price of a call (chapter 3) for every step.
+A sampler pays it once for a whole **fragment** of steps.
+When the agent is a large network on a GPU, people do take the two apart and send the observations of hundreds of environments in one message; the rule behind both is the same: *few and large messages*.
 """
 
 # %% [markdown]
 r"""
 ## A fragment is not an episode
 
-Write the sampler. It owns a vector environment (chapter 7), which resets itself, and plays a fixed number of *frames* at each call, whatever the episodes do meanwhile: the fragment may begin and end in the middle
-of an episode. That keeps all messages equally long.
+Write the sampler.
+It owns a vector environment (chapter 7), which resets itself, and plays a fixed number of *frames* at each call, whatever the episodes do meanwhile: the fragment may begin and end in the middle of an episode.
+That keeps all messages equally long.
 
 ![Two environments play three fragments of six frames; episodes run across the borders of fragments; the frame after the end of an episode is a reset and is not real](../img/ch08_fragments.svg)
 
@@ -125,8 +137,9 @@ With $T$ frames of $N$ environments, a fragment is a dict of arrays:
 | `last_obs` | [N, …] | what the next frame will begin with |
 | `version` | a number | `weights["version"]` of the weights that played |
 
-The seam between two fragments must not show. The next fragment goes on where this one stopped; the seed is used once; and when an episode ends in the last frame, the first frame of the
-*next* fragment is the reset. New weights count from the next call of `sample` on; the first ones always come before the first `sample`.
+The seam between two fragments must not show.
+The next fragment goes on where this one stopped; the seed is used once; and when an episode ends in the last frame, the first frame of the *next* fragment is the reset.
+New weights count from the next call of `sample` on; the first ones always come before the first `sample`.
 
 It is an ordinary class, so the check (and you) can try it without Ray: `sampler = Sampler(partial(carts, 2), leans, seed=0)`.
 """
@@ -172,8 +185,9 @@ check("Sampler", Sampler)
 
 # %% [markdown] tags=["solution"]
 r"""
-All that must survive the end of `sample` stands in the object: the observation and `over`. People who keep `over` in a local variable count one reset as experience for each episode that ends with a
-fragment, which is rare enough to be found by nobody. The rows of `SyncVectorEnv` are copies, so it is safe to keep them; an environment that writes into the same array again needs `obs.copy()`.
+All that must survive the end of `sample` stands in the object: the observation and `over`.
+People who keep `over` in a local variable count one reset as experience for each episode that ends with a fragment, which is rare enough to be found by nobody.
+The rows of `SyncVectorEnv` are copies, so it is safe to keep them; an environment that writes into the same array again needs `obs.copy()`.
 """
 
 # %%
@@ -197,27 +211,33 @@ quiz("where_it_stopped", where_it_stopped)
 r"""
 ## Advantages are computed where a fragment ends, not where an episode does
 
-Learning wants to know how much better than expected each step went: its **advantage**. Somebody expects something, namely a network $V(s)$ that estimates the return from $s$ on. The surprise of one step is
+Learning wants to know how much better than expected each step went: its **advantage**.
+Somebody expects something, namely a network $V(s)$ that estimates the return from $s$ on.
+The surprise of one step is
 
 $$\delta_t = r_t + \gamma V(s_{t+1}) - V(s_t):$$
 
-what it brought, and what is expected after it, less what had been expected before. **Generalised advantage estimation** (GAE, Schulman et al. 2016, equation 16) adds up the surprises of this step
-and of those after it, further ones counting less:
+what it brought, and what is expected after it, less what had been expected before.
+**Generalised advantage estimation** (GAE, Schulman et al. 2016, equation 16) adds up the surprises of this step and of those after it, further ones counting less:
 
 $$\hat A_t = \delta_t + \gamma\lambda\,\delta_{t+1} + (\gamma\lambda)^2\,\delta_{t+2} + \dots = \delta_t + \gamma\lambda\,\hat A_{t+1}.$$
 
-With $\lambda = 0$ only the step's own surprise counts, which trusts $V$ entirely. With $\lambda = 1$ the $V$ in between cancel, and what is left is the discounted return of chapter 7 less $V(s_t)$, which trusts nothing but rewards, and is noisy.
+With $\lambda = 0$ only the step's own surprise counts, which trusts $V$ entirely.
+With $\lambda = 1$ the $V$ in between cancel, and what is left is the discounted return of chapter 7 less $V(s_t)$, which trusts nothing but rewards, and is noisy.
 
 Two rules at the ends, and most programs that do not learn break one of them:
 
-- **Terminated** at $t$: nothing follows, so $V(s_{t+1})$ counts as 0. **Truncated**: it would have gone on, so $V(s_{t+1})$ counts.
-- **Both** end the sum: the next row belongs to another episode. (It is the reset, in fact. The reset's own row gets an advantage like any
-  other, which means nothing: whoever learns leaves it out.)
+- **Terminated** at $t$: nothing follows, so $V(s_{t+1})$ counts as 0.
+  **Truncated**: it would have gone on, so $V(s_{t+1})$ counts.
+- **Both** end the sum: the next row belongs to another episode.
+  (It is the reset, in fact.
+  The reset's own row gets an advantage like any other, which means nothing: whoever learns leaves it out.)
 
-Behind the last row there is no other: the sum stops, and $V(s_T)$ is the value of `last_obs`. In the mode next step of chapter 7 the observation after a truncated end is
-the true last one, so `values[t + 1]` is right there as it stands.
+Behind the last row there is no other: the sum stops, and $V(s_T)$ is the value of `last_obs`.
+In the mode next step of chapter 7 the observation after a truncated end is the true last one, so `values[t + 1]` is right there as it stands.
 
-**Predict**, with paper and pencil: rewards 1, 1, 1, all values 0, $\gamma = 0.5$, $\lambda = 1$. And if the episode was terminated after the second step?
+**Predict**, with paper and pencil: rewards 1, 1, 1, all values 0, $\gamma = 0.5$, $\lambda = 1$.
+And if the episode was terminated after the second step?
 """
 
 
@@ -239,13 +259,17 @@ check("gae", gae)
 
 # %% [markdown] tags=["solution"]
 r"""
-1.75, 1.5, 1; and 1.5, 1, 1 with an end after the second step. One loop over time serves all environments, because `rewards[t]` is a row of $N$. A program that has only one flag `done` must choose which of the two rules it breaks.
+1.75, 1.5, 1; and 1.5, 1, 1 with an end after the second step.
+One loop over time serves all environments, because `rewards[t]` is a row of $N$.
+A program that has only one flag `done` must choose which of the two rules it breaks.
 `real` takes the rows of resets out before anybody learns.
 """
 
 # %% [markdown]
 r"""
-Look at it. One environment, rewards of 1, a network that expects 10 in every state. At step 20 the episode is terminated, at step 40 truncated.
+Look at it.
+One environment, rewards of 1, a network that expects 10 in every state.
+At step 20 the episode is terminated, at step 40 truncated.
 
 **Predict:** where do the curves jump, and in which direction?
 """
@@ -266,16 +290,21 @@ if passed("gae"):
 
 # %% [markdown]
 r"""
-With $\lambda = 0$ only step 20 itself knows of the fall. With larger $\lambda$ the steps before it learn that it was coming, and the more so the closer they are. At the truncated end nothing bad happens: the network's 10 stands for the
-future. And nothing at all crosses a dashed line from right to left.
+With $\lambda = 0$ only step 20 itself knows of the fall.
+With larger $\lambda$ the steps before it learn that it was coming, and the more so the closer they are.
+At the truncated end nothing bad happens: the network's 10 stands for the future.
+And nothing at all crosses a dashed line from right to left.
 """
 
 # %% [markdown]
 r"""
 ## Say what a sampler needs, and Ray starts no more than fit
 
-Next come eight samplers, perhaps on two cores. Will they not get into each other's way? Chapter 3 said: actors that wait, as many as you like; actors that compute, as many as cores. So measure which kind you have:
-the share of its time in which a sampler keeps a core busy. Its environments nap 2.5 ms in each step, as if a simulator ran elsewhere; with `busy=True` they compute for 2.5 ms, as one that runs here.
+Next come eight samplers, perhaps on two cores.
+Will they not get into each other's way?
+Chapter 3 said: actors that wait, as many as you like; actors that compute, as many as cores.
+So measure which kind you have: the share of its time in which a sampler keeps a core busy.
+Its environments nap 2.5 ms in each step, as if a simulator ran elsewhere; with `busy=True` they compute for 2.5 ms, as one that runs here.
 
 **Predict** both shares.
 """
@@ -299,8 +328,11 @@ if passed("Sampler"):
 
 # %% [markdown]
 r"""
-That is the number for `num_cpus`. By default an actor names no CPU at all while it runs, and Ray believes that the machine is idle however many you start. Name what they need, and Ray
-places no more than fit. (On a machine under load, the second share is what the load leaves over.) Ours need a few per cent; we say 0.5, so that eight fill the four CPUs of this Ray.
+That is the number for `num_cpus`.
+By default an actor names no CPU at all while it runs, and Ray believes that the machine is idle however many you start.
+Name what they need, and Ray places no more than fit.
+(On a machine under load, the second share is what the load leaves over.)
+Ours need a few per cent; we say 0.5, so that eight fill the four CPUs of this Ray.
 """
 
 # %%
@@ -320,15 +352,17 @@ if passed("Sampler"):
 
 # %% [markdown]
 r"""
-The ninth waits: there is no room, and it takes nothing from the others. (A sampler that named nothing would have started.)
+The ninth waits: there is no room, and it takes nothing from the others.
+(A sampler that named nothing would have started.)
 """
 
 # %% [markdown]
 r"""
 ## One copy of the weights serves all samplers
 
-Before each fragment, samplers want the newest weights. Ours are four numbers; those of a real network are megabytes, so here is some ballast: 8 MB. There are two ways to send them to
-eight samplers, and Ray's records count how much is put into the store.
+Before each fragment, samplers want the newest weights.
+Ours are four numbers; those of a real network are megabytes, so here is some ballast: 8 MB.
+There are two ways to send them to eight samplers, and Ray's records count how much is put into the store.
 
 **Predict:** how many megabytes go into the store, and how many times as long does one way take as the other?
 """
@@ -362,9 +396,13 @@ if passed("Sampler"):
 
 # %% [markdown]
 r"""
-A copy for each of them against one for all: the samplers of a node map the same memory (chapter 2). On a cluster each *node* fetches one copy, from whichever node has one. With four numbers it would make no difference.
+A copy for each of them against one for all: the samplers of a node map the same memory (chapter 2).
+On a cluster each *node* fetches one copy, from whichever node has one.
+With four numbers it would make no difference.
 
-Put the pieces together. `collect` is one **synchronous** round: everybody plays with the same weights, and the round is over when the last one is done. The check's samplers wait for each other, for 20 s at most, and count what arrives.
+Put the pieces together.
+`collect` is one **synchronous** round: everybody plays with the same weights, and the round is over when the last one is done.
+The check's samplers wait for each other, for 20 s at most, and count what arrives.
 """
 
 
@@ -387,18 +425,22 @@ check("collect", collect)
 
 # %% [markdown] tags=["solution"]
 r"""
-Nobody waits for `set_weights`: an actor runs the calls of one caller in the order in which they were sent, so `sample` finds the new weights. (An async or threaded actor gives no such promise.)
+Nobody waits for `set_weights`: an actor runs the calls of one caller in the order in which they were sent, so `sample` finds the new weights.
+(An async or threaded actor gives no such promise.)
 """
 
 # %% [markdown]
 r"""
 ## Amdahl's law says when to stop adding samplers
 
-Now with one, two, up to eight samplers. In each iteration they play 96 frames *together*, so each plays fewer when there are more; then comes a learner, which needs 30 ms (a nap, for once) and no sampler can help it. **Amdahl's law** says of such a program
+Now with one, two, up to eight samplers.
+In each iteration they play 96 frames *together*, so each plays fewer when there are more; then comes a learner, which needs 30 ms (a nap, for once) and no sampler can help it.
+**Amdahl's law** says of such a program
 
 $$\text{seconds}(n) = \text{serial} + \frac{\text{parallel}}{n}.$$
 
-**Predict:** one sampler needs $96 \cdot 2 \cdot 2.5\,$ms $= 480$ ms to play. How many times as fast is the whole iteration with eight?
+**Predict:** one sampler needs $96 \cdot 2 \cdot 2.5\,$ms $= 480$ ms to play.
+How many times as fast is the whole iteration with eight?
 """
 
 # %% tags=["demo"]
@@ -420,10 +462,12 @@ if passed("Sampler") and passed("collect"):
 
 # %% [markdown]
 r"""
-The law is a straight line in $1/n$, so least squares finds its two numbers. We divide each equation by its measured seconds: then an error of 5 % counts the same
-for eight samplers as for one, where 5 % are many more milliseconds.
+The law is a straight line in $1/n$, so least squares finds its two numbers.
+We divide each equation by its measured seconds: then an error of 5 % counts the same for eight samplers as for one, where 5 % are many more milliseconds.
 
-The **residuals** are what the law leaves unexplained: measured against fitted, in per cent. Always plot them. A curve through points looks good nearly always; residuals show what is wrong with it.
+The **residuals** are what the law leaves unexplained: measured against fitted, in per cent.
+Always plot them.
+A curve through points looks good nearly always; residuals show what is wrong with it.
 """
 
 # %% tags=["demo"]
@@ -458,15 +502,21 @@ if passed("Sampler") and passed("collect"):
 
 # %% [markdown]
 r"""
-First the two numbers. You know the truth, since you built it: 480 ms parallel, 30 ms serial. What the fit found beyond the 30 is the price of distribution: sending weights, calling, fetching, waiting for
-the last. (The 480 grow a little as well: no nap is shorter than asked for, and on a Mac or a busy machine many are longer.)
+First the two numbers.
+You know the truth, since you built it: 480 ms parallel, 30 ms serial.
+What the fit found beyond the 30 is the price of distribution: sending weights, calling, fetching, waiting for the last.
+(The 480 grow a little as well: no nap is shorter than asked for, and on a Mac or a busy machine many are longer.)
 
-Then the residuals: the large points are those of the medians, which were fitted, the pale ones those of the single rounds. If they lie around zero in no order, the law explains what can be explained, and the rest is chance: smaller than the spread of the pale points. If they are larger and form a *pattern*, such as high, low, high, then something is going on that the law does
-not know: a cost that grows with every sampler (more calls to make, more processes than cores). Then the fit is too optimistic beyond your last point, and there may be a number of samplers from which on it gets
-*slower*. Which of the two do you see?
+Then the residuals: the large points are those of the medians, which were fitted, the pale ones those of the single rounds.
+If they lie around zero in no order, the law explains what can be explained, and the rest is chance: smaller than the spread of the pale points.
+If they are larger and form a *pattern*, such as high, low, high, then something is going on that the law does not know: a cost that grows with every sampler (more calls to make, more processes than cores).
+Then the fit is too optimistic beyond your last point, and there may be a number of samplers from which on it gets *slower*.
+Which of the two do you see?
 
-What is simulated here is the step. These samplers nap, so eight of them fit on two cores. Samplers that compute would follow the law up to the number of cores, and leave it there with a kink. On a cluster the kink comes later; the learner's
-30 ms come as early as here.
+What is simulated here is the step.
+These samplers nap, so eight of them fit on two cores.
+Samplers that compute would follow the law up to the number of cores, and leave it there with a kink.
+On a cluster the kink comes later; the learner's 30 ms come as early as here.
 """
 
 # %%
@@ -479,16 +529,22 @@ quiz("amdahls_limit", amdahls_limit)
 
 # %% [markdown] tags=["notes"]
 r"""
-Half-time. Collect the fitted serial milliseconds from the room: they differ by the machine, and nobody has 30. Ask what each would do next: more samplers, or a faster learner?
+Half-time.
+Collect the fitted serial milliseconds from the room: they differ by the machine, and nobody has 30.
+Ask what each would do next: more samplers, or a faster learner?
 """
 
 # %% [markdown]
 r"""
 ## In step, everybody is as slow as the slowest
 
-So far all samplers were alike. Real ones are not: one machine is older, one level of the game is harder. Four samplers now, and the environments of the last one take three times as long for a step. (The other four end, which makes room.)
+So far all samplers were alike.
+Real ones are not: one machine is older, one level of the game is harder.
+Four samplers now, and the environments of the last one take three times as long for a step.
+(The other four end, which makes room.)
 
-**Predict:** what do the other three do most of the time? And how many fragments a second could there be?
+**Predict:** what do the other three do most of the time?
+And how many fragments a second could there be?
 """
 
 # %% tags=["demo"]
@@ -507,18 +563,26 @@ if passed("Sampler") and passed("collect"):
 
 # %% [markdown]
 r"""
-Three rows of short bars with long gaps. If nobody waited, the three would make three times as many.
+Three rows of short bars with long gaps.
+If nobody waited, the three would make three times as many.
 
-**Asynchronous** collection has no rounds. Every sampler always plays; whoever hands in a fragment is learned from at once, gets the newest weights, and is sent off again. This is `bounded_map` of chapter 1 with actors.
+**Asynchronous** collection has no rounds.
+Every sampler always plays; whoever hands in a fragment is learned from at once, gets the newest weights, and is sent off again.
+This is `bounded_map` of chapter 1 with actors.
 
-`learn(fragment)` is called in your notebook for `count` fragments, in the order in which they come, and returns new weights. First learn, then send that sampler off with what `learn` returned. Its fragments are new experience each time; hand none in twice.
+`learn(fragment)` is called in your notebook for `count` fragments, in the order in which they come, and returns new weights.
+First learn, then send that sampler off with what `learn` returned.
+Its fragments are new experience each time; hand none in twice.
 
-And be prepared for one more thing. With a hundred samplers somebody dies every day (chapter 5): `ray.get` of its fragment then raises `ray.exceptions.RayActorError`. Go on with those that are left.
+And be prepared for one more thing.
+With a hundred samplers somebody dies every day (chapter 5): `ray.get` of its fragment then raises `ray.exceptions.RayActorError`.
+Go on with those that are left.
 
 When `count` fragments have been learned from you are done: what is still under way then may be left alone.
 
-The check has three samplers. One of them hands in its first fragment only when you have learned from three others, another one when from six, or when 20 s have passed. And
-then it begins anew, and kills one of the three.
+The check has three samplers.
+One of them hands in its first fragment only when you have learned from three others, another one when from six, or when 20 s have passed.
+And then it begins anew, and kills one of the three.
 """
 
 
@@ -556,13 +620,16 @@ check("collect_async", collect_async)
 
 # %% [markdown] tags=["solution"]
 r"""
-A dict keeps the order in which things were put in, so `list(playing)` has the sampler that was sent off first in front, and `ray.wait` prefers it when several are ready: nobody starves. When the last sampler dies,
-`ray.wait([])` returns two empty lists, and unpacking the one that should be ready raises a `ValueError`, which is better than waiting for ever. The fragments that are under way at the end are thrown away; with a long run that does not matter.
+A dict keeps the order in which things were put in, so `list(playing)` has the sampler that was sent off first in front, and `ray.wait` prefers it when several are ready: nobody starves.
+When the last sampler dies, `ray.wait([])` returns two empty lists, and unpacking the one that should be ready raises a `ValueError`, which is better than waiting for ever.
+The fragments that are under way at the end are thrown away; with a long run that does not matter.
 """
 
 # %% [markdown]
 r"""
-**Predict:** the same four samplers, the same number of fragments. What does the picture look like? And how old, counted in versions, are the weights of a fragment by the time it is learned from?
+**Predict:** the same four samplers, the same number of fragments.
+What does the picture look like?
+And how old, counted in versions, are the weights of a fragment by the time it is learned from?
 """
 
 # %% tags=["demo"]
@@ -598,13 +665,21 @@ if passed("Sampler") and passed("collect") and passed("collect_async"):
 
 # %% [markdown]
 r"""
-Hardly a gap, and about twice as many fragments; that was the straggler's price in step. But look at the ages. While a quick sampler plays, the other quick ones hand in something too, and now and then the straggler, so its weights are two or three versions
-old when its turn comes. The straggler's are up to three times as old: the bars on the right are its fragments. (The youngest ages come from the start.)
+Hardly a gap, and about twice as many fragments; that was the straggler's price in step.
+But look at the ages.
+While a quick sampler plays, the other quick ones hand in something too, and now and then the straggler, so its weights are two or three versions old when its turn comes.
+The straggler's are up to three times as old: the bars on the right are its fragments.
+(The youngest ages come from the start.)
 
-In step with one update a round every age is 0. So the choice is between **waiting** and **stale experience**: what a fragment shows is what an older policy did. There is a second price that nobody sees in such a plot: the straggler
-delivers about one fragment in ten instead of one in four. If it is slow because its levels are hard, your agent mostly sees easy ones.
+In step with one update a round every age is 0.
+So the choice is between **waiting** and **stale experience**: what a fragment shows is what an older policy did.
+There is a second price that nobody sees in such a plot: the straggler delivers about one fragment in ten instead of one in four.
+If it is slow because its levels are hard, your agent mostly sees easy ones.
 
-Algorithms answer in different ways. PPO (chapter 10) collects in step. IMPALA and APPO (chapter 13) collect as they come, and weigh each step with the ratio of the new policy to the old one. DQN (chapter 9) keeps old experience on purpose.
+Algorithms answer in different ways.
+PPO (chapter 10) collects in step.
+IMPALA and APPO (chapter 13) collect as they come, and weigh each step with the ratio of the new policy to the old one.
+DQN (chapter 9) keeps old experience on purpose.
 """
 
 # %%
@@ -627,14 +702,21 @@ quiz("async_price", async_price)
 r"""
 ## A fragment should be as long as it must, and no longer
 
-The age of the weights also grows with the length of a fragment: its last frame is played with weights from before its first. So short fragments are fresh. But each has its price: the call, the packing, the fetching. How short can it be?
+The age of the weights also grows with the length of a fragment: its last frame is played with weights from before its first.
+So short fragments are fresh.
+But each has its price: the call, the packing, the fetching.
+How short can it be?
 
-Measure how long fragments of several lengths take. The points lie near a line: $\text{seconds} = \text{price} + L \cdot \text{seconds of a frame}$. Then $\text{price} / (\text{price} + L \cdot \text{seconds of a frame})$ is the share of the
-time that is overhead; you say how much of that you bear.
+Measure how long fragments of several lengths take.
+The points lie near a line: $\text{seconds} = \text{price} + L \cdot \text{seconds of a frame}$.
+Then $\text{price} / (\text{price} + L \cdot \text{seconds of a frame})$ is the share of the time that is overhead; you say how much of that you bear.
 
-Fit the line with `np.polyfit(lengths, seconds, 1)`. By chance the price can come out as nothing or less; then one frame is enough.
+Fit the line with `np.polyfit(lengths, seconds, 1)`.
+By chance the price can come out as nothing or less; then one frame is enough.
 
-**Predict**, with paper and pencil: a call costs 10 ms, a frame 1 ms. Which length wastes a tenth? (Not 100.)
+**Predict**, with paper and pencil: a call costs 10 ms, a frame 1 ms.
+Which length wastes a tenth?
+(Not 100.)
 """
 
 
@@ -656,7 +738,9 @@ check("fragment_length", fragment_length)
 
 # %% [markdown] tags=["solution"]
 r"""
-90: of 100 ms in all, 10 are overhead. (100 frames would be 10 ms of 110.) Overhead is a share of the *whole*, so $\text{price} = \text{share} \cdot (\text{price} + L \cdot \text{frame})$; solve for $L$.
+90: of 100 ms in all, 10 are overhead.
+(100 frames would be 10 ms of 110.)
+Overhead is a share of the *whole*, so $\text{price} = \text{share} \cdot (\text{price} + L \cdot \text{frame})$; solve for $L$.
 """
 
 # %% [markdown]
@@ -705,8 +789,10 @@ if passed("Sampler") and passed("fragment_length"):
 
 # %% [markdown]
 r"""
-The price of a call is about the same for both; what differs is how much playing there is to pay it with. So "use longer fragments" is good advice for fast environments, and makes no difference for slow
-ones. (The dashed lines are your answers. The fit weighs all lengths alike, so on a busy machine the price of the quick one comes out a little high or low.)
+The price of a call is about the same for both; what differs is how much playing there is to pay it with.
+So "use longer fragments" is good advice for fast environments, and makes no difference for slow ones.
+(The dashed lines are your answers.
+The fit weighs all lengths alike, so on a busy machine the price of the quick one comes out a little high or low.)
 
 In RLlib the setting is called `rollout_fragment_length`, and `"auto"` derives it from the batch that the learner wants.
 """
@@ -715,7 +801,9 @@ In RLlib the setting is called `rollout_fragment_length`, and `"auto"` derives i
 r"""
 ## Few and large messages, and arrays in them
 
-Two pieces of advice are left, both about what is in a message. Here is a buffer, the third of the four parts, as an actor. It gets 300 rows: one call for each row, or one call for all.
+Two pieces of advice are left, both about what is in a message.
+Here is a buffer, the third of the four parts, as an actor.
+It gets 300 rows: one call for each row, or one call for all.
 
 **Predict** the ratio.
 """
@@ -750,8 +838,9 @@ compare_times(ways, repeats=budget(15, 7))
 
 # %% [markdown]
 r"""
-And in one call, what should the fragment be made of? Pictures now: 200 of 84 × 84 pixels, the size that agents for Atari's games see. As one array, as a list of 200 arrays, and as lists of numbers: what does it cost to put them into the
-store and get them out again?
+And in one call, what should the fragment be made of?
+Pictures now: 200 of 84 × 84 pixels, the size that agents for Atari's games see.
+As one array, as a list of 200 arrays, and as lists of numbers: what does it cost to put them into the store and get them out again?
 
 **Predict** the order, and the two factors.
 """
@@ -768,20 +857,25 @@ comparison
 # %% [markdown]
 r"""
 One array is written to the store once and read where it lies (**zero-copy**, chapter 2); a list of arrays is unpacked array by array; lists of numbers are packed and unpacked number by number, all 1.4 million of them.
-That is why a sampler stacks its columns before it sends them. The price of zero-copy is that the array is read-only: a learner that wants to normalise in place makes a copy first.
+That is why a sampler stacks its columns before it sends them.
+The price of zero-copy is that the array is read-only: a learner that wants to normalise in place makes a copy first.
 
-> **You may have seen** that Ray serialises with *Apache Arrow*, and calls its store *Plasma*. The store is now a part of Ray itself, and objects are packed with pickle's protocol 5, which leaves the memory of
-> arrays out of the pickle, to the same effect. Arrow is what Ray *Data* stores its tables in (chapter 17). You may also have seen `RolloutWorker`, `num_workers` and `SampleBatch`: RLlib's samplers are now
-> `EnvRunner`, their number is `num_env_runners`, and they return episodes.
+> **You may have seen** that Ray serialises with *Apache Arrow*, and calls its store *Plasma*.
+> The store is now a part of Ray itself, and objects are packed with pickle's protocol 5, which leaves the memory of arrays out of the pickle, to the same effect.
+> Arrow is what Ray *Data* stores its tables in (chapter 17).
+> You may also have seen `RolloutWorker`, `num_workers` and `SampleBatch`: RLlib's samplers are now `EnvRunner`, their number is `num_env_runners`, and they return episodes.
 """
 
 # %% [markdown]
 r"""
 ## Four parts, and the notebook only passes on references
 
-Here is all of it: three samplers and the straggler, a buffer, a learner. The learner's update is a nap, since learning comes in chapters 9 and 10. Read the loop: who waits in it?
+Here is all of it: three samplers and the straggler, a buffer, a learner.
+The learner's update is a nap, since learning comes in chapters 9 and 10.
+Read the loop: who waits in it?
 
-**Predict:** how long does this cell take to *launch* four whole iterations? And how much experience passes through your notebook?
+**Predict:** how long does this cell take to *launch* four whole iterations?
+And how much experience passes through your notebook?
 """
 
 # %%
@@ -820,10 +914,13 @@ if passed("Sampler") and passed("collect"):
 
 # %% [markdown]
 r"""
-Nobody waits in the loop: it launches four iterations in some milliseconds, and Ray keeps the order, because each call takes the reference that the one before it returns. (Your notebook's calls to one actor run in the order in which it made them: `take` comes after the four `add`.) Fragments
-go from sampler to buffer to learner through the object store, and the weights back. What passes through your notebook are references, and at the end four pairs of numbers.
+Nobody waits in the loop: it launches four iterations in some milliseconds, and Ray keeps the order, because each call takes the reference that the one before it returns.
+(Your notebook's calls to one actor run in the order in which it made them: `take` comes after the four `add`.)
+Fragments go from sampler to buffer to learner through the object store, and the weights back.
+What passes through your notebook are references, and at the end four pairs of numbers.
 
-The picture also shows what is wrong with this program: the samplers rest while the learner learns, and three of them while the straggler plays. Which of the remedies of this chapter would you take first?
+The picture also shows what is wrong with this program: the samplers rest while the learner learns, and three of them while the straggler plays.
+Which of the remedies of this chapter would you take first?
 """
 
 # %% tags=["demo"]
@@ -831,7 +928,8 @@ ray.shutdown()
 
 # %% [markdown] tags=["notes"]
 r"""
-Let pairs draw the same timeline for `collect_async` with a learner that is an actor, before they read chapter 13. The question that the room asks is whether the buffer is worth an actor at all when the learner could keep the list: for one learner it is not.
+Let pairs draw the same timeline for `collect_async` with a learner that is an actor, before they read chapter 13.
+The question that the room asks is whether the buffer is worth an actor at all when the learner could keep the list: for one learner it is not.
 """
 
 # %% [markdown]
@@ -850,13 +948,16 @@ r"""
 - **The reset frame at a seam**: the episode ended in the last fragment, the reset is in this one.
 - **One flag `done`** makes either the bootstrap or the sum wrong.
 - **`set_weights` after `sample`** works, and everything is one version too old.
-- **The quick samplers speak more often** in asynchronous collection. Look at what they do *not* show.
+- **The quick samplers speak more often** in asynchronous collection.
+  Look at what they do *not* show.
 - **Actors name no CPU** while they run, unless you say so: Ray starts however many you ask for.
-- **A good-looking fit** is no evidence. Residuals are.
+- **A good-looking fit** is no evidence.
+  Residuals are.
 
 ## Read on
 
-- [Chapter 9](ch09_dqn.ipynb): a replay buffer, and a learner that learns. [Chapter 10](ch10_actor_learner.ipynb): PPO with these samplers and this `gae`.
+- [Chapter 9](ch09_dqn.ipynb): a replay buffer, and a learner that learns.
+  [Chapter 10](ch10_actor_learner.ipynb): PPO with these samplers and this `gae`.
 - Schulman et al., [*High-Dimensional Continuous Control Using Generalized Advantage Estimation*](https://arxiv.org/abs/1506.02438), 2016.
 - Espeholt et al., [*IMPALA*](https://arxiv.org/abs/1802.01561), 2018: samplers that never wait, and the correction for it.
 - Mnih et al., [*Asynchronous Methods for Deep Reinforcement Learning*](https://arxiv.org/abs/1602.01783), 2016; Nair et al., [*Gorila*](https://arxiv.org/abs/1507.04296), 2015: the four parts, spread over more than a hundred machines.

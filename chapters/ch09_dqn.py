@@ -59,17 +59,21 @@ news = keep_news_of_deaths()  # we shall kill a worker: Ray's report about it is
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and ten minutes with all five exercises; eighty when `td_target` is done on the whiteboard and `train` is shown. The moment of the hour is the plot of the lost updates: ask
-for predictions in numbers before anybody runs that cell. Run the three cells above before you begin to speak.
+A hundred and ten minutes with all five exercises; eighty when `td_target` is done on the whiteboard and `train` is shown.
+The moment of the hour is the plot of the lost updates: ask for predictions in numbers before anybody runs that cell.
+Run the three cells above before you begin to speak.
 """
 
 # %% [markdown]
 r"""
 ## DQN learns from what was played long ago
 
-In chapter 8 experience was used once and thrown away. **DQN** (deep Q-network, Mnih et al. 2015) keeps it. A network estimates $Q_\theta(s, a)$, the rewards that are still to come when one chooses $a$ in $s$ and goes on well
-after that. Whoever knows $Q$ knows what to do: the action with the highest $Q$. Since that holds whoever collected the experience, a step of ten minutes ago, played with worse weights, still teaches
-something: DQN is **off-policy**. Three ideas make it work:
+In chapter 8 experience was used once and thrown away.
+**DQN** (deep Q-network, Mnih et al. 2015) keeps it.
+A network estimates $Q_\theta(s, a)$, the rewards that are still to come when one chooses $a$ in $s$ and goes on well after that.
+Whoever knows $Q$ knows what to do: the action with the highest $Q$.
+Since that holds whoever collected the experience, a step of ten minutes ago, played with worse weights, still teaches something: DQN is **off-policy**.
+Three ideas make it work:
 
 - a **replay buffer** keeps the last 20,000 steps, and every update learns from 256 of them, drawn at random;
 - a **target network** $\theta^-$, an older copy of the weights, says what the future is worth, so that the network does not chase its own tail;
@@ -79,7 +83,8 @@ Spread over processes it looks like this:
 
 ![Two workers get parameters from the agent and batches from the replay buffer; they send fragments to the buffer, gradients to the agent, steps and scores to the board, and reports into a queue, which your notebook reads](../img/ch09_parts.svg)
 
-Workers play *and* compute gradients; everything that they share is an object in another process. These are all the numbers:
+Workers play *and* compute gradients; everything that they share is an object in another process.
+These are all the numbers:
 """
 
 # %%
@@ -99,10 +104,13 @@ def epsilon(version):
 
 # %% [markdown]
 r"""
-Other tutorials would import PyTorch now. A process that does pays one to two seconds and a few hundred megabytes for it, and we shall start many. Our network has 4,610 numbers in two hidden layers, so `coursekit` computes it in NumPy, in thirty lines
-(`td_gradient??` shows the ten that matter). All weights are one array, `theta`; `q_values(theta, obs)` has a row for each observation and a column for each action.
+Other tutorials would import PyTorch now.
+A process that does pays one to two seconds and a few hundred megabytes for it, and we shall start many.
+Our network has 4,610 numbers in two hidden layers, so `coursekit` computes it in NumPy, in thirty lines (`td_gradient??` shows the ten that matter).
+All weights are one array, `theta`; `q_values(theta, obs)` has a row for each observation and a column for each action.
 
-The problem is CartPole. A random policy keeps the pole up for some 20 steps; our goal is a mean return of 195, at which the first version of CartPole counted as solved.
+The problem is CartPole.
+A random policy keeps the pole up for some 20 steps; our goal is a mean return of 195, at which the first version of CartPole counted as solved.
 """
 
 # %% tags=["demo"]
@@ -118,12 +126,19 @@ print(f"{np.sum(~fragment['real'])} frames are resets")
 r"""
 ## A replay buffer keeps transitions, not frames
 
-DQN learns from **transitions** (chapter 7): observation, action, reward, the observation after it, and how it ended. A fragment has them all, but not as rows. `next_obs` of a frame is `obs` of the next frame *of the same
-environment*; behind the last frame it is `last_obs`. And the frames with `real` False are resets: no action of theirs ever counted.
+DQN learns from **transitions** (chapter 7): observation, action, reward, the observation after it, and how it ended.
+A fragment has them all, but not as rows.
+`next_obs` of a frame is `obs` of the next frame *of the same environment*; behind the last frame it is `last_obs`.
+And the frames with `real` False are resets: no action of theirs ever counted.
 
-**Predict** (and draw it): an episode ends in frame 2, the reset is frame 3. Which frame's `obs` is `next_obs` of frame 2? And what happens to somebody who first throws the resets away and then shifts by one?
+**Predict** (and draw it): an episode ends in frame 2, the reset is frame 3.
+Which frame's `obs` is `next_obs` of frame 2?
+And what happens to somebody who first throws the resets away and then shifts by one?
 
-The buffer has room for `capacity` transitions. When it is full, a new one takes the place of the oldest. `sample` draws from those that are there, each as likely as any other, and puts back what it has drawn: the first worker asks for 256 when hardly 32 are there. It is an ordinary class: check it here, make it an actor later.
+The buffer has room for `capacity` transitions.
+When it is full, a new one takes the place of the oldest.
+`sample` draws from those that are there, each as likely as any other, and puts back what it has drawn: the first worker asks for 256 when hardly 32 are there.
+It is an ordinary class: check it here, make it an actor later.
 """
 
 
@@ -169,10 +184,12 @@ check("ReplayBuffer", ReplayBuffer)
 
 # %% [markdown] tags=["solution"]
 r"""
-First shift, then throw away: `later[real]` pairs each frame with its own successor. The other way round, the last frame of an episode is paired with the first observation of the next one, which says that falling over leads to a fresh start.
+First shift, then throw away: `later[real]` pairs each frame with its own successor.
+The other way round, the last frame of an episode is paired with the first observation of the next one, which says that falling over leads to a fresh start.
 In Gymnasium's mode *next step* the reset's `obs` is the true last observation, so it is needed as a `next_obs` before it is dropped.
 
-`% capacity` makes a ring: the places run over the end and go on at 0. `np.append` and cutting off the front would be right too, and would copy 20,000 rows at every call.
+`% capacity` makes a ring: the places run over the end and go on at 0.
+`np.append` and cutting off the front would be right too, and would copy 20,000 rows at every call.
 """
 
 # %% tags=["demo"]
@@ -184,7 +201,8 @@ if passed("ReplayBuffer"):
 
 # %% [markdown]
 r"""
-(Your drawing: `next_obs` of frame 2 is `obs` of frame 3, although that frame is a reset. Where resets are thrown away first, the end of an episode leads to the beginning of the next one.)
+(Your drawing: `next_obs` of frame 2 is `obs` of frame 3, although that frame is a reset.
+Where resets are thrown away first, the end of an episode leads to the beginning of the next one.)
 """
 
 # %%
@@ -199,9 +217,12 @@ quiz("why_at_random", why_at_random)
 r"""
 ## The target is chosen by one network and rated by another
 
-The network is trained towards a **target**: the reward that came, and what the future is worth. With the best action in $s'$ one would write $y = r + \gamma \max_a Q(s', a)$. There is a catch in that maximum.
+The network is trained towards a **target**: the reward that came, and what the future is worth.
+With the best action in $s'$ one would write $y = r + \gamma \max_a Q(s', a)$.
+There is a catch in that maximum.
 
-**Predict:** two actions are both worth exactly 0, and your estimates of them are off by about 1, up or down. What is the larger of the two estimates, on average?
+**Predict:** two actions are both worth exactly 0, and your estimates of them are off by about 1, up or down.
+What is the larger of the two estimates, on average?
 """
 
 # %% tags=["demo"]
@@ -212,12 +233,15 @@ print(f"chosen by one estimate, rated by another one:  {other[np.arange(10_000),
 
 # %% [markdown]
 r"""
-Well above 0: a maximum prefers what was overestimated. And the mistake goes round, since this target trains the network that makes the next target. **Double DQN** (van Hasselt et al. 2016) takes two networks, and has them already: the newest
-$\theta$ *chooses* the action, and the older $\theta^-$ *rates* it.
+Well above 0: a maximum prefers what was overestimated.
+And the mistake goes round, since this target trains the network that makes the next target.
+**Double DQN** (van Hasselt et al. 2016) takes two networks, and has them already: the newest $\theta$ *chooses* the action, and the older $\theta^-$ *rates* it.
 
 $$y = r + \gamma\, Q_{\theta^-}\bigl(s', \arg\max_a Q_\theta(s', a)\bigr)$$
 
-At an end the rule of chapter 8 holds, in a simpler form. After **terminated** nothing follows: $y = r$. After **truncated** more would have followed, so nothing changes.
+At an end the rule of chapter 8 holds, in a simpler form.
+After **terminated** nothing follows: $y = r$.
+After **truncated** more would have followed, so nothing changes.
 
 **Predict**, with paper and pencil: $r = 1$, $\gamma = 0.5$; the newest network says 2 and 4 for the two actions of $s'$, the older one says 10 and 6.
 """
@@ -241,15 +265,16 @@ check("td_target", td_target)
 
 # %% [markdown] tags=["solution"]
 r"""
-`truncated` is not used at all. It is an argument because every buffer has both flags, and because `terminated | truncated` is the most frequent mistake of all DQN programs: it teaches
-that a pole that still stands after 500 steps has no future.
+`truncated` is not used at all.
+It is an argument because every buffer has both flags, and because `terminated | truncated` is the most frequent mistake of all DQN programs: it teaches that a pole that still stands after 500 steps has no future.
 """
 
 # %% [markdown]
 r"""
 (With paper and pencil: the newest prefers the second action, and the older says 6 for it: $1 + 0.5 \cdot 6 = 4$.)
 
-Together with the given `td_gradient` that is all a worker needs to learn. It gets `parameters` from the agent, both networks in one dict, and a batch from the buffer:
+Together with the given `td_gradient` that is all a worker needs to learn.
+It gets `parameters` from the agent, both networks in one dict, and a batch from the buffer:
 """
 
 
@@ -267,10 +292,14 @@ def gradient_of(parameters, batch):
 r"""
 ## Get, update, put: half of the lessons are lost
 
-How do several workers improve *one* agent? The cycle in nearly every first program, and in quite a few published ones: **get** the parameters, **update** them locally, **put** them back. Here it is, with one more number in the parcel:
-`updates` says how many updates are *in* these weights. Each worker adds one to it.
+How do several workers improve *one* agent?
+The cycle in nearly every first program, and in quite a few published ones: **get** the parameters, **update** them locally, **put** them back.
+Here it is, with one more number in the parcel: `updates` says how many updates are *in* these weights.
+Each worker adds one to it.
 
-**Predict:** two workers make 40 updates each. Which number lies on the shelf in the end? And with four workers, 160 updates in all?
+**Predict:** two workers make 40 updates each.
+Which number lies on the shelf in the end?
+And with four workers, 160 updates in all?
 """
 
 
@@ -314,14 +343,23 @@ if passed("ReplayBuffer") and passed("td_target"):
 
 # %% [markdown]
 r"""
-One worker loses nothing. Two lose nearly half: while one computes, the other has put its result, and is overwritten. Four make four times as many updates, and keep hardly more than one alone: some 40 to 60 of 160. Most of their
-work only heats the room, and *nothing complains*: the agent learns, only as slowly as with one worker. It is the lost update of chapter 3, where it was about money.
+One worker loses nothing.
+Two lose nearly half: while one computes, the other has put its result, and is overwritten.
+Four make four times as many updates, and keep hardly more than one alone: some 40 to 60 of 160.
+Most of their work only heats the room, and *nothing complains*: the agent learns, only as slowly as with one worker.
+It is the lost update of chapter 3, where it was about money.
 
-The cure is the same: do not send back the state, send **what is to be done**. A worker sends its *gradient*, and the agent applies it, in one call. The optimizer with its memory moves into the agent, too.
+The cure is the same: do not send back the state, send **what is to be done**.
+A worker sends its *gradient*, and the agent applies it, in one call.
+The optimizer with its memory moves into the agent, too.
 
-A new trouble comes with it. A gradient belongs to the weights at which it was computed, and by the time it arrives the agent has moved on. So the agent counts its updates in `version`, a worker says which version its gradient belongs to, and the difference is the gradient's **age**: 0 when nobody came in between.
+A new trouble comes with it.
+A gradient belongs to the weights at which it was computed, and by the time it arrives the agent has moved on.
+So the agent counts its updates in `version`, a worker says which version its gradient belongs to, and the difference is the gradient's **age**: 0 when nobody came in between.
 
-The agent begins with version 0. `optimizer.step(theta, gradient)` changes the array `theta` *in place*. Whenever the version becomes a multiple of `target_every`, the target network becomes what the weights are now.
+The agent begins with version 0.
+`optimizer.step(theta, gradient)` changes the array `theta` *in place*.
+Whenever the version becomes a multiple of `target_every`, the target network becomes what the weights are now.
 """
 
 
@@ -365,15 +403,19 @@ check("SharedAgent", SharedAgent)
 
 # %% [markdown] tags=["solution"]
 r"""
-Every copy has its reason. `theta.copy()` in `__init__`, because an array that arrives in an actor is read-only. `self.target = self.theta` without a copy would be a second *name* for the same array: the target would move with every step, and there would be no target network at
-all. It raises no error, and learning becomes a matter of luck. `parameters` needs no copy in an actor: Ray packs the result before the next call begins.
+Every copy has its reason.
+`theta.copy()` in `__init__`, because an array that arrives in an actor is read-only.
+`self.target = self.theta` without a copy would be a second *name* for the same array: the target would move with every step, and there would be no target network at all.
+It raises no error, and learning becomes a matter of luck.
+`parameters` needs no copy in an actor: Ray packs the result before the next call begins.
 """
 
 # %% [markdown]
 r"""
 Now the same count again, with gradients instead of weights.
 
-**Predict:** how many of the 160 updates of four workers are in the weights? And how old is a gradient, on average, with one, two and four workers?
+**Predict:** how many of the 160 updates of four workers are in the weights?
+And how old is a gradient, on average, with one, two and four workers?
 """
 
 
@@ -417,10 +459,14 @@ if applied:
 
 # %% [markdown]
 r"""
-Every update counts now, whoever made it, and the price is on the right: with $n$ workers, up to about $n - 1$ others come in between on average. (Less, where they wait for the agent or for a core most of the time.) A gradient that is one or three updates old points nearly in the same direction. One that is a thousand
-updates old does not; systems with hundreds of workers drop what is too old, or let the learner wait. DQN bears a lot of it: the *experience* in its buffer is hundreds of updates old anyway.
+Every update counts now, whoever made it, and the price is on the right: with $n$ workers, up to about $n - 1$ others come in between on average.
+(Less, where they wait for the agent or for a core most of the time.)
+A gradient that is one or three updates old points nearly in the same direction.
+One that is a thousand updates old does not; systems with hundreds of workers drop what is too old, or let the learner wait.
+DQN bears a lot of it: the *experience* in its buffer is hundreds of updates old anyway.
 
-More workers on your two cores do not bring more updates a second, once the cores are full. That is another matter, and chapter 8 had it.
+More workers on your two cores do not bring more updates a second, once the cores are full.
+That is another matter, and chapter 8 had it.
 """
 
 # %%
@@ -435,9 +481,12 @@ quiz("lost_or_old", lost_or_old)
 r"""
 ## First with `multiprocessing`: objects in an office
 
-Now all of it, twice. Both programs use *your* buffer, targets and agent; what differs is how processes are started, how they talk, and who notices when one is gone.
+Now all of it, twice.
+Both programs use *your* buffer, targets and agent; what differs is how processes are started, how they talk, and who notices when one is gone.
 
-One piece is missing, the counters that all share: how many steps have been played, which weights were the best so far, and whether it is enough. That is nearly `BestSoFar` of chapter 3, with a step counter. (In older programs it is called `GlobalVar`.)
+One piece is missing, the counters that all share: how many steps have been played, which weights were the best so far, and whether it is enough.
+That is nearly `BestSoFar` of chapter 3, with a step counter.
+(In older programs it is called `GlobalVar`.)
 """
 
 
@@ -466,12 +515,18 @@ class Board:
 
 # %% [markdown]
 r"""
-`multiprocessing` shares numbers through `Value` and arrays through `Array`: raw memory, a lock for each, and your code in between. For objects with methods it has a **manager**: a process that keeps objects and hands out *proxies*, whose methods run over there. That comes close to an actor, so we take it. Three things we
-had to add in `coursekit`, and you may read them (`Office??`, `by_value??`, `with_goodbye??`):
+`multiprocessing` shares numbers through `Value` and arrays through `Array`: raw memory, a lock for each, and your code in between.
+For objects with methods it has a **manager**: a process that keeps objects and hands out *proxies*, whose methods run over there.
+That comes close to an actor, so we take it.
+Three things we had to add in `coursekit`, and you may read them (`Office??`, `by_value??`, `with_goodbye??`):
 
-- A manager serves each caller in a thread of its own. Two workers could be inside `apply` at once, so each object gets a lock. (An actor runs one call at a time by itself.)
-- A new process cannot import what you wrote in a notebook. `by_value` packs a function or class together with its code, as Ray does by itself.
-- A worker that raises an error would leave without a goodbye, and the main program would wait for it for ever: `with_goodbye` says it then. (With Ray, the error arrives at whoever asks for the result.)
+- A manager serves each caller in a thread of its own.
+  Two workers could be inside `apply` at once, so each object gets a lock.
+  (An actor runs one call at a time by itself.)
+- A new process cannot import what you wrote in a notebook.
+  `by_value` packs a function or class together with its code, as Ray does by itself.
+- A worker that raises an error would leave without a goodbye, and the main program would wait for it for ever: `with_goodbye` says it then.
+  (With Ray, the error arrives at whoever asks for the result.)
 
 Read the worker first: it is what you will translate.
 """
@@ -533,7 +588,9 @@ def process_train(make_envs, seed, workers=2):
 
 # %% [markdown]
 r"""
-A round: ask the board, get the parameters, play, add, learn. Every 25th round the worker also tests, offers the weights, and puts a *report* into the queue: the time, its process, the version, the score, and the returns of all episodes that it has finished since its last report. Few and large messages (chapter 8).
+A round: ask the board, get the parameters, play, add, learn.
+Every 25th round the worker also tests, offers the weights, and puts a *report* into the queue: the time, its process, the version, the score, and the returns of all episodes that it has finished since its last report.
+Few and large messages (chapter 8).
 
 **Predict:** how many seconds until the first report, and until the goal?
 """
@@ -556,11 +613,16 @@ if passed("ReplayBuffer") and passed("td_target") and passed("SharedAgent"):
 r"""
 ## Then with Ray: the same worker, with `remote` in it
 
-Translate the worker. `agent`, `buffer` and `board` are handles of actors now; `results` is a `ray.util.queue.Queue`, which is an actor too, but wears a Python queue's methods: `results.put(report)` as before. (`make_sampler()` makes an ordinary object, as before.) No goodbye is needed.
+Translate the worker.
+`agent`, `buffer` and `board` are handles of actors now; `results` is a `ray.util.queue.Queue`, which is an actor too, but wears a Python queue's methods: `results.put(report)` as before.
+(`make_sampler()` makes an ordinary object, as before.)
+No goodbye is needed.
 
-Which calls must you wait for, and which not? The calls of one caller to one actor run in the order in which they were sent; calls to different actors have no order at all.
+Which calls must you wait for, and which not?
+The calls of one caller to one actor run in the order in which they were sent; calls to different actors have no order at all.
 
-The check gives you handles that follow a script. In it other workers apply gradients too, so the version jumps.
+The check gives you handles that follow a script.
+In it other workers apply gradients too, so the version jumps.
 """
 
 
@@ -593,16 +655,21 @@ check("work", work)
 
 # %% [markdown] tags=["solution"]
 r"""
-Wait where a value is needed: `count`, `parameters`, `sample`. The others only do something. `add` comes before `sample` at the same actor, so the new transitions are there; `apply` comes before the next round's `parameters`; and `offer` before the next `count`, so when a worker ends, its best weights *are* on the board.
+Wait where a value is needed: `count`, `parameters`, `sample`.
+The others only do something.
+`add` comes before `sample` at the same actor, so the new transitions are there; `apply` comes before the next round's `parameters`; and `offer` before the next `count`, so when a worker ends, its best weights *are* on the board.
 
 One could save more waiting: `ray.get([board.count.remote(steps), agent.parameters.remote()])` asks two actors in one go.
 """
 
 # %% [markdown]
 r"""
-(Did yours wait for `add`, `apply` and `offer`, too? That is right as well, and costs the time of a call each. You will measure how long one takes.)
+(Did yours wait for `add`, `apply` and `offer`, too?
+That is right as well, and costs the time of a call each.
+You will measure how long one takes.)
 
-The office is four actors, and the crew are tasks. Read it beside the other one: what became of `by_value`, of the lock (in `Office`), of `daemon`?
+The office is four actors, and the crew are tasks.
+Read it beside the other one: what became of `by_value`, of the lock (in `Office`), of `daemon`?
 """
 
 
@@ -630,9 +697,13 @@ def ray_crew(parts, make_envs, seed, workers=2):
 
 # %% [markdown]
 r"""
-The last exercise is to put it together. Open an office, start a crew, wait until all workers have ended, take all reports out of the queue (`results.qsize()` says how many there are, `results.get_nowait_batch(n)` takes n), and return the best weights.
+The last exercise is to put it together.
+Open an office, start a crew, wait until all workers have ended, take all reports out of the queue (`results.qsize()` says how many there are, `results.get_nowait_batch(n)` takes n), and return the best weights.
 
-The check lets it learn on CartPoles seen through turned glasses: every observation is multiplied by a matrix drawn anew, so that only freshly learned weights fit. Then it tests your weights in 100 episodes that nobody has seen. Up to three seeds, a few seconds each; the first that reaches 195 counts. The workers also wait for each other at the start, for 20 s at most.
+The check lets it learn on CartPoles seen through turned glasses: every observation is multiplied by a matrix drawn anew, so that only freshly learned weights fit.
+Then it tests your weights in 100 episodes that nobody has seen.
+Up to three seeds, a few seconds each; the first that reaches 195 counts.
+The workers also wait for each other at the start, for 20 s at most.
 """
 
 
@@ -653,12 +724,15 @@ check("train", train)
 
 # %% [markdown] tags=["solution"]
 r"""
-`ray.get` of the list waits for all workers, and raises if one fails: no goodbyes to count. The best weights are those of the best *test*, and of many tests the best is partly luck. That is why we stop at 225 and not at 195.
+`ray.get` of the list waits for all workers, and raises if one fails: no goodbyes to count.
+The best weights are those of the best *test*, and of many tests the best is partly luck.
+That is why we stop at 225 and not at 195.
 """
 
 # %% [markdown]
 r"""
-**Predict:** the same problem, the same numbers, the same seeds. Will the two curves be the same?
+**Predict:** the same problem, the same numbers, the same seeds.
+Will the two curves be the same?
 """
 
 # %% tags=["demo"]
@@ -684,9 +758,15 @@ if "Ray" in runs:
 
 # %% [markdown]
 r"""
-The curves differ, though every seed is the same. Which worker's gradient arrives first is decided by the machine, anew each time, and everything after depends on it. That is the price of "nobody waits": a run cannot be repeated exactly. Judge such programs by several seeds (full mode runs four), never by one.
+The curves differ, though every seed is the same.
+Which worker's gradient arrives first is decided by the machine, anew each time, and everything after depends on it.
+That is the price of "nobody waits": a run cannot be repeated exactly.
+Judge such programs by several seeds (full mode runs four), never by one.
 
-The small dots are the episodes that were played while learning, with random actions in between; they came through the queue. Each stands at the report that carried it, up to 25 rounds after it was played: hence the stripes. Later on, the tests are often better than they are, since a test never draws an action at random. A curve that falls back for a while is usual with DQN: the target network is a moving goal.
+The small dots are the episodes that were played while learning, with random actions in between; they came through the queue.
+Each stands at the report that carried it, up to 25 rounds after it was played: hence the stripes.
+Later on, the tests are often better than they are, since a test never draws an action at random.
+A curve that falls back for a while is usual with DQN: the target network is a moving goal.
 """
 
 # %% tags=["demo"]
@@ -708,7 +788,8 @@ r"""
 
 Here are the two programs, yours on the right.
 
-**Predict:** how many lines differ? And what *kinds* of lines are they?
+**Predict:** how many lines differ?
+And what *kinds* of lines are they?
 """
 
 # %% tags=["demo"]
@@ -720,9 +801,12 @@ if passed("work") and passed("train"):
 
 # %% [markdown]
 r"""
-Many lines are new, and still the algorithm is untouched: `Board`, `SharedAgent`, `ReplayBuffer`, `gradient_of`, and in the worker all that is not a call. What changes is where objects live, how they are called, and who knows that somebody has ended. Ray packs your code by itself, an actor runs one call at a time, and tasks end with the driver: that is why `by_value`, the lock and `daemon` are gone.
+Many lines are new, and still the algorithm is untouched: `Board`, `SharedAgent`, `ReplayBuffer`, `gradient_of`, and in the worker all that is not a call.
+What changes is where objects live, how they are called, and who knows that somebody has ended.
+Ray packs your code by itself, an actor runs one call at a time, and tasks end with the driver: that is why `by_value`, the lock and `daemon` are gone.
 
-And what does each cost? Five numbers from your machine: seconds to start Ray, seconds until the first report is there, microseconds of one call (the agent's parameters, 37 kB), updates a second once they come, seconds in all.
+And what does each cost?
+Five numbers from your machine: seconds to start Ray, seconds until the first report is there, microseconds of one call (the agent's parameters, 37 kB), updates a second once they come, seconds in all.
 
 **Predict** who wins each of them.
 """
@@ -762,16 +846,26 @@ if {"multiprocessing", "Ray"} <= runs.keys():
 r"""
 Row by row:
 
-- **To start Ray** is paid once a session, here with four workers. `multiprocessing` has nothing to start beforehand; its processes start inside the next row.
-- **The first report** comes as soon as one worker has played its first round and tested. Until then these have to start: on the left an office and the workers, on the right four actors; the workers' processes are there already, from the warm-up.
-- **A call** is usually quicker with `multiprocessing`: bytes through a pipe, and bytes back. Ray's call makes a reference with an owner, is written down, and leaves a result that any machine of a cluster could fetch.
-- **Updates a second** follow from that. An update takes five calls, and our network and our poles are so small that the calls are much of the work. So Ray's program usually makes fewer updates a second, often half as many or less. With large networks, or a slow simulator, the price disappears behind the work. And Ray's workers are polite: they run at niceness 15, so that your editor stays quick.
+- **To start Ray** is paid once a session, here with four workers.
+  `multiprocessing` has nothing to start beforehand; its processes start inside the next row.
+- **The first report** comes as soon as one worker has played its first round and tested.
+  Until then these have to start: on the left an office and the workers, on the right four actors; the workers' processes are there already, from the warm-up.
+- **A call** is usually quicker with `multiprocessing`: bytes through a pipe, and bytes back.
+  Ray's call makes a reference with an owner, is written down, and leaves a result that any machine of a cluster could fetch.
+- **Updates a second** follow from that.
+  An update takes five calls, and our network and our poles are so small that the calls are much of the work.
+  So Ray's program usually makes fewer updates a second, often half as many or less.
+  With large networks, or a slow simulator, the price disappears behind the work.
+  And Ray's workers are polite: they run at niceness 15, so that your editor stays quick.
   Where the machine is busy with other things, that makes them slower than the left program's processes.
-- **Seconds in all**: how many updates are needed is luck, since another order of gradients is another run. How long each takes is not.
+- **Seconds in all**: how many updates are needed is luck, since another order of gradients is another run.
+  How long each takes is not.
 
-What the table does not show: the left program ends at the edge of this machine. The right one runs on forty without a change.
+What the table does not show: the left program ends at the edge of this machine.
+The right one runs on forty without a change.
 
-> **You may have seen** the left program with the network as a PyTorch module in shared memory (`model.share_memory()`), and every process stepping it with an optimizer of its own. That is *Hogwild* (Recht et al. 2011): no lock at all, some updates lost, calls for free, one machine only.
+> **You may have seen** the left program with the network as a PyTorch module in shared memory (`model.share_memory()`), and every process stepping it with an optimizer of its own.
+> That is *Hogwild* (Recht et al. 2011): no lock at all, some updates lost, calls for free, one machine only.
 """
 
 # %%
@@ -784,16 +878,20 @@ quiz("who_is_quicker", who_is_quicker)
 
 # %% [markdown] tags=["notes"]
 r"""
-Collect the table's rows from the room before you go on: the ratio of the calls differs a good deal from laptop to laptop. Then ask who would still choose Ray on one machine, and why, and only then kill a worker.
+Collect the table's rows from the room before you go on: the ratio of the calls differs a good deal from laptop to laptop.
+Then ask who would still choose Ray on one machine, and why, and only then kill a worker.
 """
 
 # %% [markdown]
 r"""
 ## When a worker dies
 
-Two runs without a goal, until 20,000 steps have been played. As soon as both workers have reported, one of them is killed, as an operating system that is short of memory does.
+Two runs without a goal, until 20,000 steps have been played.
+As soon as both workers have reported, one of them is killed, as an operating system that is short of memory does.
 
-**Predict** for each program: does it end? Who does the rest of the work? Who tells you?
+**Predict** for each program: does it end?
+Who does the rest of the work?
+Who tells you?
 """
 
 # %% tags=["demo"]
@@ -814,9 +912,15 @@ if passed("SharedAgent") and "multiprocessing" in runs:
 
 # %% [markdown]
 r"""
-Nobody told us: we looked. The survivor has done the rest of the work alone. And then `process_train` would have waited for a second goodbye for ever, at three in the morning. (A worker that raises can still say it, and ours does; one that is killed cannot.) A careful program asks every process for its `exitcode` all the time (on Linux and macOS a negative one is the signal that ended it), starts another in its place, and counts goodbyes differently. That is code that you write, test, and maintain.
+Nobody told us: we looked.
+The survivor has done the rest of the work alone.
+And then `process_train` would have waited for a second goodbye for ever, at three in the morning.
+(A worker that raises can still say it, and ours does; one that is killed cannot.)
+A careful program asks every process for its `exitcode` all the time (on Linux and macOS a negative one is the signal that ended it), starts another in its place, and counts goodbyes differently.
+That is code that you write, test, and maintain.
 
-It could have been worse. Had we taken `context.Queue()`, whose writers share one lock (not on Windows), and had the worker died while it held that lock, nothing that the survivor puts would ever have arrived: its `put` returns at once, but the thread behind it waits for the lock for ever.
+It could have been worse.
+Had we taken `context.Queue()`, whose writers share one lock (not on Windows), and had the worker died while it held that lock, nothing that the survivor puts would ever have arrived: its `put` returns at once, but the thread behind it waits for the lock for ever.
 """
 
 # %% tags=["demo"]
@@ -848,10 +952,16 @@ if len(deaths) == 2:
 
 # %% [markdown]
 r"""
-On the right there is a third colour. The worker is a task, and a task whose process dies is launched again, up to three times (chapter 5). The new process began `work` from its first line, with a fresh sampler. It could, because nothing that matters was in the dead process: the weights, the buffer, the count and the best result are in
-actors, which others use, too. What is lost is one round, and the returns that it had not reported yet. (On a busy machine the other worker may have finished before the new one was up; then there are two colours here as well.)
+On the right there is a third colour.
+The worker is a task, and a task whose process dies is launched again, up to three times (chapter 5).
+The new process began `work` from its first line, with a fresh sampler.
+It could, because nothing that matters was in the dead process: the weights, the buffer, the count and the best result are in actors, which others use, too.
+What is lost is one round, and the returns that it had not reported yet.
+(On a busy machine the other worker may have finished before the new one was up; then there are two colours here as well.)
 
-Had the *agent's* process died, neither program would have gone on: without a checkpoint all is lost. (`max_restarts` has Ray start it again, but with fresh weights.) Chapter 5's checkpointed counter is the cure.
+Had the *agent's* process died, neither program would have gone on: without a checkpoint all is lost.
+(`max_restarts` has Ray start it again, but with fresh weights.)
+Chapter 5's checkpointed counter is the cure.
 """
 
 # %%
@@ -877,7 +987,8 @@ r"""
 
 ## Traps
 
-- **Get, update, put** loses updates, and nothing complains. Send gradients, not weights.
+- **Get, update, put** loses updates, and nothing complains.
+  Send gradients, not weights.
 - **`terminated | truncated`** in the target takes the future away from everything that lasts long.
 - **Resets thrown away before the shift** pair an end with the next beginning.
 - **`self.target = self.theta`** is a second name, not a second network.
@@ -887,7 +998,8 @@ r"""
 
 ## Read on
 
-- [Chapter 10](ch10_actor_learner.ipynb): PPO, which may only learn from fresh experience, and one learner instead of many. [Chapter 13](ch13_algorithms.ipynb): RLlib's DQN.
+- [Chapter 10](ch10_actor_learner.ipynb): PPO, which may only learn from fresh experience, and one learner instead of many.
+  [Chapter 13](ch13_algorithms.ipynb): RLlib's DQN.
 - Mnih et al., [*Human-level control through deep reinforcement learning*](https://www.nature.com/articles/nature14236), 2015: DQN.
 - van Hasselt et al., [*Deep Reinforcement Learning with Double Q-learning*](https://arxiv.org/abs/1509.06461), 2016.
 - Nair et al., [*Massively Parallel Methods for Deep Reinforcement Learning*](https://arxiv.org/abs/1507.04296), 2015: the picture of this chapter, on a hundred machines; it drops gradients that are too old.

@@ -46,17 +46,18 @@ keep = tempfile.TemporaryDirectory()  # for checkpoints; it goes when the notebo
 
 # %% [markdown] tags=["notes"]
 r"""
-Ninety minutes with all five exercises; an hour when `evaluate` and the table of old names are left as homework. Let everybody run the two cells
-above at once: importing RLlib and starting Ray take fifteen seconds on a small laptop. `num_cpus=4` is a promise, not a
-measurement: four EnvRunners will live at once, each asks for one logical CPU, and on two cores they share what is there.
+Ninety minutes with all five exercises; an hour when `evaluate` and the table of old names are left as homework.
+Let everybody run the two cells above at once: importing RLlib and starting Ray take fifteen seconds on a small laptop.
+`num_cpus=4` is a promise, not a measurement: four EnvRunners will live at once, each asks for one logical CPU, and on two cores they share what is there.
 """
 
 # %% [markdown]
 r"""
 ## A configuration reads like a sentence
 
-In chapter 10 you wrote PPO; from here on RLlib runs it. You say *what* in a `PPOConfig`. Nothing happens until `build_algo()` makes an **algorithm** of it:
-a learner, and *EnvRunners*, which are the samplers of chapter 10.
+In chapter 10 you wrote PPO; from here on RLlib runs it.
+You say *what* in a `PPOConfig`.
+Nothing happens until `build_algo()` makes an **algorithm** of it: a learner, and *EnvRunners*, which are the samplers of chapter 10.
 
 ![A config is built into an algorithm with a learner and EnvRunners; train returns a result; save writes a folder; from the folder comes an algorithm that trains on, or the network alone, for a program of yours](../img/ch11_parts.svg)
 
@@ -72,7 +73,8 @@ You know nearly all settings, under other names:
 | width of the layers | `DefaultModelConfig(fcnet_hiddens=[...])` | `.rl_module(...)` |
 | actor and critic are two networks | `DefaultModelConfig(vf_share_layers=False)` | `.rl_module(...)` |
 
-**Predict:** chapter 10 took 10 epochs, minibatches of 512, λ = 0.95 and a learning rate of 0.002. Which of RLlib's defaults is furthest from that?
+**Predict:** chapter 10 took 10 epochs, minibatches of 512, λ = 0.95 and a learning rate of 0.002.
+Which of RLlib's defaults is furthest from that?
 """
 
 # %% tags=["demo"]
@@ -82,10 +84,13 @@ pandas.Series({name: getattr(PPOConfig(), name) for name in names}, dtype=object
 
 # %% [markdown]
 r"""
-The learning rate: a fortieth. RLlib's defaults are careful ones, for problems that take millions of steps, and they make up for some of it: thirty times over each
-batch, in small minibatches. With fewer epochs, as here, a small problem is learned several times faster with a larger rate, and that is the first thing to change. (`total_train_batch_size` is what all learners get together; with one learner, it is the batch.)
+The learning rate: a fortieth.
+RLlib's defaults are careful ones, for problems that take millions of steps, and they make up for some of it: thirty times over each batch, in small minibatches.
+With fewer epochs, as here, a small problem is learned several times faster with a larger rate, and that is the first thing to change.
+(`total_train_batch_size` is what all learners get together; with one learner, it is the batch.)
 
-This is a whole configuration. Read it aloud:
+This is a whole configuration.
+Read it aloud:
 """
 
 
@@ -111,8 +116,9 @@ def cartpole_config(runners):
 # %% [markdown]
 r"""
 Your turn, with the corridor of chapter 7: the agent starts on field 0, every step costs 0.1, and the exit at the far end pays 1.
-coursekit ships it as an environment with the name `"coursekit.envs:SimpleCorridor-v0"` and one option, `length`. (The module in front of the colon is imported
-in every EnvRunner. An option goes beside the name: `.environment(name, env_config={...})`.)
+coursekit ships it as an environment with the name `"coursekit.envs:SimpleCorridor-v0"` and one option, `length`.
+(The module in front of the colon is imported in every EnvRunner.
+An option goes beside the name: `.environment(name, env_config={...})`.)
 
 | setting | value |
 |---|---|
@@ -123,8 +129,8 @@ in every EnvRunner. An option goes beside the name: `.environment(name, env_conf
 | hidden layers | `[32]` |
 | seed, monitor | as above: `.debugging(seed=0, log_sys_usage=False)` |
 
-The check reads your config; then it builds it, lets it train for one iteration, and looks at what is really there: processes, corridors, weights. That takes some seconds, because
-an EnvRunner is a process that imports PyTorch and RLlib.
+The check reads your config; then it builds it, lets it train for one iteration, and looks at what is really there: processes, corridors, weights.
+That takes some seconds, because an EnvRunner is a process that imports PyTorch and RLlib.
 """
 
 
@@ -148,20 +154,22 @@ check("corridor_config", corridor_config)
 
 # %% [markdown] tags=["solution"]
 r"""
-The methods may come in any order, and each changes the config in place *and* returns it, which is why they chain. A config is shared, then: to change one without
-touching the other, take `config.copy(copy_frozen=False)` first. An environment of your own class goes in as the class itself, or as a
-function registered with `ray.tune.register_env`.
+The methods may come in any order, and each changes the config in place *and* returns it, which is why they chain.
+A config is shared, then: to change one without touching the other, take `config.copy(copy_frozen=False)` first.
+An environment of your own class goes in as the class itself, or as a function registered with `ray.tune.register_env`.
 """
 
 # %% [markdown]
 r"""
 ## The result is a dictionary of dictionaries, and five entries answer most questions
 
-`algo.train()` runs one iteration and returns a **result**. The next cell trains on CartPole with tiny iterations of ten steps, five in each of two
-environments, and reads from every result what people want to know most. (A runner finishes what it has begun, so now and then there are a few steps more.)
+`algo.train()` runs one iteration and returns a **result**.
+The next cell trains on CartPole with tiny iterations of ten steps, five in each of two environments, and reads from every result what people want to know most.
+(A runner finishes what it has begun, so now and then there are a few steps more.)
 
-(`built` is a small helper of this chapter: it calls `config.build_algo()`, and `algo.stop()` when the block ends, also when it ends with an error. Whoever forgets
-to stop an algorithm leaves its EnvRunners running. With 0 of them, as here, the notebook's own process plays.)
+(`built` is a small helper of this chapter: it calls `config.build_algo()`, and `algo.stop()` when the block ends, also when it ends with an error.
+Whoever forgets to stop an algorithm leaves its EnvRunners running.
+With 0 of them, as here, the notebook's own process plays.)
 
 **Predict:** what is the mean return after the first iteration?
 """
@@ -182,16 +190,19 @@ pandas.DataFrame(rows).set_index("training_iteration")
 
 # %% [markdown]
 r"""
-At first *there is none*. A return is known when its episode is over, and after five steps no pole has fallen: until the first one does,
-`result["env_runners"]["episode_return_mean"]` raises a KeyError. Afterwards it is **NaN** in every iteration in which no episode has ended. Neither is an error of yours;
-environments with long episodes begin like this. Read it so, and be ready for NaN:
+At first *there is none*.
+A return is known when its episode is over, and after five steps no pole has fallen: until the first one does, `result["env_runners"]["episode_return_mean"]` raises a KeyError.
+Afterwards it is **NaN** in every iteration in which no episode has ended.
+Neither is an error of yours; environments with long episodes begin like this.
+Read it so, and be ready for NaN:
 
 ```python
 result["env_runners"].get("episode_return_mean", float("nan"))
 ```
 
-Where there is a number, it is the mean over the episodes that *ended in this iteration* (the last hundred of them at most; the setting is
-`metrics_num_episodes_for_smoothing`). Look at the last column again: one single episode may be behind it. And in these episodes the agent was still trying things.
+Where there is a number, it is the mean over the episodes that *ended in this iteration* (the last hundred of them at most; the setting is `metrics_num_episodes_for_smoothing`).
+Look at the last column again: one single episode may be behind it.
+And in these episodes the agent was still trying things.
 
 Where the rest stands:
 
@@ -203,7 +214,9 @@ Where the rest stands:
 | how many iterations, how long | `result["training_iteration"]`, `result["time_total_s"]` |
 | how the learner is doing | `result["learners"]["default_policy"]`: `policy_loss`, `vf_loss`, `entropy` |
 
-`"default_policy"` is the name of the one network; with several agents there are several. The rest is counters and stopwatches of every part. What there is:
+`"default_policy"` is the name of the one network; with several agents there are several.
+The rest is counters and stopwatches of every part.
+What there is:
 """
 
 # %% tags=["demo"]
@@ -221,9 +234,9 @@ quiz("first_iteration", first_iteration)
 
 # %% [markdown]
 r"""
-Now write the loop that everybody writes: train until it is good enough. The check runs it first on algorithms whose results were written beforehand, among
-them one in whose results the mean is missing at first and NaN now and then, one that never gets there, and one whose environment breaks. Then it lets PPO learn a corridor,
-with up to three seeds.
+Now write the loop that everybody writes: train until it is good enough.
+The check runs it first on algorithms whose results were written beforehand, among them one in whose results the mean is missing at first and NaN now and then, one that never gets there, and one whose environment breaks.
+Then it lets PPO learn a corridor, with up to three seeds.
 """
 
 
@@ -253,15 +266,18 @@ check("learns_corridor", learns_corridor)
 
 # %% [markdown] tags=["solution"]
 r"""
-Every comparison with NaN is false: `nan >= target` is, and so is `nan < target`. A loop that goes on *while the mean is below the target* therefore ends at
-the first NaN, after one iteration, and says nothing. Ask whether the target *has been reached*.
+Every comparison with NaN is false: `nan >= target` is, and so is `nan < target`.
+A loop that goes on *while the mean is below the target* therefore ends at the first NaN, after one iteration, and says nothing.
+Ask whether the target *has been reached*.
 """
 
 # %% [markdown]
 r"""
-Put your two answers together. The best that one can do in a corridor of twelve fields is ten steps that cost 0.1 and one that pays 1: a return of 0.
+Put your two answers together.
+The best that one can do in a corridor of twelve fields is ten steps that cost 0.1 and one that pays 1: a return of 0.
 
-**Predict:** how many iterations of 512 steps until the mean return is above −0.2? The agent begins nearly at random, and a coin would need more than a hundred steps to the exit.
+**Predict:** how many iterations of 512 steps until the mean return is above −0.2?
+The agent begins nearly at random, and a coin would need more than a hundred steps to the exit.
 """
 
 # %% tags=["demo"]
@@ -275,16 +291,18 @@ if passed("corridor_config") and passed("learns_corridor"):
 
 # %% [markdown]
 r"""
-A handful of iterations, to nearly perfect. The first point lies higher than you may have thought, and it flatters: the mean is one of the episodes that *ended in this iteration*, and
-with 128 steps in each corridor only the lucky, short ones had. The curve stays below the dashed line: the policy still draws its actions, so that now and then it takes a step back.
+A handful of iterations, to nearly perfect.
+The first point lies higher than you may have thought, and it flatters: the mean is one of the episodes that *ended in this iteration*, and with 128 steps in each corridor only the lucky, short ones had.
+The curve stays below the dashed line: the policy still draws its actions, so that now and then it takes a step back.
 """
 
 # %% [markdown]
 r"""
 ## Four runners play, and the curve grows while you wait
 
-Long trainings need a picture that grows. A notebook can draw one picture again and again *in its place*: `display(figure, display_id=True)`
-returns a handle, and `handle.update(figure)` draws it anew. That works in Jupyter without any extension.
+Long trainings need a picture that grows.
+A notebook can draw one picture again and again *in its place*: `display(figure, display_id=True)` returns a handle, and `handle.update(figure)` draws it anew.
+That works in Jupyter without any extension.
 """
 
 
@@ -310,11 +328,13 @@ def train_live(algo, iterations, enough):
 
 # %% [markdown]
 r"""
-The next cell trains on CartPole for up to a hundred iterations with **four** EnvRunners, and stops early when the pole stays up for 475 of 500 steps. (In the course's
-quick mode, for tests and for the impatient, it is five: `COURSEKIT_QUICK=1` before you start JupyterLab.) It waits for your `corridor_config`, so that you know what the settings mean.
+The next cell trains on CartPole for up to a hundred iterations with **four** EnvRunners, and stops early when the pole stays up for 475 of 500 steps.
+(In the course's quick mode, for tests and for the impatient, it is five: `COURSEKIT_QUICK=1` before you start JupyterLab.)
+It waits for your `corridor_config`, so that you know what the settings mean.
 
-Four runners are four processes that share the cores of your machine. Ray counts *logical* CPUs, those that you named in `ray.init`: with two real cores, four runners play
-hardly faster than two, and each needs its memory. Chapter 12 measures what is gained.
+Four runners are four processes that share the cores of your machine.
+Ray counts *logical* CPUs, those that you named in `ray.init`: with two real cores, four runners play hardly faster than two, and each needs its memory.
+Chapter 12 measures what is gained.
 
 **Predict:** what takes longer, starting the four processes or an iteration of 2,000 steps?
 """
@@ -331,16 +351,18 @@ if passed("corridor_config"):
 
 # %% [markdown]
 r"""
-The wait before the first point is the start, as the last line says in seconds: four Pythons import PyTorch and RLlib. Whoever trains for hours does not care; whoever tries ten settings for a minute each
-should use `num_env_runners=0` for that.
+The wait before the first point is the start, as the last line says in seconds: four Pythons import PyTorch and RLlib.
+Whoever trains for hours does not care; whoever tries ten settings for a minute each should use `num_env_runners=0` for that.
 
-The last line wrote a *checkpoint*. The algorithm is stopped; everything below begins from the folder.
+The last line wrote a *checkpoint*.
+The algorithm is stopped; everything below begins from the folder.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-While the curve grows, ask how many episodes are behind each point. At 2,000 steps an iteration, the first points rest on a hundred short episodes, the last ones on four long
-ones: that is why the end of the curve jumps. Half-time: a good moment for a break.
+While the curve grows, ask how many episodes are behind each point.
+At 2,000 steps an iteration, the first points rest on a hundred short episodes, the last ones on four long ones: that is why the end of the curve jumps.
+Half-time: a good moment for a break.
 """
 
 # %% [markdown]
@@ -358,8 +380,7 @@ if passed("corridor_config"):
 
 # %% [markdown]
 r"""
-Left out of the list are two files that every part brings: `class_and_ctor_args.pkl` says how to build it again (its class, and the arguments; for the
-algorithm, that is your config), `metadata.json` says with which Ray it was written.
+Left out of the list are two files that every part brings: `class_and_ctor_args.pkl` says how to build it again (its class, and the arguments; for the algorithm, that is your config), `metadata.json` says with which Ray it was written.
 
 | file | what is in it |
 |---|---|
@@ -369,11 +390,12 @@ algorithm, that is your config), `metadata.json` says with which Ray it was writ
 | `..._connector.../state.pkl` | what *connectors* remember (the next section explains them); a file of a few bytes says: nothing |
 | `env_runner/state.pkl`, `env_runner/rl_module/...` | the counters of the runners, and the network once more, as it plays |
 
-So it is everything needed to train on: no environment (that is code), and no half-played episodes (a new algorithm begins new ones). The optimizer's memory is about twice the size of the network, because
-Adam keeps two averages of each weight.
+So it is everything needed to train on: no environment (that is code), and no half-played episodes (a new algorithm begins new ones).
+The optimizer's memory is about twice the size of the network, because Adam keeps two averages of each weight.
 
-Two calls: `algo.save_to_path(folder)` writes, and `Algorithm.from_checkpoint(folder)` builds a new algorithm from what is there. Write `save_and_restore`
-with them. Mind the order: a new algorithm with four EnvRunners waits for four CPUs, and if the old one holds them, it waits for ever.
+Two calls: `algo.save_to_path(folder)` writes, and `Algorithm.from_checkpoint(folder)` builds a new algorithm from what is there.
+Write `save_and_restore` with them.
+Mind the order: a new algorithm with four EnvRunners waits for four CPUs, and if the old one holds them, it waits for ever.
 
 The check hands over an algorithm that has trained, compares the weights, the optimizer and the counters of what comes back, and lets that train on.
 """
@@ -394,14 +416,15 @@ check("save_and_restore", save_and_restore)
 
 # %% [markdown] tags=["solution"]
 r"""
-`config.build_algo()` and then `algo.restore_from_path(folder)` does the same, and lets you change the config in between: more runners, a larger batch. What must
-stay is the shape of the network. Weights alone are not enough to continue: an optimizer that has forgotten its averages begins with steps of the wrong size, and a dent in
-the curve is the usual sign of it.
+`config.build_algo()` and then `algo.restore_from_path(folder)` does the same, and lets you change the config in between: more runners, a larger batch.
+What must stay is the shape of the network.
+Weights alone are not enough to continue: an optimizer that has forgotten its averages begins with steps of the wrong size, and a dent in the curve is the usual sign of it.
 """
 
 # %% [markdown]
 r"""
-**Predict:** a corridor of twenty fields, four iterations, a checkpoint, four more with the restored algorithm. Will the curve have a dent?
+**Predict:** a corridor of twenty fields, four iterations, a checkpoint, four more with the restored algorithm.
+Will the curve have a dent?
 """
 
 # %% tags=["demo"]
@@ -426,8 +449,8 @@ if passed("corridor_config") and passed("save_and_restore"):
 
 # %% [markdown]
 r"""
-No dent that would be the restored algorithm's fault: weights, optimizer and counters came back. Only the episodes are new, so the mean of its first iteration rests, once more,
-on those that were short enough to end in it.
+No dent that would be the restored algorithm's fault: weights, optimizer and counters came back.
+Only the episodes are new, so the mean of its first iteration rests, once more, on those that were short enough to end in it.
 """
 
 # %%
@@ -442,8 +465,9 @@ quiz("what_a_checkpoint_lacks", what_a_checkpoint_lacks)
 r"""
 ## The network is PyTorch, and three lines ask it
 
-To *use* what was trained, nobody needs an algorithm, an EnvRunner, or a running Ray; RLlib stays an import. The network is an **RLModule**, which is a PyTorch module with three ways to
-be asked: `forward_train` is for the learner, `forward_exploration` for the runners, and `forward_inference` for use. Deep in the folder it has a checkpoint of its own:
+To *use* what was trained, nobody needs an algorithm, an EnvRunner, or a running Ray; RLlib stays an import.
+The network is an **RLModule**, which is a PyTorch module with three ways to be asked: `forward_train` is for the learner, `forward_exploration` for the runners, and `forward_inference` for use.
+Deep in the folder it has a checkpoint of its own:
 """
 
 
@@ -466,14 +490,18 @@ if passed("corridor_config"):
 r"""
 ![An observation is flattened to a vector, made a batch of one, goes through the network, and the largest of the scores is the action](../img/ch11_act.svg)
 
-`action_dist_inputs` are the *scores* of chapter 10: a softmax of them is the distribution from which the policy draws while it trains. In use, you take the action with the largest.
+`action_dist_inputs` are the *scores* of chapter 10: a softmax of them is the distribution from which the policy draws while it trains.
+In use, you take the action with the largest.
 Three details:
 
-- **A batch.** Networks take many observations at once. One observation is a batch of one: `x[None]` adds the dimension. Some networks forgive a missing one, others do not.
+- **A batch.** Networks take many observations at once.
+  One observation is a batch of one: `x[None]` adds the dimension.
+  Some networks forgive a missing one, others do not.
 - **Tensors of `float32`**, not arrays, and not `float64`.
-- **What connectors did.** While it trained, *connectors* stood between environment and network. FrozenLake's observation is the number of a field; a connector made of it a vector of
-  sixteen zeros and one one. Outside RLlib, nobody does that. `gymnasium.spaces.flatten(space, obs)` gives the same vector, for a number, a matrix or a
-  dictionary, and leaves a vector as it is.
+- **What connectors did.** While it trained, *connectors* stood between environment and network.
+  FrozenLake's observation is the number of a field; a connector made of it a vector of sixteen zeros and one one.
+  Outside RLlib, nobody does that.
+  `gymnasium.spaces.flatten(space, obs)` gives the same vector, for a number, a matrix or a dictionary, and leaves a vector as it is.
 
 Without the connector, RLlib cannot even build a network for FrozenLake:
 """
@@ -486,7 +514,8 @@ except ValueError as error:
 
 # %% [markdown]
 r"""
-Write `act`. The check hands it networks with weights of its own, and three kinds of spaces: vectors, numbers of fields, matrices.
+Write `act`.
+The check hands it networks with weights of its own, and three kinds of spaces: vectors, numbers of fields, matrices.
 """
 
 
@@ -505,8 +534,8 @@ check("act", act)
 
 # %% [markdown] tags=["solution"]
 r"""
-For actions that are numbers with a fraction (a steering angle), the scores are means and spreads instead: take `network.get_inference_action_dist_cls()`, its
-`from_logits(scores).to_deterministic().sample()`, which is right for every kind of action. A network with a memory (an LSTM) also wants its `state_in`, and returns `state_out`.
+For actions that are numbers with a fraction (a steering angle), the scores are means and spreads instead: take `network.get_inference_action_dist_cls()`, its `from_logits(scores).to_deterministic().sample()`, which is right for every kind of action.
+A network with a memory (an LSTM) also wants its `state_in`, and returns `state_out`.
 """
 
 # %%
@@ -521,11 +550,13 @@ quiz("why_flatten", why_flatten)
 r"""
 ## A fair test: fresh episodes, the best actions, more than one
 
-`episode_return_mean` says how training goes. It is not what the finished agent can do: in these episodes it drew its actions, and it played them with weights from before the last update. A test
-takes the finished network, the best actions, and many episodes, each from a seed of its own, so that tomorrow's test is the same.
+`episode_return_mean` says how training goes.
+It is not what the finished agent can do: in these episodes it drew its actions, and it played them with weights from before the last update.
+A test takes the finished network, the best actions, and many episodes, each from a seed of its own, so that tomorrow's test is the same.
 
-Write `evaluate`, with your `act` inside. The check lets it play on FrozenLake, and knows what the best actions earn there. An episode may end in two ways; the check's
-environment tells you when you step on after an end.
+Write `evaluate`, with your `act` inside.
+The check lets it play on FrozenLake, and knows what the best actions earn there.
+An episode may end in two ways; the check's environment tells you when you step on after an end.
 """
 
 
@@ -551,12 +582,14 @@ check("evaluate", evaluate)
 
 # %% [markdown] tags=["solution"]
 r"""
-Keep the list, and take the mean afterwards: a mean alone does not say how sure it is. With $n$ returns of standard deviation $s$, the mean is sure to about $\pm 2 s / \sqrt n$.
+Keep the list, and take the mean afterwards: a mean alone does not say how sure it is.
+With $n$ returns of standard deviation $s$, the mean is sure to about $\pm 2 s / \sqrt n$.
 """
 
 # %% [markdown]
 r"""
-Now all of it on FrozenLake, here without the slipping: train, save, load, test. RLlib calls the function `flat` in every process that plays, and uses the connector that it returns.
+Now all of it on FrozenLake, here without the slipping: train, save, load, test.
+RLlib calls the function `flat` in every process that plays, and uses the connector that it returns.
 """
 
 
@@ -582,9 +615,9 @@ def lake_config():
 
 # %% [markdown]
 r"""
-The line with `.evaluation` is RLlib's own test: in every seventh iteration it plays twenty episodes, and the result then has an entry `"evaluation"`. (`algo.evaluate()` runs that test by hand.) Both settings that look superfluous are
-needed: without `"explore": False` the test draws its actions as training does, and without an interval even a test by hand takes the *training's* EnvRunners and
-settings, and does not look at `evaluation_config`.
+The line with `.evaluation` is RLlib's own test: in every seventh iteration it plays twenty episodes, and the result then has an entry `"evaluation"`.
+(`algo.evaluate()` runs that test by hand.)
+Both settings that look superfluous are needed: without `"explore": False` the test draws its actions as training does, and without an interval even a test by hand takes the *training's* EnvRunners and settings, and does not look at `evaluation_config`.
 
 **Predict:** after seven iterations, which of the three numbers below will be the smallest, and why?
 """
@@ -605,9 +638,11 @@ if passed("act") and passed("evaluate"):
 
 # %% [markdown]
 r"""
-The first is smaller: the agent drew its actions, and one wrong step can lead into a hole; besides, it played before the last update. The other two agree, and
-that is the proof that your `act` sees what the network saw in training. When such numbers do *not* agree, look for a connector that you forgot. (On ice without slipping, an agent that always
-takes the best action plays the same episode every time. So both are all or nothing: an agent that had not yet found the way would earn 0 in every one.)
+The first is smaller: the agent drew its actions, and one wrong step can lead into a hole; besides, it played before the last update.
+The other two agree, and that is the proof that your `act` sees what the network saw in training.
+When such numbers do *not* agree, look for a connector that you forgot.
+(On ice without slipping, an agent that always takes the best action plays the same episode every time.
+So both are all or nothing: an agent that had not yet found the way would earn 0 in every one.)
 """
 
 # %%
@@ -624,10 +659,11 @@ r"""
 
 RLlib has been rewritten more than once, and most of what a search finds was written before.
 
-> **You may have seen** `PPOTrainer`, settings in a dictionary, `num_workers`, `rollouts`, `num_sgd_iter`, `create_env_on_driver`, A3C, `episode_reward_mean`,
-> `compute_single_action` or `tune.run("PPO")`. They all stand in one table, each with the line of today: `OLD_NAMES` in `coursekit/given/old_names.py`.
+> **You may have seen** `PPOTrainer`, settings in a dictionary, `num_workers`, `rollouts`, `num_sgd_iter`, `create_env_on_driver`, A3C, `episode_reward_mean`, `compute_single_action` or `tune.run("PPO")`.
+> They all stand in one table, each with the line of today: `OLD_NAMES` in `coursekit/given/old_names.py`.
 
-The next cell *tries* each old line on your Ray, just now, and says how it ended. (Whether each new line works is tried by one of the course's own tests.)
+The next cell *tries* each old line on your Ray, just now, and says how it ended.
+(Whether each new line works is tried by one of the course's own tests.)
 
 **Predict:** which is worse, an old line that fails, or one that does not?
 """
@@ -639,20 +675,23 @@ shown
 
 # %% [markdown]
 r"""
-The lines that end with an error are harmless: you notice. Those that are accepted and do nothing cost afternoons. A config takes any attribute
-(`config.num_workers = 2`) and any key in a dictionary, and keeps it without a word; so look at what was built, as the checks of this chapter do.
+The lines that end with an error are harmless: you notice.
+Those that are accepted and do nothing cost afternoons.
+A config takes any attribute (`config.num_workers = 2`) and any key in a dictionary, and keeps it without a word; so look at what was built, as the checks of this chapter do.
 
-Three more words on the table. `config.rollouts(...)` raises only the first time in a process; after that it returns None, and the *next* method of the chain fails with "'NoneType' object
-has no attribute". `tune.run("PPO", ...)` itself is still there, but most of its old arguments are not; chapter 16 shows `Tuner`. And A3C and A2C are gone for good: their place is
-taken by APPO and IMPALA (chapter 13).
+Three more words on the table.
+`config.rollouts(...)` raises only the first time in a process; after that it returns None, and the *next* method of the chain fails with "'NoneType' object has no attribute".
+`tune.run("PPO", ...)` itself is still there, but most of its old arguments are not; chapter 16 shows `Tuner`.
+And A3C and A2C are gone for good: their place is taken by APPO and IMPALA (chapter 13).
 """
 
 # %% [markdown]
 r"""
 ## Watch it play, with Ray switched off
 
-Numbers can hide much; look at your agent before you believe in it. `Drawn` draws an environment, `film` makes an animation of the pictures. To show that the network needs
-nothing else, Ray ends here.
+Numbers can hide much; look at your agent before you believe in it.
+`Drawn` draws an environment, `film` makes an animation of the pictures.
+To show that the network needs nothing else, Ray ends here.
 """
 
 # %%
@@ -674,7 +713,8 @@ def episode(network, env, seed, longest=200):
 r"""
 First the lake, then the pole of the checkpoint above (its first 200 steps at most), and what that agent earns in twenty fresh episodes.
 
-**Predict:** the live curve ended somewhere. Will the agent do better or worse than that, now that it takes the best actions?
+**Predict:** the live curve ended somewhere.
+Will the agent do better or worse than that, now that it takes the best actions?
 """
 
 # %% tags=["demo"]
@@ -697,14 +737,17 @@ if passed("corridor_config") and passed("act") and passed("evaluate"):
 
 # %% [markdown]
 r"""
-Better, as a rule: the draws that let it explore also made it stumble. After only five iterations (quick mode) it balances for a while, some 200 steps perhaps, and then
-drifts off the track or falls; after a full training it stands, and there is little left to gain. Chapter 18 puts such a network behind a web address, and it can be yours. The folder goes when
-this notebook is closed, so keep a copy: `import shutil; shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`.
+Better, as a rule: the draws that let it explore also made it stumble.
+After only five iterations (quick mode) it balances for a while, some 200 steps perhaps, and then drifts off the track or falls; after a full training it stands, and there is little left to gain.
+Chapter 18 puts such a network behind a web address, and it can be yours.
+The folder goes when this notebook is closed, so keep a copy: `import shutil; shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`.
 
-One thing of RLlib is still there, the import that opens the folder. It can go as well: the policy is three layers, each a matrix and a vector, with a $\tanh$
-between them (`DefaultModelConfig`'s default). Taken out once, six arrays are the whole agent; `np.savez` keeps them in a file, for a program that has NumPy and nothing else.
+One thing of RLlib is still there, the import that opens the folder.
+It can go as well: the policy is three layers, each a matrix and a vector, with a $\tanh$ between them (`DefaultModelConfig`'s default).
+Taken out once, six arrays are the whole agent; `np.savez` keeps them in a file, for a program that has NumPy and nothing else.
 
-**Predict** the shapes of the three matrices. The observation is four numbers, the layers are `[64, 64]`, and there are two actions.
+**Predict** the shapes of the three matrices.
+The observation is four numbers, the layers are `[64, 64]`, and there are two actions.
 """
 
 # %% tags=["demo"]
@@ -725,14 +768,15 @@ if passed("corridor_config"):
 
 # %% [markdown]
 r"""
-A row for each unit, a column for each of its inputs: (64, 4), (64, 64), (2, 64). Compare the return with `tests[0]`: it is the first episode of the twenty
-above, with the same numbers and, but for the last digits that NumPy and PyTorch may round differently, the same actions.
+A row for each unit, a column for each of its inputs: (64, 4), (64, 64), (2, 64).
+Compare the return with `tests[0]`: it is the first episode of the twenty above, with the same numbers and, but for the last digits that NumPy and PyTorch may round differently, the same actions.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Let everybody show a film. Whoever has an agent that stands still in the corridor, or shakes, has found the best question of the day: is it the training, or is it what the
-network sees outside of RLlib? `evaluate` against `result["evaluation"]` tells.
+Let everybody show a film.
+Whoever has an agent that stands still in the corridor, or shakes, has found the best question of the day: is it the training, or is it what the network sees outside of RLlib?
+`evaluate` against `result["evaluation"]` tells.
 """
 
 # %% [markdown]
@@ -748,24 +792,29 @@ r"""
 
 ## Traps
 
-- **The default learning rate**, 0.00005, is for large problems. With few epochs, a small one seems not to learn at all.
-- **No key** until a first episode has ended, **NaN** where none ended. `while mean < target` ends at NaN.
+- **The default learning rate**, 0.00005, is for large problems.
+  With few epochs, a small one seems not to learn at all.
+- **No key** until a first episode has ended, **NaN** where none ended.
+  `while mean < target` ends at NaN.
 - **One episode may be behind a mean**: with long episodes and small batches, the curve jumps.
 - **`algo.evaluate()` draws its actions**, unless `evaluation_interval` and `evaluation_config={"explore": False}` are both set.
-- **A relative path**: `algo.save_to_path("checkpoint")` fails with "URI has empty scheme". Give an absolute one: `Path("checkpoint").resolve()`.
-- **`config.environment(env_config={...})` adds** to the options that are there. It does not replace them.
+- **A relative path**: `algo.save_to_path("checkpoint")` fails with "URI has empty scheme".
+  Give an absolute one: `Path("checkpoint").resolve()`.
+- **`config.environment(env_config={...})` adds** to the options that are there.
+  It does not replace them.
 - **Restoring while the old algorithm lives** waits for CPUs, silently, for ever.
-- **A checkpoint is made of pickles**: loading one runs code. Load only what you trust, with the Ray that wrote it.
-- **Connectors stay behind** when the network leaves. If it was trained with a running mean of observations, its numbers are in the folder, too.
+- **A checkpoint is made of pickles**: loading one runs code.
+  Load only what you trust, with the Ray that wrote it.
+- **Connectors stay behind** when the network leaves.
+  If it was trained with a running mean of observations, its numbers are in the folder, too.
 - **`RLModule.from_checkpoint(folder)`** of the whole folder fails: the network lies deeper.
 - **Empty folders** in `~/ray_results`: every algorithm leaves one there, also when it wrote nothing.
 
 ## Read on
 
-- [Chapter 12](ch12_env_runners.ipynb): how many EnvRunners, and what they save. [Chapter 13](ch13_algorithms.ipynb): DQN, SAC, APPO and IMPALA.
-- RLlib's documentation: [checkpoints](https://docs.ray.io/en/latest/rllib/checkpoints.html),
-  [RLModules](https://docs.ray.io/en/latest/rllib/rl-modules.html), and the
-  [guide from the old API to the new](https://docs.ray.io/en/latest/rllib/new-api-stack-migration-guide.html).
+- [Chapter 12](ch12_env_runners.ipynb): how many EnvRunners, and what they save.
+  [Chapter 13](ch13_algorithms.ipynb): DQN, SAC, APPO and IMPALA.
+- RLlib's documentation: [checkpoints](https://docs.ray.io/en/latest/rllib/checkpoints.html), [RLModules](https://docs.ray.io/en/latest/rllib/rl-modules.html), and the [guide from the old API to the new](https://docs.ray.io/en/latest/rllib/new-api-stack-migration-guide.html).
 - Schulman et al., [*Proximal Policy Optimization Algorithms*](https://arxiv.org/abs/1707.06347), 2017.
 - Henderson et al., [*Deep Reinforcement Learning that Matters*](https://arxiv.org/abs/1709.06560), 2018: why one seed and one number are not a result.
 """

@@ -34,21 +34,23 @@ ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred minutes in all; sixty when `choose_runners` and everything after it is left as homework. Let everybody run the two cells above at once:
-importing RLlib and starting Ray take fifteen seconds on a small laptop. `num_cpus=4` is a promise, not a measurement: three
-EnvRunners will live at once later, each asks for one logical CPU, and with `num_cpus=2` the third would wait for ever.
+A hundred minutes in all; sixty when `choose_runners` and everything after it is left as homework.
+Let everybody run the two cells above at once: importing RLlib and starting Ray take fifteen seconds on a small laptop.
+`num_cpus=4` is a promise, not a measurement: three EnvRunners will live at once later, each asks for one logical CPU, and with `num_cpus=2` the third would wait for ever.
 """
 
 # %% [markdown]
 r"""
 ## Ray runs programs, RLlib is one of them
 
-**Ray** is a general-purpose framework for distributed computing: tasks, actors and objects, for whatever you want to
-compute. Several libraries are built on it: Tune, Train, Data, Serve, and **RLlib**, the one for reinforcement learning.
+**Ray** is a general-purpose framework for distributed computing: tasks, actors and objects, for whatever you want to compute.
+Several libraries are built on it: Tune, Train, Data, Serve, and **RLlib**, the one for reinforcement learning.
 
-What does RLlib need Ray for? An agent learns from experience, and experience takes time: millions of steps, one after
-the other. So RLlib keeps actors whose only job is to play. They used to be called *rollout workers*; today each is an
-**EnvRunner**. It holds a copy of the policy's network and one or more environments, plays, and hands over the episodes.
+What does RLlib need Ray for?
+An agent learns from experience, and experience takes time: millions of steps, one after the other.
+So RLlib keeps actors whose only job is to play.
+They used to be called *rollout workers*; today each is an **EnvRunner**.
+It holds a copy of the policy's network and one or more environments, plays, and hands over the episodes.
 
 ![A driver with the algorithm and its learner in the middle; an EnvRunner actor with two environments on each side; episodes go in, weights come back](../img/ch12_env_runners.svg)
 
@@ -57,7 +59,8 @@ PPO repeats three steps, and one round of them is an **iteration**:
 1. **Sample.** All EnvRunners play until together they have a batch of steps.
 2. **Learn.** The learner goes over the batch 30 times (*epochs*), 128 steps at a time (*minibatches*), and changes its weights.
    Both numbers are RLlib's defaults.
-3. **Synchronise.** The new weights go to every EnvRunner. Only then does the next round begin.
+3. **Synchronise.** The new weights go to every EnvRunner.
+   Only then does the next round begin.
 """
 
 # %%
@@ -80,11 +83,13 @@ quiz("how_rllib_uses_ray", how_rllib_uses_ray)
 r"""
 ## An iteration plays first, then it learns
 
-Begin without any other process. With `num_env_runners=0` the **local EnvRunner**, an ordinary object in your notebook,
-plays. That is slow, but easy to look into: an exception shows where it happened, and a build takes no time.
+Begin without any other process.
+With `num_env_runners=0` the **local EnvRunner**, an ordinary object in your notebook, plays.
+That is slow, but easy to look into: an exception shows where it happened, and a build takes no time.
 
-The problem is FrozenLake: cross a lake of sixteen fields without falling into a hole. What the agent sees is the number
-of its field, 0 to 15. A network wants a vector, so the *connector* `flatten` turns the number into sixteen zeros and ones.
+The problem is FrozenLake: cross a lake of sixteen fields without falling into a hole.
+What the agent sees is the number of its field, 0 to 15.
+A network wants a vector, so the *connector* `flatten` turns the number into sixteen zeros and ones.
 """
 
 
@@ -104,8 +109,9 @@ def local_config(envs):
 
 # %% [markdown]
 r"""
-`algo.train()` runs one iteration. To see inside, take its three steps by hand, with a stopwatch between them. (The names
-are RLlib's own; `train` calls the same methods.)
+`algo.train()` runs one iteration.
+To see inside, take its three steps by hand, with a stopwatch between them.
+(The names are RLlib's own; `train` calls the same methods.)
 """
 
 
@@ -125,8 +131,8 @@ def one_iteration(algo, sample):
 
 # %% [markdown]
 r"""
-`built` is a small helper of this chapter: it calls `config.build_algo()` for each config you give it, and `algo.stop()` when
-the block ends, also when it ends with an error. Whoever forgets to stop an algorithm leaves its EnvRunners running.
+`built` is a small helper of this chapter: it calls `config.build_algo()` for each config you give it, and `algo.stop()` when the block ends, also when it ends with an error.
+Whoever forgets to stop an algorithm leaves its EnvRunners running.
 
 **Predict:** which of the three steps takes longest, and what share of the iteration is it?
 """
@@ -147,8 +153,9 @@ for name, part in zip(["sampling", "learning", "synchronising"], seconds_per_100
 
 # %% [markdown]
 r"""
-Did you guess the right one? FrozenLake's own arithmetic is a small part of the sampling. What takes time is everything
-around it: for every single step a vector goes through the connectors and the network, and an action comes out.
+Did you guess the right one?
+FrozenLake's own arithmetic is a small part of the sampling.
+What takes time is everything around it: for every single step a vector goes through the connectors and the network, and an action comes out.
 Synchronising costs next to nothing here, because the weights do not even leave the process.
 """
 
@@ -156,10 +163,11 @@ Synchronising costs next to nothing here, because the weights do not even leave 
 r"""
 ## Several environments in one runner share the network's work
 
-A network computes a batch of sixteen vectors in nearly the time of one. So an EnvRunner can hold several environments,
-`num_envs_per_env_runner`, step them all, and ask the network once for all of them.
+A network computes a batch of sixteen vectors in nearly the time of one.
+So an EnvRunner can hold several environments, `num_envs_per_env_runner`, step them all, and ask the network once for all of them.
 
-**Predict:** with 16 environments instead of one, how much shorter does sampling get? And learning?
+**Predict:** with 16 environments instead of one, how much shorter does sampling get?
+And learning?
 """
 
 # %% tags=["demo"]
@@ -184,28 +192,30 @@ axes.legend();
 
 # %% [markdown]
 r"""
-The violet part shrinks, though not sixteenfold: connectors still handle every step. The green part stays what it is: the learner
-gets as many steps as before. No second process was needed for any of this, so more environments in a runner are the cheapest
-speed-up there is, as long as a step of the environment itself is quick.
+The violet part shrinks, though not sixteenfold: connectors still handle every step.
+The green part stays what it is: the learner gets as many steps as before.
+No second process was needed for any of this, so more environments in a runner are the cheapest speed-up there is, as long as a step of the environment itself is quick.
 """
 
 # %% [markdown]
 r"""
 ## A second EnvRunner is a second process
 
-Environments in one runner take turns on one core. For a second core you need a second process: a remote EnvRunner. Each is a
-Ray actor, asks for one logical CPU, and plays its share of the batch while the others play theirs.
+Environments in one runner take turns on one core.
+For a second core you need a second process: a remote EnvRunner.
+Each is a Ray actor, asks for one logical CPU, and plays its share of the batch while the others play theirs.
 
-Now set up the two sides of a comparison. Both are PPO on FrozenLake like `local_config`, connector and all, but with **hidden
-layers [32, 32]** and with `batch` steps an iteration. What is not named here stays at its default.
+Now set up the two sides of a comparison.
+Both are PPO on FrozenLake like `local_config`, connector and all, but with **hidden layers [32, 32]** and with `batch` steps an iteration.
+What is not named here stays at its default.
 
 | | EnvRunners | environments in each |
 |---|---|---|
 | `many_config` | 2 | 2 |
 | `single_config` | 1 | 1 |
 
-The check reads your config, then builds it and lets it train for one small iteration. It counts the actors and environments
-that are really there, so it takes some seconds: every EnvRunner is a process that imports PyTorch and RLlib.
+The check reads your config, then builds it and lets it train for one small iteration.
+It counts the actors and environments that are really there, so it takes some seconds: every EnvRunner is a process that imports PyTorch and RLlib.
 """
 
 
@@ -250,21 +260,21 @@ check("single_config", single_config)
 
 # %% [markdown] tags=["solution"]
 r"""
-The two differ in two numbers. A shorter solution says exactly that: a helper `config(batch, runners, envs)` that both call.
-Leaving out `num_env_runners` does not give one: PPO's own default is two, and an algorithm's defaults are worth a look
-(`PPOConfig().to_dict()`). `.framework("torch")` and the seed may be left out.
+The two differ in two numbers.
+A shorter solution says exactly that: a helper `config(batch, runners, envs)` that both call.
+Leaving out `num_env_runners` does not give one: PPO's own default is two, and an algorithm's defaults are worth a look (`PPOConfig().to_dict()`).
+`.framework("torch")` and the seed may be left out.
 """
 
 # %% [markdown]
 r"""
 ## Runners divide the violet part, environments shrink it
 
-Now put both knobs into one picture: no remote runner (the local one plays, as measured above), one, and two, each with 1, 4 and 16
-environments. All come from one algorithm with two EnvRunners: `side_by_side` gives
-each so many environments, and returns the function that lets the first one or both play their share of the steps at the same time.
+Now put both knobs into one picture: no remote runner (the local one plays, as measured above), one, and two, each with 1, 4 and 16 environments.
+All come from one algorithm with two EnvRunners: `side_by_side` gives each so many environments, and returns the function that lets the first one or both play their share of the steps at the same time.
 
-**Predict:** is one remote runner faster than the local one? And which is better, two runners with one environment each, or one
-with four?
+**Predict:** is one remote runner faster than the local one?
+And which is better, two runners with one environment each, or one with four?
 """
 
 # %% tags=["demo"]
@@ -285,44 +295,51 @@ rows[2].set(xlabel="seconds for 1,000 steps");
 
 # %% [markdown]
 r"""
-One remote runner does what the local one did, only elsewhere: it wins nothing, and its episodes have to travel. Two runners divide the
-violet part where a second core is free. More environments shrink it on any machine, and where little violet is left, a second runner
-has little to divide. The green part does not care who played, and synchronising is a sliver even when weights travel to other processes. (In
-the middle row it is a little too large: both runners are alive, so both get the weights, though only one plays.)
+One remote runner does what the local one did, only elsewhere: it wins nothing, and its episodes have to travel.
+Two runners divide the violet part where a second core is free.
+More environments shrink it on any machine, and where little violet is left, a second runner has little to divide.
+The green part does not care who played, and synchronising is a sliver even when weights travel to other processes.
+(In the middle row it is a little too large: both runners are alive, so both get the weights, though only one plays.)
 """
 
 # %% [markdown]
 r"""
-> **You may have seen** `.rollouts(num_rollout_workers=2, num_envs_per_worker=2, create_env_on_driver=True)`, or `"num_workers": 2`
-> in a dictionary. Today the three are settings of `.env_runners`:
+> **You may have seen** `.rollouts(num_rollout_workers=2, num_envs_per_worker=2, create_env_on_driver=True)`, or `"num_workers": 2` in a dictionary.
+> Today the three are settings of `.env_runners`:
 >
 > ```python
 > config.env_runners(num_env_runners=2, num_envs_per_env_runner=2, create_env_on_local_worker=True)
 > ```
 >
-> The last one is about the local EnvRunner. When there are remote ones, it has the network but no environment, and never plays.
-> With `create_env_on_local_worker=True` it gets environments as well, as `algo.env_runner.env`: some want them for a test
-> episode in the notebook. With `num_env_runners=0` it always has them.
+> The last one is about the local EnvRunner.
+> When there are remote ones, it has the network but no environment, and never plays.
+> With `create_env_on_local_worker=True` it gets environments as well, as `algo.env_runner.env`: some want them for a test episode in the notebook.
+> With `num_env_runners=0` it always has them.
 """
 
 # %% [markdown]
 r"""
 ## A fair timing takes both in turn
 
-How much faster are two runners with two environments each than one with one? The iterations to compare look like this:
+How much faster are two runners with two environments each than one with one?
+The iterations to compare look like this:
 
 ![With one EnvRunner, sampling takes long, then learning, then the weights go out; with two EnvRunners the sampling is short and the learning as long as before](../img/ch12_iteration.svg)
 
 It is easy to measure something else by accident.
 
-- **The build.** Starting processes takes longer than an iteration, and more for two runners than for one. Whoever trains for days does
-  not care, so leave it out, and *say so*.
-- **The first iteration** prepares things. One warm-up each, not counted.
-- **The machine's mood.** Other programs come and go; a laptop gets hot and slows down. If you time one algorithm first and the other
-  afterwards, a slow minute hits only one of them. So take them in turn: one iteration of the one, one of the other. Never both at once.
+- **The build.** Starting processes takes longer than an iteration, and more for two runners than for one.
+  Whoever trains for days does not care, so leave it out, and *say so*.
+- **The first iteration** prepares things.
+  One warm-up each, not counted.
+- **The machine's mood.** Other programs come and go; a laptop gets hot and slows down.
+  If you time one algorithm first and the other afterwards, a slow minute hits only one of them.
+  So take them in turn: one iteration of the one, one of the other.
+  Never both at once.
 
-Write `time_training`. It gets two algorithms that are already built, and it must not stop them. The check first hands over two that
-nap and write down when they were called; then two real ones, with two runners and with one, but tiny batches.
+Write `time_training`.
+It gets two algorithms that are already built, and it must not stop them.
+The check first hands over two that nap and write down when they were called; then two real ones, with two runners and with one, but tiny batches.
 """
 
 
@@ -351,9 +368,9 @@ check("time_training", time_training)
 
 # %% [markdown] tags=["solution"]
 r"""
-`algo.train()` returns when the iteration has ended, so a stopwatch around it is all. RLlib's own clock says nearly the same:
-`algo.train()["time_this_iter_s"]`. Its `result["timers"]` look tempting too, but they are smoothed: each new value counts for one per
-cent, so after five iterations they still tell of the first.
+`algo.train()` returns when the iteration has ended, so a stopwatch around it is all.
+RLlib's own clock says nearly the same: `algo.train()["time_this_iter_s"]`.
+Its `result["timers"]` look tempting too, but they are smoothed: each new value counts for one per cent, so after five iterations they still tell of the first.
 """
 
 # %%
@@ -368,11 +385,12 @@ quiz("why_in_turn", why_in_turn)
 r"""
 ## Two runners with two environments are not four times as fast
 
-Here is the measurement: five iterations of each, after one warm-up, the builds left out. It takes a minute or two, and more on a
-slow machine.
+Here is the measurement: five iterations of each, after one warm-up, the builds left out.
+It takes a minute or two, and more on a slow machine.
 
-**Predict** the ratio of the times. There are two runners instead of one, and four environments instead of one. You have measured
-sampling and learning above; which part does each of the twos divide?
+**Predict** the ratio of the times.
+There are two runners instead of one, and four environments instead of one.
+You have measured sampling and learning above; which part does each of the twos divide?
 """
 
 # %% tags=["demo"]
@@ -396,13 +414,16 @@ if passed("time_training") and times:
 
 # %% [markdown]
 r"""
-Where your prediction ended up, the next exercise will tell. The table shows who really ran: the local EnvRunners have no environments, so they never played; the remote ones are processes
-with numbers of their own. Look at the curves: where one of them jumps, does the other jump in the same pair?
+Where your prediction ended up, the next exercise will tell.
+The table shows who really ran: the local EnvRunners have no environments, so they never played; the remote ones are processes with numbers of their own.
+Look at the curves: where one of them jumps, does the other jump in the same pair?
 
-A ratio without an interval is half a result: would it be the same tomorrow? The **bootstrap** estimates that from
-the five pairs alone. Pretend that these pairs are all there is, and measure again *by drawing*: five pairs, with replacement,
-so that some come twice and others not at all. Each such draw has a ratio of its own. Do it 2,000 times; the middle
-95 % of the ratios are the interval. Draw whole pairs: two times that were measured one after the other belong together.
+A ratio without an interval is half a result: would it be the same tomorrow?
+The **bootstrap** estimates that from the five pairs alone.
+Pretend that these pairs are all there is, and measure again *by drawing*: five pairs, with replacement, so that some come twice and others not at all.
+Each such draw has a ratio of its own.
+Do it 2,000 times; the middle 95 % of the ratios are the interval.
+Draw whole pairs: two times that were measured one after the other belong together.
 """
 
 
@@ -427,9 +448,9 @@ check("speedup", speedup)
 
 # %% [markdown] tags=["solution"]
 r"""
-Drawing the two lists apart from each other gives an interval that is far too wide as soon as pairs have something in common, as
-they do on a busy machine. `coursekit.compare_times` does all of this for you: it takes several ways in turn and
-gives medians, a ratio and its interval. Its ratio is of medians, because a single hiccup then counts for less.
+Drawing the two lists apart from each other gives an interval that is far too wide as soon as pairs have something in common, as they do on a busy machine.
+`coursekit.compare_times` does all of this for you: it takes several ways in turn and gives medians, a ratio and its interval.
+Its ratio is of medians, because a single hiccup then counts for less.
 """
 
 # %% tags=["demo"]
@@ -440,26 +461,28 @@ if passed("speedup") and times:
 
 # %% [markdown]
 r"""
-The course from which this exercise comes reported 11.3 s for five iterations with two runners of two environments, and 18.0 s with one of one:
-1.59 times as long. It had another machine, another RLlib, and one measurement of each, so compare the direction with yours,
-not the digits. Yours comes with an interval, and with a list of who ran.
+The course from which this exercise comes reported 11.3 s for five iterations with two runners of two environments, and 18.0 s with one of one: 1.59 times as long.
+It had another machine, another RLlib, and one measurement of each, so compare the direction with yours, not the digits.
+Yours comes with an interval, and with a list of who ran.
 
 Three things to be honest about.
 
-- **This is one machine.** Its cores bound what a second process can give. With two cores, runners that compute can at best be twice as
-  fast; the rest of your ratio comes from the second environment in each.
-- **You may not be alone.** On a server that many learners share, or with a browser full of tabs, the second runner may find no free
-  core. Then the interval gets wide, or the ratio falls to 1 and below. That is a correct result: report it as it is. The check looks at how
-  you measured, not at how much you gained.
-- **A ratio belongs to its settings.** With 10 epochs instead of 30 the learner would need a third of the time, and runners would seem
-  to help more. You will compute that below.
+- **This is one machine.** Its cores bound what a second process can give.
+  With two cores, runners that compute can at best be twice as fast; the rest of your ratio comes from the second environment in each.
+- **You may not be alone.** On a server that many learners share, or with a browser full of tabs, the second runner may find no free core.
+  Then the interval gets wide, or the ratio falls to 1 and below.
+  That is a correct result: report it as it is.
+  The check looks at how you measured, not at how much you gained.
+- **A ratio belongs to its settings.** With 10 epochs instead of 30 the learner would need a third of the time, and runners would seem to help more.
+  You will compute that below.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Collect the ratios of the room on a board before anybody explains anything. On machines of their own
-they lie close together; on a shared server they scatter, and some may fall below 1. Ask those why: it is the best lesson of this
-chapter. Nobody loses points for a small ratio.
+Collect the ratios of the room on a board before anybody explains anything.
+On machines of their own they lie close together; on a shared server they scatter, and some may fall below 1.
+Ask those why: it is the best lesson of this chapter.
+Nobody loses points for a small ratio.
 """
 
 # %%
@@ -478,11 +501,11 @@ With $n$ runners on $n$ free cores, an iteration takes
 
 $$T(n) = \frac{\text{sampling}}{n} + \text{learning}$$
 
-because only the sampling is divided. That is Amdahl's law: however large $n$ gets, $T(n)$ stays above the learning. From
-some number on, one more process is not worth its core and its memory.
+because only the sampling is divided.
+That is Amdahl's law: however large $n$ gets, $T(n)$ stays above the learning.
+From some number on, one more process is not worth its core and its memory.
 
-Write `choose_runners`: walk up from one runner, and stop as soon as one more would shorten the iteration by less than the share
-`worth`, or when `most` is reached, because there are no more cores.
+Write `choose_runners`: walk up from one runner, and stop as soon as one more would shorten the iteration by less than the share `worth`, or when `most` is reached, because there are no more cores.
 """
 
 
@@ -507,14 +530,14 @@ check("choose_runners", choose_runners)
 
 # %% [markdown] tags=["solution"]
 r"""
-The share is of the iteration *as it is now*, not of the first one: what counts is what you would still gain. Without a learner
-($\text{learning} = 0$) one more of $n$ runners saves $1 / (n + 1)$, so with `worth=0.05` even then you stop at twenty.
+The share is of the iteration *as it is now*, not of the first one: what counts is what you would still gain.
+Without a learner ($\text{learning} = 0$) one more of $n$ runners saves $1 / (n + 1)$, so with `worth=0.05` even then you stop at twenty.
 """
 
 # %% [markdown]
 r"""
-The curves below are drawn from *your* times of sampling and learning, with one environment and with sixteen in each runner. The dotted
-lines are the learning alone.
+The curves below are drawn from *your* times of sampling and learning, with one environment and with sixteen in each runner.
+The dotted lines are the learning alone.
 
 **Predict:** to which number of runners will `choose_runners` go in each case, if cores are no limit?
 """
@@ -535,12 +558,12 @@ if passed("choose_runners"):
 
 # %% [markdown]
 r"""
-With sixteen environments in each, fewer runners are enough: there is little sampling left to divide. So first more environments in a
-runner, then more runners. It is the other way round when the environment is slow, a robot simulator say: its steps take turns within a
-runner, and only more processes help.
+With sixteen environments in each, fewer runners are enough: there is little sampling left to divide.
+So first more environments in a runner, then more runners.
+It is the other way round when the environment is slow, a robot simulator say: its steps take turns within a runner, and only more processes help.
 
-Was the model right for your timed pairs? It can predict those as well, from what one process did at the beginning; and it can say
-what another number of epochs would do, without another measurement.
+Was the model right for your timed pairs?
+It can predict those as well, from what one process did at the beginning; and it can say what another number of epochs would do, without another measurement.
 
 **Predict** the ratio with 10 epochs: is it nearer to 1, or further away?
 """
@@ -558,12 +581,13 @@ if passed("time_training") and times:
 r"""
 ## A runner that dies is replaced, and training goes on
 
-The more processes, the sooner one of them dies: out of memory, a node switched off, a bug in a simulator. Chapter 5 wrote a pool
-of samplers that heals itself. RLlib has one built in: `restart_failed_env_runners`, on unless you switch it off. See it at work: after
-the second iteration, the next cell kills the process of an EnvRunner, as the operating system would (`SIGKILL`), and goes on
-training until the runner is back.
+The more processes, the sooner one of them dies: out of memory, a node switched off, a bug in a simulator.
+Chapter 5 wrote a pool of samplers that heals itself.
+RLlib has one built in: `restart_failed_env_runners`, on unless you switch it off.
+See it at work: after the second iteration, the next cell kills the process of an EnvRunner, as the operating system would (`SIGKILL`), and goes on training until the runner is back.
 
-**Predict:** what will the third iteration do: raise, wait for a new process, or go on without it? How many steps will its batch have?
+**Predict:** what will the third iteration do: raise, wait for a new process, or go on without it?
+How many steps will its batch have?
 """
 
 # %% tags=["demo"]
@@ -582,27 +606,29 @@ pandas.DataFrame(rows, columns=["iteration", "seconds", "steps", "EnvRunners", "
 
 # %% [markdown]
 r"""
-No exception (and Ray's half page about the death is left out here, as in chapter 5), no pause, and no smaller batch: the runner that is left plays all of the steps, so only the sampling takes longer. Ray meanwhile
-starts a new process, which has to import PyTorch and RLlib first; as soon as it answers, it gets the current weights and its share of the
-work. It was killed between two iterations, so all that was lost are the episodes that it had not finished.
+No exception (and Ray's half page about the death is left out here, as in chapter 5), no pause, and no smaller batch: the runner that is left plays all of the steps, so only the sampling takes longer.
+Ray meanwhile starts a new process, which has to import PyTorch and RLlib first; as soon as it answers, it gets the current weights and its share of the work.
+It was killed between two iterations, so all that was lost are the episodes that it had not finished.
 
-With `.fault_tolerance(restart_failed_env_runners=False)` the third iteration would have raised; with `ignore_env_runner_failures=True` besides,
-it would have gone on with those that are left, for good. A *learner* that dies is another matter: it holds the weights. Against that only a checkpoint helps, as in
-[chapter 11](ch11_rllib_ppo.ipynb).
+With `.fault_tolerance(restart_failed_env_runners=False)` the third iteration would have raised; with `ignore_env_runner_failures=True` besides, it would have gone on with those that are left, for good.
+A *learner* that dies is another matter: it holds the weights.
+Against that only a checkpoint helps, as in [chapter 11](ch11_rllib_ppo.ipynb).
 """
 
 # %% [markdown]
 r"""
 ## Sixteen runners need sixteen cores, memory, and a batch to share
 
-Suppose you want sixteen. What would that take?
+Suppose you want sixteen.
+What would that take?
 
-- **Cores.** Each runner asks for one logical CPU (`num_cpus_per_env_runner=1`). This Ray has four: `build_algo` would start four
-  runners and wait for ever for room for the others. A `num_cpus=16` in `ray.init` lets all of them start, but they still
-  share the cores that are there. With a cluster, sixteen runners spread over its nodes with no change in your program.
+- **Cores.** Each runner asks for one logical CPU (`num_cpus_per_env_runner=1`).
+  This Ray has four: `build_algo` would start four runners and wait for ever for room for the others.
+  A `num_cpus=16` in `ray.init` lets all of them start, but they still share the cores that are there.
+  With a cluster, sixteen runners spread over its nodes with no change in your program.
 - **Memory.** Look at the table above: every runner has PyTorch and RLlib in memory, however small its network.
-- **A batch to share.** The batch is split evenly, so each environment contributes a **fragment** of
-  batch / (runners × environments) steps. The config knows its length, and nothing needs to be built to ask:
+- **A batch to share.** The batch is split evenly, so each environment contributes a **fragment** of batch / (runners × environments) steps.
+  The config knows its length, and nothing needs to be built to ask:
 
 **Predict** the fragment for sixteen runners with four environments each, and a batch of 1,000.
 """
@@ -619,11 +645,12 @@ pandas.DataFrame(rows).pivot(index=["runners", "environments"], columns="batch",
 
 # %% [markdown]
 r"""
-Sixteen steps, in some runners fifteen: did you get that? Such a fragment cuts every episode of a longer game in pieces. PPO copes, since the critic estimates how a cut
-episode would have gone on, but an estimate is worth less than the real end. And each call of a runner then fetches only a handful of
-steps, so more of its time is overhead. Who takes more runners therefore takes a larger batch as well: each iteration sees
-more experience, and there are fewer iterations. Whether the agent learns faster *in seconds* is another question, and chapter 13
-measures it; algorithms that do not wait for the slowest runner (APPO, IMPALA) are the answer for hundreds of them.
+Sixteen steps, in some runners fifteen: did you get that?
+Such a fragment cuts every episode of a longer game in pieces.
+PPO copes, since the critic estimates how a cut episode would have gone on, but an estimate is worth less than the real end.
+And each call of a runner then fetches only a handful of steps, so more of its time is overhead.
+Who takes more runners therefore takes a larger batch as well: each iteration sees more experience, and there are fewer iterations.
+Whether the agent learns faster *in seconds* is another question, and chapter 13 measures it; algorithms that do not wait for the slowest runner (APPO, IMPALA) are the answer for hundreds of them.
 """
 
 # %%
@@ -643,23 +670,22 @@ r"""
 ## Traps
 
 - **A number left out is not one.** `PPOConfig().num_env_runners` is 2.
-- **Too few logical CPUs**: `build_algo` waits and says nothing. Two algorithms alive at once need the CPUs of both.
-- **`training(model=…)` and `training(train_batch_size=…)`** are still accepted, but belong to the old API: use
-  `.rl_module(...)` and `train_batch_size_per_learner`.
-- **Without `flatten`**, remote runners die while they are built, and what you see is `IndexError: list index out of range`. Build
-  once with `num_env_runners=0`: there the error names its cause.
+- **Too few logical CPUs**: `build_algo` waits and says nothing.
+  Two algorithms alive at once need the CPUs of both.
+- **`training(model=…)` and `training(train_batch_size=…)`** are still accepted, but belong to the old API: use `.rl_module(...)` and `train_batch_size_per_learner`.
+- **Without `flatten`**, remote runners die while they are built, and what you see is `IndexError: list index out of range`.
+  Build once with `num_env_runners=0`: there the error names its cause.
 - **An exception inside `foreach_env_runner`** ends the runner that raised it, after a pause of a minute.
-- **`result["timers"]`** are smoothed, and the first iteration weighs most. Use a stopwatch.
-- **PyTorch's threads.** On busy cores a learner with two threads can need more than twice the CPU time of one: with so small a
-  network, threads mostly wait for each other. `built` calls `torch.set_num_threads(1)`.
+- **`result["timers"]`** are smoothed, and the first iteration weighs most.
+  Use a stopwatch.
+- **PyTorch's threads.** On busy cores a learner with two threads can need more than twice the CPU time of one: with so small a network, threads mostly wait for each other.
+  `built` calls `torch.set_num_threads(1)`.
 - **An algorithm that is not stopped** keeps its EnvRunners, and their CPUs, until the notebook ends.
 
 ## Read on
 
-- [Chapter 8](ch08_rollouts.ipynb) builds samplers by hand, with a slow simulator; [chapter 13](ch13_algorithms.ipynb) has several
-  learners, GPUs, and algorithms that do not wait.
-- RLlib's documentation: [scaling](https://docs.ray.io/en/latest/rllib/scaling-guide.html) and
-  [AlgorithmConfig](https://docs.ray.io/en/latest/rllib/algorithm-config.html).
+- [Chapter 8](ch08_rollouts.ipynb) builds samplers by hand, with a slow simulator; [chapter 13](ch13_algorithms.ipynb) has several learners, GPUs, and algorithms that do not wait.
+- RLlib's documentation: [scaling](https://docs.ray.io/en/latest/rllib/scaling-guide.html) and [AlgorithmConfig](https://docs.ray.io/en/latest/rllib/algorithm-config.html).
 - Liang et al., [*RLlib: Abstractions for Distributed Reinforcement Learning*](https://arxiv.org/abs/1712.09381), 2018.
 - Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, chapter 13: percentile intervals.
 """

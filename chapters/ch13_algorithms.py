@@ -44,22 +44,23 @@ ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred minutes; seventy when the section on learners and GPUs is shown from your machine and `pick_algorithm` is homework. The
-comparison is the heart: let everybody write down two orders of arrival *before* it runs, one in steps and one in seconds. It takes a minute or two with three
-algorithms, and several with five, so start it before the coffee break.
+A hundred minutes; seventy when the section on learners and GPUs is shown from your machine and `pick_algorithm` is homework.
+The comparison is the heart: let everybody write down two orders of arrival *before* it runs, one in steps and one in seconds.
+It takes a minute or two with three algorithms, and several with five, so start it before the coffee break.
 """
 
 # %% [markdown]
 r"""
 ## Two questions tell the algorithms apart
 
-Chapter 11 used PPO and nothing else. RLlib has a handful of others, and two questions sort them.
+Chapter 11 used PPO and nothing else.
+RLlib has a handful of others, and two questions sort them.
 
-**Which experience may it learn from?** An *on-policy* algorithm learns from what its newest policy played, and from nothing older. An *off-policy*
-algorithm may learn from what any policy played: an older one, another program, a human.
+**Which experience may it learn from?** An *on-policy* algorithm learns from what its newest policy played, and from nothing older.
+An *off-policy* algorithm may learn from what any policy played: an older one, another program, a human.
 
-**Does playing wait for learning?** In a *synchronous* algorithm all play, then the learner learns, then all play again. In an *asynchronous* one
-the EnvRunners play on while the learner learns.
+**Does playing wait for learning?** In a *synchronous* algorithm all play, then the learner learns, then all play again.
+In an *asynchronous* one the EnvRunners play on while the learner learns.
 
 | | may learn from | playing and learning | what it keeps |
 |---|---|---|---|
@@ -67,10 +68,12 @@ the EnvRunners play on while the learner learns.
 | **IMPALA**, **APPO** | policies a few updates old | at the same time | the fragments in transit |
 | **DQN**, **SAC** | any policy | in turn | a replay buffer |
 
-A third question has nothing to do with distribution and yet comes first: *which actions does it take?* A discrete action is one of a list (left,
-right); a continuous one is a number or several (a torque). You need not believe anybody here: RLlib refuses to build what it cannot do.
+A third question has nothing to do with distribution and yet comes first: *which actions does it take?*
+A discrete action is one of a list (left, right); a continuous one is a number or several (a torque).
+You need not believe anybody here: RLlib refuses to build what it cannot do.
 
-The two problems: `CORRIDOR` is chapter 7's SimpleCorridor, ten fields with the exit at the end, two actions. Pendulum's action is one torque.
+The two problems: `CORRIDOR` is chapter 7's SimpleCorridor, ten fields with the exit at the end, two actions.
+Pendulum's action is one torque.
 
 **Predict:** which of the five refuses discrete actions, and which continuous ones?
 """
@@ -93,9 +96,9 @@ pandas.DataFrame({title: {n: takes(kind, env) for n, kind in kinds.items()} for 
 
 # %% [markdown]
 r"""
-DQN computes a value for every action and takes the largest; there is no "every action" among torques. **SAC** (soft actor-critic) is its relative with an actor: two networks rate actions, a third one draws them, and
-is paid a little for staying undecided. It was invented for continuous actions; many
-texts say that it takes nothing else, but RLlib's takes discrete ones, too.
+DQN computes a value for every action and takes the largest; there is no "every action" among torques.
+**SAC** (soft actor-critic) is its relative with an actor: two networks rate actions, a third one draws them, and is paid a little for staying undecided.
+It was invented for continuous actions; many texts say that it takes nothing else, but RLlib's takes discrete ones, too.
 """
 
 # %% [markdown]
@@ -104,11 +107,14 @@ r"""
 
 ![On-policy: a batch of the newest policy goes to the learner and is then thrown away. Off-policy: steps stay in a replay buffer, from which the learner draws again and again](../img/ch13_policies.svg)
 
-PPO asks: *how much better than expected was this action, for the policy that I am?* When the policy has moved on, the answer is stale, so PPO throws the
-batch away. DQN asks: *what did this action lead to, here?* That stays true whichever policy asks, so DQN keeps each step in a **replay buffer** and learns from
-it many times. The price: each time costs an *update* (a gradient step), and an update takes time.
+PPO asks: *how much better than expected was this action, for the policy that I am?*
+When the policy has moved on, the answer is stale, so PPO throws the batch away.
+DQN asks: *what did this action lead to, here?*
+That stays true whichever policy asks, so DQN keeps each step in a **replay buffer** and learns from it many times.
+The price: each time costs an *update* (a gradient step), and an update takes time.
 
-You wrote all parts of DQN in chapter 9. In RLlib they are settings:
+You wrote all parts of DQN in chapter 9.
+In RLlib they are settings:
 
 | argument | what it says | setting |
 |---|---|---|
@@ -117,8 +123,10 @@ You wrote all parts of DQN in chapter 9. In RLlib they are settings:
 | `every` | the target network, a copy that lags behind, gets the weights whenever so many more steps have been played | `target_network_update_freq` |
 | `replays` | for each step played, the learner learns from so many steps of the buffer | `training_intensity` |
 
-Write `dqn_config`: DQN on `CORRIDOR`, played in your notebook's own process (no remote EnvRunner) in **four** environments, with these four numbers. The check builds it,
-takes its training steps one by one, and looks at the buffer, at the updates and at the weights of both networks. Any settings that lead there are right. (An update draws 32 steps, RLlib's default; leave that as it is.)
+Write `dqn_config`: DQN on `CORRIDOR`, played in your notebook's own process (no remote EnvRunner) in **four** environments, with these four numbers.
+The check builds it, takes its training steps one by one, and looks at the buffer, at the updates and at the weights of both networks.
+Any settings that lead there are right.
+(An update draws 32 steps, RLlib's default; leave that as it is.)
 """
 
 
@@ -145,8 +153,9 @@ check("dqn_config", dqn_config)
 
 # %% [markdown] tags=["solution"]
 r"""
-A draw is 32 steps, RLlib's default, and a training step plays one step in each of the four environments: 32 / 4 = 8 replays come for free. `training_intensity=16` makes it
-two draws for every four steps; `4` makes it one draw for every eight. `train_batch_size_per_learner=64` would give 16 replays as well, with larger draws.
+A draw is 32 steps, RLlib's default, and a training step plays one step in each of the four environments: 32 / 4 = 8 replays come for free.
+`training_intensity=16` makes it two draws for every four steps; `4` makes it one draw for every eight.
+`train_batch_size_per_learner=64` would give 16 replays as well, with larger draws.
 """
 
 # %%
@@ -159,7 +168,8 @@ quiz("which_may_reuse", which_may_reuse)
 
 # %% [markdown]
 r"""
-Put numbers on "more than one batch". PPO's learner goes over a batch `num_epochs` times, and each step is in one batch.
+Put numbers on "more than one batch".
+PPO's learner goes over a batch `num_epochs` times, and each step is in one batch.
 
 **Predict:** with `replays=16` and `capacity=300`, after 600 steps of play: how many steps are in the buffer, and how many has the learner learned from?
 """
@@ -177,19 +187,20 @@ if passed("dqn_config"):
 
 # %% [markdown]
 r"""
-The first hundred steps only fill the buffer; from then on, each step of play pays for sixteen steps of learning, less what rounding takes: learning comes in whole updates, and begins with the step after the hundredth. And the buffer holds somewhat fewer than 300:
-what leaves is a whole episode.
+The first hundred steps only fill the buffer; from then on, each step of play pays for sixteen steps of learning, less what rounding takes: learning comes in whole updates, and begins with the step after the hundredth.
+And the buffer holds somewhat fewer than 300: what leaves is a whole episode.
 
 ## Asynchronous: nobody waits, and the weights are a little old
 
 ![Synchronous: both EnvRunners must finish before the learner begins, and they wait while it learns. Asynchronous: the EnvRunners play on while it learns, and the learner takes each fragment as it comes](../img/ch13_waiting.svg)
 
-PPO waits twice: fast runners wait for the slowest, and then all of them wait for the learner. **IMPALA** (Espeholt et al. 2018) and **APPO**, PPO's
-asynchronous sister, do without. A runner plays a *fragment*, hands it over, takes the newest weights there are, and plays on; the learner collects fragments
-until they add up to a batch, and learns.
+PPO waits twice: fast runners wait for the slowest, and then all of them wait for the learner.
+**IMPALA** (Espeholt et al. 2018) and **APPO**, PPO's asynchronous sister, do without.
+A runner plays a *fragment*, hands it over, takes the newest weights there are, and plays on; the learner collects fragments until they add up to a batch, and learns.
 
-So what the learner gets was played by a policy a few updates old. That is no longer on-policy, and a correction, **V-trace**, makes up for it: it weighs each
-step by how likely the *newest* policy would have been to do the same. APPO clips the change of the policy as PPO does; IMPALA does not.
+So what the learner gets was played by a policy a few updates old.
+That is no longer on-policy, and a correction, **V-trace**, makes up for it: it weighs each step by how likely the *newest* policy would have been to do the same.
+APPO clips the change of the policy as PPO does; IMPALA does not.
 
 Write `appo_config`: APPO on `CORRIDOR` with
 
@@ -228,8 +239,9 @@ check("appo_config", appo_config)
 
 # %% [markdown] tags=["solution"]
 r"""
-Short fragments are fresh but cost a message each; long ones are cheap and old. The documentation's 50 is a compromise for many runners. With `num_learners=0` the learner
-computes in your notebook's process, and the runners play on meanwhile; with 1, APPO's default, it has a process and a core of its own.
+Short fragments are fresh but cost a message each; long ones are cheap and old.
+The documentation's 50 is a compromise for many runners.
+With `num_learners=0` the learner computes in your notebook's process, and the runners play on meanwhile; with 1, APPO's default, it has a process and a core of its own.
 """
 
 # %%
@@ -242,10 +254,12 @@ quiz("who_waits", who_waits)
 
 # %% [markdown]
 r"""
-How much waiting is there, really? Give each runner a simulator that needs 5 ms for a step, as `SlowSimulator` from chapter 7 does, and ask which share of the time the simulators
-ran. Everything else is network, messages, learning, and waiting.
+How much waiting is there, really?
+Give each runner a simulator that needs 5 ms for a step, as `SlowSimulator` from chapter 7 does, and ask which share of the time the simulators ran.
+Everything else is network, messages, learning, and waiting.
 
-`register_env` gives an environment of ours a name that RLlib knows in all processes. `common` holds what all algorithms of this chapter share.
+`register_env` gives an environment of ours a name that RLlib knows in all processes.
+`common` holds what all algorithms of this chapter share.
 """
 
 
@@ -274,11 +288,12 @@ def common(config):
 
 # %% [markdown]
 r"""
-Two of APPO's settings matter here. `use_env_runner_state_server=False` does without a process that hands out weights, which is worth it for many runners. And with `timeout_s_sampler_manager=0.05` the notebook's process asks
-the runners for news twenty times a second; by default it asks without a pause, and keeps a core busy with that.
+Two of APPO's settings matter here.
+`use_env_runner_state_server=False` does without a process that hands out weights, which is worth it for many runners.
+And with `timeout_s_sampler_manager=0.05` the notebook's process asks the runners for news twenty times a second; by default it asks without a pause, and keeps a core busy with that.
 
-**Predict** for PPO and for APPO with the same runners: whose simulators run for the larger share of the time, and by how much? And how many updates old, on average, are the weights that played what
-APPO learns from?
+**Predict** for PPO and for APPO with the same runners: whose simulators run for the larger share of the time, and by how much?
+And how many updates old, on average, are the weights that played what APPO learns from?
 """
 
 
@@ -326,33 +341,41 @@ if shares:
 
 # %% [markdown]
 r"""
-PPO's simulators stand still whenever the learner learns, and the more epochs it learns, the longer. APPO's stand still while their runner computes an action, packs a
-fragment, or waits to be asked for it; not while the learner learns, except that all share the cores of your machine. So the gap is widest where playing and learning take about equally long. A much slower simulator closes it (then both
-only play), and more runners open it again: they play less each, while one slow runner holds up all of PPO.
+PPO's simulators stand still whenever the learner learns, and the more epochs it learns, the longer.
+APPO's stand still while their runner computes an action, packs a fragment, or waits to be asked for it; not while the learner learns, except that all share the cores of your machine.
+So the gap is widest where playing and learning take about equally long.
+A much slower simulator closes it (then both only play), and more runners open it again: they play less each, while one slow runner holds up all of PPO.
 
-What does it cost? Look at the age of the weights. It is small, but it is not 0. By its construction V-trace can only weigh down what is too old to be of use; it cannot make it new.
+What does it cost?
+Look at the age of the weights.
+It is small, but it is not 0.
+By its construction V-trace can only weigh down what is too old to be of use; it cannot make it new.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Somebody will ask why one should use PPO at all, then. Two answers: where steps are cheap there is little to wait for, as the next section shows; and a synchronous
-program can give the same result twice from the same seed, an asynchronous one cannot.
+Somebody will ask why one should use PPO at all, then.
+Two answers: where steps are cheap there is little to wait for, as the next section shows; and a synchronous program can give the same result twice from the same seed, an asynchronous one cannot.
 """
 
 # %% [markdown]
 r"""
 ## One budget, two clocks
 
-Now compare. A comparison of algorithms is fair only if somebody keeps the books:
+Now compare.
+A comparison of algorithms is fair only if somebody keeps the books:
 
-- **The same budget for all.** RLlib's iteration is no unit: for PPO it is a batch, for DQN a thousand steps, for APPO ten seconds, if nobody says otherwise. Count *environment steps* and *seconds*.
+- **The same budget for all.** RLlib's iteration is no unit: for PPO it is a batch, for DQN a thousand steps, for APPO ten seconds, if nobody says otherwise.
+  Count *environment steps* and *seconds*.
 - **Both clocks.** Steps are what a real robot costs you; seconds are what you wait.
-- **One at a time**, since two at once share the cores. The clock starts when an algorithm has been built.
-- **No invented returns.** Until the first episode ends there is no mean return: the key is missing, or its value is NaN ("not a number"). Such an iteration
-  gives no point of the curve, but its steps and seconds have been spent.
+- **One at a time**, since two at once share the cores.
+  The clock starts when an algorithm has been built.
+- **No invented returns.** Until the first episode ends there is no mean return: the key is missing, or its value is NaN ("not a number").
+  Such an iteration gives no point of the curve, but its steps and seconds have been spent.
 
-Write `compare`. Each algorithm trains until it has had *both*, at least `steps` environment steps and at least `seconds` seconds. `train()` returns a result in which
-`result["num_env_steps_sampled_lifetime"]` counts all steps so far, and `result["env_runners"]` has `"episode_return_mean"`, if there is one.
+Write `compare`.
+Each algorithm trains until it has had *both*, at least `steps` environment steps and at least `seconds` seconds.
+`train()` returns a result in which `result["num_env_steps_sampled_lifetime"]` counts all steps so far, and `result["env_runners"]` has `"episode_return_mean"`, if there is one.
 """
 
 
@@ -385,13 +408,15 @@ check("compare", compare)
 
 # %% [markdown] tags=["solution"]
 r"""
-The mean return of a result is of the episodes *while learning*, dice and exploration included, and it is smoothed: with RLlib's default of 100 episodes, a quick learner seems slow. For a
-paper one would evaluate in between, without exploring (chapter 11). For all algorithms alike, this is good enough to see which is where.
+The mean return of a result is of the episodes *while learning*, dice and exploration included, and it is smoothed: with RLlib's default of 100 episodes, a quick learner seems slow.
+For a paper one would evaluate in between, without exploring (chapter 11).
+For all algorithms alike, this is good enough to see which is where.
 """
 
 # %% [markdown]
 r"""
-These are the five, each near RLlib's defaults, with the numbers that a problem of a few thousand steps needs. The first three run in quick mode, too.
+These are the five, each near RLlib's defaults, with the numbers that a problem of a few thousand steps needs.
+The first three run in quick mode, too.
 """
 
 # %%
@@ -414,9 +439,11 @@ if passed("dqn_config") and passed("appo_config"):
 
 # %% [markdown]
 r"""
-The problem is the corridor: nine steps to the right earn $1 - 8 \cdot 0.1 = 0.2$; whoever wanders about for a hundred steps has $-10$. Call it solved at a mean return of $-0.5$: sixteen steps, dice included.
+The problem is the corridor: nine steps to the right earn $1 - 8 \cdot 0.1 = 0.2$; whoever wanders about for a hundred steps has $-10$.
+Call it solved at a mean return of $-0.5$: sixteen steps, dice included.
 
-DQN goes first and has `STEPS` steps. The seconds that these took are then the budget of seconds for all others, so the comparison suits a quick machine as well as a slow one.
+DQN goes first and has `STEPS` steps.
+The seconds that these took are then the budget of seconds for all others, so the comparison suits a quick machine as well as a slow one.
 
 **Predict** two orders of arrival: who solves it after the fewest *steps*, and who after the fewest *seconds*?
 """
@@ -470,24 +497,32 @@ if curves:
 
 # %% [markdown]
 r"""
-The same runs, the same returns, and another order. (NaN: did not get there within the budget.) Against steps the replay buffer pays: a few hundred steps, learned from again and again. Against seconds each of these updates has its price, and
-PPO, which plays eight environments at once and learns in large batches, makes so many more steps a second that it can afford to waste them.
+The same runs, the same returns, and another order.
+(NaN: did not get there within the budget.)
+Against steps the replay buffer pays: a few hundred steps, learned from again and again.
+Against seconds each of these updates has its price, and PPO, which plays eight environments at once and learns in large batches, makes so many more steps a second that it can afford to waste them.
 
-And the asynchronous ones? On two cores, with a simulator that takes no time, there is nothing to wait for: they pay for messages and old weights, and gain little. Their day comes with so many
-runners that playing takes no longer than learning, and with steps of unequal length.
+And the asynchronous ones?
+On two cores, with a simulator that takes no time, there is nothing to wait for: they pay for messages and old weights, and gain little.
+Their day comes with so many runners that playing takes no longer than learning, and with steps of unequal length.
 
-Neither picture is the true one. A step of this corridor costs microseconds; for a robot or a large simulator the left picture is the one you live in.
+Neither picture is the true one.
+A step of this corridor costs microseconds; for a robot or a large simulator the left picture is the one you live in.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Ask for hands: whose two orders were right? Hardly anybody's. Then ask what would have to change for the right picture to look like the left one: that is the next section.
+Ask for hands: whose two orders were right?
+Hardly anybody's.
+Then ask what would have to change for the right picture to look like the left one: that is the next section.
 """
 
 # %% [markdown]
 r"""
-Is it so for another problem? With more time (not in quick mode), the same five on CartPole, where a good policy keeps the pole up for 500 steps. The budget is too small to get there; who is
-ahead, and by which clock? This cell takes about three minutes.
+Is it so for another problem?
+With more time (not in quick mode), the same five on CartPole, where a good policy keeps the pole up for 500 steps.
+The budget is too small to get there; who is ahead, and by which clock?
+This cell takes about three minutes.
 """
 
 # %% tags=["demo"]
@@ -509,10 +544,12 @@ Three numbers of an algorithm decide how long it takes to solve a problem:
 - `own`: its own seconds for 1,000 steps, network, learning and messages, all but the simulator;
 - `waits`: whether playing waits for learning.
 
-And two of yours: the seconds of a simulator's step, and the number of runners among which the playing is shared out, each on a core of its own. For one step, playing takes
-$\text{step\_seconds} / \text{runners}$. An algorithm that waits takes the *sum* of playing and its own time; one that does not, the *longer* of the two, because they overlap.
+And two of yours: the seconds of a simulator's step, and the number of runners among which the playing is shared out, each on a core of its own.
+For one step, playing takes $\text{step\_seconds} / \text{runners}$.
+An algorithm that waits takes the *sum* of playing and its own time; one that does not, the *longer* of the two, because they overlap.
 
-Write `pick_algorithm`. It returns the name of the one that solves the problem in the fewest seconds, among those that take such actions; or `None`, if none does.
+Write `pick_algorithm`.
+It returns the name of the one that solves the problem in the fewest seconds, among those that take such actions; or `None`, if none does.
 """
 
 
@@ -538,15 +575,17 @@ check("pick_algorithm", pick_algorithm)
 
 # %% [markdown] tags=["solution"]
 r"""
-`min` with `key=seconds.get` gives the key with the smallest value. The model leaves things out (more runners also mean older weights and larger batches), but it gets the large
-effects right, and it needs one cheap measurement instead of five expensive ones.
+`min` with `key=seconds.get` gives the key with the smallest value.
+The model leaves things out (more runners also mean older weights and larger batches), but it gets the large effects right, and it needs one cheap measurement instead of five expensive ones.
 """
 
 # %% [markdown]
 r"""
-Feed it with *your* curves. `steps` is where each curve first reached the target, `own` is what 1,000 steps took, since the corridor itself takes no time to speak of.
+Feed it with *your* curves.
+`steps` is where each curve first reached the target, `own` is what 1,000 steps took, since the corridor itself takes no time to speak of.
 
-**Predict:** you have just seen the order for a step that costs nothing. At how many milliseconds a step does the winner change?
+**Predict:** you have just seen the order for a step that costs nothing.
+At how many milliseconds a step does the winner change?
 """
 
 # %% tags=["demo"]
@@ -579,7 +618,9 @@ if measured:
 
 # %% [markdown]
 r"""
-On the left the lines lie as in the picture against seconds, on the right as in the picture against steps, and in between they cross. Where they cross, neither choice is a mistake. (Who did not arrive has no line.)
+On the left the lines lie as in the picture against seconds, on the right as in the picture against steps, and in between they cross.
+Where they cross, neither choice is a mistake.
+(Who did not arrive has no line.)
 """
 
 # %%
@@ -594,7 +635,8 @@ quiz("slow_robot", slow_robot)
 r"""
 ## More learners, and a GPU, help a learner that is slow
 
-Everything so far learned in one process. `.learners(...)` says where learning happens:
+Everything so far learned in one process.
+`.learners(...)` says where learning happens:
 
 | | |
 |---|---|
@@ -603,7 +645,8 @@ Everything so far learned in one process. `.learners(...)` says where learning h
 | `num_learners=n` | in n processes: copies of one network. Each gets its own `train_batch_size_per_learner` steps; their gradients are averaged, so the copies stay alike |
 | `num_gpus_per_learner=1` | each of them has a GPU |
 
-A `LearnerGroup` can be built without any EnvRunner. **Predict:** how many processes learn for each number, and how large is an iteration's batch?
+A `LearnerGroup` can be built without any EnvRunner.
+**Predict:** how many processes learn for each number, and how large is an iteration's batch?
 """
 
 # %% tags=["demo"]
@@ -628,10 +671,13 @@ quiz("two_learners", two_learners)
 
 # %% [markdown]
 r"""
-And a GPU? It computes large matrices much faster, and starts small jobs more slowly: each layer is a message to another device. So measure both, a small network and a
-large one. The cell runs on the GPU when Ray has found one, and on the processor in any case.
+And a GPU?
+It computes large matrices much faster, and starts small jobs more slowly: each layer is a message to another device.
+So measure both, a small network and a large one.
+The cell runs on the GPU when Ray has found one, and on the processor in any case.
 
-**Predict:** how many times longer does an update take with layers of 1,024 than with layers of 64? And for which of them would a GPU be worth its price?
+**Predict:** how many times longer does an update take with layers of 1,024 than with layers of 64?
+And for which of them would a GPU be worth its price?
 """
 
 
@@ -662,12 +708,15 @@ pandas.concat([frame.round(3), (frame / frame.iloc[0]).round(1).add_suffix(", ti
 
 # %% [markdown]
 r"""
-Sixteen times as wide (in quick mode eight times) is some 250 (60) times the multiplications, and takes only a few times as long: for the small network most of the time goes into everything around the
-multiplications, and no GPU shortens that. A GPU pays where the network is large (pictures, attention) and the batch as well. And as chapter 12 showed for runners: it shortens only the learner's part.
+Sixteen times as wide (in quick mode eight times) is some 250 (60) times the multiplications, and takes only a few times as long: for the small network most of the time goes into everything around the multiplications, and no GPU shortens that.
+A GPU pays where the network is large (pictures, attention) and the batch as well.
+And as chapter 12 showed for runners: it shortens only the learner's part.
 
-**You may have seen** A3C and A2C. In A3C (Mnih et al. 2016) every worker computed gradients on its own weights and sent them to a shared network, asynchronously; chapter 9 built such a shared
-agent by hand. IMPALA and APPO took its place: their workers send *experience*, and one learner with large batches computes the gradients. A2C is A3C
-that waits for all its workers; PPO with one pass over an undivided batch comes close to it, since in a first pass every ratio is 1 and nothing is clipped. RLlib removed both:
+**You may have seen** A3C and A2C.
+In A3C (Mnih et al. 2016) every worker computed gradients on its own weights and sent them to a shared network, asynchronously; chapter 9 built such a shared agent by hand.
+IMPALA and APPO took its place: their workers send *experience*, and one learner with large batches computes the gradients.
+A2C is A3C that waits for all its workers; PPO with one pass over an undivided batch comes close to it, since in a first pass every ratio is 1 and nothing is clipped.
+RLlib removed both:
 """
 
 # %% tags=["demo"]
@@ -694,12 +743,17 @@ r"""
 
 ## Traps
 
-- **An iteration is no unit.** PPO: a batch. DQN: at least 1,000 steps. APPO, IMPALA: at least 10 s. SAC: at least 1 s and 100 steps. `.reporting(...)` changes it.
+- **An iteration is no unit.** PPO: a batch.
+  DQN: at least 1,000 steps.
+  APPO, IMPALA: at least 10 s.
+  SAC: at least 1 s and 100 steps.
+  `.reporting(...)` changes it.
 - **DQN explores for 10,000 steps** (`epsilon`) unless told otherwise: on a problem that takes a thousand it plays dice to the end.
 - **`training_intensity` is rounded** to whole draws: ask for 12 and you get 16.
 - **APPO and IMPALA start more processes than you think**: a learner (`num_learners=1`), and a server that hands out weights (`use_env_runner_state_server`).
 - **With `timeout_s_sampler_manager=0.0`**, their default, your notebook's process asks the runners for news without a pause, and keeps a core busy with that.
-- **`DefaultModelConfig` shares layers** between policy and critic unless you say `vf_share_layers=False`. PPO's own default does not share, and on CartPole the difference is large.
+- **`DefaultModelConfig` shares layers** between policy and critic unless you say `vf_share_layers=False`.
+  PPO's own default does not share, and on CartPole the difference is large.
 - **The mean return can be NaN** when no episode has ended; a comparison with NaN is never true.
 - **Two learners double the batch.** Compare at the same total, or you compare two batch sizes.
 
@@ -707,7 +761,8 @@ r"""
 
 - Mnih et al., [*Human-level control through deep reinforcement learning*](https://www.nature.com/articles/nature14236), 2015: DQN.
 - Haarnoja et al., [*Soft Actor-Critic*](https://arxiv.org/abs/1801.01290), 2018; Christodoulou, [*SAC for discrete action settings*](https://arxiv.org/abs/1910.07207), 2019.
-- Espeholt et al., [*IMPALA*](https://arxiv.org/abs/1802.01561), 2018: V-trace is section 4. Luo et al., [*IMPACT*](https://arxiv.org/abs/1912.00167), 2020: the
-  circular buffer and target network of RLlib's APPO. Mnih et al., [*Asynchronous methods*](https://arxiv.org/abs/1602.01783), 2016: A3C.
+- Espeholt et al., [*IMPALA*](https://arxiv.org/abs/1802.01561), 2018: V-trace is section 4.
+  Luo et al., [*IMPACT*](https://arxiv.org/abs/1912.00167), 2020: the circular buffer and target network of RLlib's APPO.
+  Mnih et al., [*Asynchronous methods*](https://arxiv.org/abs/1602.01783), 2016: A3C.
 - RLlib's documentation: [algorithms](https://docs.ray.io/en/latest/rllib/rllib-algorithms.html) and [scaling](https://docs.ray.io/en/latest/rllib/scaling-guide.html).
 """

@@ -50,17 +50,19 @@ from ray.tune import register_env
 
 # %% [markdown] tags=["notes"]
 r"""
-Two hours and twenty minutes with all six exercises. For ninety minutes leave out the module (`ScoreEach`), or give it as homework: nothing after it needs it.
-The imports take a while, so run the three cells above before you begin to speak. Every training in this chapter takes seconds and runs in the
-notebook's own process, so mistakes show their own traceback; that is also how one should develop such code at home.
+Two hours and twenty minutes with all six exercises.
+For ninety minutes leave out the module (`ScoreEach`), or give it as homework: nothing after it needs it.
+The imports take a while, so run the three cells above before you begin to speak.
+Every training in this chapter takes seconds and runs in the notebook's own process, so mistakes show their own traceback; that is also how one should develop such code at home.
 """
 
 # %% [markdown]
 r"""
 ## RLlib leaves five places open
 
-So far RLlib played environments that suited it: small observations, rewards at every step, one agent. Yours will not. Here is one round of its
-loop, and the five places where you can put code of your own:
+So far RLlib played environments that suited it: small observations, rewards at every step, one agent.
+Yours will not.
+Here is one round of its loop, and the five places where you can put code of your own:
 
 ![An environment, perhaps with a reward wrapper, hands observations to a connector, which feeds the module; the module's action goes back; a callback watches the episodes; a mapping decides which module plays which agent](../img/ch14_places.svg)
 
@@ -72,8 +74,9 @@ loop, and the five places where you can put code of your own:
 | 4 **reward** | a Gymnasium wrapper | what the agent is after |
 | 5 **agents** | a `MultiAgentEnv` and a mapping | who plays |
 
-You will meet four small worlds in which the default fails; train it there, then your own code, and compare the curves. All trainings share one config. `lr` is
-a hundred times PPO's default, and batches are small: these worlds are forgiving, and you do not want to wait.
+You will meet four small worlds in which the default fails; train it there, then your own code, and compare the curves.
+All trainings share one config.
+`lr` is a hundred times PPO's default, and batches are small: these worlds are forgiving, and you do not want to wait.
 """
 
 
@@ -126,11 +129,13 @@ def draw(curves, column, title, ylim=(0, None), ax=None):
 r"""
 ## A network that sees 100,000 sees nothing
 
-The first world is a hot-air balloon. It should fly at about 500 m and can burn gas, wait, or let air out. It has no altimeter, only a barometer: an
-observation is the **air pressure in pascals**, some 101,325 on the ground and 90,000 at 1,000 m, and the vertical speed in m/s. Each of the 20 steps that
-ends less than 100 m from the goal earns 1.
+The first world is a hot-air balloon.
+It should fly at about 500 m and can burn gas, wait, or let air out.
+It has no altimeter, only a barometer: an observation is the **air pressure in pascals**, some 101,325 on the ground and 90,000 at 1,000 m, and the vertical speed in m/s.
+Each of the 20 steps that ends less than 100 m from the goal earns 1.
 
-**Predict:** all that the balloon has to know is in the observation. How much of the 20 does PPO reach with its default network?
+**Predict:** all that the balloon has to know is in the observation.
+How much of the 20 does PPO reach with its default network?
 """
 
 # %% tags=["demo"]
@@ -149,19 +154,24 @@ pandas.DataFrame(rows, index=["let air out", "wait", "burn gas"]).T
 
 # %% [markdown]
 r"""
-Compare the return with 4: so much earns a balloon that only waits, since it starts anywhere and a fifth of all heights pay. And the rows of the table are the same: the network answers alike at 100 m and at 900 m. Its first layer adds up weights times 100,000, and then comes a $\tanh$, which is 1 (or $-1$) for
-everything beyond 3 or so. All pressures look alike behind it, and where nothing changes there is no gradient either. A good rule: numbers between $-1$ and 1, whatever the
-environment speaks.
+Compare the return with 4: so much earns a balloon that only waits, since it starts anywhere and a fifth of all heights pay.
+And the rows of the table are the same: the network answers alike at 100 m and at 900 m.
+Its first layer adds up weights times 100,000, and then comes a $\tanh$, which is 1 (or $-1$) for everything beyond 3 or so.
+All pressures look alike behind it, and where nothing changes there is no gradient either.
+A good rule: numbers between $-1$ and 1, whatever the environment speaks.
 
-The right place to mend this is neither the environment (somebody else's, often) nor the network, but the way between the two. A **connector** is a
-piece of a pipeline; the *env-to-module* pipeline runs in each EnvRunner, after each step, on the episodes that are being played. RLlib has a base class for the most frequent case, *look at the newest
-observation and put another in its place*: `SingleAgentObservationPreprocessor`. It wants two things from you:
+The right place to mend this is neither the environment (somebody else's, often) nor the network, but the way between the two.
+A **connector** is a piece of a pipeline; the *env-to-module* pipeline runs in each EnvRunner, after each step, on the episodes that are being played.
+RLlib has a base class for the most frequent case, *look at the newest observation and put another in its place*: `SingleAgentObservationPreprocessor`.
+It wants two things from you:
 
 - `preprocess(observation, episode)` returns the new observation;
 - `recompute_output_observation_space(...)` returns the *space* of what comes out, since the module is built for that.
 
-Write `Rescale`. It should fit any environment with a `Box` space: for each number of the observation, the space names the smallest (`low`) and largest value
-(`high`). Map `low` to $-1$, `high` to 1, and what lies between in proportion. The space that goes in is `self.input_observation_space`.
+Write `Rescale`.
+It should fit any environment with a `Box` space: for each number of the observation, the space names the smallest (`low`) and largest value (`high`).
+Map `low` to $-1$, `high` to 1, and what lies between in proportion.
+The space that goes in is `self.input_observation_space`.
 """
 
 
@@ -189,15 +199,19 @@ check("Rescale", Rescale)
 
 # %% [markdown] tags=["solution"]
 r"""
-It only works where the bounds are honest: CartPole names infinite ones for its speeds, and a share of infinity is no number. RLlib's own `MeanStdFilter` does not ask the space; it
-keeps a running mean and standard deviation of what it sees. That is a state, which RLlib has to carry between EnvRunners. Where you know the range, `Rescale` is simpler.
+It only works where the bounds are honest: CartPole names infinite ones for its speeds, and a share of infinity is no number.
+RLlib's own `MeanStdFilter` does not ask the space; it keeps a running mean and standard deviation of what it sees.
+That is a state, which RLlib has to carry between EnvRunners.
+Where you know the range, `Rescale` is simpler.
 """
 
 # %% [markdown]
 r"""
-A config takes a function that makes the connector, so that every EnvRunner can have one of its own. The function gets the environment, its spaces and the device (processor or GPU), and may use them.
+A config takes a function that makes the connector, so that every EnvRunner can have one of its own.
+The function gets the environment, its spaces and the device (processor or GPU), and may use them.
 
-**Predict:** same network, same number of steps. How far does the balloon get now?
+**Predict:** same network, same number of steps.
+How far does the balloon get now?
 """
 
 
@@ -214,10 +228,15 @@ if passed("Rescale"):
 
 # %% [markdown]
 r"""
-Nothing in the learning has changed, only the numbers. (A little over 18 is all there is on average, since a balloon that starts far from the goal needs up to four steps that earn nothing. Lucky starts may lift a dot above that.)
+Nothing in the learning has changed, only the numbers.
+(A little over 18 is all there is on average, since a balloon that starts far from the goal needs up to four steps that earn nothing.
+Lucky starts may lift a dot above that.)
 
-One thing is easy to miss. After the action the batch is thrown away. What reaches the learner, later and perhaps on another machine, are the **episodes**, so what a
-connector wants to keep it must write into the episode. Your base class does. Whoever writes a plain `ConnectorV2` must do it: `episode.set_observations(at_indices=-1, new_data=...)`.
+One thing is easy to miss.
+After the action the batch is thrown away.
+What reaches the learner, later and perhaps on another machine, are the **episodes**, so what a connector wants to keep it must write into the episode.
+Your base class does.
+Whoever writes a plain `ConnectorV2` must do it: `episode.set_observations(at_indices=-1, new_data=...)`.
 """
 
 # %%
@@ -232,13 +251,17 @@ quiz("only_the_batch", only_the_batch)
 r"""
 ## What you know about the problem belongs in the module
 
-The second world is one that you know: a scheduler. Ten jobs come one after the other, and each goes to one of twelve nodes. About each node the agent sees three numbers from 0 to 1: how
-full its queue is, how fast it is, and whether it already holds the job's data. It earns 1 when no other node would have ended the job sooner.
+The second world is one that you know: a scheduler.
+Ten jobs come one after the other, and each goes to one of twelve nodes.
+About each node the agent sees three numbers from 0 to 1: how full its queue is, how fast it is, and whether it already holds the job's data.
+It earns 1 when no other node would have ended the job sooner.
 
-An observation is a table, shape [12, 3]. The default network wants a vector, so `FlattenObservations` makes 36 numbers of it. Each job stands for itself; no
-decision has consequences for later ones, so $\gamma = 0$.
+An observation is a table, shape [12, 3].
+The default network wants a vector, so `FlattenObservations` makes 36 numbers of it.
+Each job stands for itself; no decision has consequences for later ones, so $\gamma = 0$.
 
-**Predict:** guessing gives 10/12 of a point an episode. How many of the ten will the default network get right after the same number of steps as above?
+**Predict:** guessing gives 10/12 of a point an episode.
+How many of the ten will the default network get right after the same number of steps as above?
 """
 
 
@@ -255,23 +278,29 @@ print(f"return at the end: {queue_curves['default network']['episode_return_mean
 
 # %% [markdown]
 r"""
-It learns, but slowly: twelve times it must find out by itself, for 3 of its 36 inputs each, that a full queue is bad. It cannot know that number 7 and number 10 are both
-a *queue*. You know. So build that in: **one small network judges one node, and the same network judges them all**.
+It learns, but slowly: twelve times it must find out by itself, for 3 of its 36 inputs each, that a full queue is bad.
+It cannot know that number 7 and number 10 are both a *queue*.
+You know.
+So build that in: **one small network judges one node, and the same network judges them all**.
 
 ![The same small network is applied to each row of the table and gives each node a score; a second one gives each node a number, and their mean is the value](../img/ch14_scores.svg)
 
 An `RLModule` for PPO has three parts:
 
-- `setup()` makes the layers. Sizes are in `self.observation_space` and `self.action_space`; `self.model_config` is what
-  your config says: it hands the class over as `RLModuleSpec(module_class=ScoreEach, model_config={"hidden": 32})`.
-- `_forward(batch)` stands for all three `forward_...` of [Chapter 11](ch11_rllib_ppo.ipynb). It gets `batch[Columns.OBS]`, here with shape [B, nodes, 3], and returns a dict with `Columns.ACTION_DIST_INPUTS`: for discrete actions one score (*logit*) for each action, shape [B, nodes]. RLlib
-  makes the probabilities and draws the action.
-- `compute_values(batch)` is the critic: it returns one estimate for each table, shape **[B]**. The base class `ValueFunctionAPI` says that the module has one; EnvRunners never call it, the learner does. (`embeddings` may
-  stay unused: it is for modules that share their first layers and have computed them already.)
+- `setup()` makes the layers.
+  Sizes are in `self.observation_space` and `self.action_space`; `self.model_config` is what your config says: it hands the class over as `RLModuleSpec(module_class=ScoreEach, model_config={"hidden": 32})`.
+- `_forward(batch)` stands for all three `forward_...` of [Chapter 11](ch11_rllib_ppo.ipynb).
+  It gets `batch[Columns.OBS]`, here with shape [B, nodes, 3], and returns a dict with `Columns.ACTION_DIST_INPUTS`: for discrete actions one score (*logit*) for each action, shape [B, nodes].
+  RLlib makes the probabilities and draws the action.
+- `compute_values(batch)` is the critic: it returns one estimate for each table, shape **[B]**.
+  The base class `ValueFunctionAPI` says that the module has one; EnvRunners never call it, the learner does.
+  (`embeddings` may stay unused: it is for modules that share their first layers and have computed them already.)
 
-Write `ScoreEach` with two small networks, one for the scores and one for the values: a `Linear` to `self.model_config["hidden"]` units, a `Tanh`, and a `Linear` to one number. The value of a table is
-the **mean** over its nodes. (The two may share their first layer, and another bend than `Tanh` will do as well.) The check puts the nodes into another order, and it asks about more nodes than the module was built for. It looks at your module
-inside a real algorithm, before and after an iteration.
+Write `ScoreEach` with two small networks, one for the scores and one for the values: a `Linear` to `self.model_config["hidden"]` units, a `Tanh`, and a `Linear` to one number.
+The value of a table is the **mean** over its nodes.
+(The two may share their first layer, and another bend than `Tanh` will do as well.)
+The check puts the nodes into another order, and it asks about more nodes than the module was built for.
+It looks at your module inside a real algorithm, before and after an iteration.
 """
 
 
@@ -305,8 +334,10 @@ check("ScoreEach", ScoreEach)
 
 # %% [markdown] tags=["solution"]
 r"""
-The two `squeeze(-1)` are not cosmetics. A value of shape [B, 1] minus targets of shape [B] gives a [B, B] table of differences, whose mean PyTorch happily minimises: every value is pulled to the
-mean of all targets, and no error is raised. Layers in a plain Python list would not be found by the optimiser either (`nn.ModuleList` would); they would stay as they were born. The check finds that by training.
+The two `squeeze(-1)` are not cosmetics.
+A value of shape [B, 1] minus targets of shape [B] gives a [B, B] table of differences, whose mean PyTorch happily minimises: every value is pulled to the mean of all targets, and no error is raised.
+Layers in a plain Python list would not be found by the optimiser either (`nn.ModuleList` would); they would stay as they were born.
+The check finds that by training.
 """
 
 # %% tags=["demo"]
@@ -317,10 +348,13 @@ if passed("ScoreEach"):
 
 # %% [markdown]
 r"""
-The same algorithm, the same steps, fewer weights. (Would the default network catch up with ten times as many steps? Try it, when you have some minutes.)
+The same algorithm, the same steps, fewer weights.
+(Would the default network catch up with ten times as many steps?
+Try it, when you have some minutes.)
 
-**Predict:** now take the trained module as it is, and give it a cluster of 40 nodes. How many of a hundred jobs go to the best of 40? And what
-does the default network say to such a table?
+**Predict:** now take the trained module as it is, and give it a cluster of 40 nodes.
+How many of a hundred jobs go to the best of 40?
+And what does the default network say to such a table?
 """
 
 
@@ -355,21 +389,27 @@ quiz("what_a_module_knows", what_a_module_knows)
 r"""
 ## A return does not say what happened; a callback does
 
-The third world is a dark cave, 20 by 20 fields. You start in a corner; the exit is the field (14, 12), and stepping on it earns 1 and ends the episode. Nothing else earns
-anything, and after 80 steps the episode is truncated. We shall try several rewards on it, and a return of 20 here and one of 0.5 there cannot be compared. What we want to know is: **how many arrive?**
+The third world is a dark cave, 20 by 20 fields.
+You start in a corner; the exit is the field (14, 12), and stepping on it earns 1 and ends the episode.
+Nothing else earns anything, and after 80 steps the episode is truncated.
+We shall try several rewards on it, and a return of 20 here and one of 0.5 there cannot be compared.
+What we want to know is: **how many arrive?**
 
-RLlib calls you at many moments: `on_episode_start`, `on_episode_step`, `on_episode_end`, `on_sample_end`, `on_train_result` and more. You get the episode and a `metrics_logger`. What you log there is
-collected from all EnvRunners, wherever they run, and comes back in `result["env_runners"]` under the name that you gave it.
+RLlib calls you at many moments: `on_episode_start`, `on_episode_step`, `on_episode_end`, `on_sample_end`, `on_train_result` and more.
+You get the episode and a `metrics_logger`.
+What you log there is collected from all EnvRunners, wherever they run, and comes back in `result["env_runners"]` under the name that you gave it.
 
 Two things to know:
 
-- **An episode may come in pieces.** An EnvRunner plays a fixed number of steps in each environment and hands over what it has. What `on_episode_end` gets as `episode` is only the *last* piece; the earlier ones are the list
-  `prev_episode_chunks`. Each piece has `get_actions()`, `get_rewards()` and so on: an array in the earlier pieces, a plain list in the last (`np.asarray` makes them alike).
+- **An episode may come in pieces.** An EnvRunner plays a fixed number of steps in each environment and hands over what it has.
+  What `on_episode_end` gets as `episode` is only the *last* piece; the earlier ones are the list `prev_episode_chunks`.
+  Each piece has `get_actions()`, `get_rewards()` and so on: an array in the earlier pieces, a plain list in the last (`np.asarray` makes them alike).
   The last piece knows the end: `episode.is_terminated` and `episode.is_truncated`.
-- **`log_value` must be told how to sum up.** With `reduce="mean"` the report is the mean of what was logged since the last report. Without it, it is a moving average,
-  in which each new value counts for one per cent.
+- **`log_value` must be told how to sum up.** With `reduce="mean"` the report is the mean of what was logged since the last report.
+  Without it, it is a moving average, in which each new value counts for one per cent.
 
-Write `Diary`. For each episode that ends it logs `"arrived"`, 1 if the episode terminated and 0 if it was truncated, and `"steps_back"`: how often action 0 (to the left) was taken **in the whole episode**.
+Write `Diary`.
+For each episode that ends it logs `"arrived"`, 1 if the episode terminated and 0 if it was truncated, and `"steps_back"`: how often action 0 (to the left) was taken **in the whole episode**.
 """
 
 
@@ -392,8 +432,9 @@ check("Diary", Diary)
 
 # %% [markdown] tags=["solution"]
 r"""
-Each EnvRunner has a Diary of its own, in its own process, so a list kept in `self` never comes home: use the logger. Functions do as well, `config.callbacks(on_episode_end=my_function)`, and
-several callbacks can live side by side. The callback also gets `env`, the vector of environments, and `env_index`: with these it can read what no observation tells.
+Each EnvRunner has a Diary of its own, in its own process, so a list kept in `self` never comes home: use the logger.
+Functions do as well, `config.callbacks(on_episode_end=my_function)`, and several callbacks can live side by side.
+The callback also gets `env`, the vector of environments, and `env_index`: with these it can read what no observation tells.
 """
 
 # %%
@@ -406,7 +447,9 @@ quiz("a_number_without_reduce", a_number_without_reduce)
 
 # %% [markdown]
 r"""
-**Predict:** the walk starts at random. How many episodes of 80 steps find an exit that is 26 steps away, and how many after PPO has learned for a while? ($\gamma$ is 0.99 in the cave: the reward is far away.)
+**Predict:** the walk starts at random.
+How many episodes of 80 steps find an exit that is 26 steps away, and how many after PPO has learned for a while?
+($\gamma$ is 0.99 in the cave: the reward is far away.)
 
 An environment that is put together from several parts gets a name first, with `register_env`: names reach the EnvRunners on every machine.
 """
@@ -430,9 +473,12 @@ if passed("Diary"):
 
 # %% [markdown]
 r"""
-Nobody arrives, so no reward is seen, so there is nothing to learn. (With another seed somebody may stumble upon the exit: a walk at random finds it about once in 650 episodes.) That is what a **sparse** reward means.
+Nobody arrives, so no reward is seen, so there is nothing to learn.
+(With another seed somebody may stumble upon the exit: a walk at random finds it about once in 650 episodes.)
+That is what a **sparse** reward means.
 
-The obvious help: praise every step in the right direction. `Praised(Cave())` adds 0.5 for each step that leads nearer to the exit, and takes nothing away for the others.
+The obvious help: praise every step in the right direction.
+`Praised(Cave())` adds 0.5 for each step that leads nearer to the exit, and takes nothing away for the others.
 
 **Predict** two curves: the return, and the share that arrives.
 """
@@ -446,8 +492,14 @@ if passed("Diary"):
 
 # %% [markdown]
 r"""
-A fine return and hardly anybody at the exit. (It begins at about 20, since half of the steps of a random walk lead nearer; the straight way to the exit would bring only 14. So learning means staying away from the exit.) The agent is not stupid: it has understood the reward better than its author. A step forward brings 0.5, a step back costs nothing, and the exit ends the fun. So it
-steps to and fro until the time is up. (Randløv and Alstrøm, who praised a bicycle for riding towards its goal, got one that rode in circles.) Without the diary you would have seen only the left picture.
+A fine return and hardly anybody at the exit.
+(It begins at about 20, since half of the steps of a random walk lead nearer; the straight way to the exit would bring only 14.
+So learning means staying away from the exit.)
+The agent is not stupid: it has understood the reward better than its author.
+A step forward brings 0.5, a step back costs nothing, and the exit ends the fun.
+So it steps to and fro until the time is up.
+(Randløv and Alstrøm, who praised a bicycle for riding towards its goal, got one that rode in circles.)
+Without the diary you would have seen only the left picture.
 """
 
 # %%
@@ -462,7 +514,8 @@ quiz("return_and_arrivals", return_and_arrivals)
 r"""
 ## A potential pays for progress and takes it back for retreat
 
-Ng, Harada and Russell (1999) found which hints are safe. Give each state a height, its **potential** $\Phi(s)$, and pay for the climb:
+Ng, Harada and Russell (1999) found which hints are safe.
+Give each state a height, its **potential** $\Phi(s)$, and pay for the climb:
 
 $$r' = r + \gamma\,\Phi(s') - \Phi(s), \qquad \Phi(s') = 0 \text{ where the episode terminated.}$$
 
@@ -470,14 +523,19 @@ Add that up over an episode, discounted as the agent does it: everything in betw
 
 $$\sum_t \gamma^t r'_t = \sum_t \gamma^t r_t - \Phi(s_0).$$
 
-The last term depends on the start and on nothing that the agent *does*. (An episode that was truncated after $T$ steps also keeps $\gamma^T\,\Phi(s_T)$: had it gone on, that would have been taken back.)
+The last term depends on the start and on nothing that the agent *does*.
+(An episode that was truncated after $T$ steps also keeps $\gamma^T\,\Phi(s_T)$: had it gone on, that would have been taken back.)
 Going to and fro pays nothing, and with $\gamma < 1$ it even costs a little; whichever policy was best is still best, only that now every step says so.
 
 ![Praise pays on the way up and not on the way down, so a round trip earns; a potential takes back on the way down what it paid on the way up](../img/ch14_shaping.svg)
 
-Two ends need care, as always. *Terminated*: nothing comes after, so $\Phi(s')$ is 0, whatever the last observation looks like. *Truncated*: it would have gone on, so $\Phi(s')$ counts as usual.
+Two ends need care, as always.
+*Terminated*: nothing comes after, so $\Phi(s')$ is 0, whatever the last observation looks like.
+*Truncated*: it would have gone on, so $\Phi(s')$ counts as usual.
 
-Write the wrapper. `potential` is a function of an observation. Everything but the reward is passed on as it is.
+Write the wrapper.
+`potential` is a function of an observation.
+Everything but the reward is passed on as it is.
 """
 
 
@@ -513,13 +571,15 @@ check("Shaped", Shaped)
 
 # %% [markdown] tags=["solution"]
 r"""
-The $\gamma$ here and that of the algorithm must be the same number, or the terms in between do not cancel. And a potential need not be clever. It should rise on the way to the goal; where it misleads, the agent takes longer, but
-what is best stays best.
+The $\gamma$ here and that of the algorithm must be the same number, or the terms in between do not cancel.
+And a potential need not be clever.
+It should rise on the way to the goal; where it misleads, the agent takes longer, but what is best stays best.
 """
 
 # %% [markdown]
 r"""
-`nearness(obs)` is 1 at the exit and 0 as far away as the start. **Predict** the third curve, and its return: can it be more than 1?
+`nearness(obs)` is 1 at the exit and 0 as far away as the start.
+**Predict** the third curve, and its return: can it be more than 1?
 """
 
 # %% tags=["demo"]
@@ -532,9 +592,14 @@ if passed("Shaped") and passed("Diary"):
 
 # %% [markdown]
 r"""
-They arrive. What the potential paid on the way it took back at the end. The return is a little less than 1 even so, because the reported return is not discounted: each step takes back one per cent of the potential more than was paid. And now the return at least points the right way: nearer is more. Count the arrivals all the same: an episode that is cut off one field before the exit has kept almost the whole potential.
+They arrive.
+What the potential paid on the way it took back at the end.
+The return is a little less than 1 even so, because the reported return is not discounted: each step takes back one per cent of the potential more than was paid.
+And now the return at least points the right way: nearer is more.
+Count the arrivals all the same: an episode that is cut off one field before the exit has kept almost the whole potential.
 
-Look at how the three walk when each takes its most probable action. Where a line has fewer dots than its title has steps, the agent went to and fro between two fields, or pushed against a wall, until the time was up:
+Look at how the three walk when each takes its most probable action.
+Where a line has fewer dots than its title has steps, the agent went to and fro between two fields, or pushed against a wall, until the time was up:
 """
 
 
@@ -560,28 +625,38 @@ if len(modules) == 3:
 
 # %% [markdown] tags=["notes"]
 r"""
-A good moment for a round: who has rewarded something once and got something else? Everybody has a story, and few have to do with computers. Then ask what the diary should have logged.
+A good moment for a round: who has rewarded something once and got something else?
+Everybody has a story, and few have to do with computers.
+Then ask what the diary should have logged.
 """
 
 # %% [markdown]
 r"""
 ## Two agents are dicts of everything
 
-The last world has two robots and a bridge that carries one. One comes from the north, the other from the south. In RLlib an environment with several agents is a `MultiAgentEnv`: like Gymnasium's, but observations, actions, rewards and flags are **dicts
-with a key for each agent**. Three rules, and most errors in such environments break one of them:
+The last world has two robots and a bridge that carries one.
+One comes from the north, the other from the south.
+In RLlib an environment with several agents is a `MultiAgentEnv`: like Gymnasium's, but observations, actions, rewards and flags are **dicts with a key for each agent**.
+Three rules, and most errors in such environments break one of them:
 
 - Of the agents that have not ended, those act next that get an observation now.
 - An agent that has ended gets its last observation and reward together with `terminated`, and then appears in no dict ever again.
 - `terminateds` and `truncateds` have one key more, `"__all__"`, for the episode as a whole.
 
-The rules of the bridge. Fields 1 and 2 are on it, 0 is before it and 3 behind it.
+The rules of the bridge.
+Fields 1 and 2 are on it, 0 is before it and 3 behind it.
 
-1. Action 0 waits, 1 goes from field 0 to field 1. A robot on the bridge cannot stop: it goes one field further, whatever its action.
+1. Action 0 waits, 1 goes from field 0 to field 1.
+   A robot on the bridge cannot stop: it goes one field further, whatever its action.
 2. If *after* the step both are on the bridge, both fall: −1 for each, both terminated, all over.
-3. Otherwise, a robot that has reached field 3 gets 1 and is terminated. Every other robot that acted gets −0.2: time is money.
-4. When both are across, all is over. After step 20, if it is not, everything is truncated. (What `truncateds` then says of a robot that is across may be either.)
+3. Otherwise, a robot that has reached field 3 gets 1 and is terminated.
+   Every other robot that acted gets −0.2: time is money.
+4. When both are across, all is over.
+   After step 20, if it is not, everything is truncated.
+   (What `truncateds` then says of a robot that is across may be either.)
 
-Write `step`; the rest is there. `actions` holds the robots that are still in the game, and so do all dicts that you return.
+Write `step`; the rest is there.
+`actions` holds the robots that are still in the game, and so do all dicts that you return.
 """
 
 
@@ -627,16 +702,20 @@ check("Bridge", Bridge)
 
 # %% [markdown] tags=["solution"]
 r"""
-Gymnasium's `TimeLimit` cannot be put around a `MultiAgentEnv`: it would set `truncated` to True where a dict belongs. So such environments count their own steps.
+Gymnasium's `TimeLimit` cannot be put around a `MultiAgentEnv`: it would set `truncated` to True where a dict belongs.
+So such environments count their own steps.
 """
 
 # %% [markdown]
 r"""
 ## Two who see the same and think the same do the same
 
-Now, who decides? A config names the **modules** (RLlib still calls them `policies`) and gives a function that maps each agent to one. One module for both is the usual first idea: half the weights, twice the experience.
+Now, who decides?
+A config names the **modules** (RLlib still calls them `policies`) and gives a function that maps each agent to one.
+One module for both is the usual first idea: half the weights, twice the experience.
 
-The callback is a function this time. It asks the environment itself whether both are across.
+The callback is a function this time.
+It asks the environment itself whether both are across.
 
 **Predict:** how many of the pairs get across when both robots share one module, and it has learned for a while?
 """
@@ -666,12 +745,18 @@ if passed("Bridge"):
 
 # %% [markdown]
 r"""
-Many do not get across, often more than half, and more iterations bring nothing that lasts. At the start both see the same, (0, 0), and the same module gives both the same probability $p$ to go. Both go with $p^2$, none with $(1-p)^2$, and exactly
-one with $2p(1-p)$, which is never more than a half. If none goes they may try again, but every step costs, so the module does not stay patient: where the other mostly waits it pays to go, where the other mostly goes it pays to wait, and since both are the same module, it swings to and fro. "After you." "No, after you." What is missing is a convention, and one module cannot hold it: it does not know which robot it is.
+Many do not get across, often more than half, and more iterations bring nothing that lasts.
+At the start both see the same, (0, 0), and the same module gives both the same probability $p$ to go.
+Both go with $p^2$, none with $(1-p)^2$, and exactly one with $2p(1-p)$, which is never more than a half.
+If none goes they may try again, but every step costs, so the module does not stay patient: where the other mostly waits it pays to go, where the other mostly goes it pays to wait, and since both are the same module, it swings to and fro.
+"After you."
+"No, after you."
+What is missing is a convention, and one module cannot hold it: it does not know which robot it is.
 
 ![With one module both robots get the same answer; with a mapping each robot has a module of its own, and one of them learns to wait](../img/ch14_minds.svg)
 
-Give each side a mind of its own. Write `two_minds` so that it also fits larger fleets: robots are named `"north"`, `"south"`, `"north-3"`, `"south-12"`, and all of one side share the module of that side.
+Give each side a mind of its own.
+Write `two_minds` so that it also fits larger fleets: robots are named `"north"`, `"south"`, `"north-3"`, `"south-12"`, and all of one side share the module of that side.
 """
 
 
@@ -691,13 +776,15 @@ check("two_minds", two_minds)
 
 # %% [markdown] tags=["solution"]
 r"""
-The function is called once for each agent and episode, so an agent keeps its module until the episode ends. It may look at the episode too, or draw: that is how self-play picks an opponent. With
-`policies_to_train=["north"]` the other side would stay as it is.
+The function is called once for each agent and episode, so an agent keeps its module until the episode ends.
+It may look at the episode too, or draw: that is how self-play picks an opponent.
+With `policies_to_train=["north"]` the other side would stay as it is.
 """
 
 # %% [markdown]
 r"""
-**Predict** the second curve. And who will go first, north or south: can you know?
+**Predict** the second curve.
+And who will go first, north or south: can you know?
 """
 
 # %% tags=["demo"]
@@ -736,10 +823,13 @@ if len(minds) == 2:
 
 # %% [markdown]
 r"""
-With one mind and no dice, both lines lie on top of each other: both go and fall, or both wait till the end. With two minds one goes and the other lets it. Who goes first was decided by
-chance, in the first iterations; with another seed it may be the other way round. Nobody told them to cooperate, and there is no shared reward: giving way simply pays.
+With one mind and no dice, both lines lie on top of each other: both go and fall, or both wait till the end.
+With two minds one goes and the other lets it.
+Who goes first was decided by chance, in the first iterations; with another seed it may be the other way round.
+Nobody told them to cooperate, and there is no shared reward: giving way simply pays.
 
-A module each is not the only way. Had the observation said *who* one is, one module could have learned both parts; large teams are often trained like that, since all share their experience.
+A module each is not the only way.
+Had the observation said *who* one is, one module could have learned both parts; large teams are often trained like that, since all share their experience.
 """
 
 # %%
@@ -754,9 +844,13 @@ quiz("one_mind_alone", one_mind_alone)
 r"""
 ## Your code travels to the EnvRunners
 
-All of this ran in the notebook's process. Must anything change for EnvRunners in processes, or machines, of their own? Try it. This callback logs where an episode was played.
+All of this ran in the notebook's process.
+Must anything change for EnvRunners in processes, or machines, of their own?
+Try it.
+This callback logs where an episode was played.
 
-**Predict:** will you see the notebook's process number or another? And how does your class `Rescale`, which exists only in this notebook, get there?
+**Predict:** will you see the notebook's process number or another?
+And how does your class `Rescale`, which exists only in this notebook, get there?
 """
 
 
@@ -782,11 +876,14 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-Nothing changed but a number. Ray pickled your classes *by value*, code and all, together with the config, so nothing needs to be installed on the workers. That is convenient in a notebook; for a real project put such classes
-into a package that is installed everywhere, or send it along with a runtime environment (chapter 6). Note the moment: the algorithm got the class as it was when you called `build_algo`. Edit the class afterwards, and the running algorithm knows nothing of it.
+Nothing changed but a number.
+Ray pickled your classes *by value*, code and all, together with the config, so nothing needs to be installed on the workers.
+That is convenient in a notebook; for a real project put such classes into a package that is installed everywhere, or send it along with a runtime environment (chapter 6).
+Note the moment: the algorithm got the class as it was when you called `build_algo`.
+Edit the class afterwards, and the running algorithm knows nothing of it.
 
-> **You may have seen**, in older code, `ModelCatalog.register_custom_model` and `TorchModelV2` (today an `RLModule`), `DefaultCallbacks` with `on_postprocess_trajectory` (today `RLlibCallback`, and connectors for what
-> touches the data), `episode.custom_metrics[...]` (today `metrics_logger.log_value`), filters such as `observation_filter="MeanStdFilter"` (today a connector), and a `policy_mapping_fn` with `worker` as an argument. They belong to the old API stack.
+> **You may have seen**, in older code, `ModelCatalog.register_custom_model` and `TorchModelV2` (today an `RLModule`), `DefaultCallbacks` with `on_postprocess_trajectory` (today `RLlibCallback`, and connectors for what touches the data), `episode.custom_metrics[...]` (today `metrics_logger.log_value`), filters such as `observation_filter="MeanStdFilter"` (today a connector), and a `policy_mapping_fn` with `worker` as an argument.
+> They belong to the old API stack.
 """
 
 # %% [markdown]
@@ -813,8 +910,7 @@ r"""
 ## Read on
 
 - Chapter 15 learns from experience that others have recorded: [Chapter 15](ch15_offline.ipynb).
-- RLlib's documentation: [RLModules](https://docs.ray.io/en/latest/rllib/rl-modules.html), [connectors](https://docs.ray.io/en/latest/rllib/connector-v2.html),
-  [callbacks](https://docs.ray.io/en/latest/rllib/rllib-callback.html), [multi-agent environments](https://docs.ray.io/en/latest/rllib/multi-agent-envs.html).
+- RLlib's documentation: [RLModules](https://docs.ray.io/en/latest/rllib/rl-modules.html), [connectors](https://docs.ray.io/en/latest/rllib/connector-v2.html), [callbacks](https://docs.ray.io/en/latest/rllib/rllib-callback.html), [multi-agent environments](https://docs.ray.io/en/latest/rllib/multi-agent-envs.html).
 - Ng, Harada and Russell, *Policy invariance under reward transformations*, ICML 1999.
 - Randløv and Alstrøm, *Learning to drive a bicycle using reinforcement learning and shaping*, ICML 1998: the bicycle that rode in circles.
 """

@@ -42,20 +42,24 @@ folder = Path(keep.name)
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred minutes with all five exercises; seventy without `hold_out` and `weights`, whose solutions you then show. No training here takes longer than a few seconds,
-so let the room predict every table before it appears. The heart is the section about the meter: do not give the answer away, let somebody find it.
+A hundred minutes with all five exercises; seventy without `hold_out` and `weights`, whose solutions you then show.
+No training here takes longer than a few seconds, so let the room predict every table before it appears.
+The heart is the section about the meter: do not give the answer away, let somebody find it.
 """
 
 # %% [markdown]
 r"""
 ## Somebody has already played
 
-Every chapter so far let the agent try things. A crane does not: nobody lets a network swing a load over a harbour in order to find out. But cranes keep a **log**:
-what was seen, what the operator did, what came of it. Learning from a log, without trying anything, is called **offline** reinforcement learning.
+Every chapter so far let the agent try things.
+A crane does not: nobody lets a network swing a load over a harbour in order to find out.
+But cranes keep a **log**: what was seen, what the operator did, what came of it.
+Learning from a log, without trying anything, is called **offline** reinforcement learning.
 
 ![Operators play and write rows into Parquet files; Ray Data reads them; a network learns to answer as the operators did; only at the end does it play itself](../img/ch15_offline.svg)
 
-Our crane is CartPole: balance a load that stands on top of a cart; each step that it stays up earns 1, and after 500 steps the shift is over. Two operators work on it.
+Our crane is CartPole: balance a load that stands on top of a cart; each step that it stays up earns 1, and after 500 steps the shift is over.
+Two operators work on it.
 Each sees position $x$, speed $v$, lean $\varphi$, and how fast the lean changes, $\dot\varphi$:
 
 - the **expert** pushes to the right where $0.1\,x + 0.25\,v + \varphi + 0.5\,\dot\varphi > 0$, else to the left;
@@ -70,7 +74,8 @@ for operator in (expert, novice):
 
 # %% [markdown]
 r"""
-The novice moves the cart to where the load leans, which is right, and ignores how fast it falls, which is too little. (`mean_return` plays ten episodes, always from the same ten starts.)
+The novice moves the cart to where the load leans, which is right, and ignores how fast it falls, which is too little.
+(`mean_return` plays ten episodes, always from the same ten starts.)
 """
 
 # %%
@@ -85,7 +90,8 @@ quiz("what_is_offline", what_is_offline)
 r"""
 ## A row knows its episode
 
-A log is a table, one row for each step. With these names RLlib reads it as it is (all but `t`, which *we* shall need):
+A log is a table, one row for each step.
+With these names RLlib reads it as it is (all but `t`, which *we* shall need):
 
 | column | what it holds |
 |---|---|
@@ -97,15 +103,17 @@ A log is a table, one row for each step. With these names RLlib reads it as it i
 | `new_obs` | what was seen after it (the last row needs it: no row follows) |
 | `terminateds`, `truncateds` | whether the episode ended with this step, by itself or because time was up (chapter 7) |
 
-**Parquet** is the usual file for such tables: it stores each column in one piece, typed and compressed, so that whoever needs two columns reads two. Ray Data writes a *dataset* as a folder of such files, one for
-each of the dataset's *blocks*, and so many tasks can write and read side by side:
+**Parquet** is the usual file for such tables: it stores each column in one piece, typed and compressed, so that whoever needs two columns reads two.
+Ray Data writes a *dataset* as a folder of such files, one for each of the dataset's *blocks*, and so many tasks can write and read side by side:
 
 ```python
 ray.data.from_items(rows, override_num_blocks=2).write_parquet(folder)  # rows: a list of dicts
 ```
 
-Write `record`. It plays one episode for each seed, `env.reset(seed=seed)`, with `policy(obs)`, which returns an action, until the episode is over. It writes all rows into `folder`, as `files` Parquet files. Two traps are laid out for
-you: a simulator may use *the same array* for every observation and overwrite it at each step; and Ray Data cuts a list of items into up to 200 blocks if nobody says otherwise.
+Write `record`.
+It plays one episode for each seed, `env.reset(seed=seed)`, with `policy(obs)`, which returns an action, until the episode is over.
+It writes all rows into `folder`, as `files` Parquet files.
+Two traps are laid out for you: a simulator may use *the same array* for every observation and overwrite it at each step; and Ray Data cuts a list of items into up to 200 blocks if nobody says otherwise.
 """
 
 
@@ -135,8 +143,9 @@ check("record", record)
 
 # %% [markdown] tags=["solution"]
 r"""
-Without the copies every row of an episode would show the same numbers, the last ones, because all rows would point at the one array. Nothing warns you: the file is valid, the clone learns nothing. For a log that does
-not fit into memory, a task writes each episode: `ray.data.from_items(seeds).flat_map(play_one).write_parquet(folder)`.
+Without the copies every row of an episode would show the same numbers, the last ones, because all rows would point at the one array.
+Nothing warns you: the file is valid, the clone learns nothing.
+For a log that does not fit into memory, a task writes each episode: `ray.data.from_items(seeds).flat_map(play_one).write_parquet(folder)`.
 """
 
 # %% tags=["demo"]
@@ -151,10 +160,15 @@ if passed("record"):
 r"""
 ## Look at a log before you learn from it
 
-The crane has four logs. One is the **expert's**. One is a **shaky** expert's, half of whose actions are coin flips. One is **mixed**: 250 episodes of novices and 3 of the expert, in one table, and no column says who it was. And
-one shift only flipped **coins**. `materialize()` reads the files once and keeps the rows in the object store; without it, Ray Data would read them again in every epoch.
+The crane has four logs.
+One is the **expert's**.
+One is a **shaky** expert's, half of whose actions are coin flips.
+One is **mixed**: 250 episodes of novices and 3 of the expert, in one table, and no column says who it was.
+And one shift only flipped **coins**.
+`materialize()` reads the files once and keeps the rows in the object store; without it, Ray Data would read them again in every epoch.
 
-**Predict:** 3 of the mixed log's 253 episodes are the expert's. What share of its *rows* is that?
+**Predict:** 3 of the mixed log's 253 episodes are the expert's.
+What share of its *rows* is that?
 """
 
 # %% tags=["demo"]
@@ -176,14 +190,21 @@ print(f"mixed, the expert's share of the rows:     {by_the_expert.sum() / return
 
 # %% [markdown]
 r"""
-One per cent of the episodes, and about an eighth of the rows, since a good episode is longer. So the expert is outvoted, seven to one. Remember that ratio. (Where dots lie on top of each other, as the expert's all do at 500, you see fewer than there are.)
+One per cent of the episodes, and about an eighth of the rows, since a good episode is longer.
+So the expert is outvoted, seven to one.
+Remember that ratio.
+(Where dots lie on top of each other, as the expert's all do at 500, you see fewer than there are.)
 
 ## A test can be too kind
 
-Before anybody learns, put something aside for the test. Here is a task from the crane's office: an early warning. From what is seen, predict **how many steps are left** until the episode ends. The
-shaky operator's log has one more column, the outside temperature. A decision tree gets it as well, and the number of the step.
+Before anybody learns, put something aside for the test.
+Here is a task from the crane's office: an early warning.
+From what is seen, predict **how many steps are left** until the episode ends.
+The shaky operator's log has one more column, the outside temperature.
+A decision tree gets it as well, and the number of the step.
 
-**Predict:** the tree is tested on a quarter of the rows that it has not seen. How much of the variation does it explain ($R^2$: 1 is all of it, 0 is none, and below 0 it is worse than always naming the mean)?
+**Predict:** the tree is tested on a quarter of the rows that it has not seen.
+How much of the variation does it explain ($R^2$: 1 is all of it, 0 is none, and below 0 it is worse than always naming the mean)?
 And how much without the temperature?
 """
 
@@ -203,10 +224,13 @@ print(f"without temperature:   {early_warning(frames['shaky'], rows_apart, more=
 
 # %% [markdown]
 r"""
-Splendid, and too good to be true: the temperature outside has nothing to do with the load, and yet nearly all hangs on it. It is the same in a whole episode, so it is as good as a name tag: the tree has met other rows of *this very episode*,
-learned how long it lasted, and only has to look how late it is. **Rows of one episode are neighbours**, and a test among neighbours tests memory. Tomorrow's episodes have no neighbours in the log.
+Splendid, and too good to be true: the temperature outside has nothing to do with the load, and yet nearly all hangs on it.
+It is the same in a whole episode, so it is as good as a name tag: the tree has met other rows of *this very episode*, learned how long it lasted, and only has to look how late it is.
+**Rows of one episode are neighbours**, and a test among neighbours tests memory.
+Tomorrow's episodes have no neighbours in the log.
 
-Write `hold_out`: draw **episodes**, a share of them rounded to a whole number, and hold out all their rows. The same seed must give the same episodes whatever the order of the rows, because Ray Data promises none between files.
+Write `hold_out`: draw **episodes**, a share of them rounded to a whole number, and hold out all their rows.
+The same seed must give the same episodes whatever the order of the rows, because Ray Data promises none between files.
 """
 
 
@@ -225,7 +249,8 @@ check("hold_out", hold_out)
 
 # %% [markdown] tags=["solution"]
 r"""
-A `set` of strings would come in another order in every new Python process, and with it another test. Where a log grows from day to day, people take a hash of the episode's name instead of a draw, so that an episode never changes sides.
+A `set` of strings would come in another order in every new Python process, and with it another test.
+Where a log grows from day to day, people take a hash of the episode's name instead of a draw, so that an episode never changes sides.
 """
 
 # %% tags=["demo"]
@@ -241,16 +266,20 @@ if passed("hold_out"):
 
 # %% [markdown]
 r"""
-About 0, and mostly far below: in new episodes the tree is no better, and mostly worse, than someone who always names the mean. The tree has not become worse; now you know. Whatever splits your data (Ray Data's `train_test_split` splits rows), ask what a
-*neighbour* is there: an episode, a patient, a day.
+About 0, and mostly far below: in new episodes the tree is no better, and mostly worse, than someone who always names the mean.
+The tree has not become worse; now you know.
+Whatever splits your data (Ray Data's `train_test_split` splits rows), ask what a *neighbour* is there: an episode, a patient, a day.
 """
 
 # %% [markdown]
 r"""
 ## Cloning is classification
 
-The simplest way to learn from a log: **behaviour cloning**. Take what the operator saw as the input and what the operator did as the class, and train a classifier. No rewards, no values, no $\gamma$. For a row with observation $o$ and action $a$,
-the loss is $-\log \pi(a \mid o)$: how surprised is the network by what the teacher did? PyTorch computes it from the two scores that `brain()` gives: `nn.functional.cross_entropy(scores, actions)`.
+The simplest way to learn from a log: **behaviour cloning**.
+Take what the operator saw as the input and what the operator did as the class, and train a classifier.
+No rewards, no values, no $\gamma$.
+For a row with observation $o$ and action $a$, the loss is $-\log \pi(a \mid o)$: how surprised is the network by what the teacher did?
+PyTorch computes it from the two scores that `brain()` gives: `nn.functional.cross_entropy(scores, actions)`.
 
 A Ray dataset hands out batches of tensors, in an order mixed within a buffer of rows:
 
@@ -259,8 +288,11 @@ for batch in rows.iter_torch_batches(batch_size=128, local_shuffle_buffer_size=2
     batch["obs"]  # shape [128, 4]
 ```
 
-Write `clone`: `epochs` times through the log, with Adam and a learning rate of 0.01. The check lets it clone an expert on *another* crane: the cables of its observations are swapped, perhaps left and right, too. So
-knowing CartPole by heart does not help. Then the clone plays, and its mean return must be 450 or more. The check also gives it a log whose operators do not agree: there the network's probabilities (the softmax of its scores) should come near the shares of the log.
+Write `clone`: `epochs` times through the log, with Adam and a learning rate of 0.01.
+The check lets it clone an expert on *another* crane: the cables of its observations are swapped, perhaps left and right, too.
+So knowing CartPole by heart does not help.
+Then the clone plays, and its mean return must be 450 or more.
+The check also gives it a log whose operators do not agree: there the network's probabilities (the softmax of its scores) should come near the shares of the log.
 """
 
 
@@ -284,16 +316,20 @@ check("clone", clone)
 
 # %% [markdown] tags=["solution"]
 r"""
-`local_shuffle_buffer_size` mixes within a buffer, which is cheap; `rows.random_shuffle()` mixes everything, and moves all rows through the object store for it. A column of text, such as an `eps_id` that is a string, makes
-`iter_torch_batches` fail, since text is no tensor: `rows.select_columns(["obs", "actions"])` first.
+`local_shuffle_buffer_size` mixes within a buffer, which is cheap; `rows.random_shuffle()` mixes everything, and moves all rows through the object store for it.
+A column of text, such as an `eps_id` that is a string, makes `iter_torch_batches` fail, since text is no tensor: `rows.select_columns(["obs", "actions"])` first.
 """
 
 # %% [markdown]
 r"""
-Now clone all four. The seed fixes the network's first weights. Two numbers from the log, both from held-out episodes: the loss, and how often the clone's favourite is what the operator did. And one from the environment: the return.
+Now clone all four.
+The seed fixes the network's first weights.
+Two numbers from the log, both from held-out episodes: the loss, and how often the clone's favourite is what the operator did.
+And one from the environment: the return.
 Your `hold_out` has drawn the episodes for the test, so the last line says how many of the mixed log's three by the expert are among them.
 
-**Predict** the four returns of the clones. Which are above, which below their teacher's?
+**Predict** the four returns of the clones.
+Which are above, which below their teacher's?
 """
 
 
@@ -335,12 +371,20 @@ r"""
 Read it line by line.
 
 - **expert**: the clone reaches the teacher.
-- **shaky**: the loss is bad, the agreement is bad, and the clone plays *far better than its teacher*. Why? That is the next question.
-- **mixed**: it plays mostly like a novice, since it does what the majority did, and the majority were novices. What the test says of it is a matter of who is in the test. With none of the expert's three episodes there, the loss is
-  the smallest of all, and nearly every decision is the operator's. With each of the three that is held out the loss grows and the agreement falls, until with all three about a quarter of the decisions differ. The play is about as poor each time.
-- **coins**: agreement is what a coin has. There is nothing to imitate, and what the clone does is chance: try another `manual_seed`. Often it pushes to one side only and drops the load after 9 or 10 steps, sooner than its teacher.
+- **shaky**: the loss is bad, the agreement is bad, and the clone plays *far better than its teacher*.
+  Why?
+  That is the next question.
+- **mixed**: it plays mostly like a novice, since it does what the majority did, and the majority were novices.
+  What the test says of it is a matter of who is in the test.
+  With none of the expert's three episodes there, the loss is the smallest of all, and nearly every decision is the operator's.
+  With each of the three that is held out the loss grows and the agreement falls, until with all three about a quarter of the decisions differ.
+  The play is about as poor each time.
+- **coins**: agreement is what a coin has.
+  There is nothing to imitate, and what the clone does is chance: try another `manual_seed`.
+  Often it pushes to one side only and drops the load after 9 or 10 steps, sooner than its teacher.
 
-Loss and agreement say how well the clone predicts *these operators*. They do not compare across logs, and neither is the return.
+Loss and agreement say how well the clone predicts *these operators*.
+They do not compare across logs, and neither is the return.
 """
 
 # %%
@@ -355,8 +399,9 @@ quiz("better_than_shaky", better_than_shaky)
 r"""
 ## The best loss of the day drops the load
 
-Somebody finds another column in the expert's log: the meter of the motor, in newtons: +10 while it pushes to the right and −10 to the left. More information cannot hurt, can it? `with_motor(rows)` puts it beside the four numbers of the observation, and everything
-else stays as it was.
+Somebody finds another column in the expert's log: the meter of the motor, in newtons: +10 while it pushes to the right and −10 to the left.
+More information cannot hurt, can it?
+`with_motor(rows)` puts it beside the four numbers of the observation, and everything else stays as it was.
 
 **Predict:** the held-out loss of a clone that also sees the meter; then its return.
 """
@@ -381,10 +426,13 @@ A perfect score, on held-out *episodes*, and a load on the ground after a few st
 
 ![In the log, a row's meter shows the push of the row's own action; while playing, at the moment of choosing, the meter still shows the push before](../img/ch15_meter.svg)
 
-A row of a log is written when its step is *over*. The meter in it shows the push that the action of this row has caused: the answer stands beside the question. The clone learned to copy it, and hardly
-anything else. When it plays, the meter still shows the *last* push, so it does again what it did last, and again, until the load is down.
+A row of a log is written when its step is *over*.
+The meter in it shows the push that the action of this row has caused: the answer stands beside the question.
+The clone learned to copy it, and hardly anything else.
+When it plays, the meter still shows the *last* push, so it does again what it did last, and again, until the load is down.
 
-No split finds that, since every episode leaks alike. It is found by asking when each number is known, and by playing.
+No split finds that, since every episode leaks alike.
+It is found by asking when each number is known, and by playing.
 """
 
 # %%
@@ -397,24 +445,33 @@ quiz("find_the_leak", find_the_leak)
 
 # %% [markdown] tags=["notes"]
 r"""
-Ask for leaks people have met: a hospital's number that is given only after the diagnosis, a price series adjusted afterwards, `new_obs` joined by mistake. Then: what if one may *not* play, as on a real crane? One tests in a simulator, lets the clone
-advise while a human acts, and starts with light loads. Estimates from the log alone exist, and they are shaky where the clone does what no row shows.
+Ask for leaks people have met: a hospital's number that is given only after the diagnosis, a price series adjusted afterwards, `new_obs` joined by mistake.
+Then: what if one may *not* play, as on a real crane?
+One tests in a simulator, lets the clone advise while a human acts, and starts with light loads.
+Estimates from the log alone exist, and they are shaky where the clone does what no row shows.
 """
 
 # %% [markdown]
 r"""
 ## Imitate what ended well
 
-Back to the mixed log. It holds three episodes that show how it is done, and the clone followed the other 250. But the log says who did well: there is a column of rewards. Cloning just did not look at it.
+Back to the mixed log.
+It holds three episodes that show how it is done, and the clone followed the other 250.
+But the log says who did well: there is a column of rewards.
+Cloning just did not look at it.
 
-For each row, add up what came after, discounted, in its own episode: the **return-to-go** $R_t = \sum_{k \ge 0} \gamma^k r_{t+k}$. How much better than usual it is, measured in standard deviations, is the row's **advantage** $A_t$, and
-its loss is multiplied by a weight $w_t$. Mean and deviation are those of all rows of the log (`np.std`; the `std` of pandas and of torch divides by one row less, and comes out a little larger):
+For each row, add up what came after, discounted, in its own episode: the **return-to-go** $R_t = \sum_{k \ge 0} \gamma^k r_{t+k}$.
+How much better than usual it is, measured in standard deviations, is the row's **advantage** $A_t$, and its loss is multiplied by a weight $w_t$.
+Mean and deviation are those of all rows of the log (`np.std`; the `std` of pandas and of torch divides by one row less, and comes out a little larger):
 
 $$A_t = \frac{R_t - \text{mean of all } R}{\text{standard deviation of all } R}, \qquad w_t = \frac{e^{\beta A_t}}{\text{mean of all } e^{\beta A}} .$$
 
-$\beta = 0$ is cloning; the larger $\beta$ is, the more the clone listens only to what went well. This is the idea of **MARWIL** (Wang et al. 2018), whose advantage compares with what a critic expects in that state; the mean of all rows is the simplest critic there is.
+$\beta = 0$ is cloning; the larger $\beta$ is, the more the clone listens only to what went well.
+This is the idea of **MARWIL** (Wang et al. 2018), whose advantage compares with what a critic expects in that state; the mean of all rows is the simplest critic there is.
 
-Write `weights`. `eps_ids`, `t` and `rewards` are arrays with one number for each row; so is what it returns. The rows come **in any order**.
+Write `weights`.
+`eps_ids`, `t` and `rewards` are arrays with one number for each row; so is what it returns.
+The rows come **in any order**.
 """
 
 
@@ -436,7 +493,9 @@ check("weights", weights)
 
 # %% [markdown] tags=["solution"]
 r"""
-An episode that was *truncated* would have gone on, so the last rows of the expert's episodes look worse than they are. A critic would put the value of the last observation there (chapter 8, `gae`). Here a few rows of 500 do not matter.
+An episode that was *truncated* would have gone on, so the last rows of the expert's episodes look worse than they are.
+A critic would put the value of the last observation there (chapter 8, `gae`).
+Here a few rows of 500 do not matter.
 """
 
 # %% tags=["demo"]
@@ -450,7 +509,10 @@ if passed("weights"):
 
 # %% [markdown]
 r"""
-Now put it together. `beats_the_teacher` gets the mixed log of another crane as a dataset, a network, and the number of epochs, and returns the trained network. Its mean return must be 450 or more; the log's is about 50. Weights are one way; any that learns from the log will do.
+Now put it together.
+`beats_the_teacher` gets the mixed log of another crane as a dataset, a network, and the number of epochs, and returns the trained network.
+Its mean return must be 450 or more; the log's is about 50.
+Weights are one way; any that learns from the log will do.
 (`ray.data.from_pandas(frame)` makes a dataset of a table, new columns included; `cross_entropy(..., reduction="none")` gives one loss for each row.)
 """
 
@@ -479,7 +541,8 @@ check("beats_the_teacher", beats_the_teacher)
 
 # %% [markdown] tags=["solution"]
 r"""
-Keeping only the best tenth of the episodes and cloning them mostly works here too, and is a good first thing to try. It throws whole episodes away, though; weights judge row by row, and so can learn from an operator who is good only in parts.
+Keeping only the best tenth of the episodes and cloning them mostly works here too, and is a good first thing to try.
+It throws whole episodes away, though; weights judge row by row, and so can learn from an operator who is good only in parts.
 """
 
 # %% tags=["demo"]
@@ -495,8 +558,10 @@ if clones and passed("beats_the_teacher"):
 
 # %% [markdown]
 r"""
-It beats its teachers *on average*, because one of them was good. And where nobody was? The best of the coin flippers' 150 episodes is far from 500. A weight of 3 says as much as a row that comes three times, so let us draw the rows of
-that log as often as their weights say, and clone what was drawn.
+It beats its teachers *on average*, because one of them was good.
+And where nobody was?
+The best of the coin flippers' 150 episodes is far from 500.
+A weight of 3 says as much as a row that comes three times, so let us draw the rows of that log as often as their weights say, and clone what was drawn.
 
 **Predict:** what does that clone earn, compared with the best episode of the log: less, as much, more?
 """
@@ -515,12 +580,16 @@ if clones and passed("weights"):
 
 # %% [markdown]
 r"""
-As a rule far more than the best episode, although nobody there could play. The coins have tried both actions in all kinds of states, and the weights tell which went better. The log took the better one half of the time; the clone takes
-it again and again. So weights put good rows of *different* episodes together. What they cannot do: choose an action that nobody took there, or find a difference where all did equally well. And more is not always better: with
-`gamma=0.99, beta=3`, which served the mixed log so well, nearly all votes go to one tenth of these rows, the lucky ones, and the clone mostly plays far worse. Try it.
+As a rule far more than the best episode, although nobody there could play.
+The coins have tried both actions in all kinds of states, and the weights tell which went better.
+The log took the better one half of the time; the clone takes it again and again.
+So weights put good rows of *different* episodes together.
+What they cannot do: choose an action that nobody took there, or find a difference where all did equally well.
+And more is not always better: with `gamma=0.99, beta=3`, which served the mixed log so well, nearly all votes go to one tenth of these rows, the lucky ones, and the clone mostly plays far worse.
+Try it.
 
-Methods that learn values offline (RLlib has **CQL** and **IQL**) go a step further: they ask what a row is worth if *better* actions follow it than those of the log. They have to be held back from actions that the log never shows, about
-which they know nothing.
+Methods that learn values offline (RLlib has **CQL** and **IQL**) go a step further: they ask what a row is worth if *better* actions follow it than those of the log.
+They have to be held back from actions that the log never shows, about which they know nothing.
 """
 
 # %%
@@ -535,8 +604,10 @@ quiz("beyond_the_expert", beyond_the_expert)
 r"""
 ## RLlib clones from the same files, and needs no environment
 
-RLlib's `BC` reads the folder as it is. There is no environment to ask, so the config names the two *spaces* instead. `dataset_num_iters_per_learner=1` makes one `train()` one update with one batch. Reading and preparing run in Ray Data, in actors of their own, so that a learner on a GPU
-need not wait for files; one actor is enough here.
+RLlib's `BC` reads the folder as it is.
+There is no environment to ask, so the config names the two *spaces* instead.
+`dataset_num_iters_per_learner=1` makes one `train()` one update with one batch.
+Reading and preparing run in Ray Data, in actors of their own, so that a learner on a GPU need not wait for files; one actor is enough here.
 
 **Predict:** what takes longer, the first iteration or all others together?
 """
@@ -579,7 +650,10 @@ if passed("clone"):
 
 # %% [markdown]
 r"""
-The first iteration starts Ray Data's processes; the others take batches that lie ready. Dips that come back every 47 iterations are no progress: 6,000 rows are 47 batches, and RLlib takes them in the order of the files, unlike your `clone`. And a loss is not a return. What is kept is a folder with a network in it (chapter 11), so let it play:
+The first iteration starts Ray Data's processes; the others take batches that lie ready.
+Dips that come back every 47 iterations are no progress: 6,000 rows are 47 batches, and RLlib takes them in the order of the files, unlike your `clone`.
+And a loss is not a return.
+What is kept is a folder with a network in it (chapter 11), so let it play:
 """
 
 # %% tags=["demo"]
@@ -591,14 +665,18 @@ if (folder / "rllib").exists():
 
 # %% [markdown]
 r"""
-`MARWILConfig().training(beta=1.0)` is the same with weights, and a critic. Mind that it weighs by what came *after* a row, so it wants whole episodes: `input_read_episodes=True`, with data that RLlib's own EnvRunners have written. Given single
-rows, as in our files, RLlib takes each for an episode of one step; and since every step on our crane earns 1, the rewards of single steps do not tell an expert from a novice. (Your `weights` would divide by 0 there: all $R_t$ are 1, and their deviation is 0.)
+`MARWILConfig().training(beta=1.0)` is the same with weights, and a critic.
+Mind that it weighs by what came *after* a row, so it wants whole episodes: `input_read_episodes=True`, with data that RLlib's own EnvRunners have written.
+Given single rows, as in our files, RLlib takes each for an episode of one step; and since every step on our crane earns 1, the rewards of single steps do not tell an expert from a novice.
+(Your `weights` would divide by 0 there: all $R_t$ are 1, and their deviation is 0.)
 
-How an EnvRunner writes: `config.offline_data(output=folder)` makes it write whole episodes as it plays; on Ray 2.60 that needs a package, msgpack-numpy, that Ray does not install. With `output_write_episodes=False` it writes rows like ours, without `t`, each call of `sample` up to 200 files of them,
-and the observations compressed into text unless you set `output_compress_columns=[]`.
+How an EnvRunner writes: `config.offline_data(output=folder)` makes it write whole episodes as it plays; on Ray 2.60 that needs a package, msgpack-numpy, that Ray does not install.
+With `output_write_episodes=False` it writes rows like ours, without `t`, each call of `sample` up to 200 files of them, and the observations compressed into text unless you set `output_compress_columns=[]`.
 
-> **You may have seen**, in older code, `config={"input": "/tmp/out/*.json", "output": "/tmp/out"}` with JSON files, and `"input_evaluation": ["is", "wis"]` or `off_policy_estimation_methods={...}`, which estimated from the log alone how well
-> another policy than the log's would play. They belong to RLlib's old API. Today it is `.offline_data(input_=[folder])` with Parquet, as above; how well the clone plays is asked of an environment, where there is one: `.environment("CartPole-v1").evaluation(evaluation_interval=50)`. What becomes of the old lines on this Ray:
+> **You may have seen**, in older code, `config={"input": "/tmp/out/*.json", "output": "/tmp/out"}` with JSON files, and `"input_evaluation": ["is", "wis"]` or `off_policy_estimation_methods={...}`, which estimated from the log alone how well another policy than the log's would play.
+> They belong to RLlib's old API.
+> Today it is `.offline_data(input_=[folder])` with Parquet, as above; how well the clone plays is asked of an environment, where there is one: `.environment("CartPole-v1").evaluation(evaluation_interval=50)`.
+> What becomes of the old lines on this Ray:
 """
 
 
@@ -624,7 +702,9 @@ for line, action in old.items():
 
 # %% [markdown]
 r"""
-A line that raises an error is harmless: you notice. The worst kind is *accepted*. Where the list above says that of `off_policy_estimation_methods`, the config has kept it without looking at it, and no estimate ever comes of it.
+A line that raises an error is harmless: you notice.
+The worst kind is *accepted*.
+Where the list above says that of `off_policy_estimation_methods`, the config has kept it without looking at it, and no estimate ever comes of it.
 """
 
 # %%
@@ -648,7 +728,8 @@ r"""
 - **Rows of one episode on both sides** of a split: the test measures memory.
 - **A number that is known only afterwards** gives the best loss, and a clone that copies it.
 - **The majority** of rows decides what a clone does, not the best of them.
-- **`algo.get_module()` fails** on RLlib's BC: it asks an EnvRunner, and there is none. Save it, and load the module from the folder.
+- **`algo.get_module()` fails** on RLlib's BC: it asks an EnvRunner, and there is none.
+  Save it, and load the module from the folder.
 
 ## Read on
 

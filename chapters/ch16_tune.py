@@ -39,13 +39,15 @@ place = Path(keep.name).resolve()
 
 # %% [markdown]
 r"""
-Two logical CPUs, whatever your machine has: so the waiting of the last sections happens to everybody. `log_to_driver=False`: Tune's processes announce
-every checkpoint, and that stays in their log files. A cell below that starts an experiment takes some seconds, or a minute or two on a machine that is busy.
+Two logical CPUs, whatever your machine has: so the waiting of the last sections happens to everybody.
+`log_to_driver=False`: Tune's processes announce every checkpoint, and that stays in their log files.
+A cell below that starts an experiment takes some seconds, or a minute or two on a machine that is busy.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and ten minutes in all; seventy without the killed experiment and the last exercise, which then are homework. Start the two cells above before you speak.
+A hundred and ten minutes in all; seventy without the killed experiment and the last exercise, which then are homework.
+Start the two cells above before you speak.
 Ask the room for a learning rate for the digits first, and keep the answers on a board: the grid will judge them.
 """
 
@@ -53,15 +55,19 @@ Ask the room for a learning rate for the digits first, and keep the answers on a
 r"""
 ## A trial is a function that reports after every epoch
 
-Which learning rate? How many hidden units? Nobody can compute that; one has to try. **Tune** tries for you: it runs your training many times with different settings, each
-run a **trial** in a Ray actor of its own, and learns of its progress from what it *reports*.
+Which learning rate?
+How many hidden units?
+Nobody can compute that; one has to try.
+**Tune** tries for you: it runs your training many times with different settings, each run a **trial** in a Ray actor of its own, and learns of its progress from what it *reports*.
 
 ![Tune gives each trial a config; the trial reports an accuracy and a checkpoint after every epoch; a scheduler answers: go on, or stop](../img/ch16_tune.svg)
 
-What we train is small on purpose: scikit-learn's digits, 8 × 8 pixels each, and a network with one hidden layer in NumPy (`Network`, forty lines in
-`coursekit/given/ch16_tune.py`). An epoch takes milliseconds. All the rest is as it would be with hours.
+What we train is small on purpose: scikit-learn's digits, 8 × 8 pixels each, and a network with one hidden layer in NumPy (`Network`, forty lines in `coursekit/given/ch16_tune.py`).
+An epoch takes milliseconds.
+All the rest is as it would be with hours.
 
-**Predict:** of ten classes, guessing gets 10 % right. What does one epoch get, with 32 hidden units and a learning rate of 0.03?
+**Predict:** of ten classes, guessing gets 10 % right.
+What does one epoch get, with 32 hidden units and a learning rate of 0.03?
 """
 
 # %% tags=["demo"]
@@ -73,21 +79,24 @@ for _ in range(3):
 
 # %% [markdown]
 r"""
-The images come in three parts: a thousand to `"train"`, four hundred to `"choose"` settings by, and the rest to look at `"once"`, at the very end. Whoever tries fifty settings and reports the best
-result has also picked the luckiest; only images that chose nothing can say how good it really is.
+The images come in three parts: a thousand to `"train"`, four hundred to `"choose"` settings by, and the rest to look at `"once"`, at the very end.
+Whoever tries fifty settings and reports the best result has also picked the luckiest; only images that chose nothing can say how good it really is.
 
-As a trial, this loop becomes a function of a `config`. Two calls connect it with Tune:
+As a trial, this loop becomes a function of a `config`.
+Two calls connect it with Tune:
 
 ```python
 tune.report({"accuracy": 0.5}, checkpoint=tune.Checkpoint.from_directory(folder))   # after every epoch
 start = tune.get_checkpoint()   # None, or the checkpoint that this trial is to go on from
 ```
 
-`report` keeps a copy of the folder, hands the numbers to Tune, and *waits for an answer*: perhaps the trial ends there. So a trial has to be able to go on from any of its checkpoints, with
-its weights and its count of epochs. Everything else in this chapter rests on that: ASHA, population-based training, and the restored experiment.
+`report` keeps a copy of the folder, hands the numbers to Tune, and *waits for an answer*: perhaps the trial ends there.
+So a trial has to be able to go on from any of its checkpoints, with its weights and its count of epochs.
+Everything else in this chapter rests on that: ASHA, population-based training, and the restored experiment.
 
-Write it. `network.save(folder)` writes everything into a folder, `network.load(folder)` reads it back, `with start.as_directory() as folder:` opens a checkpoint. The check drives your function with Tune's own
-code, stops it after some epochs, and starts it again from the checkpoint.
+Write it.
+`network.save(folder)` writes everything into a folder, `network.load(folder)` reads it back, `with start.as_directory() as folder:` opens a checkpoint.
+The check drives your function with Tune's own code, stops it after some epochs, and starts it again from the checkpoint.
 """
 
 
@@ -118,8 +127,9 @@ check("objective", objective)
 
 # %% [markdown] tags=["solution"]
 r"""
-`while network.epochs < config["epochs"]` does both at once, a new trial and one that goes on. The temporary folder may go as soon as `report` has returned: Tune has its copy by then. An epoch
-that takes an hour deserves a checkpoint; one that takes milliseconds would do with every tenth, if copying took long.
+`while network.epochs < config["epochs"]` does both at once, a new trial and one that goes on.
+The temporary folder may go as soon as `report` has returned: Tune has its copy by then.
+An epoch that takes an hour deserves a checkpoint; one that takes milliseconds would do with every tenth, if copying took long.
 """
 
 # %% [markdown]
@@ -135,8 +145,8 @@ A `Tuner` takes four things: *what* runs, over which *space*, *how* to search, a
 | what is best, and who may stop trials | `tune_config=tune.TuneConfig(metric="accuracy", mode="max", scheduler=...)` |
 | where results go; *callbacks*, objects that are told of every report; how much is printed | `run_config=tune.RunConfig(storage_path=..., callbacks=..., verbose=0)` |
 
-Write `tuner` for the whole chapter. Add `reuse_actors=True` to the `TuneConfig`: a trial then takes over the process of one that has ended, and need not start a Python of its own (on a small laptop: two
-seconds, against milliseconds of training).
+Write `tuner` for the whole chapter.
+Add `reuse_actors=True` to the `TuneConfig`: a trial then takes over the process of one that has ended, and need not start a Python of its own (on a small laptop: two seconds, against milliseconds of training).
 
 The check hands over a function that writes down what it sees: its config, its CPUs.
 """
@@ -165,13 +175,14 @@ check("tuner", tuner)
 
 # %% [markdown] tags=["solution"]
 r"""
-A list as it is (`"lr": [0.1, 0.01]`) is a value like any other: one trial, whose learning rate is a list. The `storage_path` must be absolute, or an address such as `s3://bucket/folder`; without it results
-go to `~/ray_results`, for ever.
+A list as it is (`"lr": [0.1, 0.01]`) is a value like any other: one trial, whose learning rate is a list.
+The `storage_path` must be absolute, or an address such as `s3://bucket/folder`; without it results go to `~/ray_results`, for ever.
 """
 
 # %% [markdown]
 r"""
-Now the grid: seven learning rates, two sizes, fourteen trials. `tune.with_parameters(objective, data=data)` puts the images into Ray's object store once (chapter 2), and hands them to each trial.
+Now the grid: seven learning rates, two sizes, fourteen trials.
+`tune.with_parameters(objective, data=data)` puts the images into Ray's object store once (chapter 2), and hands them to each trial.
 
 **Predict:** which learning rate wins, and is it the same one for 8 units and for 32?
 """
@@ -210,9 +221,11 @@ if grid:
 
 # %% [markdown]
 r"""
-A learning rate too small is slow, one too large destroys what was learned; between them lies the one that wins, and more units help. The picture also says what a grid wastes: many of the trials were hopeless after
-three epochs, and trained to the end. The table says which rate wins for 8 units and which for 32: if it is not the same one, they lie near each other. Compare `accuracy`, the last report of each trial, with the best one, too: in many rows they are the same, but where the rate is large,
-a trial has been better than it is in the end. The column `pid` shows what `reuse_actors` does: fourteen trials, and only two processes.
+A learning rate too small is slow, one too large destroys what was learned; between them lies the one that wins, and more units help.
+The picture also says what a grid wastes: many of the trials were hopeless after three epochs, and trained to the end.
+The table says which rate wins for 8 units and which for 32: if it is not the same one, they lie near each other.
+Compare `accuracy`, the last report of each trial, with the best one, too: in many rows they are the same, but where the rate is large, a trial has been better than it is in the end.
+The column `pid` shows what `reuse_actors` does: fourteen trials, and only two processes.
 """
 
 # %%
@@ -225,8 +238,11 @@ quiz("last_or_best", last_or_best)
 
 # %% [markdown]
 r"""
-Every epoch has left a checkpoint, so you may choose the best *epoch*, not only the best trial. `results[i]`, and `results.get_best_result(...)`, give one trial: its `config`, its last `metrics`, and all its
-reports as `metrics_dataframe`. Which of a trial's reports `get_best_result` compares is said by its `scope`. A trial that died before its first report has an empty one. The check hands over results whose accuracies were written beforehand.
+Every epoch has left a checkpoint, so you may choose the best *epoch*, not only the best trial.
+`results[i]`, and `results.get_best_result(...)`, give one trial: its `config`, its last `metrics`, and all its reports as `metrics_dataframe`.
+Which of a trial's reports `get_best_result` compares is said by its `scope`.
+A trial that died before its first report has an empty one.
+The check hands over results whose accuracies were written beforehand.
 """
 
 
@@ -245,7 +261,8 @@ check("best_config", best_config)
 
 # %% [markdown] tags=["solution"]
 r"""
-`scope="all"` compares the best report of each trial. The weights of that epoch lie in `best.get_best_checkpoint("accuracy", "max")`.
+`scope="all"` compares the best report of each trial.
+The weights of that epoch lie in `best.get_best_checkpoint("accuracy", "max")`.
 """
 
 # %% tags=["demo"]
@@ -261,15 +278,19 @@ if grid and passed("best_config"):
 
 # %% [markdown]
 r"""
-The second number is the honest one. With so few settings the difference is small, sometimes even the other way round; it grows with the number of things you try.
+The second number is the honest one.
+With so few settings the difference is small, sometimes even the other way round; it grows with the number of things you try.
 """
 
 # %% [markdown]
 r"""
 ## ASHA asks after one epoch, after three, after nine
 
-**ASHA** (asynchronous successive halving) is a *scheduler*: it answers each report with "go on" or "stop". It has **rungs**, here after 1, 3 and 9 epochs; at 27 (in quick mode at 9) training ends anyway. Whoever reaches a rung is compared with all
-that have been there before; only the best third goes on. With `reduction_factor=3`, three times as many epochs are spent only on a third as many trials. Nobody waits for the others; that is what "asynchronous" means.
+**ASHA** (asynchronous successive halving) is a *scheduler*: it answers each report with "go on" or "stop".
+It has **rungs**, here after 1, 3 and 9 epochs; at 27 (in quick mode at 9) training ends anyway.
+Whoever reaches a rung is compared with all that have been there before; only the best third goes on.
+With `reduction_factor=3`, three times as many epochs are spent only on a third as many trials.
+Nobody waits for the others; that is what "asynchronous" means.
 
 ![Rungs after 1, 3, 9 and 27 epochs; of those that reach a rung, about a third goes on](../img/ch16_asha.svg)
 
@@ -294,7 +315,9 @@ if asha:
 
 # %% [markdown]
 r"""
-Seconds say little here, with processes that start and epochs of milliseconds. Count what would cost money: **epochs that were trained**. `training_iteration` is the number of reports of a trial, and yours reports once an epoch.
+Seconds say little here, with processes that start and epochs of milliseconds.
+Count what would cost money: **epochs that were trained**.
+`training_iteration` is the number of reports of a trial, and yours reports once an epoch.
 (Again some of the check's trials died before their first report.)
 """
 
@@ -313,7 +336,8 @@ check("asha_budget", asha_budget)
 
 # %% [markdown] tags=["solution"]
 r"""
-The number of trials times `config["epochs"]` is what was planned. What ran stands in the reports, and nowhere else.
+The number of trials times `config["epochs"]` is what was planned.
+What ran stands in the reports, and nowhere else.
 """
 
 # %% tags=["demo"]
@@ -326,10 +350,14 @@ if asha and passed("asha_budget") and passed("best_config"):
 
 # %% [markdown]
 r"""
-ASHA could have saved more; it depends on who came first. The grid begins with the smallest learning rate, each rate first with 8 units and then with 32. Up to the middle each trial with 32 units is better than all before it: nobody beats it, so it runs to the end, however slow it is, and mostly small networks are stopped. The last stretch is the longest one, from 9 epochs to 27 (in quick mode from 3
-to 9): most is saved where a trial does not enter it.
+ASHA could have saved more; it depends on who came first.
+The grid begins with the smallest learning rate, each rate first with 8 units and then with 32.
+Up to the middle each trial with 32 units is better than all before it: nobody beats it, so it runs to the end, however slow it is, and mostly small networks are stopped.
+The last stretch is the longest one, from 9 epochs to 27 (in quick mode from 3 to 9): most is saved where a trial does not enter it.
 
-You need not run it again to see what another order would do: the grid has recorded every curve, and ASHA's rule has ten lines. `replay` lets the trials come one after the other, in any order. (Yours ran two at a time, so even the same order gives a somewhat different number here.)
+You need not run it again to see what another order would do: the grid has recorded every curve, and ASHA's rule has ten lines.
+`replay` lets the trials come one after the other, in any order.
+(Yours ran two at a time, so even the same order gives a somewhat different number here.)
 """
 
 
@@ -350,7 +378,8 @@ def replay(curves, order):
 
 # %% [markdown]
 r"""
-**Predict:** of 500 random orders, how many save more than the one that you have run? And in how many is the winner lost?
+**Predict:** of 500 random orders, how many save more than the one that you have run?
+And in how many is the winner lost?
 """
 
 # %% tags=["demo"]
@@ -373,7 +402,8 @@ if asha:
 
 # %% [markdown]
 r"""
-Nearly every order trains less than the grid's own, and the winner is hardly ever lost. An order that brings a good trial early sets the bar high for all that follow; the grid's, with its slow trials first, is among the most expensive ones.
+Nearly every order trains less than the grid's own, and the winner is hardly ever lost.
+An order that brings a good trial early sets the bar high for all that follow; the grid's, with its slow trials first, is among the most expensive ones.
 """
 
 # %%
@@ -386,31 +416,40 @@ quiz("order_matters", order_matters)
 
 # %% [markdown]
 r"""
-So give ASHA its trials in random order: with `tune.loguniform(0.001, 1)` in place of a grid and `num_samples=50` in the `TuneConfig`, every trial is drawn at random, and nobody has to choose seven rates. What it cannot know is a trial that starts
-slowly and wins in the end: a small learning rate looks bad after one epoch. `grace_period` is how many epochs you grant to those.
+So give ASHA its trials in random order: with `tune.loguniform(0.001, 1)` in place of a grid and `num_samples=50` in the `TuneConfig`, every trial is drawn at random, and nobody has to choose seven rates.
+What it cannot know is a trial that starts slowly and wins in the end: a small learning rate looks bad after one epoch.
+`grace_period` is how many epochs you grant to those.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Collect "saved" and "best accuracy" from the room: trials and seeds are the same everywhere, but two run at a time, and who reaches a rung first is the machine's choice. That is a good moment for the word *asynchronous*.
+Collect "saved" and "best accuracy" from the room: trials and seeds are the same everywhere, but two run at a time, and who reaches a rung first is the machine's choice.
+That is a good moment for the word *asynchronous*.
 """
 
 # %% [markdown]
 r"""
 ## Population-based training changes the rate in the middle
 
-Grid and ASHA look for *one* learning rate. But the best rate is often a **schedule**: large at first, small later. **Population-based training** (PBT) finds one while it trains. A population of trials trains side by side;
-every few epochs each of the worst quarter (here that is one of four)
+Grid and ASHA look for *one* learning rate.
+But the best rate is often a **schedule**: large at first, small later.
+**Population-based training** (PBT) finds one while it trains.
+A population of trials trains side by side; every few epochs each of the worst quarter (here that is one of four)
 
 1. **exploits**: it takes over the weights of one of the best (from its checkpoint), and
 2. **explores**: it takes that one's learning rate too, and halves or doubles it.
 
-No trial is stopped. What is thrown away are the weights of a bad trial, and with them its epochs.
+No trial is stopped.
+What is thrown away are the weights of a bad trial, and with them its epochs.
 
-By default all of the population lives at once, nobody waits, and each trial looks at the others as they are just then. That is for large clusters and long epochs; with epochs of milliseconds one trial is at its end before another one's process has started. With `synch=True` nobody goes on before all have come to the look, so they may
-take turns: here each asks for both CPUs, trains up to the next look, leaves a checkpoint and makes place for the next one.
+By default all of the population lives at once, nobody waits, and each trial looks at the others as they are just then.
+That is for large clusters and long epochs; with epochs of milliseconds one trial is at its end before another one's process has started.
+With `synch=True` nobody goes on before all have come to the look, so they may take turns: here each asks for both CPUs, trains up to the next look, leaves a checkpoint and makes place for the next one.
 
-The population starts with four rates, none of them good. (`diary` is a callback: it writes down each report as it arrives, into a list of yours. Why not `metrics_dataframe`? See *Traps*.)
+The population starts with four rates, none of them good.
+(`diary` is a callback: it writes down each report as it arrives, into a list of yours.
+Why not `metrics_dataframe`?
+See *Traps*.)
 
 **Predict:** where will the learning rates be in the end?
 """
@@ -445,7 +484,8 @@ if rows:
 # %% [markdown]
 r"""
 Where a line jumps in the upper picture, a trial gave up its own way, and the lower picture jumps with it: it got the weights as well.
-Now take the weights that ended best, and go back: in which trials were they, and with which rates were they trained? That is a schedule, which nobody has written into a grid.
+Now take the weights that ended best, and go back: in which trials were they, and with which rates were they trained?
+That is a schedule, which nobody has written into a grid.
 """
 
 # %% tags=["demo"]
@@ -457,10 +497,12 @@ if rows:
 
 # %% [markdown]
 r"""
-Large at first, then smaller, as a rule. Whether a copy halves the rate or doubles it is drawn by chance; whoever drew badly falls behind, and copies in turn. `ancestry` reads the files `pbt_policy_….txt` of the experiment's folder, and
-`PopulationBasedTrainingReplay` runs such a schedule again.
+Large at first, then smaller, as a rule.
+Whether a copy halves the rate or doubles it is drawn by chance; whoever drew badly falls behind, and copies in turn.
+`ancestry` reads the files `pbt_policy_….txt` of the experiment's folder, and `PopulationBasedTrainingReplay` runs such a schedule again.
 
-With four trials on a problem this small, all of that is a demonstration and no proof: a single good rate does as well here. PBT pays where trainings are long and the best rate moves; reinforcement learning is one of the fields it was made for.
+With four trials on a problem this small, all of that is a demonstration and no proof: a single good rate does as well here.
+PBT pays where trainings are long and the best rate moves; reinforcement learning is one of the fields it was made for.
 """
 
 # %%
@@ -475,14 +517,18 @@ quiz("what_is_cloned", what_is_cloned)
 r"""
 ## A killed experiment goes on where its last snapshot was
 
-Searches run for hours, and something always happens: a closed laptop, a machine taken back, no memory left. Tune writes down its own state, the **snapshot**: which trials there are, how far each is, which checkpoints it has.
+Searches run for hours, and something always happens: a closed laptop, a machine taken back, no memory left.
+Tune writes down its own state, the **snapshot**: which trials there are, how far each is, which checkpoints it has.
 `Tuner.restore` reads it.
 
-To kill an experiment without killing your notebook, the next cell starts it in a *program of its own* (`Elsewhere`), which joins this Ray and calls `fit()`. Each image is taken twenty times, so that an epoch takes long enough to be
-caught in the middle. As soon as the snapshot knows that some of the four trials have ended and the others have begun, the program gets `SIGKILL`: nothing in it can react to that. (Its snapshots come every 0.2 s here. By
-default Tune takes one about every ten seconds.)
+To kill an experiment without killing your notebook, the next cell starts it in a *program of its own* (`Elsewhere`), which joins this Ray and calls `fit()`.
+Each image is taken twenty times, so that an epoch takes long enough to be caught in the middle.
+As soon as the snapshot knows that some of the four trials have ended and the others have begun, the program gets `SIGKILL`: nothing in it can react to that.
+(Its snapshots come every 0.2 s here.
+By default Tune takes one about every ten seconds.)
 
-**Predict:** when the program is dead, do its trials go on training? They are processes of their own.
+**Predict:** when the program is dead, do its trials go on training?
+They are processes of their own.
 """
 
 # %% tags=["demo"]
@@ -502,7 +548,9 @@ if passed("objective") and passed("tuner"):
 
 # %% [markdown]
 r"""
-The trials belonged to the program: Ray ends the actors of a driver that dies (chapter 5). What is left is a folder. Restoring needs that folder and the function, since Tune does not keep your code.
+The trials belonged to the program: Ray ends the actors of a driver that dies (chapter 5).
+What is left is a folder.
+Restoring needs that folder and the function, since Tune does not keep your code.
 
 **Predict:** how many epochs will each of the four train now?
 """
@@ -525,10 +573,13 @@ if before:
 
 # %% [markdown]
 r"""
-Whoever had ended stayed ended; the others went on from a checkpoint, in new processes, and every trial has its twelve epochs, each with the weights of the one before. Where a line says that some epochs were trained twice, their checkpoints
-were on the disk, but newer than the last snapshot, so Tune did not know of them. With snapshots every 0.2 s there are often none; run both cells again, and there may be some. With the default of ten seconds, and epochs as short as these, Tune might not even know that the trials had begun.
+Whoever had ended stayed ended; the others went on from a checkpoint, in new processes, and every trial has its twelve epochs, each with the weights of the one before.
+Where a line says that some epochs were trained twice, their checkpoints were on the disk, but newer than the last snapshot, so Tune did not know of them.
+With snapshots every 0.2 s there are often none; run both cells again, and there may be some.
+With the default of ten seconds, and epochs as short as these, Tune might not even know that the trials had begun.
 
-And when a *single trial* dies, and not the program? The others go on, and it stays dead, unless you say `tune.RunConfig(failure_config=tune.FailureConfig(max_failures=3))`: then Tune starts it again from its last checkpoint, up to three times.
+And when a *single trial* dies, and not the program?
+The others go on, and it stays dead, unless you say `tune.RunConfig(failure_config=tune.FailureConfig(max_failures=3))`: then Tune starts it again from its last checkpoint, up to three times.
 """
 
 # %%
@@ -543,9 +594,11 @@ quiz("what_was_lost", what_was_lost)
 r"""
 ## A trial that asks for more than there is stays PENDING
 
-Tune asks Ray for a place for each trial (a placement group, chapter 4), and waits until there is one. It does not ask whether there ever will be.
+Tune asks Ray for a place for each trial (a placement group, chapter 4), and waits until there is one.
+It does not ask whether there ever will be.
 
-**Predict:** a trial that asks for three CPUs, on two: an error, a warning, or nothing? `after(seconds, ...)` starts an experiment, looks at it after so many seconds, and ends it.
+**Predict:** a trial that asks for three CPUs, on two: an error, a warning, or nothing?
+`after(seconds, ...)` starts an experiment, looks at it after so many seconds, and ends it.
 """
 
 # %% tags=["demo"]
@@ -556,9 +609,13 @@ if passed("objective") and passed("tuner"):
 
 # %% [markdown]
 r"""
-Nothing, and with `verbose=0` not even a table that would say so. (After a minute Tune does log a warning, "You asked for 3.0 CPUs … per trial, but the cluster only has 2.0 CPUs". By then one has gone for coffee.)
+Nothing, and with `verbose=0` not even a table that would say so.
+(After a minute Tune does log a warning, "You asked for 3.0 CPUs … per trial, but the cluster only has 2.0 CPUs".
+By then one has gone for coffee.)
 
-Most people meet this with RLlib. An algorithm brings its own request: one CPU for itself, where the learner is, and one for each EnvRunner *beside* it. `small_ppo()` is PPO for CartPole, with all that concerns processes as RLlib has it.
+Most people meet this with RLlib.
+An algorithm brings its own request: one CPU for itself, where the learner is, and one for each EnvRunner *beside* it.
+`small_ppo()` is PPO for CartPole, with all that concerns processes as RLlib has it.
 The name `"PPO"` is the trainable, and the config is the space:
 """
 
@@ -574,7 +631,8 @@ pandas.DataFrame(after(2, straight))[["config", "asks for", "status"]]
 
 # %% [markdown]
 r"""
-Two runners is PPO's default, so each trial asks for three CPUs, and both are PENDING until the evening. Three ways out:
+Two runners is PPO's default, so each trial asks for three CPUs, and both are PENDING until the evening.
+Three ways out:
 
 | | a trial asks for | what it means |
 |---|---|---|
@@ -582,10 +640,13 @@ Two runners is PPO's default, so each trial asks for three CPUs, and both are PE
 | `num_cpus_per_env_runner=0.25`, `.resources(num_cpus_for_main_process=0.5)`, `.learners(num_cpus_per_learner=0.5)` | 1 | 0.5 + 0.25 + 0.25: three processes share a CPU, and take turns. The main process is also the learner, and gets the larger of its two numbers |
 | `ray.init(num_cpus=6)` | 3 | Ray is told of six CPUs where there are two cores: two trials at a time, which take turns |
 
-While many trials run, the first is best as a rule: trials side by side already use the cores. (Runners pay when *one* training is to be fast, chapter 12.)
+While many trials run, the first is best as a rule: trials side by side already use the cores.
+(Runners pay when *one* training is to be fast, chapter 12.)
 
-Write `tune_ppo`, so that **two trials run side by side** on two CPUs. What is best is the mean return, `"env_runners/episode_return_mean"`: Tune joins the names of nested results with a slash.
-`stop={"training_iteration": ...}` in the `RunConfig` ends a trial; nothing else would. The check looks at the trials before they start, then lets one train.
+Write `tune_ppo`, so that **two trials run side by side** on two CPUs.
+What is best is the mean return, `"env_runners/episode_return_mean"`: Tune joins the names of nested results with a slash.
+`stop={"training_iteration": ...}` in the `RunConfig` ends a trial; nothing else would.
+The check looks at the trials before they start, then lets one train.
 """
 
 
@@ -614,12 +675,14 @@ check("tune_ppo", tune_ppo)
 
 # %% [markdown] tags=["solution"]
 r"""
-`lr=[0.001, 0.01]` without `grid_search` would be read as a *schedule* of one training. There is no `reuse_actors` here: an algorithm of RLlib cannot take over another one's process, and Tune would end with an error.
+`lr=[0.001, 0.01]` without `grid_search` would be read as a *schedule* of one training.
+There is no `reuse_actors` here: an algorithm of RLlib cannot take over another one's process, and Tune would end with an error.
 """
 
 # %% [markdown]
 r"""
-**Predict:** which of the rates is best after a few iterations, 0.00005 or 0.005? (The full mode also tries 0.0005, and has more iterations.)
+**Predict:** which of the rates is best after a few iterations, 0.00005 or 0.005?
+(The full mode also tries 0.0005, and has more iterations.)
 """
 
 # %% tags=["demo"]
@@ -639,8 +702,10 @@ if passed("tune_ppo"):
 
 # %% [markdown]
 r"""
-0.00005 is RLlib's default. You have just measured what chapter 11 said about it. The last line
-says 2 as a rule: two trials ran side by side. (It says 1 where one had ended before the other one's process was there.)
+0.00005 is RLlib's default.
+You have just measured what chapter 11 said about it.
+The last line says 2 as a rule: two trials ran side by side.
+(It says 1 where one had ended before the other one's process was there.)
 """
 
 # %%
@@ -655,7 +720,8 @@ quiz("ppo_pending", ppo_pending)
 r"""
 ## Older tutorials say it in other words
 
-> **You may have seen** `tune.run`, `tune.track`, `tune.report(accuracy=...)`, `session.report`, `checkpoint_dir` or `resources_per_trial`. `tune.run` still works, and is what `Tuner.fit` calls; most of its arguments have moved.
+> **You may have seen** `tune.run`, `tune.track`, `tune.report(accuracy=...)`, `session.report`, `checkpoint_dir` or `resources_per_trial`.
+> `tune.run` still works, and is what `Tuner.fit` calls; most of its arguments have moved.
 
 The next cell tries each old line and each new one on your Ray, just now, inside a trial.
 """
@@ -666,7 +732,9 @@ pandas.DataFrame(tried_lines()).style.hide(axis="index").set_properties(**cell, 
 
 # %% [markdown]
 r"""
-Where the table says "works" of an old line, it works for the time being: that is how such lines get into new programs. The others end with an error, also where it is called a `DeprecationWarning`: Ray raises it. That you notice.
+Where the table says "works" of an old line, it works for the time being: that is how such lines get into new programs.
+The others end with an error, also where it is called a `DeprecationWarning`: Ray raises it.
+That you notice.
 """
 
 # %%
@@ -689,21 +757,22 @@ r"""
 - **The best of many is lucky**: look at images, or seeds, that have chosen nothing.
 - **A list without `grid_search`** is one value.
 - **No checkpoint in a report**: PBT has nothing to copy, restoring starts anew, and nobody says so.
-- **PBT with `synch=True` may stand still** in Ray 2.60 where trials run side by side: now and then all of them stay PAUSED. Here only one runs at a time, so it cannot happen.
-- **`metrics_dataframe` after a restore may lack rows.** Tune copies its files to `storage_path` every now and then. When a trial goes on from a checkpoint, also in PBT, it takes up the copy, and reports since then are gone from the file (not from the
-  trial). A callback such as `diary` hears them all.
+- **PBT with `synch=True` may stand still** in Ray 2.60 where trials run side by side: now and then all of them stay PAUSED.
+  Here only one runs at a time, so it cannot happen.
+- **`metrics_dataframe` after a restore may lack rows.** Tune copies its files to `storage_path` every now and then.
+  When a trial goes on from a checkpoint, also in PBT, it takes up the copy, and reports since then are gone from the file (not from the trial).
+  A callback such as `diary` hears them all.
 - **`verbose=0` also hides PENDING.** While you try something new, leave `verbose` alone.
 - **PPO asks for 1 + `num_env_runners` CPUs**, and its default is two runners.
 - **`training_iteration` counts reports**, whatever you mean by one.
-- **Thousands of checkpoints**: `tune.RunConfig(checkpoint_config=tune.CheckpointConfig(num_to_keep=3))` keeps the newest three. For PBT keep more: a trial may still want to copy an older one.
+- **Thousands of checkpoints**: `tune.RunConfig(checkpoint_config=tune.CheckpointConfig(num_to_keep=3))` keeps the newest three.
+  For PBT keep more: a trial may still want to copy an older one.
 - **`~/ray_results`** fills up when nobody sets `storage_path`.
 
 ## Read on
 
 - [Chapter 17](ch17_data_train.ipynb): one training on several workers; a `Trainer` of Ray Train can be a trial, too.
-- Tune's documentation: [key concepts](https://docs.ray.io/en/latest/tune/key-concepts.html),
-  [resources](https://docs.ray.io/en/latest/tune/tutorials/tune-resources.html),
-  [fault tolerance](https://docs.ray.io/en/latest/tune/tutorials/tune-fault-tolerance.html).
+- Tune's documentation: [key concepts](https://docs.ray.io/en/latest/tune/key-concepts.html), [resources](https://docs.ray.io/en/latest/tune/tutorials/tune-resources.html), [fault tolerance](https://docs.ray.io/en/latest/tune/tutorials/tune-fault-tolerance.html).
 - Li et al., [*A System for Massively Parallel Hyperparameter Tuning*](https://arxiv.org/abs/1810.05934), 2018: ASHA.
 - Jaderberg et al., [*Population Based Training of Neural Networks*](https://arxiv.org/abs/1711.09846), 2017.
 - Bergstra and Bengio, [*Random Search for Hyper-Parameter Optimization*](https://jmlr.org/papers/v13/bergstra12a.html), 2012: why a grid is rarely the best way to spend trials.

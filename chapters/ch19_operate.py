@@ -46,9 +46,10 @@ news = keep_news_of_deaths()
 
 # %% [markdown]
 r"""
-This time Ray starts with its **dashboard**: the page itself, and the *state API* behind it, live there. The first setting lets every process report its metrics once a second (by default every
-ten seconds); the second lets Ray note which line of code has made each reference. That costs a little with each call, so it is off by default. And since several Rays may run on one machine,
-`RAY_ADDRESS` says which one the tools below look at.
+This time Ray starts with its **dashboard**: the page itself, and the *state API* behind it, live there.
+The first setting lets every process report its metrics once a second (by default every ten seconds); the second lets Ray note which line of code has made each reference.
+That costs a little with each call, so it is off by default.
+And since several Rays may run on one machine, `RAY_ADDRESS` says which one the tools below look at.
 
 Six questions, each with a tool that answers it:
 
@@ -57,16 +58,21 @@ Six questions, each with a tool that answers it:
 
 # %% [markdown] tags=["notes"]
 r"""
-Not quite two hours with all four exercises; ninety minutes when `per_second` is homework. Begin with a question to the room: your training is half as fast as yesterday. What do you look at first? Collect
-answers on the board, and strike out at the end of the chapter those that would have cost a day. Most people begin by changing something.
+Not quite two hours with all four exercises; ninety minutes when `per_second` is homework.
+Begin with a question to the room: your training is half as fast as yesterday.
+What do you look at first?
+Collect answers on the board, and strike out at the end of the chapter those that would have cost a day.
+Most people begin by changing something.
 """
 
 # %% [markdown]
 r"""
 ## The stage that everybody waits for has no gaps
 
-Here is a slow program. Three **samplers** play on a slow simulator (0.14 s for a fragment, a nap in place of real play); a **preparer** turns the frames into numbers (about a tenth of a second); a **learner** learns from them (a hundredth).
-Every fragment goes through all three, and all of them work side by side. It has been slow since last week, and somebody has already asked for a faster simulator.
+Here is a slow program.
+Three **samplers** play on a slow simulator (0.14 s for a fragment, a nap in place of real play); a **preparer** turns the frames into numbers (about a tenth of a second); a **learner** learns from them (a hundredth).
+Every fragment goes through all three, and all of them work side by side.
+It has been slow since last week, and somebody has already asked for a faster simulator.
 
 **Predict:** which of the three would you make faster?
 """
@@ -82,9 +88,13 @@ calls = given.ended(run)  # Ray's records of these calls
 given.name_rows(timeline(calls), calls).set_title(f"{fragments} fragments in {slow_seconds:.1f} s");
 # %% [markdown]
 r"""
-Each row is one actor. Look for the row that is full from beginning to end. The samplers have no gaps either, but they are done early; the learner waits most of the time, and one actor works from beginning to end. Whatever the others do, the program ends when that row ends.
+Each row is one actor.
+Look for the row that is full from beginning to end.
+The samplers have no gaps either, but they are done early; the learner waits most of the time, and one actor works from beginning to end.
+Whatever the others do, the program ends when that row ends.
 
-The same as numbers. **Predict** which stage has the longest calls, and which the most seconds in all.
+The same as numbers.
+**Predict** which stage has the longest calls, and which the most seconds in all.
 """
 
 # %% tags=["demo"]
@@ -96,10 +106,14 @@ stages.round(2)
 
 # %% [markdown]
 r"""
-On a calm machine the samplers have both, the longest calls and the most seconds; on a busy one the preparer may. Neither makes a bottleneck: three samplers share theirs, and the preparer has its own for itself. What counts is how long *one* actor of a stage is busy. Compare `total / actors`: the largest number sets the pace of the whole program.
+On a calm machine the samplers have both, the longest calls and the most seconds; on a busy one the preparer may.
+Neither makes a bottleneck: three samplers share theirs, and the preparer has its own for itself.
+What counts is how long *one* actor of a stage is busy.
+Compare `total / actors`: the largest number sets the pace of the whole program.
 
-> **You may have seen** `ray.timeline("file.json")`. It is still there: the next cell writes such a file, for `chrome://tracing` or [Perfetto](https://ui.perfetto.dev). Good to look at, and hard to compute with; the picture above is drawn from
-> the same records.
+> **You may have seen** `ray.timeline("file.json")`.
+> It is still there: the next cell writes such a file, for `chrome://tracing` or [Perfetto](https://ui.perfetto.dev).
+> Good to look at, and hard to compute with; the picture above is drawn from the same records.
 """
 
 # %% tags=["demo"]
@@ -113,8 +127,10 @@ print(len(events), "events, among them", ", ".join(kinds))
 
 # %% [markdown]
 r"""
-Now write down how you found it, as a function of Ray's records. Each record is a dict, of which these keys matter: `name` (`"Sampler.play"`), `kind` (`"actor_call"`; or `"actor_creation"`: an actor was made, which is no call),
-`actor_id`, `started` and `ended`, in seconds. A stage is a class: an actor that has several methods has to do them all. The check has programs of its own.
+Now write down how you found it, as a function of Ray's records.
+Each record is a dict, of which these keys matter: `name` (`"Sampler.play"`), `kind` (`"actor_call"`; or `"actor_creation"`: an actor was made, which is no call), `actor_id`, `started` and `ended`, in seconds.
+A stage is a class: an actor that has several methods has to do them all.
+The check has programs of its own.
 """
 
 
@@ -140,8 +156,8 @@ check("find_the_bottleneck", find_the_bottleneck)
 
 # %% [markdown] tags=["solution"]
 r"""
-Two shortcuts look right in this program and fail in the next one: the longest call (it may be one of few), and the longest wait between `created` and `started` (everything here was launched at the start, so whatever comes
-last waits longest). And where the actors of a stage are not equally busy, take the busiest one instead of the mean: one straggler is enough.
+Two shortcuts look right in this program and fail in the next one: the longest call (it may be one of few), and the longest wait between `created` and `started` (everything here was launched at the start, so whatever comes last waits longest).
+And where the actors of a stage are not equally busy, take the busiest one instead of the mean: one straggler is enough.
 """
 
 # %% tags=["demo"]
@@ -160,10 +176,15 @@ quiz("which_stage", which_stage)
 r"""
 ## A profiler inside the actor finds the line
 
-The timeline names the actor. Which of its lines is it? Python has a profiler, `cProfile`; only, the code runs in another process. Every actor has a method `__ray_call__` that runs a function of yours in
-its process, with the actor as the first argument. (Its name begins with an underscore because Ray may still change it.) `given.profiled` is such a function: it runs one call under `cProfile`.
+The timeline names the actor.
+Which of its lines is it?
+Python has a profiler, `cProfile`; only, the code runs in another process.
+Every actor has a method `__ray_call__` that runs a function of yours in its process, with the actor as the first argument.
+(Its name begins with an underscore because Ray may still change it.)
+`given.profiled` is such a function: it runs one call under `cProfile`.
 
-`prepare` scales pixels, computes a weight for each frame with a mean, a distance and an exponential, and then a weighted mean over all frames of 84 × 84 pixels. (A fragment has as many frames as your machine prepares in about a tenth of a second, so that the program is slow everywhere.)
+`prepare` scales pixels, computes a weight for each frame with a mean, a distance and an exponential, and then a weighted mean over all frames of 84 × 84 pixels.
+(A fragment has as many frames as your machine prepares in about a tenth of a second, so that the program is slow everywhere.)
 
 **Predict:** where does the time go?
 """
@@ -174,10 +195,14 @@ print(ray.get(program.preparer.__ray_call__.remote(given.profiled, "prepare", fr
 
 # %% [markdown]
 r"""
-Look at `ncalls`, and at the uppermost rows. They are one loop, which goes through all pixels and calls `scale` for each: a function that is called for every single pixel, a hundred thousand times and more for one fragment. `tottime` is the time within the function itself, `cumtime` includes what it calls. (A profiler makes small functions look
-even slower than they are, because it notes each call. Trust it for the place; for seconds, use a clock.)
+Look at `ncalls`, and at the uppermost rows.
+They are one loop, which goes through all pixels and calls `scale` for each: a function that is called for every single pixel, a hundred thousand times and more for one fragment.
+`tottime` is the time within the function itself, `cumtime` includes what it calls.
+(A profiler makes small functions look even slower than they are, because it notes each call.
+Trust it for the place; for seconds, use a clock.)
 
-The mathematics, which looked expensive (`weights_of`), takes a few thousandths of a second. NumPy scales all pixels in one operation.
+The mathematics, which looked expensive (`weights_of`), takes a few thousandths of a second.
+NumPy scales all pixels in one operation.
 
 **Predict** the seconds of four runs: as it was; with a simulator that is twice as fast; with the pixels scaled at once; with both.
 """
@@ -207,7 +232,9 @@ if passed("find_the_bottleneck"):
 
 # %% [markdown]
 r"""
-The faster simulator, alone, saves little or nothing (on a busy machine it may even seem to lose): its fragments wait for the preparer. With the pixels mended it pays, because now the samplers are what everybody waits for. So after every repair, measure again: the bottleneck has moved.
+The faster simulator, alone, saves little or nothing (on a busy machine it may even seem to lose): its fragments wait for the preparer.
+With the pixels mended it pays, because now the samplers are what everybody waits for.
+So after every repair, measure again: the bottleneck has moved.
 """
 
 # %% tags=["demo"]
@@ -216,16 +243,20 @@ if passed("find_the_bottleneck"):
 
 # %% [markdown]
 r"""
-For a process that you cannot ask, because it is busy or stuck, there is `py-spy`, which reads another process's stack from outside; `ray stack` and the dashboard's *Stack Trace* use it. It comes with `ray[default]`, but most systems let only an administrator
-look into other processes (`ray stack` calls `sudo`), and containers often forbid it. Further down you will get the stacks of two stuck actors without it.
+For a process that you cannot ask, because it is busy or stuck, there is `py-spy`, which reads another process's stack from outside; `ray stack` and the dashboard's *Stack Trace* use it.
+It comes with `ray[default]`, but most systems let only an administrator look into other processes (`ray stack` calls `sudo`), and containers often forbid it.
+Further down you will get the stacks of two stuck actors without it.
 """
 
 # %% [markdown]
 r"""
 ## A reserved CPU costs as much as a busy one
 
-Whoever rents machines pays for what is **reserved**, whether it computes or not. The records of the slow run say how long each actor had a call to work on; the operating system says how many CPU seconds its process really computed.
-Three numbers for each class: reserved (`num_cpus` times the seconds of the run), reserved *while a call was running*, and computed. In the picture they are `reserved`, `in calls` and `computed`. A sampler reserves half a CPU, the preparer and the learner one each: three and a half in all.
+Whoever rents machines pays for what is **reserved**, whether it computes or not.
+The records of the slow run say how long each actor had a call to work on; the operating system says how many CPU seconds its process really computed.
+Three numbers for each class: reserved (`num_cpus` times the seconds of the run), reserved *while a call was running*, and computed.
+In the picture they are `reserved`, `in calls` and `computed`.
+A sampler reserves half a CPU, the preparer and the learner one each: three and a half in all.
 
 **Predict:** which share of the reserved CPU seconds was computed?
 """
@@ -241,11 +272,14 @@ axes.set(xlabel="CPU seconds", title=f"{share:.0%} of what was reserved was comp
 axes.invert_yaxis()  # the first on top, as in the legend
 # %% [markdown]
 r"""
-The samplers nap: that stands for a simulator that waits for something else, and then half a CPU each is still too much. The learner waits for the preparer, and its CPU is reserved all the same. What helps, in this order:
+The samplers nap: that stands for a simulator that waits for something else, and then half a CPU each is still too much.
+The learner waits for the preparer, and its CPU is reserved all the same.
+What helps, in this order:
 
 1. **end actors that have nothing more to do**; an idle one holds its CPUs, and keeps an autoscaler from giving the node back (chapter 4);
 2. **reserve what is used**: a stage that mostly waits takes `num_cpus=0.1`;
-3. **balance the stages**: every second that the bottleneck loses, all the others are paid for as well. The repair above made the run shorter *and* cheaper.
+3. **balance the stages**: every second that the bottleneck loses, all the others are paid for as well.
+   The repair above made the run shorter *and* cheaper.
 """
 
 # %%
@@ -260,8 +294,9 @@ quiz("what_idle_costs", what_idle_costs)
 r"""
 ## A number that only grows tells how it is going
 
-On every node the agent offers the node's numbers as a page of plain text, in the format of **Prometheus**: a program that fetches such pages every few seconds and keeps them. (Grafana draws what Prometheus has kept; the dashboard's
-*Metrics* page shows Grafana's pictures when both run.) You can fetch the page yourself.
+On every node the agent offers the node's numbers as a page of plain text, in the format of **Prometheus**: a program that fetches such pages every few seconds and keeps them.
+(Grafana draws what Prometheus has kept; the dashboard's *Metrics* page shows Grafana's pictures when both run.)
+You can fetch the page yourself.
 
 **Predict:** how many numbers does one node offer?
 """
@@ -276,8 +311,9 @@ for sample in [sample for family in families.values() for sample in family.sampl
 
 # %% [markdown]
 r"""
-A line is a name, labels in braces, and a number; what lines of the same name and labels say over time is a **series**. There are two kinds that matter most: a **gauge** goes up and down, like the CPUs in use; a **counter** only grows. (Note in passing that the page asked for no token, unlike the dashboard: whoever reaches the port can
-read it.)
+A line is a name, labels in braces, and a number; what lines of the same name and labels say over time is a **series**.
+There are two kinds that matter most: a **gauge** goes up and down, like the CPUs in use; a **counter** only grows.
+(Note in passing that the page asked for no token, unlike the dashboard: whoever reaches the port can read it.)
 
 The learner has a counter of its own, made with three lines in its class:
 
@@ -288,7 +324,8 @@ self.learned = Counter("learned_fragments", description="Fragments taken.")  # i
 self.learned.inc()  # in update
 ```
 
-On the page it is called `ray_learned_fragments_total`. Now run the slow program once more, mend it while it runs, and scrape meanwhile.
+On the page it is called `ray_learned_fragments_total`.
+Now run the slow program once more, mend it while it runs, and scrape meanwhile.
 
 **Predict** what the curve of the counter looks like.
 """
@@ -323,12 +360,18 @@ if passed("find_the_bottleneck"):
 
 # %% [markdown]
 r"""
-Steps, because each process reports once a second (so the cell waited, after the last fragment, until it was on the page). The height means little: it says how many there have been since the process started. The **slope** is the speed, and it changes when the program does. So dashboards rarely show a counter; they show its *rate*.
+Steps, because each process reports once a second (so the cell waited, after the last fragment, until it was on the page).
+The height means little: it says how many there have been since the process started.
+The **slope** is the speed, and it changes when the program does.
+So dashboards rarely show a counter; they show its *rate*.
 
-Rates have two catches, and both come from processes that come and go. Every worker has a series of its own (look at the labels: `WorkerId`), so a new worker brings a new series, which began at 0. And when a process is started again, its
-counter starts again at 0: the number *falls*, although nothing was undone.
+Rates have two catches, and both come from processes that come and go.
+Every worker has a series of its own (look at the labels: `WorkerId`), so a new worker brings a new series, which began at 0.
+And when a process is started again, its counter starts again at 0: the number *falls*, although nothing was undone.
 
-`per_second` computes a rate and minds both. (Prometheus minds the second; a new series it counts only from its first scrape on.) `scrapes` is a list of `[time, page]`, oldest first.
+`per_second` computes a rate and minds both.
+(Prometheus minds the second; a new series it counts only from its first scrape on.)
+`scrapes` is a list of `[time, page]`, oldest first.
 """
 
 
@@ -359,8 +402,9 @@ check("per_second", per_second)
 
 # %% [markdown] tags=["solution"]
 r"""
-Sum last and rate first is the rule that follows: whoever adds up the series before taking differences turns every new start into a loss. Prometheus' `sum(rate(...))` does it in this order. (It treats a new series with more caution than we do: it counts
-from its first scrape, because it cannot know that the series began at 0.)
+Sum last and rate first is the rule that follows: whoever adds up the series before taking differences turns every new start into a loss.
+Prometheus' `sum(rate(...))` does it in this order.
+(It treats a new series with more caution than we do: it counts from its first scrape, because it cannot know that the series began at 0.)
 """
 
 # %% tags=["demo"]
@@ -375,9 +419,12 @@ if passed("find_the_bottleneck") and passed("per_second"):
 r"""
 ## `ray memory` says who holds a reference
 
-An object stays in the store as long as *anybody* holds a reference to it (chapter 2). Somebody always does. Here an archive wants to know which fragments there were, and the program forgets its own references after every round.
+An object stays in the store as long as *anybody* holds a reference to it (chapter 2).
+Somebody always does.
+Here an archive wants to know which fragments there were, and the program forgets its own references after every round.
 
-**Predict:** ten fragments of 0.4 MB, one after the other, each forgotten. How many MB are in the store in the end?
+**Predict:** ten fragments of 0.4 MB, one after the other, each forgotten.
+How many MB are in the store in the end?
 """
 
 
@@ -411,8 +458,10 @@ print(f"{stores()[0]['bytes'] / 1e6:.1f} MB in the store")
 
 # %% [markdown]
 r"""
-Nothing was let go, and nothing in this notebook shows it: its own references are gone. In a training that runs for days this is the slow death: memory grows, then Ray spills to disk, then the disk is full. Ask Ray who holds what. The command goes to every process; grouped by the
-place in the code where a reference came into being (`summaries` keeps the sums and leaves out the list of every single reference):
+Nothing was let go, and nothing in this notebook shows it: its own references are gone.
+In a training that runs for days this is the slow death: memory grows, then Ray spills to disk, then the disk is full.
+Ask Ray who holds what.
+The command goes to every process; grouped by the place in the code where a reference came into being (`summaries` keeps the sums and leaves out the list of every single reference):
 """
 
 # %% tags=["demo"]
@@ -421,8 +470,12 @@ print(given.summaries(text))
 
 # %% [markdown]
 r"""
-There it stands: the ten came in as an *argument of an actor's call*, of `Archive.note`, and were kept. A reference *inside a list* is handed over as a reference, not as a value; storing it is what keeps the object alive. The other line is a surprise: a call from a cell of this notebook (a file whose name is a number is a cell). It is `frames`, the
-fragment for the profiler, and the variable still holds it. In a notebook, variables (and `Out[…]`) are the usual suspects. Without `record_ref_creation_sites` (for `ray start`: the variable `RAY_record_ref_creation_sites=1`), the places are missing, and you would have only numbers of processes.
+There it stands: the ten came in as an *argument of an actor's call*, of `Archive.note`, and were kept.
+A reference *inside a list* is handed over as a reference, not as a value; storing it is what keeps the object alive.
+The other line is a surprise: a call from a cell of this notebook (a file whose name is a number is a cell).
+It is `frames`, the fragment for the profiler, and the variable still holds it.
+In a notebook, variables (and `Out[…]`) are the usual suspects.
+Without `record_ref_creation_sites` (for `ray start`: the variable `RAY_record_ref_creation_sites=1`), the places are missing, and you would have only numbers of processes.
 
 The repair is to keep what you need, a number or a name, and not the reference.
 """
@@ -441,7 +494,8 @@ program.stop()  # to run cells above again: program = given.Program(samplers=3)
 r"""
 ## When nothing is pending, somebody waits for somebody
 
-The program below takes one step: a **trainer** asks a player for a fragment, and the player first asks the trainer for its newest weights. Each of the two has been tested alone.
+The program below takes one step: a **trainer** asks a player for a fragment, and the player first asks the trainer for its newest weights.
+Each of the two has been tested alone.
 """
 
 
@@ -485,7 +539,11 @@ print("done" if ready else "no result")
 
 # %% [markdown]
 r"""
-It hangs. No error, no time-out, and it would still hang tomorrow. What would you do? Killing it is easy, and then you know nothing. Ask first, from the outside to the inside.
+It hangs.
+No error, no time-out, and it would still hang tomorrow.
+What would you do?
+Killing it is easy, and then you know nothing.
+Ask first, from the outside to the inside.
 
 **Predict** what `ray status` says: is a CPU missing?
 """
@@ -498,7 +556,10 @@ print(given.shell("ray status").partition("Resources\n")[2].strip("-\n"))  # in 
 
 # %% [markdown]
 r"""
-All CPUs are free, and nobody demands anything. So it is no question of resources, and neither a larger machine nor an autoscaler would help. Then what is being done? `list_tasks` is the state API (chapter 6); in a terminal, `ray list tasks --filter "state!=FINISHED"`, since without a filter it lists the first hundred, ended or not.
+All CPUs are free, and nobody demands anything.
+So it is no question of resources, and neither a larger machine nor an autoscaler would help.
+Then what is being done?
+`list_tasks` is the state API (chapter 6); in a terminal, `ray list tasks --filter "state!=FINISHED"`, since without a filter it lists the first hundred, ended or not.
 """
 
 # %% tags=["demo"]
@@ -512,7 +573,10 @@ pandas.DataFrame(
 
 # %% [markdown]
 r"""
-Two calls are RUNNING, and one was SUBMITTED_TO_WORKER: it lies in its actor's queue. RUNNING only means that the function has been entered. Does it compute, or does it wait? The metrics know that: there is a state of its own for whoever waits in `ray.get`.
+Two calls are RUNNING, and one was SUBMITTED_TO_WORKER: it lies in its actor's queue.
+RUNNING only means that the function has been entered.
+Does it compute, or does it wait?
+The metrics know that: there is a state of its own for whoever waits in `ray.get`.
 """
 
 # %% tags=["demo"]
@@ -524,7 +588,10 @@ for family in text_string_to_metric_families(page):
 
 # %% [markdown]
 r"""
-Both wait. On which line, and for what? What a process prints ends in a file on its node, and its last line says how far it came. `ray logs actor --id …` and the dashboard show the same files (but where several Rays share a machine it may fail: see the traps).
+Both wait.
+On which line, and for what?
+What a process prints ends in a file on its node, and its last line says how far it came.
+`ray logs actor --id …` and the dashboard show the same files (but where several Rays share a machine it may fail: see the traps).
 """
 
 # %% tags=["demo"]
@@ -534,15 +601,20 @@ print("its last line:", log.read_text().splitlines()[-1])
 
 # %% [markdown]
 r"""
-And now the stacks: for each process, the line where it is *at this moment*, and who called it. A stuck actor cannot be asked with `__ray_call__`, because that call would wait in the queue as well. But right after these two actors were made, each was told to write its stack to a file
-whenever it gets the signal `SIGUSR1`: that is `faulthandler.register`, of Python itself, and it works however stuck the process is. In the `__init__` of actors of your own, two lines do it (import `faulthandler`, `os` and `signal`):
+And now the stacks: for each process, the line where it is *at this moment*, and who called it.
+A stuck actor cannot be asked with `__ray_call__`, because that call would wait in the queue as well.
+But right after these two actors were made, each was told to write its stack to a file whenever it gets the signal `SIGUSR1`: that is `faulthandler.register`, of Python itself, and it works however stuck the process is.
+In the `__init__` of actors of your own, two lines do it (import `faulthandler`, `os` and `signal`):
 
 ```python
 self.stacks = open(f"/tmp/stacks-{os.getpid()}.txt", "w")  # an attribute: the file has to stay open
 faulthandler.register(signal.SIGUSR1, file=self.stacks)
 ```
 
-Then `kill -USR1 4711` in a shell writes them; 4711 is the number in the file's name, and the `pid` in `ray list actors --detail`. The file then has all threads of the process, with Ray's own lines: read the thread in which a line of your file stands. (`given.stack_of` leaves out the rest.) Send it only to a process that has registered: any other is *ended* by this signal.
+Then `kill -USR1 4711` in a shell writes them; 4711 is the number in the file's name, and the `pid` in `ray list actors --detail`.
+The file then has all threads of the process, with Ray's own lines: read the thread in which a line of your file stands.
+(`given.stack_of` leaves out the rest.)
+Send it only to a process that has registered: any other is *ended* by this signal.
 """
 
 # %% tags=["demo"]
@@ -555,9 +627,13 @@ Read both together, and the circle closes:
 
 ![A trainer waits for a player, which waits for the trainer: both are RUNNING and no CPU is missing](../img/ch19_circle.svg)
 
-An actor makes one call at a time. `weights` begins when `step` has ended; `step` ends when `play` has; `play` ends when `weights` has. In chapter 4 a deadlock was about CPUs, and `ray status` showed it. This one asks for nothing, so only calls and stacks show it.
+An actor makes one call at a time.
+`weights` begins when `step` has ended; `step` ends when `play` has; `play` ends when `weights` has.
+In chapter 4 a deadlock was about CPUs, and `ray status` showed it.
+This one asks for nothing, so only calls and stacks show it.
 
-Three ways out, best first: **pass what is needed along** (the trainer gives its weights as an argument: nobody calls back); let the trainer **not wait inside** `step` (return the reference); or give `weights` a **concurrency group** of its own (chapter 3), so that it can run beside `step`. Here is the first:
+Three ways out, best first: **pass what is needed along** (the trainer gives its weights as an argument: nobody calls back); let the trainer **not wait inside** `step` (return the reference); or give `weights` a **concurrency group** of its own (chapter 3), so that it can run beside `step`.
+Here is the first:
 """
 
 
@@ -588,14 +664,17 @@ quiz("nothing_pending", nothing_pending)
 
 # %% [markdown] tags=["notes"]
 r"""
-A break fits here. Ask the room for the longest hang that anybody has had, and how it was found. Usually by waiting, killing, adding prints, and waiting again; let somebody say at which of the five looks above it would have ended.
+A break fits here.
+Ask the room for the longest hang that anybody has had, and how it was found.
+Usually by waiting, killing, adding prints, and waiting again; let somebody say at which of the five looks above it would have ended.
 """
 
 # %% [markdown]
 r"""
 ## PENDING has five reasons
 
-A task that has not begun yet waits for something. Which of these it is decides what you do:
+A task that has not begun yet waits for something.
+Which of these it is decides what you do:
 
 | word | it waits because | what helps |
 |---|---|---|
@@ -605,7 +684,8 @@ A task that has not begun yet waits for something. Which of these it is decides 
 | `"queue"` | some living node will have room, once those who work there have ended, or has it already | wait |
 | `"locked"` | a node would be large enough, but what is missing is held by those who will not give it back by themselves: they are idle, or wait for others | end somebody |
 
-`explain_pending` finds the word for every task that is not RUNNING: the first row that fits counts. It gets three lists of dicts:
+`explain_pending` finds the word for every task that is not RUNNING: the first row that fits counts.
+It gets three lists of dicts:
 
 - tasks: `id`, `name`, `state`, `asks` (such as `{"CPU": 1}`), `actor` (for the call to an actor its id, else None);
 - nodes: `id`, `alive`, `resources` (in all);
@@ -645,12 +725,17 @@ check("explain_pending", explain_pending)
 
 # %% [markdown] tags=["solution"]
 r"""
-The order matters: a task without its arguments is not even looking for a node. And "what is free now?" is the wrong question for the last two words: in a queue nothing is free either. What tells them apart is whether those in the way will leave.
+The order matters: a task without its arguments is not even looking for a node.
+And "what is free now?" is the wrong question for the last two words: in a queue nothing is free either.
+What tells them apart is whether those in the way will leave.
 """
 
 # %% [markdown]
 r"""
-Your function meets the real thing. One cell brings about all five at once; `given.pending_report` asks the state API and makes the three lists of its answers. (Ray does not say who waits. So the report assumes that whoever has launched a task that has not begun is waiting for it; and it knows from chapter 4 which CPUs those who wait have lent.)
+Your function meets the real thing.
+One cell brings about all five at once; `given.pending_report` asks the state API and makes the three lists of its answers.
+(Ray does not say who waits.
+So the report assumes that whoever has launched a task that has not begun is waiting for it; and it knows from chapter 4 which CPUs those who wait have lent.)
 """
 
 
@@ -692,9 +777,11 @@ if passed("explain_pending"):
 r"""
 ## A pipeline that is killed anywhere has each effect once
 
-Some work has many steps and takes all night: collect, train, evaluate, send a report. If it dies at five in the morning, you do not want to begin again at collecting, and you do not want two reports.
+Some work has many steps and takes all night: collect, train, evaluate, send a report.
+If it dies at five in the morning, you do not want to begin again at collecting, and you do not want two reports.
 
-> **You may have seen** `ray.workflow`: `@workflow.step`, later `workflow.run(dag, workflow_id="night-1")`, which saved the result of each step and resumed after a crash. See what the installed Ray says:
+> **You may have seen** `ray.workflow`: `@workflow.step`, later `workflow.run(dag, workflow_id="night-1")`, which saved the result of each step and resumed after a crash.
+> See what the installed Ray says:
 """
 
 # %% tags=["demo"]
@@ -705,7 +792,8 @@ except RuntimeError as error:
 
 # %% [markdown]
 r"""
-It has no successor inside Ray. What it did can be built from three things that you know, in a page of code:
+It has no successor inside Ray.
+What it did can be built from three things that you know, in a page of code:
 
 - a **checkpoint** for each step: its result in a file, written under another name and renamed (chapter 5), so that a file with its right name is always whole;
 - a **key** for each step of each run, the same at every attempt, which goes along with the effect (chapter 5's ledger): the receiver recognises a repeat;
@@ -713,7 +801,8 @@ It has no successor inside Ray. What it did can be built from three things that 
 
 ![A step has its effect, writes its result under another name and renames it; a death before the rename runs the step again, and the key makes the repeat harmless](../img/ch19_durable.svg)
 
-Mind the gap between effect and checkpoint: no order of the two closes it. Checkpoint first, and a death in between loses the effect; effect first, and it may happen twice, unless there is a key.
+Mind the gap between effect and checkpoint: no order of the two closes it.
+Checkpoint first, and a death in between loses the effect; effect first, and it may happen twice, unless there is a key.
 """
 
 # %%
@@ -726,9 +815,14 @@ quiz("between_effect_and_checkpoint", between_effect_and_checkpoint)
 
 # %% [markdown]
 r"""
-Write it. The steps are plain functions, called as `function(value, key)`; `value` is what the step before has returned (None for the first), and `key` is a text of yours: the same whenever this step of this run is called, and another one for every other step or run. Results are plain values for JSON: lists, dicts, texts, numbers, None. Names of steps and runs are letters and digits. Several runs may share the folder.
+Write it.
+The steps are plain functions, called as `function(value, key)`; `value` is what the step before has returned (None for the first), and `key` is a text of yours: the same whenever this step of this run is called, and another one for every other step or run.
+Results are plain values for JSON: lists, dicts, texts, numbers, None.
+Names of steps and runs are letters and digits.
+Several runs may share the folder.
 
-The check runs your pipeline in processes of its own, so call the functions directly, without Ray; it will become a Ray task as a whole. It kills the process at every moment in turn: when a step has begun, when its effect has happened, and after everything that you do to a file of the folder.
+The check runs your pipeline in processes of its own, so call the functions directly, without Ray; it will become a Ray task as a whole.
+It kills the process at every moment in turn: when a step has begun, when its effect has happened, and after everything that you do to a file of the folder.
 """
 
 
@@ -761,14 +855,19 @@ check("durable_pipeline", durable_pipeline)
 
 # %% [markdown] tags=["solution"]
 r"""
-A dozen lines. For a power cut, which takes the operating system along, the file also needs `os.fsync` before the rename; on a cluster, the folder must be on storage that all nodes see. And never let two processes work on the same run at the same time: a checkpoint protects from deaths, not from twins.
+A dozen lines.
+For a power cut, which takes the operating system along, the file also needs `os.fsync` before the rename; on a cluster, the folder must be on storage that all nodes see.
+And never let two processes work on the same run at the same time: a checkpoint protects from deaths, not from twins.
 """
 
 # %% [markdown]
 r"""
-On Ray, the whole pipeline is *one task* with `max_retries=-1`: when its process dies, Ray starts it again, on another node if need be, and the checkpoints do the rest. (An exception ends it, as chapter 5 says: mend the cause, and call it again with the same run.) It reserves no CPU itself; its steps' tasks do.
+On Ray, the whole pipeline is *one task* with `max_retries=-1`: when its process dies, Ray starts it again, on another node if need be, and the checkpoints do the rest.
+(An exception ends it, as chapter 5 says: mend the cause, and call it again with the same run.)
+It reserves no CPU itself; its steps' tasks do.
 
-Here each of three steps kills the process once, right between its effect and its checkpoint: the worst moment. `World` stands for the outside: it takes each key once, and its journal outlives everybody.
+Here each of three steps kills the process once, right between its effect and its checkpoint: the worst moment.
+`World` stands for the outside: it takes each key once, and its journal outlives everybody.
 
 **Predict:** how many times will each step be called, and how many effects will there be?
 """
@@ -808,10 +907,11 @@ if passed("durable_pipeline"):
 
 # %% [markdown]
 r"""
-Each step was called twice, because it died once, and had its effect once. A step whose result lay on disk was never called again.
+Each step was called twice, because it died once, and had its effect once.
+A step whose result lay on disk was never called again.
 
-That is the promise of every durable execution system, large ones included (Temporal, AWS Step Functions, Airflow's tasks): *at least once* for the steps, *once* for the effects, and the second half is yours, because only the receiver can recognise a key. When pipelines become many, with schedules, people and
-approvals in them, use one of those, and let its steps submit Ray jobs (chapter 6).
+That is the promise of every durable execution system, large ones included (Temporal, AWS Step Functions, Airflow's tasks): *at least once* for the steps, *once* for the effects, and the second half is yours, because only the receiver can recognise a key.
+When pipelines become many, with schedules, people and approvals in them, use one of those, and let its steps submit Ray jobs (chapter 6).
 """
 
 # %% tags=["demo"]
@@ -837,10 +937,12 @@ r"""
 - **Changing before looking.** The stage that takes the most seconds, or has the longest calls, need not be the slow one.
 - **A profiler makes calls look slower than they are.** Trust it for the place, not for seconds.
 - **`ray memory` without `record_ref_creation_sites`** knows processes, not places.
-- **A counter falls** when its process is started again. Rates first, sums last.
+- **A counter falls** when its process is started again.
+  Rates first, sums last.
 - **The metrics page asks for no token**: keep its port inside your network.
 - **A call that is RUNNING may be waiting.** `RUNNING_IN_RAY_GET` stands in the metrics only.
-- **Several Rays on one machine**: the tools refuse to guess; set `RAY_ADDRESS`. And only one of them gets the agent's port 52365: for the others `ray logs` fails ("Agent … doesn't exist"), and you read the files themselves.
+- **Several Rays on one machine**: the tools refuse to guess; set `RAY_ADDRESS`.
+  And only one of them gets the agent's port 52365: for the others `ray logs` fails ("Agent … doesn't exist"), and you read the files themselves.
 - **A shell needs `RAY_AUTH_MODE=token`** before every `ray` command (chapter 6).
 - **A checkpoint before the effect** loses effects; **a key made at each attempt** repeats them, and so does one made with `hash`: for a text it is another number in every Python that is started.
 
@@ -849,9 +951,7 @@ On Windows outside WSL there is no `SIGUSR1`; on a Mac everything here works as 
 ## Read on
 
 - [Chapter 20](ch20_capstone.ipynb): an agent of your own, under a budget of CPU seconds.
-- Ray's documentation: [observability](https://docs.ray.io/en/latest/ray-observability/index.html),
-  [metrics](https://docs.ray.io/en/latest/cluster/metrics.html), [debugging hangs](https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-hangs.html),
-  [memory](https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-memory.html).
+- Ray's documentation: [observability](https://docs.ray.io/en/latest/ray-observability/index.html), [metrics](https://docs.ray.io/en/latest/cluster/metrics.html), [debugging hangs](https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-hangs.html), [memory](https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-memory.html).
 - Gregg, [*The USE Method*](https://www.brendangregg.com/usemethod.html): for every resource, ask for utilisation, saturation and errors.
 - Helland, *Life beyond Distributed Transactions*, CIDR 2007: why keys, and not locks, make repeats harmless.
 """

@@ -40,21 +40,32 @@ warm_up(2)
 
 # %% [markdown] tags=["notes"]
 r"""
-The last chapter is a workshop: an hour together up to `beats_random`, then everybody alone or in pairs, then the board. Put the board on the wall (`coursekit capstone board --open`). Where you
-have two hours and a competitive room, let `beats_baseline` be the end of the first, and the leaderboard the whole second one. All entries must run on one machine to be compared.
+The last chapter is a workshop: an hour together up to `beats_random`, then everybody alone or in pairs, then the board.
+Put the board on the wall (`coursekit capstone board --open`).
+Where you have two hours and a competitive room, let `beats_baseline` be the end of the first, and the leaderboard the whole second one.
+All entries must run on one machine to be compared.
 """
 
 # %% [markdown]
 r"""
 ## A warehouse in which some parcels cost more than they pay
 
-A robot fetches parcels. On eight shelves orders appear, each for one parcel of one of three kinds. An order waits a while (the black bar below the parcel); then somebody else fetches
-the parcel. The robot carries three parcels. Only what it delivers at the packing table (green) pays. Its battery lasts for sixty fields; at the station (yellow) it gets another. With an empty one it creeps, one
-field in four steps. An episode is 150 steps.
+A robot fetches parcels.
+On eight shelves orders appear, each for one parcel of one of three kinds.
+An order waits a while (the black bar below the parcel); then somebody else fetches the parcel.
+The robot carries three parcels.
+Only what it delivers at the packing table (green) pays.
+Its battery lasts for sixty fields; at the station (yellow) it gets another.
+With an empty one it creeps, one field in four steps.
+An episode is 150 steps.
 
-An **action** names a place: 0 to 7 are the shelves, 8 is the table, 9 the station. The robot drives *one field* towards it, by a shortest way, and in the next step you may change your mind.
+An **action** names a place: 0 to 7 are the shelves, 8 is the table, 9 the station.
+The robot drives *one field* towards it, by a shortest way, and in the next step you may change your mind.
 
-The **price list** is the catch. One kind pays 9, one pays 3, and one *costs* 3: such parcels come back, and the customer is angry. The pictures show the prices. The observations do not.
+The **price list** is the catch.
+One kind pays 9, one pays 3, and one *costs* 3: such parcels come back, and the customer is angry.
+The pictures show the prices.
+The observations do not.
 """
 
 # %% tags=["demo"]
@@ -69,12 +80,12 @@ strip(pictures, ["step 0", "step 20", "step 60"], columns=3);
 
 # %% [markdown]
 r"""
-An **observation** is 46 numbers between 0 and 1: six about the robot (its battery, the ways to table and station, how much of each kind it carries), then five for each shelf: how far, how long the parcel still
-waits (0: there is none), and its kind, as three numbers of which one is 1. That each shelf has its own five will help.
+An **observation** is 46 numbers between 0 and 1: six about the robot (its battery, the ways to table and station, how much of each kind it carries), then five for each shelf: how far, how long the parcel still waits (0: there is none), and its kind, as three numbers of which one is 1.
+That each shelf has its own five will help.
 
-`make_envs(64)` gives 64 warehouses that step together in NumPy, as Gymnasium's vector environments do ([Chapter 7](ch07_environments.ipynb)). `evaluate(policy, episodes=200, seed=0, make_envs=make_envs)` plays
-whole episodes with any policy, a function from observations [N, 46] to actions [N], and returns what each episode earned. Leave out what suits you: without the last argument it plays in
-warehouses with the usual prices, and the same seed means the same orders.
+`make_envs(64)` gives 64 warehouses that step together in NumPy, as Gymnasium's vector environments do ([Chapter 7](ch07_environments.ipynb)).
+`evaluate(policy, episodes=200, seed=0, make_envs=make_envs)` plays whole episodes with any policy, a function from observations [N, 46] to actions [N], and returns what each episode earned.
+Leave out what suits you: without the last argument it plays in warehouses with the usual prices, and the same seed means the same orders.
 """
 
 # %% tags=["demo"]
@@ -89,10 +100,12 @@ print(f"{64 * steps / (time.perf_counter() - start):,.0f} frames a second, obser
 r"""
 ## First measure chance, then the obvious
 
-Before anything learns you need two numbers: what pure chance earns, and what the simplest sensible rule earns. Without the first you cannot say that something was learned, without the second not that
-learning was worth it. The course's `baseline` is such a rule: *change the battery when less than a quarter is left; fetch the nearest parcel while there is room; then to the table*.
+Before anything learns you need two numbers: what pure chance earns, and what the simplest sensible rule earns.
+Without the first you cannot say that something was learned, without the second not that learning was worth it.
+The course's `baseline` is such a rule: *change the battery when less than a quarter is left; fetch the nearest parcel while there is room; then to the table*.
 
-**Predict:** what does each earn in an episode, and how many parcels does it deliver? (A tour for three parcels is some twenty steps; a parcel pays 3 on average.)
+**Predict:** what does each earn in an episode, and how many parcels does it deliver?
+(A tour for three parcels is some twenty steps; a parcel pays 3 on average.)
 """
 
 # %% tags=["demo"]
@@ -109,8 +122,13 @@ panels[1].set_xlabel("return of an episode");
 
 # %% [markdown]
 r"""
-Chance does not stay at one idea for ten steps, so it hardly arrives anywhere. The baseline works hard, and delivers parcel after parcel. What does it not do? It fetches what costs. It does not
-see that a parcel will be gone before it arrives. It takes one for 3, because that was a field nearer, and comes too late for one that pays 9. All that is room.
+Chance does not stay at one idea for ten steps, so it hardly arrives anywhere.
+The baseline works hard, and delivers parcel after parcel.
+What does it not do?
+It fetches what costs.
+It does not see that a parcel will be gone before it arrives.
+It takes one for 3, because that was a field nearer, and comes too late for one that pays 9.
+All that is room.
 
 (The ± is half of the 95 % interval of the mean.)
 """
@@ -119,12 +137,17 @@ see that a parcel will be gone before it arrives. It takes one for 3, because th
 r"""
 ## A budget in CPU seconds counts everybody who works for you
 
-An agent that may learn for ever proves little. So the capstone has a budget: **CPU seconds**, as the operating system counts them, of your process *and of everything that it started*. Ray's workers are processes;
-so are Ray's own, the raylet and the GCS. All are on the bill.
+An agent that may learn for ever proves little.
+So the capstone has a budget: **CPU seconds**, as the operating system counts them, of your process *and of everything that it started*.
+Ray's workers are processes; so are Ray's own, the raylet and the GCS.
+All are on the bill.
 
 ![An entry's process, Ray's processes and the samplers stand inside one frame whose CPU seconds are counted; the judge stands outside, sends observations and gets actions](../img/ch20_capstone.svg)
 
-`bill = Budget(60)` starts to count when it is made. `bill.spent()` and `bill.left()` say how things stand, and `bill.report(mean_return)` writes down a point of your learning curve. An entry is handed such a thing as its argument `budget`. (The `budget(2000, 300)` of the cells is another: this course's choice between full and quick mode.)
+`bill = Budget(60)` starts to count when it is made.
+`bill.spent()` and `bill.left()` say how things stand, and `bill.report(mean_return)` writes down a point of your learning curve.
+An entry is handed such a thing as its argument `budget`.
+(The `budget(2000, 300)` of the cells is another: this course's choice between full and quick mode.)
 
 **Predict** both columns of the next cell, clock and CPU: half a second of sleep, half a second of work here, and half a second of work in each of two Ray tasks at the same time.
 """
@@ -154,8 +177,13 @@ for name, way in ways.items():
 
 # %% [markdown]
 r"""
-Waiting is free, and two who work cost twice, at best in half a second by the clock, and in a whole one or more where they have to share a core. So CPU seconds are what you would pay a cloud for, and they depend far less than the clock on what else your machine is doing just now. (Only with one thread each, as the first cell has set it for PyTorch: threads that wait for each other use CPU seconds as well.) Two samplers make you *faster*; they do not make the budget *longer*. And
-Ray itself is not free: starting it costs some CPU seconds, up to ten, a new actor about one. (Here Ray runs already. What it had used before does not count; what its processes use meanwhile does, and that is the surplus in the table.)
+Waiting is free, and two who work cost twice, at best in half a second by the clock, and in a whole one or more where they have to share a core.
+So CPU seconds are what you would pay a cloud for, and they depend far less than the clock on what else your machine is doing just now.
+(Only with one thread each, as the first cell has set it for PyTorch: threads that wait for each other use CPU seconds as well.)
+Two samplers make you *faster*; they do not make the budget *longer*.
+And Ray itself is not free: starting it costs some CPU seconds, up to ten, a new actor about one.
+(Here Ray runs already.
+What it had used before does not count; what its processes use meanwhile does, and that is the surplus in the table.)
 """
 
 # %%
@@ -170,10 +198,16 @@ quiz("what_a_budget_buys", what_a_budget_buys)
 r"""
 ## An entry is one function
 
-An **entry** is a function `train(make_envs, budget)` that returns a policy. `make_envs(count)` gives warehouses to learn in. What the policy is worth is found out by somebody else.
+An **entry** is a function `train(make_envs, budget)` that returns a policy.
+`make_envs(count)` gives warehouses to learn in.
+What the policy is worth is found out by somebody else.
 
-The first one need not learn anything. `hurry` is a rule of its own: it fetches the parcel that will be gone soonest. (`OWN` is 6: so many numbers are about the robot. `SHELVES` is 8; `TABLE` and `STATION` are the actions 8 and 9.) Finish `valid_entry`: measure what
-`hurry` earns in 50 episodes **of the warehouses that the entry was given**, report the mean, and return the policy. (Another rule of your own will do as well, the baseline will not; more episodes only make the mean surer.)
+The first one need not learn anything.
+`hurry` is a rule of its own: it fetches the parcel that will be gone soonest.
+(`OWN` is 6: so many numbers are about the robot.
+`SHELVES` is 8; `TABLE` and `STATION` are the actions 8 and 9.)
+Finish `valid_entry`: measure what `hurry` earns in 50 episodes **of the warehouses that the entry was given**, report the mean, and return the policy.
+(Another rule of your own will do as well, the baseline will not; more episodes only make the mean surer.)
 
 The check gives it warehouses with other prices than yours, and 3 CPU seconds, asks the policy about one warehouse, about seven, about many, and compares what it earns with what you reported.
 """
@@ -203,7 +237,8 @@ check("valid_entry", valid_entry)
 
 # %% [markdown] tags=["solution"]
 r"""
-`evaluate` without its last argument would play in *our* warehouses, at our prices. It is the same mistake as training in one simulator and shipping to another, and nothing complains.
+`evaluate` without its last argument would play in *our* warehouses, at our prices.
+It is the same mistake as training in one simulator and shipping to another, and nothing complains.
 """
 
 # %% tags=["demo"]
@@ -225,10 +260,13 @@ quiz("who_scores", who_scores)
 r"""
 ## One small network judges every shelf
 
-The parts that learn are those of chapter 10, fitted to the warehouse. Read them; you will change them later.
+The parts that learn are those of chapter 10, fitted to the warehouse.
+Read them; you will change them later.
 
-The policy uses what you know, as `ScoreEach` did in [Chapter 14](ch14_custom.ipynb). A shelf is a shelf: **one network of a few hundred weights judges each of the eight**, from the six numbers of the robot and the shelf's own
-five. `VIEWS`, shape [8, 11], says which numbers of an observation these are. What is learned at one shelf holds for all of them.
+The policy uses what you know, as `ScoreEach` did in [Chapter 14](ch14_custom.ipynb).
+A shelf is a shelf: **one network of a few hundred weights judges each of the eight**, from the six numbers of the robot and the shelf's own five.
+`VIEWS`, shape [8, 11], says which numbers of an observation these are.
+What is learned at one shelf holds for all of them.
 """
 
 # %%
@@ -264,7 +302,8 @@ class Policy(nn.Module):
 
 # %% [markdown]
 r"""
-Samplers compute with the weights in NumPy, without PyTorch: cheaper to start, and faster for a few rows. `greedy` is what an entry returns in the end: always the place with the highest score.
+Samplers compute with the weights in NumPy, without PyTorch: cheaper to start, and faster for a few rows.
+`greedy` is what an entry returns in the end: always the place with the highest score.
 """
 
 
@@ -288,8 +327,8 @@ def greedy(weights):
 
 # %% [markdown]
 r"""
-The sampler: it plays 64 steps in all its warehouses, leaves out the frames of a reset, and returns rows that are ready to learn from, with $\log \pi_{old}$, advantage and target. No warehouse ever *terminates*, the
-clock only truncates, so every end has a bootstrap.
+The sampler: it plays 64 steps in all its warehouses, leaves out the frames of a reset, and returns rows that are ready to learn from, with $\log \pi_{old}$, advantage and target.
+No warehouse ever *terminates*, the clock only truncates, so every end has a bootstrap.
 """
 
 # %%
@@ -393,13 +432,19 @@ def learn(policy, optimizer, rows):
 r"""
 ## First alone, until it is clearly better than chance
 
-A distributed program that does not learn is hard to debug. So first everything in this one process: one sampler, an ordinary object, with all 64 warehouses.
+A distributed program that does not learn is hard to debug.
+So first everything in this one process: one sampler, an ordinary object, with all 64 warehouses.
 
-A round: the sampler gets the weights, plays, the policy learns from the rows. Every few rounds test it: 50 episodes of `evaluate` with `greedy`, from a seed far from the sampler's (warehouse i gets `seed + i`: with the same seed the test would begin where the sampler has learned). Report each test; the check asks for three reports at least, so do not test too seldom. Stop when a test is as good as `goal` times
-the baseline's mean in the same episodes, or when less than two CPU seconds are left: a round must fit in.
+A round: the sampler gets the weights, plays, the policy learns from the rows.
+Every few rounds test it: 50 episodes of `evaluate` with `greedy`, from a seed far from the sampler's (warehouse i gets `seed + i`: with the same seed the test would begin where the sampler has learned).
+Report each test; the check asks for three reports at least, so do not test too seldom.
+Stop when a test is as good as `goal` times the baseline's mean in the same episodes, or when less than two CPU seconds are left: a round must fit in.
 
-The check gives it 30 CPU seconds and the usual prices in another order, so nobody can know by heart which parcels pay, and asks for three quarters of what the baseline earns, on episodes of its own. (It tries up to three
-times: agents can be unlucky. So it takes about half a minute, some minutes where it tries again or your machine is busy. Why not simply more than chance? A network that has learned nothing, played *greedily*, at least sticks to its ideas; one in a hundred is lucky enough to earn half of what the baseline earns.)
+The check gives it 30 CPU seconds and the usual prices in another order, so nobody can know by heart which parcels pay, and asks for three quarters of what the baseline earns, on episodes of its own.
+(It tries up to three times: agents can be unlucky.
+So it takes about half a minute, some minutes where it tries again or your machine is busy.
+Why not simply more than chance?
+A network that has learned nothing, played *greedily*, at least sticks to its ideas; one in a hundred is lucky enough to earn half of what the baseline earns.)
 """
 
 
@@ -427,15 +472,17 @@ check("beats_random", beats_random)
 
 # %% [markdown] tags=["solution"]
 r"""
-The goal was measured and not typed in: with other prices, or in another warehouse, it would be another number. And a test costs about a third of a round. Test after every round, and a quarter of your budget
-goes into looking at yourself.
+The goal was measured and not typed in: with other prices, or in another warehouse, it would be another number.
+And a test costs about a third of a round.
+Test after every round, and a quarter of your budget goes into looking at yourself.
 """
 
 # %% [markdown]
 r"""
 ## Then two samplers, and past the baseline
 
-Now the same with two samplers that are actors. This much is given: it starts Ray where none runs (as in a file of your own, or when you come back here after the last cell; the budget pays for it), starts the actors with half of the warehouses each, and ends them whatever happens.
+Now the same with two samplers that are actors.
+This much is given: it starts Ray where none runs (as in a file of your own, or when you come back here after the last cell; the budget pays for it), starts the actors with half of the warehouses each, and ends them whatever happens.
 """
 
 
@@ -456,17 +503,20 @@ def started(make_envs, count):
 
 # %% [markdown]
 r"""
-`beats_baseline` is the agent of this course. In each round:
+`beats_baseline` is the agent of this course.
+In each round:
 
 1. the weights go into the object store once, and each sampler is sent the reference;
 2. all samplers are told to play; then you collect what they played;
 3. the learner learns from all rows together;
 4. now and then a test, a report, and the question whether to stop.
 
-One thing more pays off: a learning rate that falls as the budget is used up, `LEARNING_RATE * max(budget.left() / budget.seconds, 0.05)`, set with `optimizer.param_groups[0]["lr"] = ...` in each round. Big steps first, fine ones at the end.
+One thing more pays off: a learning rate that falls as the budget is used up, `LEARNING_RATE * max(budget.left() / budget.seconds, 0.05)`, set with `optimizer.param_groups[0]["lr"] = ...` in each round.
+Big steps first, fine ones at the end.
 
-The check gives it 60 CPU seconds and prices in another order, reads in Ray's records who was told to `sample`, and when, looks at the weights that each was sent, and asks for a clear lead over the baseline in 200 episodes that are new to both: its 95 % interval must be above 0, which takes a mean lead of about three. (That lasts
-about a minute, some minutes where it tries again or your machine is busy.) Keep `goal` above 1 by a margin: the first test above the baseline was perhaps lucky.
+The check gives it 60 CPU seconds and prices in another order, reads in Ray's records who was told to `sample`, and when, looks at the weights that each was sent, and asks for a clear lead over the baseline in 200 episodes that are new to both: its 95 % interval must be above 0, which takes a mean lead of about three.
+(That lasts about a minute, some minutes where it tries again or your machine is busy.)
+Keep `goal` above 1 by a margin: the first test above the baseline was perhaps lucky.
 """
 
 
@@ -497,13 +547,15 @@ check("beats_baseline", beats_baseline)
 
 # %% [markdown] tags=["solution"]
 r"""
-The test plays the same 100 episodes every time, and the baseline's mean comes from them, too: so a test compares like with like, and needs fewer episodes to be sure. That you *choose* the moment to stop by these episodes makes
-them a little flattering; therefore the goal is 1.15 and not 1, and therefore the judge has others.
+The test plays the same 100 episodes every time, and the baseline's mean comes from them, too: so a test compares like with like, and needs fewer episodes to be sure.
+That you *choose* the moment to stop by these episodes makes them a little flattering; therefore the goal is 1.15 and not 1, and therefore the judge has others.
 """
 
 # %% [markdown]
 r"""
-**Predict:** now without a goal, until the budget is used up. Where does the curve cross the baseline, and does it still rise at the end? (In quick mode the budget is 12 CPU seconds, and it may not get so far.)
+**Predict:** now without a goal, until the budget is used up.
+Where does the curve cross the baseline, and does it still rise at the end?
+(In quick mode the budget is 12 CPU seconds, and it may not get so far.)
 """
 
 # %% tags=["demo"]
@@ -526,11 +578,17 @@ if agent:
 
 # %% [markdown]
 r"""
-At first it learns to arrive anywhere at all; then, quickly, what pays; then slowly the rest, where to go first, and when to turn back. (The curve does not begin at 0: the two actors had to start, and the first rounds to be played. The dashed lines were measured in other episodes than your tests. The band around each shows where a mean of a hundred episodes may lie, 19 times out of 20: a point inside the baseline's band decides nothing.)
+At first it learns to arrive anywhere at all; then, quickly, what pays; then slowly the rest, where to go first, and when to turn back.
+(The curve does not begin at 0: the two actors had to start, and the first rounds to be played.
+The dashed lines were measured in other episodes than your tests.
+The band around each shows where a mean of a hundred episodes may lie, 19 times out of 20: a point inside the baseline's band decides nothing.)
 
-Compare the bill with the clock, too. While the samplers play, two cores work; while the learner learns, only one, and the samplers wait. On a busy machine the clock runs ahead: waiting for a core costs you nothing here.
+Compare the bill with the clock, too.
+While the samplers play, two cores work; while the learner learns, only one, and the samplers wait.
+On a busy machine the clock runs ahead: waiting for a core costs you nothing here.
 
-How good is it, and how sure are we? Play new episodes, the same for both, and look at the differences.
+How good is it, and how sure are we?
+Play new episodes, the same for both, and look at the differences.
 """
 
 # %% tags=["demo"]
@@ -553,7 +611,11 @@ quiz("close_race", close_race)
 r"""
 ## Pictures say how it is better
 
-Numbers say by how much it is better; pictures say how. (In quick mode it had a fifth of the time, and may still be behind. One film is one episode: it may even show the opposite of the means.) Baseline and agent get the same orders. **Predict** three things that it does differently, then look.
+Numbers say by how much it is better; pictures say how.
+(In quick mode it had a fifth of the time, and may still be behind.
+One film is one episode: it may even show the opposite of the means.)
+Baseline and agent get the same orders.
+**Predict** three things that it does differently, then look.
 """
 
 
@@ -579,18 +641,29 @@ movie
 
 # %% [markdown]
 r"""
-After sixty CPU seconds most of the red ones stay where they are, until somebody else fetches them. Nobody told the agent. It had three numbers in an observation, a payment some ten steps later, and a great many tries. Look also at what it
-does *not* do well. Does it turn back half empty? Does it drive to parcels that it cannot reach in time? There is your next idea.
+After sixty CPU seconds most of the red ones stay where they are, until somebody else fetches them.
+Nobody told the agent.
+It had three numbers in an observation, a payment some ten steps later, and a great many tries.
+Look also at what it does *not* do well.
+Does it turn back half empty?
+Does it drive to parcels that it cannot reach in time?
+There is your next idea.
 """
 
 # %% [markdown]
 r"""
 ## A leaderboard needs a judge who owns the episodes
 
-In the notebook you were your own judge. `coursekit capstone run` is a stricter one. It runs a *file* with a function `train`, in a sandbox. That needs Linux; where it says that no sandbox can be made, add `--no-sandbox`, for code that you trust. It counts the CPU seconds from outside and stops what uses too
-many, keeps the warehouses and their seeds to itself, sends only observations and takes only actions. The score is the mean return of 200 episodes, with its interval.
+In the notebook you were your own judge.
+`coursekit capstone run` is a stricter one.
+It runs a *file* with a function `train`, in a sandbox.
+That needs Linux; where it says that no sandbox can be made, add `--no-sandbox`, for code that you trust.
+It counts the CPU seconds from outside and stops what uses too many, keeps the warehouses and their seeds to itself, sends only observations and takes only actions.
+The score is the mean return of 200 episodes, with its interval.
 
-The next cell writes your agent into a file: the cells that it needs, and its own. If it calls functions from cells of your own, add them to `needs`. (Each run of the cell writes the file anew.)
+The next cell writes your agent into a file: the cells that it needs, and its own.
+If it calls functions from cells of your own, add them to `needs`.
+(Each run of the cell writes the file anew.)
 """
 
 # %% tags=["demo"]
@@ -607,19 +680,26 @@ coursekit capstone run my_entry.py --name "first try" --seconds 60
 coursekit capstone board --open
 ```
 
-The first prints score, baseline, chance, what was spent, and your rank; the second writes the board, a page with everybody's learning curve, and opens it. In a file of your own Ray has to be started, and
-that is on your bill: about two of the sixty seconds in the sandbox, up to ten without it. (Does this warehouse need Ray at all, where a step costs microseconds? That is a fair question to the board: enter both.)
+The first prints score, baseline, chance, what was spent, and your rank; the second writes the board, a page with everybody's learning curve, and opens it.
+In a file of your own Ray has to be started, and that is on your bill: about two of the sixty seconds in the sandbox, up to ten without it.
+(Does this warehouse need Ray at all, where a step costs microseconds?
+That is a fair question to the board: enter both.)
 
 ## There is always a next idea
 
 - **Cheap ones.** `GAMMA`, `ENTROPY`, `MINIBATCH`, `EPOCHS`, the width of the networks: with Tune and ASHA ([Chapter 16](ch16_tune.ipynb)), and with more than one seed.
-- **Rules first.** A dozen lines that *measure* which kind costs, and from then on play the baseline without it, come further in a single CPU second than our agent in twelve, perhaps than in sixty. Try it! In practice one begins with that, and lets learning
-  add to it: let the agent choose between rules, or imitate the rule first ([Chapter 15](ch15_offline.ipynb)) and improve on it then.
-- **Better eyes.** The network that judges a shelf does not know what lies beside it, or how far it is from there to the table. Add that; or let shelves look at each other (attention).
+- **Rules first.** A dozen lines that *measure* which kind costs, and from then on play the baseline without it, come further in a single CPU second than our agent in twelve, perhaps than in sixty.
+  Try it!
+  In practice one begins with that, and lets learning add to it: let the agent choose between rules, or imitate the rule first ([Chapter 15](ch15_offline.ipynb)) and improve on it then.
+- **Better eyes.** The network that judges a shelf does not know what lies beside it, or how far it is from there to the table.
+  Add that; or let shelves look at each other (attention).
 - **A hint.** Pay a little for what is loaded, as a potential ([Chapter 14](ch14_custom.ipynb)); the best policy stays the best.
-- **Nobody waits.** Let the samplers play on while the learner learns, and correct for their age: IMPALA and APPO ([Chapter 13](ch13_algorithms.ipynb)). By the clock it gains; does it in CPU seconds?
-- **RLlib.** `PPOConfig().environment("coursekit.given.warehouse:Warehouse-v0")` plays it, too, and the entry may use RLlib. What does its generality cost within 60 CPU seconds?
-- **No gradients.** Evolution strategies send a seed and get back a number: the simplest distributed learner there is (Salimans et al. 2017). It needs thirty lines and `ray.wait`.
+- **Nobody waits.** Let the samplers play on while the learner learns, and correct for their age: IMPALA and APPO ([Chapter 13](ch13_algorithms.ipynb)).
+  By the clock it gains; does it in CPU seconds?
+- **RLlib.** `PPOConfig().environment("coursekit.given.warehouse:Warehouse-v0")` plays it, too, and the entry may use RLlib.
+  What does its generality cost within 60 CPU seconds?
+- **No gradients.** Evolution strategies send a seed and get back a number: the simplest distributed learner there is (Salimans et al. 2017).
+  It needs thirty lines and `ray.wait`.
 - **Serve it.** Put the policy behind HTTP ([Chapter 18](ch18_serve.ipynb)), kill a sampler while it learns and have another take over ([Chapter 5](ch05_faults.ipynb)).
 """
 
@@ -632,19 +712,24 @@ r"""
 
 This is the end of the course, so this list is longer than those before.
 
-- **Ray Core**: you turn functions into tasks and classes into actors, share data through the object store without copies, ask for resources and see why something waits, and let things fail and recover. You know what each of them costs, because you measured it.
+- **Ray Core**: you turn functions into tasks and classes into actors, share data through the object store without copies, ask for resources and see why something waits, and let things fail and recover.
+  You know what each of them costs, because you measured it.
 - **Distributed RL by hand**: you write environments, samplers, a replay buffer, DQN and PPO, send weights once, keep resets out of the experience, and know when a second sampler helps and when not.
 - **RLlib**: you configure its algorithms as sentences, read its results, choose runners by measurement, and put your own connector, module, callback and reward where they belong.
 - **The ecosystem**: you search settings with Tune, train on several workers, serve what was learned, and operate it.
-- **And this**: you took an unknown world, measured chance and a rule, set a budget, built an agent of several processes that beats them, and had somebody else confirm it. That is the whole craft in small.
+- **And this**: you took an unknown world, measured chance and a rule, set a budget, built an agent of several processes that beats them, and had somebody else confirm it.
+  That is the whole craft in small.
 
-What a cluster would change is not the code. It is the price of a mistake: now you know how to look before you scale.
+What a cluster would change is not the code.
+It is the price of a mistake: now you know how to look before you scale.
 
 ## Traps
 
-- **A return without a baseline** says nothing. Measure chance and the obvious rule first.
+- **A return without a baseline** says nothing.
+  Measure chance and the obvious rule first.
 - **More processes, same budget**: work is only divided, never made less; starting and sending come on top.
-- **The test that chose the moment to stop** is not the result. Test again, on what nobody has used.
+- **The test that chose the moment to stop** is not the result.
+  Test again, on what nobody has used.
 - **Testing too often** eats the budget; too seldom wastes it.
 - **Seeds side by side**: warehouse i gets `seed + i`, so samplers with the seeds 0 and 1 would live through nearly the same episodes.
 - **Measuring in your own world** what was trained in another: hand `make_envs` on.
