@@ -5,8 +5,9 @@ its name. A subclass arrives as its plain base class, so nothing that comes back
 """
 
 import math
+import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -15,9 +16,11 @@ import numpy as np
 
 GIVEN = "coursekit.given."
 LIMIT = 256 * 1024 * 1024  # bytes of one message
-DEPTH = 50  # tuples, sets and arrays within each other
-PARTS = 2_000_000  # items of all lists and dicts of one message; an array is one
-KEYS = 10_000  # of these, keys of dicts and members of sets that are not strings
+DEPTH = 10  # tuples and sets within each other: each is a copy of all that it holds
+PARTS = 300_000  # of one message: a key of a dict is one, an array is an item
+ITEM = 15  # parts of an item of a list, tuple or set: a check may put all items into a set, where some collide
+TEXT = 16  # bytes or characters of an item that are one part more
+SCALARS = (str, bytes, int, float, type(None))  # what keys of dicts and members of sets are
 TUPLE, SET, ARRAY, FUNCTION, LONG = range(1, 6)
 
 
@@ -41,7 +44,10 @@ def decode(data: bytes, functions: bool = False) -> Any:
 
     Raises ValueError for bytes that `encode` cannot have written, and for a value that would cost the reader too much.
     """
-    return _Reader(functions).read(data)
+    try:
+        return _Reader(functions).read(data)
+    except (msgpack.UnpackException, ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise ValueError(f"These bytes are not a message: {error}"[:200]) from None
 
 
 def copy(value: object) -> Any:
@@ -93,58 +99,74 @@ def _encode_array(array: np.ndarray) -> msgpack.ExtType:
 
 
 class _Reader:
-    """Reads one message within limits: few bytes can stand for gigabytes of empty lists, or for keys that all collide."""
+    """Reads one message within limits: few bytes can stand for gigabytes, or for hours of comparing what collides."""
 
     def __init__(self, functions: bool):
-        self._functions, self._depth, self._parts, self._keys = functions, 0, 0, 0
+        self._functions, self._depth, self._parts = functions, 0, 0
 
     def read(self, data: bytes) -> Any:
-        hooks = {"ext_hook": self._other, "list_hook": self._counted, "object_pairs_hook": self._dict}
+        hooks = {"ext_hook": self._other, "list_hook": self._list, "object_pairs_hook": self._dict}
+        limits = {"max_array_len": PARTS, "max_map_len": PARTS}
         self._depth += 1
-        try:
-            if self._depth > DEPTH:
-                raise ValueError("it is nested too deeply")
-            return msgpack.unpackb(data, strict_map_key=False, max_array_len=PARTS, max_map_len=PARTS, **hooks)
-        except (msgpack.UnpackException, ValueError, TypeError, RecursionError, MemoryError) as error:
-            raise ValueError(f"These bytes are not a message: {error}"[:200]) from None
-        finally:
-            self._depth -= 1
+        if self._depth > DEPTH:
+            raise ValueError("it is nested too deeply")
+        value = msgpack.unpackb(data, strict_map_key=False, timestamp=1, **hooks, **limits)
+        self._depth -= 1
+        return value
 
-    def _counted(self, items: list) -> list:
-        self._parts += 1 + len(items)
+    def _count(self, parts: int) -> None:
+        self._parts += parts
         if self._parts > PARTS:
-            raise ValueError(f"it has more than {PARTS} parts")
+            raise ValueError(f"it has too many parts: {PARTS // ITEM} items of lists can be read")
+
+    def _list(self, items: list) -> list:
+        self._count(ITEM * (1 + len(items)) + sum(len(item) for item in items if isinstance(item, str | bytes)) // TEXT)
         return items
 
     def _dict(self, pairs: list[tuple[Any, Any]]) -> dict:
-        self._count_keys(key for key, _ in pairs)
-        return dict(self._counted(pairs))
-
-    def _count_keys(self, keys: Iterable[Any]) -> None:
-        self._keys += sum(type(key) is not str for key in keys)  # strings cannot be chosen to collide
-        if self._keys > KEYS:
-            raise ValueError(f"more than {KEYS} keys are not strings")
+        keys = [key for key, _ in pairs]
+        self._count(
+            1 + len(keys) + ITEM * sum(type(key) is not str for key in keys)
+        )  # strings cannot be made to collide
+        return dict(zip(_scalars(keys), (value for _, value in pairs), strict=True))
 
     def _other(self, code: int, payload: bytes) -> object:
         if code == TUPLE:
-            return tuple(self.read(payload))
+            return tuple(self._items(payload))
         if code == SET:
-            items = self.read(payload)
-            self._count_keys(items)
-            return set(items)
+            return set(_scalars(self._items(payload)))
         if code == ARRAY:
-            return _decode_array(payload)
+            array = _decode_array(payload)
+            self._count(0 if array.nbytes else ITEM * max(array.shape, default=0))  # a billion rows may take no byte
+            return array
         if code == LONG:
+            self._count(ITEM * len(payload))
             return int(payload, 16)
         if code == FUNCTION and self._functions:
             return function_named(payload.decode())
         raise ValueError(f"extension type {code} has no business here")
 
+    def _items(self, payload: bytes) -> list:
+        items = self.read(payload)
+        if type(items) is not list:
+            raise ValueError("a tuple or a set is sent as a list")
+        return items
+
+
+def _scalars(keys: list) -> list:
+    """Return keys of a dict or members of a set; raises ValueError for others, tuples above all: any number of them can collide."""
+    for key in keys:
+        if not isinstance(key, SCALARS):
+            raise ValueError(f"a {type(key).__name__} as a dict's key or in a set; use numbers or strings there")
+    return keys
+
 
 def _decode_array(payload: bytes) -> np.ndarray:
-    text, shape, data = msgpack.unpackb(payload)
+    text, shape, data = msgpack.unpackb(payload, max_array_len=64)
+    if not re.fullmatch(r"[<>|=]?[biufcU][0-9]{1,9}", text) or not all(type(length) is int for length in shape):
+        raise ValueError("an array has a type of numbers or text, and a shape of whole numbers")
     dtype = np.dtype(text)
-    if dtype.kind not in "biufcU" or dtype.itemsize * math.prod(shape) != len(data):
+    if dtype.itemsize * math.prod(shape) != len(data):
         raise ValueError(f"array of {dtype} with shape {shape} in {len(data)} bytes")
     return np.frombuffer(data, dtype).reshape(shape).copy()
 

@@ -1,6 +1,9 @@
 """What keeps a sandbox to its limits goes on when a look, a message or a start fails. No sandbox runs here: all is played."""
 
 import errno
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from coursekit.sandbox import accounts, sandbox
+from coursekit.sandbox import accounts, frames, sandbox
 from coursekit.sandbox.limits import Limits, SandboxDied
 from coursekit.sandbox.line import Line
 from coursekit.sandbox.sandbox import NurseryFailed, Sandbox
@@ -198,10 +201,32 @@ def test_a_sandbox_that_ends_when_it_is_to_be_interrupted_is_said_to_have_ended(
         line._theirs.close()
         return ""
 
-    line = Line(Limits(), ends)
-    line._theirs.sendall(b'{"ready": 1}\n')
-    line.wait_until_ready()
+    line = ready_line(ends)
     line.go()  # and nobody reads it
     with pytest.raises(SandboxDied, match="closed its line to the grader"):
         line.exchange({"op": "run"}, 0)
     line.close()
+
+
+def ready_line(exceeded: Callable[[], str]) -> Line:
+    line = Line(Limits(), exceeded)
+    line._theirs.sendall(b'{"ready": 1}\n')
+    line.wait_until_ready()
+    return line
+
+
+@pytest.mark.parametrize("size", [10, 10_000_000])
+def test_a_reply_that_came_while_the_grader_was_held_up_counts(monkeypatch, size):
+    def held_up(seconds: float) -> None:
+        wait(seconds)
+        monkeypatch.undo()
+        identity, _ = frames.receive(line._learner)
+        threading.Thread(target=line._learner.sendall, args=[frames.pack(identity, bytes(size))]).start()
+        time.sleep(0.2)  # all the time that there was, and more
+
+    line = ready_line(lambda: "")
+    wait = line._wait
+    monkeypatch.setattr(line, "_wait", held_up)
+    reply, interrupted = line.exchange({"op": "run"}, 0.1)
+    line.close()
+    assert (len(reply), interrupted) == (size, False)

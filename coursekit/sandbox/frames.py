@@ -27,6 +27,10 @@ class Inbox:
         """Add what has arrived."""
         self._bytes += piece
 
+    def begun(self) -> bool:
+        """Return whether there is a part of a message."""
+        return bool(self._bytes)
+
     def next(self) -> tuple[bytes, bytes] | None:
         """Return id and content of the next whole message, None while it is not whole; raises Malformed."""
         if len(self._bytes) < HEADER_BYTES:

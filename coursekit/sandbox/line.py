@@ -90,7 +90,10 @@ class Line:
         self._outgoing = memoryview(frames.pack(identity, wire.encode(message)))
         deadline, interrupted = time.monotonic() + seconds, False
         while True:
-            self._wait(min(TICK, max(0.0, deadline - time.monotonic())))
+            now = (
+                time.monotonic()
+            )  # before the look: a reply that lies there by then is found, however late the look is
+            self._wait(min(TICK, max(0.0, self._until(deadline) - now)))
             while reply := self._next():
                 if reply[0] == identity:
                     return reply[1], interrupted
@@ -101,12 +104,16 @@ class Line:
                 raise SandboxDied(reason)
             if self._count > FLOOD * self._limits.output_bytes:
                 raise SandboxDied(f"printed more than {FLOOD * self._limits.output_bytes // 10**6} MB")
-            if time.monotonic() >= deadline:
+            if now >= self._until(deadline):
                 if interrupted:
                     raise SandboxDied(f"ran longer than {spoken(seconds)}")
                 with contextlib.suppress(ConnectionError):  # it has just ended, which the next wait sees
                     self._first.send(b"i")
                 deadline, interrupted = time.monotonic() + GRACE, True
+
+    def _until(self, deadline: float) -> float:
+        """Return until when to wait: a reply that has begun to come may come."""
+        return deadline + GRACE if self._inbox.begun() else deadline
 
     def _next(self) -> tuple[bytes, bytes] | None:
         try:

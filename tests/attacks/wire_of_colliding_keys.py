@@ -1,7 +1,7 @@
 """Sends a dict and a set of a hundred thousand numbers that were chosen to collide, which takes its reader a minute."""
 
 SCORE = 1
-REASON = "keys are not strings"
+REASON = "parts"
 CELLS = {
     "best_seconds": """
 import msgpack
