@@ -212,3 +212,12 @@ def test_stderr_is_back_after_a_check():
     check("best_seconds", crashes)
     assert sys.stderr is stream
     assert not isinstance(sys.stderr, io.StringIO)
+
+
+REFERENCES = "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 30))
+
+
+@pytest.mark.parametrize("text", ["a0: &a0 {x: 1}\n" + REFERENCES, "[" * 10_000_000], ids=["references", "megabytes"])
+def test_a_file_that_takes_days_to_read_is_not_read(text):
+    result = judge(find("ch06_cluster", "cluster_yaml", "exercise"), local("cluster_yaml", lambda *args: text))
+    assert (result.status, "it is not read" in result.message) == ("wrong", True)
