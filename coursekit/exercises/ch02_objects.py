@@ -11,15 +11,23 @@ from coursekit.given import ch02_objects as given
 MB = MILLION = 2**20  # bytes; numbers
 
 
-STILL_HELD = (
-    "Your function had returned, and your process still referred to the array: does the function of your task carry the "
-    "reference inside it? Ray then never frees the object. Hand the reference over as an argument."
-)
-
-
 def _put_in(seen: Watched) -> float:
     """Return how many MB were put into the stores of the cluster since it started."""
     return sum(store["created_bytes"] for store in seen.stores()) / MB
+
+
+def _expect_not_held(held: int) -> None:
+    """Fail where a reference to the input outlives the call: pickled inside a function, it is never given back."""
+    expect(
+        held == 0,
+        "Your function had returned, and your process still referred to the array: does the function of your task carry the "
+        "reference inside it? Ray then never frees the object. Hand the reference over as an argument.",
+    )
+
+
+def _tasks(seen: Watched) -> int:
+    """Return how many tasks Ray saw."""
+    return len([task for task in seen.tasks() if task["kind"] == "task"])
 
 
 @exercise(
@@ -40,12 +48,14 @@ def share_once(answer: Answer, rng: Generator) -> None:
         got = answer(given.pick, array, xs)
         copies = (_put_in(seen) - before) / (array.nbytes / MB)
     expect_equal(got, [float(array[x]) for x in xs], "One result for each x, in the order of xs.")
-    tasks = len([task for task in seen.tasks() if task["kind"] == "task"])
+    tasks = _tasks(seen)
     expect(tasks == len(xs), f"{len(xs)} calls are {len(xs)} tasks; Ray saw {tasks}.")
-    travelled = "Ray's store never held the array: it reached the workers some other way, such as inside the function."
-    expect(copies > 0.9, travelled)
+    expect(
+        copies > 0.9,
+        "Ray's store never held the array: it reached the workers some other way, such as inside the function.",
+    )
     expect(copies < 1.5, f"For {len(xs)} tasks, {copies:.0f} copies of the array were put into the store.")
-    expect(answer.probe(given.held_here, array.nbytes, known) == 0, STILL_HELD)
+    _expect_not_held(answer.probe(given.held_here, array.nbytes, known))
     room = meeting.new_room()
     met = answer(given.meets_another, array[:10], [[room, 0, 1], [room, 1, 0]])
     expect(met == [True, True], "Two calls never ran at the same time: does something wait before all are launched?")
@@ -62,6 +72,7 @@ def share_once(answer: Answer, rng: Generator) -> None:
 )
 def column_sums(answer: Answer, rng: Generator) -> None:
     """Hand the whole matrix to every task by reference, and cut inside the task: a slice of a view is a view."""
+    # Long: a copy shows only in the store's own counters and in where the memory of an array lies.
     blocks = int(rng.integers(2, 5))
     height = blocks * int(rng.integers(800, 1000)) + 1  # never divides evenly
     matrix = rng.integers(-100, 100, size=(height, 64))
@@ -69,7 +80,7 @@ def column_sums(answer: Answer, rng: Generator) -> None:
     with answer.watch() as seen:
         found = answer.probe(given.sums_of_matrix, matrix, blocks)
     expect(not found["here"], "`add_rows` ran in the notebook's own process, not in a task.")
-    tasks = len([task for task in seen.tasks() if task["kind"] == "task"])
+    tasks = _tasks(seen)
     expect(tasks == blocks, f"{blocks} blocks are {blocks} tasks; Ray saw {tasks}.")
     expect_equal(
         found["sums"],
@@ -89,7 +100,7 @@ def column_sums(answer: Answer, rng: Generator) -> None:
         not found["copied"],
         "`add_rows` was given rows that are not the store's own, but a private copy of the task.",
     )
-    expect(not found["kept"], STILL_HELD.replace("array", "matrix"))
+    _expect_not_held(found["kept"])
     expect(
         found["met-0"] and found["met-1"],
         "Two blocks never ran at the same time: does something wait before all are launched?",
@@ -132,7 +143,7 @@ def pipeline(answer: Answer, rng: Generator) -> None:
         [factor * number for number in numbers],
         "`join` was given the right kind of values, but not every value, prepared once, in the order of `refs`.",
     )
-    tasks = len([task for task in seen.tasks() if task["kind"] == "task"]) - 1  # one is the probe's
+    tasks = _tasks(seen) - 1  # one is the probe's
     expect(tasks == count + 1, f"{count} values to prepare and 1 to join are {count + 1} tasks; Ray saw {tasks}.")
 
 
@@ -153,11 +164,15 @@ def let_go(answer: Answer, rng: Generator) -> None:
         f"`let_go` must return a list of rows, as arrays; it holds {found['rows']}.",
     )
     expect_close(found["rows"], rows, "One row for each array, its first, in the order of `refs`.")
-    why = "as memory that it looks at" if found["kinds"] == ["pinned"] else "by reference"
+    expect(
+        not (found["kept"] and found["kinds"] == ["pinned"]),
+        f"After the caller had deleted its references, Ray's records showed {found['kept']} of {len(rows)} whole "
+        "arrays still in use by your process, as memory that it looks at.",
+    )
     expect(
         found["kept"] == 0,
         f"After the caller had deleted its references, Ray's records showed {found['kept']} of {len(rows)} whole "
-        f"arrays still in use by your process, {why}.",
+        "arrays still in use by your process, by reference.",
     )
     expect(
         found["returned_mb"] > 1.5 * len(rows),
@@ -181,6 +196,7 @@ def let_go(answer: Answer, rng: Generator) -> None:
 )
 def read_once(answer: Answer, rng: Generator) -> None:
     """Do all the work on a block while it is in memory; then move on, and hold no more than you need."""
+    # Long: the store has to be filled on purpose, watched while functions run, and emptied again.
     numbers = rng.permutation(np.arange(1.0, 49.0))[:24].tolist()
     found = answer.probe(given.read_larger_than_store, numbers, MILLION)  # blocks of 8 MB
     expect(
@@ -195,7 +211,6 @@ def read_once(answer: Answer, rng: Generator) -> None:
         [MILLION] * 24,
     ]
     expect_close(found["results"], want, "One list for each function, with one result for each block, in order.", 1e-9)
-    disk = f"{found['spilled']} of 24 blocks were on disk. "
     expect(
         found["pinned"] > 0,
         "Ray's records show no block in use while a function ran: were the blocks copied out of the store?",
@@ -207,7 +222,8 @@ def read_once(answer: Answer, rng: Generator) -> None:
     )
     expect(
         found["restored"] <= 34,
-        f"{disk}Ray had to bring blocks back {found['restored']} times, for {len(want)} functions: read each block once.",
+        f"{found['spilled']} of 24 blocks were on disk. Ray had to bring blocks back {found['restored']} times, for {len(want)} "
+        "functions: read each block once.",
     )
 
 
