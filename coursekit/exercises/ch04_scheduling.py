@@ -17,28 +17,28 @@ from coursekit.given import ch04_scheduling as given
         "A node that lacks a resource has 0 of it. And what does a request for 0 CPUs say about a node that is dead?",
         "`row['Resources'].get(name, 0) >= amount` for every name of the request, and `row['Alive']`.",
     ],
+    returns=list,
 )
 def fits(answer: Answer, rng: Generator) -> None:
     """A request must fit on one living node, resource by resource; the cluster's sums do not matter."""
     cpus, licences = int(rng.integers(3, 7)), int(rng.integers(2, 5))
     rows, ids = _cluster_of(rng, cpus, licences)
-    cases = {
-        "A task that asks for no CPU fits on every node that lives, and only there.": (
-            {"CPU": 0},
-            ["plain", "licensed"],
-        ),
-        "No node has that many CPUs alone; only their sum is large enough.": ({"CPU": cpus + 1}, []),
-        "A node that has exactly what is asked for is enough.": ({"CPU": cpus}, ["plain"]),
-        "Every resource must be there, on the same node.": ({"CPU": 1, "licence": licences}, ["licensed"]),
-        "A node can lack a resource altogether.": ({"licence": 0.5}, ["licensed"]),
-        "One resource was enough, the other was not.": ({"CPU": cpus, "licence": 1}, []),
-    }
-    for message, (request, names) in cases.items():
+    cases: list[tuple[dict, list[str]]] = [
+        ({"CPU": 0}, ["plain", "licensed"]),
+        ({"CPU": cpus + 1}, []),
+        ({"CPU": cpus}, ["plain"]),
+        ({"CPU": 1, "licence": licences}, ["licensed"]),
+        ({"licence": 0.5}, ["licensed"]),
+        ({"CPU": cpus, "licence": 1}, []),
+    ]
+    for request, names in cases:
         got = answer(rows, request)
-        expect(isinstance(got, list), f"`fits` returned {type(got).__name__}; it must return a list of node ids.")
-        dead = [name for name in got if name == ids["dead"]]
-        expect(not dead, "A node that is not alive was on the list: `ray.nodes()` keeps the dead ones.")
-        expect_equal(sorted(got), sorted(ids[name] for name in names), message)
+        expect(ids["dead"] not in got, "A node that is not alive was on the list: `ray.nodes()` keeps the dead ones.")
+        for row in rows:
+            here, fit, has = row["NodeID"] in got, row["NodeID"] in [ids[name] for name in names], row["Resources"]
+            expect(fit or not here, f"{has} is not enough for {request}: one node must have all of it.")
+            expect(here or not fit, f"{has} is enough for {request}, and that node is not on your list.")
+        expect(len(got) == len(names), f"Your list has {len(got)} ids; {len(names)} different nodes fit.")
     request = {"CPU": float(rng.choice([0.5, 1, 2, 3])), "licence": float(rng.choice([0, 1]))}
     seen = answer.probe(given.where_ray_runs_it, {name: amount for name, amount in request.items() if amount})
     expect(
@@ -78,29 +78,33 @@ def no_deadlock(answer: Answer, rng: Generator) -> None:
     """Whoever waits for others holds nothing that they need: the licence belongs to the simulation, not to the team."""
     inputs = rng.choice(500, size=20, replace=False).tolist()
     groups, offset = [inputs[place : place + 2] for place in range(0, 20, 2)], int(rng.integers(1, 1000))
+    # Long: a call that may never return runs in a thread, is watched for progress, and what it left is ended.
     seen = answer.probe(given.evaluate_teams, groups, offset)
-    teams = f"With {seen['groups']} teams and two licences, "
     states = Counter(seen["stuck"])
     waiting = states.pop("PENDING_NODE_ASSIGNMENT", 0)
-    begun = sum(states.values())
-    expect(
-        seen["ended"] or not waiting,
-        f"{teams}nothing moved any more: {waiting} tasks were PENDING_NODE_ASSIGNMENT, {begun} more had begun "
-        "and not ended. Who holds what those that wait ask for?",
-    )
-    expect(
-        seen["ended"],
-        f"{teams}nothing moved any more, and no task waited for a resource: for what do the {begun} wait that have begun?",
-    )
-    expect(3 <= seen["groups"] <= len(groups), "The check needs a Ray with two to nine CPUs: run the first cells.")
-    groups = groups[: seen["groups"]]
-    want = [sum(x * x + offset for x in group) for group in groups]
-    expect_equal(seen["value"], want, f"{teams}the sums did not come out right: one for each team, in order.")
-    notes = [seen["simulated"][x] for group in groups for x in group]
-    expect(all(notes), f"{teams}some inputs were never simulated.")
+    with answer.case(f"{seen['groups']} teams and two licences"):
+        expect(
+            seen["ended"] or not waiting,
+            f"Nothing moved any more: tasks PENDING_NODE_ASSIGNMENT: {waiting}; tasks that had begun and not ended: "
+            f"{sum(states.values())}. What do those hold that the others ask for?",
+        )
+        expect(
+            seen["ended"],
+            f"Nothing moved any more, and no task waited for a resource: for what do the {sum(states.values())} wait that have begun?",
+        )
+        expect(3 <= seen["groups"] <= len(groups), "The check needs a Ray with two to nine CPUs: run the first cells.")
+        groups = groups[: seen["groups"]]
+        want = [sum(x * x + offset for x in group) for group in groups]
+        expect_equal(seen["value"], want, "The sums did not come out right: one for each team, in order.")
+        _judge_simulations([seen["simulated"][x] for group in groups for x in group])
+
+
+def _judge_simulations(notes: list) -> None:
+    """Judge what the simulations noted: task, licences held, and whether the first two teams met."""
+    expect(all(notes), "Some inputs were never simulated.")
     expect(
         all(licence >= 1 for _, licence, _ in notes),
-        f"{teams}a simulation ran without holding a licence (Ray had assigned it {notes[0][1]:g}).",
+        f"A simulation ran without holding a licence (Ray had assigned it {notes[0][1]:g}).",
     )
     tasks = len({task for task, _, _ in notes})
     expect(tasks == len(notes), f"{len(notes)} inputs are {len(notes)} tasks; they ran in {tasks}.")
@@ -121,6 +125,7 @@ def no_deadlock(answer: Answer, rng: Generator) -> None:
 )
 def spread_over_nodes(answer: Answer, rng: Generator) -> None:
     """Name the node of each task: SPREAD is a wish about idle nodes, node affinity a promise."""
+    # Long: a call that may never return runs in a thread, while one node is kept busy.
     xs, which = rng.choice(500, size=24, replace=False).tolist(), int(rng.integers(3))  # so many meet by luck nowhere
     seen = answer.probe(given.one_node_is_busy, xs, which)
     nodes = seen["nodes"]
@@ -160,45 +165,32 @@ def spread_over_nodes(answer: Answer, rng: Generator) -> None:
 )
 def gang(answer: Answer, rng: Generator) -> None:
     """Reserve a bundle for each member first: the group gets all of its bundles or none."""
+    # Long: a call that may never return runs in a thread, is watched for progress, and what it left is ended.
     size, offset = int(rng.integers(3, 5)), int(rng.integers(1, 1000))
-    seen = answer.probe(given.gang_without_room, size, offset)
-    text = f"A gang of {size}: "
+    with answer.case(f"a gang of {size}, one of which raises an error"):
+        failed = answer.probe(given.gang_of, size, offset, int(rng.integers(size)))
+        expect(failed["groups"], "No placement group was made.")
+        expect(failed["ended"], "The call did not come back.")
+        expect(not failed["left"], "The call has failed, and its group is still there: who removes it?")
+    with answer.case(f"a gang of {size}"):
+        seen = answer.probe(given.gang_of, size, offset, -1)
+        _judge_gang(seen, [rank * rank + offset for rank in range(size)])
+
+
+def _judge_gang(seen: dict, want: list[int]) -> None:
+    """Judge a gang in which nothing fails: all members met, inside a group, and the group is gone."""
+    [state, strategy, bundles], *_ = seen["groups"]
     expect(
-        not seen["too_early"],
-        f"{text}a member began while there was room for {size - 1} only. All must begin, or none.",
+        seen["ended"] or state != "PENDING",
+        f"The group ({strategy}, bundles {bundles}) stayed PENDING with every CPU free. Where would it fit?",
     )
-    expect(seen["groups"], f"{text}no placement group was made.")
-    states, (_, strategy, bundles) = [state for state, _, _ in seen["groups"]], seen["groups"][0]
-    if not seen["ended"]:
-        expect(
-            "PENDING" not in states,
-            f"{text}the group ({strategy}, bundles {bundles}) stayed PENDING with every CPU free. Where would it fit?",
-        )
-        expect(False, f"{text}the group was there, and still the call did not come back: who waits for what?")
-    expect_equal(
-        seen["value"], [rank * rank + offset for rank in range(size)], f"{text}one result for each rank, in order."
-    )
-    members = seen["members"]
-    expect(all(members), f"{text}not every rank ran.")
-    expect(
-        all(group for _, group in members),
-        f"{text}a member ran outside of the placement group, which reserved its place in vain.",
-    )
-    expect(
-        set(states) == {"REMOVED"},
-        f"{text}the call is over, but its group is {states[0]}: nobody else can use these CPUs.",
-    )
-    expect(
-        all(met for met, _ in members),
-        f"{text}the members never were all there at the same time. Has each a bundle of its own ({bundles})?",
-    )
-    failed = answer.probe(given.gang_with_a_failure, size, int(rng.integers(size)))
-    expect(failed["ended"], f"{text}a member raised an error, and the call did not come back.")
-    expect(failed["ran"], f"{text}the member that was to raise an error never ran.")
-    expect(
-        not failed["left"],
-        f"{text}a member raised an error; the call has failed, and its group is still there: who removes it?",
-    )
+    expect(seen["ended"], "The group was there, and still the call did not come back: who waits for what?")
+    expect_equal(seen["value"], want, "One result for each rank, in order.")
+    expect(all(seen["members"]), "Not every rank ran.")
+    met, groups = zip(*seen["members"], strict=True)
+    expect(all(groups), "A member ran outside of the placement group, which reserved its place in vain.")
+    expect(not seen["left"], f"The call is over, but its group is {state}: the next program cannot use these CPUs.")
+    expect(all(met), f"The members were never all there at the same time. Has each a bundle of its own ({bundles})?")
 
 
 quiz(

@@ -1,14 +1,17 @@
 """What chapter 4 hands out, and the probes that drive its answers."""
 
+import contextlib
 import json
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 
 from coursekit import meeting
+from coursekit.given.folders import wait_until
 
 
 def nap(seconds: float = 0.5) -> str:
@@ -89,6 +92,8 @@ def evaluate_teams(no_deadlock: Callable, groups: list[list[int]], offset: int) 
     """
     import ray
 
+    from coursekit.given.nodes import unfinished
+
     room, since = meeting.new_room(), time.time()
     groups = groups[: int(ray.cluster_resources()["CPU"]) + 1]
     first, second = groups[0][0], groups[1][0]
@@ -101,11 +106,13 @@ def evaluate_teams(no_deadlock: Callable, groups: list[list[int]], offset: int) 
         _note(room, x, [context.get_task_id(), context.get_assigned_resources().get("licence", 0), met])
         return x * x + offset
 
-    call = _Call(no_deadlock, simulate, groups)
-    ended = call.follow(since)
-    stuck = [task["state"] for task in _unfinished(since)]
+    call = _calling(no_deadlock, simulate, groups)
+    ended = _until(call.done, since)
+    stuck = [task["state"] for task in unfinished(since)]
     _stop(since)
-    return call.outcome(ended) | {
+    return {
+        "ended": ended,
+        "value": call.result() if ended else None,
         "groups": len(groups),
         "stuck": stuck,
         "simulated": {x: _noted(room, x) for group in groups for x in group},
@@ -131,117 +138,68 @@ def one_node_is_busy(spread_over_nodes: Callable, xs: list[int], which: int) -> 
     others = len(xs) - len(xs) // len(nodes)
     try:
         meeting.wait_for(room, "holds-0")
-        call = _Call(spread_over_nodes, work, xs)
-        kept_moving = _until(lambda: call.ended or sum(_noted(room, x) is not None for x in xs) >= others, since)
+        call = _calling(spread_over_nodes, work, xs)
+        kept_moving = _until(lambda: call.done() or sum(_noted(room, x) is not None for x in xs) >= others, since)
     finally:
         meeting.signal(room, "let go")
     ray.wait([holding], timeout=5)
-    ended = call.follow(since)
+    ended = _until(call.done, since)
     _stop(since)
-    seen = {"nodes": sorted(nodes), "ran": {x: _noted(room, x) for x in xs}, "kept_moving": kept_moving}
-    if isinstance(call.error, ray.exceptions.TaskUnschedulableError):
-        return seen | {"ended": ended, "value": None, "unschedulable": True}
-    return call.outcome(ended) | seen | {"unschedulable": False}
+    seen = {"ended": ended, "nodes": sorted(nodes), "ran": {x: _noted(room, x) for x in xs}, "kept_moving": kept_moving}
+    if ended and isinstance(call.exception(), ray.exceptions.TaskUnschedulableError):
+        return seen | {"value": None, "unschedulable": True}
+    return seen | {"value": call.result() if ended else None, "unschedulable": False}
 
 
-def gang_without_room(gang: Callable, size: int, offset: int) -> dict:
-    """Return what a gang does while there is room for all of its members but one, and when there is room for all."""
+def gang_of(gang: Callable, size: int, offset: int, failing: int) -> dict:
+    """Return what came of a gang: its members' meetings and groups, and whether its group is left; member `failing` raises, -1 for none."""
     import ray
     from ray.util.placement_group import placement_group_table
 
     _stop(time.time())  # a group that an attempt before has left would hold what this one needs
     room, since, before = meeting.new_room(), time.time(), set(placement_group_table())
-    spare = int(ray.cluster_resources()["CPU"]) - size
-    holding = [ray.remote(_hold).remote(room, number) for number in range(spare + 1)]
 
     def member(rank: int) -> int:
         meeting.signal(room, f"rank-{rank}")
         met = all(meeting.wait_for(room, f"rank-{other}", unless="missed") for other in range(size))
         meeting.signal(room, "all met" if met else "missed")
         _note(room, rank, [met, ray.get_runtime_context().get_placement_group_id()])
-        return rank * rank + offset
-
-    def started() -> bool:
-        return any(meeting.signalled(room, f"rank-{rank}") for rank in range(size))
-
-    def asked() -> bool:
-        return any(row["state"] == "PENDING" for key, row in placement_group_table().items() if key not in before)
-
-    try:
-        for number in range(spare + 1):
-            meeting.wait_for(room, f"holds-{number}")
-        call = _Call(gang, member, size)
-        _until(lambda: started() or asked() or call.ended, since)
-        too_early = started()
-    finally:
-        meeting.signal(room, "let go")
-    ray.wait(holding, num_returns=len(holding), timeout=5)
-    ended = call.follow(since)
-    if ended:
-        _soon(lambda: not _reserved(before))
-    groups = [row for key, row in placement_group_table().items() if key not in before]
-    _stop(since)
-    return call.outcome(ended) | {
-        "too_early": too_early,
-        "members": [_noted(room, rank) for rank in range(size)],
-        "groups": [
-            [row["state"], row["strategy"], [dict(bundle) for bundle in row["bundles"].values()]] for row in groups
-        ],
-    }
-
-
-def gang_with_a_failure(gang: Callable, size: int, which: int) -> dict:
-    """Return whether a gang of which one member raises comes back, whether that member ran, and whether it left a group."""
-    from ray.util.placement_group import placement_group_table
-
-    room, since, before = meeting.new_room(), time.time(), set(placement_group_table())
-
-    def member(rank: int) -> int:
-        if rank == which:
-            meeting.signal(room, "raises")
-            for other in set(range(size)) - {which}:  # whoever still ran would die with the group, and Ray would say so
-                meeting.wait_for(room, f"done-{other}")
+        if rank == failing:
+            for other in set(range(size)) - {rank}:  # one that still ran would die with the group, and Ray would say so
+                meeting.wait_for(room, f"done-{other}", unless="missed")
             raise ValueError("This member fails.")
         meeting.signal(room, f"done-{rank}")
-        return rank
+        return rank * rank + offset
 
-    call = _Call(gang, member, size)
-    ended = call.follow(since)
-    gone = _soon(lambda: not _reserved(before))
+    call = _calling(gang, member, size)
+    ended = _until(call.done, since)
+    left = not wait_until(lambda: not _reserved(before), meeting.patience() / 4)
+    groups = [row for key, row in placement_group_table().items() if key not in before]
     _stop(since)
-    return {"ended": ended, "ran": meeting.signalled(room, "raises"), "left": not gone}
+    return {
+        "ended": ended,
+        "value": call.result() if ended and failing < 0 else None,
+        "left": left,
+        "members": [_noted(room, rank) for rank in range(size)],
+        "groups": [[row["state"], row["strategy"], list(row["bundles"].values())] for row in groups],
+    }
 
 
 # What the probes share.
 
 
-class _Call(threading.Thread):
-    """A call of the learner's function, which may never return: it runs in a thread of its own."""
+def _calling(function: Callable, *args: object) -> Future:
+    """Return what will come of a call that may never return: it runs in a thread of its own."""
+    future: Future = Future()
 
-    def __init__(self, function: Callable, *args: object):
-        super().__init__(daemon=True)
-        self._function, self._args = function, args
-        self._value: object = None
-        self.error: BaseException | None = None
-        self.ended = False
-        self.start()
-
-    def run(self) -> None:
+    def run() -> None:
         try:
-            self._value = self._function(*self._args)
+            future.set_result(function(*args))
         except BaseException as error:
-            self.error = error
-        self.ended = True
+            future.set_exception(error)
 
-    def follow(self, since: float) -> bool:
-        """Return True once the call has ended, False when Ray records nothing new for as long as a meeting is patient."""
-        return _until(lambda: self.ended, since)
-
-    def outcome(self, ended: bool) -> dict:
-        """Return whether the call ended by itself, and its value; raises what the call raised by itself."""
-        if ended and self.error is not None:
-            raise self.error
-        return {"ended": ended, "value": self._value if ended else None}
+    threading.Thread(target=run, daemon=True).start()
+    return future
 
 
 def _until(done: Callable[[], bool], since: float) -> bool:
@@ -256,14 +214,6 @@ def _until(done: Callable[[], bool], since: float) -> bool:
     return True
 
 
-def _soon(done: Callable[[], bool]) -> bool:
-    """Return whether `done()` within a quarter of a meeting's patience: for what Ray does at once when asked."""
-    end = time.monotonic() + meeting.patience() / 4
-    while not done() and time.monotonic() < end:
-        time.sleep(0.1)
-    return done()
-
-
 def _activity(since: float) -> tuple[int, int]:
     """Return numbers that change whenever a task changes its state or a worker process comes or goes."""
     from ray._private.state import state
@@ -273,12 +223,6 @@ def _activity(since: float) -> tuple[int, int]:
     events = [event for event in state._get_all_task_events() if rows.created(event) >= since]
     living = sum(worker["alive"] for worker in records._workers(state).values())
     return sum(len(event.state_updates.state_ts_ns) for event in events), living
-
-
-def _unfinished(since: float) -> list[dict]:
-    from coursekit.given.nodes import unfinished
-
-    return unfinished(since)
 
 
 def _reserved(before: set) -> list[str]:
@@ -295,27 +239,20 @@ def _stop(since: float) -> None:
     from ray.util.placement_group import PlacementGroup, remove_placement_group
 
     from coursekit import records
+    from coursekit.given.nodes import unfinished
 
     for key in _reserved(set()):
         remove_placement_group(PlacementGroup(ray.PlacementGroupID(bytes.fromhex(key))))
     for actor in records.actors():
         if actor["state"] != "DEAD" and (actor["started"] or since) >= since:
-            _quietly(global_worker.core_worker.kill_actor, ray.ActorID(bytes.fromhex(actor["actor_id"])), True)
+            with contextlib.suppress(Exception):  # it has ended meanwhile
+                global_worker.core_worker.kill_actor(ray.ActorID(bytes.fromhex(actor["actor_id"])), True)
     for force in (False, True):
-        end = time.monotonic() + min(5.0, meeting.patience())
-        for task in _unfinished(since):
-            if task["kind"] == "task":
-                ref = ray.ObjectRef(bytes.fromhex(task["task_id"]) + (1).to_bytes(4, "little"))
-                _quietly(ray.cancel, ref, force=force, recursive=True)
-        while _unfinished(since) and time.monotonic() < end:
-            time.sleep(0.1)
-
-
-def _quietly(action: Callable, *args: Any, **kwargs: Any) -> None:
-    try:
-        action(*args, **kwargs)
-    except Exception:
-        return  # it has ended meanwhile, or another task owns it and ends it
+        for task in unfinished(since):
+            ref = ray.ObjectRef(bytes.fromhex(task["task_id"]) + (1).to_bytes(4, "little"))
+            with contextlib.suppress(Exception):  # another task owns it and ends it, or it is a call to an actor
+                ray.cancel(ref, force=force, recursive=True)
+        wait_until(lambda: not unfinished(since), min(5.0, meeting.patience()))
 
 
 def _hold(room: str, number: int) -> None:

@@ -121,7 +121,7 @@ def _teams(simulate, teams, of_the_team=None, of_the_simulation=None):
     return [run.options(**(of_the_team or {})).remote(team) for team in teams]
 
 
-@rejects("no_deadlock", says="nothing moved any more")
+@rejects("no_deadlock", says="Nothing moved any more")
 def the_team_holds_a_licence_too(simulate, teams):
     return ray.get(_teams(simulate, teams, {"resources": {"licence": 1}}))
 
