@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import itertools
 import json
 import logging
 import multiprocessing
@@ -10,26 +11,27 @@ import re
 import shutil
 import signal
 import sys
-import sysconfig
 import tempfile
+import textwrap
 import time
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import spawn
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from coursekit import meeting
-from coursekit.failure import STUB_TEXT
-from coursekit.given.folders import new_folder
+from coursekit.failure import describe
+from coursekit.given.folders import wait_until
 
-# What one worker did, in order: ["made", weights], ["start", weights], ["pass"], ["rows", ids], ["step", weights],
-# ["report", metrics, checkpoint?]
+# What one worker did, in order: ["rows", ids], ["before", weights], ["step", weights], ["report", metrics]
 Log = list[list]
-OF_THE_COURSE = ("train_epoch", "network")  # functions that the chapter hands out
+Kill = tuple[int, int] | None  # the rank of a worker, and the number of gradient steps after which it dies
 PATIENCE = 60.0  # seconds without a word from any worker, after which a rehearsal is over
 
 
@@ -54,108 +56,49 @@ def in_blocks(rows: dict, blocks: int) -> Any:
 # What a worker of Ray Train did: the same notes are taken in a rehearsal and with Ray Train itself.
 
 
-class Batches:
-    """What Ray Data's iterators return: each `for` over it is a new pass."""
+class Noted:
+    """A worker's part of the rows, or batches of it; each `for` over batches is a new pass, and notes the rows of every batch."""
 
-    def __init__(self, new_pass: Callable[[], Iterator[dict]]):
-        self._new_pass = new_pass
-
-    def __iter__(self) -> Iterator[dict]:
-        return self._new_pass()
-
-
-class NotedShard:
-    """A worker's part of the rows; notes every pass over it, and the rows of every batch."""
-
-    def __init__(self, shard: Any, note: Callable):
-        self._shard, self._note = shard, note
+    def __init__(self, what: Any, note: Callable):
+        self._what, self._note = what, note
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._shard, name)
+        found = getattr(self._what, name)
+        return (lambda **options: Noted(found(**options), self._note)) if name.endswith("_batches") else found
 
-    def iter_torch_batches(self, **options: Any) -> Batches:
-        """Return the batches of the shard."""
-        batches = self._shard.iter_torch_batches(**options)
-        return Batches(lambda: self._noted(batches))
-
-    def iter_batches(self, **options: Any) -> Batches:
-        """Return the batches of the shard, as arrays."""
-        batches = self._shard.iter_batches(**options)
-        return Batches(lambda: self._noted(batches))
-
-    def _noted(self, batches: Any) -> Iterator[dict]:
-        self._note("pass")
-        for batch in batches:
-            self._note("rows", [int(row) for row in batch["row"]])
+    def __iter__(self) -> Iterator[dict]:
+        for batch in self._what:
+            self._note(["rows", [int(row) for row in batch["row"]]])
             yield batch
 
 
-class NotedTrain:
-    """What `ray.train` does for a training loop, and a note of it."""
-
-    def __init__(self, stage: Any, note: Callable):
-        self._stage, self._note = stage, note
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stage, name)
-
-    def get_dataset_shard(self, info: Any) -> NotedShard:
-        """Return the worker's part of the rows."""
-        return NotedShard(self._stage.get_dataset_shard(info), self._note)
-
-    def report(self, metrics: dict, checkpoint: Any = None, *more: Any, **options: Any) -> None:
-        """Pass the report on; it is noted when every worker has reported."""
-        self._stage.report(metrics, checkpoint, *more, **options)
-        plain = {str(k): v if isinstance(v, int | float | str) else repr(v) for k, v in metrics.items()}
-        self._note("report", plain, checkpoint is not None)
-
-
 def watch(stage: Any, note: Callable, dies_after: int | None, nap: float = 0.0) -> None:
-    """Note what the training loop of this process does from now on; kill the process after so many gradient steps."""
-    from ray.train.v2._internal.execution.train_fn_utils import set_train_fn_utils
+    """Note what the training loop of this process does from now on; kill the process after this many gradient steps."""
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-    steps = 0
+    report, shard_of, steps = stage.report, stage.get_dataset_shard, itertools.count(1)
 
-    def before(optimizer: Any, args: tuple, kwargs: dict) -> None:
-        if steps == 0:
-            note("start", weights_of(optimizer))
+    def noted_report(metrics: dict, checkpoint: Any = None, *more: Any, **options: Any) -> None:
+        report(metrics, checkpoint, *more, **options)  # returns when every worker has reported
+        plain = {str(k): v if isinstance(v, int | float | str | np.generic) else repr(v) for k, v in metrics.items()}
+        note(["report", plain])
 
     def after(optimizer: Any, args: tuple, kwargs: dict) -> None:
-        nonlocal steps
-        steps += 1
         time.sleep(nap)
-        note("step", weights_of(optimizer))
-        if steps == dies_after:
+        note(["step", weights_of(optimizer)])
+        if next(steps) == dies_after:
             time.sleep(50 * nap)  # Ray Train's controller looks for reports now and then
-            note("dies")
+            note(["dies"])
             os.kill(os.getpid(), signal.SIGKILL)
 
-    set_train_fn_utils(NotedTrain(stage, note))
-    register_optimizer_step_pre_hook(before)
+    stage.report, stage.get_dataset_shard = noted_report, lambda info: Noted(shard_of(info), note)
+    register_optimizer_step_pre_hook(lambda optimizer, *_: note(["before", weights_of(optimizer)]))
     register_optimizer_step_post_hook(after)
 
 
 def weights_of(optimizer: Any) -> np.ndarray:
     """Return all the numbers that an optimizer changes, in one array."""
-    return _in_one_array([p for group in optimizer.param_groups for p in group["params"]])
-
-
-def _in_one_array(weights: Iterable) -> np.ndarray:
-    return np.concatenate([p.detach().numpy().ravel() for p in weights]).copy()
-
-
-def note_new_models(note: Callable) -> None:
-    """Note the weights of each model that this process makes, before `prepare_model` replaces them by those of worker 0."""
-    from ray.train.v2.torch import train_loop_utils
-
-    wrap = train_loop_utils.DistributedDataParallel
-
-    def noted(model: Any, **options: Any) -> Any:
-        note("made", _in_one_array(model.parameters()))
-        return wrap(model, **options)
-
-    train_loop_utils.DistributedDataParallel = noted
+    return np.concatenate([p.detach().numpy().ravel() for group in optimizer.param_groups for p in group["params"]])
 
 
 # The rehearsal: a training loop in processes of its own, without Ray.
@@ -167,304 +110,156 @@ class Shard:
     def __init__(self, rows: dict):
         self._rows = rows
 
-    def iter_batches(
-        self, *, batch_size: int = 256, drop_last: bool = False, local_shuffle_buffer_size: Any = None, **_: Any
-    ) -> Batches:
+    def iter_batches(self, *, batch_size: int = 256, drop_last: bool = False, **_: Any) -> list[dict]:
         """Return the rows, `batch_size` at a time, as dicts of arrays."""
-        if not isinstance(batch_size, int | np.integer):
-            raise TypeError(f"batch_size must be a whole number, and is {batch_size!r}")
-        return Batches(lambda: self._batches(int(batch_size), drop_last, bool(local_shuffle_buffer_size)))
+        count = len(self._rows["row"])
+        starts = range(0, count - count % batch_size if drop_last else count, batch_size)
+        return [{name: column[at : at + batch_size] for name, column in self._rows.items()} for at in starts]
 
-    def _batches(self, batch_size: int, drop_last: bool, shuffle: bool) -> Iterator[dict]:
-        order = np.arange(len(self._rows["row"]))
-        if shuffle:
-            np.random.default_rng().shuffle(order)
-        end = len(order) // batch_size * batch_size if drop_last else len(order)
-        for start in range(0, end, batch_size):
-            yield {name: column[order[start : min(start + batch_size, end)]] for name, column in self._rows.items()}
-
-    def iter_torch_batches(self, **options: Any) -> Batches:
+    def iter_torch_batches(self, **options: Any) -> list[dict]:
         """Return the rows, `batch_size` at a time, as dicts of tensors."""
         import torch
 
-        batches = self.iter_batches(**options)
-
-        def tensors() -> Iterator[dict]:
-            for batch in batches:
-                yield {name: torch.from_numpy(np.ascontiguousarray(column)) for name, column in batch.items()}
-
-        return Batches(tensors)
+        return [{name: torch.tensor(v) for name, v in batch.items()} for batch in self.iter_batches(**options)]
 
 
-class Context:
-    """What `ray.train.get_context()` returns in a rehearsal: `get_world_size()` and so on, and as in Ray Train no attributes."""
+def stage(rank: int, workers: int, note: Callable, shard: dict, checkpoint: str, folder: str) -> Any:
+    """Return what `ray.train` does for a loop in a rehearsal: rank, shard, checkpoints, reports for which the workers wait."""
+    import torch
+    from ray.train import Checkpoint
+    from ray.train.v2._internal.execution.train_fn_utils import LocalTrainFnUtils
 
-    def __init__(self, rank: int, workers: int):
-        from ray.train.v2.api.context import LocalTrainContext
+    group, numbers = torch.distributed.new_group(), itertools.count()
 
-        local = LocalTrainContext("rehearsal", workers, rank, rank, workers, 0)
-        for name in dir(local):
-            if name.startswith("get_"):
-                setattr(self, name, getattr(local, name))
+    class Stage(LocalTrainFnUtils):
+        def report(self, metrics: dict, checkpoint: Any = None, *more: Any, **options: Any) -> None:
+            number = next(numbers)
+            if checkpoint is not None:  # Ray Train too merges what the workers save
+                shutil.copytree(checkpoint.path, f"{folder}/checkpoint-{number:04}", dirs_exist_ok=True)
+            note(["waits"])
+            torch.distributed.barrier(group)
 
-
-class Stage:
-    """What `ray.train` does for a loop, in a rehearsal: rank, shard, reports for which the workers wait, checkpoints."""
-
-    def __init__(self, rank: int, workers: int, line: Connection, shards: dict, checkpoint: str, folder: str):
-        self._context = Context(rank, workers)
-        self._line, self._shards, self._checkpoint, self._folder = line, shards, checkpoint, folder
-
-    def get_context(self) -> Any:
-        """Return rank and number of workers."""
-        return self._context
-
-    def is_distributed(self) -> bool:
-        """Return False: Ray asks in order to find devices, and the processor is ours."""
-        return False
-
-    def get_dataset_shard(self, info: Any) -> Shard:
-        """Return this worker's part of the rows."""
-        if info.dataset_name not in self._shards:
-            raise KeyError(f"Dataset shard for '{info.dataset_name}' not found.")
-        return self._shards[info.dataset_name]
-
-    def get_checkpoint(self) -> Any:
-        """Return the last checkpoint, or None."""
-        from ray.train import Checkpoint
-
-        return Checkpoint.from_directory(self._checkpoint) if self._checkpoint else None
-
-    def report(self, metrics: dict, checkpoint: Any = None, *more: Any, **options: Any) -> None:
-        """Return once every worker has reported; the checkpoint's files are kept by then."""
-        kept = ""
-        if checkpoint is not None:
-            if not Path(checkpoint.path).is_dir():
-                raise FileNotFoundError(
-                    "when `ray.train.report` was called, the folder of the checkpoint was not there"
-                )
-            kept = tempfile.mkdtemp(prefix="reported-", dir=self._folder)
-            shutil.copytree(checkpoint.path, kept, dirs_exist_ok=True)
-        self._line.send(["waits", kept])
-        self._checkpoint = self._line.recv() or self._checkpoint
+    made = Stage("rehearsal", {"train": Shard(shard)}, workers, rank, rank, workers)
+    made._last_checkpoint = Checkpoint.from_directory(checkpoint) if checkpoint else None
+    calls = {name: getattr(made._context, name) for name in dir(made._context) if name.startswith("get_")}
+    made._context = SimpleNamespace(**calls)  # Ray Train's context has no attributes
+    return made
 
 
-def rehearse(
-    train_loop: Callable,
-    rows: dict,
-    config: dict,
-    kill: tuple[int, int] | None = None,
-    workers: int = 2,
-    max_failures: int = 1,
-) -> list[dict]:
+def rehearse(train_loop: Callable, rows: dict, config: dict, kill: Kill = None, workers: int = 2) -> list[dict]:
     """Return what the workers did, one dict for each attempt: `logs` by rank, and its `end`: done, killed or stuck.
 
     Each worker is a process of its own, joined to the others by PyTorch, and gets an equal part of the rows as Ray Train would
-    give it. `kill=(rank, steps)` kills that worker of the first attempt, by SIGKILL, after so many gradient steps. The group is
-    then started again, at most `max_failures` times, with the last checkpoint that all had reported.
+    give it. `kill=(rank, steps)` kills that worker, by SIGKILL. The group is then started again, once, with the last checkpoint
+    that was reported; `saved` are the keys of its state.pt, None where there is no checkpoint.
     """
     import ray
 
-    if STUB_TEXT in getattr(getattr(train_loop, "__code__", None), "co_consts", ()):
-        raise NotImplementedError(STUB_TEXT)  # no processes for that
-    folder = tempfile.mkdtemp(prefix="rehearsal-")
-    attempts: list[dict] = []
-    try:
+    with tempfile.TemporaryDirectory(prefix="rehearsal-", ignore_cleanup_errors=True) as folder:
         payload = ray.cloudpickle.dumps((train_loop, config))
-        while not attempts or (attempts[-1]["end"] == "killed" and len(attempts) <= max_failures):
-            group = Group(folder, len(attempts), workers)
-            attempts.append(group.play(payload, rows, kill if not attempts else None))
-            group.say_what_was_printed()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        attempts = [_attempt(payload, rows, workers, folder, kill)]
+        if attempts[0]["end"] == "killed":
+            attempts.append(_attempt(payload, rows, workers, folder, None))
     return attempts
 
 
-class Group:
-    """The workers of one attempt, and who waits for whom."""
+def _attempt(payload: bytes, rows: dict, workers: int, folder: str, kill: Kill) -> dict:
+    """Return the logs and the end of one group of workers; raises what a worker raised."""
+    import torch
 
-    def __init__(self, folder: str, number: int, workers: int):
-        self.folder, self.number, self.workers = folder, number, workers
-        self.logs: list[Log] = [[] for _ in range(workers)]
-        self.waiting: dict[int, str] = {}  # the rank that waits in a report, and its checkpoint
-        self.errors: list[tuple] = []
-        self.ended: set[int] = set()
-        self.stuck, self.resumed = "", bool(self._last_checkpoint())
-
-    def play(self, payload: bytes, rows: dict, kill: tuple[int, int] | None) -> dict:
-        """Return the logs and the end of this attempt; raises what a worker raised."""
-        context = _processes()
-        lines, players = [], []
-        for rank in range(self.workers):
-            ours, theirs = context.Pipe()
-            part = len(rows["row"]) // self.workers  # equal parts: what does not divide is left out
-            shard = {name: column[rank :: self.workers][:part] for name, column in rows.items()}
-            place = (rank, self.workers, theirs, self._last_checkpoint(), self.folder, self.number)
+    checkpoint = max(map(str, Path(folder).glob("checkpoint-*")), default="")
+    room, part = tempfile.mkdtemp(dir=folder), len(rows["row"]) // workers  # what does not divide is left out
+    with contextlib.ExitStack() as players:
+        lines = []
+        for rank in range(workers):
+            shard = {name: column[rank::workers][:part] for name, column in rows.items()}
             dies_after = kill[1] if kill and kill[0] == rank else None
-            players.append(context.Process(target=_play, args=(place, payload, shard, dies_after), daemon=True))
-            with _without_main():
-                players[-1].start()
-            theirs.close()
-            lines.append(ours)
-        try:
-            self._follow(lines)
-        finally:
-            for player, line in zip(players, lines, strict=True):
-                player.kill()
-                player.join()
-                line.close()
-        return self._end()
-
-    def _follow(self, lines: list[Connection]) -> None:
-        """Take down what the workers say until all have ended, or one waits for what will never come."""
-        while len(self.ended) < self.workers and not self.stuck:
-            ready = wait([line for rank, line in enumerate(lines) if rank not in self.ended], self._patience())
-            if not ready:
-                self.stuck = "" if self.errors else "nothing was heard of the workers any more"
-                break
-            for line in ready:
-                self._hear(lines.index(line), line)  # type: ignore[arg-type]
-            if len(self.waiting) == self.workers:
-                kept = self._keep()
-                for line in lines:
-                    with contextlib.suppress(OSError):
-                        line.send(kept)
-            self.stuck = self.stuck or self._waits_for_ever()
-
-    def _patience(self) -> float:
-        return 3.0 if self.errors or self._killed() else PATIENCE
-
-    def _hear(self, rank: int, line: Connection) -> None:
-        try:
-            kind, *what = line.recv()
-        except (EOFError, OSError):  # the process is gone
-            self.ended.add(rank)
-            return
-        if kind == "waits":
-            self.waiting[rank] = what[0]
-        elif kind == "raised":
-            self.errors.append((rank, *what))
-        else:
-            self.logs[rank].append([kind, *what])
-
-    def _killed(self) -> bool:
-        return any(log and log[-1] == ["dies"] for log in self.logs)
-
-    def _keep(self) -> str:
-        """Merge the reported checkpoints into one, and return where it is."""
-        reported = [path for path in self.waiting.values() if path]
-        self.waiting.clear()
-        if not reported:
-            return ""
-        saved = len(list(Path(self.folder).glob("checkpoint-*")))
-        path = f"{self.folder}/checkpoint-{saved:04}"
-        for each in reported:
-            shutil.copytree(each, path, dirs_exist_ok=True)
-        return path
-
-    def _last_checkpoint(self) -> str:
-        return max(map(str, Path(self.folder).glob("checkpoint-*")), default="")
-
-    def _waits_for_ever(self) -> str:
-        """Say who waits in a report that another worker has passed by."""
-        if self.errors or self._killed():
-            return ""
-        for rank in self.waiting:
-            for other in set(range(self.workers)) - set(self.waiting):
-                passes = [self.logs[each].count(["pass"]) for each in (other, rank)]
-                if other in self.ended or passes[0] > passes[1]:
-                    did = "had ended" if other in self.ended else "had begun its next pass over the rows"
-                    return f"worker {rank} waited in `ray.train.report`, and worker {other} {did} without a report"
-        return ""
-
-    def _end(self) -> dict:
-        own = [error for error in self.errors if "onnection" not in error[2] and "gloo" not in error[2].lower()]
-        left = self.ended - {error[0] for error in self.errors}
-        if own or (self.errors and not left and not self._killed()):
-            _raise_again(*(own or self.errors)[0])
-        if self.errors and not self._killed():
-            rank, gone = self.errors[0][0], min(left)
-            self.stuck = f"worker {rank} waited for the gradients of worker {gone}, which had ended"
-        end = "killed" if self._killed() else f"stuck: {self.stuck}" if self.stuck else "done"
-        return {"end": end, "logs": self.logs, "resumed": self.resumed, "saved": self._saved()}
-
-    def _saved(self) -> list[str]:
-        """Return the keys of the dict in `state.pt` of the last checkpoint; none where there is no such file."""
-        import torch
-
-        with contextlib.suppress(Exception):
-            return sorted(map(str, torch.load(Path(self._last_checkpoint(), "state.pt"))))
-        return []
-
-    def say_what_was_printed(self) -> None:
-        """Print what the workers printed."""
-        for rank in range(self.workers):
-            path = Path(f"{self.folder}/printed-{self.number}-{rank}")
-            lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-            for line in [line for line in lines if not line.startswith("[W")]:  # PyTorch's remarks about host names
-                print(f"worker {rank}: {line}")
-
-
-def _processes() -> Any:
-    """Return what makes processes: copies of one that has imported PyTorch and Ray Train already."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch._dynamo", "torch.distributed", "ray.train.torch"])
-    return context
+            player = _player(rank, workers, payload, shard, dies_after, checkpoint, folder, room)
+            lines.append(players.enter_context(player))
+        logs, stuck = _listen(lines)
+    for path in sorted(Path(room).glob("printed-*")):
+        print(textwrap.indent(path.read_text(errors="replace"), f"worker {path.name[-1]}: "), end="")
+    saved = sorted(map(str, torch.load(f"{checkpoint}/state.pt", weights_only=False))) if checkpoint else None
+    return {"end": "stuck" if stuck else _end_of(logs), "logs": logs, "saved": saved}
 
 
 @contextlib.contextmanager
-def _without_main() -> Iterator[None]:
-    """Keep new processes from running the main program's file again: they are sent all that they need."""
-    original = spawn.get_preparation_data
-    spawn.get_preparation_data = lambda name: {k: v for k, v in original(name).items() if "main" not in k}
+def _player(*place: object) -> Iterator[Connection]:
+    """Start the process of one worker, a copy of one that has imported PyTorch and Ray Train; yield the line on which it talks."""
+    context, main = multiprocessing.get_context("forkserver"), spawn.get_preparation_data
+    context.set_forkserver_preload(["torch._dynamo", "torch.distributed", "ray.train.torch"])
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_play, args=(theirs, *place), daemon=True)
+    without_main = mock.Mock(side_effect=lambda name: {k: v for k, v in main(name).items() if "main" not in k})
+    with mock.patch.object(spawn, "get_preparation_data", without_main):  # else it would run the main program again
+        process.start()
+    theirs.close()
     try:
-        yield
+        yield ours
     finally:
-        spawn.get_preparation_data = original
+        process.kill()
+        process.join()
 
 
-def _play(place: tuple, payload: bytes, shard: dict, dies_after: int | None) -> None:
+def _listen(lines: list[Connection]) -> tuple[list[Log], bool]:
+    """Return what each worker told until it ended, and whether they were stuck."""
+    logs: list[Log] = [[] for _ in lines]
+    talking = dict(zip(lines, logs, strict=True))
+    while talking and not _passed_by(logs):
+        ready: list[Any] = wait(list(talking), PATIENCE)
+        if not ready:
+            break
+        for line in ready:
+            try:
+                talking[line].append(line.recv())
+            except (EOFError, OSError):  # the process is gone
+                del talking[line]
+    return logs, bool(talking)
+
+
+def _passed_by(logs: list[Log]) -> bool:
+    """Return whether a worker waits in a report, and another one has gone on without it."""
+    counts = [Counter(entry[0] for entry in log) for log in logs]
+    return any(one["waits"] > other["waits"] and one["rows"] < other["rows"] for one in counts for other in counts)
+
+
+def _end_of(logs: list[Log]) -> str:
+    """Return how an attempt ended whose workers are gone; raises what one of them raised by itself."""
+    last = [log[-1] if log else [] for log in logs]
+    if ["dies"] in last:
+        return "killed"
+    errors = [(rank, entry[1]) for rank, entry in enumerate(last) if entry[:1] == ["raised"]]
+    own = [(rank, error) for rank, error in errors if not re.search("gloo|onnection", error["message"])]
+    if not own and len(errors) < len(logs):  # an error, if any, is that of a worker which lost one that had ended
+        return "stuck" if errors else "done"
+    rank, error = (own or errors)[0]
+    raise type(error["kind"], (RuntimeError,), {})(f"{error['message']} (in worker {rank}) {error['where']}")
+
+
+def _play(line: Connection, rank: int, workers: int, payload: bytes, *rest: Any) -> None:
     """Be one worker: join the others, run the loop, and tell what it does."""
-    rank, workers, line, checkpoint, folder, number = place
-    printed = os.open(f"{folder}/printed-{number}-{rank}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(printed, 1)
-    os.dup2(printed, 2)
+    shard, dies_after, checkpoint, folder, room = rest
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # PyTorch's remarks about host names
     os.environ |= {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo", "CUDA_VISIBLE_DEVICES": ""}
+
     try:
         import ray
         import torch
+        from ray.train.v2._internal.execution.train_fn_utils import set_train_fn_utils
 
-        logging.getLogger("ray").setLevel(logging.WARNING)
+        sys.stdout = open(f"{room}/printed-{rank}", "w", buffering=1)  # noqa: SIM115
         torch.set_num_threads(1)
         torch.seed()  # else the copies of one process would begin with the same random numbers
-        torch.distributed.init_process_group("gloo", f"file://{folder}/meet-{number}", rank=rank, world_size=workers)
+        torch.distributed.init_process_group("gloo", f"file://{room}/meet", rank=rank, world_size=workers)
         train_loop, config = ray.cloudpickle.loads(payload)
-        stage = Stage(rank, workers, line, {"train": Shard(shard)}, checkpoint, folder)
-        watch(stage, lambda *what: line.send(list(what)), dies_after)
-        note_new_models(lambda *what: line.send(list(what)))
+        ours = stage(rank, workers, line.send, shard, checkpoint, folder)
+        set_train_fn_utils(ours)
+        watch(ours, line.send, dies_after)
         train_loop(config)
     except BaseException as error:
-        line.send(["raised", type(error).__name__, str(error)[:500], _where(error)])
+        line.send(["raised", describe(error)])
     finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
         os._exit(0)  # at once: there is nothing to tidy up
-
-
-def _where(error: BaseException) -> str:
-    """Return the last line of the traceback that the learner wrote."""
-    others = ("site-packages", str(Path(__file__).parents[1]), sysconfig.get_paths()["stdlib"], "<frozen")
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.name not in OF_THE_COURSE and not any(other in frame.filename for other in others)
-    ]
-    return f", line {frames[-1].lineno} of `{frames[-1].name}`" if frames else ""
-
-
-def _raise_again(rank: int, kind: str, text: str, where: str) -> None:
-    """Raise here what a worker raised."""
-    raise type(kind, (RuntimeError,), {})(f"{text} (worker {rank}{where})")
 
 
 def without_averaging(train_loop: Callable) -> Callable:
@@ -482,7 +277,7 @@ def without_averaging(train_loop: Callable) -> Callable:
 # With Ray Train itself: the same notes, written into files, by the workers of a TorchTrainer.
 
 
-def mortal(train_loop: Callable, folder: str, kill: tuple[int, int] | None = None, nap: float = 0.02) -> Callable:
+def mortal(train_loop: Callable, folder: str, kill: Kill = None, nap: float = 0.02) -> Callable:
     """Return a loop that does what `train_loop` does, and writes it down; one worker's process is killed at its first attempt.
 
     `kill=(rank, steps)` says which, and after how many gradient steps. Each step naps a little, as if the network were larger.
@@ -497,14 +292,14 @@ def mortal(train_loop: Callable, folder: str, kill: tuple[int, int] | None = Non
         dies_after = kill[1] if kill and first and kill[0] == rank else None
         with open(f"{folder}/{rank}-{time.time_ns()}", "w", buffering=1) as file:
 
-            def note(*what: Any) -> None:
-                plain = [_digest(each) if isinstance(each, np.ndarray) else each for each in what]
-                file.write(json.dumps([time.time(), *plain]) + "\n")
+            def note(entry: list) -> None:
+                plain = [_digest(each) if isinstance(each, np.ndarray) else each for each in entry]
+                file.write(json.dumps([time.time(), *plain], default=float) + "\n")
 
-            note("begins", os.getpid())
+            note(["begins", os.getpid()])
             watch(get_train_fn_utils(), note, dies_after, nap)
             train_loop(config)
-            note("ends")
+            note(["ends"])
 
     return watched
 
@@ -529,18 +324,13 @@ def attempts_in(folder: str, start: float) -> list[list[list]]:
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def standardise(stage_class: Any, images: np.ndarray, batches: list[dict]) -> list[dict | str]:
-    """Return what an object made from `images` makes of each batch, the type of it where it is no dict; batches are locked."""
-    stage = stage_class(_locked(images))
-    results: list[dict | str] = []
-    for batch in batches:
-        given = {name: _locked(column) for name, column in batch.items()}
-        with np.errstate(all="ignore"):
-            made = stage(dict(given))
-        columns = made.items() if isinstance(made, Mapping) else ()
-        plain = {str(name): np.asarray(column) for name, column in columns}
-        results.append(plain if isinstance(made, Mapping) else type(made).__name__)
-    return results
+def standardise(stage_class: Any, images: np.ndarray, batch: dict) -> dict | str:
+    """Return what an object made from `images` makes of a batch, the type of it where it is no dict; both are locked."""
+    with np.errstate(all="ignore"):
+        made = stage_class(_locked(images))({name: _locked(column) for name, column in batch.items()})
+    if not isinstance(made, Mapping):
+        return type(made).__name__
+    return {str(name): np.asarray(column) for name, column in made.items()}
 
 
 def _locked(array: np.ndarray) -> np.ndarray:
@@ -550,119 +340,49 @@ def _locked(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def run_pipeline(
-    pipeline: Callable, rows: dict, blocks: int, batch_size: int, actors: int, offset: float, run: bool = True
-) -> dict:
-    """Return what a learner's dataset has written down, what had happened before anybody asked for rows, and what came out.
-
-    Without `run` nobody asks for rows.
-    """
-    folder, seats = new_folder("pipeline-"), new_folder("seats-")
-    try:
-        return _run_pipeline(pipeline, rows, blocks, batch_size, actors, offset, run, folder, seats)
-    finally:
-        for path in (folder, seats):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _run_pipeline(
-    pipeline: Callable,
-    rows: dict,
-    blocks: int,
-    batch_size: int,
-    actors: int,
-    offset: float,
-    run: bool,
-    folder: str,
-    seats: str,
-) -> dict:
+def run_pipeline(pipeline: Callable, rows: dict, blocks: int, batch_size: int, actors: int, offset: float) -> dict:
+    """Return the type of what `pipeline` returned, what had happened by then, the rows, and how often the stage was made."""
     import ray
 
     meeting.expect_ray()
-    room, home = meeting.new_room(), os.getpid()
+    home = os.getpid()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
 
-    def note(event: str) -> None:
-        with open(f"{folder}/{event}-{time.time_ns()}-{os.getpid()}", "w"):
-            pass
+        def events() -> list[str]:
+            return sorted(path.name.partition("-")[0] for path in Path(folder).iterdir())
 
-    def clean(batch: dict) -> dict:
-        note("clean")
-        if not isinstance(batch["broken"], np.ndarray):
-            raise TypeError("`clean` was given a single row; it takes a batch, a dict of arrays")
-        return {name: column[~batch["broken"]] for name, column in batch.items()}
+        def note(event: str) -> None:
+            Path(f"{folder}/{event}-{time.time_ns()}-{os.getpid()}").touch()
 
-    class Slow:
-        def __init__(self, images: np.ndarray):
-            note("made")
-            self.add = float(np.sum(images))
-            if run and os.getpid() != home and _met(room, _seat(seats)):
-                note("met")
+        def clean(batch: dict) -> dict:
+            note("clean")
+            return {name: column[~batch["broken"]] for name, column in batch.items()}
 
-        def __call__(self, batch: dict) -> dict:
-            size = np.full(len(batch["row"]), len(batch["row"]))
-            dirty = np.full(len(size), bool(np.any(batch.get("broken", False))))
-            return batch | {"image": batch["image"] + self.add, "size": size, "dirty": dirty}
+        class Slow:
+            def __init__(self, images: np.ndarray):
+                note("made")
+                self.add = float(np.sum(images))
+                wait_until(lambda: os.getpid() == home or events().count("made") >= actors, meeting.patience())
 
-    images = np.full((2, 2), offset / 4)
-    dataset = pipeline(in_blocks(rows, blocks), clean, Slow, images, batch_size, actors)
-    early = sorted(path.name.partition("-")[0] for path in Path(folder).iterdir())
-    if not isinstance(dataset, ray.data.Dataset):
-        return {"kind": type(dataset).__name__, "early": early}
-    seen = {"kind": "Dataset", "early": early, "plan": _plan_of(dataset)}
-    if not run:
-        return seen
-    with _ray_data_in_silence():
-        came = dataset.take_all()
-    events = [path.name.partition("-")[0] for path in Path(folder).iterdir()]
-    plain = [{name: np.asarray(value).tolist() for name, value in row.items()} for row in came]
-    return seen | {"rows": plain, "made": events.count("made"), "met": events.count("met")}
+            def __call__(self, batch: dict) -> dict:
+                size = np.full(len(batch["row"]), len(batch["row"]))
+                return batch | {"image": batch["image"] + self.add, "size": size, "dirty": size * batch["broken"].any()}
+
+        dataset = pipeline(in_blocks(rows, blocks), clean, Slow, np.full((2, 2), offset / 4), batch_size, actors)
+        seen: dict[str, Any] = {"kind": type(dataset).__name__, "early": events()}
+        if isinstance(dataset, ray.data.Dataset):
+            seen["rows"] = _rows_of(dataset)
+        return seen | {"made": events().count("made")}
 
 
-def _plan_of(dataset: Any) -> dict:
-    """Return what the last step of a plan has written down: batch size, actors, and the type of the constructor's arguments.
-
-    Nothing runs for that. A step that is no pool of actors has none of these.
-    """
-    step = dataset._logical_plan.dag
-    if not hasattr(getattr(step, "compute", None), "min_size"):
-        return {}
-    given = getattr(step, "fn_constructor_args", None)
-    return {
-        "batch_size": step.batch_size,
-        "actors": [step.compute.min_size, step.compute.max_size],
-        "arguments": "tuple" if given is None else type(given).__name__,
-    }
-
-
-@contextlib.contextmanager
-def _ray_data_in_silence() -> Iterator[None]:
-    """Keep Ray Data's pages about an error from being printed, and raise the error that a stage raised instead of its wrapping."""
-    logger = logging.getLogger("ray.data")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
+def _rows_of(dataset: Any) -> list[dict]:
+    """Return the rows that come out of a plan; raises what a stage raised, without Ray Data's pages about it."""
+    logging.disable()
     try:
-        yield
+        return [{name: np.asarray(value).tolist() for name, value in row.items()} for row in dataset.take_all()]
     except Exception as error:
-        original = re.search(r"^(\w+(?:Error|Exception)): (.+)$", str(error), re.MULTILINE)
-        if not original:
-            raise
-        kind, text = original.groups()
-        text = text.replace("_run_pipeline.<locals>.", "")
-        raise type(kind, (RuntimeError,), {})(f"{text} (while rows went through the plan)") from None
+        found = re.search(r"^(\w+(?:Error|Exception)): (.+)$", str(error), re.MULTILINE)
+        kind, text = found.groups() if found else (type(error).__name__, str(error))
+        raise type(kind, (RuntimeError,), {})(text.replace("run_pipeline.<locals>.", "")) from None
     finally:
-        logger.setLevel(level)
-
-
-def _seat(folder: str) -> int:
-    """Return how many copies of the stage have come to work before this one."""
-    for seat in range(1000):
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(f"{folder}/seat-{seat}", os.O_CREAT | os.O_EXCL))
-            return seat
-    return 1000
-
-
-def _met(room: str, seat: int) -> bool:
-    """Return whether the first two copies of the stage are there at the same time."""
-    meeting.signal(room, str(seat))
-    return meeting.wait_for(room, str(1 - seat) if seat < 2 else "0")
+        logging.disable(logging.NOTSET)
