@@ -335,6 +335,12 @@ def the_plan_instead_of_what_ran(grid, asha):
     return *counts, 1 - counts[1] / counts[0]
 
 
+@rejects("asha_budget", says="epochs.")
+def the_plan_of_every_trial(grid, asha):
+    counts = [sum(result.config["epochs"] for result in runs) for runs in (grid, asha)]
+    return *counts, 1 - counts[1] / counts[0]
+
+
 @rejects("asha_budget")
 def counts_trials(grid, asha):
     return len(grid), len(asha), 1 - len(asha) / len(grid)
