@@ -1,5 +1,7 @@
 """The judge's side of chapter 3."""
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.random import Generator
 
@@ -28,27 +30,20 @@ def _distinct(rng: Generator, count: int, below: int = 100) -> list[int]:
         "`ray.remote(Counter).remote()` makes one actor and returns its handle; `handle.add.remote(amount)` returns a reference.",
         "Send all calls first; the one `ray.get` comes last.",
     ],
+    returns=list,
 )
 def count_up(answer: Answer, rng: Generator) -> None:
     """Make one actor and send it every call; it keeps the total, and runs the calls in the order in which you sent them."""
     amounts = _distinct(rng, 5)
     with answer.watch() as seen:
         got = answer(given.Total, amounts)
-    expect(
-        isinstance(got, list) and len(got) == 5,
-        "One result for each amount: what each call of `add` returned, in a list.",
-    )
-    expect_equal(
-        [total for total, _ in got],
-        np.cumsum(amounts),
-        f"After each of the amounts {amounts} the totals were {[total for total, _ in got]}. Did one object see "
-        "them all? (A result is [total, number of the process that ran `add`].)",
-    )
-    pids, actors = {pid for _, pid in got}, _actors_of(seen)
-    told = "Each result is [total, number of the process that ran `add`]. "
-    expect(actors, told + "The calls must go to an actor; Ray started none.")
-    expect(len(actors) == 1, told + f"One actor is enough for {len(amounts)} calls; Ray started {len(actors)}.")
-    expect(pids == {actors[0]["pid"]}, told + "The calls of `add` did not run in the actor's process.")
+    expect(len(got) == 5, "One result for each amount: what each call of `add` returned, in a list.")
+    with answer.case(f"the amounts {amounts}; a result is [total, number of the process that ran `add`]"):
+        totals, pids, actors = [total for total, _ in got], {pid for _, pid in got}, _actors_of(seen)
+        expect_equal(totals, np.cumsum(amounts), f"The totals were {totals}. Did one object see all the amounts?")
+        expect(actors, "The calls must go to an actor; Ray started none.")
+        expect(len(actors) == 1, f"One actor is enough for {len(amounts)} calls; Ray started {len(actors)}.")
+        expect(pids == {actors[0]["pid"]}, "The calls of `add` did not run in the actor's process.")
     room = meeting.new_room()
     met = answer(given.Reunion, [[room, me, 3] for me in range(3)])
     expect(
@@ -65,31 +60,34 @@ def count_up(answer: Answer, rng: Generator) -> None:
         "An actor class with two methods: one calls `self.balance = pay_in(self.balance, amount)`, one returns the balance.",
         "A customer is a task with two arguments, the handle of the account and an amount. It waits until its payment is booked.",
     ],
+    returns=list,
 )
 def bank(answer: Answer, rng: Generator) -> None:
     """Send the amount to the account and let the account do the sum: its calls run one at a time, so none is lost."""
     amounts = _distinct(rng, 5)
     with answer.watch() as seen:
         got = answer(given.receipt, [], amounts)
-    told = f"For the amounts {amounts}, each paid in by a customer, "
-    expect(isinstance(got, list), told + "`bank` did not return the balance, which here is a list of receipts.")
-    paid = [amount for amount, _ in got]
-    pids, actors = {pid for _, pid in got}, _actors_of(seen)
-    expect(len(actors) == 1, told + f"there must be one account: Ray started {len(actors)} actors.")
-    only_account = pids <= {actors[0]["pid"]}
-    why = "Was it read before the payments were booked?" if only_account else "Updates were lost: who else writes?"
-    expect_equal(sorted(paid), sorted(amounts), told + f"the balance holds receipts for {sorted(paid)}. {why}")
+    with answer.case(f"the amounts {amounts}, each paid in by a customer"):
+        paid, pids, actors = sorted(amount for amount, _ in got), {pid for _, pid in got}, _actors_of(seen)
+        expect(len(actors) == 1, f"There must be one account: Ray started {len(actors)} actors.")
+        only_account = pids <= {actors[0]["pid"]}
+        expect(
+            paid == sorted(amounts) or not only_account,
+            f"The balance holds receipts for {paid}. Was it read before the payments were booked?",
+        )
+        expect(paid == sorted(amounts), f"The balance holds receipts for {paid}. Updates were lost: who else writes?")
+        expect(
+            only_account, f"`pay_in` ran in the processes {sorted(pids)}, not in the account's alone. Who else writes?"
+        )
+        _judge_customers([task for task in seen.tasks() if task["kind"] == "task"], len(amounts))
+
+
+def _judge_customers(customers: list[dict], amounts: int) -> None:
+    """Check by Ray's records that each customer was a task, and that they came at the same time."""
+    expect(len(customers) == amounts, f"Ray saw {len(customers)} tasks: each customer is a task.")
     expect(
-        pids == {actors[0]["pid"]},
-        told
-        + f"`pay_in` ran in {len(pids)} process(es), and not in the account's alone. Who else can write meanwhile?",
-    )
-    customers = [task for task in seen.tasks() if task["kind"] == "task"]
-    expect(len(customers) == len(amounts), told + f"Ray saw {len(customers)} tasks: each customer is a task.")
-    pairs = zip(customers, customers[1:], strict=False)
-    expect(
-        any(after["created"] < (before["ended"] or np.inf) for before, after in pairs),
-        told + "each customer only came when the one before had gone. Let them come at the same time.",
+        any(after["created"] < (before["ended"] or np.inf) for before, after in pairwise(customers)),
+        "Each customer only came when the one before had gone. Let them come at the same time.",
     )
 
 
@@ -105,30 +103,36 @@ def BestSoFar(answer: Answer, rng: Generator) -> None:
     """Keep the pair, start with None, and replace it only by a higher score."""
     first, low, high, middle = _scores(rng)
     offers: list[list] = [[first, None], [low, "b"], [high, "c"], [high, "d"], [middle, "e"]]
-    seen = answer.probe(given.offer_in_order, offers)
-    told = f"The offers {[tuple(offer) for offer in offers]} came in this order. "
-    expect(seen["before"] is None, f"Before any offer, `best()` must be None; it was {seen['before']}.")
-    expect_equal(
-        seen["answers"],
-        [True, False, True, False, False],
-        told + f"`offer` answered {seen['answers']}: True stands for a score higher than all before it, "
-        "False for the others.",
-    )
-    expect_equal(seen["best"], (high, "c"), told + f"`best()` gave {seen['best']}.")
-    scores = -rng.permutation(_distinct(rng, 12, 1000)).astype(float)
+    with answer.case(f"the offers {[tuple(offer) for offer in offers]}, in this order"):
+        seen = answer.probe(given.offer_in_order, offers)
+        expect(seen["before"] is None, f"Before any offer, `best()` must be None; it was {seen['before']}.")
+        expect_equal(
+            seen["answers"],
+            [True, False, True, False, False],
+            f"`offer` answered {seen['answers']}: True stands for a score higher than all before it, False for the others.",
+        )
+        expect_equal(seen["best"], (high, "c"), f"`best()` gave {seen['best']}.")
+    _judge_many_offers(answer, -rng.permutation(_distinct(rng, 12, 1000)).astype(float))
+
+
+def _judge_many_offers(answer: Answer, scores: np.ndarray) -> None:
+    """Check offers that four tasks make at the same time."""
     lists = [
         [[score, f"{worker}.{i}"] for i, score in enumerate(part)] for worker, part in enumerate(scores.reshape(4, 3))
     ]
-    many = answer.probe(given.offer_from_many, lists)
-    best = max(offer for mine in lists for offer in mine)
-    told = f"Four tasks offered {len(scores)} scores from {min(scores):.0f} to {max(scores):.0f} at the same time. "
-    expect_equal(many["best"], best, told + f"`best()` gave {many['best']}.")
-    winner = [
-        given_answers[mine.index(best)]
-        for mine, given_answers in zip(lists, many["answers"], strict=True)
-        if best in mine
-    ]
-    expect(winner == [True], told + "The best of all was told that it is not.")
+    with answer.case(
+        f"four tasks, which offered {len(scores)} scores from {min(scores):.0f} to {max(scores):.0f} at the same time"
+    ):
+        many = answer.probe(given.offer_from_many, lists)
+        best = max(offer for mine in lists for offer in mine)
+        expect_equal(many["best"], best, f"`best()` gave {many['best']}.")
+        answers = [
+            told
+            for mine, all_told in zip(lists, many["answers"], strict=True)
+            for offer, told in zip(mine, all_told, strict=True)
+            if offer == best
+        ]
+        expect(answers == [True], "The best of all was told that it is not.")
 
 
 def _scores(rng: Generator) -> list[float]:
@@ -152,31 +156,31 @@ def Batcher(answer: Answer, rng: Generator) -> None:
     """Let a call wait for its own future: while it awaits, other calls come in, and whoever completes the batch flushes it."""
     size, batches = int(rng.integers(3, 6)), 2
     xs = _distinct(rng, size * batches)
-    got = answer.probe(given.predict_together, xs, size, 60.0)
-    told = f"{len(xs)} calls came at once, batches hold {size}, and a call is patient for 60 s. "
-    answered = [one for one in got if one != "none"]
-    expect(
-        len(answered) == len(xs),
-        told + f"{len(xs) - len(answered)} calls got no answer. Can other calls come in while one waits, "
-        "and does the call that fills a batch flush?",
-    )
-    _expect_answers_of_model(got, told)
-    expect_equal(
-        [square for square, _, _ in got], [x * x for x in xs], told + "Not every caller got the answer to its own x."
-    )
-    sizes = {number: length for _, length, number in got}
-    expect_equal(
-        sorted(sizes.values()), [size] * batches, told + f"The model was called with batches of {list(sizes.values())}."
-    )
+    # Long: a batch is judged when it is full, when it stays too small, and when a call comes just after it.
+    with answer.case(f"{len(xs)} calls at once, batches of {size}, each call patient for 60 s"):
+        got = answer.probe(given.predict_together, xs, size, 60.0)
+        missing = got.count("none")
+        expect(
+            not missing,
+            f"Calls without an answer: {missing}. Can other calls come in while one waits, and does the call that fills "
+            "a batch flush?",
+        )
+        _expect_own_answers(got, xs)
+        sizes = list({number: length for _, length, number in got}.values())
+        expect_equal(sorted(sizes), [size] * batches, f"The model was called with batches of {sizes}.")
     few = _distinct(rng, size - 1)
-    got = _impatient(answer, few, size)
-    told = f"{len(few)} calls came, batches hold {size}, and a call is patient for 0.3 s. "
-    expect("none" not in got, told + "Some never got an answer: nobody came to complete the batch.")
-    _expect_answers_of_model(got, told)
-    expect_equal(
-        [square for square, _, _ in got], [x * x for x in few], told + "Not every caller got the answer to its own x."
-    )
+    with answer.case(f"{len(few)} calls, batches of {size}, each call patient for 0.3 s"):
+        got = _impatient(answer, few, size)
+        expect("none" not in got, "Some never got an answer: no call came to complete the batch.")
+        _expect_own_answers(got, few)
     _judge_latecomer(answer, _distinct(rng, 3))
+
+
+def _expect_own_answers(got: list, xs: list[int]) -> None:
+    """Check that each caller got what the model says of its own x."""
+    odd = [one for one in got if not (isinstance(one, list) and len(one) == 3)]
+    expect(not odd, f"A caller got {odd[:1]}: that is not one of the answers of the model.")
+    expect_equal([one[0] for one in got], [x * x for x in xs], "Not every caller got the answer to its own x.")
 
 
 def _impatient(answer: Answer, few: list[int], size: int) -> list:
@@ -186,8 +190,8 @@ def _impatient(answer: Answer, few: list[int], size: int) -> list:
     except Raised as raised:
         expect(
             raised.kind not in ("InvalidStateError", "CancelledError"),
-            f"{len(few)} calls came, batches hold {size}, and a call is patient for 0.3 s. Then a future was cancelled or "
-            f"filled twice ({raised.kind}). `asyncio.wait_for` cancels what it waits for when time is up; `asyncio.wait` does not.",
+            f"A future was cancelled or filled twice ({raised.kind}). `asyncio.wait_for` cancels what it waits for when "
+            "time is up; `asyncio.wait` does not.",
         )
         raise
 
@@ -197,21 +201,15 @@ def _judge_latecomer(answer: Answer, xs: list[int]) -> None:
     patience = 1.0
     rounds = answer.probe(given.predict_after_others, xs, 2, patience)
     for (got, seconds), moment in zip(rounds, ("right after them", f"{patience / 2} s later"), strict=True):
-        told = (
-            f"Batches hold 2, and a call is patient for {patience} s. Two calls filled a batch; a third came {moment}. "
-        )
-        expect(got != "none", told + "It got no answer.")
-        _expect_answers_of_model([got], told)
-        expect(got[0] == xs[-1] ** 2, told + "It got the answer to somebody else's x.")
-        expect(
-            seconds > patience - 0.01,
-            told + f"It was alone, and answered after {seconds:.2f} s. Who flushed, though its patience had not ended?",
-        )
-
-
-def _expect_answers_of_model(got: list, told: str) -> None:
-    odd = [one for one in got if not (isinstance(one, list) and len(one) == 3)]
-    expect(not odd, f"{told}A caller got {odd[:1]}: that is not one of the answers of the model.")
+        with answer.case(
+            f"batches of 2, calls patient for {patience} s: two calls filled a batch, a third came {moment}"
+        ):
+            expect(got != "none", "It got no answer.")
+            _expect_own_answers([got], xs[-1:])
+            expect(
+                seconds > patience - 0.01,
+                f"It was alone, and answered after {seconds:.2f} s. What flushed, though its patience had not ended?",
+            )
 
 
 @exercise(
@@ -231,27 +229,26 @@ def async_sgd(answer: Answer, rng: Generator) -> None:
     start[::3] = rng.integers(-20, 20, size=workers)
     with answer.watch() as seen:
         weights = np.asarray(answer.probe(given.train_marked, start.tolist(), steps, rate), dtype=float)
-    told = f"{workers} workers made {steps} steps each with marked gradients, rate {rate}. "
-    expect(weights.shape == start.shape, told + f"The weights came back with the shape {weights.shape}.")
-    counted, alone, stale = ((weights - start)[part::3] / rate for part in range(3))
-    if alone.any():
+    # Long: each worker's gradients carry its mark, so that the weights tell which arrived and with what they were computed.
+    with answer.case(f"{workers} workers, {steps} steps each with marked gradients, rate {rate}"):
+        expect(weights.shape == start.shape, f"The weights came back with the shape {weights.shape}.")
+        counted, alone, stale = ((weights - start)[part::3] / rate for part in range(3))
         expect(
-            False,
-            told
-            + "A worker waited for the others in vain. All must work at the same time, and go on when one is slow.",
+            not alone.any(),
+            "A worker waited for the others in vain. All must work at the same time, and go on when one is slow.",
         )
-    expect_close(
-        counted, [steps] * workers, told + f"Of each worker's {steps} gradients, {counted.tolist()} are in the weights."
-    )
-    expect(
-        not stale.any(),
-        told + "Some were computed with weights that lack the worker's own last gradient. When does it fetch them?",
-    )
-    _judge_ends(seen.tasks(), told)
+        expect_close(
+            counted, [steps] * workers, f"Of each worker's {steps} gradients, {counted.tolist()} are in the weights."
+        )
+        expect(
+            not stale.any(),
+            "Some were computed with weights that lack the worker's own last gradient. When does it fetch them?",
+        )
+        _judge_ends(seen.tasks())
     _judge_regression(answer, rng)
 
 
-def _judge_ends(tasks: list[dict], told: str) -> None:
+def _judge_ends(tasks: list[dict]) -> None:
     """Check by Ray's records that no worker ended before a call that it had sent; the last gradients arrive late."""
     ends = {task["task_id"]: task["ended"] for task in tasks if task["kind"] != "actor_creation" and task["ended"]}
     early = {
@@ -261,7 +258,7 @@ def _judge_ends(tasks: list[dict], told: str) -> None:
     }
     expect(
         not early,
-        told + f"{len(early)} worker(s) ended while the last gradient was still on its way: nobody had waited for it.",
+        f"Workers that ended while their last gradient was still on its way, for which nothing had waited: {len(early)}.",
     )
 
 
@@ -293,29 +290,24 @@ def pool_map(answer: Answer, rng: Generator) -> None:
     """Keep one call under way for each actor; whoever ends first gets the next input, and places put the results in order."""
     desks, xs, few = 3, _distinct(rng, 8), _distinct(rng, 2)
     seen = answer.probe(given.run_pool, desks, xs, few)
-    told = f"{len(xs)} inputs were given to {desks} actors. "
-    expect(
-        isinstance(seen["many"], list) and len(seen["many"]) == len(xs),
-        told + "There is not one result for each input.",
-    )
-    expect(
-        all(isinstance(one, list) and len(one) == 4 for one in seen["many"]),
-        told + "Some inputs have no result of an actor.",
-    )
-    results, numbers, met, moving = zip(*seen["many"], strict=True)
-    expect(
-        all(met), told + "The actors never worked at the same time: is every one of them given a call before you wait?"
-    )
-    expect(
-        all(moving),
-        told
-        + "While one had a long call, the others stopped or some inputs waited behind it. Who is idle gets the next input.",
-    )
-    expect(seen["queued"] == 0, told + f"{seen['queued']} calls were sent to an actor whose last call had not ended.")
-    expect(len(set(numbers)) == desks, told + f"{len(set(numbers))} of them did all the work.")
-    expect_equal(results, [x * x for x in xs], told + "The results are not in the order of the inputs.")
+    with answer.case(f"{len(xs)} inputs for {desks} actors"):
+        many = seen["many"]
+        expect(isinstance(many, list) and len(many) == len(xs), "There is not one result for each input.")
+        expect(all(isinstance(one, list) and len(one) == 4 for one in many), "Some inputs have no result of an actor.")
+        results, numbers, met, moving = zip(*many, strict=True)
+        expect(all(met), "The actors never worked at the same time: is every one of them given a call before you wait?")
+        expect(
+            all(moving),
+            "While one had a long call, the others stopped or some inputs waited behind it. An idle actor gets the next input.",
+        )
+        expect(
+            seen["queued"] == 0, f"Calls that were sent to an actor whose last call had not ended: {seen['queued']}."
+        )
+        expect(len(set(numbers)) == desks, f"{len(set(numbers))} of them did all the work.")
+        expect_equal(results, [x * x for x in xs], "The results are not in the order of the inputs.")
     short = [one[0] for one in seen["few"]]
-    expect_equal(short, [x * x for x in few], f"{len(few)} inputs for {desks} actors: the results were {short}.")
+    with answer.case(f"{len(few)} inputs for {desks} actors"):
+        expect_equal(short, [x * x for x in few], f"The results were {short}.")
 
 
 quiz(
