@@ -19,11 +19,7 @@ def double(rng: Generator) -> list[tuple]:
     return [((x,), 2 * x) for x in rng.integers(3, 100, size=3).tolist()]
 
 
-@exercise(
-    points=1,
-    minutes=2,
-    hints=["Python has a function for this.", "Its name is the first syllable of `maximum`."],
-)
+@exercise(points=1, minutes=2, hints=["Python has a function for this.", "Its name begins like `maximum`."])
 def largest(answer: Answer, rng: Generator) -> None:
     """Let `max` walk the list."""
     numbers = rng.integers(-50, -1, size=6).tolist()
@@ -32,11 +28,7 @@ def largest(answer: Answer, rng: Generator) -> None:
             expect_equal(answer(order), max(numbers), "That is not the largest of these numbers.")
 
 
-@exercise(
-    points=1,
-    minutes=3,
-    hints=["Remember the value before you change it.", "`self.value += 1` changes the counter itself."],
-)
+@exercise(points=1, minutes=3, hints=["Which value does the first call return?", "Remember it before you change it."])
 def Counter(answer: Answer, rng: Generator) -> None:
     """Keep the old value in a name of its own, move on, return the old one."""
     start, calls = int(rng.integers(10, 1000)), int(rng.integers(3, 7))

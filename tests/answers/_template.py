@@ -1,5 +1,7 @@
 """Right and wrong answers of CHAPTER."""
 
+from itertools import count, repeat
+
 from tests.answers import accepts, rejects
 
 
@@ -35,10 +37,7 @@ def takes_the_last(numbers):
 
 @rejects("largest")
 def starts_from_zero(numbers):
-    best = 0
-    for number in numbers:
-        best = max(best, number)
-    return best
+    return max([0, *numbers])
 
 
 @rejects("largest")
@@ -49,36 +48,25 @@ def takes_the_smallest(numbers):
 @accepts("Counter")
 class CountsWithAnIterator:
     def __init__(self, start):
-        self.numbers = iter(range(start, start + 1000))
+        self.numbers = count(start)
 
     def next(self):
         return next(self.numbers)
 
 
 @rejects("Counter")
-class MovesOnBeforeReturning:
+class MovesOnBeforeReturning(CountsWithAnIterator):
     def __init__(self, start):
-        self.value = start
-
-    def next(self):
-        self.value += 1
-        return self.value
+        self.numbers = count(start + 1)
 
 
 @rejects("Counter")
-class NeverMovesOn:
+class NeverMovesOn(CountsWithAnIterator):
     def __init__(self, start):
-        self.value = start
-
-    def next(self):
-        return self.value
+        self.numbers = repeat(start)
 
 
 @rejects("Counter")
-class StartsAtZero:
+class StartsAtZero(CountsWithAnIterator):
     def __init__(self, start):
-        self.value = 0
-
-    def next(self):
-        self.value += 1
-        return self.value - 1
+        self.numbers = count(0)
