@@ -1,5 +1,7 @@
 """The judge's side of chapter 5."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import accumulate
 
 from numpy.random import Generator
@@ -7,6 +9,8 @@ from numpy.random import Generator
 from coursekit.answer import Answer
 from coursekit.exercise import exercise, expect, expect_equal, quiz
 from coursekit.given import ch05_faults as given
+
+DEATHS = ("ActorDiedError", "RayActorError")
 
 
 @exercise(
@@ -33,24 +37,28 @@ def survivors(answer: Answer, rng: Generator) -> None:
     results, errors = returned
     failures = {"dies": "WorkerCrashedError", "ValueError": "ValueError", "KeyError": "KeyError"}
     wanted = {x: {"None": None, "0": 0}.get(act, x * x) for x, act in plan.items() if act not in failures}
-    returns = f"The calls for {list(wanted)} returned a value, some of them None or 0; "
+    failed = {x: failures[act] for x, act in plan.items() if act in failures}
+    # Long: each of the calls ends in its own way (a value, an error, a death), and two of them meet.
     lost = [x for x in wanted if x not in results]
-    among = [x for x in lost if x in errors]
-    expect(
-        not lost,
-        returns + f"the results lack {lost}." + (f" The errors have {among}: did those calls fail?" if among else ""),
-    )
-    _judge_errors(errors, {x: failures[act] for x, act in plan.items() if act in failures})
-    expect_equal(results, wanted, returns + f"the results have {list(results)}.")
-    calls = {x: count for x, count in seen["calls"].items() if count != 1}
-    expect(not calls, f"Each call is made once; those for {list(calls)} ran {list(calls.values())} times.")
-    expect(seen["met"], "Two calls never ran at the same time: is everything launched before you wait?")
+    with answer.case(
+        f"calls that returned a value, some of them None or 0: {list(wanted)}; that failed: {list(failed)}"
+    ):
+        expect(
+            not set(lost) & errors.keys(),
+            f"The results lack {lost}, and the errors have {sorted(set(lost) & errors.keys())} of them: did those calls fail?",
+        )
+        expect(not lost, f"The results lack {lost}.")
+        _judge_errors(errors, failed)
+        expect_equal(results, wanted, f"The results have {list(results)}, or other values than the calls returned.")
+        calls = {x: count for x, count in seen["calls"].items() if count != 1}
+        expect(not calls, f"Each call is made once; those for {list(calls)} ran {list(calls.values())} times.")
+        expect(seen["met"], "Two calls never ran at the same time: is everything launched before you wait?")
 
 
 def _judge_errors(errors: dict, wanted: dict) -> None:
     """Say which failure is missing, or under which name it stands."""
     lost = [x for x in wanted if x not in errors]
-    expect(not lost, f"The calls for {list(wanted)} failed; the errors say nothing of {lost}.")
+    expect(not lost, f"The errors say nothing of {lost}.")
     wrong = {x: errors[x] for x in wanted if errors[x] != wanted[x]}
     expect(
         not wrong,
@@ -58,7 +66,7 @@ def _judge_errors(errors: dict, wanted: dict) -> None:
         "type, or of Ray's where the process died.",
     )
     extra = [x for x in errors if x not in wanted]
-    expect(not extra, f"The calls for {extra} returned a value, and yet they stand among the errors.")
+    expect(not extra, f"The calls for {extra} returned a value, and yet they are among the errors.")
 
 
 @exercise(
@@ -75,52 +83,52 @@ def _judge_errors(errors: dict, wanted: dict) -> None:
 )
 def resilient_call(answer: Answer, rng: Generator) -> None:
     """Count the attempts yourself, repeat only what another attempt can mend, and end what you no longer wait for."""
+    # Long: six ways in which a call can go wrong, each with what may be repeated.
     x = int(rng.integers(10, 1000))
-    told = f"`resilient_call(function, {x}, attempts={{}}, seconds={{}})`, and the function {{}}. "
 
-    def ask(attempts: int, seconds: float, what: str, plan: list[str]) -> tuple[list, int, int, str]:
-        seen = answer.probe(given.call_faulty, x, plan, attempts, seconds)
-        return seen["outcome"], seen["calls"], seen["went_on"], told.format(attempts, seconds, what)
+    @contextmanager
+    def ask(attempts: int, seconds: float, what: str, plan: list[str]) -> Iterator[tuple[list, int, int]]:
+        with answer.case(
+            f"resilient_call(function, {x}, attempts={attempts}, seconds={seconds}), where the function {what}"
+        ):
+            seen = answer.probe(given.call_faulty, x, plan, attempts, seconds)
+            yield seen["outcome"], seen["calls"], seen["went_on"]
 
-    outcome, calls, _, text = ask(3, 300, "raises a KeyError", ["raises"] * 6)
-    expect_equal(calls, 1, text + f"It was called {calls} times, though it raises the same again.")
-    expect(
-        outcome[:2] == ["error", "KeyError"] and str(x) in outcome[2],
-        text + f"The caller must see that KeyError; it ended with {_spoken(outcome)}.",
-    )
-    outcome, calls, _, text = ask(
-        3, 300, "raises a WorkerCrashedError, since a task of its own died", ["raises Ray's"] * 6
-    )
-    expect_equal(calls, 1, text + f"It was called {calls} times, though its own process lives: it *raised* that error.")
-    expect(
-        outcome[:2] == ["error", "WorkerCrashedError"],
-        text + f"The caller must see that error; it ended with {_spoken(outcome)}.",
-    )
-    outcome, calls, _, text = ask(2, 300, "lost its process once, then worked", ["dies"])
-    expect_equal(outcome, ["value", x * x], text + f"That ended with {_spoken(outcome)}.")
-    expect_equal(calls, 2, text + f"It was called {calls} times.")
-    outcome, calls, _, text = ask(2, 300, "loses its process every time", ["dies"] * 3)
-    expect_equal(calls, 2, text + f"It was called {calls} times.")
-    expect(
-        outcome[:2] == ["error", "WorkerCrashedError"],
-        text + f"That must end with the last error; it ended with {_spoken(outcome)}.",
-    )
-    outcome, calls, went_on, text = ask(1, 1.5, "hangs", ["hangs"])
-    expect(calls <= 1, text + f"It was called {calls} times.")
-    expect(
-        outcome[:2] == ["error", "GetTimeoutError"],
-        text + f"That must end with the time-out; it ended with {_spoken(outcome)}.",
-    )
-    expect(went_on == 0, text + "The task went on after that, and held its slot: nobody had cancelled it.")
+    with ask(3, 300, "raises a KeyError", ["raises"] * 6) as (outcome, calls, _):
+        expect_equal(calls, 1, f"It was called {calls} times, though it raises the same again.")
+        expect(
+            outcome[:2] == ["error", "KeyError"] and str(x) in outcome[2],
+            f"The caller must see that KeyError; it ended with {outcome[1]!r}.",
+        )
+    own = "raises a WorkerCrashedError, since a task of its own died"
+    with ask(3, 300, own, ["raises Ray's"] * 6) as (outcome, calls, _):
+        expect_equal(calls, 1, f"It was called {calls} times, though its own process lives: it *raised* that error.")
+        expect(
+            outcome[:2] == ["error", "WorkerCrashedError"],
+            f"The caller must see that WorkerCrashedError; it ended with {outcome[1]!r}.",
+        )
+    with ask(2, 300, "loses its process once, then works", ["dies"]) as (outcome, calls, _):
+        expect_equal(
+            outcome, ["value", x * x], f"After the death it was to be tried again; it ended with {outcome[1]!r}."
+        )
+        expect_equal(calls, 2, f"It was called {calls} times; one attempt more was needed.")
+    with ask(2, 300, "loses its process every time", ["dies"] * 3) as (outcome, calls, _):
+        expect_equal(calls, 2, f"It was called {calls} times; two attempts were allowed.")
+        expect(
+            outcome[:2] == ["error", "WorkerCrashedError"],
+            f"That must end with the last error; it ended with {outcome[1]!r}.",
+        )
+    with ask(1, 1.5, "hangs", ["hangs"]) as (outcome, calls, went_on):
+        expect(calls <= 1, f"It was called {calls} times; one attempt was allowed.")
+        expect(
+            outcome[:2] == ["error", "GetTimeoutError"],
+            f"That must end with the time-out; it ended with {outcome[1]!r}.",
+        )
+        expect(went_on == 0, "The task went on after the time-out, and held its slot: it was not cancelled.")
     # many attempts: where a new process takes longer than `seconds` to start, several of them pass
-    outcome, calls, went_on, text = ask(60, 2, "hangs the first time, then works", ["hangs"])
-    expect_equal(outcome, ["value", x * x], text + f"That ended with {_spoken(outcome)}.")
-    expect(went_on == 0, text + "The first task went on while the second ran: nobody had cancelled it.")
-
-
-def _spoken(outcome: list) -> str:
-    kind, *rest = outcome
-    return f"the value {rest[0]!r}" if kind == "value" else rest[0]
+    with ask(60, 2, "hangs the first time, then works", ["hangs"]) as (outcome, _, went_on):
+        expect_equal(outcome, ["value", x * x], f"The second attempt works; it ended with {outcome[1]!r}.")
+        expect(went_on == 0, "The first task went on while the second ran: it was not cancelled.")
 
 
 @exercise(
@@ -139,37 +147,39 @@ def Ledger(answer: Answer, rng: Generator) -> None:
     payments = [[key, amount] for key, amount in zip(keys, amounts, strict=True)]
     payments.insert(4, [keys[0], last])  # an old key: whatever amount comes with it, it has been served
     seen = answer.probe(given.pay, payments, [1])
+    # Long: payments come from tasks, one of which dies after its deposit and is retried.
     expect(
         not seen["hidden"],
-        f"After `__init__` and a deposit, {' and '.join(f'`self.{name}`' for name in seen['hidden'])} is no method any more: "
-        "an attribute of that name hides it. Give the attribute another name.",
+        f"After `__init__` and a deposit, these methods of `self` are hidden by attributes of the same name: {seen['hidden']}. "
+        "Give the attributes other names.",
     )
     totals = list(accumulate(amounts))
     wanted = [*totals[:4], totals[0], totals[4]]
-    task = f"Payments of {', '.join(map(str, amounts[:4]))}, then the first one's key again with {last}, then {last} with a new key; "
-    task += "the second one's task died after the deposit and was retried; in the end all were repeated. "
-    expect_equal(
-        seen["balance"], totals[4], task + f"The balance was {seen['balance']}, and the five payments make {totals[4]}."
-    )
-    expect_equal(
-        seen["answers"],
-        wanted,
-        task + f"The answers were {seen['answers']}; {_first_wrong(seen['answers'], wanted)}. "
-        "A repeated payment must get the answer that it got at first.",
-    )
-    expect_equal(
-        seen["again"],
-        wanted,
-        task
-        + f"In the end each was repeated, and the answers were {seen['again']}; {_first_wrong(seen['again'], wanted)}.",
-    )
+    with answer.case(
+        f"payments of {amounts[:4]}, then the first one's key again with {last}, then {last} with a new key; the second "
+        "one's task died after the deposit and was retried; in the end all were repeated"
+    ):
+        expect_equal(
+            seen["balance"], totals[4], f"The balance was {seen['balance']}, and the five payments make {totals[4]}."
+        )
+        _expect_answers(seen["answers"], wanted)
+        pairs = zip(seen["again"], wanted, strict=True)
+        wrong = next(((place, right) for place, (got, right) in enumerate(pairs, 1) if got != right), (0, 0))
+        expect(
+            not wrong[0],
+            f"In the end each was repeated, and the answers were {seen['again']}; number {wrong[0]} should have been {wrong[1]}.",
+        )
 
 
-def _first_wrong(answers: list, wanted: list) -> str:
+def _expect_answers(answers: list, wanted: list) -> None:
     """Name the first answer that is not the wanted one."""
     pairs = zip(answers, wanted, strict=True)
-    wrong = [f"number {place} should have been {right}" for place, (got, right) in enumerate(pairs, 1) if got != right]
-    return wrong[0] if wrong else ""
+    place, right = next(((place, right) for place, (got, right) in enumerate(pairs, 1) if got != right), (0, 0))
+    expect(
+        not place,
+        f"The answers were {answers}; number {place} should have been {right}. A repeated payment must get the answer that "
+        "it got at first.",
+    )
 
 
 @exercise(
@@ -186,9 +196,10 @@ def CheckpointedCounter(answer: Answer, rng: Generator) -> None:
     steps = rng.integers(2, 50, size=5).tolist()
     seen = answer.probe(given.count_and_kill, steps, [2])
     totals, wanted = seen["totals"], list(accumulate(steps))
-    task = f"`add` was called with {steps}, and the process was killed after the third call. "
-    again = " After the restart it began at 0 again." if totals[3:4] == steps[3:4] else ""
-    expect_equal(totals, wanted, task + f"The totals were {totals}.{again}")
+    # Long: the process is killed between calls, and at each moment of a save.
+    with answer.case(f"add with {steps}, the process killed after the third call"):
+        expect(totals[3:4] != steps[3:4], f"The totals were {totals}. After the restart it began at 0 again.")
+        expect_equal(totals, wanted, f"The totals were {totals}.")
     expect_equal(
         seen["others"],
         [1, 2, 3, 4, 5],
@@ -203,12 +214,14 @@ def CheckpointedCounter(answer: Answer, rng: Generator) -> None:
     )
     for torn in saving["deaths"]:
         before, after = torn["before"], torn["after"]
-        task = f"The total was {before}; the process died in the middle of `add({second})`, when it had just {torn['done']}. "
-        expect(not torn["problem"], task + f"After the restart, `__init__` failed with {torn['problem']}.")
-        expect(
-            after in (before, before + second),
-            task + f"After the restart the total was {after}, neither the old one nor the new one.",
-        )
+        with answer.case(
+            f"a total of {before}; the process died in the middle of add({second}), when it had just {torn['done']}"
+        ):
+            expect(not torn["problem"], f"After the restart, `__init__` failed with {torn['problem']}.")
+            expect(
+                after in (before, before + second),
+                f"After the restart the total was {after}, neither the old one nor the new one.",
+            )
 
 
 @exercise(
@@ -229,58 +242,58 @@ def collect(answer: Answer, rng: Generator) -> None:
     plus = int(rng.integers(1, 1000))
     plan = dict(zip(seeds, acts, strict=False))
     seen = answer.probe(given.collect_with_deaths, 2, plan, plus)
-    task = f"A pool of 2, seeds {list(plan)}; one sampler died over {seeds[1]} and two over {seeds[3]}. "
-    fragments = [seed * seed + plus for seed in plan]
-    kind, got, *text = seen["outcome"]
-    died = (
-        "No seed had three deaths of its own, so none of these deaths may end the work. Is it caught, and counted for its own "
-        "seed only? (Calls that were queued behind a dying one fail as well.)"
-    )
-    why = died if got in ("ActorDiedError", "RayActorError") else " ".join(text)
-    expect(kind == "value", task + f"`collect` gave up with {got}. {why}")
-    expect(
-        seen["met"],
-        task + "Calls that wait for each other never met. Either the pool had shrunk, or you waited for one call "
-        "(or a whole round) before launching the next.",
-    )
+    # Long: samplers die over some seeds and wait for each other over others, and two seeds end the work.
+    with answer.case(f"a pool of 2, seeds {list(plan)}; one sampler died over {seeds[1]} and two over {seeds[3]}"):
+        kind, got, *text = seen["outcome"]
+        expect(
+            kind == "value" or got not in DEATHS,
+            f"`collect` gave up with {got}. No seed had three deaths of its own, so none of these deaths may end the work. Is "
+            "it caught, and counted for its own seed only? (Calls that were queued behind a dying one fail as well.)",
+        )
+        expect(kind == "value", f"`collect` gave up with {got}. {' '.join(text)}")
+        expect(
+            seen["met"],
+            "Calls that wait for each other never met. Either the pool had shrunk, or you waited for one call "
+            "(or a whole round) before launching the next.",
+        )
+        _judge_fragments(got, plan, plus, seen)
+    _judge_give_up(answer, seeds[-2], seeds[-1], plus)
+
+
+def _judge_fragments(got: object, plan: dict[int, str], plus: int, seen: dict) -> None:
+    """Judge what came back, and what it cost."""
     expect(
         isinstance(got, list | tuple) and len(got) == len(plan),
-        task + f"It returned {got}: that is not one fragment for each seed.",
+        f"It returned {got}: that is not one fragment for each seed.",
     )
-    expect_equal(got, fragments, task + f"It returned {got}: not the fragments of these seeds, in their order.")
+    fragments = [seed * seed + plus for seed in plan]
+    expect_equal(got, fragments, f"It returned {got}: not the fragments of these seeds, in their order.")
     times = {seed: 1 + int((act.split() + ["0"])[1]) for seed, act in plan.items()}
     wrong = {seed: seen["times"][seed] for seed in plan if seen["times"][seed] != times[seed]}
     expect(
         not wrong,
-        task + f"The seeds {list(wrong)} were sampled {list(wrong.values())} times: only lost fragments are repeated.",
+        f"The seeds {list(wrong)} were sampled {list(wrong.values())} times: only lost fragments are repeated.",
     )
     expect(
         seen["samplers"] <= 2 + 3,
-        task + f"You made {seen['samplers']} samplers: 2, and one for each that died, are enough.",
+        f"You made {seen['samplers']} samplers: 2, and one for each that died, are enough.",
     )
-    _judge_give_up(answer, seeds[-2], seeds[-1], plus)
 
 
 def _judge_give_up(answer: Answer, killer: int, broken: int, plus: int) -> None:
     """A seed that always kills its sampler ends the work after three, an exception of `sample` at once."""
-    seen = answer.probe(given.collect_with_deaths, 1, {killer: "dies 5"}, plus)
-    (kind, got), times = seen["outcome"][:2], seen["times"][killer]
-    task = f"The seed {killer} kills every sampler. "
-    expect(times == 3, task + f"You tried it {times} times; after the third death it is given up.")
-    expect(
-        kind == "error" and got in ("ActorDiedError", "RayActorError"),
-        task + f"The caller must see the error of the third death; it got {got}.",
-    )
-    seen = answer.probe(given.collect_with_deaths, 1, {broken: "raises"}, plus)
-    (kind, got), times = seen["outcome"][:2], seen["times"][broken]
-    task = f"For the seed {broken}, `sample` raises an ActorDiedError: another actor, which it asked, is dead. "
-    expect(
-        times == 1, task + f"It was called {times} times: the sampler itself lives, and a new one does not mend that."
-    )
-    expect(
-        kind == "error" and got == "ActorDiedError",
-        task + f"The caller must see that ActorDiedError; it got {got}.",
-    )
+    with answer.case(f"the seed {killer}, which kills every sampler"):
+        seen = answer.probe(given.collect_with_deaths, 1, {killer: "dies 5"}, plus)
+        (kind, got), times = seen["outcome"][:2], seen["times"][killer]
+        expect(times == 3, f"You tried it {times} times; after the third death it is given up.")
+        expect(kind == "error" and got in DEATHS, f"The caller must see the error of the third death; it got {got}.")
+    with answer.case(
+        f"the seed {broken}, for which sample raises an ActorDiedError: another actor, which it asked, is dead"
+    ):
+        seen = answer.probe(given.collect_with_deaths, 1, {broken: "raises"}, plus)
+        (kind, got), times = seen["outcome"][:2], seen["times"][broken]
+        expect(times == 1, f"It was called {times} times: the sampler itself lives, and a new one does not fix that.")
+        expect(kind == "error" and got == "ActorDiedError", f"The caller must see that ActorDiedError; it got {got}.")
 
 
 quiz(

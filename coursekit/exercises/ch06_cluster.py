@@ -2,12 +2,11 @@
 
 import json
 import uuid
-from typing import Any
 
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import exercise, expect, expect_equal, quiz
+from coursekit.exercise import Wrong, exercise, expect, expect_equal, quiz
 from coursekit.given import ch06_cluster as given
 
 ROLES = ("gcs", "raylet", "dashboard", "monitor", "log monitor", "client server", "agent", "worker", "other")
@@ -76,11 +75,14 @@ def _short(words: list[str]) -> str:
 )
 def who_is_who(answer: Answer, rng: Generator) -> None:
     """Look at the word that names the program, whole and alone: the others are arguments, and mention everybody else."""
+    # Long: command lines as Ray writes them, and the processes that run here.
     for words, role in _command_lines(rng):
         got = answer(words)
         expect(got in ROLES, f"The role must be one of {', '.join(ROLES)}.")
-        nothing = "\nNo sign of the table fits it." if role == "other" else ""
-        expect_equal(got, role, f"Look at this process again: {_short(words)}{nothing}")
+        expect(
+            got == role or role != "other", f"Look at this process again, no sign of the table fits it: {_short(words)}"
+        )
+        expect_equal(got, role, f"Look at this process again: {_short(words)}")
     there = answer.probe(given.who_runs_here)
     for words, got in there:
         expect_equal(got, _role(words), f"In your own cluster, this process came out as {got!r}: {_short(words)}")
@@ -119,15 +121,21 @@ def join_node(answer: Answer, rng: Generator) -> None:
     quoted = [word for word in command if word.startswith("'") or "='" in word]
     expect(not quoted, f"A list of words has no shell: leave out the quotes around the JSON in {quoted[:1]}.")
     seen = answer.probe(given.join, cpus, resources)
-    tried = f"We ran your command with cpus={cpus} and resources={resources}. "
-    expect("failed" not in seen, f"{tried}It did not get a node to join:\n{seen.get('failed', '')}")
-    expect(len(seen["joined"]) == 1, f"{tried}{len(seen['joined'])} new nodes joined your cluster.")
+    # Long: the command is read, then run: a node joins, and is ended.
+    with answer.case(f"your command with cpus={cpus} and resources={resources}, run for real"):
+        _judge_joined(seen, {"CPU": cpus, **resources})
+
+
+def _judge_joined(seen: dict, wanted: dict[str, float]) -> None:
+    """Judge what Ray says of the nodes that joined."""
+    expect("failed" not in seen, f"It did not get a node to join:\n{seen.get('failed')}")
+    expect(len(seen["joined"]) == 1, f"New nodes in your cluster: {len(seen['joined'])}.")
     state, is_head, got = seen["joined"][0]
-    expect(seen["running"], f"{tried}The command ended by itself.")
-    expect(state == "ALIVE" and not is_head, f"{tried}The new node is {state}, and the head: {is_head}.")
-    wanted: dict[str, float] = {"CPU": cpus, **resources}
+    expect(seen["running"], "The command ended by itself.")
+    expect(not is_head, "The new node is the head of a cluster.")
+    expect(state == "ALIVE", f"The new node is {state}.")
     offered = {name: got.get(name) for name in wanted}
-    expect_equal(offered, wanted, f"{tried}The new node offers {offered}.")
+    expect_equal(offered, wanted, f"The new node offers {offered}.")
 
 
 def _rehearsal(answer: Answer, rng: Generator, ends_as: str) -> tuple[dict, str]:
@@ -156,23 +164,24 @@ def _rehearsal(answer: Answer, rng: Generator, ends_as: str) -> tuple[dict, str]
 )
 def submit_and_wait(answer: Answer, rng: Generator) -> None:
     """Ask until the status is final, pausing in between; then look at which one it is: done is not the same as succeeded."""
-    seen, log = _rehearsal(answer, rng, "SUCCEEDED")
-    what = "A job was PENDING, then RUNNING, then SUCCEEDED. "
-    expect("raised" not in seen, f"{what}`submit_and_wait` raised: {seen.get('raised')}")
-    expect(seen["returned"], f"{what}`submit_and_wait` returned {seen['returned']!r}: did it wait for the end?")
-    expect_equal(
-        seen["returned"], log, f"{what}It printed {log!r}, and `submit_and_wait` returned {seen['returned']!r}."
-    )
-    expect(
-        seen["polls"] <= 200,
-        f"The status was asked for {seen['polls']} times in half a second. Each is a request to the head: pause in between.",
-    )
+    # Long: a client that is played, for every end of a job, and then a real job.
+    with answer.case("a job that was PENDING, then RUNNING, then SUCCEEDED"):
+        seen, log = _rehearsal(answer, rng, "SUCCEEDED")
+        expect("raised" not in seen, f"`submit_and_wait` raised: {seen.get('raised')}")
+        expect(seen["returned"], f"`submit_and_wait` returned {seen['returned']!r}: did it wait for the end?")
+        expect_equal(seen["returned"], log, f"It printed {log!r}, and `submit_and_wait` returned {seen['returned']!r}.")
+        expect(
+            seen["polls"] <= 200,
+            f"The status was asked for {seen['polls']} times in half a second. Each is a request to the head: pause in between.",
+        )
     for ends_as in ("FAILED", "STOPPED"):
-        seen, log = _rehearsal(answer, rng, ends_as)
-        what = f"A job ended as {ends_as}. "
-        expect("raised" in seen, f"{what}`submit_and_wait` returned {seen.get('returned')!r} as if all were well.")
-        said = f"{what}The message of your RuntimeError is {seen['raised']!r}: "
-        expect(log.strip() in seen["raised"], f"{said}whoever reads it wants to see what the job printed.")
+        with answer.case(f"a job that ended as {ends_as}"):
+            seen, log = _rehearsal(answer, rng, ends_as)
+            expect("raised" in seen, f"`submit_and_wait` returned {seen.get('returned')!r} as if all were well.")
+            expect(
+                log.strip() in seen["raised"],
+                f"The message of your RuntimeError is {seen['raised']!r}: its reader wants to see what the job printed.",
+            )
     number = int(rng.integers(1000, 9999))
     entrypoint = f'python -c \'import os; print("square", int(os.environ["NUMBER"]) ** 2, {rng.integers(10**6)})\''
     real = answer.probe(given.run_a_job, entrypoint, {"env_vars": {"NUMBER": str(number)}})
@@ -195,6 +204,7 @@ def submit_and_wait(answer: Answer, rng: Generator) -> None:
 )
 def submit_rest(answer: Answer, rng: Generator) -> None:
     """POST JSON to /api/jobs/ with the token in the header; and notice when the answer is no."""
+    # Long: the request goes to a real head, with the right token and with a wrong one.
     number = int(rng.integers(1000, 9999))
     name = f"course-{rng.integers(10**9)}-{uuid.uuid4().hex[:8]}"  # fresh, for the head remembers the ids of earlier checks
     runtime_env = {"env_vars": {"NUMBER": str(number)}}
@@ -221,12 +231,11 @@ def submit_rest(answer: Answer, rng: Generator) -> None:
     expect(f"cube {number**3}" in seen["log"], f"The job printed {seen['log']!r}.")
 
 
-def _filled(text: Any) -> tuple[dict, dict]:
+def _filled(text: str) -> tuple[dict, dict]:
     """Return the configuration as written and with Ray's defaults; what Ray refuses is the learner's to read."""
     import yaml  # type: ignore[import-untyped]
 
     written = {}
-    expect(isinstance(text, str), f"`cluster_yaml` must return text, the content of a file, not {type(text).__name__}.")
     short = len(text) <= 10_000 and text.count("*") <= 20  # nine references to nine references, and so on: days
     expect(short, "The file has more than 10,000 characters or 20 references (`*name`): it is not read.")
     try:
@@ -234,9 +243,11 @@ def _filled(text: Any) -> tuple[dict, dict]:
         return written, given.validated(text)
     except Exception as error:
         reason = getattr(error, "message", None) or str(error) or type(error).__name__
-        left_out = "global `max_workers`" in reason and "max_workers" not in written
-        expect(False, f"Ray does not accept this file: {reason[:400]}{' (Left out: it is 2.)' if left_out else ''}")
-        raise
+        expect(
+            "global `max_workers`" not in reason or "max_workers" in written,
+            f"Ray does not accept this file: {reason[:400]} (`max_workers` at the top is left out, so it is 2.)",
+        )
+        raise Wrong(f"Ray does not accept this file: {reason[:400]}") from None
 
 
 @exercise(
@@ -247,6 +258,7 @@ def _filled(text: Any) -> tuple[dict, dict]:
         "There are two `max_workers`: that of the node type, and that of the whole cluster. `min_workers` belongs to a node type.",
         "Tasks need a CPU, so they stay away from a node that says it has none: `resources: {CPU: 0}`.",
     ],
+    returns=str,
 )
 def cluster_yaml(answer: Answer, rng: Generator) -> None:
     """A file says which kinds of nodes there are, how many of each, and which of them is the head; Ray fills in the rest."""
@@ -267,18 +279,29 @@ def cluster_yaml(answer: Answer, rng: Generator) -> None:
     machines = [types[head]["node_config"].get("InstanceType"), workers["node_config"].get("InstanceType")]
     expect_equal(machines, ["m5.large", worker], f"Head and workers are of the types {machines}.")
     numbers = [workers.get("min_workers"), workers.get("max_workers")]
-    dropped = " `min_workers` at the top is dropped." if "min_workers" in written else ""
-    asked = f"From {least} to {most} workers were asked for"
-    expect_equal(numbers, [least, most], f"{asked}; the node type says {numbers}.{dropped}")
-    limit, left_out = config["max_workers"], "" if "max_workers" in written else " (left out: it is 2)"
-    expect(limit == most, f"The cluster as a whole may grow to {limit} workers{left_out}, the node type to {most}.")
+    expect(
+        numbers == [least, most] or "min_workers" not in written,
+        f"From {least} to {most} workers were asked for; the node type says {numbers}. `min_workers` at the top is dropped.",
+    )
+    expect_equal(
+        numbers, [least, most], f"From {least} to {most} workers were asked for; the node type says {numbers}."
+    )
+    limit = config["max_workers"]
+    expect(
+        limit == most or "max_workers" in written,
+        f"The cluster as a whole may grow to {limit} workers, which is what it is when left out; the node type to {most}.",
+    )
+    expect(limit == most, f"The cluster as a whole may grow to {limit} workers, the node type to {most}.")
     more = [types[head].get("min_workers"), types[head].get("max_workers")]
     expect_equal(
         more, [0, 0], f"The head's node type says from {more[0]} to {more[1]}: those are workers besides the head."
     )
     slots = types[head]["resources"].get("CPU")
-    nothing = "The head's `resources` say nothing of CPU: Ray finds out the machine's own, and tasks run there."
-    expect(slots == 0, nothing if slots is None else f"The head offers CPU: {json.dumps(slots)}, so tasks run there.")
+    expect(
+        slots is not None,
+        "The head's `resources` say nothing of CPU: Ray finds out the machine's own, and tasks run there.",
+    )
+    expect(slots == 0, f"The head offers CPU: {json.dumps(slots)}, so tasks run there.")
     idle = workers["resources"].get("CPU") == 0
     expect(not idle, "The workers offer CPU: 0, so no task would run anywhere.")
 

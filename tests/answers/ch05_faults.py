@@ -59,7 +59,7 @@ def the_first_failure_sinks_all(function, xs):
     return dict(zip(xs, ray.get([task.remote(x) for x in xs]), strict=True)), {}
 
 
-@rejects("survivors", says="the errors say nothing of")
+@rejects("survivors", says="The errors say nothing of")
 def swallows_the_exceptions(function, xs):
     results, _ = as_they_end(function, xs)
     return results, {}
