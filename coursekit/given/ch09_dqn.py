@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 SIZES = (4, 64, 64, 2)  # numbers of an observation, two hidden layers, scores of the actions
+WEIGHTS = 5 * 64 + 65 * 64 + 65 * 2  # all that it takes to get from each size to the next
 ENVS = 8  # environments of one worker
 
 
@@ -96,17 +97,6 @@ class Adam:
         self.square = 0.999 * self.square + 0.001 * gradient**2
         mean, square = self.mean / (1 - 0.9**self.steps), self.square / (1 - 0.999**self.steps)
         theta -= (self.rate * mean / (np.sqrt(square) + 1e-8)).astype(theta.dtype)
-
-
-class Descent:
-    """Plain gradient descent, in place: easy to follow with pencil and paper."""
-
-    def __init__(self, rate: float):
-        self.rate = rate
-
-    def step(self, theta: np.ndarray, gradient: np.ndarray) -> None:
-        """Move the weights one step downhill."""
-        theta -= self.rate * np.asarray(gradient, theta.dtype)
 
 
 class Sampler:
@@ -265,174 +255,105 @@ def _code(function: Callable) -> list[str]:
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def keep_and_sample(ReplayBuffer: Callable, capacity: int, seed: int, fragments: list, plan: list) -> list:
-    """Return what was sampled after each fragment; `plan` is [rows of one sample, how many samples]."""
-    buffer, found, (size, times) = ReplayBuffer(capacity, seed), [], plan
+def keep_and_sample(
+    ReplayBuffer: Callable, capacity: int, seed: int, fragments: list, size: int, times: int
+) -> list[list]:
+    """Return, for each fragment, so many samples of this size, drawn after it was added."""
+    buffer, found = ReplayBuffer(capacity, seed), []
     for fragment in fragments:
-        buffer.add({name: np.array(column) for name, column in fragment.items()})
-        samples = [buffer.sample(size) for _ in range(times)]
-        found.append([_plain(sample) for sample in samples])
-    return [_stacked(samples) for samples in found]
+        buffer.add(fragment)
+        found.append([buffer.sample(size) for _ in range(times)])
+    return found
 
 
-def _plain(sample: Any) -> Any:
-    if not isinstance(sample, dict):
-        return f"a {type(sample).__name__}"
-    for name, column in sample.items():
-        if not isinstance(column, np.ndarray):
-            return f"a dict whose {name!r} is a {type(column).__name__}"
-    return {str(name): column for name, column in sample.items()}
-
-
-def _stacked(samples: list) -> Any:
-    """Return many samples as one array for each column, where their shapes agree; the first sample as it is, where not."""
-    first = samples[0]
-    forms = {
-        str({name: column.shape for name, column in sample.items()}) for sample in samples if isinstance(sample, dict)
-    }
-    if not isinstance(first, dict) or len(forms) != 1:
-        return first
-    return {name: np.stack([sample[name] for sample in samples]) for name in first}
-
-
-def follow_script(SharedAgent: Callable, theta: np.ndarray, optimizer: list, every: int, script: list) -> dict:
+def follow_script(SharedAgent: Callable, theta: np.ndarray, rate: float, every: int, script: list) -> dict:
     """Return the parameters before and after each gradient of a script of [gradient, version]; arrays are read-only, as in an actor."""
-    kind, rate = optimizer
-    agent = SharedAgent(_read_only(theta), {"Adam": Adam, "Descent": Descent}[kind](rate), every)
-    parts = {name: getattr(agent, name) for name in ("parameters", "apply", "ages")}
-    hidden = {name: type(part).__name__ for name, part in parts.items() if not callable(part)}
-    if hidden:
-        return {"hidden": hidden}
-    seen = [_copied(agent.parameters())]
+    agent = SharedAgent(_read_only(theta), Adam(rate), every)
+    parameters = [copy.deepcopy(agent.parameters())]
     for gradient, version in script:
         agent.apply(_read_only(gradient), version)
-        seen.append(_copied(agent.parameters()))
-    ages = agent.ages()
-    return {"hidden": hidden, "seen": seen, "ages": [int(age) for age in ages] if ages is not None else None}
+        parameters.append(copy.deepcopy(agent.parameters()))
+    return {"parameters": parameters, "ages": agent.ages()}
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
-    copy = np.array(array)
-    copy.flags.writeable = False
-    return copy
+    array.flags.writeable = False
+    return array
 
 
-def _copied(parameters: Any) -> Any:
-    if not isinstance(parameters, dict):
-        return type(parameters).__name__
-    return {str(name): np.array(part) if isinstance(part, np.ndarray) else part for name, part in parameters.items()}
+class Script:
+    """Stands in for agent, buffer and board: an actor that answers by a script, and writes down what it is asked."""
+
+    def __init__(self, rounds: int, versions: list[int]):
+        self.rounds, self.versions = rounds, versions
+        self.log: dict[str, list] = {name: [] for name in ("count", "add", "sample", "apply", "offer")}
+
+    def parameters(self) -> dict:
+        """Return two networks that say the same of all observations: the next version, and minus that."""
+        version = self.versions.pop(0)
+        theta = np.zeros(WEIGHTS, np.float32)
+        theta[-2:] = version  # the last layer's biases
+        return {"theta": theta, "target": -theta, "version": version}
+
+    def apply(self, gradient: np.ndarray, version: int) -> None:
+        """Write down how steep it is along the last biases, and what version it is said to be of."""
+        self.log["apply"].append([float(gradient[-2:].sum()), version])
+
+    def add(self, fragment: dict) -> None:
+        """Write down its number."""
+        self.log["add"].append(fragment["number"])
+
+    def sample(self, size: int) -> dict:
+        """Return a batch whose rewards are its number, and of which every second row has an end."""
+        zeros, ends = np.zeros((size, 4), np.float32), np.arange(size) % 2 == 0
+        rewards = np.full(size, len(self.log["sample"]), np.float32)
+        self.log["sample"].append(size)
+        batch = {"obs": zeros, "next_obs": zeros, "actions": np.zeros(size, int), "rewards": rewards}
+        return {**batch, "terminated": ends, "truncated": ~ends}
+
+    def count(self, steps: int) -> bool:
+        """Return whether to go on: so many rounds."""
+        self.log["count"].append(steps)
+        return len(self.log["count"]) <= self.rounds
+
+    def offer(self, score: float, theta: np.ndarray) -> None:
+        """Write down the score, and the version of the weights."""
+        self.log["offer"].append([score, float(theta[-1])])
+
+    def seen(self) -> dict:
+        """Return all that was written down."""
+        return self.log
 
 
 class Played:
-    """Stands in for a sampler: what it plays has a number, and it writes down with which weights it was asked to."""
+    """Stands in for a sampler: in round n, an episode with the return n ends."""
 
-    def __init__(self, log: list, script: dict):
-        self.log, self.script, self.plays, self.tests = log, script, 0, 0
+    def __init__(self, rounds: int, log: dict[str, list]):
+        self.rounds, self.log = rounds, log
 
-    def play(self, theta: Any, epsilon: float, frames: int) -> tuple[dict, list[float]]:
-        """Return a fragment that knows its number, and returns from the script."""
-        number, self.plays = self.plays, self.plays + 1
-        self.log.append(["play", np.array(theta[:4]), float(epsilon), int(frames)])
-        real = np.ones((frames, ENVS), bool)
-        real.flat[: self.script["resets"][number % 10]] = False
-        return {"number": number, "real": real}, list(self.script["returns"][number % 10])
+    def play(self, theta: np.ndarray, epsilon: float, frames: int) -> tuple[dict, list[float]]:
+        """Return a fragment that knows its number, and the return."""
+        number = len(self.log["play"])
+        if number > self.rounds + 20:
+            raise RuntimeError("The board had said False, and the worker played 20 rounds more.")
+        self.log["play"].append(float(theta[-1]))
+        return {"number": number, "real": np.arange(frames * ENVS).reshape(frames, ENVS) >= number % 7}, [float(number)]
 
-    def test(self, theta: Any) -> float:
-        """Return the next score of the script."""
-        self.tests += 1
-        self.log.append(["test", np.array(theta[:4])])
-        return float(self.script["score"] + self.tests)
-
-
-class Handle:
-    """Stands in for an actor's handle: `handle.method.remote(...)` runs at once, and returns a reference."""
-
-    def __init__(self, **methods: Callable):
-        for name, method in methods.items():
-            setattr(self, name, HandleMethod(name, method))
+    def test(self, theta: np.ndarray) -> float:
+        """Return a score that says how many tests there were."""
+        self.log["test"].append([50.5 + len(self.log["test"]), float(theta[-1])])
+        return float(self.log["test"][-1][0])
 
 
-class HandleMethod:
-    """Stands in for a method of an actor's handle, and says the same as Ray where `remote` is missing."""
+def follow_worker(work: Callable, rounds: int, versions: list[int]) -> dict:
+    """Return all that a worker did, while one actor played agent, buffer and board."""
+    import ray
 
-    def __init__(self, name: str, method: Callable):
-        self.name, self.method = name, method
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Refuse, as Ray does."""
-        text = f"Instead of running 'object.{self.name}()', try 'object.{self.name}.remote()'."
-        raise TypeError(f"Actor methods cannot be called directly. {text}")
-
-    def remote(self, *arguments: Any, **named: Any) -> Any:
-        """Run the method at once, and return a reference to what came back."""
-        import ray
-
-        def value(each: Any) -> Any:
-            return ray.get(each) if isinstance(each, ray.ObjectRef) else each
-
-        return ray.put(self.method(*map(value, arguments), **{name: value(each) for name, each in named.items()}))
-
-
-def parameters_of(script: dict, call: int) -> dict:
-    """Return what the scripted agent answers at its n-th call."""
-    version = script["versions"][min(call, len(script["versions"]) - 1)]
-    target = fresh_theta(script["seed"] + 5000 + version // 20)
-    return {"theta": fresh_theta(script["seed"] + version), "target": target, "version": version}
-
-
-def batch_of(script: dict, call: int, size: int) -> dict:
-    """Return what the scripted buffer answers at its n-th call."""
-    rng = np.random.default_rng([script["seed"], call])
-    ends = rng.random(size)
-    return {
-        "obs": rng.normal(size=(size, 4)).astype(np.float32),
-        "actions": rng.integers(2, size=size),
-        "rewards": rng.normal(size=size).astype(np.float32),
-        "next_obs": rng.normal(size=(size, 4)).astype(np.float32),
-        "terminated": ends < 0.2,
-        "truncated": ends > 0.8,
-    }
-
-
-def follow_worker(work: Callable, script: dict) -> list:
-    """Return all that a worker did, in order, while agent, buffer, board and queue answered by the script."""
-    log: list[list] = []
-    calls = dict.fromkeys(("parameters", "sample", "count"), 0)
-
-    def number(name: str) -> int:
-        calls[name] += 1
-        if calls["count"] > script["rounds"] + 20:
-            raise RuntimeError("The board had said False, and the worker went on for 20 rounds more.")
-        if calls[name] > 4 * script["rounds"]:
-            raise RuntimeError(f"`{name}` was called {calls[name]} times, and `count` {calls['count']} times.")
-        return calls[name] - 1
-
-    def parameters() -> dict:
-        log.append(["parameters"])
-        return parameters_of(script, number("parameters"))
-
-    def sample(size: int) -> dict:
-        log.append(["sample", int(size)])
-        return batch_of(script, number("sample"), int(size))
-
-    def count(steps: int) -> bool:
-        log.append(["count", int(steps)])
-        return number("count") < script["rounds"]
-
-    def put(item: Any) -> None:
-        log.append(["put", list(item) if isinstance(item, tuple | list) else type(item).__name__])
-
-    work(
-        partial(Played, log, script),
-        Handle(
-            parameters=parameters,
-            apply=lambda gradient, version: log.append(["apply", np.array(gradient), int(version)]),
-        ),
-        Handle(add=lambda fragment: log.append(["add", fragment["number"]]), sample=sample),
-        Handle(count=count, offer=lambda score, theta: log.append(["offer", float(score), np.array(theta[:4])])),
-        SimpleNamespace(put=put),
-    )
-    return log
+    meeting.expect_ray()
+    log: dict[str, list] = {"play": [], "test": [], "put": []}
+    script = ray.remote(Script).options(num_cpus=0).remote(rounds, versions)
+    work(partial(Played, rounds, log), script, script, script, SimpleNamespace(put=log["put"].append))
+    return log | ray.get(script.seen.remote())
 
 
 _here: set[str] = set()  # the rooms in which this process has waited for another one

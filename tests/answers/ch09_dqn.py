@@ -79,12 +79,6 @@ class LosesTheLastFrame(KeepsADeque):
 
 
 @rejects("ReplayBuffer")
-class FirstObservationBehindTheLast(KeepsADeque):
-    def add(self, fragment):
-        super().add({**fragment, "last_obs": fragment["obs"][0]})
-
-
-@rejects("ReplayBuffer")
 class HasOneFlagForBothEnds(KeepsADeque):
     def add(self, fragment):
         super().add({**fragment, "terminated": fragment["terminated"] | fragment["truncated"]})
@@ -97,28 +91,6 @@ class NeverForgets(KeepsADeque):
 
 
 @rejects("ReplayBuffer")
-class TakesNothingMoreWhenFull(KeepsADeque):
-    def add(self, fragment):
-        room = self.rows.maxlen - len(self.rows)
-        self.rows.extend(list(self.transitions(fragment))[:room])
-
-
-@rejects("ReplayBuffer")
-class AddsTheFirstRowsTwice(KeepsADeque):
-    def add(self, fragment):
-        rows = list(self.transitions(fragment))
-        self.rows.extend([*rows, rows[0], rows[1], rows[2]])
-
-
-@rejects("ReplayBuffer")
-class DrawsTheNewest(KeepsADeque):
-    def sample(self, size):
-        newest = list(self.rows)[-size // 2 :]
-        rows = [newest[i] for i in self.rng.integers(len(newest), size=size)]
-        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-
-
-@rejects("ReplayBuffer")
 class DrawsTheSameAgain(KeepsADeque):
     def __init__(self, capacity, seed):
         super().__init__(capacity, seed)
@@ -127,13 +99,6 @@ class DrawsTheSameAgain(KeepsADeque):
     def sample(self, size):
         self.rng = np.random.default_rng(self.seed)
         return super().sample(size)
-
-
-@rejects("ReplayBuffer")
-class NeverDrawsTheNewest(KeepsADeque):
-    def sample(self, size):
-        rows = [self.rows[i] for i in self.rng.integers(len(self.rows) - 1, size=size)]
-        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
 class Ring:
@@ -167,6 +132,13 @@ class Ring:
 class DrawsWithoutReplacement(Ring):
     def sample(self, size):
         chosen = self.rng.choice(self.held(), size=size, replace=False)
+        return {name: column[chosen] for name, column in self.columns.items()}
+
+
+@rejects("ReplayBuffer")
+class DrawsWithoutReplacementOnceThereAreEnough(Ring):
+    def sample(self, size):
+        chosen = self.rng.choice(self.held(), size=size, replace=size > self.held())
         return {name: column[chosen] for name, column in self.columns.items()}
 
 
@@ -250,38 +222,13 @@ def looks_behind_every_end(rewards, terminated, truncated, q_online, q_target, g
 
 
 @rejects("td_target")
-def only_truncated_ends(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
-    return rewards + gamma * future(q_online, q_target) * ~truncated
-
-
-@rejects("td_target")
-def truncated_wins_over_terminated(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
-    return rewards + gamma * future(q_online, q_target) * (~terminated | truncated)
-
-
-@rejects("td_target")
 def plain_dqn(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
     return rewards + gamma * q_target.max(1) * ~terminated
 
 
 @rejects("td_target")
-def newest_chooses_and_rates(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
-    return rewards + gamma * q_online.max(1) * ~terminated
-
-
-@rejects("td_target")
 def networks_swapped(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
     return rewards + gamma * future(q_target, q_online) * ~terminated
-
-
-@rejects("td_target")
-def without_gamma(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
-    return rewards + future(q_online, q_target) * ~terminated
-
-
-@rejects("td_target")
-def gamma_of_its_own(rewards, terminated, truncated, q_online, q_target, gamma=0.9):
-    return row_by_row(rewards, terminated, truncated, q_online, q_target, gamma)
 
 
 @rejects("td_target")
@@ -291,17 +238,12 @@ def gamma_of_the_chapter(rewards, terminated, truncated, q_online, q_target, gam
 
 @rejects("td_target")
 def takes_whole_columns(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
-    return rewards[:, None] + gamma * q_target[:, q_online.argmax(1)] * ~terminated[:, None]
+    return rewards + gamma * q_target[:, q_online.argmax(1)] * ~terminated
 
 
 @rejects("td_target")
 def one_action_for_all_rows(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
     return rewards + gamma * q_target[:, q_online.sum(0).argmax()] * ~terminated
-
-
-@rejects("td_target")
-def no_reward_at_the_end(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
-    return row_by_row(rewards, terminated, truncated, q_online, q_target, gamma) * ~terminated
 
 
 @accepts("SharedAgent")
@@ -364,12 +306,6 @@ class ANewOptimizerForEachStep(CountsInAList):
 
 
 @rejects("SharedAgent")
-class GradientDescentOfItsOwn(CountsInAList):
-    def step(self, gradient):
-        self.theta -= 2e-3 * gradient
-
-
-@rejects("SharedAgent")
 class KeepsTheFirstTarget(CountsInAList):
     def apply(self, gradient, version):
         self.old.append(self.version() - version)
@@ -405,12 +341,6 @@ class ItsListHidesTheMethod(CountsInAList):
 class AgesOneTooMany(CountsInAList):
     def ages(self):
         return [age + 1 for age in self.old]
-
-
-@rejects("SharedAgent")
-class AgesAreVersions(CountsInAList):
-    def ages(self):
-        return list(range(len(self.old)))
 
 
 @rejects("SharedAgent")
@@ -489,11 +419,8 @@ def worker(parts, **mistakes):
         **{
             "fetch": lambda turn: ray.get(agent.parameters.remote()),
             "hand_in": lambda fragment: buffer.add.remote(fragment),
-            "batch": lambda fragment: ray.get(buffer.sample.remote(ch.BATCH)),
-            "epsilon": ch.epsilon,
             "send": lambda gradient, now: agent.apply.remote(gradient, now["version"]),
             "steps": lambda fragment: int(fragment["real"].sum()),
-            "every": ch.TEST_EVERY,
             "offer": lambda score, now: board.offer.remote(score, now["theta"]),
             "report": lambda now, score, played: (time.time(), os.getpid(), now["version"], score, played),
             "clear": True,
@@ -503,11 +430,11 @@ def worker(parts, **mistakes):
     )
     while do.go_on(steps):
         now = do.fetch(turn)
-        fragment, ended = sampler.play(now["theta"], do.epsilon(now["version"]), ch.FRAMES)
+        fragment, ended = sampler.play(now["theta"], ch.epsilon(now["version"]), ch.FRAMES)
         do.hand_in(fragment)
-        do.send(ch.gradient_of(now, do.batch(fragment)), now)
+        do.send(ch.gradient_of(now, ray.get(buffer.sample.remote(ch.BATCH))), now)
         steps, played = do.steps(fragment), played + ended
-        if turn % do.every == 0:
+        if turn % ch.TEST_EVERY == 0:
             score = sampler.test(now["theta"])
             do.offer(score, now)
             results.put(do.report(now, score, played))
@@ -519,23 +446,6 @@ def worker(parts, **mistakes):
 def parameters_of_the_first_round(*parts):
     now = ray.get(parts[1].parameters.remote())
     worker(parts, fetch=lambda parts: lambda turn: now)
-
-
-@rejects("work")
-def new_parameters_for_tests_only(*parts):
-    kept = {}
-
-    def fetch(turn):
-        if turn % 25 == 0:
-            kept["now"] = ray.get(parts[1].parameters.remote())
-        return kept["now"]
-
-    worker(parts, fetch=lambda parts: fetch)
-
-
-@rejects("work")
-def hands_every_fragment_in_twice(*parts):
-    worker(parts, hand_in=lambda parts: lambda fragment: [parts[2].add.remote(fragment) for _ in range(2)])
 
 
 @rejects("work")
@@ -554,11 +464,6 @@ def puts_weights_instead_of_gradients(*parts):
 
 
 @rejects("work")
-def names_the_version_it_will_be(*parts):
-    worker(parts, send=lambda parts: lambda gradient, now: parts[1].apply.remote(gradient, now["version"] + 1))
-
-
-@rejects("work")
 def names_the_newest_version(*parts):
     def send(gradient, now):
         parts[1].apply.remote(gradient, ray.get(parts[1].parameters.remote())["version"])
@@ -567,55 +472,8 @@ def names_the_newest_version(*parts):
 
 
 @rejects("work")
-def samples_before_it_adds(*parts):
-    kept = []
-
-    def batch(fragment):
-        parts[2].add.remote(fragment)
-        return kept.pop()
-
-    def fetch(turn):
-        kept.append(ray.get(parts[2].sample.remote(256)))
-        return ray.get(parts[1].parameters.remote())
-
-    worker(parts, fetch=lambda parts: fetch, hand_in=lambda parts: lambda fragment: None, batch=lambda parts: batch)
-
-
-@rejects("work")
-def never_sends_its_gradients(*parts):
-    worker(parts, send=lambda parts: lambda gradient, now: None)
-
-
-@rejects("work")
-def one_batch_for_ever(*parts):
-    kept = []
-
-    def batch(fragment):
-        if not kept:
-            kept.append(ray.get(parts[2].sample.remote(256)))
-        return kept[0]
-
-    worker(parts, batch=lambda parts: batch)
-
-
-@rejects("work")
-def small_batches(*parts):
-    worker(parts, batch=lambda parts: lambda fragment: ray.get(parts[2].sample.remote(32)))
-
-
-@rejects("work")
-def explores_for_ever(*parts):
-    worker(parts, epsilon=lambda parts: lambda version: 1.0)
-
-
-@rejects("work")
 def counts_resets_as_steps(*parts):
     worker(parts, steps=lambda parts: lambda fragment: fragment["real"].size)
-
-
-@rejects("work")
-def counts_rounds(*parts):
-    worker(parts, steps=lambda parts: lambda fragment: 1)
 
 
 @rejects("work")
@@ -634,18 +492,8 @@ def calls_without_remote(*parts):
 
 
 @rejects("work")
-def tests_in_every_round(*parts):
-    worker(parts, every=1)
-
-
-@rejects("work")
 def tells_the_same_returns_again(*parts):
     worker(parts, clear=False)
-
-
-@rejects("work")
-def offers_the_score_of_nothing(*parts):
-    worker(parts, offer=lambda parts: lambda score, now: parts[3].offer.remote(score, now["target"]))
 
 
 @rejects("work")
@@ -728,12 +576,6 @@ def does_not_wait(make_envs, seed, workers=2):
         ch.ray_crew(parts, make_envs, seed)
         reports = parts[3].get_nowait_batch(parts[3].qsize())
         return {"theta": fresh_theta(seed), "reports": reports}
-
-
-@rejects("train")
-def never_learns(make_envs, seed, workers=2):
-    learned = stopped_early(make_envs, seed, 200)
-    return {**learned, "theta": fresh_theta(seed)}
 
 
 @rejects("train")
