@@ -3,8 +3,7 @@
 import logging
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -224,21 +223,15 @@ def recorded(record: Callable, episodes: list[dict], files: int) -> dict:
 
     expect_ray()
     calm_data()
-    with _folder() as folder:
-        record(Tape(episodes), tape_action, list(range(len(episodes))), str(folder / "log"), files)
-        found = sorted(path for path in folder.rglob("*") if path.is_file())
+    with tempfile.TemporaryDirectory(prefix="coursekit-", ignore_cleanup_errors=True) as folder:
+        record(Tape(episodes), tape_action, list(range(len(episodes))), f"{folder}/log", files)
+        found = sorted(path for path in Path(folder).rglob("*") if path.is_file())
         tables = [pyarrow.parquet.read_table(path) for path in found if path.suffix == ".parquet"]
         return {
             "files": [path.suffix for path in found][:1000],
             "columns": [table.column_names for table in tables],
             "rows": [_plain(row) for table in tables for row in table.to_pylist()],
         }
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="coursekit-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
 
 
 def _plain(row: dict) -> dict:

@@ -166,7 +166,7 @@ def each_episode_with_its_own_coin(eps_ids, share, seed):
     return np.isin(eps_ids, episodes[coins])
 
 
-@rejects("hold_out", says="It must return an array")
+@rejects("hold_out", says="not plain data")
 def returns_a_series(eps_ids, share, seed):
     return pandas.Series(shuffles_a_sorted_list(eps_ids, share, seed))
 
@@ -350,17 +350,12 @@ def the_return_of_the_whole_episode(eps_ids, t, rewards, gamma, beta):
     return heard(np.array([rewards[eps_ids == name].sum() for name in eps_ids]), beta)
 
 
-@rejects("weights", says="the discounted return of its whole episode")
-def the_discounted_return_of_the_whole_episode(eps_ids, t, rewards, gamma, beta):
-    return heard(np.array([(rewards * gamma**t)[eps_ids == name].sum() for name in eps_ids]), beta)
-
-
 @rejects("weights", says="counts from the start of the episode")
 def discounts_from_the_start_of_the_episode(eps_ids, t, rewards, gamma, beta):
     return heard(togo_of(eps_ids, t, rewards, gamma) * gamma**t, beta)
 
 
-@rejects("weights", says="share one running sum")
+@rejects("weights")
 def ignores_the_episodes(eps_ids, t, rewards, gamma, beta):
     togo, after = np.zeros(len(t)), 0.0
     for row in np.argsort(-t, kind="stable"):
@@ -375,7 +370,7 @@ def with_the_deviation_of_pandas(eps_ids, t, rewards, gamma, beta):
     return (weight / weight.mean()).to_numpy()
 
 
-@rejects("weights", says="It must return an array")
+@rejects("weights", says="not plain data")
 def returns_a_column_of_pandas(eps_ids, t, rewards, gamma, beta):
     return pandas.Series(heard(togo_of(eps_ids, t, rewards, gamma), beta))
 
