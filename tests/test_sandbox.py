@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -511,6 +512,22 @@ def test_who_floods_the_line_is_stopped(sandbox):
 def test_a_copy_made_by_fork_does_not_answer(sandbox):
     assert value(sandbox, "import os; pid = os.fork(); found = 'child' if pid == 0 else 'original'") == "original"
     assert value(sandbox, "found = 'child' if pid == 0 else 'original'") == "original"
+
+
+AT_EACH_FORK = """
+import os
+numbers = [os.getpid()]
+os.register_at_fork(after_in_child=lambda: numbers.append(os.getpid()))
+"""
+
+
+def test_no_process_on_the_way_to_a_sandbox_has_the_number_of_the_one_that_forked_it(monkeypatch, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(AT_EACH_FORK)
+    monkeypatch.setitem(supply.AT_START, "PYTHONPATH", f"{tmp_path}:{ROOT}")
+    with Nursery(SMALL, imports=False) as nursery, nursery.sandbox() as sandbox:
+        numbers = value(sandbox, "import sitecustomize; found = sitecustomize.numbers")
+    assert numbers[-2:] == [1, 2]
+    assert all(parent != child for parent, child in pairwise(numbers)), numbers
 
 
 def test_usage_counts_the_whole_tree(nursery):

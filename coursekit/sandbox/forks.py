@@ -6,6 +6,7 @@ import signal
 import socket
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from coursekit.sandbox import evidence, init, inside, jail, limits, namespaces, workers
@@ -19,7 +20,6 @@ class Nursery:
 
     def __init__(self, control: socket.socket, shell: Any, isolated: bool):
         self.control, self.shell, self.isolated = control, shell, isolated
-        self.own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY) if isolated else -1
         self.running: set[int] = set()  # process ids of the first processes of the sandboxes
         self.readers: set[int] = set()
 
@@ -49,9 +49,7 @@ class Nursery:
 
     def fork(self, request: dict, descriptors: list[int]) -> dict:
         """Start a sandbox with its three descriptors (messages, the line to its first process, output)."""
-        if self.isolated:
-            namespaces.unshare(namespaces.NEWPID)  # for the next child, which becomes the first of its namespace
-        first = self._child()
+        first = _fork_into(lambda: namespaces.unshare(namespaces.NEWPID)) if self.isolated else os.fork()
         if first == 0:
             namespaces.close_all_but(descriptors)
             _first(self.shell, request, descriptors, self.isolated)
@@ -61,23 +59,12 @@ class Nursery:
     def read(self, request: dict, descriptors: list[int]) -> dict:
         """Start a reader of Ray's records in a sandbox, given its namespaces; it replies to the grader itself."""
         grader, processes, *others = descriptors
-        namespaces.enter(processes, namespaces.NEWPID)  # for the next child
-        reader = self._child()
+        reader = _fork_into(lambda: namespaces.enter(processes, namespaces.NEWPID))
         if reader == 0:
             namespaces.close_all_but(descriptors)
             evidence.read(others, request, socket.socket(fileno=grader))
         self.readers.add(reader)
         return {"pid": reader}
-
-    def _child(self) -> int:
-        """Fork; the parent goes on to have its children in its own PID namespace again."""
-        child = -1
-        try:
-            child = os.fork()
-        finally:
-            if child and self.isolated:
-                namespaces.enter(self.own_processes, namespaces.NEWPID)
-        return child
 
     def end(self, pid: int) -> dict:
         """End a sandbox; return, once none of its processes is left, what they used."""
@@ -100,6 +87,39 @@ class Nursery:
         """End every sandbox."""
         for pid in list(self.running):
             self.end(pid)
+
+
+def _fork_into(enter: Callable[[], None]) -> int:
+    """Fork, as `os.fork` does, into the PID namespace that `enter` enters.
+
+    A copy of this process enters it, forks there and ends, which leaves its child to this process, the first of its own namespace.
+    The nursery and the first process of a sandbox both have the number 1; if one forked the other, libraries that know a copy by its
+    new number would take them for one process (filelock would refuse all further forks).
+    """
+    reading, writing = os.pipe()
+    copy = os.fork()
+    if copy == 0:
+        return _fork_between(enter, writing)
+    os.close(writing)
+    os.waitpid(copy, 0)
+    with open(reading) as pipe:
+        reply = json.loads(pipe.readline())
+    if "error" in reply:
+        raise OSError(reply["error"])
+    return int(reply["pid"])
+
+
+def _fork_between(enter: Callable[[], None], writing: int) -> int:
+    """Be the copy: return 0 in its child; the copy itself says how it went, and ends."""
+    try:
+        enter()
+        reply: dict = {"pid": os.fork()}
+    except BaseException as error:
+        reply = {"error": str(error)}
+    if reply.get("pid") == 0:
+        return 0
+    os.write(writing, json.dumps(reply).encode() + b"\n")
+    os._exit(0)
 
 
 def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) -> NoReturn:
