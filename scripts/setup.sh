@@ -23,7 +23,7 @@ wanted() { echo "$HERE" && cksum pyproject.toml constraints.txt; }
 # A virtual environment writes its own path into its scripts, so one that was moved or copied does not work.
 usable_venv() { fits .venv/bin/python && head -n 3 .venv/bin/pip 2>/dev/null | grep -qF "$HERE/.venv/bin/python"; }
 
-fits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; }
+fits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }
 
 make_venv() {
     local python version
@@ -37,7 +37,7 @@ make_venv() {
 }
 
 find_python() {
-    local candidates=(python3.11 python3.12 python3 python) candidate
+    local candidates=(python3.11 python3.12 python3.13 python3 python) candidate
     [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
     for candidate in "${candidates[@]}"; do
         if fits "$candidate"; then
@@ -45,8 +45,9 @@ find_python() {
             return
         fi
     done
-    stop "This course needs Python 3.11 or 3.12, and ${PYTHON:-python3} is $(version_of "${PYTHON:-python3}"). Install one of them:" \
+    stop "This course needs Python 3.11, 3.12 or 3.13, and ${PYTHON:-python3} is $(version_of "${PYTHON:-python3}"). Install one of them:" \
         "    Debian 12, Ubuntu 22.04: sudo apt-get install python3.11-venv      Ubuntu 24.04: sudo apt-get install python3.12-venv" \
+        "    Debian 13: sudo apt-get install python3.13-venv" \
         "    macOS: brew install python@3.11      any other: conda env create -f environment.yml" \
         "Then run this again, or say where it is: make setup PYTHON=/path/to/python3.11"
 }

@@ -21,7 +21,7 @@ import pytest
 from coursekit import wire
 from coursekit.answer import Answer, Raised
 from coursekit.paths import ROOT
-from coursekit.sandbox import accounts, lean
+from coursekit.sandbox import accounts, lean, supply
 from coursekit.sandbox.sandbox import CellOutcome, Limits, Nursery, Sandbox, SandboxDied, available
 
 WAY = list(ROOT.parts[2:3]) if ROOT.parts[1] == "tmp" else []  # a sandbox shows the course where it lies, be it in /tmp

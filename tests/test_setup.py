@@ -118,7 +118,7 @@ def test_a_failed_download_says_what_to_do_and_the_next_call_goes_on(machine):
 def test_an_unsuitable_python_is_named_with_the_next_step(machine):
     failed = setup(machine, VERSION="3.9.2")
     assert failed.returncode != 0
-    assert "needs Python 3.11 or 3.12, and python3 is Python 3.9.2" in failed.stderr
+    assert "needs Python 3.11, 3.12 or 3.13, and python3 is Python 3.9.2" in failed.stderr
     assert "make setup PYTHON=" in failed.stderr
     assert installed(machine) == []
 

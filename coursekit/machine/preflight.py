@@ -23,9 +23,9 @@ class Finding:
 
 def _python(facts: Facts) -> Finding:
     found = "{}.{}.{}".format(*facts.python)
-    if (3, 11) <= facts.python[:2] <= (3, 12):
+    if (3, 11) <= facts.python[:2] <= (3, 13):
         return Finding("Python", "ok", found)
-    mend = "The course needs Python 3.11 or 3.12: make setup PYTHON=/path/to/python3.11"
+    mend = "The course needs Python 3.11, 3.12 or 3.13: make setup PYTHON=/path/to/python3.11"
     return Finding("Python", "problem", found, mend)
 
 
