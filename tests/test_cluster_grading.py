@@ -312,6 +312,18 @@ def test_a_node_with_another_coursekit_is_named_and_nothing_is_graded(nodes, pla
 
 
 @pytest.mark.slow
+def test_modules_in_the_folder_where_the_command_is_given_are_never_imported(nodes, plain_course, monkeypatch):
+    source = f"open({str(plain_course / 'mark')!r}, 'w')\nraise SystemExit('a module that was handed in')\n"
+    handed_in = plain_course / "submitted/student1/plain"
+    for name in ("ray", "nbformat", "coursekit", "psutil"):
+        (handed_in / f"{name}.py").write_text(source)
+    monkeypatch.chdir(handed_in)
+    grade(plain_course, only=("student1",), address=nodes.address)
+    assert not (plain_course / "mark").exists()
+    assert [record["score"] for record in lines(plain_course / "results.jsonl")] == [2]
+
+
+@pytest.mark.slow
 def test_a_node_without_coursekit_is_named_and_nothing_is_graded(nodes, plain_course, tmp_path_factory):
     folder = tmp_path_factory.mktemp("without")
     (folder / "sitecustomize.py").write_text(WITHOUT_COURSEKIT)

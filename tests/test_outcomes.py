@@ -4,6 +4,7 @@ import csv
 import functools
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -226,12 +227,126 @@ def test_nothing_in_its_place_is_told_what_is_expected(tmp_path):
 
 
 def test_a_notebook_of_a_course_is_graded_as_part_of_the_course(course):
+    grade(course)
+    write(course / "submitted/ada/hw1/p1.ipynb", cells(points=3))
     run = Run(course / "submitted/ada/hw1/p1.ipynb", Options())
     assert [(row["key"], row["outcome"], row["score"]) for row in run.go(lambda *progress: None)] == [
         ("ada/hw1/p1", "graded", 2)
     ]
     assert (course / "reports/ada/hw1/p1.html").exists()
     assert not (course / "submitted/ada/hw1/graded").exists()
+
+
+# What comes along with a notebook: nothing of it is run or believed, and nothing is written through its links
+
+EXECUTED = "from pathlib import Path\nPath({mark!r}).touch()\n"
+FORGED = {"student": "anna", "assignment": "anna", "notebook": "anna", "outcome": "graded", "score": 2, "max_score": 2}
+
+
+def grade_alone(path: Path, **options: Any) -> dict:
+    """Return the row of one notebook, which is of no assignment."""
+    [row] = Run(path, Options(**options)).go(lambda *progress: None)
+    return row
+
+
+def forge(folder: Path, notebook: Path) -> None:
+    """Write what a run would leave that has given all points."""
+    digest = Submission("anna", "anna", "anna", notebook).digest
+    folder.mkdir(exist_ok=True)
+    (folder / "results.jsonl").write_text(json.dumps({"key": "anna/anna/anna", "digest": digest} | FORGED) + "\n")
+
+
+def test_a_configuration_that_was_handed_in_beside_a_notebook_never_runs(tmp_path):
+    path, mark = write(tmp_path / "anna.ipynb"), tmp_path / "mark"
+    (tmp_path / "nbgrader_config.py").write_text(EXECUTED.format(mark=str(mark)))
+    grade_alone(path)
+    (tmp_path / "graded/nbgrader_config.py").write_text(EXECUTED.format(mark=str(mark)))
+    grade_alone(path)
+    assert not mark.exists()
+
+
+def test_outcomes_that_were_handed_in_are_refused(tmp_path):
+    path = write(tmp_path / "anna.ipynb")
+    forge(tmp_path / "graded", path)
+    (tmp_path / "graded/.coursekit-run.json").write_text('{"seed": 1, "token": ""}')
+    with pytest.raises(CommandError, match="Move it away"):
+        grade_alone(path)
+
+
+def test_a_state_that_was_copied_from_another_folder_is_refused(tmp_path):
+    grade_alone(write(tmp_path / "anna.ipynb"))
+    another = write(tmp_path / "more/anna.ipynb")
+    shutil.copytree(tmp_path / "graded", tmp_path / "more/graded")
+    with pytest.raises(CommandError, match="Move it away"):
+        grade_alone(another)
+
+
+def test_another_seed_in_the_state_is_refused(tmp_path):
+    path, state = write(tmp_path / "anna.ipynb"), tmp_path / "graded/.coursekit-run.json"
+    grade_alone(path)
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"seed": 1}))
+    with pytest.raises(CommandError, match="Move it away"):
+        grade_alone(path)
+
+
+def test_outcomes_that_were_unpacked_over_those_of_a_run_are_not_believed(tmp_path):
+    path = write(tmp_path / "anna.ipynb")
+    grade_alone(path)
+    forge(tmp_path / "graded", path)
+    assert grade_alone(path)["outcome"] == "not gradable"
+
+
+@pytest.mark.parametrize("link", ["graded", "graded/results.jsonl", "graded/reports", "graded/autograded/anna"])
+def test_nothing_is_written_through_a_link(tmp_path, link):
+    path, elsewhere = write(tmp_path / "in/anna.ipynb"), tmp_path / "elsewhere"
+    grade_alone(path)
+    elsewhere.mkdir()
+    place = tmp_path / "in" / link
+    place.parent.mkdir(exist_ok=True)
+    if place.exists():
+        place.rename(elsewhere / "old")
+    place.symlink_to(elsewhere / "old" if (elsewhere / "old").exists() else elsewhere)
+    before = {file: file.read_bytes() for file in elsewhere.rglob("*") if file.is_file()}
+    with pytest.raises(CommandError, match="Move it away"):
+        grade_alone(path)
+    assert {file: file.read_bytes() for file in elsewhere.rglob("*") if file.is_file()} == before
+
+
+def test_a_link_in_a_notebooks_place_is_not_followed(tmp_path):
+    solution = write(tmp_path / "course/p1.ipynb")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/ch00_start.ipynb").symlink_to(solution)
+    assert "the notebook is a link" in grade_alone(tmp_path / "in/ch00_start.ipynb")["reason"]
+    assert not (tmp_path / "course/graded").exists()
+
+
+def test_a_folder_that_only_looks_like_a_course_is_none(course):
+    mark = course / "mark"
+    (course / "nbgrader_config.py").write_text(EXECUTED.format(mark=str(mark)))
+    with pytest.raises(CommandError, match=r"coursekit grade .*/submitted --only ada/hw1`"):
+        grade_alone(course / "submitted/ada/hw1/p1.ipynb")
+    assert not mark.exists()
+    grade(course)
+    assert mark.exists()
+    assert grade_alone(course / "submitted/ada/hw1/p1.ipynb")["score"] == 2
+
+
+def test_what_a_student_handed_in_is_never_taken_for_a_course(course):
+    mine, mark = course / "submitted/ada", course / "mark"
+    write(mine / "source/hw1/p1.ipynb", cells(points=99))
+    write(mine / "all/ada/hw1/p1.ipynb")
+    (mine / "nbgrader_config.py").write_text(EXECUTED.format(mark=str(mark)))
+    with pytest.raises(CommandError, match="choose with --only"):
+        Run(mine / "all", Options()).go(lambda *progress: None)
+    assert not mark.exists()
+
+
+def test_where_no_key_can_be_kept_a_course_is_graded_all_the_same(course, monkeypatch):
+    (course / "file").touch()
+    monkeypatch.setenv("COURSEKIT_HOME", str(course / "file/home"))
+    assert grade(course)["ada/hw1/p1"]["score"] == 2
+    with pytest.raises(CommandError, match="begin with"):
+        grade_alone(course / "submitted/ada/hw1/p1.ipynb")
 
 
 def test_a_run_keeps_in_memory_what_the_table_says_and_no_more(course):

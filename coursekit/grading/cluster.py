@@ -219,12 +219,16 @@ def _needs_to_be_alone(todo: list[Submission], setup: Setup) -> bool:
 
 @contextlib.contextmanager
 def _connected(address: str) -> Iterator[None]:
-    """Be a driver of the cluster; raises CommandError where there is none."""
-    _find(address)
-    quiet()
-    import ray
+    """Be a driver of the cluster; raises CommandError where there is none.
 
-    ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    Python and Ray's workers look for modules where the driver is, which may be a folder that was handed in.
+    """
+    with contextlib.chdir("/"):
+        _find(address)
+        quiet()
+        import ray
+
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     try:
         yield
     finally:

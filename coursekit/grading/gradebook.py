@@ -35,11 +35,14 @@ OTHER_CELLS = (
 
 
 class Book:
-    """The gradebook of one course; `with Book(folder) as book:` keeps one connection open."""
+    """The gradebook of one course; `with Book(folder) as book:` keeps one connection open.
 
-    def __init__(self, folder: Path):
+    nbgrader's configuration is Python: only a course is `configured`, never the folder of a notebook by itself.
+    """
+
+    def __init__(self, folder: Path, configured: bool = True):
         self.folder = folder
-        self.config = _config_of(folder)
+        self.config = _config_of(folder) if configured else Config()
         self.course = CourseDirectory(config=self.config)
         self.course.root = str(folder)
 

@@ -15,6 +15,7 @@ from coursekit.course import CommandError
 from coursekit.grading.grade import ENDED, Graded, Grader
 from coursekit.grading.gradebook import Book
 from coursekit.grading.node import Setup
+from coursekit.grading.ours import is_ours, is_plain, token
 from coursekit.grading.outcome import Options, Outcome, grader_failed, master_of, now
 from coursekit.grading.plan import Master
 from coursekit.grading.report import COLUMNS, write_grades, write_page
@@ -23,6 +24,18 @@ from coursekit.journal import Journal
 from coursekit.paths import SOLUTIONS
 from coursekit.sandbox.sandbox import Nursery, NurseryFailed
 
+FOREIGN = (
+    "{folder} was not made by your own `coursekit grade`, or there is a link in it: it may have come with the notebook. "
+    "Move it away, then grade again."
+)
+UNKNOWN_COURSE = (
+    "You have not graded anything in {folder} yet, where the outcome of {notebook} would go. If that course is yours, begin with "
+    "`coursekit grade {submitted} --only {who}`. If all of it was handed in, copy the notebook out of it first."
+)
+INSIDE = (
+    "{submitted} lies inside a folder named submitted, so everything around it was handed in. Name the submitted/ of your "
+    "course, and choose with --only."
+)
 NO_CHAPTER = ' And the notebook begins no chapter: say which in a cell before them, as `begin("ch01_tasks")`.'
 
 
@@ -38,7 +51,8 @@ class Run:
 
     def __init__(self, submitted: Path, options: Options):
         self.options = options
-        self.submitted = submitted.resolve()
+        self.submitted = submitted.resolve() if submitted.is_dir() else submitted.parent.resolve() / submitted.name
+        self.alone = self.submitted.is_file() and not is_in_a_course(self.submitted)
         self.folder = folder_of(self.submitted)
         self.journal = Journal(self.folder / "results.jsonl")
         self.state = self.folder / RUN_STATE
@@ -48,9 +62,8 @@ class Run:
         """Return the seed of the run that is under way, or begin a new one, in which the outcomes of others stay."""
         old = json.loads(self.state.read_text()) if self.state.exists() else {}
         chosen = self.options.seed
-        if chosen is not None and chosen < 0:
-            raise CommandError(f"A seed is a number from 0 on; {chosen} is not.")
         if old and not self.options.again and chosen in (None, old["seed"]):
+            self._write_state(old)  # also where it came from elsewhere: who names a course says that it is theirs
             return int(old["seed"])
         if old and not self.options.again:
             raise CommandError(
@@ -58,12 +71,14 @@ class Run:
             )
         self.journal.start_anew({item.key for item in wanted})
         seed = secrets.randbits(62) if chosen is None else chosen
-        earlier = old.pop("earlier", [])
+        earlier, _ = old.pop("earlier", []), old.pop("token", "")
         self._write_state({"seed": seed, "earlier": [*earlier, old | {"until": now()}] if old else []})
         return seed
 
     def _write_state(self, state: dict) -> None:
-        """Write the state for its owner only, in full or not at all."""
+        """Write the state for its owner only, in full or not at all; with a token, where the user's key can be kept."""
+        with contextlib.suppress(OSError):
+            state["token"] = token(self.folder, state["seed"])
         partial = self.state.with_suffix(".partial")
         partial.unlink(missing_ok=True)
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -75,8 +90,8 @@ class Run:
 
         Raises CommandError where a test cell mixes a check with other code, or checks without beginning a chapter.
         """
-        source = self.folder / "source"
-        paths = {(path.parent.name, path.stem): path for path in sorted(source.glob("*/*.ipynb"))}
+        found = [] if self.alone else sorted(self.folder.glob("source/*/*.ipynb"))
+        paths = {(path.parent.name, path.stem): path for path in found}
         paths = paths or {(path.stem, path.stem): path for path in sorted(SOLUTIONS.glob("ch*.ipynb"))}
         masters = {key: Master.of(path) for key, path in paths.items()}
         for key, master in masters.items():
@@ -90,6 +105,9 @@ class Run:
 
     def go(self, report: Report) -> list[dict]:
         """Grade what has no outcome yet; return what grades.csv holds of all submissions."""
+        if (self.options.seed or 0) < 0:
+            raise CommandError(f"A seed is a number from 0 on; {self.options.seed} is not.")
+        self._refuse_foreign()
         masters = self.masters()
         everything = self._everything(masters)
         found = self._wanted(everything)
@@ -106,10 +124,23 @@ class Run:
                 f"Another `coursekit grade` is at work in {self.folder}: wait for it, or end it."
             ) from None
 
+    def _refuse_foreign(self) -> None:
+        """Raise CommandError where outcomes would go into a folder that may have been handed in, with a configuration and a state in it."""
+        if not self.submitted.is_file():
+            if any(folder.name == "submitted" for folder in self.submitted.parents):
+                raise CommandError(INSIDE.format(submitted=self.submitted))
+        elif self.alone:
+            if os.path.lexists(self.folder) and not (is_plain(self.folder) and is_ours(self.state)):
+                raise CommandError(FOREIGN.format(folder=self.folder))
+        elif not is_ours(self.state):
+            student, assignment = self.submitted.parts[-3:-1]
+            places = {"folder": self.folder, "notebook": self.submitted, "submitted": self.submitted.parents[2]}
+            raise CommandError(UNKNOWN_COURSE.format(who=f"{student}/{assignment}", **places))
+
     def _go(self, found: list[Submission], masters: dict, report: Report) -> dict[str, dict]:
         rows = {record["key"]: _row(record) for record in self.journal.lines()}
-        todo = [item for item in found if rows.get(item.key, {}).get("digest") != item.digest]
-        with Book(self.folder) as book:
+        todo = [item for item in found if self.alone or rows.get(item.key, {}).get("digest") != item.digest]
+        with Book(self.folder, configured=not self.alone) as book:
             for assignment in {item.assignment for item in todo}:
                 for (owner, _), master in masters.items():
                     if owner == assignment:
