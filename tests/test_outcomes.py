@@ -1,10 +1,12 @@
 """Everything that was handed in ends with one outcome: what is misplaced, missing or unreadable too. No sandbox runs here."""
 
 import csv
+import errno
 import functools
 import json
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -29,6 +31,7 @@ from coursekit.grading.submission import NotGradable, Submission, find, find_one
 from coursekit.paths import SOLUTIONS
 from coursekit.sandbox.sandbox import CellOutcome, SandboxDied
 from tests.classes import grade, lines
+from tests.nbgrader_courses import nbgrader
 
 VERSION = functools.cache(api.get_alembic_version)  # a program starts for it, which takes a second
 
@@ -347,6 +350,111 @@ def test_where_no_key_can_be_kept_a_course_is_graded_all_the_same(course, monkey
     assert grade(course)["ada/hw1/p1"]["score"] == 2
     with pytest.raises(CommandError, match="begin with"):
         grade_alone(course / "submitted/ada/hw1/p1.ipynb")
+
+
+# Names: whatever a folder is called, its student has a row, and all others have theirs
+
+GBK = os.fsdecode(
+    "作业".encode("gbk") * 40
+)  # as a zip from Windows brings it: no UTF-8, and long once it is spelled out
+NAMES = ["an\nna", "be\rn", "cy\u2028", GBK, GBK[:-2], "ü" * 127, ".dan", "*", "[e]", "{student_id}", "f.html"]
+
+
+def hand_in_under(course: Path, name: str) -> None:
+    for notebook in ("p1", "p2"):
+        write(course / "submitted" / name / f"hw1/{notebook}.ipynb")
+
+
+def rows_of(course: Path) -> Counter:
+    """Return how many rows of grades.csv each student has, and with which outcome."""
+    rows = csv.DictReader((course / "grades.csv").open(encoding="utf-8", newline=""))
+    return Counter((row["student"], row["outcome"]) for row in rows)
+
+
+def test_each_name_has_a_row_of_its_own_in_one_line_and_nbgraders_feedback_is_made(course):
+    for name in NAMES:
+        hand_in_under(course, name)
+    (course / "submitted/f.ipynb").touch()
+    (course / "submitted/ada/hw1/timestamp.txt").write_text("yesterday")
+    grade(course)
+    rows = rows_of(course)
+    assert rows.pop(("", "not gradable")) == 1
+    assert (len(rows), set(rows.values())) == (1 + len(NAMES), {2})
+    assert {outcome for _, outcome in rows} == {"graded"}
+    assert {"ada", ".dan", "*", "[e]", "{student_id}", "f.html"} < {student for student, _ in rows}
+    assert all(student.isprintable() and len(student.encode()) <= 200 for student, _ in rows)
+    for _ in range(2):
+        nbgrader(course, "generate_feedback", "hw1")
+    made = {path.name for path in (course / "feedback").iterdir()}
+    assert {student for student, _ in rows} - made <= {".dan", "[e]"}  # nbgrader itself looks for neither
+
+
+def test_hidden_folders_of_tools_are_no_students_and_no_assignments(course):
+    for name in (".ipynb_checkpoints/hw1/p1.ipynb", "ada/.ipynb_checkpoints/p1.ipynb", "ada/.hw2/p1.ipynb"):
+        write(course / "submitted" / name)
+    for name in (".DS_Store", "._ada.ipynb", "ada/.DS_Store", "ada/.git/config"):
+        (course / "submitted" / name).parent.mkdir(exist_ok=True)
+        (course / "submitted" / name).touch()
+    (course / "submitted/feedback").mkdir()
+    assert set(problems(course)) == {"ada/hw1/p1", "ada/hw1/p2", "ada/.hw2/.hw2", "feedback//feedback"}
+
+
+def test_a_chapter_of_any_name_gives_a_single_notebook_a_row_and_a_page(tmp_path):
+    row = grade_alone(write(tmp_path / "anna.ipynb", new_notebook(cells=[new_code_cell(f'begin("{"𠀀" * 5000}")')])))
+    assert row["reason"].startswith("the assignment has no notebook named 𠀀𠀀")
+    [page] = (tmp_path / "graded/reports/anna").glob("*/*.html")
+    assert "no notebook named" in page.read_text(encoding="utf-8")
+
+
+def failing_for(monkeypatch, student: str, number: int) -> None:
+    """Let the system refuse to make a student's folder for what came of it."""
+
+    def mkdir(path, *arguments, **options):
+        if path.parent.name == student and "submitted" not in path.parts:
+            raise OSError(number, os.strerror(number), str(path))
+        original(path, *arguments, **options)
+
+    original = Path.mkdir
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+
+
+def test_what_cannot_be_written_for_one_student_is_that_students_reason(course, monkeypatch):
+    hand_in_under(course, "ben")
+    failing_for(monkeypatch, "ben", errno.EILSEQ)
+    records = grade(course)
+    said = os.strerror(errno.EILSEQ)
+    reason = f"what came of it cannot be written ({said}); it has no page: what came of it cannot be written ({said})"
+    assert records["ben/hw1/p1"]["reason"] == reason
+    assert records["ada/hw1/p1"]["score"] == 2
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+def test_what_cannot_be_written_for_anyone_stops_the_run_and_is_graded_by_the_next(course, monkeypatch, number):
+    with monkeypatch.context() as full:
+        failing_for(full, "ada", number)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            grade(course)
+    assert grade(course)["ada/hw1/p1"]["score"] == 2
+
+
+def test_a_page_whose_place_is_taken_costs_the_page_alone(course):
+    write(course / "submitted/ada/x.ipynb")
+    write(course / "submitted/ada/x.html/y.ipynb")
+    records = grade(course)
+    [without] = [key for key, record in records.items() if "it has no page" in record["reason"]]
+    assert without in ("ada//x", "ada/x.html/x.html")  # whichever comes second
+    assert records["ada/hw1/p1"]["score"] == 2
+
+
+def test_files_that_nbgrader_has_made_read_only_are_written_again(course):
+    data = course / "submitted/ada/hw1/data.csv"
+    data.write_text("1")
+    grade(course)
+    (course / "autograded/ada/hw1/data.csv").chmod(0o444)
+    data.write_text("2")
+    grade(course, again=True)
+    copied = course / "autograded/ada/hw1/data.csv"
+    assert (copied.read_text(), bool(copied.stat().st_mode & 0o200)) == ("2", True)
 
 
 def test_a_run_keeps_in_memory_what_the_table_says_and_no_more(course):

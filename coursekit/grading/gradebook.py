@@ -151,9 +151,8 @@ class Book:
             self.course.format_path(self.course.autograded_directory, submission.student, submission.assignment)
         )
         folder.mkdir(parents=True, exist_ok=True)
-        for path in [] if submission.single else sorted(submission.folder.iterdir()):
-            if path.is_file() and not path.is_symlink() and path.suffix != ".ipynb" and path.stat().st_size < 2**20:
-                _copy(path, folder, graded.notes)
+        for path in [] if submission.single else _beside(submission.folder, graded.notes):
+            _copy(path, folder, graded.notes)
         target = folder / f"{submission.notebook}.ipynb"
         partial = target.with_suffix(".partial")
         partial.write_text(nbformat.writes(graded.notebook), encoding="utf-8")
@@ -181,14 +180,28 @@ def _cells_of(notebook: NotebookNode) -> set[tuple]:
     return found
 
 
-def _copy(path: Path, folder: Path, notes: list[str]) -> None:
-    """Copy a file that came with a notebook; one that cannot be read is left out, and noted."""
+def _beside(folder: Path, notes: list[str]) -> list[Path]:
+    """Return what lies beside a notebook, without a timestamp that nbgrader's feedback would stop at; [] where the folder cannot be read."""
     try:
+        left_out = set() if _handed_in(folder) else {"timestamp.txt"}
+        return sorted(path for path in folder.iterdir() if path.suffix != ".ipynb" and path.name not in left_out)
+    except OSError as error:
+        notes.append(f"the files beside the notebook cannot be found ({error.strerror}): they were left out")
+        return []
+
+
+def _copy(path: Path, folder: Path, notes: list[str]) -> None:
+    """Copy a small file that came with a notebook; one that cannot be read is left out, and noted."""
+    try:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size >= 2**20:
+            return
         content = path.read_bytes()
     except OSError as error:
         name = text_of(path.name)
         notes.append(f"the file {name} beside the notebook cannot be read ({error.strerror}): it was left out")
         return
+    (folder / path.name).unlink(missing_ok=True)  # nbgrader makes what it has copied read-only
     (folder / path.name).write_bytes(content)
 
 

@@ -31,6 +31,10 @@ class Outcome:
     graded: Graded | None
     reason: str = ""
 
+    def why(self) -> str:
+        """Return what is said of it: the reason, or what had to be put right."""
+        return self.reason or "; ".join(self.graded.notes if self.graded else [])
+
     def record(self, master: Master | None) -> dict:
         """Return the line for results.jsonl."""
         tests = master.tests().values() if master else []
@@ -41,7 +45,7 @@ class Outcome:
             "notebook": self.submission.notebook,
             "digest": self.submission.digest,
             "outcome": "not gradable" if self.graded is None else "graded",
-            "reason": self.reason or "; ".join(self.graded.notes if self.graded else []),
+            "reason": self.why(),
             "score": self.graded.score if self.graded else 0,
             "max_score": maximum,
             "seconds": round(self.graded.seconds, 3) if self.graded else 0,

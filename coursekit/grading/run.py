@@ -1,6 +1,7 @@
 """Grade a whole class: every submission ends with one recorded outcome, whatever happens to it or to this program."""
 
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -24,6 +25,8 @@ from coursekit.journal import Journal
 from coursekit.paths import SOLUTIONS
 from coursekit.sandbox.sandbox import Nursery, NurseryFailed
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+MACHINES = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)  # errors that no name of a student's causes
 FOREIGN = (
     "{folder} was not made by your own `coursekit grade`, or there is a link in it: it may have come with the notebook. "
     "Move it away, then grade again."
@@ -191,11 +194,20 @@ class Run:
         if has_place and (reason := why_not_recorded(item, outcome.graded, book)):
             outcome = Outcome(item, None, reason)
             why_not_recorded(item, None, book)  # no points, if the gradebook takes at least these
-        page = self.folder / "reports" / item.student / item.assignment[:100] / f"{item.notebook[:100]}.html"
-        write_page(page, item, outcome.graded, outcome.reason)
+        self._write_page(outcome)
         record = {"key": item.key} | outcome.record(masters.get((item.assignment, item.notebook)))
         self.journal.add(record)
         return record
+
+    def _write_page(self, outcome: Outcome) -> None:
+        """Write the student's page; where it cannot be written, the outcome says so."""
+        item = outcome.submission
+        try:
+            page = self.folder / "reports" / item.student / item.assignment / f"{item.notebook}.html"
+            write_page(page, item, outcome.graded, outcome.reason)
+        except Exception as error:
+            said = f"it has no page: {students_alone(error)}"
+            outcome.reason = "; ".join(filter(None, [outcome.why(), said]))
 
     def _outcomes(self, todo: list[Submission], masters: dict) -> Iterator[Outcome]:
         """Yield the outcomes as they come, `jobs` submissions at a time; never more than a few wait in memory."""
@@ -271,8 +283,15 @@ def why_not_recorded(item: Submission, graded: Graded | None, book: Book) -> str
         book.record(item, graded)
     except DataError as error:  # a name that is longer than this database takes, for example
         return f"the gradebook does not take it ({error.orig})"
-    except (OSError, SQLAlchemyError):
-        raise
     except Exception as error:
-        return grader_failed(error)
+        return students_alone(error)
     return ""
+
+
+def students_alone(error: Exception) -> str:
+    """Return the reason where an error has to do with one submission, as with its name; raises it where the machine is at fault."""
+    if isinstance(error, SQLAlchemyError) or (isinstance(error, OSError) and error.errno in MACHINES):
+        raise error
+    if isinstance(error, OSError):
+        return f"what came of it cannot be written ({error.strerror})"
+    return grader_failed(error)

@@ -20,6 +20,8 @@ MAX_BYTES = 20 * 1024 * 1024
 MAX_CELLS = 2000
 MAX_FILES = 500
 IGNORED = (".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback")  # as by nbgrader
+NAME_BYTES = 200  # of a name: a suffix still fits into what a file may be called
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 RUN_STATE = ".coursekit-run.json"  # lies in each folder that a grading run has written
 
 
@@ -74,7 +76,7 @@ def find(root: Path, notebooks: Mapping[str, Collection[str]]) -> list[Submissio
     """
     known = f"the assignments are {', '.join(sorted(notebooks))}"
     found: list[Submission] = []
-    for path in sorted(path for path in root.iterdir() if not path.name.startswith(".")):
+    for path in sorted(path for path in root.iterdir() if not _is_a_tools(path)):
         name = text_of(path.name)
         if os.path.isdir(path):
             nothing = Submission(name, "", name, path, f"no assignment's folder was handed in: {known}")
@@ -89,7 +91,7 @@ def find(root: Path, notebooks: Mapping[str, Collection[str]]) -> list[Submissio
 def _of_student(student: Path, notebooks: Mapping[str, Collection[str]], known: str) -> Iterator[Submission]:
     name = text_of(student.name)
     try:
-        paths = sorted(path for path in student.iterdir() if not path.name.startswith((".", "__")))
+        paths = sorted(path for path in student.iterdir() if not _holds_no_work(path))
     except OSError as error:
         yield Submission(name, "", name, student, f"the folder cannot be read ({error.strerror})")
         return
@@ -134,8 +136,16 @@ def find_one(path: Path) -> list[Submission]:
 
 
 def text_of(name: str) -> str:
-    """Return the name of a file as text that can be written anywhere; on Linux it may be any bytes."""
-    return name.encode("utf-8", "backslashreplace").decode()
+    """Return the name of a file as one line that can be written anywhere, and be a file's name; on Linux it may be any bytes.
+
+    A name that had to be changed ends with a hash of what it was: two names stay two.
+    """
+    line = UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
+    written = line.encode("utf-8", "backslashreplace")
+    if len(written) <= NAME_BYTES and written.decode() == name:
+        return name
+    mark = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{written[: NAME_BYTES - 17].decode('utf-8', 'ignore')}~{mark}"
 
 
 def read(path: Path) -> NotebookNode:
@@ -161,7 +171,8 @@ def files_beside(path: Path) -> dict[str, bytes]:
         with contextlib.suppress(NotGradable):
             content = b"" if file.suffix == ".ipynb" else _content(file)
             if content and sum(map(len, found.values())) + len(content) <= MAX_BYTES:
-                found[text_of(str(file.relative_to(path.parent)))] = content
+                name = str(file.relative_to(path.parent)).encode("utf-8", "backslashreplace").decode()
+                found[name] = content
     return found
 
 
@@ -175,6 +186,17 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 def _is_ignored(name: str) -> bool:
     return any(fnmatch(name, pattern) for pattern in IGNORED)
+
+
+def _is_a_tools(path: Path) -> bool:
+    """Return whether a program, and no student, has given a file or folder its hidden name."""
+    return path.name.startswith(".") and (os.path.isfile(path) or _is_ignored(path.name))
+
+
+def _holds_no_work(path: Path) -> bool:
+    """Return whether what lies in a student's folder is of their tools: hidden or __MACOSX, without a notebook of its own."""
+    without = path.name.startswith(".") and not any(path.glob("*.ipynb"))
+    return without or path.name.startswith("__") or _is_a_tools(path)
 
 
 def _hidden_last(name: str) -> tuple[bool, str]:
