@@ -1,6 +1,6 @@
 """The judge's side of chapter 19."""
 
-from typing import Any
+from itertools import pairwise
 
 from numpy.random import Generator
 
@@ -75,9 +75,9 @@ def _programs(rng: Generator) -> list[tuple[str, list[dict], str]]:
     h, i, j = names[7:]
     batches = [stage(h, 2, play=2.0), stage(i, 1, batch=6, score=0.6), stage(j, 1, birth=25, write=0.2)]
     return [
-        ("The stage with the most seconds has the most actors to share them.", many, c),
-        ("The stage that limits has two methods, and each of its actors has to do both.", split, f),
-        ("One stage takes six items in a call, so its calls are the longest.", batches, h),
+        ("the stage with the most seconds has the most actors to share them", many, c),
+        ("the stage that limits has two methods, and each of its actors does both", split, f),
+        ("one stage takes six items in a call, so its calls are the longest", batches, h),
     ]
 
 
@@ -89,25 +89,22 @@ def _programs(rng: Generator) -> list[tuple[str, list[dict], str]]:
         "Add up `ended - started` for each class, count the different `actor_id`s of each, and divide.",
         'The class is the part of the name before the dot: `call["name"].split(".")[0]`. Being born is not work: look at `kind`.',
     ],
+    returns=str,
 )
 def find_the_bottleneck(answer: Answer, rng: Generator) -> None:
     """The busiest actor sets the pace: seconds in calls, divided by the number of actors that share them."""
     for special, stages, slow in _programs(rng):
         calls = _run(rng, stages, items=24)
-        got = answer(calls)
-        known = [stage["name"] for stage in stages]
-        answer.tried = f"find_the_bottleneck(the {len(calls)} records of a program with {', '.join(known)})"
-        expect(isinstance(got, str), f"The name of a class was asked for, as text; {type(got).__name__} came back.")
-        expect(got in known, f"{got!r} is none of the classes {', '.join(known)}.")
-        busy = {each["name"]: f"{each['workers']} × {each['name']}" for each in stages}
-        born = [each["name"] for each in stages if each["birth"] > 10]
-        if got in born:
-            special = (
-                f"{got} took long to be made (its record of the kind 'actor_creation'), and has little to do in calls."
+        sizes = ", ".join(f"{each['workers']} × {each['name']}" for each in stages)
+        with answer.case(f"{len(calls)} records of a program with {sizes}: {special}"):
+            got = answer(calls)
+            births = {each["name"]: each["birth"] for each in stages}
+            expect(got in births, f"{got!r} is none of the classes {', '.join(births)}.")
+            expect(
+                births[got] < 10,
+                f"{got} took long to be made (its record of the kind 'actor_creation'), and has little to do in calls.",
             )
-        expect_equal(
-            got, slow, f"{special} The program has {', '.join(busy.values())}; {got} is not what the others wait for."
-        )
+            expect_equal(got, slow, f"{got} is not what the others wait for.")
 
 
 def _series(name: str, labels: dict[str, str], value: float) -> str:
@@ -141,58 +138,61 @@ def _page(name: str, values: dict[str, float], rng: Generator) -> str:
         "Go from one scrape to the next. A series that was not there before started at 0; one that has become smaller started "
         "again at 0.",
     ],
+    returns=float,
 )
 def per_second(answer: Answer, rng: Generator) -> None:
     """A counter's growth is what counts: series by series, from scrape to scrape, and from 0 after a new start."""
     name = f"ray_{rng.choice(['played', 'learned', 'sent'])}_{rng.integers(100, 999)}_total"
-    begin, gaps = float(rng.uniform(1.7e9, 1.8e9)), rng.choice([2.0, 4.0, 5.0, 8.0], size=4)
-    times = [begin, *(begin + gaps.cumsum()).tolist()]
+    gaps = rng.choice([2.0, 4.0, 5.0, 8.0], size=4)
+    moments = [0.0, *gaps.cumsum().tolist()]
+    begin = float(rng.uniform(1.7e9, 1.8e9))
+    for story, scraped, grown in _stories(rng):
+        pages = [[begin + moment, _page(name, each, rng)] for moment, each in zip(moments, scraped, strict=False)]
+        values = [[moment, *each.values()] for moment, each in zip(moments, scraped, strict=False)]
+        with answer.case(f"scrapes, each with its second and its values: {values}; {story}"):
+            wanted = grown / (pages[-1][0] - begin)
+            expect_close(answer(pages, name), wanted, "That is not how much it grew in a second.", rtol=1e-6)
+
+
+def _stories(rng: Generator) -> list[tuple[str, list[dict], int]]:
+    """Return what happened, the values of each worker (or worker/tag) in each scrape, and by how much they grew in all."""
     high, low, late = (int(number) for number in rng.integers([300, 40, 50], [900, 90, 120]))
     more, less = (int(number) for number in rng.integers(20, 40, size=2))
     steady = [high, high, high + less, high + less + more, high + less + 2 * more]
+    grown = less + 2 * more
     again = [low + 200, low + 210, less, less + more, less + more + 5]  # its process was started again before the third
-    newly = [None, None, None, late, late + more]
-    stories: dict[str, tuple[list, float]] = {
-        "One worker, two scrapes; the page has other metrics too, and some of their names begin alike.": (
+    newly: list[dict] = [{}, {}, {}, {"w9": late}, {"w9": late + more}]
+    return [
+        (
+            "the page has other metrics too, and some of their names begin alike",
             [{"w0": high}, {"w0": high + more}],
             more,
         ),
-        "One worker; between some scrapes it counted nothing.": ([{"w0": value} for value in steady], less + 2 * more),
-        "Two workers count; each has a series of its own.": (
-            [{"w0": value, "w1": value + less} for value in steady],
-            2 * (less + 2 * more),
-        ),
-        "One worker counts two games: it has a series for each, and a tag tells them apart.": (
+        ("between some scrapes the worker counted nothing", [{"w0": value} for value in steady], grown),
+        ("two workers count", [{"w0": value, "w1": value + less} for value in steady], 2 * grown),
+        (
+            "one worker counts two games, which a tag tells apart",
             [{"w0/pong": value, "w0/chess": value + less} for value in steady],
-            2 * (less + 2 * more),
+            2 * grown,
         ),
-        "A worker that is new comes with a series of its own, which begins at 0.": (
-            [{"w0": a} | ({} if b is None else {"w9": b}) for a, b in zip(steady, newly, strict=True)],
-            less + 2 * more + late + more,
+        (
+            "a new worker comes with a series of its own, which begins at 0",
+            [{"w0": value} | each for value, each in zip(steady, newly, strict=True)],
+            grown + late + more,
         ),
-        "A process was started again: its counter began at 0 once more.": (
+        (
+            "a process was started again, and its counter began at 0 once more",
             [{"w0": a, "w1": b} for a, b in zip(steady, again, strict=True)],
-            less + 2 * more + 10 + less + more + 5,
+            grown + 10 + less + more + 5,
         ),
-    }
-    for story, (values, grown) in stories.items():
-        pages = [[moment, _page(name, each, rng)] for moment, each in zip(times, values, strict=False)]
-        got = answer(pages, name)
-        seen = [
-            [round(moment - begin, 1), list(each.values())] for (moment, _), each in zip(pages, values, strict=True)
-        ]
-        answer.tried = f"per_second({len(pages)} scrapes, {name!r}); seconds and values: {seen}"
-        expect(isinstance(got, int | float), f"{story} A number was asked for; {type(got).__name__} came back.")
-        expect_close(
-            got, grown / (pages[-1][0] - begin), f"{story} That is not how much it grew in a second.", rtol=1e-6
-        )
+    ]
 
 
 WORDS = ("arguments", "actor", "nowhere", "queue", "locked")
 
 
-def _cluster(rng: Generator) -> tuple[list[dict], list[dict], list[tuple[str, dict, str]]]:
-    """Return nodes, holders, and the pending tasks: what is special, the row, and the right word."""
+def _cluster(rng: Generator) -> tuple[list[dict], list[dict], int, int]:
+    """Return nodes, holders, the largest node's number of CPUs, and its number of licences."""
     ids = {name: rng.bytes(6).hex() for name in ("large", "small", "gpu", "dead")}
     cpus, licences = int(rng.integers(4, 9)), int(rng.integers(2, 5))
     resources = {
@@ -211,45 +211,42 @@ def _cluster(rng: Generator) -> tuple[list[dict], list[dict], list[tuple[str, di
         {"who": "Server", "node": ids["gpu"], "holds": {"GPU": 1, "CPU": 1}, "doing": "waits"},
         {"who": "render", "node": ids["gpu"], "holds": {"GPU": 1}, "doing": "works"},
     ]
-    wait = "PENDING_NODE_ASSIGNMENT"
-    cases = [
-        ("Its arguments are not there yet, and it would fit.", ("PENDING_ARGS_AVAIL", {"CPU": 1}, False), "arguments"),
+    return nodes, holders, cpus, licences
+
+
+def _pending(cpus: int, licences: int) -> list[tuple[str, str, dict, bool, str]]:
+    """Return tasks: what is special about each, its state, what it asks for, whether it is a call to an actor, and the right word."""
+    waits, early = "PENDING_NODE_ASSIGNMENT", "PENDING_ARGS_AVAIL"
+    return [
+        ("its arguments are not there yet, and it would fit", early, {"CPU": 1}, False, "arguments"),
+        ("its arguments are not there yet; no node matters before", early, {"CPU": 99}, False, "arguments"),
+        ("its arguments are not there yet: it has not reached the actor", early, {}, True, "arguments"),
+        ("it is a call to an actor", "SUBMITTED_TO_WORKER", {}, True, "actor"),
+        ("it is a call to an actor that is not there yet", waits, {}, True, "actor"),
+        ("only a dead node has a robot", waits, {"robot": 1}, False, "nowhere"),
+        ("only all nodes together have enough CPUs", waits, {"CPU": cpus + 1}, False, "nowhere"),
+        ("no node has both", waits, {"GPU": 1, "licence": 1}, False, "nowhere"),
+        ("it fits where only holders that work must end", waits, {"CPU": cpus}, False, "queue"),
+        ("a part of a CPU is enough", waits, {"CPU": 0.5}, False, "queue"),
+        ("what is left beside holders that wait is just enough", waits, {"GPU": 1}, False, "queue"),
+        ("beside what idle actors hold, just enough is left", waits, {"camera": 0.25}, False, "queue"),
+        ("idle actors hold what it lacks, and nothing ends them", waits, {"camera": 0.5}, False, "locked"),
+        ("a holder that waits has all licences but one", waits, {"licence": 1}, False, "queue"),
+        ("a holder that waits has what it lacks", waits, {"licence": licences}, False, "locked"),
         (
-            "Its arguments are not there yet; no node matters before.",
-            ("PENDING_ARGS_AVAIL", {"CPU": 99}, False),
-            "arguments",
-        ),
-        (
-            "Its arguments are not there yet: it has not reached the actor.",
-            ("PENDING_ARGS_AVAIL", {}, True),
-            "arguments",
-        ),
-        ("It is a call to an actor.", ("SUBMITTED_TO_WORKER", {}, True), "actor"),
-        ("It is a call to an actor that is not there yet.", (wait, {}, True), "actor"),
-        ("Only a dead node has a robot.", (wait, {"robot": 1}, False), "nowhere"),
-        ("Only all nodes together have so many CPUs.", (wait, {"CPU": cpus + 1}, False), "nowhere"),
-        ("No node has both.", (wait, {"GPU": 1, "licence": 1}, False), "nowhere"),
-        ("It fits where only those who work must end.", (wait, {"CPU": cpus}, False), "queue"),
-        ("A part of a CPU is enough.", (wait, {"CPU": 0.5}, False), "queue"),
-        ("What is left beside those who wait is just enough.", (wait, {"GPU": 1}, False), "queue"),
-        ("Beside what idle actors hold, just enough is left.", (wait, {"camera": 0.25}, False), "queue"),
-        ("Idle actors hold what it lacks, and nobody ends them.", (wait, {"camera": 0.5}, False), "locked"),
-        ("One who waits holds all licences but one.", (wait, {"licence": 1}, False), "queue"),
-        ("One who waits holds what it lacks.", (wait, {"licence": licences}, False), "locked"),
-        (
-            "One who waits holds a part, and only one resource of the two is free.",
-            (wait, {"CPU": 1, "GPU": 1}, False),
+            "a holder that waits has one resource of the two, the other is free",
+            waits,
+            {"CPU": 1, "GPU": 1},
+            False,
             "locked",
         ),
-        ("Both GPUs are asked for, and one belongs to somebody who waits.", (wait, {"GPU": 2}, False), "locked"),
+        ("it asks for both GPUs, and a holder that waits has one", waits, {"GPU": 2}, False, "locked"),
     ]
-    rows = []
-    for special, (state, asks, is_call), word in cases:
-        actor = rng.bytes(6).hex() if is_call else None
-        rows.append(
-            (special, {"id": rng.bytes(6).hex(), "name": "t", "state": state, "asks": asks, "actor": actor}, word)
-        )
-    return nodes, holders, rows
+
+
+def _row(rng: Generator, state: str, asks: dict, is_call: bool) -> dict:
+    actor = rng.bytes(6).hex() if is_call else None
+    return {"id": rng.bytes(6).hex(), "name": "t", "state": state, "asks": asks, "actor": actor}
 
 
 @exercise(
@@ -261,46 +258,54 @@ def _cluster(rng: Generator) -> tuple[list[dict], list[dict], list[tuple[str, di
         "For the last question, take the node's resources and subtract what those of its holders keep that are idle or wait.",
         "All resources must fit on the same node: `any(all(... for name, amount in asks.items()) for node in living)`.",
     ],
+    returns=dict,
 )
 def explain_pending(answer: Answer, rng: Generator) -> None:
     """Ask for arguments, then for the actor; then compare with empty nodes; then with nodes where only those who work have ended."""
-    nodes, holders, rows = _cluster(rng)
-    others = [
-        {"id": rng.bytes(6).hex(), "name": "t", "state": state, "asks": {"CPU": 1}, "actor": None}
-        for state in ("RUNNING", "RUNNING")
+    # Long: a cluster with seventeen pending tasks, each of which is PENDING for another reason.
+    nodes, holders, cpus, licences = _cluster(rng)
+    cases = [
+        (special, _row(rng, state, asks, is_call), word)
+        for special, state, asks, is_call, word in _pending(cpus, licences)
     ]
-    tasks = [row for _, row, _ in rows] + others
-    tasks = [tasks[place] for place in rng.permutation(len(tasks))]
-    nodes, holders = ([each[place] for place in rng.permutation(len(each))] for each in (nodes, holders))
-    got = answer(tasks, nodes, holders)
-    answer.tried = f"explain_pending({len(tasks)} tasks, {len(nodes)} nodes, {len(holders)} holders)"
-    expect(isinstance(got, dict), f"A dict from task ids to words was asked for; {type(got).__name__} came back.")
-    running = [row["id"] for row in others if row["id"] in got]
-    expect(not running, "There is a word for a task that is RUNNING: only those that are not should have one.")
-    for special, row, word in rows:
-        said = got.get(row["id"])
-        answer.got = f"{said!r} for the task {_told(row)}"
-        expect(row["id"] in got, f"There is no word for a task in the state {row['state']}.")
-        expect(said in WORDS, f"{said!r} is none of the words {', '.join(WORDS)}.")
-        expect(said != "actor" or row["actor"], "It is no call to an actor: its `actor` is None.")
-        expect(said != "arguments" or word == said, f"It does not wait for its arguments: its state is {row['state']}.")
-        where = f"The living nodes: {_nodes(nodes, True)}; dead: {_nodes(nodes, False)}.\nHeld: {_held(holders)}."
-        expect_equal(said, word, f"{special}\n{where}")
-    extra = [each for each in got if each not in {row["id"] for row in tasks}]
-    expect(not extra, f"There are words for tasks that do not exist: {extra[:3]}.")
+    running = [_row(rng, "RUNNING", {"CPU": 1}, False) for _ in range(2)]
+    tasks = [row for _, row, _ in cases] + running
+    shuffled = [[each[place] for place in rng.permutation(len(each))] for each in (tasks, nodes, holders)]
+    with answer.case(f"{len(tasks)} tasks, {len(nodes)} nodes, {len(holders)} holders"):
+        got = answer(*shuffled)
+        expect(
+            not any(row["id"] in got for row in running),
+            "There is a word for a task that is RUNNING: only those that are not should have one.",
+        )
+        extra = [each for each in got if each not in {row["id"] for row in tasks}]
+        expect(not extra, f"There are words for tasks that do not exist: {extra[:3]}.")
+    for special, row, word in cases:
+        with answer.case(f"{_told(row)}: {special}; {_where(nodes, holders)}"):
+            _judge_word(answer, got, row, word)
+
+
+def _judge_word(answer: Answer, got: dict, row: dict, word: str) -> None:
+    said = got.get(row["id"])
+    answer.got = repr(said)
+    expect(row["id"] in got, f"There is no word for a task in the state {row['state']}.")
+    expect(said in WORDS, f"{said!r} is none of the words {', '.join(WORDS)}.")
+    expect(said != "actor" or row["actor"], "It is no call to an actor: its `actor` is None.")
+    expect(said != "arguments" or word == said, f"It does not wait for its arguments: its state is {row['state']}.")
+    expect_equal(said, word, f"{said!r} is not what this task waits for.")
 
 
 def _told(row: dict) -> str:
     kind = "a call to an actor" if row["actor"] else "a task"
-    return f"in state {row['state']}, {kind}, asks for {row['asks'] or 'nothing'}"
+    return f"{kind} in the state {row['state']} that asks for {row['asks'] or 'nothing'}"
 
 
-def _nodes(nodes: list[dict], alive: bool) -> str:
-    return ", ".join(f"{node['id'][:4]} {node['resources']}" for node in nodes if node["alive"] == alive)
-
-
-def _held(holders: list[dict]) -> str:
-    return ", ".join(f"{each['node'][:4]} {each['holds']} by one who {_verb(each)}" for each in holders)
+def _where(nodes: list[dict], holders: list[dict]) -> str:
+    living, dead = (
+        ", ".join(f"{node['id'][:4]} {node['resources']}" for node in nodes if node["alive"] is alive)
+        for alive in (True, False)
+    )
+    held = ", ".join(f"{each['node'][:4]} {each['holds']} by one that {_verb(each)}" for each in holders)
+    return f"living nodes: {living}; dead: {dead}; held: {held}"
 
 
 def _verb(holder: dict) -> str:
@@ -319,155 +324,56 @@ def _verb(holder: dict) -> str:
 )
 def durable_pipeline(answer: Answer, rng: Generator) -> None:
     """A result that has its final name is whole and never computed again; a key made of run and step makes a repeated effect harmless."""
-    first, last = rng.integers(100, 1000, size=2).tolist()
-    returns: list[Any] = [{"fragments": [first, 7]}, None, 0, [], f"report {last}"]
-    run, other = (f"night{number}" for number in rng.choice(range(100, 1000), size=2, replace=False))
-    plain = [{"run": each, "folder": "shared", "kill": 0} for each in (run, run, other)]
-    before, after = ([run[-1] + name for name in _steps(returns)], [name + run[0] for name in _steps(returns)])
-    alike = [plain[0] | {"run": run[:-1], "names": before}, plain[0] | {"run": run[1:], "names": after}]
-    broken = {"run": run, "folder": "broken", "kill": 0}
-    raising = [broken | {"fails": "s3"}, broken | {"new_python": True}]
-    seen = _rehearsed(answer, plain + alike + raising, returns)
-    _judge_calm(seen[:3], returns)
-    for end, names in zip(seen[3:5], (before, after), strict=True):
-        _judge_alike(end, names, run)
-    _judge_error(seen[5:], returns)
-    deaths = [
-        {"run": run, "folder": "deaths", "kill": 0, "repeat": True, "fresh": True},
-        {"run": other, "folder": "again", "kill": 0, "repeat": True},
-    ]
-    seen = _rehearsed(answer, deaths, returns)
-    _judge_deaths([each for each in seen if each["run"] == run], returns)
-    _judge_chain([each for each in seen if each["run"] == other], returns)
+    first, last, number = rng.integers(100, 1000, size=3).tolist()
+    run, other, broken = f"night{number}", f"night{number}2", f"day{number}"
+    steps: list[list] = [["1", {"fragments": [first, 7]}], ["2", None], ["3", 0], ["4", []]]
+    steps.append(["21", f"report {last}"])  # written without a gap, this step of `run` is the first one of `other`
+    sessions = [[[run, ""], [run, ""], [other, ""], [broken, "4"]], [[broken, ""]]]
+    one, again, beside, failed, resumed = answer.probe(given.rehearse, steps, sessions)
+    with answer.case(f"the run {run}, with the steps and results {steps}"):
+        _judge_attempts([one], steps)
+    with answer.case(f"the run {run}, called a second time after it had finished"):
+        _judge_attempts([one, again], steps)
+    with answer.case(f"the run {other} in the same folder, after the run {run}, both with the steps 1, 2, 3, 4, 21"):
+        expect(beside["begins"], "It called none of its steps: it took for its own what the other run had left there.")
+        _judge_attempts([beside], steps)
+    with answer.case("the step 4 had its effect, and raised a ConnectionError"):
+        expect(failed["end"] == "error", f"The pipeline returned {failed['value']!r} as if all were well.")
+        expect("ConnectionError" in failed["value"], f"What the caller saw was {failed['value']}.")
+    with answer.case("the step 4 had raised an error; the same run was called by another Python, and nothing failed"):
+        _judge_attempts([failed, resumed], steps)
+    for killed, after in answer.probe(given.die_at_every_moment, steps, run):
+        with answer.case(f"the process was killed when it had just {killed['value']}, and the run called again"):
+            _judge_attempts([killed, after], steps)
 
 
-def _rehearsed(answer: Answer, plan: list[dict], returns: list) -> list[dict]:
-    """Return what came of a plan, all of whose attempts have an end."""
-    ends = answer.probe(given.rehearse, plan, returns)
+def _judge_attempts(ends: list[dict], steps: list[list]) -> None:
+    """The attempts of one run: the last one finishes it, no step that had ended is called again, and each effect happens once."""
+    _judge_end(ends[-1], steps[-1][1])
+    before = {"1": None} | {name: result for (_, result), (name, _) in pairwise(steps)}
+    done: set[str] = set()
     for end in ends:
-        begun = [row[0] for row in end["begins"]]
-        expect(end["end"] != "endless", f"A call had not ended after 30 s. The steps that it called: {begun[:20]}.")
-        expect(
-            end["end"] != "again",
-            f"One call of the pipeline called the step {end['value']} more than {begun.count(end['value'])} times. "
-            "In one call a step is called once at most; one that raises ends the call with its error.",
-        )
-    return ends
-
-
-def _steps(returns: list) -> list[str]:
-    return [f"s{place}" for place in range(len(returns))]
-
-
-def _judge_value(end: dict, returns: list, what: str) -> None:
-    expect(end["end"] != "error", f"{what} It ended with {end['value']}.")
-    expect_equal(
-        end["value"], returns[-1], f"{what} It returned {end['value']!r}; the last step returned {returns[-1]!r}."
-    )
-
-
-def _judge_inputs(begins: list, returns: list, what: str) -> None:
-    """Each step gets what the one before has returned, also where that came from a file."""
-    for step, value in begins:
-        place = int(step[1:])
-        before = returns[place - 1] if place else None
-        expect_equal(
-            value, before, f"{what} Step {place} was called with {value!r}; the step before it had returned {before!r}."
-        )
-
-
-def _judge_calm(ends: list[dict], returns: list) -> None:
-    """Nobody dies: a run, the same run again, and another run in the same folder."""
-    what = f"A run of {len(returns)} steps, which return {returns}; nobody was killed."
-    one, again, other = ends
-    _judge_value(one, returns, what)
-    expect_equal(
-        [row[0] for row in one["begins"]],
-        _steps(returns),
-        f"{what} The steps called were {[row[0] for row in one['begins']]}.",
-    )
-    _judge_inputs(one["begins"], returns, what)
-    keys = [key for _, key in one["effects"]]
-    expect(
-        len(keys) == len(returns), f"{what} Only {len(keys)} of {len(returns)} effects happened: steps shared a key."
-    )
-    what = "The same run was called a second time, after it had finished."
-    expect(not again["begins"], f"{what} It called {[row[0] for row in again['begins']]} once more.")
-    _judge_value(again, returns, what)
-    what = "Another run, with the same steps and the same folder, came after that."
-    expect(
-        other["begins"], f"{what} It called none of its steps: it took for its own what the other run had left there."
-    )
-    expect_equal(
-        [row[0] for row in other["begins"]], _steps(returns), f"{what} It called {[row[0] for row in other['begins']]}."
-    )
-    expect_equal(
-        [row[0] for row in other["effects"]],
-        _steps(returns),
-        f"{what} Only {len(other['effects'])} of {len(returns)} effects happened: the world had seen the other keys in the first run.",
-    )
-    _judge_value(other, returns, what)
-
-
-def _judge_alike(end: dict, names: list[str], first: str) -> None:
-    """The names of a run and its steps, written one after the other without a gap, may be those of another run and its steps."""
-    what = (
-        f"After a run {first} with the steps s0, s1, … came a run {end['run']} with the steps {names[0]}, {names[1]}, …"
-    )
-    begun, effects = ([row[0] for row in end[kind]] for kind in ("begins", "effects"))
-    expect_equal(begun, names, f"{what} Of these it called {begun or 'none'}.")
-    expect_equal(
-        effects,
-        names,
-        f"{what} {len(effects)} of their {len(names)} effects happened: the world had seen the other keys before.",
-    )
-
-
-def _judge_error(ends: list[dict], returns: list) -> None:
-    """A step that raises is not done: the caller hears of it, and the next call, in another process, goes on there."""
-    failed, again = ends
-    what = "The fourth step, s3, had its effect, and raised a ConnectionError."
-    expect(failed["end"] == "error", f"{what} The pipeline returned {failed['value']!r} as if all were well.")
-    expect("ConnectionError" in failed["value"], f"{what} What the caller saw was {failed['value']}.")
-    begun = [row[0] for row in failed["begins"]]
-    expect_equal(begun, _steps(returns)[:4], f"{what} The steps called were {begun}.")
-    what += " Then the same run was called again by a Python that was started anew, and nothing failed."
-    begun = [row[0] for row in again["begins"]]
-    expect_equal(begun, _steps(returns)[3:], f"{what} The steps called were {begun}.")
-    _judge_inputs(again["begins"], returns, what)
-    _judge_value(again, returns, what)
-    _judge_effects(ends, returns, what)
-
-
-def _judge_deaths(ends: list[dict], returns: list) -> None:
-    """Killed at every moment in turn: each time, one more call finishes the run, with every effect once."""
-    expect(len(ends) >= 2 * len(returns) + 1, "Fewer deaths than steps: the pipeline did not call its steps.")
-    for killed, after in zip(ends[:-1:2], ends[1::2], strict=True):
-        what = f"The process was killed when it had just {killed['moment']}, and the run called again."
-        _judge_value(after, returns, what)
-        done = {row[0] for row in killed["begins"][:-1]}
-        repeated = [row[0] for row in after["begins"] if row[0] in done]
-        expect(not repeated, f"{what} {', '.join(repeated)} had ended before, and was called again.")
-        _judge_inputs(after["begins"], returns, what)
-        _judge_effects([killed, after], returns, what)
-
-
-def _judge_chain(ends: list[dict], returns: list) -> None:
-    """Killed again and again, each attempt a moment later in its life, until one survives."""
-    what = f"One run was killed {len(ends) - 1} times, each attempt a moment later in its life."
-    _judge_value(ends[-1], returns, what)
-    _judge_effects(ends, returns, what)
-
-
-def _judge_effects(ends: list[dict], returns: list, what: str) -> None:
-    effects = [row for end in ends for row in end["effects"]]
-    for step in _steps(returns):
-        keys = [key for name, key in effects if name == step]
-        expect(keys, f"{what} The effect of step {step} never happened.")
+        for name, value in end["begins"]:
+            expect(name not in done, f"The step {name} had ended before, and was called again.")
+            expect_equal(
+                value,
+                before[name],
+                f"The step {name} was called with {value!r}; the step before it had returned {before[name]!r}.",
+            )
+        names = [name for name, _ in end["begins"]]
+        done.update(names if end["end"] == "value" else names[:-1])
+    for name, _ in steps:
+        keys = [key for end in ends for effect, key in end["effects"] if effect == name]
+        expect(keys, f"The effect of the step {name} never happened. Was it called, with a key that no other step has?")
         expect(
             len(keys) == 1,
-            f"{what} The effect of step {step} happened {len(keys)} times, with the keys {', '.join(keys)}.",
+            f"The effect of the step {name} happened {len(keys)} times, with the keys {', '.join(keys)}.",
         )
+
+
+def _judge_end(end: dict, wanted: object) -> None:
+    expect(end["end"] == "value", f"It ended with {end['value']}.")
+    expect_equal(end["value"], wanted, f"It returned {end['value']!r}; the last step returned {wanted!r}.")
 
 
 quiz(

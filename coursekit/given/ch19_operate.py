@@ -409,164 +409,117 @@ class World:
         return [json.loads(line) for line in Path(self.path).read_text().splitlines()]
 
 
-# The probe of `durable_pipeline`: its calls run in processes that are killed at a chosen moment.
+# Probes of `durable_pipeline`: its calls run in processes that are killed at a chosen moment.
+
+PATIENCE = 20  # seconds after which a call is ended
+MOST = 200  # moments at which a call is killed
 
 
-def rehearse(durable_pipeline: Callable, plan: list[dict], returns: list) -> list[dict]:
-    """Return what came of each attempt of a plan, made one after the other in processes of their own.
+def rehearse(durable_pipeline: Callable, steps: list, sessions: list) -> list[dict]:
+    """Return what came of each attempt; every session of them has a Python of its own, where texts have other hashes.
 
-    An attempt is `run`, `folder` (a name) and `kill` (at which moment: 0 for never), with `fails` a step that raises after its effect.
-    The steps are "s0", "s1", …, or `names`, and the i-th returns `returns[i]`. Each result has `end` ("value", "error", "killed", "endless",
-    or "again": a step was called over and over), `value`, `moment` (what had just happened when it was killed), `begins` ([step, value] of
-    each call) and `effects` ([step, key] that are in the world since). An attempt with `repeat` is made again and again, killed at moment
-    1, 2, 3, … until one survives; `fresh` gives each a folder of its own, in which a last attempt then goes on to the end. One with
-    `new_python` and all after it are made by another interpreter, where texts have other hashes. What is endless is the last.
+    A step is a name and a result, an attempt the name of a run and the step that raises once, after its effect. See `_attempt`.
     """
-    import cloudpickle  # type: ignore[import-untyped]
-
-    _call_a_stub(durable_pipeline)
-    variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "RAY_ENABLE_AUTO_CONNECT": "0"}
     with tempfile.TemporaryDirectory(prefix="pipeline-") as home:
-        home = os.path.realpath(home)  # on a Mac, /var is a link
-        task, found = Path(home, "task"), []
-        for number, part in enumerate(_by_interpreter(plan), 1):
-            task.write_bytes(cloudpickle.dumps((durable_pipeline, part, returns, home)))
-            done = subprocess.run(
-                [sys.executable, "-c", f"from {__name__} import _rehearse; _rehearse({str(task)!r})"],
-                env=variables | {"PYTHONHASHSEED": str(number)},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-            )
-            results = Path(home, "results")
-            if not results.exists():
-                raise RuntimeError(f"The pipeline could not be started: {done.stderr.decode()[-300:]}")
-            found += json.loads(results.read_text())
-            results.unlink()
-            if _is_stuck(found[-1]):
-                break
+        folder = os.path.join(os.path.realpath(home), "runs")  # on a Mac, /var is a link
+        found = [_in_a_new_python("_session", durable_pipeline, steps, folder, session) for session in sessions]
+    return [attempt for session in found for attempt in session]
+
+
+def die_at_every_moment(durable_pipeline: Callable, steps: list, run: str) -> list[list[dict]]:
+    """Return attempts killed at moment 1, 2, 3, … of a run, until one survives; each with another that goes on in its folder."""
+    with tempfile.TemporaryDirectory(prefix="pipeline-") as home:
+        found: list[list[dict]] = _in_a_new_python("_deaths", durable_pipeline, steps, os.path.realpath(home), run)
         return found
 
 
-def _by_interpreter(plan: list[dict]) -> list[list[dict]]:
-    """Return a plan in parts: a new one begins where an attempt asks for a new Python."""
-    parts: list[list[dict]] = [[]]
-    for attempt in plan:
-        if attempt.get("new_python") and parts[-1]:
-            parts.append([])
-        parts[-1].append(attempt)
-    return parts
+def _in_a_new_python(function: str, *arguments: object) -> Any:
+    """Return what a function of this module returns in a new Python, which has one thread, so it may fork."""
+    import cloudpickle  # type: ignore[import-untyped]
+
+    paths = os.pathsep.join(filter(None, sys.path))
+    settings = {"PYTHONPATH": paths, "PYTHONHASHSEED": "random", "RAY_ENABLE_AUTO_CONNECT": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", f"from {__name__} import _tell, {function}; _tell({function})"],
+        env=os.environ | settings,
+        input=cloudpickle.dumps(arguments),
+        capture_output=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"The pipeline could not be started: {done.stderr.decode()[-300:]}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def _is_stuck(one: dict) -> bool:
-    return one["end"] in ("endless", "again")
+def _tell(function: Callable) -> None:
+    """Print what a function returns, below what a pipeline may have printed; its arguments come in by stdin."""
+    result = json.dumps(function(*pickle.load(sys.stdin.buffer)))
+    print(f"\n{result}")
 
 
-def _call_a_stub(durable_pipeline: Callable) -> None:
-    """Raise NotImplementedError where the answer is not written yet: that is told best from here."""
-    with tempfile.TemporaryDirectory(prefix="pipeline-") as folder:
-        try:
-            durable_pipeline([], "nothing", folder)
-        except NotImplementedError:
-            raise
-        except Exception:
-            return  # a pipeline without steps is nobody's business
+def _session(pipeline: Callable, steps: list, folder: str, attempts: list) -> list[dict]:
+    return [_attempt(pipeline, steps, folder, run, fails=fails) for run, fails in attempts]
 
 
-MOST = 200  # moments at which one plan kills
-AGAIN = 10  # calls of one step in one attempt; one more, and the attempt is over
-
-
-def _rehearse(path: str) -> None:
-    """Carry out the plan in the file: this process has one thread, so it may fork."""
-    pipeline, plan, returns, home = pickle.loads(Path(path).read_bytes())
-    done: list[dict] = []
-    for one in _attempts(pipeline, plan, returns, home):
-        done.append(one)
-        if _is_stuck(one):
+def _deaths(pipeline: Callable, steps: list, home: str, run: str) -> list[list[dict]]:
+    found: list[list[dict]] = []
+    for kill in range(1, MOST):
+        folder = os.path.join(home, str(kill))
+        killed = _attempt(pipeline, steps, folder, run, kill)
+        if killed["end"] != "killed":
             break
-    Path(home, "results.new").write_text(json.dumps(done))
-    os.replace(os.path.join(home, "results.new"), os.path.join(home, "results"))
+        found.append([killed, _attempt(pipeline, steps, folder, run)])
+        if found[-1][1]["end"] != "value":
+            break
+    return found
 
 
-def _attempts(pipeline: Callable, plan: list[dict], returns: list, home: str) -> Iterator[dict]:
-    """Make the attempts of a plan, and yield what came of each."""
-    for number, attempt in enumerate(plan):
-        kills = range(1, MOST) if attempt.get("repeat") else [attempt["kill"]]
-        for kill in kills:
-            folder = f"{attempt['folder']}-{number}-{kill}" if attempt.get("fresh") else attempt["folder"]
-            one = _attempt(pipeline, attempt | {"kill": kill}, returns, os.path.join(home, folder))
-            yield one
-            if attempt.get("repeat") and one["end"] != "killed":
-                break
-            if attempt.get("fresh"):
-                yield _attempt(pipeline, attempt | {"kill": 0}, returns, os.path.join(home, folder))
+def _attempt(pipeline: Callable, steps: list, folder: str, run: str, kill: int = 0, fails: str = "") -> dict:
+    """Return what came of one attempt in a process of its own, which is killed at a moment (0: never).
 
-
-def _attempt(pipeline: Callable, attempt: dict, returns: list, folder: str, patience: float = 30) -> dict:
-    """Return how one attempt ended, and what the world saw of it."""
+    `end` is "value", "error" or "killed", with a `value`: what was returned, the error, or what had just happened. `begins` has
+    [step, value] of each call, and `effects` the [step, key] that are in the world since.
+    """
     world = World(f"{folder}.world")
     before = len(world.journal())
-    read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        _child(pipeline, attempt, returns, folder, world, write)
-    os.close(write)
-    end = time.monotonic() + patience
-    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < end:
-        time.sleep(0.002)
-    if ended[0] == 0:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    with os.fdopen(read) as pipe:
-        said = pipe.read()
+        signal.alarm(PATIENCE)
+        os.makedirs(folder, exist_ok=True)
+        clock = _Clock(kill, folder, world)
+        sys.addaudithook(clock.on_event)
+        _make([(name, _step(name, result, fails, clock)) for name, result in steps], pipeline, run, folder, world)
+    os.waitpid(child, 0)
     rows = world.journal()[before:]
-    moment = next((row["moment"] for row in rows if "moment" in row), "")
-    outcome = json.loads(said) if said else {"end": "killed" if moment else "endless", "value": None}
-    return outcome | {
-        "run": attempt["run"],
-        "folder": os.path.basename(folder),
-        "moment": moment,
+    endless = {"end": "error", "value": f"TimeoutError: it went on for more than {PATIENCE} s"}
+    return next((row for row in rows if "end" in row), endless) | {
         "begins": [[row["begins"], row["value"]] for row in rows if "begins" in row],
         "effects": [[row["effect"], row["key"]] for row in rows if "effect" in row],
     }
 
 
-def _child(pipeline: Callable, attempt: dict, returns: list, folder: str, world: World, write: int) -> None:
-    """Make the attempt, say how it ended, and end this process."""
-    clock = _Clock(attempt["kill"], folder, world)
-    names = attempt.get("names") or [f"s{place}" for place in range(len(returns))]
-    called: dict[str, int] = dict.fromkeys(names, 0)
-    os.makedirs(folder, exist_ok=True)
-    sys.addaudithook(clock.on_event)
-
-    def end(how: str, value: object) -> None:
-        os.write(write, json.dumps({"end": how, "value": value}).encode())
-        os._exit(0)
-
-    def step(name: str, result: object) -> Callable:
-        def act(value: object, key: object) -> object:
-            called[name] += 1
-            if called[name] > AGAIN:
-                end("again", name)
-            world.note(begins=name, value=value)
-            clock.tick(f"begun step {name}")
-            world.act(name, repr(key))
-            clock.tick(f"had the effect of step {name}")
-            if attempt.get("fails") == name:
-                raise ConnectionError("the network hiccuped")
-            return result
-
-        return act
-
+def _make(steps: list, pipeline: Callable, run: str, folder: str, world: World) -> None:
+    """Call the pipeline, write down how that ended, and end this process."""
     try:
-        value = pipeline(
-            [(name, step(name, result)) for name, result in zip(names, returns, strict=True)], attempt["run"], folder
-        )
-        json.dumps(value)
+        world.note(end="value", value=pipeline(steps, run, folder))
     except BaseException as error:
-        end("error", f"{type(error).__name__}: {error}"[:300])
-    end("value", value)
+        world.note(end="error", value=f"{type(error).__name__}: {error}"[:300])
+    os._exit(0)
+
+
+def _step(name: str, result: object, fails: str, clock: "_Clock") -> Callable:
+    """Return a step that acts on the world; it raises at its first call where it is the one that fails."""
+    errors = [ConnectionError("the network hiccuped")] if fails == name else []
+
+    def act(value: object, key: object) -> object:
+        clock.world.note(begins=name, value=value)
+        clock.tick(f"begun step {name}")
+        clock.world.act(name, repr(key))
+        clock.tick(f"had the effect of step {name}")
+        if errors:
+            raise errors.pop()
+        return result
+
+    return act
 
 
 class _Clock:
@@ -591,14 +544,12 @@ class _Clock:
     def _is_last(self, what: str) -> bool:
         self.moments += 1
         if self.moments == self.kill:
-            self.world.note(moment=what)
+            self.world.note(end="killed", value=what)
         return self.moments == self.kill
 
     def _strike(self, frame: Any, event: str, arg: object) -> None:
-        if frame.f_code not in (
-            _Clock.on_event.__code__,
-            _Clock._is_last.__code__,
-        ):  # their returns come before it is done
+        own = (_Clock.on_event.__code__, _Clock._is_last.__code__)  # their returns come before it is done
+        if frame.f_code not in own:
             os.kill(os.getpid(), signal.SIGKILL)
 
 

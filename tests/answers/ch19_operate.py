@@ -466,7 +466,7 @@ def no_gap_between_run_and_step(steps, run, folder):
 
 @rejects("durable_pipeline")
 def files_and_keys_without_a_gap(steps, run, folder):
-    path, key = (lambda name: os.path.join(folder, f"{name}{run}")), (lambda name, value: f"{name}{run}")
+    path, key = (lambda name: os.path.join(folder, run + name)), (lambda name, value: run + name)
     return pipeline(steps, run, folder, path=path, key=key)
 
 
@@ -483,16 +483,6 @@ def tries_a_step_until_it_works(steps, run, folder):
         return call
 
     return pipeline([(name, stubborn(function)) for name, function in steps], run, folder)
-
-
-@rejects("durable_pipeline")
-def appends_to_the_file_before_the_rename(steps, run, folder):
-    def put(path, value):
-        with open(path + ".new", "a") as file:
-            json.dump(value, file)
-        os.replace(path + ".new", path)
-
-    return pipeline(steps, run, folder, put=put)
 
 
 @rejects("durable_pipeline")
