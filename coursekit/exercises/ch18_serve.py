@@ -9,9 +9,9 @@ from numpy.random import Generator
 from coursekit.answer import Answer, Raised
 from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch18_serve as given
-from coursekit.result import plural
 
 CLOCK = 0.005  # seconds by which a pause may seem shorter than it was
+LATE = 0.5  # seconds by which it may seem longer
 ROOM = 100  # requests that a replica with batches takes at once
 
 
@@ -28,13 +28,13 @@ def _best(layers: list, observations: np.ndarray) -> list[int]:
     return (np.tanh(observations @ hidden.T + offset) @ last.T + bias).argmax(axis=1).tolist()
 
 
-def _expect_answer(answer: Any, wanted: dict, what: str) -> None:
+def _expect_answer(answer: Any, wanted: dict) -> None:
     """Check the entries of one answer of a service."""
-    expect(isinstance(answer, dict), f"{what} was answered with {answer!r}, not with a dictionary.")
+    expect(isinstance(answer, dict), f"The answer was {answer!r}, not a dictionary.")
     for name, value in wanted.items():
-        expect(name in answer, f"{what} was answered with {answer}: {name!r} is missing.")
-        expect_equal(answer[name], value, f"{what} was answered with {answer}; {name!r} should be {value}.")
-    expect(isinstance(answer.get("pid"), int), f"{what} was answered with {answer}: 'pid' must be a process's number.")
+        expect(name in answer, f"The answer was {answer}: {name!r} is missing.")
+        expect_equal(answer[name], value, f"The answer was {answer}; {name!r} should be {value}.")
+    expect(isinstance(answer.get("pid"), int), f"The answer was {answer}: 'pid' must be a process's number.")
 
 
 def _probe(answer: Answer, probe: Callable, *args: object) -> Any:
@@ -46,59 +46,55 @@ def _probe(answer: Answer, probe: Callable, *args: object) -> Any:
         raise Raised(raised.kind, raised.message + more, raised.where, raised.todo) from None
 
 
-def _expect_application(facts: dict, **wanted: object) -> None:
+def _expect_application(facts: dict, replicas: int, cpus: float) -> None:
     expect(
         facts["returned"] == "an application",
         f"It returned a {facts['returned']}. Return what `.bind(...)` gives: an application, not yet running.",
     )
-    names = {"replicas": "number of replicas", "cpus": "number of CPUs for each replica"}
-    for key, value in wanted.items():
-        expect_close(facts[key], value, f"The application's {names[key]} is {facts[key]}, not {value}.")
+    expect_equal(
+        facts["replicas"], replicas, f"The application's number of replicas is {facts['replicas']}, not {replicas}."
+    )
+    expect_close(facts["cpus"], cpus, f"The application's CPUs for each replica: {facts['cpus']}, not {cpus}.")
 
 
 @exercise(
     points=3,
     minutes=15,
     hints=[
-        "What the service needs once belongs into `__init__`; what it does for each request, into `__call__`.",
+        "What the service needs once belongs in `__init__`; what it does for each request, into `__call__`.",
         "`await request.json()` is the dictionary that was posted. `model.actions` takes a list of observations, here with one.",
         'The number of replicas and their CPUs are options: `Name.options(num_replicas=…, ray_actor_options={"num_cpus": …}).bind(model)`.',
     ],
 )
 def policy_service(answer: Answer, rng: Generator) -> None:
     """Load once in `__init__`, answer in an async `__call__`, and leave numbers of replicas and CPUs to `.options`."""
-    actions = int(rng.integers(5, 9))
-    layers, observations = _network(rng, actions)
+    # Long: a service is asked in this process, and over HTTP, where the model tells which replicas it was asked in.
+    layers, observations = _network(rng, int(rng.integers(5, 9)))
     version, replicas, cpus = int(rng.integers(3, 1000)), 2, float(rng.choice([0.1, 0.15, 0.2, 0.25]))
-    best = _best(layers, observations)
+    wanted = [{"action": action, "version": version} for action in _best(layers, observations)]
     facts = _probe(answer, given.rehearse, layers, version, 3, cpus, observations.tolist())
     _expect_application(facts, replicas=3, cpus=cpus)
-    for obs, action, got in zip(observations.tolist(), best, facts["answers"], strict=True):
-        _expect_answer(got, {"action": action, "version": version}, f"The observation {obs}")
-    _judge_served(
-        _probe(answer, given.serve_and_ask, layers, version, replicas, cpus, observations.tolist()),
-        best,
-        version,
-        replicas,
-    )
+    for obs, right, got in zip(observations.tolist(), wanted, facts["answers"], strict=True):
+        with answer.case(f"the observation {obs}"):
+            _expect_answer(got, right)
+    seen = _probe(answer, given.serve_and_ask, layers, version, replicas, cpus, observations.tolist())
+    with answer.case(f"a deployment with {replicas} replicas, asked over HTTP"):
+        _judge_served(seen, wanted, replicas)
 
 
-def _judge_served(seen: dict, best: list[int], version: int, replicas: int) -> None:
+def _judge_served(seen: dict, wanted: list[dict], replicas: int) -> None:
     """Check the answers that came over HTTP, and who gave them."""
-    served = f"It was deployed with {replicas} replicas. "
-    expect(not seen["stuck"], f"{served}After a minute it was not running: {seen['stuck']}")
-    expect(len(seen["answers"]) >= len(best), f"{served}Only {len(seen['answers'])} requests were answered.")
+    expect(not seen["stuck"], f"After a minute it was not running: {seen['stuck']}")
+    expect(len(seen["answers"]) >= len(wanted), f"Only {len(seen['answers'])} requests were answered.")
     for number, status, got in seen["answers"]:
-        expect(status == 200, f"{served}A request over HTTP was answered with status {status}: {got}")
-        _expect_answer(got, {"action": best[number], "version": version}, f"Over HTTP, observation {number}")
+        expect(status == 200, f"A request over HTTP was answered with status {status}: {got}")
+        _expect_answer(got, wanted[number])
     told = sorted({got["pid"] for _, _, got in seen["answers"]})
     expect(
         len(seen["pids"]) == replicas,
-        f"{served}{len(seen['answers'])} requests reached the model in {len(seen['pids'])} process(es).",
+        f"Requests answered: {len(seen['answers'])}; processes in which the model was asked: {len(seen['pids'])}.",
     )
-    expect_equal(
-        told, seen["pids"], f"{served}The answers name the processes {told}; the model was asked in {seen['pids']}."
-    )
+    expect_equal(told, seen["pids"], f"The answers name the processes {told}; the model was asked in {seen['pids']}.")
 
 
 @exercise(
@@ -107,38 +103,58 @@ def _judge_served(seen: dict, best: list[int], version: int, replicas: int) -> N
     hints=[
         "A loop over the tries. In which cases does it end at once, and in which does it go round again?",
         "`requests.post(url, json=…, timeout=timeout)` raises a `requests.RequestException` where no answer came in time, or none at all.",
-        "A status of 400 to 499 says that the request is wrong: sending it again helps nobody. Sleep only where a next try follows.",
+        "A status of 400 to 499 says that the request is wrong: sending it again changes nothing. Sleep only where a next try follows.",
     ],
 )
 def client(answer: Answer, rng: Generator) -> None:
-    """Give every try a time limit, try again only what another try can mend, and wait longer each time."""
-    pause = 0.3
-    scripts: list[tuple[list, int]] = [([], 3), ([503, 500], 3), (["stall"], 2), (["drop"], 2)]
-    for script, tries in scripts:
-        reply = {"action": int(rng.integers(10_000)), "version": int(rng.integers(10_000))}
-        said = f"The service did {script} first, and then answered; there were {tries} tries." if script else ""
-        seen = _talk(answer, rng, script, reply, tries, pause)
-        said = said or "The service answered at once."
-        expect("raised" not in seen, f"{said} `client` raised {seen.get('raised')}")
-        if script == ["stall"] and len(seen["bodies"]) == 1:
-            said += " Your client waited for the stalled answer to its end: has each try a time limit, the given one?"
-        _expect_requests(seen, len(script) + 1, said)
-        expect_equal(seen["returned"], reply, f"{said} The answer was {reply}; `client` returned {seen['returned']!r}.")
-        for number, waited in enumerate([] if "stall" in script else seen["pauses"]):
-            least = pause * 2**number
-            expect(
-                waited is not None and waited >= least - CLOCK,
-                f"{said} After failure {number + 1} the next try came {waited:.3f} s later; with pause={pause} wait {least} s.",
-            )
+    """Give every try a time limit, try again only what another try can fix, and wait longer each time."""
+    # Long: a service plays seven scripts: it answers, fails, stalls, hangs up, and says that the request is wrong.
+    for script, tries in ([], 3), ([503, 500, 503, 500], 5), (["stall"], 2), (["drop"], 2):
+        with answer.case(f"{tries} tries; what the service does before it answers: {script}"):
+            _judge_patience(answer, rng, script, tries)
     wrong = int(rng.choice([400, 404, 422]))
-    seen = _talk(answer, rng, [wrong] * 4, {}, 3, 0.01)
-    expect("raised" in seen, f"The service answered with {wrong}; `client` returned {seen.get('returned')!r}.")
-    _expect_requests(seen, 1, f"The service answered with {wrong}: the request is wrong, and will be wrong again.")
-    for act, how in ((503, "answered with 503"), ("drop", "dropped without an answer")):
+    with answer.case(f"a service that answers with {wrong}"):
+        seen = _talk(answer, rng, [wrong] * 4, {}, 3, 0.01)
+        expect("raised" in seen, f"`client` returned {seen.get('returned')!r}.")
+        sent = len(seen["bodies"])
+        expect(sent == 1, f"Requests sent: {sent}, not 1. The request is wrong, and will be wrong again.")
+    for act in (503, "drop"):
         tries = int(rng.integers(2, 5))
-        seen = _talk(answer, rng, [act] * 9, {}, tries, 0.01)
-        expect("raised" in seen, f"Each of {tries} tries was {how}; `client` returned {seen.get('returned')!r}.")
-        _expect_requests(seen, tries, f"Each try was {how}; there were {tries} tries.")
+        with answer.case(f"{tries} tries; what the service does at each: {act!r}"):
+            _judge_the_end(answer, rng, act, tries)
+
+
+def _judge_patience(answer: Answer, rng: Generator, script: list, tries: int) -> None:
+    """The service answers at last: the client has to try again until then, with longer and longer pauses."""
+    reply, pause = {"action": int(rng.integers(10_000)), "version": int(rng.integers(10_000))}, 0.1
+    seen = _talk(answer, rng, script, reply, tries, pause)
+    expect("raised" not in seen, f"`client` raised {seen.get('raised')}")
+    sent = len(seen["bodies"])
+    expect(
+        script != ["stall"] or sent > 1,
+        "Your client waited for the stalled answer to its end: has each try a time limit, the given one?",
+    )
+    expect(sent == len(script) + 1, f"Requests sent: {sent}, not {len(script) + 1}.")
+    expect_equal(seen["returned"], reply, f"The answer was {reply}; `client` returned {seen['returned']!r}.")
+    for number, waited in enumerate([] if "stall" in script else seen["pauses"]):
+        wanted = pause * 2**number
+        expect(
+            wanted - CLOCK <= waited <= 2 * wanted + LATE,
+            f"After failure {number + 1} the next try came {waited:.3f} s later; with pause={pause} wait {wanted} s.",
+        )
+
+
+def _judge_the_end(answer: Answer, rng: Generator, act: object, tries: int) -> None:
+    """No try succeeds: the client raises as soon as it knows."""
+    last = 1.0  # the pause that would follow the last try
+    seen = _talk(answer, rng, [act] * 9, {}, tries, last / 2 ** (tries - 1))
+    expect("raised" in seen, f"`client` returned {seen.get('returned')!r}.")
+    sent = len(seen["bodies"])
+    expect(sent == tries, f"Requests sent: {sent}, not {tries}.")
+    expect(
+        seen["after"] < last,
+        f"It went on for {seen['after']:.1f} s after its last try had failed: wait only where another try follows.",
+    )
 
 
 def _talk(answer: Answer, rng: Generator, script: list, reply: dict, tries: int, pause: float) -> dict:
@@ -151,10 +167,6 @@ def _talk(answer: Answer, rng: Generator, script: list, reply: dict, tries: int,
     return seen
 
 
-def _expect_requests(seen: dict, count: int, said: str) -> None:
-    expect(len(seen["bodies"]) == count, f"{said} It got {plural(len(seen['bodies']), 'request')}, not {count}.")
-
-
 @exercise(
     points=3,
     minutes=10,
@@ -163,33 +175,33 @@ def _expect_requests(seen: dict, count: int, said: str) -> None:
         "Only answers with status 200 have a latency that counts. The others are counted, as failed.",
         "`np.percentile(latencies, [50, 95, 99])`. Answers a second: how many, divided by the time from the first `due` to the last `done`.",
     ],
+    returns=dict,
 )
 def load_test(answer: Answer, rng: Generator) -> None:
     """Count the wait from when a request was due, leave failures out of the latencies, and report them beside."""
     for late in (False, True):
         count, failed = int(rng.integers(380, 420)), int(rng.integers(20, 40))
         rows = _requests(rng, count, failed, late)
-        got = answer(rows)
-        answer.tried = f"load_test([{rows[0]}, {rows[1]}, …]) with {count} rows"
-        expect(isinstance(got, dict), f"Return a dictionary, not {got!r}.")
-        missing = [name for name in ("failed", "per_second", "p50", "p95", "p99") if name not in got]
-        expect(not missing, f"The result lacks {missing}.")
-        what = f"{count} requests, {failed} of them failed. "
-        expect_equal(got["failed"], failed, f"{what}You count {got['failed']} failed ones.")
-        seconds = max(row["done"] for row in rows) - min(row["due"] for row in rows)
-        expect_close(
-            got["per_second"],
-            (count - failed) / seconds,
-            f"{what}From the first due to the last done of all requests {seconds:.4f} s passed; you say {got['per_second']} answers a second.",
-            rtol=1e-6,
-        )
-        _judge_percentiles(got, rows, what)
+        with answer.case(f"{count} rows, {failed} of them failed: [{rows[0]}, {rows[1]}, …]"):
+            got = answer(rows)
+            missing = [name for name in ("failed", "per_second", "p50", "p95", "p99") if name not in got]
+            expect(not missing, f"The result lacks {missing}.")
+            expect_equal(got["failed"], failed, f"You count {got['failed']} failed ones.")
+            seconds = max(row["done"] for row in rows) - min(row["due"] for row in rows)
+            expect_close(
+                got["per_second"],
+                (count - failed) / seconds,
+                f"From the first due to the last done of all requests {seconds:.4f} s passed; you say {got['per_second']} answers a second.",
+                rtol=1e-6,
+            )
+            _judge_percentiles(got, rows)
 
 
 def _requests(rng: Generator, count: int, failed: int, late: bool) -> list[dict]:
     """Return rows of a load generator; `late` ones were sent after they were due. Failed ones were fast."""
     due = rng.uniform(100, 10_000) + np.arange(count) / rng.uniform(40, 90)
-    lag = rng.uniform(0.2, 0.6, size=count) * (rng.uniform(size=count) < 0.3) if late else np.zeros(count)
+    lag = rng.uniform(0.2, 0.6, size=count) * (rng.uniform(size=count) < 0.3) * late
+    lag[0] = 0.4 * late  # the first was due before any was sent
     took = rng.gamma(2.0, 0.02, size=count) + 0.005
     status = np.full(count, 200)
     chosen = np.append(0, 1 + rng.permutation(count - 1))[:failed]  # the first fails: time counts from its due, too
@@ -202,7 +214,7 @@ def _requests(rng: Generator, count: int, failed: int, late: bool) -> list[dict]
     return [rows[place] for place in rng.permutation(count)]
 
 
-def _judge_percentiles(got: dict, rows: list[dict], what: str) -> None:
+def _judge_percentiles(got: dict, rows: list[dict]) -> None:
     """Check each percentile: where definitions differ, all values between the neighbours are right."""
     latencies = np.sort([row["done"] - row["due"] for row in rows if row["status"] == 200])
     for name, share in (("p50", 0.50), ("p95", 0.95), ("p99", 0.99)):
@@ -215,7 +227,7 @@ def _judge_percentiles(got: dict, rows: list[dict], what: str) -> None:
         within = low <= value <= high or agree(value, low, 1e-6) or agree(value, high, 1e-6)
         expect(
             within,
-            f"{what}{share:.0%} of the answers had come {high:.4f} s after they were due, or sooner; your {name} is {value:.4f} s.",
+            f"{share:.0%} of the answers had come {high:.4f} s after they were due, or sooner; your {name} is {value:.4f} s.",
         )
 
 
@@ -230,38 +242,40 @@ def _judge_percentiles(got: dict, rows: list[dict], what: str) -> None:
 )
 def batched_service(answer: Answer, rng: Generator) -> None:
     """Await one result in `__call__`, compute all of them in one call of the model, and let enough requests in."""
-    actions, size, replicas = int(rng.integers(5, 9)), int(rng.integers(6, 8)), int(rng.integers(2, 5))
-    layers, observations = _network(rng, actions)
+    # Long: batches are counted in this process, where requests come at chosen moments, and over HTTP, all at once.
+    size, replicas = int(rng.integers(6, 8)), int(rng.integers(2, 5))
+    layers, observations = _network(rng, int(rng.integers(5, 9)))
     observations = observations[: 2 * size]
     best = _best(layers, observations)
     facts = _probe(answer, given.batched_settings, layers, size, 0.01, replicas)
     _expect_application(facts, replicas=replicas, cpus=0.2)
     one = observations[int(rng.integers(2 * size))]
-    facts = _probe(answer, given.rehearse_batches, layers, size, 0.05, [one.tolist()], 0)
-    _judge_batches(facts, _best(layers, one[None]), [1], "One request came alone, with wait=0.05.")
-    facts = _probe(answer, given.rehearse_batches, layers, size, 30.0, observations.tolist(), size // 2)
-    came = f"With size={size} and wait=30, {size // 2} requests came, and {2 * size - size // 2} more after a pause."
-    _judge_batches(facts, best, [size, size], came)
+    with answer.case("one request, alone, with wait=0.05"):
+        facts = _probe(answer, given.rehearse_batches, layers, size, 0.05, [one.tolist()], 0)
+        _judge_batches(facts, _best(layers, one[None]), [1])
+    with answer.case(f"size={size}, wait=30; {size // 2} requests, then a pause, then {2 * size - size // 2} more"):
+        facts = _probe(answer, given.rehearse_batches, layers, size, 30.0, observations.tolist(), size // 2)
+        _judge_batches(facts, best, [size, size])
     expect(
         facts["at once"] >= ROOM,
         f"With size={size}, a replica of yours takes at most {facts['at once']} requests at once; the task asks for {ROOM} or more. "
         "The others wait in the proxy, where no batch sees them, and it asks only now and then whether there is room.",
     )
-    seen = answer.probe(given.serve_batches, layers, size, observations.tolist())
-    expect(not seen["stuck"], f"It was deployed, and after a minute it was not running: {seen['stuck']}")
-    for status, got in seen["answers"]:
-        expect(status == 200, f"A request over HTTP was answered with status {status}: {got}")
-    seen["answers"] = [got for _, got in seen["answers"]]
-    _judge_batches(seen, best, [size, size], f"{2 * size} requests came over HTTP at once, with size={size}.")
+    with answer.case(f"{2 * size} requests over HTTP at once, with size={size}"):
+        seen = answer.probe(given.serve_batches, layers, size, observations.tolist())
+        expect(not seen["stuck"], f"It was deployed, and after a minute it was not running: {seen['stuck']}")
+        for status, got in seen["answers"]:
+            expect(status == 200, f"A request over HTTP was answered with status {status}: {got}")
+        _judge_batches(seen | {"answers": [got for _, got in seen["answers"]]}, best, [size, size])
 
 
-def _judge_batches(facts: dict, best: list[int], sizes: list[int], came: str) -> None:
+def _judge_batches(facts: dict, best: list[int], sizes: list[int]) -> None:
     expect_equal(
-        facts["sizes"], sizes, f"{came} The model was asked for batches of {facts['sizes']} observations, not {sizes}."
+        facts["sizes"], sizes, f"The model was asked for batches of {facts['sizes']} observations, not {sizes}."
     )
-    expect(len(facts["answers"]) == len(best), f"{came} There were {len(facts['answers'])} answers.")
-    for number, (action, got) in enumerate(zip(best, facts["answers"], strict=True)):
-        _expect_answer(got, {"action": action, "batch": sizes[0]}, f"{came} Request {number}")
+    expect(len(facts["answers"]) == len(best), f"There were {len(facts['answers'])} answers.")
+    for action, got in zip(best, facts["answers"], strict=True):
+        _expect_answer(got, {"action": action, "batch": sizes[0]})
 
 
 quiz(

@@ -483,21 +483,20 @@ class _Scripted(http.server.BaseHTTPRequestHandler):
 
 
 def talk(client: Callable, script: list, obs: list, reply: dict, timeout: float, tries: int, pause: float) -> dict:
-    """Return what a client gives back or raises, the bodies that it sent, and its pauses after each status that it got."""
+    """Return what a client gives back or raises, the bodies that it sent, and its pauses after each status that it got and at the end."""
     with Script(script, reply) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         try:
             url = f"http://127.0.0.1:{server.server_address[1]}/"
             result: dict[str, Any] = {"returned": client(url, obs, timeout, tries, pause)}
-        except NotImplementedError:
-            raise
         except Exception as error:
             result = {"raised": f"{type(error).__name__}: {error}"[:300]}
-        arrived = list(server.arrived)
+        over, arrived = time.perf_counter(), list(server.arrived)
         server.over.set()
         server.shutdown()
     gaps = [
         after["began"] - before["ended"] if "ended" in before else None
         for before, after in zip(arrived, arrived[1:], strict=False)
     ]
-    return result | {"bodies": [each["body"] for each in arrived], "pauses": gaps}
+    after = over - arrived[-1].get("ended", over) if arrived else 0.0
+    return result | {"bodies": [each["body"] for each in arrived], "pauses": gaps, "after": after}

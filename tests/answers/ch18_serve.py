@@ -299,6 +299,20 @@ def always_pauses_as_long(url, obs, timeout, tries, pause):
     return tries_again(url, obs, timeout, tries, pause, longer=1)
 
 
+@rejects("client", says="After failure 4")
+def pauses_three_times_as_long(url, obs, timeout, tries, pause):
+    return tries_again(url, obs, timeout, tries, pause, longer=3)
+
+
+@rejects("client", says="after its last try")
+def sleeps_after_the_last_try(url, obs, timeout, tries, pause):
+    try:
+        return tries_again(url, obs, timeout, tries, pause)
+    except requests.RequestException:
+        time.sleep(pause * 2 ** (tries - 1))
+        raise
+
+
 @rejects("client")
 def sends_a_wrong_request_again(url, obs, timeout, tries, pause):
     return tries_again(url, obs, timeout, tries, pause, again=lambda status: status >= 400)
@@ -378,6 +392,13 @@ def by_rank(rows):
 @rejects("load_test")
 def from_the_moment_of_sending(rows):
     return summary(rows, since="sent")
+
+
+@rejects("load_test", says="From the first due")
+def throughput_since_the_first_was_sent(rows):
+    seconds = max(row["done"] for row in rows) - min(row["sent"] for row in rows)
+    good = sum(row["status"] == 200 for row in rows)
+    return summary(rows) | {"per_second": good / seconds}
 
 
 @rejects("load_test")
