@@ -12,7 +12,6 @@ from coursekit.exercise import Wrong, exercise, expect, quiz
 from coursekit.exercises._samplers import expect_samplers_kept_up
 from coursekit.given import ch20_capstone as given
 from coursekit.given.warehouse import PRICES, baseline, evaluate, make_envs
-from coursekit.result import plural
 
 TRIES = 3  # an agent may be unlucky: the first that reaches the goal is enough
 OVER = 1.1  # times the budget: so much is forgiven
@@ -30,9 +29,11 @@ ENOUGH = 0.75  # of the baseline's mean: the luckiest of 150 greedy networks tha
 )
 def valid_entry(answer: Answer, rng: Generator) -> None:
     """Measure in the warehouses that you were given, report what you measured, return the function."""
-    prices, seconds = _prices(rng) * int(rng.integers(3, 7)), 3.0
-    told = _told(answer, prices, seconds, rng)
-    _judge_legality(answer, rng)
+    # Long: the judge owns the warehouses in which an entry learns and is measured; they are the capstone's own.
+    prices = _prices(rng) * int(rng.integers(3, 7))
+    told = _told(answer, prices, 3.0, rng)
+    for count in (1, 7):  # a policy does not know how many warehouses there will be
+        _actions(answer, make_envs(count).reset(seed=int(rng.integers(1, 10**6)))[0])
     episodes, exam = int(rng.integers(150, 250)), int(rng.integers(1, 10**6))
     returns = _returns(answer, prices, episodes, exam)
     mean = float(returns.mean())
@@ -60,29 +61,38 @@ def valid_entry(answer: Answer, rng: Generator) -> None:
 )
 def beats_random(answer: Answer, rng: Generator) -> None:
     """Send the weights, play, learn, round after round; test now and then, and stop in time."""
+    # Long: the judge owns the warehouses in which an entry learns and is measured; they are the capstone's own.
     means: list[float] = []
     for _ in range(TRIES):
         prices, exam = _prices(rng), int(rng.integers(1, 10**6))
         told = _told(answer, prices, 30.0, rng)
+        expect(told["curve"], "It reported no test: `budget.report(mean_return)` writes a point of the learning curve.")
         rule = _others(baseline, prices, exam)
-        expect(len(told["curve"]) >= 3, _too_few(told, rule))
+        expect(
+            len(told["curve"]) >= 3,
+            f"Tests reported: {len(told['curve'])}, the last with a mean return of {told['curve'][-1][1]:.1f} (the baseline earns about {rule.mean():.0f}). "
+            f"It used {told['spent']:.1f} of 30 CPU seconds. At least three tests are asked for. How many rounds lie between two of them, and when does the loop end?",
+        )
         returns = _returns(answer, prices, 200, exam)
         means.append(float(returns.mean()))
         if means[-1] >= ENOUGH * rule.mean():
-            _told(answer, prices, 4.0, rng)
-            same = bool((_returns(answer, prices, 200, exam) == returns).all())
-            expect(
-                not same,
-                "With less time to learn it earned exactly the same, episode by episode: a rule, nothing was learned.",
-            )
+            _expect_learned(answer, prices, returns, exam, rng)
             return
         if means[-1] < rule.mean() / 4:
             break  # that was no bad luck
-    tries = ", ".join(f"{mean:.1f}" for mean in means)
+    raise Wrong(
+        f"Mean return in 200 episodes that it has not seen: {', '.join(f'{mean:.1f}' for mean in means)}. "
+        f"Three quarters of the baseline's {rule.mean():.0f} are asked for. "
+        "Does it play with the weights that were learned last, and does it return those?"
+    )
+
+
+def _expect_learned(answer: Answer, prices: np.ndarray, returns: np.ndarray, exam: int, rng: Generator) -> None:
+    """Have it learn where the kinds of parcels pay something else: what has learned the prices plays differently then."""
+    _told(answer, np.roll(prices, 1), 4.0, rng)
     expect(
-        False,
-        f"Mean return in 200 episodes that it has not seen: {tries}. Three quarters of the baseline's {rule.mean():.0f} are asked for. "
-        "Does it play with the weights that were learned last, and does it return those?",
+        (_returns(answer, prices, 200, exam) != returns).any(),
+        "It learned again, with other prices and less time, and earned exactly the same, episode by episode: a rule, nothing was learned.",
     )
 
 
@@ -97,6 +107,7 @@ def beats_random(answer: Answer, rng: Generator) -> None:
 )
 def beats_baseline(answer: Answer, rng: Generator) -> None:
     """Two samplers play with the weights of this moment, one learner learns, and a test in the baseline's episodes says when to stop."""
+    # Long: besides what `beats_random` needs, Ray's records say whether both samplers played, with new weights.
     leads: list[str] = []
     for number in range(TRIES):
         prices, exam = _prices(rng), int(rng.integers(1, 10**6))
@@ -113,13 +124,12 @@ def beats_baseline(answer: Answer, rng: Generator) -> None:
         )
         if score(returns - rule).low > 0:
             return
-        leads.append(f"{returns.mean():.1f} against {rule.mean():.1f}")
+        leads.append(f"{returns.mean():.1f} : {rule.mean():.1f}")
         if returns.mean() < 0.7 * rule.mean():
             break  # that was no bad luck
-    expect(
-        False,
+    raise Wrong(
         f"Mean return in 200 episodes that it has not seen, and the baseline's in the same: {', '.join(leads)}. "
-        f"The lead must be clear, its 95 % interval above 0. Parcels paid {_listed(prices)}, which no observation says.",
+        f"The lead must be clear, its 95 % interval above 0. Parcels paid {_listed(prices)}, which no observation says."
     )
 
 
@@ -138,33 +148,16 @@ def _listed(prices: np.ndarray) -> str:
 def _told(answer: Answer, prices: np.ndarray, seconds: float, rng: Generator) -> dict:
     """Return what is told of an entry that has learned, once it is certain that it returned a function within its budget."""
     told = answer.probe(given.have_it_learn, prices.tolist(), seconds, int(rng.integers(1, 10**6)))
-    hint = " A policy is a function from observations to actions: return the function, do not call it."
-    expect(told["returned"] == "a function", f"The entry returned {_a(told['returned'])}.{hint}")
+    expect(
+        told["returned"] == "a function",
+        f"The entry returned something of the type {told['returned']}. "
+        "A policy is a function from observations to actions: return the function, do not call it.",
+    )
     expect(
         told["spent"] <= OVER * seconds,
         f"It had {seconds:g} CPU seconds and used {told['spent']:.1f}: go on only while `budget.left()` is enough for a round.",
     )
     return told
-
-
-def _too_few(told: dict, rule: np.ndarray) -> str:
-    """Return what an entry hears that reported fewer than three tests."""
-    last = f", the last a mean return of {told['curve'][-1][1]:.1f}" if told["curve"] else ""
-    return (
-        f"It used {told['spent']:.1f} of 30 CPU seconds and reported {plural(len(told['curve']), 'test')}{last} (the baseline earns about "
-        f"{rule.mean():.0f}). At least three are asked for. How many rounds lie between two tests, and when does the loop end?"
-    )
-
-
-def _a(kind: str) -> str:
-    return "None" if kind == "NoneType" else f"{'an' if kind[:1] in 'aeio' else 'a'} {kind}"
-
-
-def _judge_legality(answer: Answer, rng: Generator) -> None:
-    """Ask for one action, and for seven: a policy does not know how many warehouses there will be."""
-    for count in (1, 7):
-        obs, _ = make_envs(count).reset(seed=int(rng.integers(1, 10**6)))
-        _actions(answer, obs)
 
 
 def _actions(answer: Answer, obs: np.ndarray) -> np.ndarray:

@@ -145,6 +145,35 @@ def with_half_of_the_warehouses(make_envs, budget):
     return chapter().greedy(alone(make_envs, budget, 500).weights())
 
 
+def without(kind):
+    """Return the baseline, but it leaves parcels of one kind where they are."""
+
+    def choosy(observations):
+        observations = observations.copy()
+        shelves = observations[:, 6:].reshape(len(observations), 8, -1)
+        shelves[shelves[..., 2 + kind] == 1, 1] = 0
+        return baseline(observations)
+
+    return choosy
+
+
+@accepts("beats_random")
+def learns_the_prices_by_least_squares(make_envs, budget):
+    envs = make_envs(32)
+    before, _ = envs.reset(seed=1)
+    loads, pay = [], []
+    for _ in range(150):
+        obs, rewards, *_ = envs.step(baseline(before))
+        loads += [before[rewards != 0, 3:6]]
+        pay += [rewards[rewards != 0]]
+        before = obs
+    prices = np.linalg.lstsq(np.concatenate(loads), np.concatenate(pay), rcond=None)[0]
+    policy = without(prices.argmin())
+    for seed in range(3):
+        budget.report(evaluate(policy, 50, seed, make_envs).mean())
+    return policy
+
+
 @rejects("beats_random")
 def returns_the_first_weights(make_envs, budget):
     alone(make_envs, budget, 3)
@@ -161,7 +190,7 @@ def stops_after_three_rounds(make_envs, budget):
     return chapter().greedy(alone(make_envs, budget, 3).weights())
 
 
-@rejects("beats_random", says="CPU seconds and reported 1 test, the last a mean return of")
+@rejects("beats_random", says="Tests reported: 1, the last with a mean return of")
 def one_point_is_no_curve(make_envs, budget):
     budget.report(evaluate(baseline, 20, 1, make_envs).mean())
     return baseline
@@ -264,11 +293,4 @@ def the_baseline_itself(make_envs, budget):
 @rejects("beats_baseline")
 def knows_by_heart_what_usually_pays(make_envs, budget):
     together(make_envs, budget, 3)
-
-    def choosy(observations):
-        observations = observations.copy()
-        shelves = observations[:, 6:].reshape(len(observations), 8, -1)
-        shelves[shelves[..., 2 + np.argmin(warehouse.PRICES)] == 1, 1] = 0
-        return baseline(observations)
-
-    return choosy
+    return without(np.argmin(warehouse.PRICES))
