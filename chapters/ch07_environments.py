@@ -152,7 +152,7 @@ A word on chance.
 Draw from those and from nothing else: then a seed makes an episode repeatable, in whichever process it runs.
 
 The last method is given and expects the number of the field in `self.position`; the rest is yours.
-The check looks at the spaces, resets a few times, asks Gymnasium's `check_env`, and then goes for walks.
+The check looks at the spaces, asks Gymnasium's `check_env`, resets a few times, and then goes for walks.
 """
 
 

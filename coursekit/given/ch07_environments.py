@@ -103,6 +103,24 @@ def chooses_for_all(observations: Any) -> np.ndarray:
     return np.array([chooses(observation) for observation in observations])
 
 
+def frames_of(scripts: list[list[dict]], steps: int, seed: int) -> np.ndarray:
+    """Return what scripted environments play that reset themselves: `steps` frames and the one after them, [frame, env, 5].
+
+    A frame has what the environment observes in it, then the length of the episode, and whether that is truncated. The one
+    whose clock has reached the length is the reset.
+    """
+    played = []
+    for number, script in enumerate(scripts):
+        parts = [(episode, script[episode % len(script)]) for episode in range(steps + 1)]
+        frames = (
+            (seed + number, episode, clock, part["length"], part["truncated"])
+            for episode, part in parts
+            for clock in range(part["length"] + 1)
+        )
+        played.append(list(islice(frames, steps + 1)))
+    return np.array(played).swapaxes(0, 1)
+
+
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
@@ -119,17 +137,17 @@ def spaces(corridor: Any, length: int, max_steps: int) -> dict:
 def _space(space: Any) -> dict:
     if isinstance(space, gymnasium.spaces.Box):
         limits = {"low": space.low.ravel().tolist(), "high": space.high.ravel().tolist()}
-        return {"kind": "Box", "shape": list(space.shape), "dtype": str(space.dtype), **limits}
+        return {"kind": "Box", "shape": list(space.shape), **limits}
     if isinstance(space, gymnasium.spaces.Discrete):
         return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
     return {"kind": type(space).__name__}
 
 
-def starts(corridor: Any, length: int, max_steps: int, seeds: list) -> dict:
-    """Return the raw results of `reset` for each of the seeds; None is a reset without a seed."""
+def starts(corridor: Any, length: int, max_steps: int, seeds: list) -> list[float]:
+    """Return the field of each reset with these seeds; None is a reset without a seed."""
     env = corridor(length, max_steps)
     results = [env.reset(seed=seed) if seed is not None else env.reset() for seed in seeds]
-    return {"results": [list(result) if isinstance(result, tuple) else result for result in results]}
+    return [float(obs[0]) for obs, _ in results]
 
 
 def complaints(corridor: Any, length: int, max_steps: int) -> list[str]:
@@ -140,8 +158,6 @@ def complaints(corridor: Any, length: int, max_steps: int) -> list[str]:
         warnings.simplefilter("always")
         try:
             check_env(corridor(length, max_steps), skip_render_check=True)
-        except NotImplementedError:
-            raise
         except Exception as error:  # whatever it finds wrong with the learner's class
             return [f"{type(error).__name__}: {error}"]
     texts = [str(warning.message).replace("\x1b[33m", "").replace("\x1b[0m", "") for warning in heard]
@@ -149,18 +165,17 @@ def complaints(corridor: Any, length: int, max_steps: int) -> list[str]:
 
 
 def walks(corridor: Any, length: int, max_steps: int, seed: int, walks: list[list[int]]) -> list[dict]:
-    """Return the start and the raw steps of some episodes in one corridor; a walk stops where the episode says it ends."""
+    """Return the start and the steps of some episodes in one corridor; a walk stops where the episode says it ends."""
     env, seen = corridor(length, max_steps), []
     for number, actions in enumerate(walks):
-        start, _ = env.reset(seed=seed) if number == 0 else env.reset()
-        before = np.array(start)
-        steps: list[list] = []
+        obs, _ = env.reset(seed=seed) if number == 0 else env.reset()
+        start, steps = float(obs[0]), []
         for action in actions:
-            result = env.step(action)
-            steps.append(list(result) if isinstance(result, tuple) else [result])
-            if len(steps[-1]) != 5 or steps[-1][2] or steps[-1][3]:
+            field, *others = env.step(action)
+            steps.append([np.array(field), *others])
+            if others[1] or others[2]:
                 break
-        seen.append({"start": before, "start afterwards": start, "steps": steps})
+        seen.append({"start": start, "start afterwards": float(obs[0]), "steps": steps})
     return seen
 
 
@@ -168,7 +183,7 @@ def play(rollout: Callable, part: dict, seed: int) -> dict:
     """Return what `rollout` returns for a scripted episode, and the calls that the environment saw."""
     env = Scripted([part])
     episode = rollout(env, chooses, seed)
-    return {"episode": _plain(episode), "calls": list(islice(env.calls, 1000))}
+    return {"episode": episode, "calls": list(islice(env.calls, 1000))}
 
 
 def play_together(vector_rollout: Callable, scripts: list[list[dict]], steps: int, seed: int) -> Any:
@@ -178,19 +193,4 @@ def play_together(vector_rollout: Callable, scripts: list[list[dict]], steps: in
         return lambda: Scripted(script)
 
     envs = SyncVectorEnv([maker(script) for script in scripts])
-    return _plain(vector_rollout(envs, chooses_for_all, steps, seed))
-
-
-def _plain(result: Any) -> Any:
-    """Return a dict's lists as arrays where their items fit together, so that lists of arrays and arrays look alike."""
-    if not isinstance(result, dict):
-        return result
-    return {key: _array(value) if isinstance(value, list | tuple) else value for key, value in result.items()}
-
-
-def _array(values: Any) -> Any:
-    try:
-        array = np.array(values)
-    except ValueError:  # of different shapes
-        return values
-    return array if array.dtype.kind in "biuf" else values
+    return vector_rollout(envs, chooses_for_all, steps, seed)

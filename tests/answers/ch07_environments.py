@@ -471,6 +471,11 @@ def also_looks_at_the_cart(obs):
     return np.int64(obs @ [0.1, 0.2, 1.0, 1.0] > 0)
 
 
+@accepts("cartpole_policy")
+def an_array_without_dimensions(obs):
+    return np.array(obs[2] + obs[3] > 0, int)
+
+
 @rejects("cartpole_policy")
 def always_to_the_right(obs):
     return 1
