@@ -581,8 +581,8 @@ Go on with those that are left.
 When `count` fragments have been learned from you are done: what is still under way then may be left alone.
 
 The check has three samplers.
-One of them hands in its first fragment only when you have learned from three others, another one when from six, or when 20 s have passed.
-And then it begins anew, and kills one of the three.
+One of them hands in its first fragment only when you have learned from three others, or when 20 s have passed.
+Another one is killed over its first, when you have learned from six.
 """
 
 
