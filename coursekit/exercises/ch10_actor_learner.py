@@ -1,20 +1,21 @@
 """The judge's side of chapter 10."""
 
+from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercise import Wrong, agree, best_of, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.exercises._samplers import expect_samplers_kept_up
 from coursekit.exercises._turned import hard_turn, mean_return
 from coursekit.given import ch10_actor_learner as given
 
 SOLVED = 475  # mean return of 100 episodes at which CartPole counts as solved
-SEEDS = 3  # an agent may be unlucky: the first seed that reaches SOLVED is enough
 HOPELESS = 250  # so far below SOLVED, it was no bad luck
+ROWS = 30  # of a batch at random
 
 
 @exercise(
@@ -33,45 +34,36 @@ def weight_sync(answer: Answer, rng: Generator) -> None:
         part: [(rng.normal(size=(4, 3)), rng.normal(size=4)), (rng.normal(size=(outputs, 4)), rng.normal(size=outputs))]
         for part, outputs in (("actor", 2), ("critic", 1))
     }
-    arrived = answer.probe(given.two_syncs, weights, change, samplers)
-    counts = [len(calls) for calls in arrived]
-    told = f"`weight_sync` was called twice for {samplers} samplers. "
-    expect(counts == [2] * samplers, told + f"`set_weights` was called {counts} times on them.")
-    for turn, want in enumerate([weights, _shifted(weights, change)]):
-        refs = [calls[turn]["reference"] for calls in arrived]
-        in_list = any(calls[turn]["weights"] == ["ObjectRef"] for calls in arrived)
-        expect(not in_list, told + "A sampler was sent a list with a reference in it: Ray does not look inside lists.")
+    learned = {part: [(w + change, b + change) for w, b in layers] for part, layers in weights.items()}
+    with answer.case(f"two calls for {samplers} samplers; the policy learned in between"):
+        arrived = answer.probe(given.two_syncs, [weights, learned], samplers)
+        counts = [len(calls) for calls in arrived]
+        expect(counts == [2] * samplers, f"`set_weights` was called {counts} times on them.")
+        for want, calls in zip((weights, learned), zip(*arrived, strict=True), strict=True):
+            _expect_sent(calls, want, weights)
+
+
+def _expect_sent(calls: Iterable[dict], want: dict, old: dict) -> None:
+    """Check what all samplers were sent in one turn."""
+    references = {call["reference"] for call in calls}
+    for sampler, call in enumerate(calls):
+        got, in_list = call["weights"], call["weights"] == "list"
+        expect(not in_list, "A sampler was sent a list with a reference in it: Ray does not look inside lists.")
         expect(
-            all(refs),
-            told + "A sampler was sent something that is not a reference: then it is packed for each of them.",
+            call["reference"],
+            "A sampler was sent something that is not a reference: then it is packed for each of them.",
         )
-        for sampler, calls in enumerate(arrived):
-            got = calls[turn]["weights"]
-            expect(
-                isinstance(got, dict) and got.keys() == want.keys(),
-                told + f"What arrived at sampler {sampler} is {_told(got)}, not what `policy.weights()` returns.",
-            )
-            stale = turn == 1 and _same(got, weights)
-            expect(not stale, told + "The policy had learned in between, and the second time its old weights arrived.")
-            expect(_same(got, want), told + f"Other weights than the policy's arrived at sampler {sampler}.")
-        expect(len(set(refs)) == 1, told + f"The same weights were put into the store {len(set(refs))} times.")
-
-
-def _shifted(weights: dict, change: float) -> dict:
-    return {part: [(w + change, b + change) for w, b in layers] for part, layers in weights.items()}
-
-
-def _same(got: Any, want: Any) -> bool:
-    """Return whether two nests of dicts, lists and arrays are alike."""
-    if isinstance(want, dict):
-        return isinstance(got, dict) and got.keys() == want.keys() and all(_same(got[key], want[key]) for key in want)
-    if isinstance(want, list | tuple):
-        return isinstance(got, list | tuple) and len(got) == len(want) and all(map(_same, got, want))
-    return np.shape(got) == np.shape(want) and bool(np.allclose(got, want))
-
-
-def _told(value: Any) -> str:
-    return f"a {type(value).__name__} ({value!r:.60})" if not isinstance(value, str) else f"a {value}"
+        expect(
+            call["put"],
+            "A sampler was sent a reference to a task's result. Use `ray.put`: it stores the weights without a task.",
+        )
+        expect_close(
+            got,
+            want,
+            f"What arrived at sampler {sampler} is not what `policy.weights()` returned: {got!r:.60}.",
+            mistakes={"The policy had learned in between, and the second time its old weights arrived.": old},
+        )
+    expect(len(references) == 1, f"The same weights were put into the store {len(references)} times.")
 
 
 @exercise(
@@ -85,106 +77,53 @@ def _told(value: Any) -> str:
 )
 def ppo_loss(answer: Answer, rng: Generator) -> None:
     """Take the smaller of the two gains, so that going further than ε is never paid; turn the sign, since optimizers minimise."""
-    for ratio, advantage, gain, slope in [
-        (1.0, 1, 1.0, 1.0),
-        (1.5, 1, 1.2, 0.0),
-        (0.5, 1, 0.5, 0.5),
-        (1.5, -1, -1.5, -1.5),
-        (0.5, -1, -0.8, 0.0),
-    ]:
-        row = _row(ratio, advantage)
-        seen = _loss(answer, row, {"epsilon": 0.2, "c1": 0.0, "c2": 0.0})
-        told = f"One row, ratio {ratio}, advantage {advantage:+d}, ε 0.2, c₁ and c₂ 0: "
-        expect(
-            not np.isclose(seen["loss"], gain, atol=1e-6),
-            told + f"the loss came out as {seen['loss']:.3g}. That is the gain, to be maximised.",
-        )
-        nan = " One row cannot be normalised, and need not: `train_step` does that." if np.isnan(seen["loss"]) else ""
-        expect_close(seen["loss"], -gain, told + f"the loss came out as {seen['loss']:.3g}.{nan}", atol=1e-6)
-        (got,) = _slope(seen, "logp")
-        told += f"the loss was right, and its gradient for log π came out as {got:.3g}: {_what_is_wrong(got, -slope)}"
-        expect_close(got, -slope, told, atol=1e-6)
-    _judge_parts(answer)
-    _judge_random(answer, rng)
+    for ratio, advantage, gain in [(1.0, 1, 1.0), (1.5, 1, 1.2), (0.5, 1, 0.5), (1.5, -1, -1.5), (0.5, -1, -0.8)]:
+        with answer.case(f"one row: ratio {ratio}, advantage {advantage:+d}; ε 0.2, c₁ and c₂ 0"):
+            loss = _loss(answer, _row(ratio, advantage), {"epsilon": 0.2, "c1": 0.0, "c2": 0.0})
+            expect_close(
+                loss,
+                -gain,
+                f"The loss came out as {loss:.3g}.",
+                atol=1e-6,
+                mistakes={
+                    f"The loss came out as {loss:.3g}. That is the gain, to be maximised.": gain,
+                    "The loss is no number. One row cannot be normalised, and need not: `train_step` does that.": np.nan,
+                },
+            )
+    with answer.case("one row: advantage 0, value 1, target 4; c₁ 0.5, c₂ 0"):
+        loss = _loss(answer, _row(1.0, 0, values=1, targets=4), {"epsilon": 0.2, "c1": 0.5, "c2": 0.0})
+        expect_close(loss, 4.5, f"The loss came out as {loss:.3g}. Look at the critic's part.")
+    with answer.case("one row: advantage 0, entropy 0.6; c₁ 0, c₂ 0.5"):
+        loss = _loss(answer, _row(1.0, 0, entropy=0.6), {"epsilon": 0.2, "c1": 0.0, "c2": 0.5})
+        expect_close(loss, -0.3, f"The loss came out as {loss:.3g}. More entropy must make the loss smaller.")
+    rows = _random_rows(rng)
+    chosen = dict(zip(("epsilon", "c1", "c2"), rng.uniform([0.1, 0.6, 0.1], [0.18, 2, 1]).tolist(), strict=True))
+    for settings in ({}, chosen):
+        with answer.case(f"{ROWS} random rows, other settings than the usual ones: {settings}"):
+            loss, want = _loss(answer, rows, settings), _loss_of(rows, **settings)
+            expect_close(loss, want, f"The loss came out as {loss:.5g}. One row alone was right.")
 
 
-def _what_is_wrong(got: float, want: float) -> str:
-    """Return what a wrong slope says."""
-    if want == 0:
-        return "this row has gone far enough, and must not push on."
-    if got == 0:
-        return "this row must still push. Is something cut off?"
-    return "its sign is wrong: which policy stands on top in the ratio?" if got * want < 0 else "its size is wrong."
+def _random_rows(rng: Generator) -> dict:
+    means = {"logp": -1, "old_logp": -1, "advantages": 0, "values": 0, "targets": 0, "entropy": 0.4}
+    widths = {"logp": 0.4, "old_logp": 0.4, "advantages": 2, "values": 3, "targets": 3, "entropy": 0.1}
+    return {name: rng.normal(mean, widths[name], ROWS) for name, mean in means.items()}
 
 
-def _row(ratio: float, advantage: float, **others: float) -> dict:
-    old = -0.7
-    row = {"logp": old + np.log(ratio), "old_logp": old, "advantages": advantage}
-    row |= {"values": 0.0, "targets": 0.0, "entropy": 0.0} | others
+def _row(ratio: float, advantage: float, values: float = 0, targets: float = 0, entropy: float = 0) -> dict:
+    row = {"logp": -0.7 + np.log(ratio), "old_logp": -0.7, "advantages": advantage}
+    row |= {"values": values, "targets": targets, "entropy": entropy}
     return {name: np.array([value], float) for name, value in row.items()}
 
 
-def _loss(answer: Answer, rows: dict, settings: dict) -> dict:
-    """Return the loss and its slopes, once it is certain that it is one number with a gradient."""
+def _loss(answer: Answer, rows: dict, settings: dict) -> float:
+    """Return the loss, once it is certain that it is one number with a gradient."""
     seen = answer.probe(given.loss_and_slopes, rows, settings)
-    expect(seen["kind"] == "a tensor", f"`ppo_loss` returned {seen['kind']}, not a tensor.")
+    expect(seen["kind"] == "Tensor", f"`ppo_loss` returned a {seen['kind']}, not a tensor.")
     expect(np.size(seen["loss"]) == 1, f"`ppo_loss` returned a tensor of shape {seen['shape']}: average over the rows.")
-    expect(
-        seen["slopes"],
-        "No gradient flows from the loss to the policy: something cut it off (`detach`, `item`, NumPy?).",
-    )
-    return seen | {"loss": float(np.ravel(seen["loss"])[0])}
-
-
-def _slope(seen: dict, name: str) -> list:
-    """Return a gradient, zeros where nothing flows."""
-    return seen["slopes"][name] or [0.0]
-
-
-def _judge_parts(answer: Answer) -> None:
-    """Check the critic's part and the entropy's, each alone."""
-    off = {"epsilon": 0.2, "c1": 0.0, "c2": 0.0}
-    seen = _loss(answer, _row(1.0, 0.0, values=1.0, targets=4.0), off | {"c1": 0.5})
-    told = f"One row, advantage 0, value 1, target 4, c₁ 0.5, c₂ 0: the loss came out as {seen['loss']:.3g}. "
-    expect_close(seen["loss"], 4.5, told + "Look at the critic's part.", atol=1e-6)
-    expect_close(
-        _slope(seen, "values"),
-        [-3.0],
-        told + f"Its gradient for the value is {_slope(seen, 'values')}: the value must be pulled to its target.",
-    )
-    seen = _loss(answer, _row(1.0, 0.0, entropy=0.6), off | {"c2": 0.5})
-    told = f"One row, advantage 0, entropy 0.6, c₁ 0, c₂ 0.5: the loss came out as {seen['loss']:.3g}. "
-    expect_close(seen["loss"], -0.3, told + "More entropy must make the loss smaller.", atol=1e-6)
-    expect_close(
-        _slope(seen, "entropy"),
-        [-0.5],
-        told + f"Its gradient for the entropy is {_slope(seen, 'entropy')}: the policy must feel it.",
-    )
-
-
-def _judge_random(answer: Answer, rng: Generator) -> None:
-    """Check the average over many rows, with and without the settings of the chapter."""
-    count = int(rng.integers(20, 40))
-    rows = {
-        "logp": rng.normal(-1, 0.4, count),
-        "old_logp": rng.normal(-1, 0.4, count),
-        "advantages": rng.normal(0, 2, count),
-        "values": rng.normal(0, 3, count),
-        "targets": rng.normal(0, 3, count),
-        "entropy": rng.uniform(0.1, 0.7, count),
-    }
-    usual = {"epsilon": 0.2, "c1": 0.5, "c2": 0.01}
-    chosen = {
-        "epsilon": float(rng.uniform(0.1, 0.4)),
-        "c1": float(rng.uniform(0.2, 2)),
-        "c2": float(rng.uniform(0.1, 1)),
-    }
-    for settings in ({}, chosen):
-        want, got = _loss_of(rows, **(usual | settings)), _loss(answer, rows, settings)["loss"]
-        names = ", ".join(f"{name}={value:.3g}" for name, value in settings.items()) or "the usual settings"
-        expect_close(
-            got, want, f"{count} random rows, {names}: the loss came out as {got:.5g}. One row alone was right."
-        )
+    for name in seen["cut_off"]:
+        raise Wrong(f"No gradient flows from the loss to {name}: something cut it off (`detach`, `item`, NumPy?).")
+    return float(np.ravel(seen["loss"])[0])
 
 
 def _loss_of(rows: dict, epsilon: float = 0.2, c1: float = 0.5, c2: float = 0.01) -> float:
@@ -207,28 +146,30 @@ def minibatches(answer: Answer, rng: Generator) -> None:
     """Draw one order for all columns, and cut it into slices: every row comes once, also those of the short last slice."""
     size = int(rng.integers(6, 10))
     count = 5 * size + int(rng.integers(2, size - 1))
-    numbers = rng.permutation(1000)[:count]
+    numbers, seed = rng.permutation(1000)[:count], int(rng.integers(10**6))
     rows = {"obs": np.stack([numbers, -numbers], axis=1).astype(np.float32), "actions": numbers, "logp": numbers / 8}
-    seed, told = int(rng.integers(10**6)), f"{count} rows in minibatches of {size}: "
-    *epochs, batch = answer.probe(given.two_epochs, rows, size, seed)
-    orders = [_judge_epoch(parts, rows, size, told) for parts in epochs]
-    expect(
-        _same(batch, rows), "Afterwards the batch itself was another one: take rows out of it, and leave it as it is."
-    )
-    expect(orders[0] != numbers.tolist(), "The rows came in the order of the batch: nobody shuffled them.")
-    expect(orders[0] != orders[1], "A second epoch over the same batch had the same order: draw from `rng` each time.")
-    _judge_shuffle(orders[0], numbers.tolist(), size)
-    again, _, _ = answer.probe(given.two_epochs, rows, size, seed)
-    expect(
-        _judge_epoch(again, rows, size, told) == orders[0],
-        "With a generator of the same seed the order was another one: who drew it, if not `rng`?",
-    )
+    with answer.case(f"{count} rows in minibatches of {size}"):
+        first, second, batch = answer.probe(given.two_epochs, rows, size, seed)
+        orders = [_order_of(parts, rows, size) for parts in (first, second)]
+        expect(
+            agree(batch, rows), "Afterwards the batch itself had changed: take rows out of it, and leave it as it is."
+        )
+        _expect_shuffled(orders[0], numbers.tolist(), size)
+        expect(
+            orders[0] != orders[1], "A second epoch over the same batch had the same order: draw from `rng` each time."
+        )
+        again = answer.probe(given.two_epochs, rows, size, seed)[0]
+        expect(
+            _order_of(again, rows, size) == orders[0],
+            "With a generator of the same seed the order was another one: what drew it, if not `rng`?",
+        )
 
 
-def _judge_shuffle(order: list, numbers: list, size: int) -> None:
+def _expect_shuffled(order: list, numbers: list, size: int) -> None:
     """Check that neighbours in the batch were torn apart, inside the minibatches and among them."""
+    expect(order != numbers, "The rows came in the order of the batch: nothing shuffled them.")
     places = [numbers.index(number) for number in order]
-    together = sum(b == a + 1 for a, b in zip(places[:-1], places[1:], strict=True))
+    together = sum(b == a + 1 for a, b in pairwise(places))
     expect(
         together < len(order) / 2,
         "The minibatches came in a new order, but the rows inside kept theirs: shuffle rows, not slices.",
@@ -240,29 +181,22 @@ def _judge_shuffle(order: list, numbers: list, size: int) -> None:
     )
 
 
-def _judge_epoch(parts: list, rows: dict, size: int, told: str) -> list:
+def _order_of(parts: list, rows: dict, size: int) -> list:
     """Return the order in which the rows came, once it is certain that each came once and in one piece."""
     for part in parts:
-        expect(isinstance(part, dict), told + f"a minibatch is {part}, not a dict like the batch.")
-        expect_equal(sorted(part), sorted(rows), told + f"a minibatch has the columns {sorted(part)}.")
-        for name, column in part.items():
-            kind = type(column).__name__ if not isinstance(column, str) else column
-            expect(
-                isinstance(column, np.ndarray), told + f"the column `{name}` of a minibatch is a {kind}, not a tensor."
-            )
-        lengths = {len(column) for column in part.values()}
-        expect(len(lengths) == 1, told + f"the columns of a minibatch have the lengths {sorted(lengths)}.")
+        expect(isinstance(part, dict), f"A minibatch is {part!r:.60}, not a dict like the batch.")
+        expect_equal(sorted(part), sorted(rows), f"A minibatch has the columns {sorted(part)}.")
+        lengths = sorted({len(column) for column in part.values()})
+        expect(len(lengths) == 1, f"The columns of a minibatch have the lengths {lengths}.")
     sizes = [len(part["actions"]) for part in parts]
-    expect(sizes and max(sizes) <= size, told + f"yours have the sizes {sizes}.")
-    came = np.concatenate([part["actions"] for part in parts]).astype(int)
+    expect(sizes and max(sizes) <= size, f"Yours have the sizes {sizes}.")
+    obs, came, logp = (np.concatenate([part[name] for part in parts]) for name in ("obs", "actions", "logp"))
     missing, twice = len(np.setdiff1d(rows["actions"], came)), len(came) - len(np.unique(came))
-    expect(not missing, told + f"{missing} rows were in none of them.")
-    expect(not twice, told + f"{twice} rows came more than once in one epoch.")
-    for part in parts:
-        fits = np.allclose(part["obs"][:, 0], part["actions"]) and np.allclose(part["logp"], part["actions"] / 8)
-        expect(fits, told + "a row has the observation of one step and the action of another.")
-    full = [size] * (len(came) // size)
-    expect_equal(sizes[: len(full)], full, told + f"yours have the sizes {sizes}.")
+    expect(not missing, f"Rows that were in none of them: {missing}.")
+    expect(not twice, f"Rows that came more than once in one epoch: {twice}.")
+    fits = np.allclose(obs[:, 0], came) and np.allclose(logp, came / 8)
+    expect(fits, "A row has the observation of one step and the action of another.")
+    expect(all(each == size for each in sizes[:-1]), f"Yours have the sizes {sizes}.")
     return came.tolist()
 
 
@@ -277,43 +211,49 @@ def _judge_epoch(parts: list, rows: dict, size: int, told: str) -> list:
 )
 def train_step(answer: Answer, rng: Generator) -> None:
     """Forget the old gradients, compute the new ones, clip them together, step."""
+    # Long: it computes the step that equation 9 asks for by itself, in NumPy.
     actor, critic = rng.normal(0, 0.3, size=(3, 3)), rng.normal(0, 0.3, size=(1, 3))
-    for name, far in (("A mild minibatch", 0.05), ("A wild minibatch", 20.0)):
+    for name, far in (("mild", 0.05), ("wild", 20.0)):
         rows = _minibatch(actor, critic, far, rng)
-        seen = answer.probe(given.two_steps, actor.tolist(), critic.tolist(), rows)
-        theta, first, second = map(np.array, seen["parameters"])
-        expect(np.any(first != theta), f"{name}: after a step of `train_step` no parameter of the policy had moved.")
-        want = _step(theta, rows)
-        told = f"{name}, learning rate 1: the parameters moved by {np.linalg.norm(first - theta):.4f} in all"
-        expect(
-            far < 1 or np.linalg.norm(first - theta) < 0.51,
-            told + ". The gradient's norm must be clipped to 0.5 before the step.",
-        )
-        expect_close(
-            first,
-            want,
-            told + ", but not to where equation 9 leads. Are the advantages normalised, is the old log π that of the "
-            "minibatch, are ε, c₁ and c₂ the usual ones, does the step go downhill?",
-            rtol=1e-3,
-            atol=1e-5,
-        )
-        expect_close(
-            second,
-            _step(want, rows),
-            f"{name}: the first step was right, a second one on the same minibatch was not. What is left of the first?",
-            rtol=1e-3,
-            atol=1e-4,
-        )
-        losses = np.array(seen["losses"], float).ravel()
-        expect_close(
-            losses,
-            [_loss_at(theta, rows), _loss_at(want, rows)],
-            f"{name}: the steps were right, but `train_step` returned {seen['losses']} for them, not the losses.",
-            rtol=1e-3,
-            atol=1e-4,
-        )
-        kinds = set(seen["kinds"])
-        expect("Tensor" not in kinds, "The steps were right. `train_step` returned a tensor for the loss, not a float.")
+        with answer.case(f"a {name} minibatch, learning rate 1, two steps"):
+            _expect_steps(answer.probe(given.two_steps, actor.tolist(), critic.tolist(), rows), rows)
+
+
+def _expect_steps(seen: dict, rows: dict) -> None:
+    theta, first, second = map(np.array, seen["parameters"])
+    moved, want = np.linalg.norm(first - theta), _step(theta, rows)
+    expect(moved > 0, "After a step of `train_step` no parameter of the policy had moved.")
+    expect(
+        moved < 0.51,
+        f"The parameters moved by {moved:.4f} in all. The gradient's norm must be clipped to 0.5 before the step.",
+    )
+    expect_close(
+        first,
+        want,
+        f"The parameters moved by {moved:.4f} in all, but not to where equation 9 leads. Are the advantages normalised, "
+        "is the old log π that of the minibatch, are ε, c₁ and c₂ the usual ones, does the step go downhill?",
+        rtol=1e-3,
+        atol=1e-5,
+    )
+    expect_close(
+        second,
+        _step(want, rows),
+        "The first step was right, a second one on the same minibatch was not. What is left of the first?",
+        rtol=1e-3,
+        atol=1e-4,
+    )
+    losses = seen["losses"]
+    expect_close(
+        losses,
+        [_loss_at(theta, rows), _loss_at(want, rows)],
+        f"The steps were right, but `train_step` returned {losses} for them, not the losses.",
+        rtol=1e-3,
+        atol=1e-4,
+    )
+    expect(
+        not any(isinstance(loss, np.ndarray) for loss in losses),
+        "The steps were right. `train_step` returned a tensor for the loss, not a float.",
+    )
 
 
 def _minibatch(actor: np.ndarray, critic: np.ndarray, far: float, rng: Generator) -> dict:
@@ -362,48 +302,43 @@ def _step(theta: np.ndarray, rows: dict) -> np.ndarray:
 )
 def solve_cartpole(answer: Answer, rng: Generator) -> None:
     """Send, play, learn, test, until a test is good enough; and test once more on episodes that nobody has seen."""
-    means: list[float] = []
-    for _ in range(SEEDS):
-        seed, exam = (int(number) for number in rng.integers(1, 10**6, size=2))
+    # Long: a world of its own, so that no agent from elsewhere passes, and Ray's records tell who played with which weights.
+
+    def train(seed: int) -> float:
+        exam = int(rng.integers(1, 10**6))
         turn = hard_turn(rng, exam)
         with answer.watch() as seen:
             found = answer.probe(given.learn, turn.tolist(), seed)
         learned = found["learned"]
-        _judge_form(learned)
-        if not means:
-            expect_samplers_kept_up(seen.tasks(), found["sent"])
-        means.append(mean_return(partial(_choice, learned["weights"]["actor"]), turn, exam))
-        if means[-1] >= SOLVED:
-            return
-        _judge_promise(float(learned["curve"][-1][2]), means[-1])
-        if means[-1] < HOPELESS:
-            break
-    tests = ", ".join(f"{mean:.0f}" for mean in means)
-    expect(
-        False,
-        f"Mean return of 100 episodes that nobody has seen, after learning with {len(means)} seed(s): {tests}. {SOLVED} is asked for.",
-    )
+        expect(
+            isinstance(learned, dict) and {"weights", "curve"} <= learned.keys(),
+            f'It must return {{"weights": policy.weights(), "curve": [...]}}; it returned {learned!r:.80}.',
+        )
+        expect_samplers_kept_up(seen.tasks(), found["sent"])
+        mean = mean_return(partial(_choice, learned["weights"]["actor"]), turn, exam)
+        _expect_hope(float(learned["curve"][-1][2]), mean)
+        return mean
+
+    with answer.case("CartPoles that only an agent trained on them can balance, up to three seeds"):
+        means = best_of(train, rng, SOLVED)
+        tests = [round(mean) for mean in means]
+        expect(
+            means[-1] >= SOLVED,
+            f"Mean returns of 100 episodes that nobody has seen, by seed: {tests}. {SOLVED} is asked for.",
+        )
 
 
-def _judge_promise(test: float, mean: float) -> None:
-    """Compare the learner's last test with ours: luck makes a difference, not one like this."""
+def _expect_hope(test: float, mean: float) -> None:
+    """Compare our test with the learner's last one: luck makes a difference, not one like this."""
     expect(
         mean >= HOPELESS or test < SOLVED,
         f"Your last test says {test:.0f}, and on 100 other episodes with `make_envs` the agent had a mean return of "
         f"{mean:.0f}. Do samplers and test use `make_envs`, and are these weights the ones that were tested?",
     )
-
-
-def _judge_form(learned: Any) -> None:
-    form = 'It must return {"weights": policy.weights(), "curve": [...]}; it returned '
-    expect(isinstance(learned, dict), form + f"{type(learned).__name__}.")
-    expect({"weights", "curve"} <= learned.keys(), form + f"a dict with {sorted(learned)}.")
-    weights, curve = learned["weights"], learned["curve"]
-    expect(isinstance(weights, dict) and "actor" in weights, form + f"weights that are {type(weights).__name__}.")
-    shapes = [[np.shape(part) for part in layer] for layer in weights["actor"]]
-    fits = len(shapes) > 0 and shapes[0][0][-1:] == (4,) and shapes[-1][0][:1] == (2,)
-    expect(fits, form + f"an actor whose layers have the shapes {shapes}: four numbers come in, two scores go out.")
-    expect(len(curve) > 0 and all(len(point) == 3 for point in curve), form + f"a curve of {len(curve)} points.")
+    expect(
+        mean >= HOPELESS,
+        f"Mean return of 100 episodes that nobody has seen: {mean:.0f}. {SOLVED} is asked for.",
+    )
 
 
 def _choice(layers: list, obs: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,24 +15,19 @@ from coursekit.given.cartpoles import turned_cartpoles
 
 
 def loss_and_slopes(ppo_loss: Callable, rows: dict, settings: dict) -> dict:
-    """Return the loss of some rows, and its gradient with respect to what the network computed."""
+    """Return the loss of some rows, and the names of what the network computed that has no gradient from it."""
     import torch
 
     tensors = {name: torch.tensor(column, dtype=torch.float64) for name, column in rows.items()}
-    free = [tensors[name].requires_grad_() for name in ("logp", "values", "entropy")]
+    free = {name: tensors[name].requires_grad_() for name in ("logp", "values", "entropy")}
     loss = ppo_loss(*tensors.values(), **settings)
-    if not isinstance(loss, torch.Tensor):
-        return {"kind": type(loss).__name__}
-    seen: dict[str, Any] = {
-        "kind": "a tensor",
-        "shape": list(loss.shape),
-        "loss": loss.detach().tolist(),
-        "slopes": None,
-    }
-    if loss.requires_grad and loss.numel() == 1:
-        slopes = torch.autograd.grad(loss.sum(), free, allow_unused=True)
-        names = ("logp", "values", "entropy")
-        seen["slopes"] = {n: None if s is None else s.tolist() for n, s in zip(names, slopes, strict=True)}
+    seen = {"kind": type(loss).__name__, "shape": list(np.shape(loss)), "cut_off": [], "loss": 0.0}
+    if isinstance(loss, torch.Tensor):
+        seen["loss"] = loss.detach().tolist()
+        slopes = (
+            torch.autograd.grad(loss.sum(), list(free.values()), allow_unused=True) if loss.requires_grad else [None]
+        )
+        seen["cut_off"] = [name for name, slope in zip(free, slopes, strict=False) if slope is None]
     return seen
 
 
@@ -41,20 +37,7 @@ def two_epochs(minibatches: Callable, rows: dict, size: int, seed: int) -> list:
 
     rng = np.random.default_rng(seed)
     batch = {name: torch.tensor(column) for name, column in rows.items()}
-    epochs = [[_arrays(part) for part in list(minibatches(batch, size, rng))[:1000]] for _ in range(2)]
-    return [*epochs, _arrays(batch)]
-
-
-def _arrays(part: Any) -> Any:
-    """Return a dict of tensors as arrays; of anything else, the name of its type."""
-    import torch
-
-    if not isinstance(part, dict):
-        return type(part).__name__
-    return {
-        name: column.numpy() if isinstance(column, torch.Tensor) else type(column).__name__
-        for name, column in part.items()
-    }
+    return [*(list(islice(minibatches(batch, size, rng), 1000)) for _ in range(2)), batch]
 
 
 class Recorded:
@@ -68,50 +51,39 @@ class Recorded:
         """Refuse, as an actor's method does."""
         raise TypeError("set_weights is a method of an actor: call set_weights.remote(...)")
 
-    def remote(self, *arguments: Any) -> Any:
+    def remote(self, *arguments: Any, **named: Any) -> Any:
         """Write down a call as its actor would see it; return a reference, as Ray does."""
         import ray
 
-        (sent,) = arguments
+        (sent,), done = [*arguments, *named.values()], ray.put(None)
         reference = isinstance(sent, ray.ObjectRef)
         arrived = ray.get(sent) if reference else sent
-        self.calls.append({"reference": sent.hex() if reference else None, "weights": _plain(arrived)})
-        return ray.put(None)
-
-
-def _plain(value: Any) -> Any:
-    """Return a copy of weights, with the name of its type in the place of whatever is not plain data."""
-    if isinstance(value, dict):
-        return {str(name): _plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    return np.array(value) if isinstance(value, np.ndarray) else type(value).__name__
+        self.calls.append(
+            {
+                "reference": sent.hex() if reference else "",
+                "put": reference and sent.task_id() == done.task_id(),  # by this program itself, not by a task
+                "weights": copy.deepcopy(arrived) if isinstance(arrived, dict) else type(arrived).__name__,
+            }
+        )
+        return done
 
 
 class Weighted:
-    """Stands in for a policy: all that it has is weights, which its learner changes in place."""
+    """Stands in for a policy: all that it has is weights."""
 
-    def __init__(self, weights: dict):
-        self.layers = {name: [(np.array(w), np.array(b)) for w, b in layers] for name, layers in weights.items()}
+    def __init__(self) -> None:
+        self.layers: dict = {}
 
     def weights(self) -> dict:
         """Return copies of the weights, as `Policy.weights` does."""
         return copy.deepcopy(self.layers)
 
-    def learn(self, change: float) -> None:
-        """Add a number to all weights, in place."""
-        for layers in self.layers.values():
-            for w, b in layers:
-                w += change
-                b += change
 
-
-def two_syncs(weight_sync: Callable, weights: dict, change: float, samplers: int) -> list[list[dict]]:
-    """Return, for each sampler, what arrived when the weights were sent, changed, and sent again."""
-    policy, handles = Weighted(weights), [Recorded() for _ in range(samplers)]
-    weight_sync(policy, handles)
-    policy.learn(change)
-    weight_sync(policy, handles)
+def two_syncs(weight_sync: Callable, versions: list[dict], samplers: int) -> list[list[dict]]:
+    """Return, for each sampler, what arrived when each version of a policy's weights was sent."""
+    policy, handles = Weighted(), [Recorded() for _ in range(samplers)]
+    for policy.layers in versions:
+        weight_sync(policy, handles)
     return [handle.calls for handle in handles]
 
 
@@ -135,10 +107,7 @@ def linear_policy(actor: list, critic: list) -> Any:
 
 
 def two_steps(train_step: Callable, actor: list, critic: list, rows: dict) -> dict:
-    """Return the parameters before and after each of two steps on one minibatch, and what `train_step` returned.
-
-    `kinds` are the types of what it returned: a tensor would travel as an array.
-    """
+    """Return the parameters before and after each of two steps on one minibatch, and what `train_step` returned."""
     import torch
 
     policy = linear_policy(actor, critic)
@@ -148,7 +117,7 @@ def two_steps(train_step: Callable, actor: list, critic: list, rows: dict) -> di
     for _ in range(2):
         losses.append(train_step(policy, optimizer, dict(minibatch)))
         moments.append(_flat(policy))
-    return {"parameters": moments, "losses": losses, "kinds": [type(loss).__name__ for loss in losses]}
+    return {"parameters": moments, "losses": losses}
 
 
 def _flat(policy: Any) -> list[float]:

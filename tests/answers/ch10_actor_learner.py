@@ -22,6 +22,21 @@ def waits_until_all_have_them(policy, samplers):
     ray.get([sampler.set_weights.remote(ref) for sampler in samplers])
 
 
+@accepts("weight_sync")
+def by_the_name_of_the_argument(policy, samplers):
+    ref = ray.put(policy.weights())
+    for sampler in samplers:
+        sampler.set_weights.remote(weights=ref)
+
+
+@rejects("weight_sync")
+def weights_inside_a_function(policy, samplers):
+    weights = policy.weights()
+    ref = ray.remote(lambda: weights).remote()
+    for sampler in samplers:
+        sampler.set_weights.remote(ref)
+
+
 @rejects("weight_sync")
 def sends_the_weights_to_each(policy, samplers):
     weights = policy.weights()
@@ -230,18 +245,6 @@ def shuffles_inside_slices(batch, size, rng):
 def somebody_elses_random_numbers(batch, size, rng):
     for chosen in torch.randperm(len(batch["obs"])).split(size):
         yield {name: column[chosen] for name, column in batch.items()}
-
-
-@rejects("minibatches")
-def arrays_for_tensors(batch, size, rng):
-    for part in a_list_of_splits(batch, size, rng):
-        yield {name: column.numpy() for name, column in part.items()}
-
-
-@rejects("minibatches")
-def lists_for_tensors(batch, size, rng):
-    for part in a_list_of_splits(batch, size, rng):
-        yield {name: list(column) for name, column in part.items()}
 
 
 @rejects("minibatches")
