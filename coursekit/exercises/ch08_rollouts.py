@@ -68,35 +68,32 @@ def _expect_first_frame(mine: np.ndarray, right: np.ndarray, number: int) -> Non
 
 def _expect_frames(fragment: dict, frames: np.ndarray, weights: dict, old: dict) -> None:
     """Compare one fragment with what happened; each message knows the mistakes that people make there."""
-    obs, (clock, length, truncated), last = (
-        frames[:-1, :, :3],
-        np.moveaxis(frames[:-1, :, 2:], 2, 0),
-        fragment["last_obs"],
-    )
-    for row, (mine, right) in enumerate(zip(fragment["obs"], obs, strict=True)):
+    version, last = fragment["version"], fragment["last_obs"]
+    for row, (mine, right) in enumerate(zip(fragment["obs"], frames[:-1, :, :3], strict=True)):
         expect_equal(
             mine,
             right,
             f"Row {row} of `obs` is {mine.tolist()}. It must be what the policy saw when it chose the action of that row.",
         )
-    version, real, ends = fragment["version"], clock < length, clock == length - 1
     expect(version == weights["version"], f"`version` came out as {version}: whose weights played?")
-    actions = given.chooses(weights, obs)
+    _expect_steps(fragment, frames[:-1], weights, old)
+    expect_equal(last, frames[-1, :, :3], f"`last_obs` is {last.tolist()}. What would the next frame begin with?")
+
+
+def _expect_steps(fragment: dict, frames: np.ndarray, weights: dict, old: dict) -> None:
+    obs, (clock, length, truncated) = frames[:, :, :3], np.moveaxis(frames[:, :, 2:], 2, 0)
+    actions, real, ends = given.chooses(weights, obs), clock < length, clock == length - 1
     expect_close(
         fragment["actions"][real],
         actions[real],
         "The actions are not the policy's.",
         mistakes={"The actions are those of the *old* weights.": given.chooses(old, obs)[real]},
     )
-    want = {
-        "rewards": 10 * actions + clock + 1,
-        "terminated": ends & (truncated == 0),
-        "truncated": ends & (truncated == 1),
-    }
+    rewards = 10 * actions + clock + 1
+    want = {"rewards": rewards, "terminated": ends & (truncated == 0), "truncated": ends & (truncated == 1)}
     for key, column in want.items():
         expect_close(fragment[key][real], column[real], f"`{key}` is not what the environments said.")
     _expect_real(fragment["real"].astype(bool), real)
-    expect_equal(last, frames[-1, :, :3], f"`last_obs` is {last.tolist()}. What would the next frame begin with?")
 
 
 def _expect_real(mine: np.ndarray, real: np.ndarray) -> None:
@@ -120,12 +117,22 @@ def _expect_real(mine: np.ndarray, real: np.ndarray) -> None:
 )
 def gae(answer: Answer, rng: Generator) -> None:
     """Walk backwards; `terminated` alone takes V(s') away, and both kinds of end cut the sum."""
+    _expect_by_hand(answer)
+    _expect_of_random(answer, rng)
+
+
+def _expect_by_hand(answer: Answer) -> None:
+    """Check numbers that a learner can follow on paper."""
     none, end = np.zeros((3, 1), bool), np.array([[False], [True], [False]])
     for column, lam in (([0, 0, 0, 0], 1.0), ([1, 2, 3, 4], 0.0), ([0, 0, 4, 8], 0.5)):
         for name, ends in {"no end": (none, none), "terminated": (end, none), "truncated": (none, end)}.items():
             with answer.case(f"rewards 1, 1, 1, values {column}, γ = 0.5, λ = {lam:g}; at t = 1: {name}"):
                 inputs = np.ones((3, 1)), np.array(column, float)[:, None], *ends
                 _expect_advantages(answer(*inputs, 0.5, lam), *inputs, 0.5, lam)
+
+
+def _expect_of_random(answer: Answer, rng: Generator) -> None:
+    """Check random numbers in which the first environments end half-way: terminated, truncated, not at all."""
     steps, envs = int(rng.integers(8, 13)), int(rng.integers(3, 6))
     rewards, values, random = (rng.normal(size=(rows, envs)) for rows in (steps, steps + 1, steps))
     random[steps // 2, :3] = -2, 2, 0

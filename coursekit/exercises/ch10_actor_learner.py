@@ -30,11 +30,8 @@ ROWS = 30  # of a batch at random
 def weight_sync(answer: Answer, rng: Generator) -> None:
     """Put the weights of this moment once, and send everybody the same reference."""
     samplers, change = int(rng.integers(3, 6)), float(rng.integers(1, 9))
-    weights = {
-        part: [(rng.normal(size=(4, 3)), rng.normal(size=4)), (rng.normal(size=(outputs, 4)), rng.normal(size=outputs))]
-        for part, outputs in (("actor", 2), ("critic", 1))
-    }
-    learned = {part: [(w + change, b + change) for w, b in layers] for part, layers in weights.items()}
+    weights = {part: [(rng.normal(size=(4, 3)), rng.normal(size=4))] for part in ("actor", "critic")}
+    learned = {part: [(w + change, b + change)] for part, ((w, b),) in weights.items()}
     with answer.case(f"two calls for {samplers} samplers; the policy learned in between"):
         arrived = answer.probe(given.two_syncs, [weights, learned], samplers)
         counts = [len(calls) for calls in arrived]
@@ -77,6 +74,12 @@ def _expect_sent(calls: Iterable[dict], want: dict, old: dict) -> None:
 )
 def ppo_loss(answer: Answer, rng: Generator) -> None:
     """Take the smaller of the two gains, so that going further than ε is never paid; turn the sign, since optimizers minimise."""
+    _expect_clipped(answer)
+    _expect_parts(answer)
+    _expect_mean(answer, rng)
+
+
+def _expect_clipped(answer: Answer) -> None:
     for ratio, advantage, gain in [(1.0, 1, 1.0), (1.5, 1, 1.2), (0.5, 1, 0.5), (1.5, -1, -1.5), (0.5, -1, -0.8)]:
         with answer.case(f"one row: ratio {ratio}, advantage {advantage:+d}; ε 0.2, c₁ and c₂ 0"):
             loss = _loss(answer, _row(ratio, advantage), {"epsilon": 0.2, "c1": 0.0, "c2": 0.0})
@@ -90,12 +93,20 @@ def ppo_loss(answer: Answer, rng: Generator) -> None:
                     "The loss is no number. One row cannot be normalised, and need not: `train_step` does that.": np.nan,
                 },
             )
+
+
+def _expect_parts(answer: Answer) -> None:
+    """Check the critic's part and the entropy's, each alone."""
     with answer.case("one row: advantage 0, value 1, target 4; c₁ 0.5, c₂ 0"):
         loss = _loss(answer, _row(1.0, 0, values=1, targets=4), {"epsilon": 0.2, "c1": 0.5, "c2": 0.0})
         expect_close(loss, 4.5, f"The loss came out as {loss:.3g}. Look at the critic's part.")
     with answer.case("one row: advantage 0, entropy 0.6; c₁ 0, c₂ 0.5"):
         loss = _loss(answer, _row(1.0, 0, entropy=0.6), {"epsilon": 0.2, "c1": 0.0, "c2": 0.5})
         expect_close(loss, -0.3, f"The loss came out as {loss:.3g}. More entropy must make the loss smaller.")
+
+
+def _expect_mean(answer: Answer, rng: Generator) -> None:
+    """Check the average over many rows, with and without the settings of the chapter."""
     rows = _random_rows(rng)
     chosen = dict(zip(("epsilon", "c1", "c2"), rng.uniform([0.1, 0.6, 0.1], [0.18, 2, 1]).tolist(), strict=True))
     for settings in ({}, chosen):
@@ -181,13 +192,17 @@ def _expect_shuffled(order: list, numbers: list, size: int) -> None:
     )
 
 
-def _order_of(parts: list, rows: dict, size: int) -> list:
-    """Return the order in which the rows came, once it is certain that each came once and in one piece."""
+def _expect_columns(parts: list, names: list) -> None:
     for part in parts:
         expect(isinstance(part, dict), f"A minibatch is {part!r:.60}, not a dict like the batch.")
-        expect_equal(sorted(part), sorted(rows), f"A minibatch has the columns {sorted(part)}.")
+        expect_equal(sorted(part), names, f"A minibatch has the columns {sorted(part)}.")
         lengths = sorted({len(column) for column in part.values()})
         expect(len(lengths) == 1, f"The columns of a minibatch have the lengths {lengths}.")
+
+
+def _order_of(parts: list, rows: dict, size: int) -> list:
+    """Return the order in which the rows came, once it is certain that each came once and in one piece."""
+    _expect_columns(parts, sorted(rows))
     sizes = [len(part["actions"]) for part in parts]
     expect(sizes and max(sizes) <= size, f"Yours have the sizes {sizes}.")
     obs, came, logp = (np.concatenate([part[name] for part in parts]) for name in ("obs", "actions", "logp"))
@@ -221,7 +236,19 @@ def train_step(answer: Answer, rng: Generator) -> None:
 
 def _expect_steps(seen: dict, rows: dict) -> None:
     theta, first, second = map(np.array, seen["parameters"])
-    moved, want = np.linalg.norm(first - theta), _step(theta, rows)
+    want = _step(theta, rows)
+    _expect_first_step(np.linalg.norm(first - theta), first, want)
+    expect_close(
+        second,
+        _step(want, rows),
+        "The first step was right, a second one on the same minibatch was not. What is left of the first?",
+        rtol=1e-3,
+        atol=1e-4,
+    )
+    _expect_losses(seen["losses"], [_loss_at(theta, rows), _loss_at(want, rows)])
+
+
+def _expect_first_step(moved: np.floating, first: np.ndarray, want: np.ndarray) -> None:
     expect(moved > 0, "After a step of `train_step` no parameter of the policy had moved.")
     expect(
         moved < 0.51,
@@ -235,17 +262,12 @@ def _expect_steps(seen: dict, rows: dict) -> None:
         rtol=1e-3,
         atol=1e-5,
     )
-    expect_close(
-        second,
-        _step(want, rows),
-        "The first step was right, a second one on the same minibatch was not. What is left of the first?",
-        rtol=1e-3,
-        atol=1e-4,
-    )
-    losses = seen["losses"]
+
+
+def _expect_losses(losses: list, want: list) -> None:
     expect_close(
         losses,
-        [_loss_at(theta, rows), _loss_at(want, rows)],
+        want,
         f"The steps were right, but `train_step` returned {losses} for them, not the losses.",
         rtol=1e-3,
         atol=1e-4,
