@@ -7,7 +7,14 @@ from numpy.random import Generator
 from coursekit import meeting
 from coursekit.answer import Answer
 from coursekit.exercise import exercise, expect, expect_equal, quiz
+from coursekit.exercises._steps import plain_tasks
 from coursekit.given import ch01_tasks as given
+
+
+def _two_that_meet() -> list[list]:
+    """Return two inputs of `meets_another`: each call waits for the other."""
+    room = meeting.new_room()
+    return [[room, 0, 1], [room, 1, 0]]
 
 
 @exercise(
@@ -22,6 +29,13 @@ def as_task(answer: Answer, rng: Generator) -> None:
     """Make a task of the function and return the reference; whoever needs the value calls `ray.get`."""
     x = int(rng.integers(2, 1000))
     seen = answer.probe(given.launch, x)
+    _expect_reference_at_once(seen)
+    expect_equal(seen["value"], x * x, f"The task did not return what the function returns for {x}.")
+    driver, worker = seen["pids"]
+    expect(driver != worker, "The function ran in the notebook's own process, not in a task.")
+
+
+def _expect_reference_at_once(seen: dict) -> None:
     expect(
         seen["reference"],
         f"`as_task` gave back {seen['type']}. It must give back the reference that `.remote()` returns.",
@@ -29,9 +43,6 @@ def as_task(answer: Answer, rng: Generator) -> None:
     expect(
         seen["released"], "`as_task` only returned when the task had ended. It must return while the task still runs."
     )
-    expect_equal(seen["value"], x * x, f"The task did not return what the function returns for {x}.")
-    driver, worker = seen["pids"]
-    expect(driver != worker, "The function ran in the notebook's own process, not in a task.")
 
 
 @exercise(
@@ -45,17 +56,15 @@ def as_task(answer: Answer, rng: Generator) -> None:
 def parallel_map(answer: Answer, rng: Generator) -> None:
     """Launch everything first; the first `ray.get` comes when all tasks are on their way."""
     xs = rng.integers(-50, 50, size=6).tolist()
-    expect_equal(
-        answer(given.square, xs),
-        [x * x for x in xs],
-        "One result for each input, in the order of the inputs.",
-    )
-    room = meeting.new_room()
-    met = answer(given.meets_another, [[room, 0, 1], [room, 1, 0]])
+    _expect_squares(answer(given.square, xs), xs)
     expect(
-        met == [True, True],
+        answer(given.meets_another, _two_that_meet()) == [True, True],
         "Two calls never ran at the same time: does something wait before all tasks are launched?",
     )
+
+
+def _expect_squares(got: list, xs: list[int]) -> None:
+    expect_equal(got, [x * x for x in xs], "One result for each input, in the order of the inputs.")
 
 
 @exercise(
@@ -69,15 +78,20 @@ def parallel_map(answer: Answer, rng: Generator) -> None:
 )
 def first_k(answer: Answer, rng: Generator) -> None:
     """Ask `ray.wait` for one at a time: the order of the answers is then the order of the ends."""
-    xs = sorted(rng.choice(100, size=4, replace=False).tolist())
-    ends = [[3, 0, 2, 1], [1, 3, 0, 2], [0, 3, 1, 2], [2, 0, 3, 1]]  # the first three neither rise nor fall
-    order = [xs[i] for i in ends[rng.integers(len(ends))]]
+    xs, order = _four_and_their_ends(rng)
     seen = answer.probe(given.finish_in_order, order, 3)
     results = seen["results"]
     with answer.case(f"the tasks {xs}, which ended in the order {order}; k was 3"):
         expect(not seen["waited_for_the_rest"], "`first_k` waited for tasks that it does not need.")
         expect(isinstance(results, list) and len(results) == 3, f"`first_k` returned {results}: that is not k results.")
         expect_equal(results, order[:3], f"`first_k` returned {results}.")
+
+
+def _four_and_their_ends(rng: Generator) -> tuple[list[int], list[int]]:
+    """Return four numbers, and the order in which they end: the first three neither rise nor fall."""
+    xs = sorted(rng.choice(100, size=4, replace=False).tolist())
+    ends = [[3, 0, 2, 1], [1, 3, 0, 2], [0, 3, 1, 2], [2, 0, 3, 1]]
+    return xs, [xs[i] for i in ends[rng.integers(len(ends))]]
 
 
 @exercise(
@@ -96,10 +110,9 @@ def batched(answer: Answer, rng: Generator) -> None:
     with answer.watch() as seen:
         got = answer(given.square, xs, size)
     expect_equal(got, [x * x for x in xs], "One result for each input, in one flat list, in the order of the inputs.")
-    tasks, wanted = len([task for task in seen.tasks() if task["kind"] == "task"]), math.ceil(len(xs) / size)
+    tasks, wanted = len(plain_tasks(seen)), math.ceil(len(xs) / size)
     expect(tasks == wanted, f"{len(xs)} inputs in batches of {size} are {wanted} tasks; Ray saw {tasks}.")
-    room = meeting.new_room()
-    met = answer(given.meets_another, [[room, 0, 1], [room, 1, 0]], 1)
+    met = answer(given.meets_another, _two_that_meet(), 1)
     expect(met == [True, True], "Two batches never ran at the same time: does something wait before all are launched?")
 
 
@@ -117,18 +130,17 @@ def tree_sum(answer: Answer, rng: Generator) -> None:
     for count in (int(rng.integers(9, 13)), int(rng.choice([5, 7]))):
         numbers = rng.integers(-100, 100, size=count).tolist()
         seen = answer.probe(given.sum_of_tree, numbers)
-        expect(
-            seen["returned_first"],
-            "`tree_sum` waited for a number. Pass references on; Ray does the waiting.",
-        )
+        expect(seen["returned_first"], "`tree_sum` waited for a number. Pass references on; Ray does the waiting.")
         expect(seen["reference"], "`tree_sum` must return the reference to the total, not the total.")
         expect_equal(seen["total"], sum(numbers), f"The total of {numbers} came out as {seen['total']}.")
-        rounds, depth = math.ceil(math.log2(count)), seen["depth"]
-        expect(depth > 0, "`add` was never called: the tasks must be made of it.")
-        expect(
-            depth <= rounds + 1,
-            f"{count} numbers need {rounds} rounds; yours made {depth} additions in a row.",
-        )
+        _expect_rounds(seen["depth"], count)
+
+
+def _expect_rounds(depth: int, count: int) -> None:
+    """Check how many additions had to wait for one another."""
+    rounds = math.ceil(math.log2(count))
+    expect(depth > 0, "`add` was never called: the tasks must be made of it.")
+    expect(depth <= rounds + 1, f"{count} numbers need {rounds} rounds; yours made {depth} additions in a row.")
 
 
 @exercise(
@@ -145,12 +157,21 @@ def bounded_map(answer: Answer, rng: Generator) -> None:
     limit, xs = int(rng.integers(2, 4)), rng.permutation(rng.choice(100, size=7, replace=False)).tolist()
     with answer.watch() as seen:
         got = answer(given.slow_square, xs, limit)
-    expect_equal(got, [x * x for x in xs], "One result for each input, in the order of the inputs.")
-    spans = [(task["created"], task["ended"] or math.inf) for task in seen.tasks() if task["kind"] == "task"]
+    _expect_squares(got, xs)
+    _expect_at_most(limit, xs, plain_tasks(seen))
+    _expect_sliding(answer.probe(given.one_long_many_short, xs, limit), xs, limit)
+
+
+def _expect_at_most(limit: int, xs: list[int], tasks: list[dict]) -> None:
+    """Check by Ray's records that each input was a task, and that never more than `limit` were under way."""
+    spans = [(task["created"], task["ended"] or math.inf) for task in tasks]
     expect(len(spans) == len(xs), f"{len(xs)} inputs are {len(xs)} tasks; Ray saw {len(spans)}.")
     most = max(sum(begin <= now < end for begin, end in spans) for now, _ in spans)
     expect(most <= limit, f"With limit={limit}, {most} tasks were under way at once.")
-    mixed = answer.probe(given.one_long_many_short, xs, limit)
+
+
+def _expect_sliding(mixed: dict, xs: list[int], limit: int) -> None:
+    """Check a call whose first task lasts longer than all others together."""
     expect_equal(mixed["values"], [x * x for x in xs], "With one long task, the results came back in another order.")
     expect(
         mixed["full"],
