@@ -6,14 +6,10 @@ from numpy.random import Generator
 from coursekit import meeting
 from coursekit.answer import Answer, Watched
 from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercises._steps import plain_tasks
 from coursekit.given import ch02_objects as given
 
 MB = MILLION = 2**20  # bytes; numbers
-
-
-def _put_in(seen: Watched) -> float:
-    """Return how many MB were put into the stores of the cluster since it started."""
-    return sum(store["created_bytes"] for store in seen.stores()) / MB
 
 
 def _expect_not_held(held: int) -> None:
@@ -23,11 +19,6 @@ def _expect_not_held(held: int) -> None:
         "Your function had returned, and your process still referred to the array: does the function of your task carry the "
         "reference inside it? Ray then never frees the object. Hand the reference over as an argument.",
     )
-
-
-def _tasks(seen: Watched) -> int:
-    """Return how many tasks Ray saw."""
-    return len([task for task in seen.tasks() if task["kind"] == "task"])
 
 
 @exercise(
@@ -44,21 +35,34 @@ def share_once(answer: Answer, rng: Generator) -> None:
     xs = rng.choice(len(array), size=6, replace=False).tolist()
     with answer.watch() as seen:
         known = [row["object_id"] for row in seen.objects()]
-        before = _put_in(seen)
-        got = answer(given.pick, array, xs)
-        copies = (_put_in(seen) - before) / (array.nbytes / MB)
+        got, copies = _picked(answer, seen, array, xs)
     expect_equal(got, [float(array[x]) for x in xs], "One result for each x, in the order of xs.")
-    tasks = _tasks(seen)
+    _expect_one_copy(copies, xs, len(plain_tasks(seen)))
+    _expect_not_held(answer.probe(given.held_here, array.nbytes, known))
+    room = meeting.new_room()
+    met = answer(given.meets_another, array[:10], [[room, 0, 1], [room, 1, 0]])
+    expect(met == [True, True], "Two calls never ran at the same time: does something wait before all are launched?")
+
+
+def _picked(answer: Answer, seen: Watched, array: np.ndarray, xs: list[int]) -> tuple[list, float]:
+    """Return what came back, and how many copies of the array were put into the stores of the cluster meanwhile."""
+    before = _put_in(seen)
+    got = answer(given.pick, array, xs)
+    return got, (_put_in(seen) - before) / array.nbytes
+
+
+def _put_in(seen: Watched) -> int:
+    """Return how many bytes were put into the stores of the cluster since it started."""
+    return sum(store["created_bytes"] for store in seen.stores())
+
+
+def _expect_one_copy(copies: float, xs: list[int], tasks: int) -> None:
     expect(tasks == len(xs), f"{len(xs)} calls are {len(xs)} tasks; Ray saw {tasks}.")
     expect(
         copies > 0.9,
         "Ray's store never held the array: it reached the workers some other way, such as inside the function.",
     )
     expect(copies < 1.5, f"For {len(xs)} tasks, {copies:.0f} copies of the array were put into the store.")
-    _expect_not_held(answer.probe(given.held_here, array.nbytes, known))
-    room = meeting.new_room()
-    met = answer(given.meets_another, array[:10], [[room, 0, 1], [room, 1, 0]])
-    expect(met == [True, True], "Two calls never ran at the same time: does something wait before all are launched?")
 
 
 @exercise(
@@ -74,20 +78,40 @@ def column_sums(answer: Answer, rng: Generator) -> None:
     """Hand the whole matrix to every task by reference, and cut inside the task: a slice of a view is a view."""
     # Long: a copy shows only in the store's own counters and in where the memory of an array lies.
     blocks = int(rng.integers(2, 5))
-    height = blocks * int(rng.integers(800, 1000)) + 1  # never divides evenly
-    matrix = rng.integers(-100, 100, size=(height, 64))
-    matrix[:, 0] = np.arange(height)
+    matrix = _uneven_matrix(rng, blocks)
     with answer.watch() as seen:
         found = answer.probe(given.sums_of_matrix, matrix, blocks)
     expect(not found["here"], "`add_rows` ran in the notebook's own process, not in a task.")
-    tasks = _tasks(seen)
+    tasks = len(plain_tasks(seen))
     expect(tasks == blocks, f"{blocks} blocks are {blocks} tasks; Ray saw {tasks}.")
+    _expect_sums(found["sums"], matrix, blocks)
+    _expect_no_copy(found, matrix.nbytes / MB)
+    _expect_not_held(found["kept"])
+    expect(
+        found["met-0"] and found["met-1"],
+        "Two blocks never ran at the same time: does something wait before all are launched?",
+    )
+
+
+def _uneven_matrix(rng: Generator, blocks: int) -> np.ndarray:
+    """Return a matrix whose rows never divide evenly, with each row's number in the first column."""
+    height = blocks * int(rng.integers(800, 1000)) + 1
+    matrix = rng.integers(-100, 100, size=(height, 64))
+    matrix[:, 0] = np.arange(height)
+    return matrix
+
+
+def _expect_sums(sums: np.ndarray, matrix: np.ndarray, blocks: int) -> None:
+    height = len(matrix)
     expect_equal(
-        found["sums"],
+        sums,
         matrix.sum(axis=0),
         f"A matrix of {height} rows in {blocks} blocks: the sums of the columns are not right.",
     )
-    whole = matrix.nbytes / MB
+
+
+def _expect_no_copy(found: dict, whole: float) -> None:
+    """Check that no rows of the matrix were put into the store, nor copied by a task."""
     expect(
         found["copied_mb"] < whole / 4,
         f"The matrix of {whole:.1f} MB was in the store already; your code put {found['copied_mb']:.1f} MB more there.",
@@ -97,13 +121,7 @@ def column_sums(answer: Answer, rng: Generator) -> None:
         "`add_rows` was given a list or tuple of rows in place of one array: cut the block out of the matrix in one piece.",
     )
     expect(
-        not found["copied"],
-        "`add_rows` was given rows that are not the store's own, but a private copy of the task.",
-    )
-    _expect_not_held(found["kept"])
-    expect(
-        found["met-0"] and found["met-1"],
-        "Two blocks never ran at the same time: does something wait before all are launched?",
+        not found["copied"], "`add_rows` was given rows that are not the store's own, but a private copy of the task."
     )
 
 
@@ -122,11 +140,22 @@ def pipeline(answer: Answer, rng: Generator) -> None:
     numbers = rng.choice(np.arange(1, 100), size=count, replace=False).tolist()
     with answer.watch() as seen:
         found = answer.probe(given.prepare_and_join, numbers, factor)
-    kind = found["type"]
+    _expect_reference_of_join(found["type"])
+    _expect_given_a_list(found)
+    expect(found["on_time"], "`pipeline` only returned when a value existed. Pass references on; Ray does the waiting.")
+    _expect_all_prepared(found["numbers"], [factor * number for number in numbers])
+    tasks = len(plain_tasks(seen)) - 1  # one is the probe's
+    expect(tasks == count + 1, f"{count} values to prepare and 1 to join are {count + 1} tasks; Ray saw {tasks}.")
+
+
+def _expect_reference_of_join(kind: str) -> None:
     expect(
-        kind == "a reference",
-        f"`pipeline` gave back {kind}. It must give back the reference of the task that joins.",
+        kind == "a reference", f"`pipeline` gave back {kind}. It must give back the reference of the task that joins."
     )
+
+
+def _expect_given_a_list(found: dict) -> None:
+    """Check what `join` was called with: one list, of what `prepare` returned."""
     arguments = found.get("arguments", 1)
     expect(
         arguments == 1,
@@ -137,14 +166,14 @@ def pipeline(answer: Answer, rng: Generator) -> None:
         found["kinds"] == ["list"],
         f"`join` was to be given what `prepare` returns, here lists; it was given {arrived}.",
     )
-    expect(found["on_time"], "`pipeline` only returned when a value existed. Pass references on; Ray does the waiting.")
+
+
+def _expect_all_prepared(values: list, wanted: list[int]) -> None:
     expect_equal(
-        found["numbers"],
-        [factor * number for number in numbers],
+        values,
+        wanted,
         "`join` was given the right kind of values, but not every value, prepared once, in the order of `refs`.",
     )
-    tasks = _tasks(seen) - 1  # one is the probe's
-    expect(tasks == count + 1, f"{count} values to prepare and 1 to join are {count + 1} tasks; Ray saw {tasks}.")
 
 
 @exercise(
@@ -160,10 +189,15 @@ def let_go(answer: Answer, rng: Generator) -> None:
     rows = rng.random((int(rng.integers(3, 6)), 256))
     found = answer.probe(given.held_after, rows, 1024)  # 2 MB each
     expect(
-        not isinstance(found["rows"], str),
-        f"`let_go` must return a list of rows, as arrays; it holds {found['rows']}.",
+        not isinstance(found["rows"], str), f"`let_go` must return a list of rows, as arrays; it holds {found['rows']}."
     )
     expect_close(found["rows"], rows, "One row for each array, its first, in the order of `refs`.")
+    _expect_not_in_use(found, rows)
+    _expect_memory_back(found, rows)
+
+
+def _expect_not_in_use(found: dict, rows: np.ndarray) -> None:
+    """Check by Ray's records that no whole array is held, be it for its memory or by its reference."""
     expect(
         not (found["kept"] and found["kinds"] == ["pinned"]),
         f"After the caller had deleted its references, Ray's records showed {found['kept']} of {len(rows)} whole "
@@ -174,6 +208,10 @@ def let_go(answer: Answer, rng: Generator) -> None:
         f"After the caller had deleted its references, Ray's records showed {found['kept']} of {len(rows)} whole "
         "arrays still in use by your process, by reference.",
     )
+
+
+def _expect_memory_back(found: dict, rows: np.ndarray) -> None:
+    """Check that neither the store nor the process has the memory of whole arrays."""
     expect(
         found["returned_mb"] > 1.5 * len(rows),
         "The memory of the arrays did not return to the store: did your code put something else there?",
@@ -199,18 +237,29 @@ def read_once(answer: Answer, rng: Generator) -> None:
     # Long: the store has to be filled on purpose, watched while functions run, and emptied again.
     numbers = rng.permutation(np.arange(1.0, 49.0))[:24].tolist()
     found = answer.probe(given.read_larger_than_store, numbers, MILLION)  # blocks of 8 MB
+    _expect_full_store(found)
+    want = _of_each_function(numbers)
+    expect_close(found["results"], want, "One list for each function, with one result for each block, in order.", 1e-9)
+    _expect_few_in_use(found)
+    _expect_each_read_once(found, want)
+
+
+def _expect_full_store(found: dict) -> None:
     expect(
         found["spilled"] >= 8,
         f"The check's 192 MB did not fill the store ({found['capacity_mb']:.0f} MB, {found['spilled']} blocks on disk): "
         "start Ray as the first cells of this chapter do.",
     )
-    want = [
-        numbers,
-        [2 * number for number in numbers],
-        [number + number / MILLION for number in numbers],
-        [MILLION] * 24,
-    ]
-    expect_close(found["results"], want, "One list for each function, with one result for each block, in order.", 1e-9)
+
+
+def _of_each_function(numbers: list[float]) -> list[list]:
+    """Return the first, last and mean number, and the length, of blocks that hold one number, and twice that at the end."""
+    means = [number + number / MILLION for number in numbers]
+    return [numbers, [2 * number for number in numbers], means, [MILLION] * len(numbers)]
+
+
+def _expect_few_in_use(found: dict) -> None:
+    """Check by Ray's records how many blocks were in use while a function ran: one or a few, and not none."""
     expect(
         found["pinned"] > 0,
         "Ray's records show no block in use while a function ran: were the blocks copied out of the store?",
@@ -220,6 +269,9 @@ def read_once(answer: Answer, rng: Generator) -> None:
         f"While a function ran, its process held {found['pinned']} blocks of 8 MB in the store at once. "
         "A store that is too small for all of them cannot hold them.",
     )
+
+
+def _expect_each_read_once(found: dict, want: list[list]) -> None:
     expect(
         found["restored"] <= 34,
         f"{found['spilled']} of 24 blocks were on disk. Ray had to bring blocks back {found['restored']} times, for {len(want)} "
