@@ -8,6 +8,7 @@ from numpy.random import Generator
 from coursekit import meeting
 from coursekit.answer import Answer, Raised, Watched
 from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercises._steps import plain_tasks
 from coursekit.given import ch03_actors as given
 
 
@@ -39,17 +40,22 @@ def count_up(answer: Answer, rng: Generator) -> None:
         got = answer(given.Total, amounts)
     expect(len(got) == 5, "One result for each amount: what each call of `add` returned, in a list.")
     with answer.case(f"the amounts {amounts}; a result is [total, number of the process that ran `add`]"):
-        totals, pids, actors = [total for total, _ in got], {pid for _, pid in got}, _actors_of(seen)
-        expect_equal(totals, np.cumsum(amounts), f"The totals were {totals}. Did one object see all the amounts?")
-        expect(actors, "The calls must go to an actor; Ray started none.")
-        expect(len(actors) == 1, f"One actor is enough for {len(amounts)} calls; Ray started {len(actors)}.")
-        expect(pids == {actors[0]["pid"]}, "The calls of `add` did not run in the actor's process.")
+        _judge_totals(got, amounts, _actors_of(seen))
     room = meeting.new_room()
     met = answer(given.Reunion, [[room, me, 3] for me in range(3)])
     expect(
         met == [True, True, True],
         "This time the calls wait for each other, and some never came: is every call sent before the first is waited for?",
     )
+
+
+def _judge_totals(got: list, amounts: list[int], actors: list[dict]) -> None:
+    """Check that one actor saw all the amounts, in order, in its own process."""
+    totals, pids = [total for total, _ in got], {pid for _, pid in got}
+    expect_equal(totals, np.cumsum(amounts), f"The totals were {totals}. Did one object see all the amounts?")
+    expect(actors, "The calls must go to an actor; Ray started none.")
+    expect(len(actors) == 1, f"One actor is enough for {len(amounts)} calls; Ray started {len(actors)}.")
+    expect(pids == {actors[0]["pid"]}, "The calls of `add` did not run in the actor's process.")
 
 
 @exercise(
@@ -68,18 +74,21 @@ def bank(answer: Answer, rng: Generator) -> None:
     with answer.watch() as seen:
         got = answer(given.receipt, [], amounts)
     with answer.case(f"the amounts {amounts}, each paid in by a customer"):
-        paid, pids, actors = sorted(amount for amount, _ in got), {pid for _, pid in got}, _actors_of(seen)
-        expect(len(actors) == 1, f"There must be one account: Ray started {len(actors)} actors.")
-        only_account = pids <= {actors[0]["pid"]}
-        expect(
-            paid == sorted(amounts) or not only_account,
-            f"The balance holds receipts for {paid}. Was it read before the payments were booked?",
-        )
-        expect(paid == sorted(amounts), f"The balance holds receipts for {paid}. Updates were lost: who else writes?")
-        expect(
-            only_account, f"`pay_in` ran in the processes {sorted(pids)}, not in the account's alone. Who else writes?"
-        )
-        _judge_customers([task for task in seen.tasks() if task["kind"] == "task"], len(amounts))
+        _judge_receipts(got, amounts, _actors_of(seen))
+        _judge_customers(plain_tasks(seen), len(amounts))
+
+
+def _judge_receipts(got: list, amounts: list[int], actors: list[dict]) -> None:
+    """Check that one account booked every amount, in its own process."""
+    paid, pids = sorted(amount for amount, _ in got), {pid for _, pid in got}
+    expect(len(actors) == 1, f"There must be one account: Ray started {len(actors)} actors.")
+    complete, only_account = paid == sorted(amounts), pids <= {actors[0]["pid"]}
+    expect(
+        complete or not only_account,
+        f"The balance holds receipts for {paid}. Was it read before the payments were booked?",
+    )
+    expect(complete, f"The balance holds receipts for {paid}. Updates were lost: who else writes?")
+    expect(only_account, f"`pay_in` ran in the processes {sorted(pids)}, not in the account's alone. Who else writes?")
 
 
 def _judge_customers(customers: list[dict], amounts: int) -> None:
@@ -106,13 +115,18 @@ def BestSoFar(answer: Answer, rng: Generator) -> None:
     with answer.case(f"the offers {[tuple(offer) for offer in offers]}, in this order"):
         seen = answer.probe(given.offer_in_order, offers)
         expect(seen["before"] is None, f"Before any offer, `best()` must be None; it was {seen['before']}.")
-        expect_equal(
-            seen["answers"],
-            [True, False, True, False, False],
-            f"`offer` answered {seen['answers']}: True stands for a score higher than all before it, False for the others.",
-        )
+        _expect_told(seen)
         expect_equal(seen["best"], (high, "c"), f"`best()` gave {seen['best']}.")
     _judge_many_offers(answer, -rng.permutation(_distinct(rng, 12, 1000)).astype(float))
+
+
+def _expect_told(seen: dict) -> None:
+    """Check what `offer` answered where the first and the third score were higher than all before."""
+    expect_equal(
+        seen["answers"],
+        [True, False, True, False, False],
+        f"`offer` answered {seen['answers']}: True stands for a score higher than all before it, False for the others.",
+    )
 
 
 def _judge_many_offers(answer: Answer, scores: np.ndarray) -> None:
@@ -124,15 +138,10 @@ def _judge_many_offers(answer: Answer, scores: np.ndarray) -> None:
         f"four tasks, which offered {len(scores)} scores from {min(scores):.0f} to {max(scores):.0f} at the same time"
     ):
         many = answer.probe(given.offer_from_many, lists)
-        best = max(offer for mine in lists for offer in mine)
+        best = max(sum(lists, []))
         expect_equal(many["best"], best, f"`best()` gave {many['best']}.")
-        answers = [
-            told
-            for mine, all_told in zip(lists, many["answers"], strict=True)
-            for offer, told in zip(mine, all_told, strict=True)
-            if offer == best
-        ]
-        expect(answers == [True], "The best of all was told that it is not.")
+        told = zip(sum(lists, []), sum(many["answers"], []), strict=True)
+        expect([yes for offer, yes in told if offer == best] == [True], "The best of all was told that it is not.")
 
 
 def _scores(rng: Generator) -> list[float]:
@@ -154,26 +163,37 @@ def _scores(rng: Generator) -> list[float]:
 )
 def Batcher(answer: Answer, rng: Generator) -> None:
     """Let a call wait for its own future: while it awaits, other calls come in, and whoever completes the batch flushes it."""
-    size, batches = int(rng.integers(3, 6)), 2
-    xs = _distinct(rng, size * batches)
     # Long: a batch is judged when it is full, when it stays too small, and when a call comes just after it.
+    size = int(rng.integers(3, 6))
+    _judge_full_batches(answer, _distinct(rng, size * 2), size)
+    _judge_small_batch(answer, _distinct(rng, size - 1), size)
+    _judge_latecomer(answer, _distinct(rng, 3))
+
+
+def _judge_full_batches(answer: Answer, xs: list[int], size: int) -> None:
+    """Check calls that fill two batches."""
     with answer.case(f"{len(xs)} calls at once, batches of {size}, each call patient for 60 s"):
         got = answer.probe(given.predict_together, xs, size, 60.0)
-        missing = got.count("none")
-        expect(
-            not missing,
-            f"Calls without an answer: {missing}. Can other calls come in while one waits, and does the call that fills "
-            "a batch flush?",
-        )
+        _expect_none_missing(got.count("none"))
         _expect_own_answers(got, xs)
         sizes = list({number: length for _, length, number in got}.values())
-        expect_equal(sorted(sizes), [size] * batches, f"The model was called with batches of {sizes}.")
-    few = _distinct(rng, size - 1)
+        expect_equal(sizes, [size] * 2, f"The model was called with batches of {sizes}.")
+
+
+def _expect_none_missing(missing: int) -> None:
+    expect(
+        not missing,
+        f"Calls without an answer: {missing}. Can other calls come in while one waits, and does the call that fills "
+        "a batch flush?",
+    )
+
+
+def _judge_small_batch(answer: Answer, few: list[int], size: int) -> None:
+    """Check calls that are too few for a batch."""
     with answer.case(f"{len(few)} calls, batches of {size}, each call patient for 0.3 s"):
         got = _impatient(answer, few, size)
         expect("none" not in got, "Some never got an answer: no call came to complete the batch.")
         _expect_own_answers(got, few)
-    _judge_latecomer(answer, _distinct(rng, 3))
 
 
 def _expect_own_answers(got: list, xs: list[int]) -> None:
@@ -206,10 +226,14 @@ def _judge_latecomer(answer: Answer, xs: list[int]) -> None:
         ):
             expect(got != "none", "It got no answer.")
             _expect_own_answers([got], xs[-1:])
-            expect(
-                seconds > patience - 0.01,
-                f"It was alone, and answered after {seconds:.2f} s. What flushed, though its patience had not ended?",
-            )
+            _expect_patience(seconds, patience)
+
+
+def _expect_patience(seconds: float, patience: float) -> None:
+    expect(
+        seconds > patience - 0.01,
+        f"It was alone, and answered after {seconds:.2f} s. What flushed, though its patience had not ended?",
+    )
 
 
 @exercise(
@@ -224,28 +248,33 @@ def _judge_latecomer(answer: Answer, xs: list[int]) -> None:
 )
 def async_sgd(answer: Answer, rng: Generator) -> None:
     """Send gradients, not weights: the server applies each as it comes, and nobody waits for the slowest worker."""
+    # Long: each worker's gradients carry its mark, so that the weights tell which arrived and with what they were computed.
     workers, steps, rate = 3, int(rng.integers(3, 6)), float(rng.choice([0.25, 0.5]))
     start = np.zeros(3 * workers)
     start[::3] = rng.integers(-20, 20, size=workers)
     with answer.watch() as seen:
         weights = np.asarray(answer.probe(given.train_marked, start.tolist(), steps, rate), dtype=float)
-    # Long: each worker's gradients carry its mark, so that the weights tell which arrived and with what they were computed.
     with answer.case(f"{workers} workers, {steps} steps each with marked gradients, rate {rate}"):
         expect(weights.shape == start.shape, f"The weights came back with the shape {weights.shape}.")
-        counted, alone, stale = ((weights - start)[part::3] / rate for part in range(3))
-        expect(
-            not alone.any(),
-            "A worker waited for the others in vain. All must work at the same time, and go on when one is slow.",
-        )
-        expect_close(
-            counted, [steps] * workers, f"Of each worker's {steps} gradients, {counted.tolist()} are in the weights."
-        )
-        expect(
-            not stale.any(),
-            "Some were computed with weights that lack the worker's own last gradient. When does it fetch them?",
-        )
+        _judge_marks((weights - start) / rate, steps)
         _judge_ends(seen.tasks())
     _judge_regression(answer, rng)
+
+
+def _judge_marks(moved: np.ndarray, steps: int) -> None:
+    """Check by the marks of three workers' gradients how many arrived, who was alone, and which weights were stale."""
+    counted, alone, stale = moved.reshape(-1, 3).T
+    expect(
+        not alone.any(),
+        "A worker waited for the others in vain. All must work at the same time, and go on when one is slow.",
+    )
+    expect_close(
+        counted, [steps] * len(counted), f"Of each worker's {steps} gradients, {counted.tolist()} are in the weights."
+    )
+    expect(
+        not stale.any(),
+        "Some were computed with weights that lack the worker's own last gradient. When does it fetch them?",
+    )
 
 
 def _judge_ends(tasks: list[dict]) -> None:
@@ -291,23 +320,26 @@ def pool_map(answer: Answer, rng: Generator) -> None:
     desks, xs, few = 3, _distinct(rng, 8), _distinct(rng, 2)
     seen = answer.probe(given.run_pool, desks, xs, few)
     with answer.case(f"{len(xs)} inputs for {desks} actors"):
-        many = seen["many"]
-        expect(isinstance(many, list) and len(many) == len(xs), "There is not one result for each input.")
-        expect(all(isinstance(one, list) and len(one) == 4 for one in many), "Some inputs have no result of an actor.")
-        results, numbers, met, moving = zip(*many, strict=True)
-        expect(all(met), "The actors never worked at the same time: is every one of them given a call before you wait?")
-        expect(
-            all(moving),
-            "While one had a long call, the others stopped or some inputs waited behind it. An idle actor gets the next input.",
-        )
-        expect(
-            seen["queued"] == 0, f"Calls that were sent to an actor whose last call had not ended: {seen['queued']}."
-        )
-        expect(len(set(numbers)) == desks, f"{len(set(numbers))} of them did all the work.")
-        expect_equal(results, [x * x for x in xs], "The results are not in the order of the inputs.")
+        _judge_pool(seen, xs, desks)
     short = [one[0] for one in seen["few"]]
     with answer.case(f"{len(few)} inputs for {desks} actors"):
         expect_equal(short, [x * x for x in few], f"The results were {short}.")
+
+
+def _judge_pool(seen: dict, xs: list[int], desks: int) -> None:
+    """Check more inputs than actors: all work at once, nobody is idle, no call queues, and the results are in order."""
+    many = seen["many"]
+    expect(isinstance(many, list) and len(many) == len(xs), "There is not one result for each input.")
+    expect(all(isinstance(one, list) and len(one) == 4 for one in many), "Some inputs have no result of an actor.")
+    results, numbers, met, moving = zip(*many, strict=True)
+    expect(all(met), "The actors never worked at the same time: is every one of them given a call before you wait?")
+    expect(
+        all(moving),
+        "While one had a long call, the others stopped or some inputs waited behind it. An idle actor gets the next input.",
+    )
+    expect(seen["queued"] == 0, f"Calls that were sent to an actor whose last call had not ended: {seen['queued']}.")
+    expect(len(set(numbers)) == desks, f"{len(set(numbers))} of them did all the work.")
+    expect_equal(results, [x * x for x in xs], "The results are not in the order of the inputs.")
 
 
 quiz(
