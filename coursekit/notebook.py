@@ -1,13 +1,13 @@
 """What coursekit asks of the notebook around it: display, one line for a missing name, what failed, the solved chapter."""
 
-import ast
-import re
+import warnings
 from types import TracebackType
 from typing import Any
 
 import nbformat
 
 import coursekit
+from coursekit.cells import defined_names
 from coursekit.exercise import UnknownName
 from coursekit.paths import SOLUTIONS
 
@@ -34,7 +34,6 @@ def watch_cells() -> None:
             shell.events.register("post_run_cell", _remember_failures)
 
 
-_DEFINITION = re.compile(r"^(?:async )?(?:def|class) +(\w+)|^(\w+) *=(?!=)", re.MULTILINE)
 _broken: dict[str, str] = {}  # names whose cell ended with an error when it last ran, and the error
 
 
@@ -42,8 +41,10 @@ def _remember_failures(result: Any) -> None:
     """Note the names that a cell was to define: what exists under these names is an older version if the cell failed."""
     error = result.error_before_exec or result.error_in_exec
     source = getattr(result.info, "raw_cell", "") or ""
-    for match in _DEFINITION.finditer(source):
-        name = match[1] or match[2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # the cell itself has shown it
+        names = defined_names(source)
+    for name in names:
         if error is None:
             _broken.pop(name, None)
         else:
@@ -89,15 +90,3 @@ def solution_code(chapter: str, name: str) -> str:
     return "\n".join(
         line for line in found.splitlines() if "## BEGIN SOLUTION" not in line and "## END SOLUTION" not in line
     )
-
-
-def defined_names(source: str) -> list[str]:
-    """Return the names that a cell defines at its top level: functions, classes and assignments, in order."""
-    names: list[str] = []
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.append(node.name)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names += [leaf.id for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name)]
-    return names

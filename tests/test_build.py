@@ -133,6 +133,12 @@ def test_a_text_keeps_its_id_when_only_its_line_breaks_change(tiny):
             '\ncheck("double", double)',
             ":6: a solution mark and a check in one cell",
         ),
+        (
+            'check("double", double)',
+            'check("double", 2)',
+            ':12: a check stands in a cell of its own: `check("double", double)`',
+        ),
+        ('check("double", double)', 'check("double", double)\nprint(1)', ":12: a check stands in a cell of its own"),
         ('check("double"', 'check("doble"', ":12: check(\"doble\", …) has no exercise 'doble'"),
         (
             'check("double", double)',

@@ -21,7 +21,7 @@ from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
 from coursekit.course import CommandError
 from coursekit.grading import cluster, command
-from coursekit.grading.cells import keeping_value
+from coursekit.grading.execution import keeping_value
 from coursekit.grading.grade import ENDED
 from coursekit.grading.gradebook import Book
 from coursekit.grading.outcome import Options

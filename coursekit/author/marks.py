@@ -8,9 +8,9 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from coursekit.cells import JUDGES, calls, defined_names, judged_by
 from coursekit.exercise import AuthorError, Exercise, Quiz
 from coursekit.failure import STUB
-from coursekit.notebook import defined_names
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 TAGS = {"solution", "notes", "demo"}
@@ -63,19 +63,20 @@ def roles_of_cells(chapter: Path, cells: list[NotebookNode], items: Items) -> li
         raise AuthorError(
             f"chapters/{chapter.name}:1: every cell begins with `# %%`, and nothing stands before the first."
         )
-    calls = [_calls(cell) for cell in cells]
+    called_in = [calls(cell.source) if cell.cell_type == "code" else [] for cell in cells]
     problems = [
         f"chapters/{chapter.name}:{line}: {problem}"
-        for line, cell, called in zip(lines, cells, calls, strict=True)
+        for line, cell, called in zip(lines, cells, called_in, strict=True)
         for problem in _problems_of_cell(cell, called, items)
     ]
     if not problems:
         problems = [
-            f"chapters/{chapter.name}:{line}: {text}" for line, text in _problems_of_order(lines, cells, calls, items)
+            f"chapters/{chapter.name}:{line}: {text}"
+            for line, text in _problems_of_order(lines, cells, called_in, items)
         ]
     if problems:
         raise AuthorError("\n".join(problems))
-    return [_role(cell, called, items) for cell, called in zip(cells, calls, strict=True)]
+    return [_role(cell, called, items) for cell, called in zip(cells, called_in, strict=True)]
 
 
 def _role(cell: NotebookNode, called: list[tuple[str, str]], items: Items) -> Role:
@@ -84,20 +85,6 @@ def _role(cell: NotebookNode, called: list[tuple[str, str]], items: Items) -> Ro
     if cell.cell_type == "code" and BEGIN in cell.source:
         return AnswerCell(items[next(name for name in defined_names(cell.source) if name in items)])
     return PlainCell()
-
-
-def _calls(cell: NotebookNode) -> list[tuple[str, str]]:
-    """Return the calls `check("name", …)` and `quiz("name", …)` of a code cell: function and name."""
-    try:
-        tree = ast.parse(cell.source if cell.cell_type == "code" else "")
-    except SyntaxError:
-        return []
-    return [
-        (node.func.id, node.args[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("check", "quiz")
-        if node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
-    ]
 
 
 def _problems_of_cell(cell: NotebookNode, called: list[tuple[str, str]], items: Items) -> Iterator[str]:
@@ -120,11 +107,13 @@ def _problems_of_cell(cell: NotebookNode, called: list[tuple[str, str]], items: 
     if len(called) > 1:
         yield f"one cell, one check: this one has {[name for _, name in called]}."
     for function, name in called:
-        kind = {"check": "exercise", "quiz": "quiz"}[function]
+        kind = JUDGES[function]
         if name not in items:
             yield f'{function}("{name}", …) has no {kind} {name!r} in coursekit/exercises.'
         elif items[name].kind != kind:
             yield f"{name!r} is a {items[name].kind}, not a{'n' if kind == 'exercise' else ''} {kind}."
+        elif len(called) == 1 and not judged_by(cell.source):
+            yield f'a check stands in a cell of its own: `{function}("{name}", {name})` and nothing else.'
 
 
 def _problems_of_marks(source: str, called: list[tuple[str, str]], items: Items) -> Iterator[str]:
@@ -146,12 +135,12 @@ def _problems_of_marks(source: str, called: list[tuple[str, str]], items: Items)
 
 
 def _problems_of_order(
-    lines: list[int], cells: list[NotebookNode], calls: list[list[tuple[str, str]]], items: Items
+    lines: list[int], cells: list[NotebookNode], called_in: list[list[tuple[str, str]]], items: Items
 ) -> Iterator[tuple[int, str]]:
     """Yield what is wrong between cells: checks before their answer, twice, or never."""
     answered: set[str] = set()
     checked: dict[str, int] = {}
-    for line, cell, called in zip(lines, cells, calls, strict=True):
+    for line, cell, called in zip(lines, cells, called_in, strict=True):
         if cell.cell_type == "code" and BEGIN in cell.source:
             answered.update(defined_names(cell.source))
         for _, name in called:

@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 
 from coursekit.answer import Answer, Raised
 from coursekit.exercise import Exercise, Quiz, judge, load
-from coursekit.grading.cells import VALUE, cell_that_writes, keeping_value, outputs_of, readable
+from coursekit.grading.execution import VALUE, cell_that_writes, keeping_value, outputs_of, readable
 from coursekit.grading.plan import Master, Plan, Step, plan
 from coursekit.grading.submission import NotGradable, with_files_of_master
 from coursekit.grading.turns import Turns

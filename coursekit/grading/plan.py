@@ -10,12 +10,11 @@ import nbformat
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
+from coursekit.cells import JUDGES, defined_names, judged_by
 from coursekit.exercise import UnknownName, find, load
 from coursekit.grading.submission import chapter_of, files_beside
-from coursekit.notebook import defined_names
 
 MAX_PARSED = 100_000  # characters of a cell in which a name is looked for
-JUDGES = {"check": "exercise", "quiz": "quiz"}
 _HIDDEN = re.compile(
     r"^[^\n]*(### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS|=== BEGIN MARK SCHEME ===.*?=== END MARK SCHEME ===)[^\n]*",
     re.MULTILINE | re.DOTALL,
@@ -63,11 +62,11 @@ class Master:
         calls = _names_for(JUDGES, self.notebook) | (set(JUDGES) if self.chapter else set())
         tests = self.tests().items()
         calling = {name: cell for name, cell in tests if calls & _called(cell.source)}
-        return [name for name, cell in calling.items() if not (self.chapter and list(_checks(cell.source)))]
+        return [name for name, cell in calling.items() if not (self.chapter and judged_by(cell.source))]
 
     def unknown(self) -> str:
         """Return why nobody can judge a check of its test cells: no such chapter, or no such name in it; "" where all can be."""
-        checks = [check for cell in self.tests().values() for check in _checks(cell.source)]
+        checks = filter(None, (judged_by(cell.source) for cell in self.tests().values()))
         try:
             if self.chapter:
                 load(self.chapter)
@@ -179,33 +178,16 @@ def _insert_missing(steps: list[Step], master: Master, seen: Container[str], not
 
 
 def _defined(source: str) -> list[str]:
-    try:
-        return defined_names(source) if len(source) < MAX_PARSED else []
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+    return defined_names(source) if len(source) < MAX_PARSED else []
 
 
 def _test_step(cell: NotebookNode, master: Master) -> Step:
     """Return the step of a master's graded cell: a check or quiz of its chapter, or an instructor's own test."""
     copy = nbformat.from_dict(cell)
     copy.outputs = []
-    for function, name in _checks(cell.source) if master.chapter else ():
-        return Step(function, copy, name, points_of(cell))
+    if master.chapter and (call := judged_by(cell.source)):
+        return Step(call[0], copy, call[1], points_of(cell))
     return Step("test", copy, cell.metadata.nbgrader.grade_id, points_of(cell))
-
-
-def _checks(source: str) -> Iterator[tuple[str, str]]:
-    """Yield the coursekit calls of a test cell that consists of one such call and nothing else."""
-    try:
-        body = ast.parse(source).body
-    except SyntaxError:  # a magic: that is an instructor's own test
-        return
-    if len(body) == 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Call):
-        call = body[0].value
-        if isinstance(call.func, ast.Name) and call.func.id in ("check", "quiz") and len(call.args) == 2:
-            first, second = call.args
-            if isinstance(first, ast.Constant) and isinstance(second, ast.Name) and first.value == second.id:
-                yield call.func.id, second.id
 
 
 def _called(source: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""Cells as grading needs them: with outputs that nbgrader reads, short enough for people, and some of our own."""
+"""Cells as grading executes them: their source, and outputs that nbgrader reads, short enough for people."""
 
 import ast
 import base64
