@@ -14,7 +14,8 @@ import pytest
 from coursekit.sandbox import accounts, frames, sandbox
 from coursekit.sandbox.limits import Limits, SandboxDied
 from coursekit.sandbox.line import Line
-from coursekit.sandbox.sandbox import NurseryFailed, Sandbox
+from coursekit.sandbox.nursery import NurseryFailed
+from coursekit.sandbox.sandbox import Sandbox
 
 NO_DESCRIPTORS = OSError(errno.EMFILE, "Too many open files")
 HIDDEN = "cannot be watched, because /proc hides other users' processes"

@@ -14,7 +14,7 @@ from nbgrader.api import Gradebook
 from coursekit.paths import ROOT
 from coursekit.result import prose
 from coursekit.sandbox.limits import Limits
-from coursekit.sandbox.sandbox import available
+from coursekit.sandbox.nursery import available
 from tests.attacks import GUARD, PORT, Attack, attacks
 from tests.classes import HONEST, Machine, grade, hand_in_honestly, lines, said
 from tests.nbgrader_courses import nbgrader

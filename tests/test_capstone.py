@@ -34,7 +34,7 @@ from coursekit.given import warehouse
 from coursekit.given.cpu_budget import Budget
 from coursekit.given.cpu_clock import CpuClock
 from coursekit.paths import ROOT, SOLUTIONS
-from coursekit.sandbox.sandbox import Nursery, available
+from coursekit.sandbox.nursery import Nursery, available
 
 EXAMPLE = ROOT / "docs/example_entry.py"
 BURN = "import time\nwhile time.process_time() < 0.4: pass\n"

@@ -19,7 +19,7 @@ from coursekit.paths import NOTEBOOKS
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 60  # seconds; a busy machine needs some of them, a calm one few
+CLEANED_UP_WITHIN = 60  # seconds; a busy machine needs some of them, a calm one few
 AUTOSCALER = """
 from contextlib import ExitStack
 settings = "{max_workers: 1, available_node_types: {simulator: {resources: {simulator: 1}, max_workers: 1}}}"
@@ -81,7 +81,7 @@ class Started:
 
     def left(self) -> list[str]:
         """Return the command lines of processes, and the folders, that are still there after a while."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + CLEANED_UP_WITHIN
         while (left := self._left()) and time.monotonic() < end:
             time.sleep(0.5)
         return left

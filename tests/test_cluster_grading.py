@@ -20,7 +20,7 @@ from coursekit.grading.node import Setup
 from coursekit.grading.outcome import Options
 from coursekit.grading.run import Run
 from coursekit.grading.submission import Submission
-from coursekit.sandbox.sandbox import available
+from coursekit.sandbox.nursery import available
 from tests.attacks import CHAPTER, code_cell, notebook
 from tests.classes import SHORT, UNSOLVED, WRONG, grade, hand_in, lines
 
@@ -75,7 +75,7 @@ def below(pid: int, depth: int, known: dict[int, list[psutil.Process]]) -> list[
 
 def nurseries(node, known: dict[int, list[psutil.Process]]) -> list[psutil.Process]:
     found = below(raylet(node), 2, known)  # the raylet's workers have started them
-    return [process for process in found if "coursekit.sandbox.nursery" in command(process)]
+    return [process for process in found if "coursekit.sandbox.fork_server" in command(process)]
 
 
 def command(process: psutil.Process) -> list[str]:

@@ -36,7 +36,7 @@ from coursekit.journal import Journal
 from coursekit.paths import SOLUTIONS
 from coursekit.sandbox import accounts
 from coursekit.sandbox.limits import Limits
-from coursekit.sandbox.sandbox import Nursery, available
+from coursekit.sandbox.nursery import Nursery, available
 from tests.attacks import code_cell, grade_id, notebook
 from tests.classes import SHORT, WRONG, grade, hand_in, hand_in_honestly, lines, said
 from tests.nbgrader_courses import formgrader, nbgrader

@@ -11,7 +11,7 @@ from nbgrader.api import Gradebook
 from coursekit.grading.submission import MAX_BYTES, MAX_CELLS
 from coursekit.paths import ROOT, path_with_scripts
 from coursekit.sandbox.limits import Limits
-from coursekit.sandbox.sandbox import available
+from coursekit.sandbox.nursery import available
 from tests.attacks import attacks
 
 GUIDE = (ROOT / "docs/instructors.md").read_text(encoding="utf-8")

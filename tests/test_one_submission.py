@@ -20,7 +20,8 @@ from coursekit.grading.plan import Master
 from coursekit.grading.report import OWN_TEST, write_page
 from coursekit.grading.submission import Submission
 from coursekit.sandbox.limits import Limits, SandboxDied
-from coursekit.sandbox.sandbox import CellOutcome, NurseryFailed
+from coursekit.sandbox.nursery import NurseryFailed
+from coursekit.sandbox.sandbox import CellOutcome
 
 CHAPTER = "ch00_start"
 LIMITS = Limits(total_seconds=20)

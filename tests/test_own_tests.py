@@ -8,7 +8,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from nbgrader.api import Gradebook
 
-from coursekit.sandbox.sandbox import available
+from coursekit.sandbox.nursery import available
 from tests.attacks import grade_id
 from tests.classes import grade, hand_in, lines
 from tests.nbgrader_courses import both, course_of

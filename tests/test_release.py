@@ -13,7 +13,7 @@ import pytest
 
 from coursekit.course import CommandError
 from coursekit.grading.release import release
-from coursekit.sandbox.sandbox import available
+from coursekit.sandbox.nursery import available
 from tests.attacks import RIGHT, grade_id
 from tests.chapters import CHAPTERS
 from tests.classes import grade, hand_in

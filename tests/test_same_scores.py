@@ -14,7 +14,7 @@ import pytest
 from coursekit.author.definitions import defining_cells
 from coursekit.exercise import load
 from coursekit.paths import NOTEBOOKS, SOLUTIONS
-from coursekit.sandbox.sandbox import available
+from coursekit.sandbox.nursery import available
 from tests.answers import SAMPLES
 from tests.attacks import code_cell, grade_id
 from tests.chapters import CHAPTERS

@@ -22,7 +22,8 @@ from coursekit import wire
 from coursekit.answer import Answer, Raised
 from coursekit.paths import ROOT
 from coursekit.sandbox import accounts, lean, supply
-from coursekit.sandbox.sandbox import CellOutcome, Limits, Nursery, Sandbox, SandboxDied, available
+from coursekit.sandbox.nursery import Nursery, available
+from coursekit.sandbox.sandbox import CellOutcome, Limits, Sandbox, SandboxDied
 
 WAY = list(ROOT.parts[2:3]) if ROOT.parts[1] == "tmp" else []  # a sandbox shows the course where it lies, be it in /tmp
 pytestmark = pytest.mark.skipif(bool(available()), reason=available())
@@ -181,9 +182,9 @@ BROUGHT_ALONG = {
     *["coursekit.machine", *(f"coursekit.machine.{name}" for name in ("doctor", "facts", "preflight"))],
     *[
         "coursekit.sandbox",
-        *(f"coursekit.sandbox.{name}" for name in ("evidence", "forks", "frames", "init", "inside")),
+        *(f"coursekit.sandbox.{name}" for name in ("evidence", "forks", "frames", "inside", "jail", "lean")),
     ],
-    *(f"coursekit.sandbox.{name}" for name in ("jail", "lean", "limits", "namespaces", "workers")),
+    *(f"coursekit.sandbox.{name}" for name in ("limits", "namespaces", "supervisor", "workers")),
 }
 
 
@@ -553,7 +554,8 @@ def test_a_nursery_that_dies_is_replaced(nursery):
 
 GRADER = """
 import os, sys, time
-from coursekit.sandbox.sandbox import Limits, Nursery
+from coursekit.sandbox.nursery import Nursery
+from coursekit.sandbox.sandbox import Limits
 nursery = Nursery(Limits(), imports=False)
 sandbox = nursery.sandbox()
 sandbox.run("import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
@@ -774,7 +776,7 @@ def test_a_sandbox_with_everything_imported_is_ready_at_once(ray_nursery):
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare, of util-linux, is not installed")
 def test_where_namespaces_are_forbidden_available_says_so():
-    ask = "from coursekit.sandbox.sandbox import available; print(available())"
+    ask = "from coursekit.sandbox.nursery import available; print(available())"
     forbid = f"echo 0 > /proc/sys/user/max_user_namespaces; exec {sys.executable} -c {shlex.quote(ask)}"
     said = subprocess.run(["unshare", "-Ur", "sh", "-c", forbid], capture_output=True, text=True)
     assert said.stdout == "new namespaces: a limit of the system is reached (No space left on device)\n"

@@ -14,7 +14,7 @@ from coursekit.capstone.page import write_board
 from coursekit.capstone.rules import Rules
 from coursekit.capstone.run import Ran, run
 from coursekit.course import CommandError
-from coursekit.sandbox.sandbox import NurseryFailed, available
+from coursekit.sandbox.nursery import NurseryFailed, available
 
 PRINTED = 30  # lines of an entry's own output that are shown, the last ones
 NO_SANDBOX = (

@@ -12,7 +12,8 @@ from coursekit.capstone.judge import NotActions, checked
 from coursekit.capstone.rules import DECIDING, Rules
 from coursekit.capstone.watch import Curve, Watch, separated
 from coursekit.sandbox.limits import SandboxDied
-from coursekit.sandbox.sandbox import NurseryFailed, Sandbox
+from coursekit.sandbox.nursery import NurseryFailed
+from coursekit.sandbox.sandbox import Sandbox
 
 INSIDE = "coursekit.capstone.inside"  # where an entry lives: no sandbox can open it, so its nursery brings it along
 NO_ANSWER = "its process sent something that is not an answer."

@@ -13,7 +13,7 @@ from coursekit.capstone.contestant import INSIDE, Contestant, Learned
 from coursekit.capstone.entry import Entry
 from coursekit.capstone.rules import Rules
 from coursekit.given import warehouse
-from coursekit.sandbox.sandbox import Nursery
+from coursekit.sandbox.nursery import Nursery
 
 
 class Ran(NamedTuple):

@@ -23,7 +23,7 @@ import psutil
 
 from coursekit.paths import path_with_scripts
 
-PATIENCE = {  # a laptop that is busy with something else is slow, not dead
+HEALTH_TIMEOUTS = {  # a laptop that is busy with something else is slow, not dead
     "RAY_health_check_timeout_ms": "60000",
     "RAY_health_check_failure_threshold": "20",
     "RAY_agent_register_timeout_ms": "300000",
@@ -180,7 +180,7 @@ class OwnCluster:
         """Return the environment for a command of this cluster: no token in it unless `more` brings one."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_AUTH", "RAY_ADDRESS"))}
         own = {"PATH": path_with_scripts(), MARK: self.folder, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
-        return kept | own | PATIENCE | {"RAY_USAGE_STATS_ENABLED": "0"} | more
+        return kept | own | HEALTH_TIMEOUTS | {"RAY_USAGE_STATS_ENABLED": "0"} | more
 
     def start(
         self, command: str | list[str], environment: dict[str, str] | None = None, seconds: float = 120

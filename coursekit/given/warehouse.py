@@ -35,7 +35,7 @@ EPISODE_STEPS = 150
 ROOM = 3  # parcels that the robot carries
 BATTERY, CREEP = 60, 4  # fields that a battery lasts for; steps that a field takes without
 ORDERS = 0.03  # probability that an empty shelf gets a parcel in a step
-PATIENCE = (20, 60)  # steps after which a parcel is fetched by somebody else: at least, below
+WAITING_STEPS = (20, 60)  # steps after which a parcel is fetched by somebody else: at least, below
 
 Policy = Callable[[np.ndarray], np.ndarray]
 
@@ -81,7 +81,7 @@ def _episode(rng: np.random.Generator) -> np.ndarray:
     kinds = rng.integers(len(PRICES), size=shape)
     kinds[1:][rng.random((EPISODE_STEPS, SHELVES)) >= ORDERS] = -1
     kinds[0][rng.random(SHELVES) >= 0.5] = -1
-    return np.stack([kinds, rng.integers(*PATIENCE, size=shape)], axis=-1)
+    return np.stack([kinds, rng.integers(*WAITING_STEPS, size=shape)], axis=-1)
 
 
 class Warehouse(gymnasium.Env):
@@ -149,14 +149,14 @@ class Warehouse(gymnasium.Env):
         numbers += [self.load.count(kind) / ROOM for kind in range(len(PRICES))]
         for shelf in range(SHELVES):
             kinds = [float(self.kind[shelf] == kind) for kind in range(len(PRICES))]
-            numbers += [ways[shelf], self.patience[shelf] / PATIENCE[1], *kinds]
+            numbers += [ways[shelf], self.patience[shelf] / WAITING_STEPS[1], *kinds]
         return np.array(numbers, np.float32)
 
     def render(self) -> Any:
         """Return a picture, shape [height, width, 3], where the environment was made with `render_mode="rgb_array"`."""
         if self.render_mode != "rgb_array":
             return None
-        return draw_warehouse(self, MAP, GOALS[:SHELVES], PATIENCE[1], BATTERY)
+        return draw_warehouse(self, MAP, GOALS[:SHELVES], WAITING_STEPS[1], BATTERY)
 
 
 class Warehouses(VectorEnv):
@@ -237,7 +237,7 @@ class Warehouses(VectorEnv):
         ways = (STEPS[:, self._field] / FAR).T
         obs[:, 0], obs[:, 1:3], obs[:, 3:OWN] = self._battery / BATTERY, ways[:, SHELVES:], self._load / ROOM
         shelves = obs[:, OWN:].reshape(self.num_envs, SHELVES, -1)
-        shelves[..., 0], shelves[..., 1] = ways[:, :SHELVES], self._patience / PATIENCE[1]
+        shelves[..., 0], shelves[..., 1] = ways[:, :SHELVES], self._patience / WAITING_STEPS[1]
         shelves[..., 2:] = self._kind[..., None] == np.arange(len(PRICES))
         return obs
 

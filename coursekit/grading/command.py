@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from coursekit.course import CommandError
 from coursekit.grading.outcome import Options
 from coursekit.grading.run import Run
-from coursekit.sandbox.sandbox import NurseryFailed, available
+from coursekit.sandbox.nursery import NurseryFailed, available
 
 CONTINUES = "What is graded is kept: the same command continues (without --again)."
 

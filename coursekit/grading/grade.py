@@ -17,7 +17,8 @@ from coursekit.grading.plan import Master, Plan, Step, plan
 from coursekit.grading.submission import NotGradable, with_files_of_master
 from coursekit.grading.turns import Turns
 from coursekit.result import MIME, Result
-from coursekit.sandbox.sandbox import Limits, Nursery, NurseryFailed, Sandbox, SandboxDied
+from coursekit.sandbox.nursery import Nursery, NurseryFailed
+from coursekit.sandbox.sandbox import Limits, Sandbox, SandboxDied
 
 TEXT = 2_000  # characters of a message, of what was tried or of what came back that are kept
 OUTPUT = 2_000_000  # characters that all cells of a submission printed that are kept

@@ -14,7 +14,7 @@ import coursekit
 from coursekit.grading.grade import Graded, Grader
 from coursekit.grading.plan import Master
 from coursekit.sandbox.limits import Limits
-from coursekit.sandbox.sandbox import Nursery, NurseryFailed
+from coursekit.sandbox.nursery import Nursery, NurseryFailed
 
 
 @dataclass(frozen=True)

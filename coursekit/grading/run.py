@@ -23,7 +23,7 @@ from coursekit.grading.report import COLUMNS, write_grades, write_page
 from coursekit.grading.submission import RUN_STATE, NotGradable, Submission, find, find_one, is_in_a_course, read
 from coursekit.journal import Journal
 from coursekit.paths import SOLUTIONS
-from coursekit.sandbox.sandbox import Nursery, NurseryFailed
+from coursekit.sandbox.nursery import Nursery, NurseryFailed
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 MACHINES = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)  # errors that no name of a student's causes
@@ -191,9 +191,9 @@ class Run:
         """Record an outcome: gradebook, page, and last the line that says it is done."""
         item = outcome.submission
         has_place = item.assignment in {assignment for assignment, _ in masters}  # in the gradebook
-        if has_place and (reason := why_not_recorded(item, outcome.graded, book)):
+        if has_place and (reason := try_to_record(item, outcome.graded, book)):
             outcome = Outcome(item, None, reason)
-            why_not_recorded(item, None, book)  # no points, if the gradebook takes at least these
+            try_to_record(item, None, book)  # no points, if the gradebook takes at least these
         self._write_page(outcome)
         record = {"key": item.key} | outcome.record(masters.get((item.assignment, item.notebook)))
         self.journal.add(record)
@@ -274,7 +274,7 @@ def outcome_of(item: Submission, masters: dict[tuple[str, str], Master], grader:
         return Outcome(item, None, grader_failed(error))
 
 
-def why_not_recorded(item: Submission, graded: Graded | None, book: Book) -> str:
+def try_to_record(item: Submission, graded: Graded | None, book: Book) -> str:
     """Record scores in the gradebook; return the reason where this submission's cannot be, "" where they are.
 
     Raises what is this machine's fault: the run stops, and can be continued.

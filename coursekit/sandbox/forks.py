@@ -9,13 +9,13 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from coursekit.sandbox import evidence, init, inside, jail, limits, namespaces, workers
+from coursekit.sandbox import evidence, inside, jail, limits, namespaces, supervisor, workers
 
 _FURNISHED = namespaces.NEWNS | namespaces.NEWNET | namespaces.NEWIPC | namespaces.NEWUTS | namespaces.NEWCGROUP
 MESSAGE_BYTES = 65_536
 
 
-class Nursery:
+class Forker:
     """Forks sandboxes and ends them, one request at a time."""
 
     def __init__(self, control: socket.socket, shell: Any, isolated: bool):
@@ -131,7 +131,7 @@ def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) ->
     )
     listener, opened = None, list[int]()
     try:
-        init.ignore_signals()
+        supervisor.ignore_signals()
         limits.impose(request["rlimits"])
         if isolated:
             opened = _seclude(request)
@@ -152,7 +152,7 @@ def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) ->
         grader.close()
         if listener:
             listener.close()
-        for number in {signal.SIGCHLD, *init.IGNORED} - {signal.SIGPIPE}:  # Python ignores that one everywhere
+        for number in {signal.SIGCHLD, *supervisor.IGNORED} - {signal.SIGPIPE}:  # Python ignores that one everywhere
             signal.signal(number, signal.SIG_DFL)
         if isolated:
             namespaces.hide_memory(False)  # tools look into their own process
@@ -164,7 +164,7 @@ def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) ->
             os._exit(70)
     messages.close()
     os.close(output)
-    init.supervise(grader, learner, listener, (lambda: None) if isolated else init.end_descendants)
+    supervisor.supervise(grader, learner, listener, (lambda: None) if isolated else supervisor.end_descendants)
 
 
 def _seclude(request: dict) -> list[int]:

@@ -14,8 +14,8 @@ FIRST_USER, USERS = 1_900_000_000, 10_000_000  # no distribution hands these ids
 _KEPT = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ")
 
 
-def settings(isolated: bool, imports: str, hidden: Iterable[str]) -> dict:
-    """Return what a nursery needs to know."""
+def fork_server_settings(isolated: bool, imports: str, hidden: Iterable[str]) -> dict:
+    """Return what a nursery's process needs to know."""
     user, count = user_ids()
     course = [str(ROOT)] if (ROOT / "chapters").is_dir() else []
     hide = [*course, *hidden]

@@ -5,11 +5,9 @@ with Nursery(Limits()) as nursery, nursery.sandbox() as sandbox:
     answer = Answer("double", partial(sandbox.ask, "double"), sandbox.evidence)
 """
 
-import functools
 import secrets
 import shutil
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,7 +23,7 @@ from coursekit.sandbox.limits import Limits, SandboxDied, spoken
 from coursekit.sandbox.line import Line, read_all
 from coursekit.sandbox.supply import NurseryFailed, Supply
 
-__all__ = ["CellOutcome", "Limits", "Nursery", "NurseryFailed", "Sandbox", "SandboxDied", "available"]
+__all__ = ["CellOutcome", "Limits", "Sandbox", "SandboxDied"]
 
 
 @dataclass(frozen=True)
@@ -195,24 +193,3 @@ class Sandbox:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class Nursery(Supply):
-    """Makes sandboxes, each in some ten milliseconds; see `Supply` for what it is made with."""
-
-    def sandbox(self) -> Sandbox:
-        """Return a new sandbox; raises NurseryFailed."""
-        return Sandbox(self, self.limits)
-
-
-@functools.cache
-def available() -> str:
-    """Return "" when a sandbox can be made here, else the reason in words; it makes one to find out."""
-    if sys.platform != "linux":
-        return f"it takes Linux's namespaces, and this is {sys.platform}"
-    try:
-        with Nursery(Limits(disk_mb=1, shm_mb=1), imports=None) as nursery:
-            nursery.sandbox().close()
-    except NurseryFailed as error:
-        return str(error)
-    return ""

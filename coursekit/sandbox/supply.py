@@ -44,7 +44,7 @@ class Supply:
     ):
         self.limits, self.isolated = limits, isolated
         kind = {True: "all", False: "plain", None: "none"}[imports]
-        self._settings = host.settings(isolated, kind, [str(folder) for folder in hidden])
+        self._settings = host.fork_server_settings(isolated, kind, [str(folder) for folder in hidden])
         self._settings |= {"at_start": list(AT_START), "rooms": list(rooms)}
         self._lock, self._number, self._generation = threading.RLock(), 0, 0
         self._closed = False
@@ -53,7 +53,7 @@ class Supply:
 
     def _start(self) -> None:
         self._control, theirs = socket.socketpair()
-        command = [sys.executable, "-P", "-m", "coursekit.sandbox.nursery", str(theirs.fileno())]
+        command = [sys.executable, "-P", "-m", "coursekit.sandbox.fork_server", str(theirs.fileno())]
         nothing = subprocess.DEVNULL
         self._process = subprocess.Popen(
             command,
