@@ -118,6 +118,8 @@ def read(answer, rng): expect(answer.value())
 def called_by_a_helper(answer, rng): helper(answer)
 @exercise(points=1)
 def driven(answer, rng): expect(answer.probe(given.launch))
+@exercise(points=1, message="Not that.")
+def a_table(rng): return [((1,), 2)]
 def helper(answer): answer(2)
 """)
     assert probed(tmp_path / "ch01.py") == ["driven"]

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from coursekit import messages
 from coursekit.course import chapter_names
 from coursekit.exercise import AuthorError
 from coursekit.paths import ROOT
@@ -107,11 +108,17 @@ def _table(rows: list[str]) -> str:
 
 
 def probed(exercises: Path) -> list[str]:
-    """Return the exercises whose checks, and the functions that these use, never call the answer nor ask for its value."""
+    """Return the exercises whose checks, and the functions that these use, never call the answer nor ask for its value.
+
+    A table of cases has a message at its decorator, and calls the answer with each case.
+    """
     tree = ast.parse(exercises.read_text(encoding="utf-8"))
     nodes = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     functions = {node.name: list(ast.walk(node)) for node in nodes}
-    checks = [node.name for node in nodes if "@exercise(" in ast.unparse(node)]
+    decorators = [(node.name, each) for node in nodes for each in node.decorator_list if isinstance(each, ast.Call)]
+    checks = [
+        name for name, call in decorators if ast.unparse(call.func) == "exercise" and not messages.messages_of(call)
+    ]
 
     def asks(name: str, seen: set[str]) -> bool:
         seen.add(name)
