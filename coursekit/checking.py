@@ -156,7 +156,7 @@ def _judged(name: str, answer: object, kind: str) -> Result:
     item = exercise.find(session.chapter, name, kind)
     if error := notebook.broken(name):
         text = f"The cell that defines `{name}` ended with {error} when it last ran, so what exists may be an older version. Mend it, run it, check again."
-        result = Result.of(item, "crashed", text)
+        result = Result.of(item, "crashed", text, "broken-cell")
     else:
         with _clean_stderr():
             result = exercise.judge(item, local(name, answer))

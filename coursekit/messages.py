@@ -1,8 +1,14 @@
 """Every message of a check has an id, by which results, reports, help for a mistake and translations go.
 
 A check's message is written once, as a literal at its `expect`: its template, placeholders and all. The id is made from the
-template, so it survives a change of lines, and a reworded message gets a new one. What the framework says itself (a crash,
-a quiz, a value that cannot travel) has an id by its kind.
+template, so it survives a change of lines, and a reworded message gets a new one. What the framework says itself has an id
+by its kind:
+
+- `todo`: the answer is not written yet; `crashed`, `crashed-KeyError`: it raised; `quiz`, `quiz-b`: what was chosen
+- `not-plain`, `returns`, `form`: what came back cannot travel, is of another type, or not as the check expects
+- `broken-cell`: the cell that defines the answer ended with an error, so nothing was judged
+- `stopped`, `not-reached`: in grading, the answer ended its sandbox, or the notebook did before its check
+- `check-failed`: in grading, what came back made the check itself fail; `own-test`: an instructor's own test failed
 """
 
 import ast

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coursekit import messages
+from coursekit import checking, messages
 from coursekit.checking import local
 from coursekit.exercise import Exercise, Wrong, expect, expect_close, expect_equal, judge
 from coursekit.paths import ROOT
@@ -133,6 +133,14 @@ def test_what_the_framework_says_has_an_id_by_its_kind():
     assert judged(check, ...) == "todo"
     assert judged(check, lambda: object()) == "not-plain"
     assert judged(check, lambda: 1) == "form"
+
+
+def test_a_cell_that_ended_with_an_error_has_an_id_of_its_own(monkeypatch):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "")
+    monkeypatch.setattr(checking, "_session", checking.Session("ch00_start", {}, {}))
+    monkeypatch.setattr(checking, "save", lambda result: "")
+    monkeypatch.setattr(checking.notebook, "broken", lambda name: "SyntaxError")
+    assert checking.check("best_seconds", max).message_id == "broken-cell"
 
 
 def test_nine_of_ten_named_wrong_answers_end_at_a_message_of_their_own_exercise():

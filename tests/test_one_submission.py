@@ -150,6 +150,36 @@ def test_who_is_graded_anew_has_all_the_time_again(monkeypatch):
     assert (result.score, result.notes) == (1, [])
 
 
+# Message ids
+
+ENDS_WHEN_ASKED = code("def best_seconds(*inputs):\n    raise Ends")
+
+
+@pytest.mark.parametrize(
+    ("cells", "name", "message_id"),
+    [
+        ([ENDS_WHEN_ASKED, CHECK], "best_seconds", "stopped"),
+        ([code("raise Ends", "own")], "own", "stopped"),
+        ([code("assert False", "own")], "own", "own-test"),
+    ],
+)
+def test_a_result_on_which_no_check_has_judged_has_an_id_by_its_kind(cells, name, message_id):
+    assert graded(*cells)[0].results[name].message_id == message_id
+
+
+def test_what_the_notebooks_time_did_not_reach_has_an_id_of_its_own(monkeypatch):
+    monkeypatch.setattr(f"{__name__}.LIMITS", Limits(total_seconds=0))
+    assert graded(code("x = 1"), CHECK)[0].results["best_seconds"].message_id == "not-reached"
+
+
+def test_a_check_that_itself_fails_has_an_id_of_its_own(monkeypatch):
+    def stumbles(item: object, answer: object, seed: int) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(grade, "judge", stumbles)
+    assert graded(CHECK)[0].results["best_seconds"].message_id == "check-failed"
+
+
 # Files beside the notebook
 
 

@@ -92,7 +92,7 @@ class _Work:
             pass
         for step in self.steps:
             if step.kind in ("check", "quiz", "test") and self._id(step) not in self.graded.results:
-                self._record(step, Result(**self._blank(step), status="crashed", message=self._why_not_reached()))
+                self._record(step, self._result(step, "crashed", self._why_not_reached(), "not-reached"))
         self.graded.seconds = time.perf_counter() - start
         cells = [readable(step.cell) for step in self.steps]
         self.graded.notebook = nbformat.v4.new_notebook(cells=cells)
@@ -158,8 +158,8 @@ class _Work:
             self._note(f"a cell was left out, because it {reason}", step)
         elif self._id(step) not in self.graded.results:  # what was judged before stays so
             tried = self.answer.tried if self.answer and self.answer.name == step.name else ""
-            result = Result(**self._blank(step), status="crashed", message=f"Your code {reason}.", tried=tried)
-            self._record(step, replace(result, seconds=self._took()))
+            text = f"Your code {reason}."
+            self._record(step, self._result(step, "crashed", text, "stopped", tried=tried, seconds=self._took()))
 
     def _step(self, step: Step, box: Sandbox) -> bool:
         """Run or judge a step; return whether it had to be stopped."""
@@ -214,7 +214,7 @@ class _Work:
             raise
         except Exception as error:
             text = f"What came back made the check itself fail ({type(error).__name__}: {error})."
-            return Result.of(item, "wrong", text, tried=answer.tried, got=answer.got)
+            return Result.of(item, "wrong", text, "check-failed", tried=answer.tried, got=answer.got)
 
     def _kept(self, output: str) -> str:
         """Return what may still be kept of a cell's output: all cells together have one limit."""
@@ -241,11 +241,12 @@ class _Work:
             seconds = self._took()
         if self._id(step) in self.graded.results:
             return
-        status = "wrong" if outcome.error else "passed"
-        message = f"{outcome.error.get('kind')}: {outcome.error.get('message')}" if outcome.error else ""
+        if error := outcome.error:
+            text = f"{error.get('kind')}: {error.get('message')}"
+            self._record(step, self._result(step, "wrong", text, "own-test", seconds=seconds))
+            return
         share = credit / step.points if step.points else 1
-        result = Result(**self._blank(step), status=status, message=message, share=share, seconds=seconds)
-        self._record(step, result)
+        self._record(step, self._result(step, "passed", share=share, seconds=seconds))
 
     def _credit(self, step: Step, box: Sandbox) -> float:
         """Return how many points the value of a test cell gives: a number up to all, anything else all."""
@@ -289,6 +290,7 @@ class _Work:
     def _id(step: Step) -> str:
         return str(step.cell.metadata.nbgrader.grade_id)
 
-    def _blank(self, step: Step) -> dict:
+    def _result(self, step: Step, status: str, message: str = "", message_id: str = "", **more: Any) -> Result:
+        """Return the result of a step on which no check has judged."""
         chapter = self.items[step.name].chapter if step.name in self.items else ""
-        return {"chapter": chapter, "name": step.name, "kind": step.kind, "points": step.points}
+        return Result(chapter, step.name, step.kind, status, step.points, message, message_id, **more)
