@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from coursekit.paths import ROOT
-from tests.browser import find_browser
+from tests.browser import chromium
 
 pytestmark = pytest.mark.slow
 TOKEN = "course"
@@ -67,10 +67,8 @@ def _wait_for(address: str) -> None:
 
 @pytest.fixture
 def page() -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=QUIET_CHROMIUM)
+    with chromium(QUIET_CHROMIUM) as browser:
         yield browser.new_page(viewport={"width": 1200, "height": 900})
-        browser.close()
 
 
 class Notebook:

@@ -7,7 +7,7 @@ import nbformat
 import pytest
 
 from coursekit.author.slides import _height, as_html, deck
-from tests.browser import find_browser
+from tests.browser import chromium
 
 ROOT = Path(__file__).parents[1]
 CHAPTER = "ch00_start"
@@ -58,12 +58,9 @@ def test_a_page_is_as_full_however_its_text_is_wrapped(one_line, wrapped):
 
 @pytest.mark.slow
 def test_a_browser_without_a_network_shows_slides_math_and_notes(page, tmp_path):
-    from playwright.sync_api import sync_playwright
-
     path = tmp_path / "slides.html"
     path.write_text(page, encoding="utf-8")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox", "--disable-gpu"])
+    with chromium(["--no-sandbox", "--disable-gpu"]) as browser:
         context = browser.new_context(offline=True)
         tab, errors = context.new_page(), []
         tab.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
@@ -79,5 +76,4 @@ def test_a_browser_without_a_network_shows_slides_math_and_notes(page, tmp_path)
             "Reveal.slide(...Object.values(Reveal.getIndices(document.querySelector('aside.notes').closest('section'))))"
         )
         opened.value.get_by_text(note).wait_for(timeout=10_000)
-        browser.close()
     assert errors == []
