@@ -11,8 +11,8 @@ from coursekit import checking, messages
 from coursekit.checking import local
 from coursekit.exercise import Exercise, Wrong, expect, expect_close, expect_equal, judge
 from coursekit.paths import ROOT
-from tests.answers import SAMPLES
 from tests.chapters import CHAPTERS
+from tests.test_answers import SAMPLES  # with those of all chapters
 
 EXERCISES = sorted((ROOT / "coursekit/exercises").glob("*.py"))
 MISTAKES = json.loads((ROOT / "coursekit/exercises/mistakes.json").read_text())  # made by `make mistakes`
