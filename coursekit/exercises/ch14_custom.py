@@ -6,7 +6,6 @@ from numpy.random import Generator
 from coursekit.answer import Answer
 from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch14_custom as given
-from coursekit.result import plural
 
 
 def _tape(rng: Generator, low: np.ndarray, high: np.ndarray, lengths: list[int], ends: list[str]) -> dict:
@@ -33,6 +32,7 @@ def _tape(rng: Generator, low: np.ndarray, high: np.ndarray, lengths: list[int],
 )
 def Rescale(answer: Answer, rng: Generator) -> None:  # noqa: N802
     """Take the bounds from the space, so that the connector fits every environment that names them."""
+    # Long: a real EnvRunner and a real learner connector show what module and learner get.
     low = np.array([rng.uniform(2e4, 8e4), -rng.uniform(2, 9), rng.uniform(0.001, 0.002)], np.float32)
     high = np.array([low[0] + rng.uniform(1e3, 9e3), rng.uniform(11, 30), rng.uniform(0.004, 0.009)], np.float32)
     _judge_rescaled(answer, rng, low, high)
@@ -43,30 +43,45 @@ def Rescale(answer: Answer, rng: Generator) -> None:  # noqa: N802
 def _judge_rescaled(answer: Answer, rng: Generator, low: np.ndarray, high: np.ndarray) -> None:
     """Check the announced space, what the module sees, and what the learner gets, for observations between these bounds."""
     tape = _tape(rng, low, high, lengths=[4, 5], ends=["truncated", "terminated"])
-    got = answer.probe(given.through_connector, tape, [3, 6])
-    expect(got["connector"], "The class is not a connector. Leave its base class as it was.")
-    space = got["space"]
+    with answer.case(f"observations between {_short(low)} and {_short(high)}"):
+        got = answer.probe(given.through_connector, tape, [3, 6])
+        expect(got["connector"], "The class is not a connector. Leave its base class as it was.")
+        _judge_space(got["space"], low.shape)
+        rows = np.concatenate([episode["rows"] for episode in tape["episodes"]])[:-1]  # nobody acts on the last
+        want = (2 * (rows - low) / (high - low) - 1).reshape(len(rows), -1)
+        _judge_seen(rows, np.array(got["module saw"]), want)
+        learned = np.delete(want, 4, axis=0)  # nobody learns from what comes after the end of an episode
+        gets = np.asarray(got["learner gets"])
+        expect(
+            len(gets) == len(learned) and agree(gets.reshape(len(gets), -1), learned, 0.0, 2e-3),
+            f"The module acts on {_short(want[0])}, but the learner gets {_short(gets[0])} for the same step. "
+            "What is not written into the episode is lost.",
+        )
+
+
+def _judge_space(space: list | str, shape: tuple) -> None:
     expect(isinstance(space, list), f"The space that comes out is {space}, not a Box.")
-    told, shape = "The space that you announce must say what comes out. ", low.shape
+    low, high = np.asarray(space[0]), np.asarray(space[1])
     expect(
-        np.shape(space[0]) == shape, told + f"Its shape is {np.shape(space[0])}; observations had the shape {shape}."
+        low.shape == shape,
+        f"The space that you announce must say what comes out. Its shape is {low.shape}; observations had the shape {shape}.",
     )
-    bounds = f"Its bounds are {space[0].tolist()} and {space[1].tolist()}."
-    expect(agree(space, [-np.ones(shape), np.ones(shape)]), told + bounds)
-    rows = np.concatenate([episode["rows"] for episode in tape["episodes"]])[:-1]  # it ends before the last is acted on
-    want = (2 * (rows - low) / (high - low) - 1).reshape(len(rows), -1)
-    saw, tried = np.array(got["module saw"]), f"Bounds {_short(low)} and {_short(high)}. "
-    expect(np.shape(saw) == want.shape, tried + f"The module saw {np.shape(saw)} numbers of {want.shape} observations.")
+    expect(
+        agree([low, high], [-np.ones(shape), np.ones(shape)]),
+        f"The space that you announce must say what comes out. Its bounds are {low.tolist()} and {high.tolist()}.",
+    )
+
+
+def _judge_seen(rows: np.ndarray, saw: np.ndarray, want: np.ndarray) -> None:
+    expect(saw.shape == want.shape, f"The module saw {saw.shape} numbers of {want.shape} observations.")
     for row, seen, expected in zip(rows, saw, want, strict=True):
-        text = f"Of {_short(row)} the module saw {_short(seen)} (expected: {_short(expected)})."
-        expect_close(seen, expected, tried + text, rtol=0, atol=2e-3)
-    learned = np.delete(want, 4, axis=0)  # nobody learns from what comes after the end of an episode
-    gets = np.asarray(got["learner gets"])
-    expect(
-        len(gets) == len(learned) and agree(gets.reshape(len(gets), -1), learned, 0.0, 2e-3),
-        f"The module acts on {_short(saw[0])}, but the learner gets {_short(gets[0])} for the same step. "
-        "What is not written into the episode is lost.",
-    )
+        expect_close(
+            seen,
+            expected,
+            f"Of {_short(row)} the module saw {_short(seen)} (expected: {_short(expected)}).",
+            rtol=0,
+            atol=2e-3,
+        )
 
 
 def _short(numbers: np.ndarray) -> str:
@@ -85,96 +100,65 @@ def _short(numbers: np.ndarray) -> str:
 )
 def ScoreEach(answer: Answer, rng: Generator) -> None:  # noqa: N802
     """Apply the same small network to every node: what is learned about one node holds for all."""
-    nodes, features, hidden = (
-        int(rng.integers(low, high)) for low, high in [(6, 10), (3, 6), (10, 15)]
-    )  # no two alike
-    tables = rng.random((5, nodes, features)).astype(np.float32)
-    order = rng.permutation(nodes)
-    while (order == np.arange(nodes)).any():  # everybody moves
-        order = rng.permutation(nodes)
-    larger = rng.random((2, nodes + 7, features)).astype(np.float32)
-    both = np.concatenate([tables, tables[:, order]])
-    halfway = (tables + tables[:, order]) / 2
-    got = answer.probe(given.alone, np.concatenate([both, halfway]), hidden)
-    expect(not got["missing"], f"The class does not inherit from {' and '.join(got['missing'])}: PPO needs both bases.")
-    tried = f"{len(both) + len(halfway)} tables of {nodes} nodes with {features} numbers each. "
-    expect(got["returned"] == "dict", tried + f"`_forward` returned {got['returned']}; it must return a dict.")
-    _judge_shapes(got, (len(both) + len(halfway), nodes), tried)
-    few, more = got["weights"]
-    expect(
-        more > few,
-        f"With model_config hidden={hidden} the module has {few} weights, with hidden={hidden + 1} it has {more}. "
-        'The size of the networks is `self.model_config["hidden"]`.',
-    )
-    expect(
-        not agree(got["values"], got["played"].mean(axis=1), 1e-3, 1e-6),
-        tried + "The value of each is the mean of its scores: one network says both, and there should be two.",
-    )
-    for name, what in [("played", "scores"), ("values", "values")]:
-        some, others, between = np.split(np.asarray(got[name], np.float64), 3)
-        spread = between.std()  # 0 where a network begins with zeros
+    # Long: the module is trained by a real PPO, and then asked about tables in another order and of another size.
+    nodes, features, hidden = (int(rng.integers(*ends)) for ends in [(6, 10), (3, 6), (10, 15)])  # no two alike
+    order = np.roll(np.arange(nodes), rng.integers(1, nodes))
+    tables = rng.random((6, nodes, features)).astype(np.float32)
+    asked = {
+        "plain": tables,
+        "shuffled": tables[:, order],
+        "halfway": _mean_of_pairs(tables),
+        "joined": np.concatenate([tables, tables[::-1]], axis=1),
+    }
+    with answer.case(
+        f"6 tables of {nodes} nodes, {features} numbers each, alone and joined in pairs; hidden is {hidden}"
+    ):
+        got = answer.probe(given.inside_ppo, asked, hidden)
+        for name, shape in [("scores", (6, nodes)), ("values", (6,))]:
+            shown = np.shape(got["before"][name])
+            expect(shown == shape, f"The {name} have the shape {shown}, not {shape}.")
+        sizes = got["sizes"]
+        expect(hidden in sizes, f'The layers have the sizes {sizes}. The middle one is `self.model_config["hidden"]`.')
+        _judge_networks(got, order)
+
+
+def _judge_networks(got: dict, order: np.ndarray) -> None:
+    """Check that both networks learn, that they have a bend, and that each node is judged by its row alone."""
+    scores, values = got["plain"]["scores"], got["plain"]["values"]
+    sums = scores.sum(axis=1)
+    expect(not agree(sums, np.ones(6), 0, 1e-4), "The scores of a table add up to 1. PPO makes the probabilities.")
+    for name, plain in got["plain"].items():
         expect(
-            np.abs((some + others) / 2 - between).max() > 1e-4 * spread + 1e-6 or spread < 1e-6,
-            tried + f"The {what} halfway between two tables lie exactly halfway: the network is linear. "
-            "What stands between its two `Linear`?",
-        )
-    got = answer.probe(given.inside_ppo, both, larger, hidden)
-    for when in ("before", "after"):
-        _judge_scores(got[when], order, f"{len(both)} tables of {nodes} nodes, {when} an iteration of PPO. ")
-    for name, what in [("learned", "scores"), ("values", "values")]:
-        expect(
-            not agree(got["before"][name], got["after"][name], 1e-6, 1e-7),
-            f"An iteration of PPO did not change the {what}. Are all layers attributes of the module, "
+            not agree(got["before"][name], plain, 1e-6, 1e-7),
+            f"An iteration of PPO did not change the {name}. Are all layers attributes of the module, "
             "so that PyTorch finds them? Does anything cut the gradient (`no_grad`, `detach`)?",
         )
-    told = f"The same module, asked about {nodes + 7} nodes instead of {nodes}: "
-    expect(isinstance(got["larger"], dict), told + str(got["larger"]))
-    shapes = [np.shape(got["larger"][name]) for name in ("played", "values")]
-    expect_equal(shapes, [(2, nodes + 7), (2,)], told + f"scores and values have the shapes {shapes}.")
-    told = f"Each of the {nodes} nodes of a table, twice, as a table of its own: "
-    expect(isinstance(got["twins"], dict), told + str(got["twins"]))
-    values = np.asarray(got["twins"]["values"])
-    expect(values.shape == (len(both) * nodes,), told + f"the values have the shape {values.shape}.")
+        expect(
+            not agree(got["halfway"][name], _mean_of_pairs(plain), 1e-4, 1e-6),
+            f"The {name} halfway between two tables lie halfway: what stands between the two `Linear`?",
+        )
+    expect(
+        not agree(values, scores.mean(axis=1), 1e-3, 1e-6),
+        "The value of each is the mean of its scores: one network says both, and there should be two.",
+    )
+    shuffled, joined = got["shuffled"], got["joined"]
+    kept, both = scores[:, order], np.concatenate([scores, scores[::-1]], axis=1)
+    expect_close(shuffled["scores"], kept, "In another order of the nodes, the scores did not follow.", atol=1e-4)
+    expect_close(shuffled["values"], values, "In another order of the nodes, the value changed.", atol=1e-4)
     expect_close(
-        got["after"]["values"],
-        values.reshape(len(both), nodes).mean(axis=1),
-        told + "the mean of their values is not the value of the whole table.",
+        joined["scores"], both, "Two tables were joined, and their nodes did not keep their scores.", atol=1e-4
+    )
+    expect_close(
+        joined["values"],
+        _mean_of_pairs(values),
+        "Two tables were joined, and the value is not the mean of theirs: take the mean over the nodes.",
         rtol=1e-3,
         atol=1e-4,
     )
 
 
-def _judge_shapes(got: dict, shape: tuple[int, int], tried: str) -> None:
-    """Check that there is a score for each of the nodes of the tables, shape [tables, nodes], and a value for each table."""
-    keys = got["keys"]
-    expect(
-        "action_dist_inputs" in keys, tried + f"`_forward` returned {keys}; PPO looks for `Columns.ACTION_DIST_INPUTS`."
-    )
-    for name, what, want in [("played", "scores", shape), ("values", "values", shape[:1])]:
-        expect(np.shape(got[name]) == want, tried + f"The {what} have the shape {np.shape(got[name])}, not {want}.")
-
-
-def _judge_scores(got: dict, order: np.ndarray, tried: str) -> None:
-    """Check shapes, and that a node is judged by its row alone: the second half of the tables is the first in another order."""
-    _judge_shapes(got, (10, len(order)), tried)
-    scores, values = got["played"], got["values"]
-    expect(scores.std(axis=1).min() > 1e-6, tried + "All nodes of a table got the same score.")
-    expect(
-        not np.allclose(scores.sum(axis=1), 1, atol=1e-4),
-        tried + "The scores of each table add up to 1: return them as they are, PPO makes the probabilities.",
-    )
-    expect_close(
-        scores[5:],
-        scores[:5][:, order],
-        tried + "The nodes of a table were put in another order, and the scores did not follow.",
-        atol=1e-4,
-    )
-    expect_close(
-        values[5:], values[:5], tried + "The nodes were put in another order, and the value changed.", atol=1e-4
-    )
-    expect_close(
-        got["learned"], scores, tried + "EnvRunner and learner get different scores for the same table.", atol=1e-4
-    )
+def _mean_of_pairs(answers: np.ndarray) -> np.ndarray:
+    return (answers + answers[::-1]) / 2
 
 
 @exercise(
@@ -188,6 +172,7 @@ def _judge_scores(got: dict, order: np.ndarray, tried: str) -> None:
 )
 def Diary(answer: Answer, rng: Generator) -> None:  # noqa: N802
     """Look at all pieces of the episode, and ask for the mean of what was logged since the last report."""
+    # Long: a real EnvRunner plays a tape of episodes in pieces, whose diary is computed beforehand.
     ends = rng.permutation(["terminated", "truncated"]).tolist()
     lengths = [9 + int(rng.integers(3)), 4, 5, 8]  # the first comes in three pieces
     tape = _tape(rng, np.zeros(1), np.ones(1), lengths, [ends[0], ends[1], ends[0], "terminated"])
@@ -197,9 +182,11 @@ def Diary(answer: Answer, rng: Generator) -> None:  # noqa: N802
         episode["rows"] = wish
     fragments = [4, 4, sum(lengths[:3]) - 8 + 2, lengths[3] - 2]
     got = answer.probe(given.keep_diary, tape, fragments)
-    for number, want in enumerate(_reports(tape["episodes"], fragments), 1):
-        tried = f"In turn {number} the EnvRunner played {fragments[number - 1]} steps and "
-        _judge_report(got[number - 1], want, tried)
+    wanted = _reports(tape["episodes"], fragments)
+    for number, (report, want, steps) in enumerate(zip(got, wanted, fragments, strict=True), 1):
+        ended = "; ".join(f"{end}, {back} steps back, pieces: {pieces}" for end, back, pieces in want)
+        with answer.case(f"turn {number} of the EnvRunner, {steps} steps; episodes that ended: {ended or 'none'}"):
+            _judge_report(report, want)
 
 
 def _reports(episodes: list[dict], fragments: list[int]) -> list[list[tuple[str, int, int]]]:
@@ -214,21 +201,23 @@ def _reports(episodes: list[dict], fragments: list[int]) -> list[list[tuple[str,
     return reports
 
 
-def _judge_report(got: dict, want: list, tried: str) -> None:
+def _judge_report(got: dict, want: list) -> None:
     if not want:
         quiet = all(value != value for value in got.values())  # nothing, or not a number
-        expect(quiet, tried + f"saw no episode end, and yet {got} was logged.")
+        expect(quiet, f"No episode ended, and yet {got} was logged.")
         return
-    ended = [f"{end}, {back} steps back, in {plural(pieces, 'piece')}" for end, back, pieces in want]
-    tried += f"saw these episodes end: {'; '.join(ended)}. "
     means = {
         "arrived": float(np.mean([end == "terminated" for end, _, _ in want])),
         "steps_back": float(np.mean([back for _, back, _ in want])),
     }
     for name, mean in means.items():
-        expect(name in got, tried + f'Nothing was logged as "{name}".')
-        told = f'What is reported as "{name}" is {got[name]:.4g} (expected: {mean:.4g}, the mean).'
-        expect_close(got[name], mean, tried + told, atol=1e-6)
+        expect(name in got, f'Nothing was logged as "{name}".')
+        expect_close(
+            got[name],
+            mean,
+            f'What is reported as "{name}" is {got[name]:.4g} (expected: {mean:.4g}, the mean).',
+            atol=1e-6,
+        )
 
 
 @exercise(
@@ -242,6 +231,7 @@ def _judge_report(got: dict, want: list, tried: str) -> None:
 )
 def Shaped(answer: Answer, rng: Generator) -> None:  # noqa: N802
     """Pay for potential gained and take back for potential lost, so that no way round is worth anything."""
+    # Long: four episodes, each with an end of its own, and a `reset` in the middle of one.
     gamma, weights = float(rng.uniform(0.6, 0.9)), rng.uniform(1, 4, size=2).round(2).tolist()
     lengths, ends = [6, 3, 4, 3], ["terminated", "terminated", "truncated", "terminated"]
     tape = _tape(rng, np.ones(2), 5 * np.ones(2), lengths, ends)
@@ -250,19 +240,32 @@ def Shaped(answer: Answer, rng: Generator) -> None:  # noqa: N802
     got = answer.probe(given.play_shaped, tape, weights, gamma, left, seeds)
     for number, (episode, steps) in enumerate(zip(tape["episodes"], got["episodes"], strict=True)):
         played = left if number == 0 else lengths[number]
-        told = "`reset` must return what the environment's own `reset` returns, observation and info."
-        expect_close(steps[0][0], episode["rows"][0], told)
-        expect_equal(steps[0][1], {"step": 0}, told)
+        begin = [episode["rows"][0], {"step": 0}]
+        expect_close(
+            steps[0], begin, "`reset` must return what the environment's own `reset` returns, observation and info."
+        )
         for step in range(1, played + 1):
-            _judge_step(steps[step], episode, step, weights, gamma, first_after_leaving=number == 1 and step == 1)
+            before, after = (float(np.dot(weights, row)) for row in episode["rows"][step - 1 : step + 1])
+            where = _where(episode, step, first_after_leaving=number == 1 and step == 1)
+            with answer.case(f"gamma {gamma:.3f}; {where}: potential {before:.3f} before, {after:.3f} after"):
+                _judge_step(steps[step], episode, step, [before, after], gamma)
     for seed, heard in zip(seeds, got["heard"], strict=True):
-        told = f"`reset` was called with seed {seed} and options {{'lamp': {seed}}}; the environment inside heard "
-        expect_equal(heard, {"seed": seed, "options": {"lamp": seed}}, told + f"{heard}. Pass both on.")
+        want = {"seed": seed, "options": {"lamp": seed}}
+        expect_equal(
+            heard, want, f"`reset` was called with {want}; the environment inside heard {heard}. Pass both on."
+        )
 
 
-def _judge_step(got: list, episode: dict, step: int, weights: list, gamma: float, first_after_leaving: bool) -> None:
+def _where(episode: dict, step: int, first_after_leaving: bool) -> str:
+    if step == len(episode["rewards"]):
+        return f"the last step of an episode that was {episode['end']}"
+    if first_after_leaving:
+        return "the first step after a `reset` in the middle of an episode"
+    return "a step in the middle of an episode"
+
+
+def _judge_step(got: list, episode: dict, step: int, potentials: list[float], gamma: float) -> None:
     obs, reward, terminated, truncated, info = got
-    before, after = (float(np.dot(weights, row)) for row in episode["rows"][step - 1 : step + 1])
     over = step == len(episode["rewards"])
     ends = [over and episode["end"] == "terminated", over and episode["end"] == "truncated"]
     expect_equal(
@@ -270,15 +273,9 @@ def _judge_step(got: list, episode: dict, step: int, weights: list, gamma: float
     )
     expect_close(obs, episode["rows"][step], "The wrapper changed the observation. Only the reward may change.")
     expect_equal(info, {"step": step}, "The wrapper changed `info`. Only the reward may change.")
-    raw = episode["rewards"][step - 1]
+    raw, (before, after) = episode["rewards"][step - 1], potentials
     want = raw + gamma * (0.0 if ends[0] else after) - before
-    where = "a step in the middle of an episode"
-    if over:
-        where = f"the last step of an episode that was {episode['end']}"
-    elif first_after_leaving:
-        where = "the first step after a `reset` in the middle of an episode"
-    tried = f"gamma {gamma:.3f}; {where}: potential {before:.3f} before, {after:.3f} after, reward {raw:.3f}. "
-    expect_close(reward, want, tried + f"Yours came out as {reward:.3f}.", atol=1e-4)
+    expect_close(reward, want, f"Reward {raw:.3f}; yours came out as {reward:.3f}.", atol=1e-4)
 
 
 @exercise(
@@ -292,6 +289,7 @@ def _judge_step(got: list, episode: dict, step: int, weights: list, gamma: float
 )
 def Bridge(answer: Answer, rng: Generator) -> None:  # noqa: N802
     """Move first, then judge; every dict is about the robots that acted, and `__all__` about the episode."""
+    # Long: the rules of the bridge are played beside the answer, over nine plans.
     first, second = rng.permutation(["north", "south"]).tolist()
     waits, pauses, rests = (
         int(rng.integers(low, high)) for low, high in [(1, 10), (1, 10), (0, 5)]
@@ -313,14 +311,14 @@ def Bridge(answer: Answer, rng: Generator) -> None:  # noqa: N802
         plans[name + ", named the other way round"] = [dict(reversed(actions.items())) for actions in plan]
     stories = answer.probe(given.play_plans, list(plans.values()))
     for (name, plan), story in zip(plans.items(), stories, strict=True):
-        _judge_story(name, plan, story)
+        _judge_story(answer, name, plan, story)
     for steps, rewards in answer.probe(given.sampled_bridge, 12):
-        ended = all(reward in (-1.0, 1.0) for reward in rewards.values())
-        told = f"RLlib played an episode of {steps} steps with random actions; the last rewards were {rewards}."
-        expect(ended or steps == 20, told + " It ended too early.")
+        with answer.case(f"an episode of {steps} steps that RLlib played with random actions"):
+            ended = all(reward in (-1.0, 1.0) for reward in rewards.values())
+            expect(ended or steps == 20, f"It ended too early: the last rewards were {rewards}.")
 
 
-def _judge_story(name: str, plan: list[dict], story: list) -> None:
+def _judge_story(answer: Answer, name: str, plan: list[dict], story: list) -> None:
     """Play the plan with the rules of the chapter, and compare every step."""
     fields = {"north": 0, "south": 0}
     expect_close(story[0][0], _seen(fields, fields), "`reset` was changed: leave it as it is.")
@@ -329,15 +327,15 @@ def _judge_story(name: str, plan: list[dict], story: list) -> None:
             fields[agent] += 1 if fields[agent] else action
         want = _rules(fields, actions, number)
         got = dict(zip(want, story[number][:4], strict=True))
-        tried = f"Plan: {name}. Step {number}, actions {actions}, leads to the fields {fields}. "
-        for part in ("rewards", "terminateds", "truncateds", "observations"):
-            _judge_part(part, got[part], want[part], tried)
+        with answer.case(f"plan: {name}; step {number}, actions {actions}, leads to the fields {fields}"):
+            for part in ("rewards", "terminateds", "truncateds", "observations"):
+                _judge_part(part, got[part], want[part])
 
 
-def _judge_part(part: str, got: dict, want: dict, tried: str) -> None:
+def _judge_part(part: str, got: dict, want: dict) -> None:
     """Compare one dict; a flag that is left out counts as False, `__all__` may not be left out."""
     if part in ("terminateds", "truncateds"):
-        expect("__all__" in got, tried + f'Your {part} have no "__all__": {got}.')
+        expect("__all__" in got, f'Your {part} have no "__all__": {got}.')
         strangers = set(got) - set(want) - {"__all__"}
         got = {agent: bool(got.get(agent, False)) for agent in want}
         if part == "truncateds" and want["__all__"]:
@@ -346,12 +344,12 @@ def _judge_part(part: str, got: dict, want: dict, tried: str) -> None:
             }  # said for each or for all: both will do
     else:
         strangers = set(got) - set(want)
-    expect(not strangers, tried + f"Your {part} speak of {sorted(strangers)}, which did not act in this step.")
+    expect(not strangers, f"Your {part} speak of {sorted(strangers)}, which did not act in this step.")
     expect(
         set(got) == set(want),
-        tried + f"Your {part} leave out {sorted(set(want) - set(got))}, which acted in this step.",
+        f"Your {part} leave out {sorted(set(want) - set(got))}, which acted in this step.",
     )
-    expect_close(got, want, tried + f"Your {part} are {got}.", atol=1e-5)
+    expect_close(got, want, f"Your {part} are {got}.", atol=1e-5)
 
 
 def _rules(fields: dict, actions: dict, step: int) -> dict:
@@ -384,6 +382,7 @@ def _seen(fields: dict, agents: dict) -> dict:
 )
 def two_minds(answer: Answer, rng: Generator) -> None:
     """Name both modules, and read from a robot's name which of them plays it."""
+    # Long: a world in which each robot sees a number of its own tells who was asked to act for whom.
     north, south = (
         [f"{side}-{number}" for number in rng.choice(90, size=size, replace=False).tolist()]
         for side, size in [("north", 2 + int(rng.integers(2))), ("south", 1 + int(rng.integers(2)))]
@@ -391,34 +390,32 @@ def two_minds(answer: Answer, rng: Generator) -> None:
     for teams in (["north"], ["south"]), (north, south):
         agents = rng.permutation(teams[0] + teams[1]).tolist()
         numbers = (rng.permutation(99)[: len(agents)] / 100 + 0.005).round(3).tolist()
-        got = answer.probe(given.who_thinks, agents, numbers)
-        expect(got["returned"] == "a config", f"The function returned {got['returned']}. It must return the config.")
-        nowhere = sorted({f"{agent} to {module!r}" for agent, module in got["mapped"] if module not in got["modules"]})
-        expect(
-            not nowhere,
-            f"The robots {sorted(agents)} were to play. The mapping sends {', '.join(nowhere)}; "
-            f"the config has modules only for {got['modules']}.",
-        )
-        expect(
-            isinstance(got["saw"], dict),
-            f"The robots {sorted(agents)} were to play, and RLlib raised {got['saw']}. "
-            "Does the mapping take the arguments that RLlib hands over, and name a module for each of them?",
-        )
-        _judge_minds(got["saw"], dict(zip(agents, numbers, strict=True)), teams)
+        with answer.case(f"the robots {sorted(agents)}"):
+            got = answer.probe(given.who_thinks, agents, numbers)
+            returned = got["returned"]
+            expect(returned == "a config", f"The function returned {returned}. It must return the config.")
+            for agent, module in got["mapped"]:
+                expect(
+                    module in got["modules"],
+                    f"The mapping sends {agent} to {module!r}; the config has modules only for {got['modules']}.",
+                )
+            expect(
+                isinstance(got["saw"], dict),
+                f"RLlib raised {got['saw']}. "
+                "Does the mapping take the arguments that RLlib hands over, and name a module for each of them?",
+            )
+            _judge_minds(got["saw"], dict(zip(agents, numbers, strict=True)), teams)
 
 
 def _judge_minds(saw: dict, numbers: dict, teams: tuple) -> None:
     """Compare what each module was asked about with the robots of its side."""
     names = {round(number, 3): agent for agent, number in numbers.items()}
     played = {module: [names.get(number, "?") for number in seen] for module, seen in saw.items()}
-    tried = f"The robots {sorted(numbers)} played. "
-    expect(
-        set(saw) == {"north", "south"},
-        tried + f'There are modules for {sorted(map(str, saw))}; there must be "north" and "south".',
-    )
+    modules = sorted(map(str, saw))
+    expect_equal(modules, ["north", "south"], f'There are modules for {modules}; there must be "north" and "south".')
     for side, team in zip(("north", "south"), teams, strict=True):
         got = sorted(map(str, played[side]))
-        expect_equal(got, sorted(team), tried + f'The module "{side}" was asked to act for {got or "nobody"}.')
+        expect_equal(got, sorted(team), f'The module "{side}" was asked to act for {got}.')
 
 
 quiz(

@@ -219,69 +219,16 @@ def through_connector(connector: Any, tape: dict, fragments: list[int]) -> dict:
     }
 
 
-class Tables(gymnasium.Env):
-    """Tables of random numbers, shape [nodes, features]; it pays the first number of the row that was chosen."""
-
-    def __init__(self, config: dict):
-        self.observation_space = Box(0, 1, tuple(config["shape"]), np.float32)
-        self.action_space = Discrete(config["shape"][0])
-
-    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
-        """Return a table."""
-        super().reset(seed=seed)
-        self._draw()
-        return self._table, {}
-
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
-        """Pay, and return another table; every episode is one step."""
-        reward = float(self._table[int(action), 0])
-        self._draw()
-        return self._table, reward, True, False, {}
-
-    def _draw(self) -> None:
-        self._table = self.np_random.random(self.observation_space.shape).astype(np.float32)
-
-
-def alone(module_class: Any, tables: np.ndarray, hidden: int) -> dict:
-    """Return what the module answers by itself, without any algorithm; `tables` is [B, nodes, features]."""
-    from ray.rllib.core.rl_module import RLModuleSpec
-    from ray.rllib.core.rl_module.apis import ValueFunctionAPI
-    from ray.rllib.core.rl_module.torch import TorchRLModule
-
-    missing = [base.__name__ for base in (TorchRLModule, ValueFunctionAPI) if not issubclass(module_class, base)]
-    if missing:
-        return {"missing": missing}
-    env = Tables({"shape": tables.shape[1:]})
-    module, wider = (
-        RLModuleSpec(
-            module_class=module_class,
-            observation_space=env.observation_space,
-            action_space=env.action_space,
-            model_config={"hidden": units},
-        ).build()
-        for units in (hidden, hidden + 1)
-    )
-    weights = [sum(weight.numel() for weight in made.parameters()) for made in (module, wider)]
-    returned = module._forward(_batch(tables))
-    if not isinstance(returned, dict):
-        return {"missing": [], "returned": type(returned).__name__}
-    return {"missing": [], "returned": "dict", "weights": weights, **_answers(module, module, tables)}
-
-
-def inside_ppo(module_class: Any, tables: np.ndarray, larger: np.ndarray, hidden: int) -> dict:
-    """Return what the module answers inside an algorithm, before and after one iteration; `tables` is [B, nodes, features]."""
-    algo = _ppo_with(module_class, tables.shape[1:], hidden).build_algo()
+def inside_ppo(module_class: Any, asked: dict[str, np.ndarray], hidden: int) -> dict:
+    """Return scores and values for the tables, each [B, nodes, features]: after an iteration of PPO; "before", of the plain ones."""
+    algo = _ppo_with(module_class, asked["plain"].shape[1:], hidden).build_algo()
     try:
-        modules = algo.env_runner.module, algo.learner_group._learner.module["default_policy"]
-        before = _answers(*modules, tables)
-        algo.train()
-        after = _answers(*modules, tables)
-        return {
-            "before": before,
-            "after": after,
-            "larger": _tried(lambda: _answers(*modules, larger)),
-            "twins": _tried(lambda: _answers(*modules, np.repeat(tables.reshape(-1, 1, tables.shape[-1]), 2, axis=1))),
-        }
+        module = algo.learner_group._learner.module["default_policy"]
+        before = _answers(module, asked["plain"])
+        if before["values"].ndim == 1:  # else an error of RLlib's would hide the cause
+            algo.train()
+        sizes = sorted({size for part in module.parameters() for size in part.shape})
+        return {"before": before, "sizes": sizes} | {name: _answers(module, tables) for name, tables in asked.items()}
     finally:
         algo.stop()
 
@@ -289,10 +236,12 @@ def inside_ppo(module_class: Any, tables: np.ndarray, larger: np.ndarray, hidden
 def _ppo_with(module_class: Any, shape: tuple, hidden: int) -> Any:
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module import RLModuleSpec
+    from ray.rllib.examples.envs.classes.random_env import RandomEnv
 
+    spaces = {"observation_space": Box(0, 1, shape, np.float32), "action_space": Discrete(shape[0])}
     return (
         PPOConfig()
-        .environment(Tables, env_config={"shape": list(shape)})
+        .environment(RandomEnv, env_config={**spaces, "p_terminated": 1.0})
         .env_runners(num_env_runners=0, num_envs_per_env_runner=8)
         .rl_module(rl_module_spec=RLModuleSpec(module_class=module_class, model_config={"hidden": hidden}))
         .training(train_batch_size_per_learner=64, minibatch_size=32, num_epochs=2, lr=0.01)
@@ -300,26 +249,15 @@ def _ppo_with(module_class: Any, shape: tuple, hidden: int) -> Any:
     )
 
 
-def _answers(player: Any, learner: Any, tables: np.ndarray) -> dict:
-    """Return what two modules, the EnvRunner's and the learner's, say of these tables."""
+def _answers(module: Any, tables: np.ndarray) -> dict:
     import torch
 
-    batch = _batch(tables)
+    batch = {"obs": torch.from_numpy(np.ascontiguousarray(tables))}
     with torch.no_grad():
-        played, learned = player.forward_inference(batch), learner.forward_train(batch)
-        values = learner.compute_values(batch)
-    return {
-        "keys": sorted(played),
-        "played": played.get("action_dist_inputs"),
-        "learned": learned.get("action_dist_inputs"),
-        "values": values,
-    }
-
-
-def _batch(tables: np.ndarray) -> dict:
-    import torch
-
-    return {"obs": torch.from_numpy(np.asarray(tables, np.float32))}
+        said, values = module.forward_train(batch), module.compute_values(batch)
+    if not isinstance(said, dict):
+        raise TypeError(f"`_forward` returned a {type(said).__name__}, not a dict")
+    return {"scores": said["action_dist_inputs"], "values": values}
 
 
 def _tried(action: Callable) -> Any:

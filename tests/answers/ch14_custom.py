@@ -191,7 +191,7 @@ class ValuesWithoutABend(Scores):
         self.worth[1] = nn.Identity()
 
 
-@rejects("ScoreEach", says="returned Tensor")
+@rejects("ScoreEach", says="returned a Tensor")
 class ReturnsTheScoresAlone(Scores):
     def _forward(self, batch, **kwargs):
         return self.score(batch[Columns.OBS]).squeeze(-1)
@@ -310,7 +310,7 @@ class Writes(RLlibCallback):
         self.log(metrics_logger, "steps_back", self.back(episode, prev_episode_chunks))
 
 
-@rejects("Diary", says="in 3 pieces")
+@rejects("Diary", says='"steps_back"')
 class OnlyTheLastPiece(Writes):
     def back(self, episode, earlier):
         return int(np.sum(np.array(episode.get_actions()) == 0))
@@ -564,7 +564,7 @@ class FallsOnlyOnTheSameField(Crossing):
         return self.field["north"] == self.field["south"] in (1, 2)
 
 
-@rejects("Bridge", says="steps on as")
+@rejects("Bridge", says="Your rewards are")
 class LooksWhileTheyMove(Crossing):
     def step(self, actions):
         self.fell = False
@@ -578,7 +578,7 @@ class LooksWhileTheyMove(Crossing):
         return self.fell
 
 
-@rejects("Bridge", says="steps on as")
+@rejects("Bridge", says="Your rewards are")
 class LooksWhileTheyMoveNorthFirst(LooksWhileTheyMove):
     def step(self, actions):
         return super().step({agent: actions[agent] for agent in sorted(actions)})
@@ -640,7 +640,7 @@ def swapped(config):
     return by(config, {"north", "south"}, lambda a, episode, **kwargs: "south" if a.startswith("north") else "north")
 
 
-@rejects("two_minds", says="The mapping sends north-")
+@rejects("two_minds", says="The mapping sends")
 def only_for_a_pair(config):
     return by(config, {"north", "south"}, lambda agent_id, episode, **kwargs: agent_id)
 
