@@ -25,7 +25,8 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
-from coursekit.given.ch12_env_runners import built, flatten, kill_runner, side_by_side, who_runs
+from coursekit.given.ch12_env_runners import flatten, kill_runner, side_by_side, who_runs
+from coursekit.given.rllib_configs import built
 
 begin("ch12_env_runners")
 

@@ -25,8 +25,8 @@ import pandas
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
 from coursekit.envs import SlowSimulator
-from coursekit.given.ch12_env_runners import built
 from coursekit.given.ch13_algorithms import CORRIDOR, learner_pids
+from coursekit.given.rllib_configs import built
 
 begin("ch13_algorithms")
 

@@ -4,8 +4,8 @@ import nbformat
 import pytest
 
 from coursekit.author.definitions import definitions
-from coursekit.given.ch12_env_runners import built
 from coursekit.given.ch13_algorithms import CORRIDOR
+from coursekit.given.rllib_configs import built
 from coursekit.paths import SOLUTIONS
 
 pytestmark = pytest.mark.slow

@@ -7,11 +7,11 @@ from numpy.random import Generator
 
 from coursekit.answer import Answer
 from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercises._configs import judge_runners, judge_settings
 from coursekit.given import ch12_env_runners as given
+from coursekit.given import rllib_configs
 
-MAP = ["SFFF", "FHFH", "FFFH", "HFFG"]  # FrozenLake's own lake, four by four
 WEIGHTS = [[32, 16], [32, 32], [4, 32]]  # 16 fields, two hidden layers of 32, 4 directions
-EPOCHS, MINIBATCH = 30, 128  # PPO's defaults
 CLOCK = 0.003  # seconds by which two clocks of one machine may differ
 
 
@@ -26,6 +26,7 @@ CLOCK = 0.003  # seconds by which two clocks of one machine may differ
 )
 def many_config(answer: Answer, rng: Generator) -> None:
     """Say both numbers: how many runners, and how many environments each of them holds."""
+    # Long: it reads the config, builds it, and counts the processes, environments and weights that are really there.
     _judge_config(answer, rng, runners=2, environments=2)
 
 
@@ -39,70 +40,36 @@ def many_config(answer: Answer, rng: Generator) -> None:
 )
 def single_config(answer: Answer, rng: Generator) -> None:
     """Change two numbers and nothing else, and name both: PPO's own default is two runners."""
+    # Long: it reads the config, builds it, and counts the processes, environments and weights that are really there.
     _judge_config(answer, rng, runners=1, environments=1)
 
 
 def _judge_config(answer: Answer, rng: Generator, runners: int, environments: int) -> None:
     """Read the config first, which costs nothing; then build it, let it train, and count what really ran."""
     batch = int(rng.integers(140, 260))
-    told = answer.probe(given.settings, batch)
-    expect(
-        told["returned"] == "a config",
-        f"The function returned {told['returned']}. It must return the config, not built.",
-    )
     wanted = {
         "algorithm": "PPO",
-        "environment": "FrozenLake-v1",
-        "environment's options": {},
+        "env_config": {},
         "num_env_runners": runners,
         "num_envs_per_env_runner": environments,
         "hidden layers": [32, 32],
-        "framework": "torch",
-        "batch": batch,
-        "num_epochs": EPOCHS,
-        "minibatch_size": MINIBATCH,
+        "total_train_batch_size": batch,
+        "num_epochs": 30,
+        "minibatch_size": 128,
     }
-    for name, value in wanted.items():
-        expect_equal(
-            told[name], value, f"For batch={batch}: {name} is {told[name]!r}, and the task asks for {value!r}."
-        )
-    problem = answer.probe(given.problem, batch)
-    expect(
-        "obs space=Discrete" not in problem, "The network cannot read the number of a field. Is `flatten` in its place?"
-    )
-    expect(not problem, f"The config cannot be built: {problem}")
-    with answer.watch() as seen:
-        ran = answer.probe(given.run_once, batch)
-    pids = {actor["pid"] for actor in seen.actors() if actor["class_name"].endswith("EnvRunner")}
-    _judge_run(ran, pids, batch, runners, environments)
-
-
-def _judge_run(ran: dict, pids: set, batch: int, runners: int, environments: int) -> None:
-    """Compare what ran with what was asked for; `pids` are the processes in which Ray saw an EnvRunner."""
-    told = "The config was built and trained for one iteration. "
-    alive = [runner for runner in ran["runners"] if runner["pid"] in pids]
-    expect_equal(
-        [ran["alive"], len(alive)],
-        [runners, runners],
-        told + f"{len(alive)} EnvRunner actors were alive, not {runners}.",
-    )
-    expect(len({runner["pid"] for runner in alive}) == runners, told + "Two EnvRunners shared a process.")
-    for runner in alive:
-        names, maps = runner["environments"], runner["maps"]
-        expect_equal(names, ["FrozenLake-v1"] * environments, told + f"An EnvRunner held the environments {names}.")
-        expect_equal(maps, [MAP] * environments, told + f"An EnvRunner played on {maps}, not on the usual lake.")
-    weights = [shape for shape in ran["weights"] if len(shape) == 2]
-    expect_equal(weights, WEIGHTS, told + f"The network's weights had the shapes {weights}.")
-    expect_equal(ran["iterations"], 1, told + f"It counts {ran['iterations']} iterations.")
-    slack = 2 * runners * environments  # the environments of a runner step together
-    expect(batch <= ran["steps"] <= batch + slack, told + f"It collected {ran['steps']} steps for a batch of {batch}.")
-    wide = ran["rows in a minibatch"]
-    expect(abs(wide - MINIBATCH) < 1, told + f"The learner took {wide:.0f} steps at a time, not {MINIBATCH}.")
-    rows = ran["steps"] + ran["episodes"]  # the learner gets one row more of each episode: what was seen at its end
-    epochs = ran["rows learned"] / rows  # a little more, for the episodes that had not ended and the last minibatch
-    expect(
-        EPOCHS - 0.5 < epochs < EPOCHS + 4, told + f"The learner went over the batch {epochs:.0f} times, not {EPOCHS}."
-    )
+    with answer.case(f"batch={batch}"):
+        judge_settings(answer, [batch], wanted)
+        problem = answer.probe(given.problem, batch)
+        readable = "obs space=Discrete" not in problem
+        expect(readable, "The network cannot read the number of a field. Is `flatten` in its place?")
+        expect(not problem, f"The config cannot be built: {problem}")
+        with answer.watch() as seen:
+            ran = answer.probe(rllib_configs.run_once, batch)
+        judge_runners(seen, ran["runners"], runners)
+        for runner in ran["runners"]:
+            names = runner["environments"]
+            expect_equal(names, ["FrozenLake-v1"] * environments, f"An EnvRunner held the environments {names}.")
+        expect_equal(ran["weights"], WEIGHTS, f"The network's weights had the shapes {ran['weights']}.")
 
 
 @exercise(
@@ -117,28 +84,28 @@ def _judge_run(ran: dict, pids: set, batch: int, runners: int, environments: int
 )
 def time_training(answer: Answer, rng: Generator) -> None:
     """Take turns, so that a slow moment of the machine hits both; and leave out the iteration that prepares things."""
+    # Long: each time is compared with what the algorithm's own clock allows, and real algorithms are timed as well.
     iterations = int(rng.integers(3, 6))
     naps = {name: _naps(rng, iterations + 1) for name in ("many", "single")}
-    seen = answer.probe(given.time_naps, naps, iterations)
-    _judge_order([name for name, _, _ in seen["calls"]], iterations)
-    for name in ("many", "single"):
-        _judge_calls(name, seen["calls"], naps[name])
-        _judge_times(name, seen, iterations)
-    _judge_real(answer.probe(given.time_real, {"many": [2, 2], "single": [1, 1]}, 5))
+    with answer.case(f"two algorithms that nap where others train, iterations={iterations}"):
+        seen = answer.probe(given.time_naps, naps, iterations)
+        _judge_order([name for name, _, _ in seen["calls"]], iterations)
+        for name in ("many", "single"):
+            _judge_calls(name, seen["calls"], naps[name])
+            _judge_times(name, seen, iterations)
+    with answer.case("two real algorithms, iterations=5"):
+        _judge_real(answer.probe(given.time_real, {"many": [2, 2], "single": [1, 1]}, 5))
 
 
 def _judge_real(ran: dict) -> None:
     """Check five timed iterations of real algorithms, with the runners and environments of the comparison."""
-    real = "Two real algorithms were timed, for 5 iterations each. "
-    held = ran["environments"]
-    expect_equal(
-        held, [[2, 2], [1]], real + f"Their EnvRunners held {held} environments afterwards, not [[2, 2], [1]]."
-    )
-    expect_equal(ran["iterations"], [6, 6], real + f"With the warm-up that is 6 each; they count {ran['iterations']}.")
+    held, counts = ran["environments"], ran["iterations"]
+    expect_equal(held, [[2, 2], [1]], f"The EnvRunners held {held} environments afterwards, not [[2, 2], [1]].")
+    expect_equal(counts, [6, 6], f"With the warm-up it is 6 iterations each; they count {counts}.")
     times = [ran["times"][name] for name in ("many", "single")]
-    expect([len(seconds) for seconds in times] == [5, 5], real + f"Your times are {ran['times']}.")
+    expect([len(seconds) for seconds in times] == [5, 5], f"Your times are {ran['times']}.")
     spent = sum(sum(seconds) for seconds in times)
-    expect(0 < spent <= ran["seconds"], real + f"Your times add up to {spent:.2f} s of {ran['seconds']:.2f} s in all.")
+    expect(0 < spent <= ran["seconds"], f"Your times add up to {spent:.2f} s of {ran['seconds']:.2f} s in all.")
 
 
 def _naps(rng: Generator, count: int) -> list[float]:
@@ -224,9 +191,12 @@ def _draw(many: np.ndarray, single: np.ndarray, rng: Generator) -> np.ndarray:
 def _judge_interval(low: Any, high: Any, ratios: np.ndarray) -> None:
     """Check both ends with room for the luck of a thousand draws: 2.5 % may come out as anything from 0.5 to 4.7 %."""
     below, above = 100 * np.mean(ratios < low), 100 * np.mean(ratios > high)
-    asked = "Drawn again as pairs, {:.1f} % of the ratios lie {} your interval; 2.5 % should."
-    expect(0.5 <= below <= 4.7, asked.format(below, "below"))
-    expect(0.5 <= above <= 4.7, asked.format(above, "above"))
+    expect(
+        0.5 <= below <= 4.7, f"Drawn again as pairs, {below:.1f} % of the ratios lie below your interval, not 2.5 %."
+    )
+    expect(
+        0.5 <= above <= 4.7, f"Drawn again as pairs, {above:.1f} % of the ratios lie above your interval, not 2.5 %."
+    )
 
 
 @exercise(

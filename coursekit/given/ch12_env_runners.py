@@ -4,12 +4,10 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-from coursekit.meeting import expect_ray
+from coursekit.given.rllib_configs import built
 
 
 def flatten(env: Any = None, spaces: Any = None, device: Any = None) -> Any:
@@ -17,23 +15,6 @@ def flatten(env: Any = None, spaces: Any = None, device: Any = None) -> Any:
     from ray.rllib.connectors.env_to_module import FlattenObservations
 
     return FlattenObservations()
-
-
-@contextmanager
-def built(*configs: Any) -> Iterator[list]:
-    """Yield one algorithm for each config; they are stopped when the block ends, also when it ends with an error."""
-    import torch
-
-    expect_ray()  # RLlib would start one in a thread of the pool, and on Linux it would end with that thread
-    torch.set_num_threads(1)  # a tiny network gains nothing from more, and the runners need the other cores
-    with ThreadPoolExecutor() as pool:  # all at once: most of a build is waiting for other processes to start
-        builds = [pool.submit(config.build_algo) for config in configs]
-    try:
-        yield [build.result() for build in builds]
-    finally:
-        for build in builds:
-            if not build.exception():
-                build.result().stop()
 
 
 def who_runs(algo: Any) -> list[dict]:
@@ -90,66 +71,14 @@ def kill_runner(algo: Any, number: int) -> None:
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def settings(make_config: Callable, batch: int) -> dict:
-    """Return what a config says, without building it."""
-    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
-
-    config = make_config(batch)
-    if not isinstance(config, AlgorithmConfig):
-        getattr(config, "stop", lambda: None)()  # an algorithm that was built by mistake
-        return {"returned": type(config).__name__}
-    return {
-        "returned": "a config",
-        "algorithm": getattr(config.algo_class, "__name__", str(config.algo_class)),
-        "environment": str(config.env),
-        "environment's options": dict(config.env_config),
-        "num_env_runners": config.num_env_runners,
-        "num_envs_per_env_runner": config.num_envs_per_env_runner,
-        "hidden layers": dict(config.model_config).get("fcnet_hiddens"),
-        "framework": config.framework_str,
-        "batch": config.total_train_batch_size,
-        "num_epochs": config.num_epochs,
-        "minibatch_size": config.minibatch_size,
-    }
-
-
 def problem(make_config: Callable, batch: int) -> str:
     """Return what goes wrong when the config is built without remote runners: there an error still says what it is."""
     try:
-        config = make_config(batch).copy(copy_frozen=False)
-        with built(config.env_runners(num_env_runners=0).debugging(log_sys_usage=False)):  # its monitor stops slowly
+        config = make_config(batch).copy(copy_frozen=False).env_runners(num_env_runners=0)
+        with built(config.debugging(log_sys_usage=False)):  # its monitor stops slowly
             return ""
     except Exception as error:  # whatever RLlib finds wrong with the learner's config
         return f"{type(error).__name__}: {error}"
-
-
-def run_once(make_config: Callable, batch: int) -> dict:
-    """Return what is there when the config has been built and has trained for one iteration."""
-    with built(make_config(batch)) as [algo]:
-        result = algo.train()
-        learned = result["learners"]["default_policy"]
-        return {
-            "runners": algo.env_runner_group.foreach_env_runner(_facts, local_env_runner=False),
-            "alive": algo.env_runner_group.num_healthy_remote_workers(),
-            "weights": [list(weights.shape) for weights in algo.get_module().parameters()],
-            "iterations": algo.iteration,
-            "steps": int(result["num_env_steps_sampled_lifetime"]),
-            "episodes": int(result["env_runners"]["num_episodes_lifetime"]),
-            "rows learned": int(learned["num_module_steps_trained"]),
-            "rows in a minibatch": float(learned["module_train_batch_size_mean"]),
-        }
-
-
-def _facts(runner: Any) -> dict:
-    """Return the process and the environments of an EnvRunner; runs in the runner's own process."""
-    # An exception in here would end the runner, after a minute's pause: ask only for what every environment has.
-    environments = runner.env.unwrapped.envs
-    fields = [getattr(env.unwrapped, "desc", None) for env in environments]
-    return {
-        "pid": os.getpid(),
-        "environments": [env.spec.id for env in environments],
-        "maps": [["".join(cell.decode() for cell in row) for row in desc] for desc in fields if desc is not None],
-    }
 
 
 class NappingAlgorithm:

@@ -207,6 +207,19 @@ def filters_afterwards(configs, steps, seconds):
     return curves
 
 
+@accepts("compare")
+def by_rllibs_own_clock(configs, steps, seconds):
+    curves = {}
+    for name, config in configs.items():
+        algo, rows, result = config.build_algo(), [], None
+        while not result or result["num_env_steps_sampled_lifetime"] < steps or result["time_total_s"] < seconds:
+            result = algo.train()
+            rows.append(row_of(result, result["time_total_s"]))
+        curves[name] = known(rows)
+        algo.stop()
+    return curves
+
+
 def compared(configs, steps, seconds, curve=curve_of):
     curves = {}
     for name, config in configs.items():

@@ -1,0 +1,71 @@
+"""What chapters 11 to 13 share about configs of RLlib: algorithms that are stopped when they should, and probes of a config."""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from coursekit.meeting import expect_ray
+
+
+@contextmanager
+def built(*configs: Any) -> Iterator[list]:
+    """Yield one algorithm for each config; they are stopped when the block ends, also when it ends with an error."""
+    import torch
+
+    expect_ray()  # RLlib would start one in a thread of the pool, and on Linux it would end with that thread
+    torch.set_num_threads(1)  # a tiny network gains nothing from more, and the runners need the other cores
+    with ThreadPoolExecutor() as pool:  # all at once: most of a build is waiting for other processes to start
+        builds = [pool.submit(config.build_algo) for config in configs]
+    try:
+        yield [build.result() for build in builds]
+    finally:
+        for build in builds:
+            if not build.exception():
+                build.result().stop()
+
+
+@contextmanager
+def quietly_built(make_config: Callable, arguments: tuple) -> Iterator[Any]:
+    """Yield the algorithm of a learner's config, without RLlib's monitor of the machine, which stops slowly."""
+    config = make_config(*arguments).copy(copy_frozen=False)
+    with built(config.debugging(log_sys_usage=False)) as [algo]:
+        yield algo
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+def settings(make_config: Callable, arguments: list, names: list[str]) -> dict:
+    """Return what a config says under these names, without building it."""
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+
+    config = make_config(*arguments)
+    if not isinstance(config, AlgorithmConfig):
+        getattr(config, "stop", lambda: None)()  # an algorithm that was built by mistake
+        return {"returned": type(config).__name__}
+    algorithm, layers = config.algo_class.__name__, dict(config.model_config).get("fcnet_hiddens") or []
+    said = {"returned": "a config", "algorithm": algorithm, "hidden layers": list(layers)}
+    return {name: getattr(config, name) for name in names if name not in said} | said
+
+
+def run_once(make_config: Callable, *arguments: Any) -> dict:
+    """Return what is there when the config has been built and has trained for one iteration."""
+    with quietly_built(make_config, arguments) as algo:
+        algo.train()
+        return {
+            "runners": algo.env_runner_group.foreach_env_runner(facts, local_env_runner=False),
+            "weights": [list(weights.shape) for weights in algo.get_module().parameters() if weights.ndim == 2],
+        }
+
+
+def facts(runner: Any) -> dict:
+    """Return the process of an EnvRunner, and its environments with the lengths of corridors; runs in its own process."""
+    # An exception in here would end the runner, after a minute's pause: ask only for what every environment has.
+    envs = runner.env.unwrapped.envs
+    return {
+        "pid": os.getpid(),
+        "environments": [env.spec.id for env in envs],
+        "lengths": [getattr(env.unwrapped, "length", None) for env in envs],
+    }
