@@ -1,17 +1,16 @@
 """The judge's side of chapter 11."""
 
-from typing import Any
-
 import gymnasium
 import numpy as np
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import agree, exercise, expect, expect_equal, quiz
+from coursekit.exercise import agree, best_of, exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercises._configs import judge_runners, judge_settings
 from coursekit.given import ch11_rllib_ppo as given
+from coursekit.given import rllib_configs
 
-ENVS, BATCH, MINIBATCH, EPOCHS, RATE, HIDDEN = 4, 512, 128, 6, 0.003, [32]  # what the task asks for
-SEEDS = 3  # training may be unlucky: the first seed that reaches the target is enough
+ENVS = 4  # in each EnvRunner of the corridor
 SLIPPERY = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]  # FrozenLake's best direction on each field
 
 
@@ -26,63 +25,33 @@ SLIPPERY = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]  # FrozenLake's best
 )
 def corridor_config(answer: Answer, rng: Generator) -> None:
     """Say what differs from the defaults, each setting in the method that it belongs to."""
+    # Long: it reads the config, builds it, and counts the processes, environments and weights that are really there.
     length, runners = int(rng.integers(4, 60)), 1  # each runner more is a process more, and seconds
-    for fields, wanted in ((length, runners), (length + 7, 5)):
-        _read_config(answer, fields, wanted)
-    with answer.watch() as seen:
-        ran = answer.probe(given.run_once, length, runners)
-    alive = {actor["pid"] for actor in seen.actors() if actor["class_name"].endswith("EnvRunner")}
-    told = f"corridor_config({length}, {runners}) was built and trained for one iteration. "
-    played = [runner for runner in ran["runners"] if runner["pid"] in alive]
-    processes = {runner["pid"] for runner in played}
-    expect(len(processes) == len(ran["runners"]) == runners, told + f"{len(processes)} EnvRunner actors were alive.")
-    for runner in played:
-        names, lengths = runner["environments"], runner["lengths"]
-        expect_equal(names, ["SimpleCorridor"] * ENVS, told + f"An EnvRunner held the environments {names}.")
-        expect_equal(lengths, [length] * ENVS, told + f"The corridors of an EnvRunner had the lengths {lengths}.")
-    weights = [shape for shape in ran["weights"] if len(shape) == 2]
-    expect(weights[:2] == [[32, 1], [2, 32]], told + f"The network's weights had the shapes {weights}.")
-    expect_equal(ran["iterations"], 1, told + f"It counts {ran['iterations']} iterations.")
-    slack = 2 * runners * ENVS  # the environments of a runner step together
-    expect(BATCH <= ran["steps"] <= BATCH + slack, told + f"It collected {ran['steps']} steps, not {BATCH}.")
-    # each corridor is played for 128 steps and cut off after 100; the quickest goes straight to the exit
-    least, most = runners * ENVS, ran["steps"] // (length - 1)
-    expect(
-        least <= ran["episodes"] <= most,
-        told + f"{ran['episodes']} episodes ended in {ran['steps']} steps; with this corridor it is {least} to {most}.",
-    )
-    wide = ran["rows in a minibatch"]
-    expect(abs(wide - MINIBATCH) < 1, told + f"The learner took {wide:.0f} steps at a time, not {MINIBATCH}.")
-    epochs = ran["rows learned"] / ran["steps"]
-    expect(EPOCHS - 0.5 < epochs < EPOCHS + 2, told + f"The learner went over the batch {epochs:.1f} times.")
-    expect(np.isclose(ran["learning rate"], RATE), told + f"Its optimizer's learning rate was {ran['learning rate']}.")
+    for count in (runners, 5):  # five are not built: there may be only four CPUs
+        with answer.case(f"corridor_config({length}, {count})"):
+            judge_settings(answer, [length, count], _wanted(count))
+    with answer.case(f"corridor_config({length}, {runners}), built and trained for one iteration"):
+        with answer.watch() as seen:
+            ran = answer.probe(rllib_configs.run_once, length, runners)
+        judge_runners(seen, ran["runners"], runners)
+        for runner in ran["runners"]:
+            lengths = runner["lengths"]
+            expect_equal(lengths, [length] * ENVS, f"The corridors of an EnvRunner had the lengths {lengths}.")
+        weights = ran["weights"]
+        expect(weights[:2] == [[32, 1], [2, 32]], f"The network's weights had the shapes {weights}.")
 
 
-def _read_config(answer: Answer, length: int, runners: int) -> None:
-    """Refuse at once what cannot come out right: building it takes seconds."""
-    told = answer.probe(given.settings, length, runners)
-    expect(
-        told["returned"] == "a config",
-        f"The function returned {told['returned']}. It must return the config, not built.",
-    )
-    wanted = {
+def _wanted(runners: int) -> dict:
+    return {
         "algorithm": "PPO",
-        "environment": given.CORRIDOR,
-        "environment's options": {"length": length},
         "num_env_runners": runners,
         "num_envs_per_env_runner": ENVS,
-        "hidden layers": HIDDEN,
-        "steps in a batch": BATCH,
-        "minibatch": MINIBATCH,
-        "epochs": EPOCHS,
-        "learning rate": RATE,
+        "hidden layers": [32],
+        "total_train_batch_size": 512,
+        "minibatch_size": 128,
+        "num_epochs": 6,
+        "lr": 0.003,
     }
-    for name, value in wanted.items():
-        expect_equal(
-            told[name],
-            value,
-            f"corridor_config({length}, {runners}): {name} is {told[name]!r}, and the task asks for {value!r}.",
-        )
 
 
 @exercise(
@@ -96,98 +65,48 @@ def _read_config(answer: Answer, length: int, runners: int) -> None:
 )
 def learns_corridor(answer: Answer, rng: Generator) -> None:
     """Stop at a mean that reaches the target, which NaN never does; and stop the algorithm whatever happens."""
+    # Long: it meets five algorithms: three whose results are written beforehand, one that breaks, and a real one.
     _judge_scripts(answer, rng)
-    for seed in rng.integers(10**6, size=SEEDS):
-        length = int(rng.integers(5, 8))
-        best = 1 - 0.1 * (length - 2)
-        target, most = round(best - 0.15, 2), 30
-        ran = answer.probe(given.learn, length, int(seed), target, most)
-        told = f"A corridor of {length} fields, target {target}. "
-        algos = ran["algorithms"]
-        expect(len(algos) == 1, told + f"{len(algos)} algorithms were built, not one.")
-        means = algos[0]["means"]
-        expect(algos[0]["stops"] >= 1, told + "The algorithm still ran when the function had returned.")
-        expect(
-            agree(ran["returned"], means, atol=1e-6),
-            told + f"It reported {_told(means)}, you returned {_told(ran['returned'])}.",
-        )
-        expect(0 < len(means) <= most, told + f"It trained for {len(means)} iterations.")
-        early = [mean for mean in means[:-1] if mean >= target]
-        expect(not early, told + f"It trained on after a mean return of {early[:1]}.")
-        earns = _expected_return(algos[0]["scores"], length)
-        if means[-1] >= target and earns > target - 0.2:
-            return
-    expect(False, told + f"With none of {SEEDS} seeds it got there: the last mean return was {means[-1]:.2f}.")
+    length = int(rng.integers(5, 8))
+    target = round(0.85 - 0.1 * (length - 2), 2)  # 0.15 less than the best policy earns
+    with answer.case(f"PPO in a corridor of {length} fields, target {target}, at most 30 iterations"):
+        reached = best_of(lambda seed: answer.probe(given.learn, length, seed, target, 30)[-1], rng, target)
+        expect(reached[-1] >= target, f"With none of its seeds it got there: the last mean returns were {reached}.")
 
 
 def _judge_scripts(answer: Answer, rng: Generator) -> None:
     """Check the loop on results written beforehand, which costs nothing."""
     target = float(rng.integers(2, 9))
     low = (target - rng.uniform(1, 4, size=4)).round(2).tolist()
-    good = round(target + float(rng.uniform(0.1, 0.9)), 2)
+    good, nan = round(target + float(rng.uniform(0.1, 0.9)), 2), float("nan")
     blank: list[float | None] = [None] * int(rng.integers(1, 4))
-    nan = float("nan")
-    _judge_script(
-        answer,
-        [*blank, low[0], nan, *low[1:], nan, nan, good, target + 2],
-        target,
-        most=40,
-        name="Its episodes are long: in some iterations none ends",
-    )
-    _judge_script(answer, [low[0], target, good], target, most=40, name="Its second mean return is the target itself")
     most = int(rng.integers(5, 9))
-    _judge_script(answer, [*blank, *low * 4], target, most=most, name="It never gets there")
-    seen = answer.probe(given.follow_script, low, target, 40, breaks=True)
-    told = "An algorithm whose environment breaks in the fourth iteration: "
-    expect(seen["stops"] >= 1, told + "nobody stopped it, so its EnvRunners would live on.")
-    expect(seen["raised"], told + "the caller never heard of it. Stop the algorithm, and let the error go on.")
+    scripts = {
+        "in some iterations no episode ends": ([*blank, low[0], nan, *low[1:], nan, nan, good, target + 2], 40),
+        "the second mean return is the target": ([low[0], target, good], 40),
+        "it never gets there": ([*blank, *low * 4], most),
+    }
+    for name, (means, turns) in scripts.items():
+        with answer.case(f"{name}: mean returns {means}, target {target}, at most {turns} iterations"):
+            _judge_script(answer.probe(given.follow_script, means, target, turns), means, target, turns)
+    with answer.case("an algorithm whose environment breaks in the fourth iteration"):
+        seen = answer.probe(given.follow_script, low, target, 40, breaks=True)
+        expect(seen["stops"] >= 1, "It was not stopped after the error, so its EnvRunners would live on.")
+        expect(seen["raised"], "The caller never heard of the error. Stop the algorithm, and let the error go on.")
 
 
-def _judge_script(answer: Answer, means: list, target: float, most: int, name: str) -> None:
-    seen = answer.probe(given.follow_script, means, target, most)
-    hit = [turn for turn, mean in enumerate(means, 1) if mean is not None and mean >= target]
-    turns = min([*hit, most])
-    told = f"{name}. Mean returns {_told(means)}, target {target}, at most {most} iterations: "
-    expect(seen["builds"] == 1, told + f"the config was built {seen['builds']} times.")
-    expect(not seen["after_stop"], told + "it was trained after it had been stopped.")
-    expect(seen["stops"] >= 1, told + "nobody stopped the algorithm.")
+def _judge_script(seen: dict, means: list, target: float, most: int) -> None:
+    turns = min([*(turn for turn, mean in enumerate(means, 1) if mean is not None and mean >= target), most])
+    expect(seen["builds"] == 1, f"The config was built {seen['builds']} times, not once.")
+    expect(not seen["after_stop"], "The algorithm was trained after it had been stopped.")
+    expect(seen["stops"] >= 1, "The algorithm was not stopped.")
     expect(
         seen["trains"] == turns,
-        told
-        + f"training ended after iteration {seen['trains']}; it has to end after iteration {turns}. What is `nan >= target`, and what `nan < target`?",
+        f"Training ended after iteration {seen['trains']}; it has to end after iteration {turns}. "
+        "What is `nan >= target`, and what `nan < target`?",
     )
-    want = [np.nan if mean is None else mean for mean in means[:turns]]
-    got = seen["returned"]
-    expect(
-        agree(got, want, atol=1e-6),
-        told + f"you returned {_told(got)}. One number for each iteration, NaN where there is none.",
-    )
-
-
-def _told(means: Any) -> str:
-    """Return a list of numbers as short text."""
-    if not isinstance(means, list):
-        return repr(means)[:60]
-    return (
-        "["
-        + ", ".join(f"{m:.2f}" if isinstance(m, int | float) else "missing" if m is None else str(m) for m in means[:8])
-        + (", …" if len(means) > 8 else "")
-        + "]"
-    )
-
-
-def _expected_return(scores: list, length: int) -> float:
-    """Return what a policy with these scores earns in a corridor on average, without a limit of steps (a linear system)."""
-    odds = np.exp(np.array(scores, float))
-    right = (odds[:, 1] / odds.sum(1))[: length - 1]
-    matrix, gains = np.eye(length - 1), np.full(length - 1, -0.1)
-    for field, chance in enumerate(right):
-        matrix[field, max(field - 1, 0)] -= 1 - chance
-        if field + 1 < length - 1:
-            matrix[field, field + 1] -= chance
-        else:
-            gains[field] += chance * 1.1
-    return float(np.linalg.solve(matrix, gains)[0])
+    want, got = [np.nan if mean is None else mean for mean in means[:turns]], seen["returned"]
+    expect_close(got, want, f"You returned {got}. One number for each iteration, NaN where there is none.", atol=1e-6)
 
 
 @exercise(
@@ -201,51 +120,52 @@ def _expected_return(scores: list, length: int) -> float:
 )
 def save_and_restore(answer: Answer, rng: Generator) -> None:
     """Save, stop, then build from the folder: weights, optimizer and counters are all in it."""
+    # Long: a real PPO trains, is saved and trains on; weights, optimizer and counters are compared.
     length, seed, iterations = int(rng.integers(5, 9)), int(rng.integers(10**6)), int(rng.integers(2, 5))
     mark = rng.uniform(-0.3, 0.3, size=2).astype(np.float32).tolist()
-    seen = answer.probe(given.save_then_go_on, length, seed, iterations, mark)
-    told = f"An algorithm had trained for {iterations} iterations. "
+    with answer.case(f"an algorithm that had trained for {iterations} iterations"):
+        seen = answer.probe(given.save_then_go_on, length, seed, iterations, mark)
+        _judge_order(seen)
+        _judge_memory(seen["before"], seen["after"], mark)
+        kept, number, steps = seen["after"]["iteration"], seen["iteration"], (iterations + 1) * given.BATCH
+        expect(kept == iterations, f"The new one counts {kept} iterations, not {iterations}.")
+        expect(number == iterations + 1, f"The next iteration of the new one was number {number}.")
+        expect(
+            steps <= seen["steps"] <= steps + 16 * (iterations + 1),
+            f"After one more iteration it counts {seen['steps']} steps in all.",
+        )
+
+
+def _judge_order(seen: dict) -> None:
+    """Check that the old one was saved and stopped before the new one was built."""
     expect(
         seen["returned"] == "an algorithm",
-        told + f"`save_and_restore` returned {seen['returned']}, which cannot train on.",
+        f"`save_and_restore` returned {seen['returned']}, which cannot train on.",
     )
-    expect(not seen["same"], told + "What came back is the old algorithm itself, not one from the folder.")
-    expect(
-        any(file.startswith("checkpoint/") for file in seen["files"]),
-        told + "Nothing of a checkpoint is in the folder that was given.",
-    )
-    expect(seen["stops"] >= 1, told + "The old one still ran in the end.")
-    expect(not seen["together"], told + "The new one was built while the old one still ran: both need CPUs.")
-    before, after = seen["before"], seen["after"]
-    for place, name in (("learner", "The learner's weights"), ("runner", "The weights with which it plays")):
+    expect(not seen["same"], "What came back is the old algorithm itself, not one from the folder.")
+    saved = any(file.startswith("checkpoint/") for file in seen["files"])
+    expect(saved, "Nothing of a checkpoint is in the folder that was given.")
+    expect(seen["stops"] >= 1, "The old one still ran in the end.")
+    expect(not seen["together"], "The new one was built while the old one still ran: both need CPUs.")
+
+
+def _judge_memory(before: dict, after: dict, mark: list[float]) -> None:
+    for place in ("learner", "runner"):
         moved = _moved(before["learner"][: len(after[place])], after[place])  # where it plays, there is no critic
-        expect(not moved, told + f"{name} are not those of the old one: {moved}.")
-    kept = bool(np.allclose(after["mark"], mark, atol=1e-6))
+        expect(moved < 1e-6, f"The weights in its {place} are not those of the old one: they moved by {moved:.2g}.")
     expect(
-        kept, told + "Its newest weights are missing: what came back is older than the last moment before you saved."
+        agree(after["mark"], mark, atol=1e-6),
+        "Its newest weights are missing: what came back is older than the last moment before you saved.",
     )
-    expect_equal(after["iteration"], iterations, told + f"The new one counts {after['iteration']}.")
     moved = _moved(before["optimizer"], after["optimizer"])
-    expect(not moved, told + f"The weights are right, but the optimizer forgot what it knew: {moved}.")
-    expect_equal(
-        seen["iteration"], iterations + 1, told + f"The next iteration of the new one was number {seen['iteration']}."
-    )
-    steps = (iterations + 1) * given.BATCH
-    expect(
-        steps <= seen["steps"] <= steps + 16 * (iterations + 1),
-        told + f"After one more it counts {seen['steps']} steps in all.",
-    )
+    expect(moved < 1e-6, f"The weights are right, but the optimizer forgot what it knew: it moved by {moved:.2g}.")
 
 
-def _moved(before: list, after: list) -> str:
-    """Return how two lists of arrays differ, in words; nothing where they are alike."""
-    if len(before) != len(after):
-        return f"there were {len(before)} arrays, now there are {len(after)}"
-    far = [
-        float(np.max(np.abs(np.subtract(b, a)))) if np.shape(b) == np.shape(a) else np.inf
-        for b, a in zip(before, after, strict=True)
-    ]
-    return f"they moved by up to {max(far):.2g}" if max(far, default=1.0) > 1e-6 else ""
+def _moved(before: list, after: list) -> float:
+    """Return by how much the numbers of two lists of arrays differ at most; infinity where the arrays have other shapes."""
+    if [np.shape(part) for part in before] != [np.shape(part) for part in after]:
+        return np.inf
+    return max((float(np.abs(b - a).max()) for b, a in zip(before, after, strict=True)), default=np.inf)
 
 
 @exercise(
@@ -271,17 +191,15 @@ def act(answer: Answer, rng: Generator) -> None:
             vectors = np.array(observations).reshape(40, inputs)
         scores = _scores(layers, vectors)
         got = answer.probe(given.act_on, kind, size, layers, observations)
-        what = f"a number from 0 to {fields - 1}" if kind == "Discrete" else f"an array of shape {tuple(size)}"
-        told = f"{len(observations)} observations, each {what}; {actions} actions. "
-        expect(len(got) == len(observations), told + f"{len(got)} answers came back.")
-        for place, action in enumerate(got):
-            whole = isinstance(action, int) or (isinstance(action, np.ndarray) and action.ndim == 0)
-            expect(whole, told + f"`act` returned {action!r}, and an environment wants one whole number.")
-            obs, row = observations[place], scores[place].round(2).tolist()
-            expect(
-                int(action) == int(np.argmax(scores[place])),
-                told + f"For {obs} the network's scores are {row}, and `act` chose {int(action)}.",
-            )
+        with answer.case(f"{len(observations)} observations of the space {kind}, size {size}; {actions} actions"):
+            expect(len(got) == len(observations), f"{len(got)} answers came back.")
+            for obs, action, row in zip(observations, got, scores, strict=True):
+                whole = isinstance(action, int) or (isinstance(action, np.ndarray) and action.ndim == 0)
+                expect(whole, f"`act` returned {action!r}, and an environment wants one whole number.")
+                expect(
+                    int(action) == int(np.argmax(row)),
+                    f"For {obs} the network's scores are {row.round(2).tolist()}, and `act` chose {int(action)}.",
+                )
 
 
 def _random_layers(rng: Generator, inputs: int, actions: int) -> list:
@@ -311,24 +229,24 @@ def _scores(layers: list, vectors: np.ndarray) -> np.ndarray:
 )
 def evaluate(answer: Answer, rng: Generator) -> None:
     """Play whole episodes with the best actions, each from a seed of its own, and keep every return."""
+    # Long: the judge plays the same episodes itself, with a policy that knows the lake.
     rewards = rng.uniform([5, -4, -0.3], [9, -2, -0.1]).round(2).tolist()
     limit, seeds = int(rng.integers(25, 40)), rng.integers(10**6, size=25).tolist()
     layers = _lake_policy(rng)
     seen = answer.probe(given.play, layers, rewards, limit, seeds)
-    got, want = seen["returned"], [_lake_return(layers, rewards, limit, seed) for seed in seeds]
-    told = f"FrozenLake with the rewards {rewards} for goal, hole and ice, cut off after {limit} steps, {len(seeds)} seeds. "
-    expect(
-        isinstance(got, list | tuple | np.ndarray), told + f"`evaluate` returned {got!r:.60}, not a list of returns."
-    )
-    expect(len(got) == len(seeds), told + f"`evaluate` returned {len(got)} numbers, one is wanted for each seed.")
-    expect_equal(seen["episodes"], len(seeds), told + f"{seen['episodes']} episodes were begun.")
-    off = [i for i in range(len(seeds)) if not np.isclose(float(got[i]), want[i], atol=1e-4)]
-    expect(
-        not off,
-        told
-        + f"{len(off)} returns are not those of the best actions from these seeds; seed {seeds[off[0] if off else 0]} "
-        f"gives {want[off[0] if off else 0]:.2f}, you have {float(got[off[0] if off else 0]):.2f}.",
-    )
+    got, begun = seen["returned"], seen["episodes"]
+    with answer.case(f"FrozenLake with the rewards {rewards} for goal, hole and ice, at most {limit} steps, 25 seeds"):
+        expect(isinstance(got, list | np.ndarray), f"`evaluate` returned {got!r:.60}, not a list of returns.")
+        expect(len(got) == len(seeds), f"`evaluate` returned {len(got)} numbers, one is wanted for each seed.")
+        expect_equal(begun, len(seeds), f"{begun} episodes were begun.")
+        for seed, mine in zip(seeds, got, strict=True):
+            best = _lake_return(layers, rewards, limit, seed)
+            expect_close(
+                float(mine),
+                best,
+                f"The best actions earn {best:.2f} in the episode of seed {seed}; you have {float(mine):.2f}.",
+                atol=1e-4,
+            )
 
 
 def _lake_policy(rng: Generator) -> list:

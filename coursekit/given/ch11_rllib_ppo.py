@@ -1,6 +1,5 @@
 """What chapter 11 hands out, and the probes that drive its answers."""
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +10,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from coursekit.given import rllib_configs
+
 CORRIDOR = "coursekit.envs:SimpleCorridor-v0"
 PATIENCE = 200  # iterations after which a loop is taken for endless
 BATCH = 128  # steps of an iteration, where all that counts is that there were some
@@ -19,66 +20,11 @@ BATCH = 128  # steps of an iteration, where all that counts is that there were s
 @contextmanager
 def built(config: Any) -> Iterator[Any]:
     """Yield the algorithm of a config; it is stopped when the block ends, also when it ends with an error."""
-    import torch
-
-    torch.set_num_threads(1)  # a tiny network gains nothing from more, and the runners need the other cores
-    algo = config.build_algo()
-    try:
+    with rllib_configs.built(config) as [algo]:
         yield algo
-    finally:
-        algo.stop()
 
 
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
-
-
-def settings(make_config: Callable, length: int, runners: int) -> dict:
-    """Return what a config says, without building it."""
-    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
-
-    config = make_config(length, runners)
-    if not isinstance(config, AlgorithmConfig):
-        getattr(config, "stop", lambda: None)()  # an algorithm that was built by mistake
-        return {"returned": type(config).__name__}
-    return {
-        "returned": "a config",
-        "algorithm": getattr(config.algo_class, "__name__", str(config.algo_class)),
-        "environment": str(config.env),
-        "environment's options": dict(config.env_config),
-        "num_env_runners": config.num_env_runners,
-        "num_envs_per_env_runner": config.num_envs_per_env_runner,
-        "hidden layers": list(dict(config.model_config).get("fcnet_hiddens") or []) or "the default",
-        "steps in a batch": config.total_train_batch_size,
-        "minibatch": config.minibatch_size,
-        "epochs": config.num_epochs,
-        "learning rate": config.lr,
-    }
-
-
-def run_once(make_config: Callable, length: int, runners: int) -> dict:
-    """Return what is there when the config has been built and has trained for one iteration."""
-    config = make_config(length, runners).copy(copy_frozen=False)
-    with built(config.debugging(log_sys_usage=False)) as algo:  # its monitor of the machine stops slowly
-        result = algo.train()
-        learned = result["learners"]["default_policy"]
-        return {
-            "runners": algo.env_runner_group.foreach_env_runner(_facts, local_env_runner=False),
-            "weights": [list(weights.shape) for weights in algo.get_module().parameters()],
-            "iterations": algo.iteration,
-            "steps": int(result["num_env_steps_sampled_lifetime"]),
-            "episodes": int(result["env_runners"]["num_episodes_lifetime"]),
-            "rows learned": int(learned["num_module_steps_trained"]),
-            "rows in a minibatch": float(learned["module_train_batch_size_mean"]),
-            "learning rate": float(learned["default_optimizer_learning_rate"]),
-        }
-
-
-def _facts(runner: Any) -> dict:
-    """Return the process and the corridors of an EnvRunner; runs in the runner's own process."""
-    # An exception in here would end the runner, after a minute's pause: ask only for what every environment has.
-    environments = [env.unwrapped for env in runner.env.unwrapped.envs]
-    lengths = [getattr(env, "length", None) for env in environments]
-    return {"pid": os.getpid(), "environments": [type(env).__name__ for env in environments], "lengths": lengths}
 
 
 class Scripted:
@@ -128,19 +74,9 @@ def follow_script(learns: Callable, means: list[float | None], target: float, mo
     return {"returned": returned, "raised": False, **script.seen}
 
 
-def learn(learns: Callable, length: int, seed: int, target: float, most: int) -> dict:
-    """Return what `learns` gives back for PPO on a corridor, and what the algorithm itself wrote down.
-
-    `scores` are those of the two actions, on every field, by the policy as it was when it was stopped.
-    """
-    WATCHED.clear()
-    returned = learns(_corridor_ppo(length, seed), target, most)
-    facts = []
-    for algo in WATCHED:
-        stops = algo.stops
-        algo.stop()
-        facts.append({"means": algo.means, "stops": stops, "scores": algo.scores})
-    return {"returned": returned, "algorithms": facts}
+def learn(learns: Callable, length: int, seed: int, target: float, most: int) -> list:
+    """Return what `learns` gives back for PPO on a corridor."""
+    return learns(_corridor_ppo(length, seed), target, most)
 
 
 WATCHED: list[Any] = []  # the algorithms of a probe, in the order of their building
@@ -148,39 +84,23 @@ WATCHED: list[Any] = []  # the algorithms of a probe, in the order of their buil
 
 @cache
 def _watched_ppo() -> type:
-    """Return a PPO that enters itself into WATCHED, and writes down its results and when it is stopped."""
+    """Return a PPO that enters itself into WATCHED, and writes down when it is stopped."""
     from ray.rllib.algorithms.ppo import PPO
 
     class PPOWatched(PPO):
         def setup(self, config: Any) -> None:
-            self.means: list[float] = []
-            self.scores: list = []
             self.stops, self.late = 0, any(not other.stops for other in WATCHED)
             WATCHED.append(self)
             super().setup(config)
 
-        def train(self) -> dict:
-            result = super().train()
-            self.means.append(float(result["env_runners"].get("episode_return_mean", np.nan)))
-            return result
-
         def stop(self) -> None:
             self.stops += 1
             if self.stops == 1:
-                self.scores = _scores(self)
                 super().stop()
 
     PPOWatched.__qualname__ = "PPOWatched"  # a checkpoint keeps the name of its class, and looks for it in this module
     globals()["PPOWatched"] = PPOWatched
     return PPOWatched
-
-
-def _scores(algo: Any) -> list:
-    """Return the scores of both actions on every field of the algorithm's corridor."""
-    import torch
-
-    fields = torch.arange(algo.config.env_config["length"], dtype=torch.float32)[:, None]
-    return algo.get_module().forward_inference({"obs": fields})["action_dist_inputs"].tolist()
 
 
 def _corridor_ppo(length: int, seed: int, batch: int = 512, epochs: int = 6) -> Any:
