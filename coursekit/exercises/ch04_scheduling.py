@@ -22,8 +22,26 @@ from coursekit.given import ch04_scheduling as given
 def fits(answer: Answer, rng: Generator) -> None:
     """A request must fit on one living node, resource by resource; the cluster's sums do not matter."""
     cpus, licences = int(rng.integers(3, 7)), int(rng.integers(2, 5))
-    rows, ids = _cluster_of(rng, cpus, licences)
-    cases: list[tuple[dict, list[str]]] = [
+    nodes = _cluster_of(rng, cpus, licences)
+    for request, names in _requests(cpus, licences):
+        _judge_ids(answer(list(nodes.values()), request), request, nodes, names)
+    request = {"CPU": float(rng.choice([0.5, 1, 2, 3])), "licence": float(rng.choice([0, 1]))}
+    _judge_on_ray(answer, request)
+
+
+def _cluster_of(rng: Generator, cpus: int, licences: int) -> dict[str, dict]:
+    """Return rows as `ray.nodes()` gives them, in no order, by a name for each node."""
+    resources: dict[str, dict] = {"plain": {"CPU": float(cpus)}, "dead": {}}  # Ray keeps the row of a dead node, empty
+    resources["licensed"] = {"CPU": cpus - 1.0, "licence": float(licences)}
+    return {
+        name: {"NodeID": rng.bytes(4).hex(), "Alive": name != "dead", "Resources": resources[name]}
+        for name in rng.permutation(list(resources)).tolist()
+    }
+
+
+def _requests(cpus: int, licences: int) -> list[tuple[dict, list[str]]]:
+    """Return requests, each with the names of the nodes on which it fits."""
+    return [
         ({"CPU": 0}, ["plain", "licensed"]),
         ({"CPU": cpus + 1}, []),
         ({"CPU": cpus}, ["plain"]),
@@ -31,15 +49,21 @@ def fits(answer: Answer, rng: Generator) -> None:
         ({"licence": 0.5}, ["licensed"]),
         ({"CPU": cpus, "licence": 1}, []),
     ]
-    for request, names in cases:
-        got = answer(rows, request)
-        expect(ids["dead"] not in got, "A node that is not alive was on the list: `ray.nodes()` keeps the dead ones.")
-        for row in rows:
-            here, fit, has = row["NodeID"] in got, row["NodeID"] in [ids[name] for name in names], row["Resources"]
-            expect(fit or not here, f"{has} is not enough for {request}: one node must have all of it.")
-            expect(here or not fit, f"{has} is enough for {request}, and that node is not on your list.")
-        expect(len(got) == len(names), f"Your list has {len(got)} ids; {len(names)} different nodes fit.")
-    request = {"CPU": float(rng.choice([0.5, 1, 2, 3])), "licence": float(rng.choice([0, 1]))}
+
+
+def _judge_ids(got: list, request: dict, nodes: dict[str, dict], names: list[str]) -> None:
+    """Compare what came back with the nodes on which the request fits."""
+    dead = nodes["dead"]["NodeID"]
+    expect(dead not in got, "A node that is not alive was on the list: `ray.nodes()` keeps the dead ones.")
+    for name, row in nodes.items():
+        here, fit, has = row["NodeID"] in got, name in names, row["Resources"]
+        expect(fit or not here, f"{has} is not enough for {request}: one node must have all of it.")
+        expect(here or not fit, f"{has} is enough for {request}, and that node is not on your list.")
+    expect(len(got) == len(names), f"Your list has {len(got)} ids; {len(names)} different nodes fit.")
+
+
+def _judge_on_ray(answer: Answer, request: dict) -> None:
+    """Compare what the answer says of this cluster with where Ray runs a task."""
     seen = answer.probe(given.where_ray_runs_it, {name: amount for name, amount in request.items() if amount})
     expect(
         seen["running"],
@@ -50,18 +74,6 @@ def fits(answer: Answer, rng: Generator) -> None:
     expect_equal(
         sorted(seen["said"]), ran, f"On this cluster, Ray runs a task with {request} on other nodes than you said."
     )
-
-
-def _cluster_of(rng: Generator, cpus: int, licences: int) -> tuple[list[dict], dict[str, str]]:
-    """Return rows as `ray.nodes()` gives them, and the id of each by its name."""
-    resources = {
-        "plain": {"CPU": float(cpus)},
-        "licensed": {"CPU": cpus - 1.0, "licence": float(licences)},
-        "dead": {},  # Ray keeps the row, and nothing in it
-    }
-    ids = {name: rng.bytes(4).hex() for name in resources}
-    rows = [{"NodeID": ids[name], "Alive": name != "dead", "Resources": resources[name]} for name in resources]
-    return [rows[place] for place in rng.permutation(len(rows))], ids
 
 
 @exercise(
@@ -76,27 +88,31 @@ def _cluster_of(rng: Generator, cpus: int, licences: int) -> tuple[list[dict], d
 )
 def no_deadlock(answer: Answer, rng: Generator) -> None:
     """Whoever waits for others holds nothing that they need: the licence belongs to the simulation, not to the team."""
+    # Long: a call that may never return runs in a thread, is watched for progress, and what it left is ended.
     inputs = rng.choice(500, size=20, replace=False).tolist()
     groups, offset = [inputs[place : place + 2] for place in range(0, 20, 2)], int(rng.integers(1, 1000))
-    # Long: a call that may never return runs in a thread, is watched for progress, and what it left is ended.
     seen = answer.probe(given.evaluate_teams, groups, offset)
-    states = Counter(seen["stuck"])
-    waiting = states.pop("PENDING_NODE_ASSIGNMENT", 0)
     with answer.case(f"{seen['groups']} teams and two licences"):
-        expect(
-            seen["ended"] or not waiting,
-            f"Nothing moved any more: tasks PENDING_NODE_ASSIGNMENT: {waiting}; tasks that had begun and not ended: "
-            f"{sum(states.values())}. What do those hold that the others ask for?",
-        )
-        expect(
-            seen["ended"],
-            f"Nothing moved any more, and no task waited for a resource: for what do the {sum(states.values())} wait that have begun?",
-        )
+        _expect_no_lock(seen["ended"], Counter(seen["stuck"]))
         expect(3 <= seen["groups"] <= len(groups), "The check needs a Ray with two to nine CPUs: run the first cells.")
         groups = groups[: seen["groups"]]
         want = [sum(x * x + offset for x in group) for group in groups]
         expect_equal(seen["value"], want, "The sums did not come out right: one for each team, in order.")
         _judge_simulations([seen["simulated"][x] for group in groups for x in group])
+
+
+def _expect_no_lock(ended: bool, states: Counter) -> None:
+    """Fail where nothing moved any more; the states are those of the tasks that were left."""
+    waiting = states.pop("PENDING_NODE_ASSIGNMENT", 0)
+    expect(
+        ended or not waiting,
+        f"Nothing moved any more: tasks PENDING_NODE_ASSIGNMENT: {waiting}; tasks that had begun and not ended: "
+        f"{sum(states.values())}. What do those hold that the others ask for?",
+    )
+    expect(
+        ended,
+        f"Nothing moved any more, and no task waited for a resource: for what do the {sum(states.values())} wait that have begun?",
+    )
 
 
 def _judge_simulations(notes: list) -> None:
@@ -128,11 +144,24 @@ def spread_over_nodes(answer: Answer, rng: Generator) -> None:
     # Long: a call that may never return runs in a thread, while one node is kept busy.
     xs, which = rng.choice(500, size=24, replace=False).tolist(), int(rng.integers(3))  # so many meet by luck nowhere
     seen = answer.probe(given.one_node_is_busy, xs, which)
-    nodes = seen["nodes"]
+    _expect_three_nodes(seen["nodes"])
+    _expect_an_end(seen)
+    expect_equal(seen["value"], [x * x for x in xs], "One result for each input, in the order of the inputs.")
+    _expect_eight_each(Counter(seen["ran"][x] for x in xs), seen["nodes"])
+    expect(
+        seen["kept_moving"],
+        "While one node was busy, calls for the other nodes did not run: does something wait before all are launched?",
+    )
+
+
+def _expect_three_nodes(nodes: list[str]) -> None:
     expect(
         len(nodes) == 3,
         f"This check needs the chapter's three nodes; {len(nodes)} are there. Run the cell that adds them.",
     )
+
+
+def _expect_an_end(seen: dict) -> None:
     expect(
         not seen["unschedulable"],
         "A task was sent to a node that cannot run it. `ray.nodes()` has rows of dead nodes too: which of the ids live?",
@@ -141,16 +170,14 @@ def spread_over_nodes(answer: Answer, rng: Generator) -> None:
         seen["ended"],
         "One node was busy, then free again, and still the call did not come back: what does it wait for?",
     )
-    expect_equal(seen["value"], [x * x for x in xs], "One result for each input, in the order of the inputs.")
-    counts = Counter(seen["ran"][x] for x in xs)
+
+
+def _expect_eight_each(counts: Counter, nodes: list[str]) -> None:
+    """Check how many of the calls ran on each node."""
     spread = ", ".join(str(counts.get(node, 0)) for node in nodes)
     expect(
         sorted(counts) == nodes and set(counts.values()) == {8},
         f"24 calls on three nodes are 8 each. One node was busy for a while, and the calls ran {spread}.",
-    )
-    expect(
-        seen["kept_moving"],
-        "While one node was busy, calls for the other nodes did not run: does something wait before all are launched?",
     )
 
 
@@ -168,13 +195,16 @@ def gang(answer: Answer, rng: Generator) -> None:
     # Long: a call that may never return runs in a thread, is watched for progress, and what it left is ended.
     size, offset = int(rng.integers(3, 5)), int(rng.integers(1, 1000))
     with answer.case(f"a gang of {size}, one of which raises an error"):
-        failed = answer.probe(given.gang_of, size, offset, int(rng.integers(size)))
-        expect(failed["groups"], "No placement group was made.")
-        expect(failed["ended"], "The call did not come back.")
-        expect(not failed["left"], "The call has failed, and its group is still there: who removes it?")
+        _judge_failed(answer.probe(given.gang_of, size, offset, int(rng.integers(size))))
     with answer.case(f"a gang of {size}"):
-        seen = answer.probe(given.gang_of, size, offset, -1)
-        _judge_gang(seen, [rank * rank + offset for rank in range(size)])
+        _judge_gang(answer.probe(given.gang_of, size, offset, -1), [rank * rank + offset for rank in range(size)])
+
+
+def _judge_failed(failed: dict) -> None:
+    """Judge a gang of which one member fails: the call ends, and the group is gone."""
+    expect(failed["groups"], "No placement group was made.")
+    expect(failed["ended"], "The call did not come back.")
+    expect(not failed["left"], "The call has failed, and its group is still there: who removes it?")
 
 
 def _judge_gang(seen: dict, want: list[int]) -> None:
