@@ -1,8 +1,9 @@
 """The judge's side of chapter 5."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from itertools import accumulate
+from typing import Any
 
 from numpy.random import Generator
 
@@ -11,6 +12,8 @@ from coursekit.exercise import exercise, expect, expect_equal, quiz
 from coursekit.given import ch05_faults as given
 
 DEATHS = ("ActorDiedError", "RayActorError")
+FAILURES = {"dies": "WorkerCrashedError", "ValueError": "ValueError", "KeyError": "KeyError"}  # names of errors by act
+Ask = Callable[[int, float, str, list[str]], AbstractContextManager[tuple[list, int, int]]]
 
 
 @exercise(
@@ -25,34 +28,45 @@ DEATHS = ("ActorDiedError", "RayActorError")
 )
 def survivors(answer: Answer, rng: Generator) -> None:
     """Give every reference a `try` of its own, and write down what each `except` caught."""
-    acts = ["KeyError", *rng.permutation(["dies", "ValueError", "None", "0", "meets", "meets", "works"]).tolist()]
-    plan = {int(x): act for x, act in zip(rng.choice(range(2, 100), size=8, replace=False), acts, strict=True)}
+    # Long: each of the calls ends in its own way (a value, an error, a death), and two of them meet.
+    plan = _eight_ends(rng)
     seen = answer.probe(given.fetch_all, plan)
     expect(not seen["here"], "`function(x)` was called in your notebook's own process: make each call a task.")
-    returned = seen["returned"]
+    results, errors = _two_dicts(seen["returned"])
+    failed = {x: FAILURES[act] for x, act in plan.items() if act in FAILURES}
+    wanted = {x: {"None": None, "0": 0}.get(act, x * x) for x, act in plan.items() if act not in FAILURES}
+    with answer.case(
+        f"calls that returned a value, some of them None or 0: {list(wanted)}; that failed: {list(failed)}"
+    ):
+        _expect_none_lost(results, errors, wanted)
+        _judge_errors(errors, failed)
+        expect_equal(results, wanted, f"The results have {list(results)}, or other values than the calls returned.")
+        _expect_one_launch(seen)
+
+
+def _eight_ends(rng: Generator) -> dict[int, str]:
+    """Return eight inputs, each with how its call ends; an exception comes first."""
+    acts = ["KeyError", *rng.permutation(["dies", "ValueError", "None", "0", "meets", "meets", "works"]).tolist()]
+    return dict(zip(rng.choice(range(2, 100), size=8, replace=False).tolist(), acts, strict=True))
+
+
+def _two_dicts(returned: Any) -> tuple[dict, dict]:
+    """Return the results and the errors."""
     expect(
         isinstance(returned, list | tuple) and len(returned) == 2 and all(isinstance(part, dict) for part in returned),
         "`survivors` must return two dicts: the results, and the errors.",
     )
-    results, errors = returned
-    failures = {"dies": "WorkerCrashedError", "ValueError": "ValueError", "KeyError": "KeyError"}
-    wanted = {x: {"None": None, "0": 0}.get(act, x * x) for x, act in plan.items() if act not in failures}
-    failed = {x: failures[act] for x, act in plan.items() if act in failures}
-    # Long: each of the calls ends in its own way (a value, an error, a death), and two of them meet.
+    return returned[0], returned[1]
+
+
+def _expect_none_lost(results: dict, errors: dict, wanted: dict) -> None:
+    """Check that each call that returned a value is among the results."""
     lost = [x for x in wanted if x not in results]
-    with answer.case(
-        f"calls that returned a value, some of them None or 0: {list(wanted)}; that failed: {list(failed)}"
-    ):
-        expect(
-            not set(lost) & errors.keys(),
-            f"The results lack {lost}, and the errors have {sorted(set(lost) & errors.keys())} of them: did those calls fail?",
-        )
-        expect(not lost, f"The results lack {lost}.")
-        _judge_errors(errors, failed)
-        expect_equal(results, wanted, f"The results have {list(results)}, or other values than the calls returned.")
-        calls = {x: count for x, count in seen["calls"].items() if count != 1}
-        expect(not calls, f"Each call is made once; those for {list(calls)} ran {list(calls.values())} times.")
-        expect(seen["met"], "Two calls never ran at the same time: is everything launched before you wait?")
+    expect(
+        not set(lost) & errors.keys(),
+        f"The results lack {lost}, and the errors have {sorted(set(lost) & errors.keys())} of them: did those calls fail?",
+    )
+    expect(not lost, f"The results lack {lost}.")
 
 
 def _judge_errors(errors: dict, wanted: dict) -> None:
@@ -67,6 +81,13 @@ def _judge_errors(errors: dict, wanted: dict) -> None:
     )
     extra = [x for x in errors if x not in wanted]
     expect(not extra, f"The calls for {extra} returned a value, and yet they are among the errors.")
+
+
+def _expect_one_launch(seen: dict) -> None:
+    """Check that each call ran once, and that two of them met."""
+    calls = {x: count for x, count in seen["calls"].items() if count != 1}
+    expect(not calls, f"Each call is made once; those for {list(calls)} ran {list(calls.values())} times.")
+    expect(seen["met"], "Two calls never ran at the same time: is everything launched before you wait?")
 
 
 @exercise(
@@ -94,36 +115,42 @@ def resilient_call(answer: Answer, rng: Generator) -> None:
             seen = answer.probe(given.call_faulty, x, plan, attempts, seconds)
             yield seen["outcome"], seen["calls"], seen["went_on"]
 
+    _judge_raises(ask, x)
+    _judge_deaths(ask, x)
+    _judge_hangs(ask, x)
+
+
+def _judge_raises(ask: Ask, x: int) -> None:
+    """What the function itself raises is for the caller, also where it is an error of Ray's."""
     with ask(3, 300, "raises a KeyError", ["raises"] * 6) as (outcome, calls, _):
         expect_equal(calls, 1, f"It was called {calls} times, though it raises the same again.")
-        expect(
-            outcome[:2] == ["error", "KeyError"] and str(x) in outcome[2],
-            f"The caller must see that KeyError; it ended with {outcome[1]!r}.",
-        )
+        seen = outcome[:2] == ["error", "KeyError"] and str(x) in outcome[2]
+        expect(seen, f"The caller must see that KeyError; it ended with {outcome[1]!r}.")
     own = "raises a WorkerCrashedError, since a task of its own died"
     with ask(3, 300, own, ["raises Ray's"] * 6) as (outcome, calls, _):
         expect_equal(calls, 1, f"It was called {calls} times, though its own process lives: it *raised* that error.")
-        expect(
-            outcome[:2] == ["error", "WorkerCrashedError"],
-            f"The caller must see that WorkerCrashedError; it ended with {outcome[1]!r}.",
-        )
+        seen = outcome[:2] == ["error", "WorkerCrashedError"]
+        expect(seen, f"The caller must see that WorkerCrashedError; it ended with {outcome[1]!r}.")
+
+
+def _judge_deaths(ask: Ask, x: int) -> None:
+    """A death is worth another attempt, as long as one is left."""
     with ask(2, 300, "loses its process once, then works", ["dies"]) as (outcome, calls, _):
-        expect_equal(
-            outcome, ["value", x * x], f"After the death it was to be tried again; it ended with {outcome[1]!r}."
-        )
+        works = outcome == ["value", x * x]
+        expect(works, f"After the death it was to be tried again; it ended with {outcome[1]!r}.")
         expect_equal(calls, 2, f"It was called {calls} times; one attempt more was needed.")
     with ask(2, 300, "loses its process every time", ["dies"] * 3) as (outcome, calls, _):
         expect_equal(calls, 2, f"It was called {calls} times; two attempts were allowed.")
-        expect(
-            outcome[:2] == ["error", "WorkerCrashedError"],
-            f"That must end with the last error; it ended with {outcome[1]!r}.",
-        )
+        died = outcome[:2] == ["error", "WorkerCrashedError"]
+        expect(died, f"That must end with the last error; it ended with {outcome[1]!r}.")
+
+
+def _judge_hangs(ask: Ask, x: int) -> None:
+    """A hanging call is cancelled when its time is over, and another attempt may work."""
     with ask(1, 1.5, "hangs", ["hangs"]) as (outcome, calls, went_on):
         expect(calls <= 1, f"It was called {calls} times; one attempt was allowed.")
-        expect(
-            outcome[:2] == ["error", "GetTimeoutError"],
-            f"That must end with the time-out; it ended with {outcome[1]!r}.",
-        )
+        late = outcome[:2] == ["error", "GetTimeoutError"]
+        expect(late, f"That must end with the time-out; it ended with {outcome[1]!r}.")
         expect(went_on == 0, "The task went on after the time-out, and held its slot: it was not cancelled.")
     # many attempts: where a new process takes longer than `seconds` to start, several of them pass
     with ask(60, 2, "hangs the first time, then works", ["hangs"]) as (outcome, _, went_on):
@@ -141,44 +168,67 @@ def resilient_call(answer: Answer, rng: Generator) -> None:
 )
 def Ledger(answer: Answer, rng: Generator) -> None:
     """Keep the answer to every key; a key that comes again gets the same answer, and has no other effect."""
-    twice, once, last = (int(amount) for amount in rng.choice(range(5, 100), size=3, replace=False))
-    keys = [f"payment-{number}" for number in rng.choice(1000, size=5, replace=False)]
-    amounts = [twice, once, twice, -2 * twice - once, last]
-    payments = [[key, amount] for key, amount in zip(keys, amounts, strict=True)]
-    payments.insert(4, [keys[0], last])  # an old key: whatever amount comes with it, it has been served
-    seen = answer.probe(given.pay, payments, [1])
     # Long: payments come from tasks, one of which dies after its deposit and is retried.
-    expect(
-        not seen["hidden"],
-        f"After `__init__` and a deposit, these methods of `self` are hidden by attributes of the same name: {seen['hidden']}. "
-        "Give the attributes other names.",
-    )
+    payments, amounts, last = _payments(rng)
+    seen = answer.probe(given.pay, payments, [1])
+    _expect_methods(seen)
     totals = list(accumulate(amounts))
     wanted = [*totals[:4], totals[0], totals[4]]
     with answer.case(
         f"payments of {amounts[:4]}, then the first one's key again with {last}, then {last} with a new key; the second "
         "one's task died after the deposit and was retried; in the end all were repeated"
     ):
-        expect_equal(
-            seen["balance"], totals[4], f"The balance was {seen['balance']}, and the five payments make {totals[4]}."
-        )
+        _expect_balance(seen, totals)
         _expect_answers(seen["answers"], wanted)
-        pairs = zip(seen["again"], wanted, strict=True)
-        wrong = next(((place, right) for place, (got, right) in enumerate(pairs, 1) if got != right), (0, 0))
-        expect(
-            not wrong[0],
-            f"In the end each was repeated, and the answers were {seen['again']}; number {wrong[0]} should have been {wrong[1]}.",
-        )
+        _expect_same_again(seen, wanted)
+
+
+def _payments(rng: Generator) -> tuple[list[list], list[int], int]:
+    """Return six payments, [key, amount], of which the fifth has the key of the first; the five amounts that count; the last."""
+    twice, once, last = (int(amount) for amount in rng.choice(range(5, 100), size=3, replace=False))
+    keys = [f"payment-{number}" for number in rng.choice(1000, size=5, replace=False)]
+    amounts = [twice, once, twice, -2 * twice - once, last]
+    payments = [[key, amount] for key, amount in zip(keys, amounts, strict=True)]
+    payments.insert(4, [keys[0], last])  # an old key: whatever amount comes with it, it has been served
+    return payments, amounts, last
+
+
+def _expect_methods(seen: dict) -> None:
+    expect(
+        not seen["hidden"],
+        f"After `__init__` and a deposit, these methods of `self` are hidden by attributes of the same name: {seen['hidden']}. "
+        "Give the attributes other names.",
+    )
+
+
+def _expect_balance(seen: dict, totals: list[int]) -> None:
+    expect_equal(
+        seen["balance"], totals[4], f"The balance was {seen['balance']}, and the five payments make {totals[4]}."
+    )
 
 
 def _expect_answers(answers: list, wanted: list) -> None:
     """Name the first answer that is not the wanted one."""
-    pairs = zip(answers, wanted, strict=True)
-    place, right = next(((place, right) for place, (got, right) in enumerate(pairs, 1) if got != right), (0, 0))
+    place, right = _first_wrong(answers, wanted)
     expect(
         not place,
         f"The answers were {answers}; number {place} should have been {right}. A repeated payment must get the answer that "
         "it got at first.",
+    )
+
+
+def _first_wrong(answers: list, wanted: list) -> tuple[int, int]:
+    """Return the place of the first wrong answer, from 1, and what it should have been; (0, 0) where all are right."""
+    pairs = zip(answers, wanted, strict=True)
+    return next(((place, right) for place, (got, right) in enumerate(pairs, 1) if got != right), (0, 0))
+
+
+def _expect_same_again(seen: dict, wanted: list) -> None:
+    """Check the answers to the payments that were all repeated in the end."""
+    wrong = _first_wrong(seen["again"], wanted)
+    expect(
+        not wrong[0],
+        f"In the end each was repeated, and the answers were {seen['again']}; number {wrong[0]} should have been {wrong[1]}.",
     )
 
 
@@ -193,35 +243,50 @@ def _expect_answers(answers: list, wanted: list) -> None:
 )
 def CheckpointedCounter(answer: Answer, rng: Generator) -> None:
     """Save before you answer, under a name that nobody reads, and then rename: a reader finds the old state or the new."""
+    # Long: the process is killed between calls, and at each moment of a save.
     steps = rng.integers(2, 50, size=5).tolist()
     seen = answer.probe(given.count_and_kill, steps, [2])
-    totals, wanted = seen["totals"], list(accumulate(steps))
-    # Long: the process is killed between calls, and at each moment of a save.
     with answer.case(f"add with {steps}, the process killed after the third call"):
-        expect(totals[3:4] != steps[3:4], f"The totals were {totals}. After the restart it began at 0 again.")
-        expect_equal(totals, wanted, f"The totals were {totals}.")
+        _judge_totals(seen["totals"], steps)
+    _expect_own_path(seen)
+    first, second = int(rng.integers(100, 1000)), int(rng.integers(2, 50))
+    saving = answer.probe(given.die_while_saving, first, second)
+    _expect_same_folder(saving, second)
+    for torn in saving["deaths"]:
+        _judge_torn(answer, torn, second)
+
+
+def _judge_totals(totals: list, steps: list[int]) -> None:
+    """Check the totals before and after the restart."""
+    expect(totals[3:4] != steps[3:4], f"The totals were {totals}. After the restart it began at 0 again.")
+    expect_equal(totals, list(accumulate(steps)), f"The totals were {totals}.")
+
+
+def _expect_own_path(seen: dict) -> None:
     expect_equal(
         seen["others"],
         [1, 2, 3, 4, 5],
         f"A second counter, with a path of its own, added 1 five times; its totals were {seen['others']}.",
     )
-    first, second = int(rng.integers(100, 1000)), int(rng.integers(2, 50))
-    saving = answer.probe(given.die_while_saving, first, second)
+
+
+def _expect_same_folder(saving: dict, second: int) -> None:
     expect(
         not saving["elsewhere"],
         f"`add({second})` wrote its new file into another folder ({', '.join(saving['elsewhere'])}) and renamed it from there. "
         "Between two disks that fails, or is a copy: see the second rule.",
     )
-    for torn in saving["deaths"]:
-        before, after = torn["before"], torn["after"]
-        with answer.case(
-            f"a total of {before}; the process died in the middle of add({second}), when it had just {torn['done']}"
-        ):
-            expect(not torn["problem"], f"After the restart, `__init__` failed with {torn['problem']}.")
-            expect(
-                after in (before, before + second),
-                f"After the restart the total was {after}, neither the old one nor the new one.",
-            )
+
+
+def _judge_torn(answer: Answer, torn: dict, second: int) -> None:
+    """Judge the state after a death at one moment of a save: it is the old one or the new one."""
+    before, after = torn["before"], torn["after"]
+    with answer.case(
+        f"a total of {before}; the process died in the middle of add({second}), when it had just {torn['done']}"
+    ):
+        expect(not torn["problem"], f"After the restart, `__init__` failed with {torn['problem']}.")
+        whole = after in (before, before + second)
+        expect(whole, f"After the restart the total was {after}, neither the old one nor the new one.")
 
 
 @exercise(
@@ -237,56 +302,66 @@ def CheckpointedCounter(answer: Answer, rng: Generator) -> None:
 )
 def collect(answer: Answer, rng: Generator) -> None:
     """Know at every moment who works on what: a death then costs one fragment, one new sampler, and nothing else."""
-    acts = ["waits", "dies 1", "works", "dies 2", "works", "meets", "meets"]
-    seeds = [int(seed) for seed in rng.choice(range(2, 100), size=9, replace=False)]
-    plus = int(rng.integers(1, 1000))
-    plan = dict(zip(seeds, acts, strict=False))
-    seen = answer.probe(given.collect_with_deaths, 2, plan, plus)
     # Long: samplers die over some seeds and wait for each other over others, and two seeds end the work.
+    *seeds, killer, broken = [int(seed) for seed in rng.choice(range(2, 100), size=9, replace=False)]
+    plus = int(rng.integers(1, 1000))
+    plan = dict(zip(seeds, ["waits", "dies 1", "works", "dies 2", "works", "meets", "meets"], strict=True))
+    seen = answer.probe(given.collect_with_deaths, 2, plan, plus)
     with answer.case(f"a pool of 2, seeds {list(plan)}; one sampler died over {seeds[1]} and two over {seeds[3]}"):
-        kind, got, *text = seen["outcome"]
-        expect(
-            kind == "value" or got not in DEATHS,
-            f"`collect` gave up with {got}. No seed had three deaths of its own, so none of these deaths may end the work. Is "
-            "it caught, and counted for its own seed only? (Calls that were queued behind a dying one fail as well.)",
-        )
-        expect(kind == "value", f"`collect` gave up with {got}. {' '.join(text)}")
-        expect(
-            seen["met"],
-            "Calls that wait for each other never met. Either the pool had shrunk, or you waited for one call "
-            "(or a whole round) before launching the next.",
-        )
-        _judge_fragments(got, plan, plus, seen)
-    _judge_give_up(answer, seeds[-2], seeds[-1], plus)
+        got = _fragments_of(seen)
+        _judge_fragments(got, [seed * seed + plus for seed in plan])
+        _judge_costs(seen, plan)
+    _judge_killer(answer, killer, plus)
+    _judge_broken(answer, broken, plus)
 
 
-def _judge_fragments(got: object, plan: dict[int, str], plus: int, seen: dict) -> None:
-    """Judge what came back, and what it cost."""
+def _fragments_of(seen: dict) -> object:
+    """Return what came back; fail where the work ended with an error or went on with fewer samplers."""
+    kind, got, *text = seen["outcome"]
     expect(
-        isinstance(got, list | tuple) and len(got) == len(plan),
-        f"It returned {got}: that is not one fragment for each seed.",
+        kind == "value" or got not in DEATHS,
+        f"`collect` gave up with {got}. No seed had three deaths of its own, so none of these deaths may end the work. Is "
+        "it caught, and counted for its own seed only? (Calls that were queued behind a dying one fail as well.)",
     )
-    fragments = [seed * seed + plus for seed in plan]
+    expect(kind == "value", f"`collect` gave up with {got}. {' '.join(text)}")
+    expect(
+        seen["met"],
+        "Calls that wait for each other never met. Either the pool had shrunk, or you waited for one call "
+        "(or a whole round) before launching the next.",
+    )
+    return got
+
+
+def _judge_fragments(got: object, fragments: list[int]) -> None:
+    """Judge what came back."""
+    one_each = isinstance(got, list | tuple) and len(got) == len(fragments)
+    expect(one_each, f"It returned {got}: that is not one fragment for each seed.")
     expect_equal(got, fragments, f"It returned {got}: not the fragments of these seeds, in their order.")
+
+
+def _judge_costs(seen: dict, plan: dict[int, str]) -> None:
+    """Judge how often each seed was sampled, and how many samplers were made."""
     times = {seed: 1 + int((act.split() + ["0"])[1]) for seed, act in plan.items()}
     wrong = {seed: seen["times"][seed] for seed in plan if seen["times"][seed] != times[seed]}
     expect(
         not wrong,
         f"The seeds {list(wrong)} were sampled {list(wrong.values())} times: only lost fragments are repeated.",
     )
-    expect(
-        seen["samplers"] <= 2 + 3,
-        f"You made {seen['samplers']} samplers: 2, and one for each that died, are enough.",
-    )
+    enough = seen["samplers"] <= 2 + 3
+    expect(enough, f"You made {seen['samplers']} samplers: 2, and one for each that died, are enough.")
 
 
-def _judge_give_up(answer: Answer, killer: int, broken: int, plus: int) -> None:
-    """A seed that always kills its sampler ends the work after three, an exception of `sample` at once."""
+def _judge_killer(answer: Answer, killer: int, plus: int) -> None:
+    """A seed that always kills its sampler ends the work after three deaths."""
     with answer.case(f"the seed {killer}, which kills every sampler"):
         seen = answer.probe(given.collect_with_deaths, 1, {killer: "dies 5"}, plus)
         (kind, got), times = seen["outcome"][:2], seen["times"][killer]
         expect(times == 3, f"You tried it {times} times; after the third death it is given up.")
         expect(kind == "error" and got in DEATHS, f"The caller must see the error of the third death; it got {got}.")
+
+
+def _judge_broken(answer: Answer, broken: int, plus: int) -> None:
+    """An exception of `sample` ends the work at once, also where it is an error of Ray's."""
     with answer.case(
         f"the seed {broken}, for which sample raises an ActorDiedError: another actor, which it asked, is dead"
     ):
