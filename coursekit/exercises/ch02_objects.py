@@ -188,16 +188,14 @@ def let_go(answer: Answer, rng: Generator) -> None:
     """Copy the part that you keep: a view of one row keeps the whole array in the store."""
     rows = rng.random((int(rng.integers(3, 6)), 256))
     found = answer.probe(given.held_after, rows, 1024)  # 2 MB each
-    expect(
-        not isinstance(found["rows"], str), f"`let_go` must return a list of rows, as arrays; it holds {found['rows']}."
-    )
+    listed = not isinstance(found["rows"], str)
+    expect(listed, f"`let_go` must return a list of rows, as arrays; it holds {found['rows']}.")
     expect_close(found["rows"], rows, "One row for each array, its first, in the order of `refs`.")
     _expect_not_in_use(found, rows)
     _expect_memory_back(found, rows)
 
 
 def _expect_not_in_use(found: dict, rows: np.ndarray) -> None:
-    """Check by Ray's records that no whole array is held, be it for its memory or by its reference."""
     expect(
         not (found["kept"] and found["kinds"] == ["pinned"]),
         f"After the caller had deleted its references, Ray's records showed {found['kept']} of {len(rows)} whole "
@@ -211,11 +209,8 @@ def _expect_not_in_use(found: dict, rows: np.ndarray) -> None:
 
 
 def _expect_memory_back(found: dict, rows: np.ndarray) -> None:
-    """Check that neither the store nor the process has the memory of whole arrays."""
-    expect(
-        found["returned_mb"] > 1.5 * len(rows),
-        "The memory of the arrays did not return to the store: did your code put something else there?",
-    )
+    back = found["returned_mb"] > 1.5 * len(rows)
+    expect(back, "The memory of the arrays did not return to the store: did your code put something else there?")
     expect(
         found["in_whole_copies"] == 0,
         f"{found['in_whole_copies']} of {len(rows)} rows are views of a private copy of a whole array. The store is free, "
