@@ -1,5 +1,7 @@
 """The judge's side of chapter 15."""
 
+from functools import partial
+
 import numpy as np
 from numpy.random import Generator
 
@@ -9,6 +11,7 @@ from coursekit.given import ch15_offline as given
 
 EPOCHS, TARGET = 8, 450  # mean return of three episodes
 COLUMNS = ["eps_id", "t", "obs", "actions", "rewards", "new_obs", "terminateds", "truncateds"]
+Log = tuple[np.ndarray, np.ndarray, np.ndarray]  # the columns `eps_id`, `t` and `rewards`
 
 
 @exercise(
@@ -28,17 +31,22 @@ def record(answer: Answer, rng: Generator) -> None:
     with answer.case(f"three episodes of {lengths} steps, to be written as {files} files"):
         got = answer.probe(given.recorded, tape, files)
         _expect_files(got, files)
-        rows = got["rows"]
-        expect(len(rows) == sum(lengths), f"{sum(lengths)} steps are as many rows; the files hold {len(rows)}.")
-        names = [row["eps_id"] for row in rows]
-        counts = [names.count(name) for name in set(names)]
-        expect_equal(sorted(counts), sorted(lengths), f"By `eps_id`, the log has episodes of {counts} steps.")
-    for name in sorted(set(names)):
-        own = sorted((row for row in rows if row["eps_id"] == name), key=lambda row: row["t"])
+        episodes = _by_name(got["rows"], lengths)
+    for own in episodes:
         episode = tape[lengths.index(len(own))]
         for step, row in enumerate(own):
             with answer.case(f"step {step} of an episode of {len(own)} steps that was {episode['end']}"):
                 _expect_row(row, step, episode, tape[-1]["obs"][-1].tolist())
+
+
+def _by_name(rows: list[dict], lengths: list[int]) -> list[list[dict]]:
+    """Return the rows of each episode, in order; check how many there are."""
+    expect(len(rows) == sum(lengths), f"{sum(lengths)} steps are as many rows; the files hold {len(rows)}.")
+    names = [row["eps_id"] for row in rows]
+    counts = [names.count(name) for name in set(names)]
+    expect_equal(sorted(counts), sorted(lengths), f"By `eps_id`, the log has episodes of {counts} steps.")
+    in_order = sorted(rows, key=lambda row: row["t"])
+    return [[row for row in in_order if row["eps_id"] == name] for name in sorted(set(names))]
 
 
 def _tape(rng: Generator) -> list[dict]:
@@ -67,7 +75,19 @@ def _expect_files(got: dict, files: int) -> None:
 def _expect_row(row: dict, step: int, episode: dict, last_seen: list) -> None:
     """Check a row against the step that it tells of; `last_seen` is what an array that was never copied holds at the end."""
     expect_equal(row["t"], step, f"`t` is {row['t']}; the first step of an episode is 0.")
-    before, after = episode["obs"][step : step + 2].tolist()
+    _expect_seen(row, episode["obs"][step : step + 2].tolist(), last_seen)
+    action, reward = given.tape_action(episode["obs"][step]), episode["rewards"][step]
+    expect_equal(row["actions"], action, f"The operator did {action}; `actions` is {row['actions']}.")
+    expect_close(row["rewards"], reward, f"It earned {reward}; `rewards` is {row['rewards']}.")
+    last = step == len(episode["rewards"]) - 1
+    got = [row["terminateds"], row["truncateds"]]
+    ends = [last and episode["end"] == end for end in ("terminated", "truncated")]
+    expect_equal(got, ends, f"`terminateds` and `truncateds` are {got}.")
+
+
+def _expect_seen(row: dict, both: list, last_seen: list) -> None:
+    """Check the observations before and after a step."""
+    before, after = both
     for name, seen in [("obs", before), ("new_obs", after)]:
         expect_close(
             row[name],
@@ -77,13 +97,6 @@ def _expect_row(row: dict, step: int, episode: dict, last_seen: list) -> None:
                 f"`{name}` is {last_seen}, the last that was ever seen: is it the simulator's own array, or a copy?": last_seen
             },
         )
-    action, reward = given.tape_action(episode["obs"][step]), episode["rewards"][step]
-    expect_equal(row["actions"], action, f"The operator did {action}; `actions` is {row['actions']}.")
-    expect_close(row["rewards"], reward, f"It earned {reward}; `rewards` is {row['rewards']}.")
-    last = step == len(episode["rewards"]) - 1
-    got = [row["terminateds"], row["truncateds"]]
-    ends = [last and episode["end"] == end for end in ("terminated", "truncated")]
-    expect_equal(got, ends, f"`terminateds` and `truncateds` are {got}.")
 
 
 @exercise(
@@ -103,10 +116,8 @@ def hold_out(answer: Answer, rng: Generator) -> None:
         with answer.case(f"{len(eps_ids)} rows of 20 episodes, share={share}"):
             out = _held_out(answer, eps_ids, share, seed)
             expect(len(out) == wanted, f"{len(out)} episodes are held out, and {wanted} are asked for.")
-            expect(
-                _held_out(answer, rng.permutation(eps_ids), share, seed) == out,
-                "The same rows came in another order, with the same seed, and other episodes were held out.",
-            )
+            same = _held_out(answer, rng.permutation(eps_ids), share, seed) == out
+            expect(same, "The same rows came in another order, with the same seed, and other episodes were held out.")
     draws = {_held_out(answer, eps_ids, 0.4, seed + more) for more in range(1, 5)}
     expect(len(draws) > 1, "Four other seeds held out the same episodes: `seed` must make a difference.")
 
@@ -136,36 +147,40 @@ def _held_out(answer: Answer, eps_ids: np.ndarray, share: float, seed: int) -> f
 def clone(answer: Answer, rng: Generator) -> None:
     """Ask the network what the teacher would do, and move it towards what the teacher did."""
     # Long: it learns from the log of a crane that nobody knows, and is asked and played in states that the judge chooses.
-
-    def train(seed: int) -> float:
-        same, earned = _trained(answer, rng, "expert", seed)
-        expect(
-            same >= 0.75,
-            f"In states that the expert met, your network does what the expert does in {same:.0%} of them. "
-            "(Half of these are chosen so that a novice would do something else.) "
-            "Print the loss of each epoch: does it fall?",
-        )
-        return earned
-
     with answer.case("the log of an expert, on a crane that is wired differently"):
-        _expect_returns(best_of(train, rng, TARGET))
+        _expect_returns(best_of(partial(_cloned, answer, rng), rng, TARGET))
     with answer.case("a log whose operators do not agree: four observations, each seen 400 times"):
         _expect_doubts(answer, rng)
 
 
+def _cloned(answer: Answer, rng: Generator, seed: int) -> float:
+    """Return the mean return of a network that does what the expert does."""
+    same, earned = _trained(answer, rng, "expert", seed)
+    expect(
+        same >= 0.75,
+        f"In states that the expert met, your network does what the expert does in {same:.0%} of them. "
+        "(Half of these are chosen so that a novice would do something else.) Print the loss of each epoch: does it fall?",
+    )
+    return earned
+
+
 def _expect_doubts(answer: Answer, rng: Generator) -> None:
     """Check that the network is no surer than the shares of the actions in a log, seen again and again, allow."""
-    corners = rng.permutation([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]], axis=1)
-    places = (corners * rng.uniform(0.5, 2, size=4) * rng.choice([-1, 1], size=4)).astype(np.float32)
-    pushes = np.array([place % 4 < (1 if place < 8 else 3) for place in range(16)]).reshape(4, 4)[rng.permutation(4)]
-    said = np.asarray(
-        answer.probe(given.probabilities, places, pushes.astype(int), int(rng.integers(1_000_000)), EPOCHS)
-    )
+    places, pushes = _disagreement(rng)
+    said = np.asarray(answer.probe(given.probabilities, places, pushes, int(rng.integers(1_000_000)), EPOCHS))
     expect(
         np.abs(said - 0.5).mean() < 0.25 + 0.12,
         f"The shares of the action 1 are {pushes.mean(axis=1).tolist()}; your network gives it the probabilities "
         f"{said.round(2).tolist()}: it is too sure. What does `cross_entropy` expect as its first argument?",
     )
+
+
+def _disagreement(rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return four observations, and what four operators did in each: one pushed, or three did."""
+    corners = rng.permutation([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]], axis=1)
+    places = (corners * rng.uniform(0.5, 2, size=4) * rng.choice([-1, 1], size=4)).astype(np.float32)
+    pushes = np.array([place % 4 < (1 if place < 8 else 3) for place in range(16)]).reshape(4, 4)[rng.permutation(4)]
+    return places, pushes.astype(int)
 
 
 @exercise(
@@ -181,28 +196,31 @@ def _expect_doubts(answer: Answer, rng: Generator) -> None:
 def weights(answer: Answer, rng: Generator) -> None:
     """What an action led to is the sum of what came after it, in its own episode; `exp` makes of better more."""
     lengths = [int(steps) for steps in rng.permutation([4, 9, 6, 2])]
-    eps_ids = np.repeat(rng.choice(1000, size=4, replace=False), lengths)
-    t, order = np.concatenate([np.arange(steps) for steps in lengths]), rng.permutation(len(eps_ids))
-    rewards = rng.uniform(-1, 3, size=len(t)).round(2)
+    log = _log(rng, lengths)
     gamma, beta = (round(float(rng.uniform(*ends)), 2) for ends in [(0.6, 0.95), (0.5, 2)])
     with answer.case(f"four episodes of {lengths} steps, rows in order, gamma {gamma}, beta {beta}"):
-        got = np.asarray(answer(eps_ids, t, rewards, gamma, beta), float)
-        want = _expect_weights(got, eps_ids, t, rewards, gamma, beta)
+        want = _weigh(_discounted(log[0], log[2], gamma), beta)
+        _expect_weights(np.asarray(answer(*log, gamma, beta), float), want, log, gamma, beta)
+    order = rng.permutation(sum(lengths))
     with answer.case(f"four episodes of {lengths} steps, rows in any order, gamma {gamma}, beta {beta}"):
-        again = answer(eps_ids[order], t[order], rewards[order], gamma, beta)
+        again = answer(*(column[order] for column in log), gamma, beta)
         expect_close(again, want[order], "With the rows in order it was right.", rtol=1e-6, atol=1e-9)
 
 
-def _expect_weights(
-    got: np.ndarray, eps_ids: np.ndarray, t: np.ndarray, rewards: np.ndarray, gamma: float, beta: float
-) -> np.ndarray:
-    """Return the weights of rows in order, if that is what came back; each of the mistakes is often made."""
-    togo = _discounted(eps_ids, rewards, gamma)
-    want, whole = _weigh(togo, beta), np.array([rewards[eps_ids == name].sum() for name in eps_ids])
-    before = _discounted(eps_ids[::-1], rewards[::-1], gamma)[::-1]
+def _log(rng: Generator, lengths: list[int]) -> Log:
+    """Return the log of episodes of these lengths, in order."""
+    eps_ids = np.repeat(rng.choice(1000, size=len(lengths), replace=False), lengths)
+    t = np.concatenate([np.arange(steps) for steps in lengths])
+    return eps_ids, t, rng.uniform(-1, 3, size=len(t)).round(2)
+
+
+def _expect_weights(got: np.ndarray, want: np.ndarray, log: Log, gamma: float, beta: float) -> None:
+    """Check the weights of rows in order; each of the mistakes is often made."""
     expect(got.shape == want.shape, f"{len(want)} rows need as many weights; yours have shape {got.shape}.")
     expect(abs(got.mean() - 1) < 1e-6, f"The mean of the weights should be 1; it is {got.mean():.4g}.")
+    eps_ids, t, _ = log
     at = int(np.argmax(np.abs(got - want)))
+    through, from_start, whole, before, unbiased = _mistaken(*log, gamma, beta)
     expect_close(
         got,
         want,
@@ -210,20 +228,22 @@ def _expect_weights(
         rtol=1e-6,
         atol=1e-9,
         mistakes={
-            "These are the weights you get when one episode runs on into the next.": _weigh(
-                _discounted(eps_ids * 0, rewards, gamma), beta
-            ),
-            "These are the weights you get when the discount counts from the start of the episode, and not from the row.": _weigh(
-                togo * gamma**t, beta
-            ),
-            "These are the weights you get when every row has the return of its whole episode.": _weigh(whole, beta),
-            "These are the weights you get when a row has what came before it.": _weigh(before, beta),
-            "These are the weights you get when the standard deviation divides by one row less.": _weigh(
-                togo, beta, ddof=1
-            ),
+            "These are the weights you get when one episode runs on into the next.": through,
+            "These are the weights you get when the discount counts from the start of the episode, and not from the row.": from_start,
+            "These are the weights you get when every row has the return of its whole episode.": whole,
+            "These are the weights you get when a row has what came before it.": before,
+            "These are the weights you get when the standard deviation divides by one row less.": unbiased,
         },
     )
-    return want
+
+
+def _mistaken(eps_ids: np.ndarray, t: np.ndarray, rewards: np.ndarray, gamma: float, beta: float) -> list[np.ndarray]:
+    """Return the weights that come out of each mistake, in the order in which `_expect_weights` names them."""
+    togo = _discounted(eps_ids, rewards, gamma)
+    whole = np.array([rewards[eps_ids == name].sum() for name in eps_ids])
+    before = _discounted(eps_ids[::-1], rewards[::-1], gamma)[::-1]
+    values = [_discounted(eps_ids * 0, rewards, gamma), togo * gamma**t, whole, before]
+    return [*(_weigh(value, beta) for value in values), _weigh(togo, beta, ddof=1)]
 
 
 def _discounted(eps_ids: np.ndarray, rewards: np.ndarray, gamma: float) -> np.ndarray:
@@ -253,22 +273,23 @@ def _weigh(values: np.ndarray, beta: float, ddof: int = 0) -> np.ndarray:
 def beats_the_teacher(answer: Answer, rng: Generator) -> None:
     """Imitate what ended well more than what did not: the clone then follows the few who can do it."""
     # Long: as in `clone`.
-
-    def train(seed: int) -> float:
-        same, earned = _trained(answer, rng, "mixed", seed)
-        expect(
-            same >= 0.7,
-            f"In states that the expert met, your network does what the expert does in {same:.0%} of them. "
-            "(Half of these are chosen so that a novice would do something else.) "
-            "Whom does it follow, the 250 novices or the 3 episodes of the expert? "
-            "Print the share of the weight that each group has.",
-        )
-        return earned
-
     with answer.case(
         "the log of 250 novices and 3 episodes of an expert, mean return about 50, on a crane that is wired differently"
     ):
-        _expect_returns(best_of(train, rng, TARGET))
+        _expect_returns(best_of(partial(_chosen, answer, rng), rng, TARGET))
+
+
+def _chosen(answer: Answer, rng: Generator, seed: int) -> float:
+    """Return the mean return of a network that does what the expert does, and not what the novices do."""
+    same, earned = _trained(answer, rng, "mixed", seed)
+    expect(
+        same >= 0.7,
+        f"In states that the expert met, your network does what the expert does in {same:.0%} of them. "
+        "(Half of these are chosen so that a novice would do something else.) "
+        "Whom does it follow, the 250 novices or the 3 episodes of the expert? "
+        "Print the share of the weight that each group has.",
+    )
+    return earned
 
 
 def _trained(answer: Answer, rng: Generator, shift: str, seed: int) -> tuple[float, float]:
