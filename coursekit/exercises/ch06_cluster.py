@@ -77,18 +77,19 @@ def who_is_who(answer: Answer, rng: Generator) -> None:
     """Look at the word that names the program, whole and alone: the others are arguments, and mention everybody else."""
     # Long: command lines as Ray writes them, and the processes that run here.
     for words, role in _command_lines(rng):
-        got = answer(words)
-        expect(got in ROLES, f"The role must be one of {', '.join(ROLES)}.")
-        expect(
-            got == role or role != "other", f"Look at this process again, no sign of the table fits it: {_short(words)}"
-        )
-        expect_equal(got, role, f"Look at this process again: {_short(words)}")
+        _judge_role(answer(words), role, words)
     there = answer.probe(given.who_runs_here)
     for words, got in there:
         expect_equal(got, _role(words), f"In your own cluster, this process came out as {got!r}: {_short(words)}")
     found = [_role(words) for words, _ in there]
     alive = found.count("gcs") == 1 and "raylet" in found and "agent" in found
     expect(alive, "There is no head to look at: run the cell that starts it, and check again.")
+
+
+def _judge_role(got: object, role: str, words: list[str]) -> None:
+    expect(got in ROLES, f"The role must be one of {', '.join(ROLES)}.")
+    expect(got == role or role != "other", f"Look at this process again, no sign of the table fits it: {_short(words)}")
+    expect_equal(got, role, f"Look at this process again: {_short(words)}")
 
 
 @exercise(
@@ -102,28 +103,40 @@ def who_is_who(answer: Answer, rng: Generator) -> None:
 )
 def join_node(answer: Answer, rng: Generator) -> None:
     """Everything a new node needs is the address of the GCS and the token: the GCS tells it the rest."""
+    # Long: the command is read, then run: a node joins, and is ended.
     cpus, amount = int(rng.integers(1, 4)), int(rng.integers(2, 60))
     resources = {f"robot_{rng.integers(100, 999)}": amount, "camera": int(rng.integers(1, 9))}
     made = answer.probe(given.joining_command, "10.0.0.7:6379", "/etc/ray/token", cpus, resources)
     expect(made, "`join_node` read the file: `token_file` is a path on that machine. Pass the path on, do not read it.")
     command, variables = made
+    _judge_command(command)
+    _judge_variables(variables)
+    _expect_no_quotes(command)
+    seen = answer.probe(given.join, cpus, resources)
+    with answer.case(f"your command with cpus={cpus} and resources={resources}, run for real"):
+        _judge_joined(seen, {"CPU": cpus, **resources})
+
+
+def _judge_command(command: list[str]) -> None:
     expect(command[:2] == ["ray", "start"], f"The command begins with {command[:2]}, not with ray, start.")
     expect("--head" not in command, "With --head the machine starts a cluster of its own. It should join yours.")
     expect(
         "--block" in command, "Without --block the command ends at once, and leaves its processes in the background."
     )
+
+
+def _judge_variables(variables: dict[str, str]) -> None:
     expect(
         variables.get("RAY_AUTH_MODE") == "token",
         "RAY_AUTH_MODE does not say that tokens are in use: the head will refuse a node that shows none.",
     )
     file = variables.get("RAY_AUTH_TOKEN_PATH", "")
     expect(file == "/etc/ray/token", f"The token lies in /etc/ray/token; your environment says {variables}.")
+
+
+def _expect_no_quotes(command: list[str]) -> None:
     quoted = [word for word in command if word.startswith("'") or "='" in word]
     expect(not quoted, f"A list of words has no shell: leave out the quotes around the JSON in {quoted[:1]}.")
-    seen = answer.probe(given.join, cpus, resources)
-    # Long: the command is read, then run: a node joins, and is ended.
-    with answer.case(f"your command with cpus={cpus} and resources={resources}, run for real"):
-        _judge_joined(seen, {"CPU": cpus, **resources})
 
 
 def _judge_joined(seen: dict, wanted: dict[str, float]) -> None:
@@ -141,16 +154,22 @@ def _judge_joined(seen: dict, wanted: dict[str, float]) -> None:
 def _rehearsal(answer: Answer, rng: Generator, ends_as: str) -> tuple[dict, str]:
     """Return what came of a rehearsed job, and what it printed."""
     number, log = int(rng.integers(1000, 9999)), f"loss {rng.integers(100, 999)}\nstep {rng.integers(1000, 9999)}\n"
-    entrypoint, runtime_env = f"python train.py --seed {number}", {"env_vars": {"SEED": str(number)}}
-    seen = answer.probe(given.rehearse, ends_as, entrypoint, runtime_env, log)
-    expect(len(seen["submitted"]) == 1, f"One job was asked for; {len(seen['submitted'])} were submitted.")
-    expect_equal(seen["submitted"][0][0], entrypoint, "The entrypoint that arrived at the client is another one.")
-    expect_equal(seen["submitted"][0][1], runtime_env, "The runtime environment did not arrive at the client.")
+    job = f"python train.py --seed {number}", {"env_vars": {"SEED": str(number)}}
+    seen = answer.probe(given.rehearse, ends_as, *job, log)
+    _judge_submitted(seen, *job)
     expect(
         "still_asking" not in seen,
         f"The job had ended as {ends_as}, and `submit_and_wait` went on asking. Which statuses end a job?",
     )
     return seen, log
+
+
+def _judge_submitted(seen: dict, entrypoint: str, runtime_env: dict) -> None:
+    """Judge what arrived at the client that is played."""
+    submitted = seen["submitted"]
+    expect(len(submitted) == 1, f"One job was asked for; {len(seen['submitted'])} were submitted.")
+    expect_equal(submitted[0][0], entrypoint, "The entrypoint that arrived at the client is another one.")
+    expect_equal(submitted[0][1], runtime_env, "The runtime environment did not arrive at the client.")
 
 
 @exercise(
@@ -166,31 +185,40 @@ def submit_and_wait(answer: Answer, rng: Generator) -> None:
     """Ask until the status is final, pausing in between; then look at which one it is: done is not the same as succeeded."""
     # Long: a client that is played, for every end of a job, and then a real job.
     with answer.case("a job that was PENDING, then RUNNING, then SUCCEEDED"):
-        seen, log = _rehearsal(answer, rng, "SUCCEEDED")
-        expect("raised" not in seen, f"`submit_and_wait` raised: {seen.get('raised')}")
-        expect(seen["returned"], f"`submit_and_wait` returned {seen['returned']!r}: did it wait for the end?")
-        expect_equal(seen["returned"], log, f"It printed {log!r}, and `submit_and_wait` returned {seen['returned']!r}.")
-        expect(
-            seen["polls"] <= 200,
-            f"The status was asked for {seen['polls']} times in half a second. Each is a request to the head: pause in between.",
-        )
+        _judge_success(*_rehearsal(answer, rng, "SUCCEEDED"))
     for ends_as in ("FAILED", "STOPPED"):
         with answer.case(f"a job that ended as {ends_as}"):
-            seen, log = _rehearsal(answer, rng, ends_as)
-            expect("raised" in seen, f"`submit_and_wait` returned {seen.get('returned')!r} as if all were well.")
-            expect(
-                log.strip() in seen["raised"],
-                f"The message of your RuntimeError is {seen['raised']!r}: its reader wants to see what the job printed.",
-            )
+            _judge_failure(*_rehearsal(answer, rng, ends_as))
+    _judge_real_job(answer, rng)
+
+
+def _judge_success(seen: dict, log: str) -> None:
+    expect("raised" not in seen, f"`submit_and_wait` raised: {seen.get('raised')}")
+    expect(seen["returned"], f"`submit_and_wait` returned {seen['returned']!r}: did it wait for the end?")
+    expect_equal(seen["returned"], log, f"It printed {log!r}, and `submit_and_wait` returned {seen['returned']!r}.")
+    expect(
+        seen["polls"] <= 200,
+        f"The status was asked for {seen['polls']} times in half a second. Each is a request to the head: pause in between.",
+    )
+
+
+def _judge_failure(seen: dict, log: str) -> None:
+    expect("raised" in seen, f"`submit_and_wait` returned {seen.get('returned')!r} as if all were well.")
+    expect(
+        log.strip() in seen["raised"],
+        f"The message of your RuntimeError is {seen['raised']!r}: its reader wants to see what the job printed.",
+    )
+
+
+def _judge_real_job(answer: Answer, rng: Generator) -> None:
+    """Judge a job of which Ray says how it ended."""
     number = int(rng.integers(1000, 9999))
     entrypoint = f'python -c \'import os; print("square", int(os.environ["NUMBER"]) ** 2, {rng.integers(10**6)})\''
     real = answer.probe(given.run_a_job, entrypoint, {"env_vars": {"NUMBER": str(number)}})
     known = [status for status, _ in real["known"]]
     expect(known == ["SUCCEEDED"], f"On your cluster, the jobs with this entrypoint are: {known}.")
-    expect(
-        f"square {number**2} " in str(real["returned"]),
-        f"A real job printed the square of {number}; you returned {real['returned']!r}.",
-    )
+    printed = f"square {number**2} " in str(real["returned"])
+    expect(printed, f"A real job printed the square of {number}; you returned {real['returned']!r}.")
 
 
 @exercise(
@@ -210,23 +238,40 @@ def submit_rest(answer: Answer, rng: Generator) -> None:
     runtime_env = {"env_vars": {"NUMBER": str(number)}}
     entrypoint = 'python -c \'import os; print("cube", int(os.environ["NUMBER"]) ** 3)\''
     seen = answer.probe(given.send, name, entrypoint, runtime_env)
-    refused, job = seen["refused"], seen["job"]
+    _expect_refused(seen["refused"])
+    _expect_taken(seen, name)
+    _expect_as_sent(seen["job"], entrypoint, runtime_env)
+    _expect_cube(seen, number)
+
+
+def _expect_refused(refused: dict) -> None:
     expect(
         "raised" in refused,
         f"With a wrong token Ray answers 403, and no job runs; `submit_rest` returned {refused.get('returned')!r}.",
     )
+
+
+def _expect_taken(seen: dict, name: str) -> None:
     expect("failed" not in seen, f"The dashboard did not take the job. {seen.get('failed')}")
     expect(
-        job, f"Your cluster knows no job with the submission id {name!r}; `submit_rest` returned {seen['returned']!r}."
+        seen["job"],
+        f"Your cluster knows no job with the submission id {name!r}; `submit_rest` returned {seen['returned']!r}.",
     )
     expect_equal(
         seen["returned"], name, f"The job's submission id is {name!r}; `submit_rest` returned {seen['returned']!r}."
     )
+
+
+def _expect_as_sent(job: dict, entrypoint: str, runtime_env: dict) -> None:
     expect_equal(job["entrypoint"], entrypoint, f"The job's entrypoint arrived as {job['entrypoint']!r}.")
     expect(
-        (job["runtime_env"] or {}).get("env_vars", {}).get("NUMBER") == str(number),
+        (job["runtime_env"] or {}).get("env_vars", {}).get("NUMBER") == runtime_env["env_vars"]["NUMBER"],
         f"The job's runtime environment arrived as {job['runtime_env']!r}, not as {runtime_env!r}.",
     )
+
+
+def _expect_cube(seen: dict, number: int) -> None:
+    job = seen["job"]
     expect(job["status"] == "SUCCEEDED", f"The job ended as {job['status']}; it printed {seen['log']!r}.")
     expect(f"cube {number**3}" in seen["log"], f"The job printed {seen['log']!r}.")
 
@@ -267,43 +312,59 @@ def cluster_yaml(answer: Answer, rng: Generator) -> None:
     worker = f"{rng.choice(['c5', 'c6i', 'm6i'])}.{rng.choice(['xlarge', '2xlarge', '4xlarge'])}"
     region = str(rng.choice(["eu-central-1", "us-east-1", "ap-northeast-1"]))
     written, config = _filled(answer(name, region, worker, least, most))
+    _judge_provider(config, name, region)
+    head, workers = _two_types(config)
+    machines = [kind["node_config"].get("InstanceType") for kind in (head, workers)]
+    expect_equal(machines, ["m5.large", worker], f"Head and workers are of the types {machines}.")
+    _judge_numbers(workers, written, least, most)
+    _judge_limit(config["max_workers"], written, most)
+    _judge_slots(head, workers)
+
+
+def _judge_provider(config: dict, name: str, region: str) -> None:
     expect_equal(config["cluster_name"], name, f"The cluster is called {config['cluster_name']!r}.")
     where = [config["provider"].get("type"), config["provider"].get("region")]
     expect_equal(where, ["aws", region], f"The provider's type and region are {where}.")
-    types, head = config["available_node_types"], config["head_node_type"]
-    others = {key: value for key, value in types.items() if key != head}
-    expect(
-        len(others) == 1, f"Besides the head's there must be one node type, for workers; there are {sorted(others)}."
-    )
-    (workers,) = others.values()
-    machines = [types[head]["node_config"].get("InstanceType"), workers["node_config"].get("InstanceType")]
-    expect_equal(machines, ["m5.large", worker], f"Head and workers are of the types {machines}.")
+
+
+def _two_types(config: dict) -> tuple[dict, dict]:
+    """Return the node types of the head and of the workers."""
+    others = dict(config["available_node_types"])
+    head = others.pop(config["head_node_type"])
+    one = len(others) == 1
+    expect(one, f"Besides the head's there must be one node type, for workers; there are {sorted(others)}.")
+    return head, next(iter(others.values()))
+
+
+def _judge_numbers(workers: dict, written: dict, least: int, most: int) -> None:
     numbers = [workers.get("min_workers"), workers.get("max_workers")]
+    right = numbers == [least, most]
     expect(
-        numbers == [least, most] or "min_workers" not in written,
+        right or "min_workers" not in written,
         f"From {least} to {most} workers were asked for; the node type says {numbers}. `min_workers` at the top is dropped.",
     )
-    expect_equal(
-        numbers, [least, most], f"From {least} to {most} workers were asked for; the node type says {numbers}."
-    )
-    limit = config["max_workers"]
+    expect(right, f"From {least} to {most} workers were asked for; the node type says {numbers}.")
+
+
+def _judge_limit(limit: int, written: dict, most: int) -> None:
     expect(
         limit == most or "max_workers" in written,
         f"The cluster as a whole may grow to {limit} workers, which is what it is when left out; the node type to {most}.",
     )
     expect(limit == most, f"The cluster as a whole may grow to {limit} workers, the node type to {most}.")
-    more = [types[head].get("min_workers"), types[head].get("max_workers")]
-    expect_equal(
-        more, [0, 0], f"The head's node type says from {more[0]} to {more[1]}: those are workers besides the head."
-    )
-    slots = types[head]["resources"].get("CPU")
+
+
+def _judge_slots(head: dict, workers: dict) -> None:
+    more = [head.get("min_workers"), head.get("max_workers")]
+    none = more == [0, 0]
+    expect(none, f"The head's node type says from {more[0]} to {more[1]}: those are workers besides the head.")
+    slots = head["resources"].get("CPU")
     expect(
         slots is not None,
         "The head's `resources` say nothing of CPU: Ray finds out the machine's own, and tasks run there.",
     )
     expect(slots == 0, f"The head offers CPU: {json.dumps(slots)}, so tasks run there.")
-    idle = workers["resources"].get("CPU") == 0
-    expect(not idle, "The workers offer CPU: 0, so no task would run anywhere.")
+    expect(workers["resources"].get("CPU") != 0, "The workers offer CPU: 0, so no task would run anywhere.")
 
 
 quiz(
