@@ -36,14 +36,18 @@ def ReplayBuffer(answer: Answer, rng: Generator) -> None:
     found = answer.probe(given.keep_and_sample, capacity, seed, fragments, size, DRAWS * capacity // size)
     for number, samples in zip(range(1, 6), found, strict=True):
         with answer.case(f"a buffer of {capacity} transitions, fragments added: {number}"):
-            tables = [_table_of(sample, size) for sample in samples]
-            drawn, times = np.unique(np.concatenate(tables), axis=0, return_counts=True)
-            _expect_rows(drawn.tolist(), np.concatenate(rows[:number]).tolist())
-            _expect_kept(drawn, rows[:number], capacity)
-            few, many = times.min(), times.max()
-            expect(many < 2 * few, f"One was drawn {few} times, another {many} times: each must be equally likely.")
-            twice = any(len(np.unique(table, axis=0)) < size for table in tables)
-            expect(twice, f"In {len(tables)} samples of {size}, none came twice: put back what you have drawn.")
+            _judge_tables([_table_of(sample, size) for sample in samples], rows[:number], capacity)
+
+
+def _judge_tables(tables: list[np.ndarray], rows: list[np.ndarray], capacity: int) -> None:
+    """Check which transitions were drawn with so many added, and how often."""
+    drawn, times = np.unique(np.concatenate(tables), axis=0, return_counts=True)
+    _expect_rows(drawn.tolist(), np.concatenate(rows).tolist())
+    _expect_kept(drawn, rows, capacity)
+    few, many, size = times.min(), times.max(), len(tables[0])
+    expect(many < 2 * few, f"One was drawn {few} times, another {many} times: each must be equally likely.")
+    twice = any(len(np.unique(table, axis=0)) < size for table in tables)
+    expect(twice, f"In {len(tables)} samples of {size}, none came twice: put back what you have drawn.")
 
 
 def _story(rng: Generator) -> tuple[list[dict], list[np.ndarray]]:
@@ -66,11 +70,15 @@ def _table_of(sample: Any, size: int) -> np.ndarray:
     expect(isinstance(sample, dict), f"`sample` returned a {type(sample).__name__}, not a dict of arrays.")
     expect_equal(sorted(sample), sorted(KINDS), f"The keys of a sample are {sorted(sample)}.")
     for name, column in sample.items():
-        expect(isinstance(column, np.ndarray), f"{name!r} of a sample is a {type(column).__name__}, not an array.")
-        wanted = (size, 2) if "obs" in name else (size,)
-        expect(column.shape == wanted, f"`sample({size})` has {name!r} with the shape {column.shape}.")
-        expect(column.dtype.kind in KINDS[name], f"{name!r} came back as {column.dtype}. Keep the columns' types.")
+        _expect_column(name, column, size)
     return np.column_stack([sample[name] for name in KINDS]).astype(int)
+
+
+def _expect_column(name: str, column: Any, size: int) -> None:
+    expect(isinstance(column, np.ndarray), f"{name!r} of a sample is a {type(column).__name__}, not an array.")
+    wanted = (size, 2) if "obs" in name else (size,)
+    expect(column.shape == wanted, f"`sample({size})` has {name!r} with the shape {column.shape}.")
+    expect(column.dtype.kind in KINDS[name], f"{name!r} came back as {column.dtype}. Keep the columns' types.")
 
 
 def _expect_rows(drawn: list[list], added: list[list]) -> None:
@@ -111,6 +119,17 @@ def _expect_kept(drawn: np.ndarray, rows: list[np.ndarray], capacity: int) -> No
 )
 def td_target(answer: Answer, rng: Generator) -> None:
     """The newest network chooses, the older one rates, and only a terminated end has no future."""
+    _judge_flags(answer)
+    rewards, (online, target) = rng.normal(size=9), rng.normal(size=(2, 9, 4))
+    over, late = rng.random((2, 9)) < 0.4
+    want = rewards + 0.7 * target[np.arange(9), online.argmax(1)] * ~over
+    with answer.case("9 rows of random numbers for 4 actions, γ = 0.7"):
+        got = answer(rewards, over, late, online, target, 0.7)
+        expect_close(got, want, "That is wrong, though it was right where the rows were alike. Is each row on its own?")
+
+
+def _judge_flags(answer: Answer) -> None:
+    """Check four rows that differ by their flags alone."""
     over, late = np.array([False, True, False, True]), np.array([False, False, True, True])
     got = answer(np.ones(4), over, late, np.array([[2.0, 4.0]] * 4), np.array([[10.0, 6.0]] * 4), 0.5)
     expect(np.shape(got) == (4,), f"The result has the shape {np.shape(got)}; four rows need four targets: (4,).")
@@ -124,12 +143,6 @@ def td_target(answer: Answer, rng: Generator) -> None:
             "These would be right for γ = 0.99. Where does yours come from?": [6.94, 1.0, 6.94, 1.0],
         },
     )
-    rewards, (online, target) = rng.normal(size=9), rng.normal(size=(2, 9, 4))
-    over, late = rng.random((2, 9)) < 0.4
-    want = rewards + 0.7 * target[np.arange(9), online.argmax(1)] * ~over
-    with answer.case("9 rows of random numbers for 4 actions, γ = 0.7"):
-        got = answer(rewards, over, late, online, target, 0.7)
-        expect_close(got, want, "That is wrong, though it was right where the rows were alike. Is each row on its own?")
 
 
 @exercise(
@@ -152,11 +165,7 @@ def SharedAgent(answer: Answer, rng: Generator) -> None:
     for version, now in zip(range(len(path)), seen["parameters"], strict=True):
         with answer.case(f"target_every = {every}, gradients so far: {version}"):
             _expect_parameters(now, path, version, every)
-    expect_equal(
-        seen["ages"],
-        ages,
-        f"Gradients of ages {ages} came, and `ages()` said {seen['ages']}. A gradient of version 2 that arrives at version 4 is 2 old.",
-    )
+    _expect_ages(seen, ages)
 
 
 def _path(theta: np.ndarray, rate: float, script: list) -> list[np.ndarray]:
@@ -172,6 +181,11 @@ def _expect_parameters(now: Any, path: list, version: int, every: int) -> None:
     expect(isinstance(now, dict), f"`parameters()` returned a {type(now).__name__}, not a dict.")
     expect_equal(sorted(now), ["target", "theta", "version"], f"The keys of `parameters()` are {sorted(now)}.")
     expect(now["version"] == version, f"The version is {now['version']}.")
+    _expect_theta(now, path, version)
+    _expect_target(now, path, version, version - version % every)
+
+
+def _expect_theta(now: dict, path: list, version: int) -> None:
     expect_close(
         now["theta"],
         path[version],
@@ -180,7 +194,11 @@ def _expect_parameters(now: Any, path: list, version: int, every: int) -> None:
         atol=1e-6,
         mistakes={"The weights have not moved.": path[version - 1]},
     )
-    at = version - version % every
+
+
+def _expect_target(now: dict, path: list, version: int, at: int) -> None:
+    """Check that the target network is what the weights were at a version."""
+    mistaken = path[version]
     expect_close(
         now["target"],
         path[at],
@@ -188,10 +206,16 @@ def _expect_parameters(now: Any, path: list, version: int, every: int) -> None:
         rtol=1e-4,
         atol=1e-6,
         mistakes={
-            "The target network is what the weights are now: is it the same array, or was it copied at the wrong version?": path[
-                version
-            ]
+            "The target network is what the weights are now: is it the same array, or was it copied at the wrong version?": mistaken
         },
+    )
+
+
+def _expect_ages(seen: dict, ages: list[int]) -> None:
+    expect_equal(
+        seen["ages"],
+        ages,
+        f"Gradients of ages {ages} came, and `ages()` said {seen['ages']}. A gradient of version 2 that arrives at version 4 is 2 old.",
     )
 
 
@@ -218,17 +242,20 @@ def work(answer: Answer, rng: Generator) -> None:
 
 def _expect_played(seen: dict, rounds: int) -> None:
     """Check that each round was played with new parameters, and handed in and counted once."""
-    played, added, counted = seen["play"], seen["add"], seen["count"]
+    played, added = seen["play"], seen["add"]
     expect(len(played) == rounds, f"The worker played {len(played)} rounds.")
     expect(np.all(np.diff(played) > 0), f"It played with the versions {played[:3]}…: get new parameters every round.")
     expect_equal(added, list(range(rounds)), f"{rounds} fragments were played, and {len(added)} reached the buffer.")
+    _expect_counted(seen["count"], rounds)
+
+
+def _expect_counted(counted: list, rounds: int) -> None:
+    frames = 4 * given.ENVS
     expect_close(
         counted,
-        [0] + [4 * given.ENVS - number % 7 for number in range(rounds)],
+        [0] + [frames - number % 7 for number in range(rounds)],
         f"`board.count` was told {counted[:4]}…: at first 0, then the real steps of the round before.",
-        mistakes={
-            "It counted all frames. Only those in which `real` is True are steps.": [0] + [4 * given.ENVS] * rounds
-        },
+        mistakes={"It counted all frames. Only those in which `real` is True are steps.": [0] + [frames] * rounds},
     )
 
 
@@ -237,15 +264,19 @@ def _expect_learned(seen: dict, rounds: int) -> None:
     sizes, applied = seen["sample"], seen["apply"]
     expect_equal(sizes[:rounds], [BATCH] * rounds, f"In {rounds} rounds it drew batches of {sizes[:3]}… transitions.")
     expect(len(applied) == rounds, f"`agent.apply` was called {len(applied)} times in {rounds} rounds.")
-    # The newest network says `version` everywhere, the older one -version; the batch has the reward `turn`, half of it ends.
     for turn, (slope, version) in enumerate(applied):
-        expect_close(
-            slope,
-            version - (turn - 0.99 * version / 2),
-            f"In round {turn}, the gradient that came with version {version} is not that of this round's batch at these parameters.",
-            rtol=1e-4,
-            atol=1e-2,
-        )
+        _expect_slope(slope, turn, version)
+
+
+def _expect_slope(slope: object, turn: int, version: int) -> None:
+    # The newest network says `version` everywhere, the older one -version; the batch has the reward `turn`, half of it ends.
+    expect_close(
+        slope,
+        version - (turn - 0.99 * version / 2),
+        f"In round {turn}, the gradient that came with version {version} is not that of this round's batch at these parameters.",
+        rtol=1e-4,
+        atol=1e-2,
+    )
 
 
 def _expect_reported(seen: dict) -> None:
@@ -253,15 +284,22 @@ def _expect_reported(seen: dict) -> None:
     tested, offered, reports = seen["test"], seen["offer"], seen["put"]
     expect(len(tested) == 3, f"It tested {len(tested)} times. In rounds 0, 25 and 50, please.")
     expect_equal(offered, tested, f"[score, version] of the tests were {tested}, and the board was offered {offered}.")
+    _expect_three(reports)
+    told = [[report[3], report[2]] for report in reports]
+    expect_equal(told, tested, f"[score, version] of the tests were {tested}, and the reports say {told}.")
+    _expect_each_return_once([value for report in reports for value in report[4]])
+
+
+def _expect_three(reports: list) -> None:
     expect(None not in reports, "None arrived in the queue: no goodbye is needed here.")
     forms = [isinstance(report, list | tuple) and len(report) == 5 for report in reports]
     expect(
         forms == [True] * 3,
         f"Three reports of (time, process, version, score, returns) were due; these came: {reports}.",
     )
-    told = [[report[3], report[2]] for report in reports]
-    expect_equal(told, tested, f"[score, version] of the tests were {tested}, and the reports say {told}.")
-    returns = [value for report in reports for value in report[4]]
+
+
+def _expect_each_return_once(returns: list) -> None:
     expect(
         returns in (list(range(50)), list(range(51))),
         f"Up to round 50, 51 episodes ended, and the reports list {len(returns)} returns. Each belongs in one report.",
@@ -303,6 +341,18 @@ def train(answer: Answer, rng: Generator) -> None:
 def _learned(found: dict) -> np.ndarray:
     """Return the weights that came back, if all is as it must be."""
     learned, workers = found["learned"], found["workers"]
+    theta = _theta_of(learned)
+    expect(
+        workers >= 2,
+        f"Workers that played in the environments of `make_envs`: {workers}. Two have to, at the same time.",
+    )
+    _expect_all_reports(learned["reports"], found["tests"])
+    _expect_best(found)
+    return np.asarray(theta, np.float32)
+
+
+def _theta_of(learned: Any) -> np.ndarray:
+    """Return the weights that came back, if they have the right form."""
     expect(
         isinstance(learned, dict), f"It must return a dict with `theta` and `reports`, not a {type(learned).__name__}."
     )
@@ -314,24 +364,28 @@ def _learned(found: dict) -> np.ndarray:
         isinstance(theta, np.ndarray), f"`theta` must be an array: the best weights. It is a {type(theta).__name__}."
     )
     expect(theta.shape == (size,), f"`theta` has the shape {theta.shape}; there are {size} weights.")
-    expect(
-        workers >= 2,
-        f"Workers that played in the environments of `make_envs`: {workers}. Two have to, at the same time.",
-    )
-    expect(len(learned["reports"]) > 0, "There are no reports. Had the workers ended when you read the queue?")
-    told = Counter(report[1] for report in learned["reports"])
-    for process, tests in Counter(process for process, _, _ in found["tests"]).items():
+    return theta
+
+
+def _expect_all_reports(reports: list, tested: list) -> None:
+    """Check that there are as many reports of each process as it had made tests, or more."""
+    expect(len(reports) > 0, "There are no reports. Had the workers ended when you read the queue?")
+    told = Counter(report[1] for report in reports)
+    for process, tests in Counter(process for process, _, _ in tested).items():
         expect(
             told[process] >= tests,
             f"Tests of process {process}: {tests}; reports of it that came back: {told[process]}. Had all workers ended when you read the queue?",
         )
+
+
+def _expect_best(found: dict) -> None:
+    """Check by the mark of the weights that they are those with the best test."""
     best = max((score for _, score, _ in found["tests"]), default=0)
     marks = [mark for _, score, mark in found["tests"] if score == best]
     expect(
         found["mark"] in marks or not marks,
         f"`theta` is not what had the best test: that one had a mean return of {best:.0f}. Which actor has kept those weights?",
     )
-    return np.asarray(theta, np.float32)
 
 
 quiz(
