@@ -1,5 +1,7 @@
 """The judge's side of chapter 16."""
 
+from typing import Any
+
 import numpy as np
 from numpy.random import Generator
 
@@ -21,11 +23,7 @@ from coursekit.given import ch16_tune as given
 def objective(answer: Answer, rng: Generator) -> None:
     """A trial that reports a checkpoint with every epoch can be stopped anywhere and go on anywhere."""
     # Long: the network and the two lives of a trial, which Tune itself leads here, are most of it.
-    data = {
-        name: (rng.random((count, 64)), rng.integers(0, 10, size=count))
-        for name, count in (("train", 96), ("choose", 40))
-    }
-    epochs, first = int(rng.integers(5, 8)), int(rng.integers(2, 4))
+    data, epochs, first = _images(rng), int(rng.integers(5, 8)), int(rng.integers(2, 4))
     config = {"lr": float(rng.uniform(0.01, 0.03)), "hidden": int(rng.integers(5, 20)), "epochs": epochs}
     other = config["lr"] * float(rng.uniform(1.5, 2.5))
     network = given.Network(int(config["hidden"]))
@@ -37,6 +35,12 @@ def objective(answer: Answer, rng: Generator) -> None:
         f"stopped after {first} of {epochs} epochs; started again from its checkpoint with lr={other:.3g}"
     ):
         _judge_reports(seen["second"], _lived(network, data, other, epochs - first))
+
+
+def _images(rng: Generator) -> given.Data:
+    """Return images with labels: some to train with, some to choose by."""
+    counts = {"train": 96, "choose": 40}
+    return {name: (rng.random((count, 64)), rng.integers(0, 10, size=count)) for name, count in counts.items()}
 
 
 def _lived(network: given.Network, data: given.Data, rate: float, epochs: int) -> list[dict]:
@@ -90,18 +94,22 @@ def _brief(config: dict) -> str:
 def tuner(answer: Answer, rng: Generator) -> None:
     """Space, resources, scheduler and folder are four separate settings, and the trial knows of none but its own config."""
     # Long: a plan is read before any trial starts, so that most mistakes cost no processes; then a few trials run.
-    space = {
-        "lr": rng.uniform(0.001, 1, size=2).round(4).tolist(),
-        "hidden": rng.choice(np.arange(4, 40), size=int(rng.integers(2, 4)), replace=False).tolist(),
-        "epochs": int(rng.integers(3, 9)),
-    }
-    cpus, wanted = float(rng.choice([0.25, 0.5, 0.75])), _grid(space)
+    space, cpus = _space(rng), float(rng.choice([0.25, 0.5, 0.75]))
     with answer.case(f"{space}, cpus={cpus}"):
-        _judge_plan(answer.probe(given.plan_of, space, cpus), wanted, cpus)
+        _judge_plan(answer.probe(given.plan_of, space, cpus), _grid(space), cpus)
     few = {**space, "hidden": space["hidden"][:1]}
     cpus, salt = float(rng.choice([1.25, 1.5, 1.75])), float(rng.uniform(3, 9))
     with answer.case(f"{few}, cpus={cpus}; the trials ran, and wrote down what they saw"):
         _judge_run(answer.probe(given.run_of, few, cpus, salt), _grid(few), cpus, salt)
+
+
+def _space(rng: Generator) -> dict:
+    """Return what is to be tried: lists, and one value."""
+    return {
+        "lr": rng.uniform(0.001, 1, size=2).round(4).tolist(),
+        "hidden": rng.choice(np.arange(4, 40), size=int(rng.integers(2, 4)), replace=False).tolist(),
+        "epochs": int(rng.integers(3, 9)),
+    }
 
 
 def _grid(space: dict) -> list[dict]:
@@ -115,17 +123,17 @@ def _judge_run(seen: dict, wanted: list[dict], cpus: float, salt: float) -> None
     configs, had = [row["saw"] for row in ran], [row["cpus"] for row in ran]
     expect(_same(wanted, configs), f"Their configs were {configs}.")
     expect_equal(had, [cpus] * len(ran), f"They had these numbers of CPUs: {had}.")
-    counts = [row["training_iteration"] for row in ran]
-    expect_equal(
-        counts, [1] * len(ran), f"The scheduler ends a trial at its first report; they reported {counts} times."
-    )
+    _expect_one_report([row["training_iteration"] for row in ran])
     scores = {_brief(config): sum(salt * value for value in config.values()) % 1.0 for config in configs}
-    expect(
-        all(agree(row["accuracy"], scores[_brief(row["saw"])], atol=1e-6) for row in ran),
-        "Their reports are not those of the function that was handed over.",
-    )
+    own = all(agree(row["accuracy"], scores[_brief(row["saw"])], atol=1e-6) for row in ran)
+    expect(own, "Their reports are not those of the function that was handed over.")
     best = max(scores, key=lambda name: scores[name])
     expect_equal(_brief(seen["best"]), best, f"By its results the best one is {seen['best']}; accuracies: {scores}.")
+
+
+def _expect_one_report(counts: list[int]) -> None:
+    ones = [1] * len(counts)
+    expect_equal(counts, ones, f"The scheduler ends a trial at its first report; they reported {counts} times.")
 
 
 def _same(wanted: list[dict], got: list[dict]) -> bool:
@@ -175,14 +183,15 @@ def best_config(answer: Answer, rng: Generator) -> None:
         runs, best = _curves(rng)
         tried = "\n".join(f"{config}: {_told(curve)}" for config, curve in runs)
         with answer.case(f"{len(runs)} trials:\n{tried}"):
-            returned = answer.probe(given.judge_results, runs)
-            expect(
-                isinstance(returned, list) and len(returned) == 2, f"Return a config and an epoch, not {returned!r}."
-            )
-            config, curve = runs[best]
-            expect(agree(returned[0], config), f"You returned the config {returned[0]}.")
-            epoch = int(np.argmax(curve)) + 1
-            expect_equal(returned[1], epoch, f"You returned the right config, and the epoch {returned[1]!r}.")
+            _judge_choice(answer.probe(given.judge_results, runs), *runs[best])
+
+
+def _judge_choice(returned: Any, config: dict, curve: list[float]) -> None:
+    """Compare what came back with the best trial and its best epoch."""
+    expect(isinstance(returned, list) and len(returned) == 2, f"Return a config and an epoch, not {returned!r}.")
+    expect(agree(returned[0], config), f"You returned the config {returned[0]}.")
+    epoch = int(np.argmax(curve)) + 1
+    expect_equal(returned[1], epoch, f"You returned the right config, and the epoch {returned[1]!r}.")
 
 
 def _told(curve: list[float]) -> str:
@@ -221,21 +230,30 @@ def _curves(rng: Generator) -> tuple[list, int]:
 )
 def asha_budget(answer: Answer, rng: Generator) -> None:
     """What was trained is what was reported: add up the epochs of the trials, not those of the plan."""
-    for dead in (False, True):  # the second time a trial has died before its first report
-        epochs, trials = int(rng.integers(9, 30)), int(rng.integers(5, 9))
-        grid = [_short_run(rng, epochs, epochs) for _ in range(trials)]
-        asha = [_short_run(rng, epochs, int(length)) for length in [epochs, *rng.integers(1, epochs, size=trials - 1)]]
-        if dead:
-            asha[int(rng.integers(1, trials))][1] = []
+    for dead in (False, True):
+        grid, asha = _two_searches(rng, dead)
         lengths = [[len(curve) for _, curve in runs] for runs in (grid, asha)]
-        first, second = map(sum, lengths)
         with answer.case(f"epochs reported by the trials: {lengths[0]} and {lengths[1]}"):
-            returned = answer.probe(given.judge_results, grid, asha)
-            expect(isinstance(returned, list) and len(returned) == 3, f"Return three numbers, not {returned!r}.")
-            got = returned[:2]
-            expect_equal(got, [first, second], f"You returned {got[0]} and {got[1]} epochs.")
-            share = returned[2]
-            expect_close(share, 1 - second / first, f"You returned {share!r} for the share that was saved.", atol=1e-6)
+            _judge_budget(answer.probe(given.judge_results, grid, asha), *map(sum, lengths))
+
+
+def _two_searches(rng: Generator, dead: bool) -> tuple[list, list]:
+    """Return the trials of a grid, which all run to the end, and those of ASHA; if so told, one died before its first report."""
+    epochs, trials = int(rng.integers(9, 30)), int(rng.integers(5, 9))
+    grid = [_short_run(rng, epochs, epochs) for _ in range(trials)]
+    asha = [_short_run(rng, epochs, int(length)) for length in [epochs, *rng.integers(1, epochs, size=trials - 1)]]
+    if dead:
+        asha[int(rng.integers(1, trials))][1] = []
+    return grid, asha
+
+
+def _judge_budget(returned: Any, first: int, second: int) -> None:
+    """Compare what came back with the sums of both searches."""
+    expect(isinstance(returned, list) and len(returned) == 3, f"Return three numbers, not {returned!r}.")
+    got = returned[:2]
+    expect_equal(got, [first, second], f"You returned {got[0]} and {got[1]} epochs.")
+    share = returned[2]
+    expect_close(share, 1 - second / first, f"You returned {share!r} for the share that was saved.", atol=1e-6)
 
 
 def _short_run(rng: Generator, epochs: int, length: int) -> list:
@@ -257,19 +275,27 @@ def tune_ppo(answer: Answer, rng: Generator) -> None:
     # Long: a plan is read before any trial starts, so that most mistakes cost no processes; then one trial runs.
     rates = rng.uniform(0.0005, 0.01, size=int(rng.integers(2, 5))).round(5).tolist()
     with answer.case(f"rates={rates}; nothing has been started yet"):
-        plan = answer.probe(given.plan_of_ppo, rates)
-        _judge_search(plan, rates)
-        _judge_request(plan["trials"][0])
-        _judge_settings(plan, ["env_runners/episode_return_mean", "max"])
-        expect(plan["ends"], "Nothing ends a trial: it would train forever. What does the RunConfig take for that?")
+        _judge_plan_of_ppo(answer.probe(given.plan_of_ppo, rates), rates)
     iterations = int(rng.integers(1, 3))
     with answer.case(f"one trial with lr={rates[0]} ran for iterations={iterations}"):
-        ran = answer.probe(given.run_of_ppo, rates[0], iterations)
-        count = ran["iterations"]
-        expect(count <= iterations, "It went on training after that.")
-        expect_equal(count, iterations, f"It trained for {count}.")
-        expect_close(ran["rate"], rates[0], f"Its learner worked with {ran['rate']:.3g}.", atol=1e-7)
-        expect(not ran["in this process"], "It ran in the notebook's own process.")
+        _judge_run_of_ppo(answer.probe(given.run_of_ppo, rates[0], iterations), rates, iterations)
+
+
+def _judge_plan_of_ppo(plan: dict, rates: list[float]) -> None:
+    """Refuse at once what cannot come out right."""
+    _judge_search(plan, rates)
+    _judge_request(plan["trials"][0])
+    _judge_settings(plan, ["env_runners/episode_return_mean", "max"])
+    expect(plan["ends"], "Nothing ends a trial: it would train forever. What does the RunConfig take for that?")
+
+
+def _judge_run_of_ppo(ran: dict, rates: list[float], iterations: int) -> None:
+    """Judge how long a trial trained, with which rate, and where."""
+    count = ran["iterations"]
+    expect(count <= iterations, "It went on training after that.")
+    expect_equal(count, iterations, f"It trained for {count}.")
+    expect_close(ran["rate"], rates[0], f"Its learner worked with {ran['rate']:.3g}.", atol=1e-7)
+    expect(not ran["in this process"], "It ran in the notebook's own process.")
 
 
 def _judge_search(plan: dict, rates: list[float]) -> None:
