@@ -20,34 +20,35 @@ from coursekit.given import ch17_data_train as given
 )
 def Standardise(answer: Answer, rng: Generator) -> None:
     """What a stage knows comes from the training rows, once; a batch only passes by."""
-    scale, shift = rng.uniform(0.5, 4, size=64), rng.uniform(-5, 5, size=64)
-    images = (rng.normal(size=(50, 64)) * scale + shift).astype(np.float32)
     dead = rng.choice(64, size=5, replace=False)
-    images[:, dead] = np.round(shift[dead])
+    images = _images(rng, dead)
     for size in (1, 7, 30):
-        batch: dict[str, np.ndarray] = {
-            "row": rng.choice(1000, size=size, replace=False),
-            "image": (rng.normal(size=(size, 64)) * 3 + 1).astype(np.float32),
-            "label": rng.integers(0, 10, size=size),
-        }
+        batch = _batch(rng, size)
         with answer.case(f"made from 50 images; a batch of {size}"):
             _judge_batch(answer.probe(given.standardise, images, batch), batch, images, dead)
 
 
+def _images(rng: Generator, dead: np.ndarray) -> np.ndarray:
+    """Return training images, each pixel with a mean and a deviation of its own; the pixels `dead` are the same in all."""
+    scale, shift = rng.uniform(0.5, 4, size=64), rng.uniform(-5, 5, size=64)
+    images = (rng.normal(size=(50, 64)) * scale + shift).astype(np.float32)
+    images[:, dead] = np.round(shift[dead])
+    return images
+
+
+def _batch(rng: Generator, size: int) -> dict[str, np.ndarray]:
+    return {
+        "row": rng.choice(1000, size=size, replace=False),
+        "image": (rng.normal(size=(size, 64)) * 3 + 1).astype(np.float32),
+        "label": rng.integers(0, 10, size=size),
+    }
+
+
 def _judge_batch(got: dict, batch: dict[str, np.ndarray], images: np.ndarray, dead: np.ndarray) -> None:
     """Compare a batch that came out with the formula; the pixels `dead` are the same in all training images."""
-    expect(isinstance(got, dict), f"`__call__` returned a {got}; it must return a dict with all columns.")
-    missing = [name for name in batch if name not in got]
-    expect(not missing, f"What it returned lacks {missing}.")
-    for name in ("row", "label"):
-        expect_equal(got[name], batch[name], f"`{name}` must come out as it went in.")
+    _expect_columns(got, batch)
     image, mean, std = got["image"], images.mean(axis=0), images.std(axis=0)
-    expect(image.shape == batch["image"].shape, f"Its images have the shape {image.shape}.")
-    expect(
-        np.isfinite(image).all(),
-        "There are numbers that are not finite: some pixels are the same in all training images.",
-    )
-    expect(image.dtype == np.float32, f"The images are {image.dtype}; PyTorch's layers want float32.")
+    _expect_floats(image, batch["image"].shape)
     wanted = (batch["image"] - mean) / np.where(std == 0, 1, std)
     expect_close(
         np.delete(image, dead, axis=1),
@@ -57,9 +58,31 @@ def _judge_batch(got: dict, batch: dict[str, np.ndarray], images: np.ndarray, de
         rtol=1e-3,
         atol=1e-3,
     )
+    _expect_centred(image[:, dead], wanted[:, dead], dead)
+
+
+def _expect_columns(got: dict, batch: dict[str, np.ndarray]) -> None:
+    """Check that all columns came back, those without pixels unchanged."""
+    expect(isinstance(got, dict), f"`__call__` returned a {got}; it must return a dict with all columns.")
+    missing = [name for name in batch if name not in got]
+    expect(not missing, f"What it returned lacks {missing}.")
+    for name in ("row", "label"):
+        expect_equal(got[name], batch[name], f"`{name}` must come out as it went in.")
+
+
+def _expect_floats(image: np.ndarray, shape: tuple) -> None:
+    expect(image.shape == shape, f"Its images have the shape {image.shape}.")
+    expect(
+        np.isfinite(image).all(),
+        "There are numbers that are not finite: some pixels are the same in all training images.",
+    )
+    expect(image.dtype == np.float32, f"The images are {image.dtype}; PyTorch's layers want float32.")
+
+
+def _expect_centred(pixels: np.ndarray, wanted: np.ndarray, dead: np.ndarray) -> None:
     expect_close(
-        image[:, dead],
-        wanted[:, dead],
+        pixels,
+        wanted,
         f"The pixels {sorted(dead.tolist())} are the same in all training images; here they are only centred.",
         rtol=1e-3,
         atol=1e-3,
@@ -80,19 +103,29 @@ def pipeline(answer: Answer, rng: Generator) -> None:
     """Hand over the class, not an object: Ray Data makes one in each actor of the pool, when somebody asks for rows."""
     # Long: the judge's two stages must count what Ray Data does with them, in processes of its own.
     blocks, batch_size, actors, offset = 12, int(rng.integers(3, 5)), 3, float(4 * rng.integers(2, 50))
-    rows: dict[str, np.ndarray] = {
+    rows = _partly_broken(rng)
+    with answer.case(f"72 rows in {blocks} blocks, 12 of them broken; batches of {batch_size}, a pool of {actors}"):
+        seen = answer.probe(given.run_pipeline, rows, blocks, batch_size, actors, offset)
+        _expect_only_a_plan(seen)
+        _judge_results(seen["rows"], rows, offset, batch_size)
+        made = seen["made"]
+        expect(made == actors, f"Stages made: {made}, not {actors}. The slow start is to be paid once for each actor.")
+
+
+def _partly_broken(rng: Generator) -> dict[str, np.ndarray]:
+    return {
         "row": rng.choice(5000, size=72, replace=False),
         "image": rng.integers(0, 17, size=(72, 3)).astype(np.float32),
         "broken": rng.permutation(72) < 12,
     }
-    with answer.case(f"72 rows in {blocks} blocks, 12 of them broken; batches of {batch_size}, a pool of {actors}"):
-        seen = answer.probe(given.run_pipeline, rows, blocks, batch_size, actors, offset)
-        expect("rows" in seen, f"`pipeline` returned a {seen['kind']}; it must return a dataset.")
-        early, made = sorted(set(seen["early"])), seen["made"]
-        expect(early != ["made"], "`pipeline` itself made the stage. Does `map_batches` get the class, or an object?")
-        expect(not early, f"When `pipeline` returned, this had run: {early}. It must only write a plan down.")
-        _judge_results(seen["rows"], rows, offset, batch_size)
-        expect(made == actors, f"Stages made: {made}, not {actors}. The slow start is to be paid once for each actor.")
+
+
+def _expect_only_a_plan(seen: dict) -> None:
+    """Check that a dataset came back before anything had run."""
+    expect("rows" in seen, f"`pipeline` returned a {seen['kind']}; it must return a dataset.")
+    early = sorted(set(seen["early"]))
+    expect(early != ["made"], "`pipeline` itself made the stage. Does `map_batches` get the class, or an object?")
+    expect(not early, f"When `pipeline` returned, this had run: {early}. It must only write a plan down.")
 
 
 def _judge_results(came: list[dict], rows: dict[str, np.ndarray], offset: float, batch_size: int) -> None:
@@ -144,16 +177,19 @@ def _judge_end(attempt: dict) -> None:
 
 def _judge_epoch(number: int, pair: tuple[dict, dict], rows: dict, batch_size: int) -> None:
     """Both workers together take every row once, in whole batches, and step alike."""
-    taken = [[row for batch in worker["rows"] for row in batch] for worker in pair]
+    _expect_each_row_once(number, [[row for batch in worker["rows"] for row in batch] for worker in pair], rows)
+    one, other = (len(worker["rows"][0]) for worker in pair)
+    expect(one + other == batch_size, f"The first step was made of {one} and {other} rows, {one + other} in all.")
+    apart = abs(np.subtract(pair[0]["step"], pair[1]["step"])).max()
+    expect(apart < 1e-5, f"After steps of epoch {number} the weights were up to {apart:.2g} apart: two networks.")
+
+
+def _expect_each_row_once(number: int, taken: list[list], rows: dict) -> None:
     expect_equal(
         sorted(taken[0] + taken[1]),
         sorted(rows["row"].tolist()),
         f"In epoch {number} the workers took {len(taken[0])} and {len(taken[1])} rows. Each row must be taken once.",
     )
-    one, other = (len(worker["rows"][0]) for worker in pair)
-    expect(one + other == batch_size, f"The first step was made of {one} and {other} rows, {one + other} in all.")
-    apart = abs(np.subtract(pair[0]["step"], pair[1]["step"])).max()
-    expect(apart < 1e-5, f"After steps of epoch {number} the weights were up to {apart:.2g} apart: two networks.")
 
 
 def _judge_training(workers: list[list[dict]], rows: dict, config: dict) -> None:
@@ -166,18 +202,26 @@ def _judge_training(workers: list[list[dict]], rows: dict, config: dict) -> None
         _judge_epoch(number, pair, rows, config["batch_size"])
     batches = [one + other for pair in pairs for one, other in zip(pair[0]["rows"], pair[1]["rows"], strict=True)]
     weights, losses = _replay(rows, batches, workers[0][0]["before"][0], config["lr"])
+    _expect_weights(workers[0][-1]["step"][-1], weights)
+    _expect_losses([[worker.get("loss") for worker in pair] for pair in pairs], losses)
+
+
+def _expect_weights(got: np.ndarray, weights: np.ndarray) -> None:
     expect_close(
-        workers[0][-1]["step"][-1],
+        got,
         weights,
         "These are not the weights of SGD with this learning rate and a momentum of 0.9. What does SGD remember?",
         atol=1e-3,
     )
-    told = [[worker.get("loss") for worker in pair] for pair in pairs]
+
+
+def _expect_losses(told: list[list], losses: list[float]) -> None:
+    """Compare the mean of what both workers reported: each may report its own loss, or that of both."""
     plain = all(isinstance(loss, int | float) for loss in sum(told, []))
     expect(plain, f'The reports have these entries "loss": {told}; numbers are needed.')
     expect_close(
-        np.mean(np.array(told, float), axis=1),  # of both workers: each may report its own, or that of both
-        np.reshape(losses, (len(pairs), -1)).mean(axis=1),
+        np.mean(np.array(told, float), axis=1),
+        np.reshape(losses, (len(told), -1)).mean(axis=1),
         "The reports do not have the mean loss over the batches of an epoch. Is it the last one, or a sum?",
         rtol=0.03,
     )
@@ -221,11 +265,15 @@ def train_loop(answer: Answer, rng: Generator) -> None:
         _judge_training(workers, rows, config)
     with answer.case("one worker, batches of 16, one epoch, the same seed"):
         (alone,) = answer.probe(given.rehearse, rows, config | {"epochs": 1}, None, 1)
-        epoch = _epochs(alone["logs"][0])[0]
-        taken = len(epoch["rows"][0])
-        expect(taken == 16, f"The first gradient step was made of {taken} rows: with two workers both numbers fit.")
-        same = np.array_equal(epoch["before"][0], workers[0][0]["before"][0])
-        expect(same, "It began with other weights than before. Is the seed set before the network is made?")
+        _judge_alone(_epochs(alone["logs"][0])[0], workers[0][0]["before"][0])
+
+
+def _judge_alone(epoch: dict, begin: np.ndarray) -> None:
+    """Judge a single worker: it takes whole batches, and begins with the same weights."""
+    taken = len(epoch["rows"][0])
+    expect(taken == 16, f"The first gradient step was made of {taken} rows: with two workers both numbers fit.")
+    same = np.array_equal(epoch["before"][0], begin)
+    expect(same, "It began with other weights than before. Is the seed set before the network is made?")
 
 
 @exercise(
@@ -254,10 +302,7 @@ def resume(answer: Answer, rng: Generator) -> None:
 def _judge_seam(attempts: list[dict]) -> list[list[dict]]:
     """Return the epochs of each worker, up to the checkpoint and from there on; the second attempt must begin where it says."""
     _judge_end(attempts[0])
-    expect(len(attempts) == 2, "All workers ended before the step after which one was to be killed.")
-    saved = attempts[1]["saved"]
-    expect(saved is not None, "No checkpoint had been reported by then: the second attempt had nothing to go on from.")
-    expect("model" in saved, f'The file `state.pt` needs a dict that has "model"; the keys of yours were {saved}.')
+    _expect_checkpoint(attempts)
     before, after = ([_epochs(log) for log in attempt["logs"]] for attempt in attempts)
     begins = [epochs[0].get("epoch") for epochs in after if epochs]
     expect(len(set(begins)) < 2, f"The second attempt began in the epochs {begins}: which workers load the checkpoint?")
@@ -266,6 +311,14 @@ def _judge_seam(attempts: list[dict]) -> list[list[dict]]:
         apart = abs(epochs[0]["before"][0] - before[0][-1]["step"][-1]).max()
         expect(apart < 1e-5, f"Worker {rank} went on with other weights than those at the end of epoch 1.")
     return [one + other for one, other in zip(before, after, strict=True)]
+
+
+def _expect_checkpoint(attempts: list[dict]) -> None:
+    """Check that there was a second attempt, and that it had a model to go on from."""
+    expect(len(attempts) == 2, "All workers ended before the step after which one was to be killed.")
+    saved = attempts[1]["saved"]
+    expect(saved is not None, "No checkpoint had been reported by then: the second attempt had nothing to go on from.")
+    expect("model" in saved, f'The file `state.pt` needs a dict that has "model"; the keys of yours were {saved}.')
 
 
 quiz(
