@@ -30,12 +30,21 @@ def SimpleCorridor(answer: Answer, rng: Generator) -> None:
     length, seed = int(rng.integers(8, 15)), int(rng.integers(10_000))
     with answer.case(f"length={length}, max_steps=50"):
         _expect_spaces(answer.probe(given.spaces, length, 50), length)
-        for complaint in answer.probe(given.complaints, length, 50)[:1]:
-            raise Wrong(
-                f"Gymnasium's `check_env` says: {complaint[:400]} (`reset` must return two values, and `step` five: "
-                "terminated and truncated are two of them.)"
-            )
+        _expect_no_complaint(answer.probe(given.complaints, length, 50))
         _expect_starts(answer, length, seed)
+    _judge_episodes(answer, rng, length, seed)
+
+
+def _expect_no_complaint(complaints: list[str]) -> None:
+    for complaint in complaints[:1]:
+        raise Wrong(
+            f"Gymnasium's `check_env` says: {complaint[:400]} (`reset` must return two values, and `step` five: "
+            "terminated and truncated are two of them.)"
+        )
+
+
+def _judge_episodes(answer: Answer, rng: Generator, length: int, seed: int) -> None:
+    """Check episodes that have time to arrive, then some that are cut off."""
     right, wall, there_and_back = [1] * length, [0] * (length + 2), [0, 1] * length
     mixed = rng.integers(2, size=2 * length).tolist()
     _expect_walks(answer, length, 5 * length, seed, [right, wall, mixed, right])
@@ -57,17 +66,34 @@ def _expect_starts(answer: Answer, length: int, seed: int) -> None:
     """Refuse a start that is not drawn from the corridor's own random numbers."""
     seeds = [seed] + 199 * [None]  # of seven fields each comes up, but for one time in 10^12
     first, again = (answer.probe(given.starts, length, 50, seeds) for _ in range(2))
+    _expect_seed_obeyed(first[0], again[0], seed)
+    _expect_left_half(first, length)
+    _expect_drawn(first, again, seed)
+    _expect_every_field(first, length)
+
+
+def _expect_seed_obeyed(first: float, again: float, seed: int) -> None:
     expect(
-        first[0] == again[0],
+        first == again,
         f"`reset(seed={seed})` began on different fields. Draw the start from `self.np_random`, once it is seeded.",
     )
+
+
+def _expect_left_half(first: list[float], length: int) -> None:
     outside = sorted(set(first) - set(range(length // 2)))
     expect(not outside, f"In 200 resets it began on the fields {outside}, which are not in the left half.")
+
+
+def _expect_drawn(first: list[float], again: list[float], seed: int) -> None:
+    """Check that starts without a seed differ, and come again after the same seed."""
     expect(len(set(first[1:])) > 1, f"199 times `reset()`, without a seed: it always began on field {first[1]:g}.")
     expect(
         first == again,
         f"`reset(seed={seed})`, then `reset()` 199 times, done twice: the starts differed. Only a seed that is given may seed.",
     )
+
+
+def _expect_every_field(first: list[float], length: int) -> None:
     never = sorted(set(range(length // 2)) - set(first))
     expect(not never, f"The left half goes up to field {length // 2 - 1}, and of 200 resets none began on {never}.")
 
@@ -75,16 +101,25 @@ def _expect_starts(answer: Answer, length: int, seed: int) -> None:
 def _expect_walks(answer: Answer, length: int, max_steps: int, seed: int, walks: list[list[int]]) -> None:
     seen = answer.probe(given.walks, length, max_steps, seed, walks)
     for number, (actions, walk) in enumerate(zip(walks, seen, strict=True), 1):
-        start, wanted = walk["start"], list(_corridor(int(walk["start"]), length, max_steps, actions))
+        start = walk["start"]
         with answer.case(f"length={length}, max_steps={max_steps}, episode {number}, from field {start:g}, {actions}"):
-            expect(
-                walk["start afterwards"] == start,
-                f"`reset` returned [{start:g}], and when the episode had ended that array held "
-                f"[{walk['start afterwards']:g}]: make a new array for every observation.",
-            )
-            for step, (made, right) in enumerate(zip(walk["steps"], wanted, strict=False), 1):
-                _expect_step(step, made, *right)
-            expect(len(walk["steps"]) == len(wanted), f"The episode should have ended after {len(wanted)} steps.")
+            _expect_walk(walk, list(_corridor(int(start), length, max_steps, actions)))
+
+
+def _expect_walk(walk: dict, wanted: list[tuple]) -> None:
+    _expect_new_arrays(walk)
+    for step, (made, right) in enumerate(zip(walk["steps"], wanted, strict=False), 1):
+        _expect_step(step, made, *right)
+    expect(len(walk["steps"]) == len(wanted), f"The episode should have ended after {len(wanted)} steps.")
+
+
+def _expect_new_arrays(walk: dict) -> None:
+    start = walk["start"]
+    expect(
+        walk["start afterwards"] == start,
+        f"`reset` returned [{start:g}], and when the episode had ended that array held "
+        f"[{walk['start afterwards']:g}]: make a new array for every observation.",
+    )
 
 
 def _expect_step(step: int, made: list, field: int, reward: float, terminated: bool, truncated: bool) -> None:
@@ -126,27 +161,34 @@ def rollout(answer: Answer, rng: Generator) -> None:
         part = {"length": length, "truncated": truncated, "rewards": rng.integers(-50, 50, size=length).tolist()}
         with answer.case(f"an episode of {length} steps, truncated={truncated}, seed {seed}"):
             seen = answer.probe(given.play, part, seed)
-            calls, steps = seen["calls"], sum(call == "step" for call, _ in seen["calls"])
-            expect(
-                calls[:1] == [["reset", seed]], f"The first call was {calls[:1]}. Begin with `env.reset(seed={seed})`."
-            )
-            expect(steps == length, f"You took {steps} steps; the episode has {length}.")
-            expect(len(calls) == length + 1, "`reset` was called more than once.")
+            _expect_calls(seen["calls"], seed, length)
             _expect_episode(seen["episode"], seed, part)
 
 
+def _expect_calls(calls: list, seed: int, length: int) -> None:
+    """Check what the environment was asked: one reset, then the steps."""
+    steps = sum(call == "step" for call, _ in calls)
+    expect(calls[:1] == [["reset", seed]], f"The first call was {calls[:1]}. Begin with `env.reset(seed={seed})`.")
+    expect(steps == length, f"You took {steps} steps; the episode has {length}.")
+    expect(len(calls) == length + 1, "`reset` was called more than once.")
+
+
 def _expect_episode(episode: Any, seed: int, part: dict) -> None:
-    keys, length = ["obs", "actions", "rewards", "terminated"], part["length"]
+    keys = ["obs", "actions", "rewards", "terminated"]
     expect(isinstance(episode, dict), f"`rollout` returned {episode!r:.80}, not a dict.")
     expect(sorted(episode) == sorted(keys), f"The keys are {sorted(episode)}; they should be {keys}.")
-    obs = [[seed, 0, step] for step in range(length + 1)]
-    count = len(episode["obs"])
+    _expect_choices(episode, seed, part["length"])
+    expect_equal(episode["rewards"], part["rewards"], f"The rewards came out as {episode['rewards']}.")
+    expect(bool(episode["terminated"]) != part["truncated"], f"`terminated` came out as {episode['terminated']}.")
+
+
+def _expect_choices(episode: dict, seed: int, length: int) -> None:
+    """Check what was observed, and what the policy chose for it."""
+    obs, count = [[seed, 0, step] for step in range(length + 1)], len(episode["obs"])
     expect(count == len(obs), f"{count} observations for {length} steps: the first one and the last one count too.")
     expect_equal(episode["obs"], obs, "The observations are not those that the environment gave.")
     actions = [given.chooses(observation) for observation in obs[:-1]]
     expect_equal(episode["actions"], actions, "The actions are not the policy's for these observations.")
-    expect_equal(episode["rewards"], part["rewards"], f"The rewards came out as {episode['rewards']}.")
-    expect(bool(episode["terminated"]) != part["truncated"], f"`terminated` came out as {episode['terminated']}.")
 
 
 @exercise(
@@ -159,21 +201,34 @@ def _expect_episode(episode: Any, seed: int, part: dict) -> None:
 )
 def discounted_returns(answer: Answer, rng: Generator) -> None:
     """Walk backwards: each return is its reward plus gamma times the return of the step after it."""
+    _expect_by_hand(answer)
+    count, gamma = int(rng.integers(5, 9)), float(rng.uniform(0.8, 0.99))
+    rewards = rng.integers(-9, 9, size=count).tolist()
+    for bootstrap in (0.0, float(rng.uniform(5, 9))):
+        want = _returns([*rewards, bootstrap], gamma)
+        expect_close(answer(rewards, gamma, bootstrap), want, "With these rewards the returns are wrong.")
+    _expect_limits(answer, rewards)
+
+
+def _expect_by_hand(answer: Answer) -> None:
+    """Check numbers that a learner can follow on paper."""
     expect_close(answer([1, 2, 3], 0.5), [2.75, 3.5, 3], "One return for each step, counted from that step on.")
     expect_close(
         answer([1, 2, 3], 0.5, 8),
         [3.75, 5.5, 7],
         "What is behind the last step is worth `bootstrap`, and is as far away as one more reward would be.",
     )
-    count, gamma = int(rng.integers(5, 9)), float(rng.uniform(0.8, 0.99))
-    rewards = rng.integers(-9, 9, size=count).tolist()
-    for bootstrap in (0.0, float(rng.uniform(5, 9))):
-        future = [*rewards, bootstrap]
-        want = [sum(gamma**k * reward for k, reward in enumerate(future[t:])) for t in range(count)]
-        expect_close(answer(rewards, gamma, bootstrap), want, "With these rewards the returns are wrong.")
-    expect_close(
-        answer(rewards, 1.0), np.cumsum(rewards[::-1])[::-1].tolist(), "With gamma = 1, nothing is discounted."
-    )
+
+
+def _returns(future: list[float], gamma: float) -> list[float]:
+    """Return the discounted sum from each reward on; the last of `future` is what comes behind them."""
+    return [sum(gamma**k * reward for k, reward in enumerate(future[t:])) for t in range(len(future) - 1)]
+
+
+def _expect_limits(answer: Answer, rewards: list[int]) -> None:
+    """Check the largest and the smallest gamma."""
+    sums = np.cumsum(rewards[::-1])[::-1].tolist()
+    expect_close(answer(rewards, 1.0), sums, "With gamma = 1, nothing is discounted.")
     expect_close(answer(np.array(rewards, float), 0.0), rewards, "With gamma = 0, only the step's own reward counts.")
 
 
@@ -191,17 +246,24 @@ def cartpole_policy(answer: Answer, rng: Generator) -> None:
     """Look a little ahead: the angle plus a bit of the angular velocity says where the pole is going to lean."""
     env = gymnasium.make("CartPole-v1")
     for episode in range(1, 21):
-        seed = int(rng.integers(1_000_000))
-        obs, _ = env.reset(seed=seed)
-        for step in range(1, 201):
-            action = answer(obs)
-            expect(action in (0, 1), f"`cartpole_policy` returned {action}. An action is the integer 0 or 1.")
-            obs, _, terminated, _, _ = env.step(int(action))
-            expect(
-                not terminated,
-                f"Start {episode} of 20 (seed {seed}): the episode ended after {step} steps, "
-                f"angle {np.degrees(obs[2]):.0f}°, position {obs[0]:.1f}.",
-            )
+        _expect_balance(answer, env, episode, int(rng.integers(1_000_000)))
+
+
+def _expect_balance(answer: Answer, env: gymnasium.Env, episode: int, seed: int) -> None:
+    obs, _ = env.reset(seed=seed)
+    for step in range(1, 201):
+        obs, _, terminated, _, _ = env.step(_action(answer, obs))
+        expect(
+            not terminated,
+            f"Start {episode} of 20 (seed {seed}): the episode ended after {step} steps, "
+            f"angle {np.degrees(obs[2]):.0f}°, position {obs[0]:.1f}.",
+        )
+
+
+def _action(answer: Answer, obs: np.ndarray) -> int:
+    action = answer(obs)
+    expect(action in (0, 1), f"`cartpole_policy` returned {action}. An action is the integer 0 or 1.")
+    return int(action)
 
 
 @exercise(
@@ -217,21 +279,32 @@ def vector_rollout(answer: Answer, rng: Generator) -> None:
     """The frame after an end is a reset: its action was ignored and its reward invented, so leave it out."""
     # Long: 40 lines are the scripted environment, which chapter 8 uses too.
     steps, seed = 24, int(rng.integers(10, 10_000))
-    ends = [[False, True], [True, False], [False, True]]  # every environment meets both ends
+    scripts = _scripts(rng, steps)
+    with answer.case(f"{len(scripts)} environments, {steps} steps each, seed {seed}"):
+        rows = _rows(answer.probe(given.play_together, scripts, steps, seed))
+        _expect_transitions(rows, _transitions(scripts, steps, seed), seed)
+
+
+def _scripts(rng: Generator, steps: int) -> list[list[dict]]:
+    """Return the episodes of four environments: three in which each meets both ends, and one that goes on all the time."""
+    ends = [[False, True], [True, False], [False, True]]
     scripts: list[list[dict]] = [
         [{"length": int(rng.integers(3, 8)), "truncated": end} for end in pair] for pair in ends
     ]
-    scripts.append([{"length": 10 * steps, "truncated": False}])  # an episode that is still going on at the end
-    for part in (part for script in scripts for part in script):
+    scripts.append([{"length": 10 * steps, "truncated": False}])
+    for part in sum(scripts, []):
         part["rewards"] = [*rng.integers(1, 50, size=part["length"] - 2).tolist(), 0, 7]  # a real step may earn nothing
-    with answer.case(f"{len(scripts)} environments, {steps} steps each, seed {seed}"):
-        got = answer.probe(given.play_together, scripts, steps, seed)
-        expect(isinstance(got, dict), f"`vector_rollout` returned {got!r:.80}, not a dict.")
-        expect(sorted(got) == sorted(COLUMNS), f"The keys are {sorted(got)}; they should be {COLUMNS}.")
-        columns = [np.array(got[key]).tolist() for key in COLUMNS]
-        lengths = dict(zip(COLUMNS, map(len, columns), strict=True))
-        expect(len(set(lengths.values())) == 1, f"All columns must have the same length; yours have {lengths}.")
-        _expect_transitions(list(zip(*columns, strict=True)), _transitions(scripts, steps, seed), seed)
+    return scripts
+
+
+def _rows(got: Any) -> list[tuple]:
+    """Return the transitions of what `vector_rollout` returned, one row for each."""
+    expect(isinstance(got, dict), f"`vector_rollout` returned {got!r:.80}, not a dict.")
+    expect(sorted(got) == sorted(COLUMNS), f"The keys are {sorted(got)}; they should be {COLUMNS}.")
+    columns = [np.array(got[key]).tolist() for key in COLUMNS]
+    lengths = dict(zip(COLUMNS, map(len, columns), strict=True))
+    expect(len(set(lengths.values())) == 1, f"All columns must have the same length; yours have {lengths}.")
+    return list(zip(*columns, strict=True))
 
 
 def _expect_transitions(rows: list, wanted: list, seed: int) -> None:
@@ -240,16 +313,24 @@ def _expect_transitions(rows: list, wanted: list, seed: int) -> None:
     expect({row[0][0] for row in rows} <= seeds, "Reset the environments with the seed, once, at the start.")
     resets = sum(row[3][1] != row[0][1] for row in rows)
     expect(resets == 0, f"Of your {len(rows)} transitions, {resets} lead from one episode into the next.")
+    _expect_all(rows, wanted)
+    for row, want in zip(sorted(rows), sorted(wanted), strict=True):
+        _expect_transition(row, want, seed)
+
+
+def _expect_all(rows: list, wanted: list) -> None:
     count, zeros = len(wanted), sum(want[2] == 0 for want in wanted)
     expect(len(rows) != count - zeros, "A real step may earn 0: those that earned nothing are missing.")
     expect(len(rows) == count, f"{count} transitions really happened; you have {len(rows)}.")
-    for row, want in zip(sorted(rows), sorted(wanted), strict=True):
-        number, episode, clock = want[0]
-        for name, mine, right in zip(COLUMNS, row, want, strict=True):
-            expect(
-                agree(mine, right),
-                f"Environment {number - seed}, episode {episode}, step {clock + 1}: `{name}` came out as {mine}.",
-            )
+
+
+def _expect_transition(row: tuple, want: tuple, seed: int) -> None:
+    number, episode, clock = want[0]
+    for name, mine, right in zip(COLUMNS, row, want, strict=True):
+        expect(
+            agree(mine, right),
+            f"Environment {number - seed}, episode {episode}, step {clock + 1}: `{name}` came out as {mine}.",
+        )
 
 
 def _transitions(scripts: list[list[dict]], steps: int, seed: int) -> list[tuple]:
