@@ -1,6 +1,8 @@
 """The judge's side of chapter 8."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,23 +29,31 @@ def Sampler(answer: Answer, rng: Generator) -> None:
     """Keep the last observation and who has just ended in the object: a fragment goes on where the one before it stopped."""
     # Long: 40 lines are the scripted environment of chapter 7, and each key of a fragment can be wrong by itself.
     steps, seed = int(rng.integers(5, 8)), int(rng.integers(10, 10_000))
-    scripts = [
+    scripts = _scripts(rng, steps)
+    old, new = _two_versions(rng)
+    fragments = answer.probe(given.play_fragments, scripts, [[old, steps], [new, steps + 1], [None, 4]], seed)
+    frames = frames_of(scripts, 2 * steps + 5, seed)
+    parts = frames[: steps + 1], frames[steps : 2 * steps + 2], frames[2 * steps + 1 :]
+    for number, (fragment, played) in enumerate(zip(fragments, parts, strict=True), 1):
+        with answer.case(f"3 environments, fragments of {steps}, {steps + 1} and 4 frames; this is fragment {number}"):
+            _expect_form(fragment, len(played) - 1)
+            _expect_first_frame(fragment["obs"][0], played[0, :, :3], number)
+            _expect_frames(fragment, played, old if number == 1 else new, old)
+
+
+def _scripts(rng: Generator, steps: int) -> list[list[dict]]:
+    """Return the episodes of three environments."""
+    return [
         [{"length": steps, "truncated": False}],  # ends with the last frame of the first fragment: reset in the second
         [{"length": 2, "truncated": True}, {"length": 3, "truncated": False}],
         [{"length": int(rng.integers(30, 40)), "truncated": False}],  # goes on all the time
     ]
+
+
+def _two_versions(rng: Generator) -> tuple[dict, dict]:
+    """Return weights and later ones, which choose other actions."""
     old: dict[str, Any] = {"version": int(rng.integers(1, 50)), "w": rng.integers(1, 4, size=3)}
-    new: dict[str, Any] = {"version": old["version"] + int(rng.integers(1, 9)), "w": old["w"] + [0, 0, 1]}
-    parts: list[list] = [[old, steps], [new, steps + 1], [None, 4]]
-    fragments = answer.probe(given.play_fragments, scripts, parts, seed)
-    frames, begin = frames_of(scripts, 2 * steps + 5, seed), 0
-    for number, (fragment, (_, length)) in enumerate(zip(fragments, parts, strict=True), 1):
-        with answer.case(f"3 environments, fragments of {steps}, {steps + 1} and 4 frames; this is fragment {number}"):
-            played = frames[begin : begin + length + 1]
-            _expect_form(fragment, length)
-            _expect_first_frame(fragment["obs"][0], played[0, :, :3], number)
-            _expect_frames(fragment, played, old if number == 1 else new, old)
-            begin += length
+    return old, {"version": old["version"] + int(rng.integers(1, 9)), "w": old["w"] + [0, 0, 1]}
 
 
 def _expect_form(fragment: Any, length: int) -> None:
@@ -69,31 +79,39 @@ def _expect_first_frame(mine: np.ndarray, right: np.ndarray, number: int) -> Non
 def _expect_frames(fragment: dict, frames: np.ndarray, weights: dict, old: dict) -> None:
     """Compare one fragment with what happened; each message knows the mistakes that people make there."""
     version, last = fragment["version"], fragment["last_obs"]
-    for row, (mine, right) in enumerate(zip(fragment["obs"], frames[:-1, :, :3], strict=True)):
-        expect_equal(
-            mine,
-            right,
-            f"Row {row} of `obs` is {mine.tolist()}. It must be what the policy saw when it chose the action of that row.",
-        )
+    _expect_obs(fragment["obs"], frames[:-1, :, :3])
     expect(version == weights["version"], f"`version` came out as {version}: whose weights played?")
     _expect_steps(fragment, frames[:-1], weights, old)
     expect_equal(last, frames[-1, :, :3], f"`last_obs` is {last.tolist()}. What would the next frame begin with?")
 
 
+def _expect_obs(obs: np.ndarray, frames: np.ndarray) -> None:
+    for row, (mine, right) in enumerate(zip(obs, frames, strict=True)):
+        expect_equal(
+            mine,
+            right,
+            f"Row {row} of `obs` is {mine.tolist()}. It must be what the policy saw when it chose the action of that row.",
+        )
+
+
 def _expect_steps(fragment: dict, frames: np.ndarray, weights: dict, old: dict) -> None:
     obs, (clock, length, truncated) = frames[:, :, :3], np.moveaxis(frames[:, :, 2:], 2, 0)
     actions, real, ends = given.chooses(weights, obs), clock < length, clock == length - 1
-    expect_close(
-        fragment["actions"][real],
-        actions[real],
-        "The actions are not the policy's.",
-        mistakes={"The actions are those of the *old* weights.": given.chooses(old, obs)[real]},
-    )
+    _expect_actions(fragment["actions"][real], actions[real], given.chooses(old, obs)[real])
     rewards = 10 * actions + clock + 1
     want = {"rewards": rewards, "terminated": ends & (truncated == 0), "truncated": ends & (truncated == 1)}
     for key, column in want.items():
         expect_close(fragment[key][real], column[real], f"`{key}` is not what the environments said.")
     _expect_real(fragment["real"].astype(bool), real)
+
+
+def _expect_actions(mine: np.ndarray, right: np.ndarray, old: np.ndarray) -> None:
+    expect_close(
+        mine,
+        right,
+        "The actions are not the policy's.",
+        mistakes={"The actions are those of the *old* weights.": old},
+    )
 
 
 def _expect_real(mine: np.ndarray, real: np.ndarray) -> None:
@@ -128,51 +146,52 @@ def _expect_by_hand(answer: Answer) -> None:
         for name, ends in {"no end": (none, none), "terminated": (end, none), "truncated": (none, end)}.items():
             with answer.case(f"rewards 1, 1, 1, values {column}, γ = 0.5, λ = {lam:g}; at t = 1: {name}"):
                 inputs = np.ones((3, 1)), np.array(column, float)[:, None], *ends
-                _expect_advantages(answer(*inputs, 0.5, lam), *inputs, 0.5, lam)
+                _expect_advantages(answer(*inputs, 0.5, lam), inputs, 0.5, lam)
 
 
 def _expect_of_random(answer: Answer, rng: Generator) -> None:
-    """Check random numbers in which the first environments end half-way: terminated, truncated, not at all."""
+    inputs = _random_inputs(rng)
+    steps, envs = inputs[0].shape
+    gamma, lam = float(rng.uniform(0.5, 0.95)), float(rng.uniform(0.3, 0.9))
+    with answer.case(f"random numbers, T = {steps}, N = {envs}, γ = {gamma:.2f}, λ = {lam:.2f}"):
+        _expect_advantages(answer(*inputs, gamma, lam), inputs, gamma, lam)
+    with answer.case(f"random numbers, T = {steps}, N = {envs}, with the default γ and λ"):
+        _expect_advantages(answer(*inputs), inputs, 0.99, 0.95)
+
+
+def _random_inputs(rng: Generator) -> tuple[np.ndarray, ...]:
+    """Return inputs in which the first environments end half-way: terminated, truncated, not at all."""
     steps, envs = int(rng.integers(8, 13)), int(rng.integers(3, 6))
     rewards, values, random = (rng.normal(size=(rows, envs)) for rows in (steps, steps + 1, steps))
     random[steps // 2, :3] = -2, 2, 0
-    inputs = rewards, values, random < -1, random > 1
-    gamma, lam = float(rng.uniform(0.5, 0.95)), float(rng.uniform(0.3, 0.9))
-    with answer.case(f"random numbers, T = {steps}, N = {envs}, γ = {gamma:.2f}, λ = {lam:.2f}"):
-        _expect_advantages(answer(*inputs, gamma, lam), *inputs, gamma, lam)
-    with answer.case(f"random numbers, T = {steps}, N = {envs}, with the default γ and λ"):
-        _expect_advantages(answer(*inputs), *inputs, 0.99, 0.95)
+    return rewards, values, random < -1, random > 1
 
 
-def _expect_advantages(
-    got: Any, rewards: Any, values: Any, terminated: Any, truncated: Any, gamma: float, lam: float
-) -> None:
+def _expect_advantages(got: Any, inputs: tuple[np.ndarray, ...], gamma: float, lam: float) -> None:
+    rewards, values, terminated, truncated = inputs
     expect(isinstance(got, np.ndarray), "`gae` must return one array of shape [T, N], no list of rows.")
     expect(got.shape == rewards.shape, f"The shape of the result is {got.shape}, that of the rewards {rewards.shape}.")
-    done, never = terminated | truncated, np.zeros_like(terminated)
+    computed = partial(_advantages, rewards, gamma=gamma, lam=lam)
+    _expect_sums(got, computed, values, terminated, terminated | truncated)
+
+
+def _expect_sums(
+    got: np.ndarray, computed: Callable[..., np.ndarray], values: np.ndarray, terminated: np.ndarray, done: np.ndarray
+) -> None:
+    """Compare with what is `computed` from values, from where no future counts, and from where the sum stops."""
+    want, never = computed(values, terminated, done), np.zeros_like(done)
     without_last = np.concatenate([values[:-1], 0 * values[-1:]])
-    want = _advantages(rewards, values, terminated, done, gamma, lam)
     t, env = [*np.argwhere(~np.isclose(got, want)).tolist(), [0, 0]][-1]
     expect_close(
         got,
         want,
         f"Going backwards, the first difference is at t = {t} in environment {env}: {got[t, env]:.4g}.",
         mistakes={
-            "Something leaks across the ends: both kinds of end stop the sum.": _advantages(
-                rewards, values, terminated, never, gamma, lam
-            ),
-            "Something leaks across a truncated end: it stops the sum, too.": _advantages(
-                rewards, values, terminated, terminated, gamma, lam
-            ),
-            "A truncated episode would have gone on: V(s') counts there.": _advantages(
-                rewards, values, done, done, gamma, lam
-            ),
-            "Behind a terminated end nothing follows: V(s') counts as 0 there.": _advantages(
-                rewards, values, never, done, gamma, lam
-            ),
-            "The last row of `values` is the worth of what follows.": _advantages(
-                rewards, without_last, terminated, done, gamma, lam
-            ),
+            "Something leaks across the ends: both kinds of end stop the sum.": computed(values, terminated, never),
+            "Something leaks across a truncated end: it stops the sum, too.": computed(values, terminated, terminated),
+            "A truncated episode would have gone on: V(s') counts there.": computed(values, done, done),
+            "Behind a terminated end nothing follows: V(s') counts as 0 there.": computed(values, never, done),
+            "The last row of `values` is the worth of what follows.": computed(without_last, terminated, done),
             "Less V(s): these are the values plus the advantages.": want + values[:-1],
         },
     )
@@ -203,34 +222,51 @@ def collect(answer: Answer, rng: Generator) -> None:
     steps = int(rng.integers(10, 100))
     rounds: list[dict[str, Any]] = [{"version": version, "w": rng.random(given.MB // 8)} for version in (3, 4)]
     with answer.case(f"3 samplers, fragments of {steps} frames, two calls; the last sampler ends first"):
-        with answer.watch() as seen:
-            before = _put_in(seen)
-            found = answer.probe(given.collect_rounds, rounds, 3, steps)
-            copies = (_put_in(seen) - before) / rounds[0]["w"].nbytes
+        found, copies = _collected(answer, rounds, steps)
         for fragments, weights in zip(found["rounds"], rounds, strict=False):
             _expect_round(fragments, weights, steps, found["missed"])
-        expect(copies < 2.5, f"Copies of the weights that went into the store: {copies:.0f}, for two sets of weights.")
-        expect(copies > 1.5, "The weights were never in the store: how did they travel?")
+        _expect_put_once(copies)
+
+
+def _collected(answer: Answer, rounds: list[dict], steps: int) -> tuple[dict, float]:
+    """Return what `collect` brought, and how many copies of the weights went into the store meanwhile."""
+    with answer.watch() as seen:
+        before = _put_in(seen)
+        found = answer.probe(given.collect_rounds, rounds, 3, steps)
+        return found, (_put_in(seen) - before) / rounds[0]["w"].nbytes
+
+
+def _expect_put_once(copies: float) -> None:
+    expect(copies < 2.5, f"Copies of the weights that went into the store: {copies:.0f}, for two sets of weights.")
+    expect(copies > 1.5, "The weights were never in the store: how did they travel?")
 
 
 def _expect_round(fragments: Any, weights: dict, steps: int, missed: bool) -> None:
+    _expect_fragments(fragments)
+    _expect_all_samplers([fragment["who"] for fragment in fragments], missed)
+    for fragment in fragments:
+        _expect_played_with(weights, steps, fragment)
+
+
+def _expect_fragments(fragments: Any) -> None:
     expect(
         isinstance(fragments, list | tuple) and all(isinstance(fragment, dict) for fragment in fragments),
         f"`collect` returned {fragments!r:.80}, not a list of fragments.",
     )
-    who = [fragment["who"] for fragment in fragments]
+
+
+def _expect_all_samplers(who: list[int], missed: bool) -> None:
     expect(sorted(who) == [0, 1, 2], f"The fragments come from the samplers {who}. One of each, please.")
     expect(not missed, "The samplers never played at the same time. What waits before all have begun?")
     expect(who == [0, 1, 2], f"The fragments came in the order {who}, not in that of the samplers.")
-    for fragment in fragments:
-        mine, version, played = fragment["version"], weights["version"], fragment["steps"]
-        expect(
-            mine == version, f"With weights of version {version}, a sampler played with version {mine} (-1 is none)."
-        )
-        expect_close(
-            fragment["sum"], float(np.sum(weights["w"])), "A sampler played with other numbers than the weights'."
-        )
-        expect(played == steps, f"A sampler played {played} steps instead of {steps}.")
+
+
+def _expect_played_with(weights: dict, steps: int, fragment: dict) -> None:
+    mine, version, played = fragment["version"], weights["version"], fragment["steps"]
+    expect(mine == version, f"With weights of version {version}, a sampler played with version {mine} (-1 is none).")
+    total = float(np.sum(weights["w"]))
+    expect_close(fragment["sum"], total, "A sampler played with other numbers than the weights'.")
+    expect(played == steps, f"A sampler played {played} steps instead of {steps}.")
 
 
 def _put_in(seen: Watched) -> float:
@@ -258,13 +294,22 @@ def collect_async(answer: Answer, rng: Generator) -> None:
     ):
         with answer.watch() as seen:
             found = answer.probe(given.with_a_straggler_and_a_death, steps, count, slow, dies)
-        expect(not found["alone"], "The three never played their first fragments at the same time.")
-        expect(not found["waited"], "You waited for a sampler while another one had its fragment ready.")
-        raised = found["raised"]
-        expect(not raised, f"`collect_async` raised {raised}: the two others could have gone on.")
+        _expect_to_go_on(found)
         _expect_heard(found["heard"], steps, count)
-        lost = [task for task in seen.tasks() if task["name"].endswith("sample") and task["state"] == "FAILED"]
-        expect(len(lost) < 5, f"Fragments asked for that never came: {len(lost)}. Leave out the sampler that has died.")
+        _expect_dead_left_out(seen.tasks())
+
+
+def _expect_to_go_on(found: dict) -> None:
+    """Check that no sampler held up another, neither the slow one nor the one that died."""
+    expect(not found["alone"], "The three never played their first fragments at the same time.")
+    expect(not found["waited"], "You waited for a sampler while another one had its fragment ready.")
+    raised = found["raised"]
+    expect(not raised, f"`collect_async` raised {raised}: the two others could have gone on.")
+
+
+def _expect_dead_left_out(tasks: list[dict]) -> None:
+    lost = [task for task in tasks if task["name"].endswith("sample") and task["state"] == "FAILED"]
+    expect(len(lost) < 5, f"Fragments asked for that never came: {len(lost)}. Leave out the sampler that has died.")
 
 
 def _expect_heard(heard: list, steps: int, count: int) -> None:
@@ -273,6 +318,10 @@ def _expect_heard(heard: list, steps: int, count: int) -> None:
     expect(len(set(names)) == len(names), "`learn` was given the same fragment more than once.")
     expect(len(heard) == count, f"`learn` was called {len(heard)} times.")
     expect(all(fragment["steps"] == steps for fragment in heard), f"Not every fragment had {steps} steps.")
+    _expect_newest(heard)
+
+
+def _expect_newest(heard: list) -> None:
     newest = [0, 0, 0]
     for version, fragment in enumerate(heard, 1):
         who, played = fragment["who"], fragment["version"]
@@ -295,16 +344,20 @@ def _expect_heard(heard: list, steps: int, count: int) -> None:
 )
 def fragment_length(answer: Answer, rng: Generator) -> None:
     """The line's intercept is the price of a call: (price / share - price) / slope frames pay for it."""
-    lengths = [1, 2, 4, 8]
-    for share in (0.1, 0.3, 0.5):
-        _expect_length(answer, lengths, [0.011, 0.012, 0.014, 0.018], share, "10 ms for a call, 1 ms for a frame")
-    _expect_length(answer, lengths, [0.002, 0.004, 0.008, 0.016], 0.1, "nothing for a call, 2 ms for a frame")
-    _expect_length(answer, lengths, [0.001, 0.003, 0.007, 0.015], 0.1, "by chance less than nothing for a call")
+    _expect_for_round_numbers(answer)
     lengths = np.sort(rng.choice(np.arange(1, 200), size=8, replace=False)).tolist()
     for noise, about in ((0.0, "points on a line"), (0.2, "random points near a line")):
         price, frame, share = rng.uniform(5e-3, 2e-2), rng.uniform(1e-4, 1e-3), float(rng.uniform(0.02, 0.3))
         seconds = price * (1 + noise * rng.uniform(-1, 1, size=8)) + frame * np.array(lengths)
         _expect_length(answer, lengths, seconds.tolist(), share, about)
+
+
+def _expect_for_round_numbers(answer: Answer) -> None:
+    lengths = [1, 2, 4, 8]
+    for share in (0.1, 0.3, 0.5):
+        _expect_length(answer, lengths, [0.011, 0.012, 0.014, 0.018], share, "10 ms for a call, 1 ms for a frame")
+    _expect_length(answer, lengths, [0.002, 0.004, 0.008, 0.016], 0.1, "nothing for a call, 2 ms for a frame")
+    _expect_length(answer, lengths, [0.001, 0.003, 0.007, 0.015], 0.1, "by chance less than nothing for a call")
 
 
 def _expect_length(answer: Answer, lengths: list, seconds: list, share: float, about: str) -> None:
@@ -313,15 +366,19 @@ def _expect_length(answer: Answer, lengths: list, seconds: list, share: float, a
         expect(isinstance(got, int | float) and got == int(got), f"{got} came back, which is not a whole number.")
         expect(got >= 1, f"{got} came back. A fragment has at least one frame.")
         frame, price = np.polyfit(lengths, seconds, 1)
-        exact, wasted = max((price / share - price) / frame, 1), 100 * price / (price + got * frame)
-        expect(
-            got > exact - 1e-6 * exact,
-            f"Of a fragment of {got} frames {wasted:.1f} % are overhead: that is more than the share.",
-        )
-        expect(
-            got <= math.ceil(exact + 1e-6 * exact),
-            f"Of a fragment of {got} frames {wasted:.1f} % are overhead: a shorter one would do.",
-        )
+        _expect_shortest(got, price, frame, share)
+
+
+def _expect_shortest(got: float, price: float, frame: float, share: float) -> None:
+    exact, wasted = max((price / share - price) / frame, 1), 100 * price / (price + got * frame)
+    expect(
+        got > exact - 1e-6 * exact,
+        f"Of a fragment of {got} frames {wasted:.1f} % are overhead: that is more than the share.",
+    )
+    expect(
+        got <= math.ceil(exact + 1e-6 * exact),
+        f"Of a fragment of {got} frames {wasted:.1f} % are overhead: a shorter one would do.",
+    )
 
 
 quiz(
