@@ -4,6 +4,7 @@ Signals live in Ray's own key-value store, so every task, actor and driver of a 
 meeting and never turns it: whoever waits is patient, for 20 seconds.
 """
 
+import json
 import time
 import uuid
 from typing import Any
@@ -47,6 +48,17 @@ def signal(room: str, name: str) -> None:
 def signalled(room: str, name: str) -> bool:
     """Return whether the signal is there."""
     return _get(f"{room}/{name}") is not None
+
+
+def note(room: str, key: object, value: object) -> None:
+    """Leave plain data under a key, for the probe that asks."""
+    _put(f"{room}/note-{key}", json.dumps(value))
+
+
+def noted(room: str, key: object) -> Any:
+    """Return what was left under a key, None for nothing."""
+    text = _get(f"{room}/note-{key}")
+    return None if text is None else json.loads(text)
 
 
 def wait_for(room: str, name: str, unless: str = "") -> bool:

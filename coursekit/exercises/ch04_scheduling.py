@@ -194,21 +194,17 @@ def gang(answer: Answer, rng: Generator) -> None:
     """Reserve a bundle for each member first: the group gets all of its bundles or none."""
     # Long: a call that may never return runs in a thread, is watched for progress, and what it left is ended.
     size, offset = int(rng.integers(3, 5)), int(rng.integers(1, 1000))
-    with answer.case(f"a gang of {size}, one of which raises an error"):
-        _judge_failed(answer.probe(given.gang_of, size, offset, int(rng.integers(size))))
     with answer.case(f"a gang of {size}"):
         _judge_gang(answer.probe(given.gang_of, size, offset, -1), [rank * rank + offset for rank in range(size)])
-
-
-def _judge_failed(failed: dict) -> None:
-    """Judge a gang of which one member fails: the call ends, and the group is gone."""
-    expect(failed["groups"], "No placement group was made.")
-    expect(failed["ended"], "The call did not come back.")
-    expect(not failed["left"], "The call has failed, and its group is still there: who removes it?")
+    with answer.case(f"a gang of {size}, one of which raises an error"):
+        failed = answer.probe(given.gang_of, size, offset, int(rng.integers(size)))
+        expect(failed["ended"], "The call did not come back.")
+        expect(not failed["left"], "The call has failed, and its group is still there: who removes it?")
 
 
 def _judge_gang(seen: dict, want: list[int]) -> None:
     """Judge a gang in which nothing fails: all members met, inside a group, and the group is gone."""
+    expect(seen["groups"], "No placement group was made.")
     [state, strategy, bundles], *_ = seen["groups"]
     expect(
         seen["ended"] or state != "PENDING",

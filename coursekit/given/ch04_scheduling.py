@@ -1,10 +1,9 @@
 """What chapter 4 hands out, and the probes that drive its answers."""
 
 import contextlib
-import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any
 
@@ -103,7 +102,7 @@ def evaluate_teams(no_deadlock: Callable, groups: list[list[int]], offset: int) 
         meeting.signal(room, f"in-{x}")
         met = x != first or meeting.wait_for(room, f"in-{second}")
         time.sleep(0.05)
-        _note(room, x, [context.get_task_id(), context.get_assigned_resources().get("licence", 0), met])
+        meeting.note(room, x, [context.get_task_id(), context.get_assigned_resources().get("licence", 0), met])
         return x * x + offset
 
     call = _calling(no_deadlock, simulate, groups)
@@ -115,7 +114,7 @@ def evaluate_teams(no_deadlock: Callable, groups: list[list[int]], offset: int) 
         "value": call.result() if ended else None,
         "groups": len(groups),
         "stuck": stuck,
-        "simulated": {x: _noted(room, x) for group in groups for x in group},
+        "simulated": {x: meeting.noted(room, x) for group in groups for x in group},
     }
 
 
@@ -132,20 +131,27 @@ def one_node_is_busy(spread_over_nodes: Callable, xs: list[int], which: int) -> 
     holding = hold.remote(room, 0)
 
     def work(x: int) -> int:
-        _note(room, x, ray.get_runtime_context().get_node_id())
+        meeting.note(room, x, ray.get_runtime_context().get_node_id())
         return x * x
 
     others = len(xs) - len(xs) // len(nodes)
     try:
         meeting.wait_for(room, "holds-0")
         call = _calling(spread_over_nodes, work, xs)
-        kept_moving = _until(lambda: call.done() or sum(_noted(room, x) is not None for x in xs) >= others, since)
+        kept_moving = _until(
+            lambda: call.done() or sum(meeting.noted(room, x) is not None for x in xs) >= others, since
+        )
     finally:
         meeting.signal(room, "let go")
     ray.wait([holding], timeout=5)
     ended = _until(call.done, since)
     _stop(since)
-    seen = {"ended": ended, "nodes": sorted(nodes), "ran": {x: _noted(room, x) for x in xs}, "kept_moving": kept_moving}
+    seen = {
+        "ended": ended,
+        "nodes": sorted(nodes),
+        "ran": {x: meeting.noted(room, x) for x in xs},
+        "kept_moving": kept_moving,
+    }
     if ended and isinstance(call.exception(), ray.exceptions.TaskUnschedulableError):
         return seen | {"value": None, "unschedulable": True}
     return seen | {"value": call.result() if ended else None, "unschedulable": False}
@@ -154,16 +160,15 @@ def one_node_is_busy(spread_over_nodes: Callable, xs: list[int], which: int) -> 
 def gang_of(gang: Callable, size: int, offset: int, failing: int) -> dict:
     """Return what came of a gang: its members' meetings and groups, and whether its group is left; member `failing` raises, -1 for none."""
     import ray
-    from ray.util.placement_group import placement_group_table
 
     _stop(time.time())  # a group that an attempt before has left would hold what this one needs
-    room, since, before = meeting.new_room(), time.time(), set(placement_group_table())
+    room, since, before = meeting.new_room(), time.time(), set(_groups())
 
     def member(rank: int) -> int:
         meeting.signal(room, f"rank-{rank}")
         met = all(meeting.wait_for(room, f"rank-{other}", unless="missed") for other in range(size))
         meeting.signal(room, "all met" if met else "missed")
-        _note(room, rank, [met, ray.get_runtime_context().get_placement_group_id()])
+        meeting.note(room, rank, [met, ray.get_runtime_context().get_placement_group_id()])
         if rank == failing:
             for other in set(range(size)) - {rank}:  # one that still ran would die with the group, and Ray would say so
                 meeting.wait_for(room, f"done-{other}", unless="missed")
@@ -173,14 +178,14 @@ def gang_of(gang: Callable, size: int, offset: int, failing: int) -> dict:
 
     call = _calling(gang, member, size)
     ended = _until(call.done, since)
-    left = not wait_until(lambda: not _reserved(before), meeting.patience() / 4)
-    groups = [row for key, row in placement_group_table().items() if key not in before]
+    left = not wait_until(lambda: _gone(_groups(before)), meeting.patience() / 4)
+    groups = _groups(before).values()
     _stop(since)
     return {
         "ended": ended,
         "value": call.result() if ended and failing < 0 else None,
         "left": left,
-        "members": [_noted(room, rank) for rank in range(size)],
+        "members": [meeting.noted(room, rank) for rank in range(size)],
         "groups": [[row["state"], row["strategy"], list(row["bundles"].values())] for row in groups],
     }
 
@@ -225,11 +230,15 @@ def _activity(since: float) -> tuple[int, int]:
     return sum(len(event.state_updates.state_ts_ns) for event in events), living
 
 
-def _reserved(before: set) -> list[str]:
-    """Return the placement groups that were made since, and hold or want resources."""
+def _groups(before: Iterable[str] = ()) -> dict[str, dict]:
+    """Return the placement groups that were made since, by id."""
     from ray.util.placement_group import placement_group_table
 
-    return [key for key, row in placement_group_table().items() if key not in before and row["state"] != "REMOVED"]
+    return {key: row for key, row in placement_group_table().items() if key not in before}
+
+
+def _gone(groups: dict[str, dict]) -> bool:
+    return all(row["state"] == "REMOVED" for row in groups.values())
 
 
 def _stop(since: float) -> None:
@@ -241,7 +250,7 @@ def _stop(since: float) -> None:
     from coursekit import records
     from coursekit.given.nodes import unfinished
 
-    for key in _reserved(set()):
+    for key in _groups():
         remove_placement_group(PlacementGroup(ray.PlacementGroupID(bytes.fromhex(key))))
     for actor in records.actors():
         if actor["state"] != "DEAD" and (actor["started"] or since) >= since:
@@ -260,12 +269,3 @@ def _hold(room: str, number: int) -> None:
     meeting.signal(room, f"holds-{number}")
     while not meeting.wait_for(room, "let go"):
         pass
-
-
-def _note(room: str, key: object, value: object) -> None:
-    meeting._put(f"{room}/note-{key}", json.dumps(value))
-
-
-def _noted(room: str, key: object) -> Any:
-    text = meeting._get(f"{room}/note-{key}")
-    return None if text is None else json.loads(text)
