@@ -10,10 +10,15 @@ from tests.chapters import CHAPTERS
 
 def test_the_bill_counts_the_check_its_helpers_and_its_probes():
     row = next(row for row in bill.bills("ch01_tasks") if row.name == "as_task")
-    alone = bill._source("coursekit.exercises.ch01_tasks", "as_task").count("\n") + 1
-    probe = bill._source("coursekit.given.ch01_tasks", "launch").count("\n") + 1
-    assert row.judging >= alone + probe
+    check = bill._lines_of_code(bill._source("coursekit.exercises.ch01_tasks", "as_task"))
+    probe = bill._lines_of_code(bill._source("coursekit.given.ch01_tasks", "launch"))
+    assert row.judging >= check + probe > check > 5
     assert row.solution > 1
+
+
+def test_lines_of_code_are_those_without_docstrings_comments_and_empty_lines():
+    source = 'def double(x):\n    """Return\n    twice x."""\n\n    # as in the text\n    return 2 * x  # or x + x\n'
+    assert bill._lines_of_code(source) == 2
 
 
 def test_the_command_lists_every_exercise_of_a_chapter():

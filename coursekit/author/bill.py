@@ -1,4 +1,7 @@
-"""What an exercise costs its author: lines of the solution, and lines that judge it (check, helpers, probes)."""
+"""What an exercise costs its author: lines of the solution, and lines that judge it (check, helpers, probes).
+
+Lines of code count; docstrings, comments, empty lines and decorators do not.
+"""
 
 import ast
 from functools import cache
@@ -35,10 +38,19 @@ def bills(chapter: str) -> list[Bill]:
 def _bill(chapter: str, name: str) -> Bill:
     reached = _reached(f"coursekit.exercises.{chapter}", name)
     sources = [(module, part) for module, parts in reached.items() for part in parts]
-    judging = sum(len(_source(module, part).splitlines()) for module, part in sources)
+    judging = sum(_lines_of_code(_source(module, part)) for module, part in sources)
     own = _source(f"coursekit.exercises.{chapter}", name)
     why = next((line.split("# Long:")[1].strip() for line in own.splitlines() if "# Long:" in line), "")
-    return Bill(chapter, name, judging, len(solution_code(chapter, name).splitlines()), why)
+    return Bill(chapter, name, judging, _lines_of_code(solution_code(chapter, name)), why)
+
+
+def _lines_of_code(source: str) -> int:
+    """Return how many lines of a source are neither empty nor a comment nor a docstring."""
+    documented = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, documented) and ast.get_docstring(node)]
+    docstrings = {line for node in nodes for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)}
+    lines = enumerate(source.splitlines(), 1)
+    return sum(number not in docstrings and bool(line.partition("#")[0].strip()) for number, line in lines)
 
 
 def _reached(module: str, name: str) -> dict[str, set[str]]:

@@ -178,13 +178,13 @@ def gang_of(gang: Callable, size: int, offset: int, failing: int) -> dict:
 
     call = _calling(gang, member, size)
     ended = _until(call.done, since)
-    left = not wait_until(lambda: _gone(_groups(before)), meeting.patience() / 4)
+    gone = wait_until(lambda: {row["state"] for row in _groups(before).values()} <= {"REMOVED"}, meeting.patience() / 4)
     groups = _groups(before).values()
     _stop(since)
     return {
         "ended": ended,
         "value": call.result() if ended and failing < 0 else None,
-        "left": left,
+        "left": not gone,
         "members": [meeting.noted(room, rank) for rank in range(size)],
         "groups": [[row["state"], row["strategy"], list(row["bundles"].values())] for row in groups],
     }
@@ -235,10 +235,6 @@ def _groups(before: Iterable[str] = ()) -> dict[str, dict]:
     from ray.util.placement_group import placement_group_table
 
     return {key: row for key, row in placement_group_table().items() if key not in before}
-
-
-def _gone(groups: dict[str, dict]) -> bool:
-    return all(row["state"] == "REMOVED" for row in groups.values())
 
 
 def _stop(since: float) -> None:
