@@ -151,11 +151,11 @@ def _judge_joined(seen: dict, wanted: dict[str, float]) -> None:
     expect_equal(offered, wanted, f"The new node offers {offered}.")
 
 
-def _rehearsal(answer: Answer, rng: Generator, ends_as: str) -> tuple[dict, str]:
-    """Return what came of a rehearsed job, and what it printed."""
+def _stand_in(answer: Answer, rng: Generator, ends_as: str) -> tuple[dict, str]:
+    """Return what came of a job that a stand-in for the client took, and what it printed."""
     number, log = int(rng.integers(1000, 9999)), f"loss {rng.integers(100, 999)}\nstep {rng.integers(1000, 9999)}\n"
     job = f"python train.py --seed {number}", {"env_vars": {"SEED": str(number)}}
-    seen = answer.probe(given.rehearse, ends_as, *job, log)
+    seen = answer.probe(given.submit_to_a_stand_in, ends_as, *job, log)
     _judge_submitted(seen, *job)
     expect(
         "still_asking" not in seen,
@@ -185,10 +185,10 @@ def submit_and_wait(answer: Answer, rng: Generator) -> None:
     """Ask until the status is final, pausing in between; then look at which one it is: done is not the same as succeeded."""
     # Long: a client that is played, for every end of a job, and then a real job.
     with answer.case("a job that was PENDING, then RUNNING, then SUCCEEDED"):
-        _judge_success(*_rehearsal(answer, rng, "SUCCEEDED"))
+        _judge_success(*_stand_in(answer, rng, "SUCCEEDED"))
     for ends_as in ("FAILED", "STOPPED"):
         with answer.case(f"a job that ended as {ends_as}"):
-            _judge_failure(*_rehearsal(answer, rng, ends_as))
+            _judge_failure(*_stand_in(answer, rng, ends_as))
     _judge_real_job(answer, rng)
 
 

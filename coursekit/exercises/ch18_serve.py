@@ -72,7 +72,7 @@ def policy_service(answer: Answer, rng: Generator) -> None:
     layers, observations = _network(rng, int(rng.integers(5, 9)))
     version, replicas, cpus = int(rng.integers(3, 1000)), 2, float(rng.choice([0.1, 0.15, 0.2, 0.25]))
     wanted = [{"action": action, "version": version} for action in _best(layers, observations)]
-    facts = _probe(answer, given.rehearse, layers, version, 3, cpus, observations.tolist())
+    facts = _probe(answer, given.service_alone, layers, version, 3, cpus, observations.tolist())
     _expect_application(facts, replicas=3, cpus=cpus)
     for obs, right, got in zip(observations.tolist(), wanted, facts["answers"], strict=True):
         with answer.case(f"the observation {obs}"):
@@ -251,10 +251,10 @@ def batched_service(answer: Answer, rng: Generator) -> None:
     _expect_application(facts, replicas=replicas, cpus=0.2)
     one = observations[int(rng.integers(2 * size))]
     with answer.case("one request, alone, with wait=0.05"):
-        facts = _probe(answer, given.rehearse_batches, layers, size, 0.05, [one.tolist()], 0)
+        facts = _probe(answer, given.batches_alone, layers, size, 0.05, [one.tolist()], 0)
         _judge_batches(facts, _best(layers, one[None]), [1])
     with answer.case(f"size={size}, wait=30; {size // 2} requests, then a pause, then {2 * size - size // 2} more"):
-        facts = _probe(answer, given.rehearse_batches, layers, size, 30.0, observations.tolist(), size // 2)
+        facts = _probe(answer, given.batches_alone, layers, size, 30.0, observations.tolist(), size // 2)
         _judge_batches(facts, best, [size, size])
     expect(
         facts["at once"] >= ROOM,

@@ -329,7 +329,7 @@ def durable_pipeline(answer: Answer, rng: Generator) -> None:
     steps: list[list] = [["1", {"fragments": [first, 7]}], ["2", None], ["3", 0], ["4", []]]
     steps.append(["21", f"report {last}"])  # written without a gap, this step of `run` is the first one of `other`
     sessions = [[[run, ""], [run, ""], [other, ""], [broken, "4"]], [[broken, ""]]]
-    one, again, beside, failed, resumed = answer.probe(given.rehearse, steps, sessions)
+    one, again, beside, failed, resumed = answer.probe(given.run_sessions, steps, sessions)
     with answer.case(f"the run {run}, with the steps and results {steps}"):
         _judge_attempts([one], steps)
     with answer.case(f"the run {run}, called a second time after it had finished"):

@@ -13,7 +13,7 @@ import pandas
 
 from coursekit.given.own_cluster import CommandFailed, OwnCluster, Started
 
-PATIENCE = 60.0
+LONGEST_WAIT = 60.0  # seconds, for a request to the head or for what it was asked to do
 _cluster: OwnCluster | None = None
 PURPOSE = {
     "gcs_server": "GCS: the memory of the cluster: nodes, actors, jobs, functions",
@@ -142,7 +142,7 @@ def nodes(cluster: OwnCluster) -> list[dict]:
     """Return what the state API says of each node: `node_id`, `is_head_node`, `state`, `resources_total`."""
     import requests
 
-    reply = requests.get(f"{cluster.dashboard}/api/v0/nodes?detail=true", headers=cluster.bearer, timeout=PATIENCE)
+    reply = requests.get(f"{cluster.dashboard}/api/v0/nodes?detail=true", headers=cluster.bearer, timeout=LONGEST_WAIT)
     reply.raise_for_status()
     return reply.json()["data"]["result"]["result"]
 
@@ -256,7 +256,7 @@ def who_runs_here(who_is_who: Callable) -> list[list]:
     return [[[word[:200] for word in words[:60]], who_is_who(list(words))] for words in lines]
 
 
-def rehearse(submit_and_wait: Callable, ends_as: str, entrypoint: str, runtime_env: dict, log: str) -> dict:
+def submit_to_a_stand_in(submit_and_wait: Callable, ends_as: str, entrypoint: str, runtime_env: dict, log: str) -> dict:
     """Return what came of a job that ends in a given way, and every call that the client received."""
     client = RehearsedClient(ends_as, log)
     try:
@@ -307,14 +307,16 @@ def send(submit_rest: Callable, submission_id: str, entrypoint: str, runtime_env
             said = f"It answered {replies[-1].status_code} {replies[-1].reason}: {_gist(replies[-1].text)}"
             failed = f"{said}\n`submit_rest` raised {type(error).__name__}."
             return {"returned": None, "job": {}, "log": "", "refused": refused, "failed": failed}
-    url, end = f"{cluster.dashboard}/api/jobs/{submission_id}", time.monotonic() + PATIENCE
+    url, end = f"{cluster.dashboard}/api/jobs/{submission_id}", time.monotonic() + LONGEST_WAIT
     while True:
-        reply = requests.get(url, headers=cluster.bearer, timeout=PATIENCE)
+        reply = requests.get(url, headers=cluster.bearer, timeout=LONGEST_WAIT)
         job = reply.json() if reply.ok else {}
         if job.get("status") not in ("PENDING", "RUNNING") or time.monotonic() > end:
             break
         time.sleep(0.1)
-    log = requests.get(f"{url}/logs", headers=cluster.bearer, timeout=PATIENCE).json().get("logs", "") if job else ""
+    log = (
+        requests.get(f"{url}/logs", headers=cluster.bearer, timeout=LONGEST_WAIT).json().get("logs", "") if job else ""
+    )
     kept = (
         {key: job.get(key) for key in ("submission_id", "entrypoint", "status", "runtime_env", "metadata")}
         if job
@@ -353,11 +355,11 @@ def join(join_node: Callable, cpus: int, resources: dict) -> dict:
     command, variables = join_node(cluster.address, cluster.token_file, cpus, resources)
     before = {node["node_id"] for node in nodes(cluster)}
     try:
-        started = cluster.start([str(word) for word in command], dict(variables), seconds=PATIENCE)
+        started = cluster.start([str(word) for word in command], dict(variables), seconds=LONGEST_WAIT)
     except CommandFailed as error:
         return {"failed": str(error)[-600:]}
     try:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + LONGEST_WAIT
         while (
             not (new := [node for node in nodes(cluster) if node["node_id"] not in before]) and time.monotonic() < end
         ):

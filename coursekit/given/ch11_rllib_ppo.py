@@ -13,7 +13,7 @@ import numpy as np
 from coursekit.given import rllib_configs
 
 CORRIDOR = "coursekit.envs:SimpleCorridor-v0"
-PATIENCE = 200  # iterations after which a loop is taken for endless
+ENDLESS = 200  # iterations after which a loop is taken for endless
 BATCH = 128  # steps of an iteration, where all that counts is that there were some
 
 
@@ -46,8 +46,8 @@ class Scripted:
         self.seen["after_stop"] += self.seen["stops"]
         if self.seen["trains"] == 3 and self._breaks:
             raise RuntimeError("The environment broke, as the check had planned.")
-        if self.seen["trains"] == PATIENCE:
-            raise RuntimeError(f"train() was called {PATIENCE} times without an end: what is `most` for?")
+        if self.seen["trains"] == ENDLESS:
+            raise RuntimeError(f"train() was called {ENDLESS} times without an end: what is `most` for?")
         mean = self._means[min(self.seen["trains"], len(self._means) - 1)]
         self.seen["trains"] += 1
         self.iteration += 1

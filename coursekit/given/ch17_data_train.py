@@ -32,7 +32,7 @@ from coursekit.given.folders import wait_until
 # What one worker did, in order: ["rows", ids], ["before", weights], ["step", weights], ["report", metrics]
 Log = list[list]
 Kill = tuple[int, int] | None  # the rank of a worker, and the number of gradient steps after which it dies
-PATIENCE = 60.0  # seconds without a word from any worker, after which a rehearsal is over
+LONGEST_SILENCE = 60.0  # seconds without a word from any worker, after which a rehearsal is over
 
 
 def digits() -> tuple[dict, dict]:
@@ -206,7 +206,7 @@ def _listen(lines: list[Connection]) -> tuple[list[Log], bool]:
     logs: list[Log] = [[] for _ in lines]
     talking = dict(zip(lines, logs, strict=True))
     while talking and not _passed_by(logs):
-        ready: list[Any] = wait(list(talking), PATIENCE)
+        ready: list[Any] = wait(list(talking), LONGEST_SILENCE)
         if not ready:
             break
         for line in ready:

@@ -266,7 +266,7 @@ def serving() -> str:
     return f"http://127.0.0.1:{client.http_config.port}"
 
 
-def settings(app: Any) -> dict:
+def deployment_settings(app: Any) -> dict:
     """Return what an application says about its replicas, without running it; only `returned` where it is none."""
     from ray.serve import Application
 
@@ -318,13 +318,13 @@ def _answer(pending: Any) -> Any:
     return json.loads(value.body) if hasattr(value, "body") else value
 
 
-def rehearse(
+def service_alone(
     policy_service: Callable, layers: list, version: int, replicas: int, cpus: float, observations: list
 ) -> dict:
     """Return the settings of the application, and what a replica of it answers in this process."""
     meeting.expect_ray()
     app = policy_service(Noted(layers, version, meeting.new_room()), replicas, cpus)
-    facts = settings(app)
+    facts = deployment_settings(app)
     if facts["returned"] == "an application":
 
         def run() -> list:
@@ -394,7 +394,7 @@ def _answers(root: str, path: str) -> bool:
         return False
 
 
-def rehearse_batches(
+def batches_alone(
     batched_service: Callable, layers: list, size: int, wait: float, observations: list, pause_after: int
 ) -> dict:
     """Return the settings, the answers and the sizes of the batches, in this process.
@@ -404,7 +404,7 @@ def rehearse_batches(
     meeting.expect_ray()
     room = meeting.new_room()
     app = batched_service(Noted(layers, 1, room), size, wait, 1)
-    facts = settings(app)
+    facts = deployment_settings(app)
     if facts["returned"] == "an application":
 
         def run() -> list:
@@ -431,7 +431,7 @@ def serve_batches(batched_service: Callable, layers: list, size: int, observatio
 
 def batched_settings(batched_service: Callable, layers: list, size: int, wait: float, replicas: int) -> dict:
     """Return what the application says about its replicas."""
-    return settings(batched_service(Policy(1, layers), size, wait, replicas))
+    return deployment_settings(batched_service(Policy(1, layers), size, wait, replicas))
 
 
 class Script(http.server.ThreadingHTTPServer):

@@ -415,7 +415,7 @@ PATIENCE = 20  # seconds after which a call is ended
 MOST = 200  # moments at which a call is killed
 
 
-def rehearse(durable_pipeline: Callable, steps: list, sessions: list) -> list[dict]:
+def run_sessions(durable_pipeline: Callable, steps: list, sessions: list) -> list[dict]:
     """Return what came of each attempt; every session of them has a Python of its own, where texts have other hashes.
 
     A step is a name and a result, an attempt the name of a run and the step that raises once, after its effect. See `_attempt`.
