@@ -11,6 +11,7 @@ from numpy.random import Generator
 from coursekit.answer import Answer
 from coursekit.exercise import Wrong, agree, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch07_environments as given
+from coursekit.given.scripted import frames_of
 
 COLUMNS = ("obs", "actions", "rewards", "next_obs", "terminated")
 
@@ -335,7 +336,7 @@ def _expect_transition(row: tuple, want: tuple, seed: int) -> None:
 
 def _transitions(scripts: list[list[dict]], steps: int, seed: int) -> list[tuple]:
     """Return the transitions that really happen; in the frame between two episodes none does."""
-    frames = given.frames_of(scripts, steps, seed).tolist()
+    frames = frames_of(scripts, steps, seed).tolist()
     rows = []
     for before, after in pairwise(frames):
         for (number, episode, clock, length, truncated), following in zip(before, after, strict=True):

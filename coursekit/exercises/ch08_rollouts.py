@@ -11,7 +11,7 @@ from numpy.random import Generator
 from coursekit.answer import Answer, Watched
 from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch08_rollouts as given
-from coursekit.given.ch07_environments import frames_of
+from coursekit.given.scripted import frames_of
 
 KEYS = ["obs", "actions", "rewards", "terminated", "truncated", "real", "last_obs", "version"]
 

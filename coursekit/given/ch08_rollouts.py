@@ -12,7 +12,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from coursekit import meeting
 from coursekit.envs import SlowSimulator
-from coursekit.given.ch07_environments import Scripted
+from coursekit.given.scripted import Scripted
 
 MB = 2**20
 NO_WEIGHTS: dict[str, Any] = {"version": -1, "w": np.zeros(1)}
