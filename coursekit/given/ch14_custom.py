@@ -239,6 +239,7 @@ def _ppo_with(module_class: Any, shape: tuple, hidden: int) -> Any:
     from ray.rllib.examples.envs.classes.random_env import RandomEnv
 
     spaces = {"observation_space": Box(0, 1, shape, np.float32), "action_space": Discrete(shape[0])}
+    spaces["reward_space"] = Discrete(2)  # the default's rewards are arrays, of which Gymnasium warns
     return (
         PPOConfig()
         .environment(RandomEnv, env_config={**spaces, "p_terminated": 1.0})
