@@ -31,8 +31,8 @@ check: setup ## Lint, check types, and fail if a notebook or a list is stale (se
 	$(BIN)/mypy
 	$(BIN)/coursekit build --check
 
-test: check browser ## Everything in quick mode: what CI runs
-	$(QUICK) -m "not full"
+test: check $(if $(name),,browser) ## Everything in quick mode: what CI runs (name=ch01_tasks: all that concerns one chapter)
+	$(QUICK) -m "not full" $(if $(name),-k $(name),--durations=20) --keep-failures=tests.log
 
 test-fast: check ## What runs within three minutes: no notebooks, no Ray, no browser
 	$(QUICK) -m "not slow and not full"

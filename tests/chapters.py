@@ -6,6 +6,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 import nbformat
 import psutil
@@ -14,6 +15,7 @@ from nbformat import NotebookNode
 
 from coursekit.paths import ROOT
 from coursekit.result import MIME
+from tests import forked
 
 CHAPTERS = sorted(path.stem for path in ROOT.glob("chapters/ch*.py"))
 NOISE = re.compile(r"Warning\b|\bWARN\w*\b|\bERROR\b|\bINFO\b|Traceback|\(raylet|\(autoscaler|\bpid=\d+\)|Deprecat")
@@ -40,13 +42,14 @@ class Run:
         return "".join(output.text for output in outputs if output.get("name") == "stdout")
 
 
-def run(path: Path, tmp: Path, quick: bool = True) -> Run:
-    """Run a notebook from its first cell to its last; an error in a cell is an error of the test."""
+def run(path: Path, tmp: Path, quick: bool = True, fork: bool = False) -> Run:
+    """Run a notebook from its first cell to its last, in a kernel that may be a fork; an error in a cell is an error of the test."""
     notebook = nbformat.read(path, as_version=4)
     env = os.environ | {"COURSEKIT_QUICK": "1" if quick else "0", "COURSEKIT_HOME": str(tmp / "home")}
     client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}})
+    kernels = forked.kernels() if fork else {}
     meter = Meter()
-    with client.setup_kernel(env=env), meter:
+    with patch.dict(os.environ, kernels), client.setup_kernel(env=env), meter:
         for index, cell in enumerate(notebook.cells):
             client.execute_cell(cell, index)
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
@@ -91,7 +94,7 @@ class Meter(threading.Thread):
     def run(self) -> None:
         while not self._done.wait(0.5):
             megabytes = 0.0
-            for process in psutil.Process().children(recursive=True):
+            for process in set(psutil.Process().children(recursive=True)) - self._before:
                 try:
                     times = process.cpu_times()
                     self.cpu[process] = times.user + times.system
@@ -102,6 +105,5 @@ class Meter(threading.Thread):
 
     def leftovers(self) -> list[str]:
         """Return the command lines of processes that are still there after 15 seconds."""
-        started = [process for process in self.cpu if process not in self._before]
-        _, alive = psutil.wait_procs(started, timeout=15)
+        _, alive = psutil.wait_procs(list(self.cpu), timeout=15)
         return [" ".join(process.cmdline()) for process in alive if process.status() != psutil.STATUS_ZOMBIE]

@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from xdist.remote import Producer
@@ -22,6 +24,7 @@ RAYS = ""  # the folder of this process's Rays: `ray.init` joins a cluster that 
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     RAYS = os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix=f"ray-{worker}-", dir="/tmp")  # short: it holds sockets
 
+STARTED = pytest.StashKey[int]()
 MISTAKES = ROOT / "coursekit/exercises/mistakes.json"
 SHARE = {"solved": 45, "unsolved": 20}  # seconds that a chapter may take on two cores, on average
 GRADING = [
@@ -66,9 +69,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: ORDER.index(kinds[item]) if kinds[item] in ORDER else len(ORDER))
 
 
-def pytest_sessionfinish() -> None:
+def pytest_sessionfinish(session: pytest.Session) -> None:
     if RAYS:
+        session.config.workeroutput["rays"] = len(list(Path(RAYS).glob("ray/session_2*")))  # type: ignore[attr-defined]
         shutil.rmtree(RAYS, ignore_errors=True)
+
+
+def pytest_testnodedown(node: Any) -> None:
+    """Count, in the process that hands out the tests, the Rays that one of the others started."""
+    node.config.stash[STARTED] = node.config.stash.get(STARTED, 0) + getattr(node, "workeroutput", {}).get("rays", 0)
 
 
 @pytest.fixture
@@ -78,6 +87,9 @@ def costs(record_property: Callable) -> Callable:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--keep-failures", type=Path, metavar="FILE", help="write what failed into this file, as it happens"
+    )
     parser.addoption("--write-mistakes", action="store_true", help="keep at which message each wrong answer ended")
 
 
@@ -91,10 +103,41 @@ def write_mistakes(found: list[tuple[str, str, str, str]]) -> None:
     MISTAKES.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if (path := config.getoption("--keep-failures")) and not worker:
+        path.unlink(missing_ok=True)
+        config.pluginmanager.register(Failures(path))
+
+
+class Failures:
+    """Keeps what failed while a run is under way: one that is cut off has said it all the same."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            said = [report.longreprtext, *(f"-- {name} --\n{text}" for name, text in report.sections)]
+            with self.path.open("a") as file:
+                file.write("\n".join([f"== {report.nodeid} ({report.when})", *said, alone(report.nodeid), "\n"]))
+
+
+def alone(nodeid: str) -> str:
+    """Return the command that runs one test alone."""
+    return f"COURSEKIT_QUICK=1 .venv/bin/python -m pytest {shlex.quote(nodeid)}"
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
     if config.getoption("--write-mistakes"):
         write_mistakes(sorted(row for report in reports for name, row in report.user_properties if name == "mistake"))
+    if rays := config.stash.get(STARTED, 0):
+        terminalreporter.line(f"Ray was started {rays} times.")
+    if failed := terminalreporter.getreports("failed") + terminalreporter.getreports("error"):
+        terminalreporter.section("what failed, each with the command that runs it alone")
+        for report in failed:
+            terminalreporter.line(alone(report.nodeid))
     rows = sorted(row for report in reports for name, row in report.user_properties if name == "cost")
     if not rows:
         return

@@ -1,6 +1,8 @@
 """A learner's process as grading knows it: `coursekit.exercises` does not exist there, and only bytes go in and out."""
 
 import multiprocessing
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from multiprocessing.connection import Connection
 from coursekit.answer import Answer
 from coursekit.author.definitions import defining_parts
 from coursekit.paths import SOLUTIONS
+from tests import forked
 
 
 class NoExercises(MetaPathFinder):
@@ -41,39 +44,37 @@ def answers_of(chapter: str) -> dict:
 
 
 def learner(chapter: str, pipe: Connection) -> None:
-    """Answer requests until the pipe is closed: about answers, and about functions of a module, whose names have a dot."""
+    """Answer requests, about answers and about functions of a module, whose names have a dot, until there is one about none."""
     sys.meta_path.insert(0, NoExercises())
     from coursekit.answer import serve
 
     names = answers_of(chapter)
     pipe.send_bytes(b"ready")
-    while True:
-        try:
-            module, _, name = pipe.recv_bytes().decode().rpartition(".")
-            request = pipe.recv_bytes()
-        except EOFError:
-            break
-        pipe.send_bytes(serve(vars(import_module(module)) if module else names, name, request))
+    while path := pipe.recv_bytes().decode():
+        module, _, name = path.rpartition(".")
+        pipe.send_bytes(serve(vars(import_module(module)) if module else names, name, pipe.recv_bytes()))
     assert not any(module.startswith("coursekit.exercises") for module in sys.modules)
     if "ray" in names:
         names["ray"].shutdown()
+    pipe.send_bytes(b"done")
 
 
 @contextmanager
 def learner_process(chapter: str) -> Iterator[Connection]:
     """Yield the judge's end of the pipe to a process with a chapter's solved answers."""
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=learner, args=(chapter, theirs))
-    process.start()
+    process = subprocess.Popen(forked.command([sys.executable, __file__, chapter]), stdin=theirs.fileno())
     theirs.close()
     try:
         assert ours.recv_bytes() == b"ready"
         yield ours
+        ours.send_bytes(b"")
+        assert ours.recv_bytes() == b"done"
+        process.wait(60)
     finally:
         ours.close()
-        process.join(60)
         process.kill()
-    assert process.exitcode == 0
+        process.wait()
 
 
 def answer_of(ask: Callable[[str, bytes], bytes], name: str) -> Answer:
@@ -83,3 +84,7 @@ def answer_of(ask: Callable[[str, bytes], bytes], name: str) -> Answer:
         return answer_of(ask, f"coursekit.records.{operation}")(**window)
 
     return Answer(name, partial(ask, name), records)
+
+
+if __name__ == "__main__":
+    learner(sys.argv[1], Connection(os.dup(0)))

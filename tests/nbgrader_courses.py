@@ -18,14 +18,16 @@ from nbgrader.api import Gradebook
 
 from coursekit.paths import ROOT
 from coursekit.sandbox.limits import Limits
+from tests import forked
 from tests.classes import grade
 
+NBGRADER = f"{sys.prefix}/bin/nbgrader"
 LIMITS = Limits(cell_seconds=180, total_seconds=600)
 
 
 def nbgrader(course: Path, *arguments: str) -> None:
-    env = os.environ | {"COURSEKIT_QUICK": "1"}
-    command = [sys.executable, "-m", "nbgrader", *arguments]
+    env = os.environ | forked.kernels() | {"COURSEKIT_QUICK": "1"}
+    command = forked.command([sys.executable, NBGRADER, *arguments])
     run = subprocess.run(command, cwd=course, env=env, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-3000:]
 

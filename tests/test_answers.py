@@ -8,6 +8,7 @@ import pytest
 
 from coursekit.checking import local
 from coursekit.exercise import PUBLIC_SEED, find, judge, load
+from tests import forked
 from tests.answers import SAMPLES, Sample
 from tests.chapters import CHAPTERS
 
@@ -38,6 +39,7 @@ def ray_of() -> Iterator:
         if hasattr(MODULES[chapter], "RAY"):
             settings = MODULES[chapter].RAY  # a dict, or a function that starts a cluster and returns how to join it
             settings = settings() if callable(settings) else settings
+            forked.fork_rays()
             ray.init(include_dashboard=False, log_to_driver=False, **settings)
             meeting.warm_up(min(4, int(ray.cluster_resources()["CPU"])))
 

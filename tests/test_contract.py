@@ -1,6 +1,8 @@
 """The chapter contract: what every chapter has, whoever wrote it."""
 
 import re
+import subprocess
+import sys
 
 import nbformat
 import pytest
@@ -51,6 +53,13 @@ def test_every_picture_exists_and_says_what_it_shows(chapter):
     for caption, path in re.findall(r"!\[(.*?)\]\((.*?)\)", text_of(chapter)):
         assert len(caption) > 10
         assert (NOTEBOOKS / path).resolve().is_file()
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_what_backs_a_chapter_imports_all_that_it_needs(chapter):
+    """In a new process: the copies of one that has imported everything, which other tests use, would not miss an import."""
+    code = f"import coursekit.given.{chapter}, coursekit.exercises.{chapter}"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)

@@ -10,7 +10,7 @@ import pytest
 from coursekit.paths import ROOT
 
 pytestmark = pytest.mark.slow
-LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".*_cache", "__pycache__", "build")
+LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".pytest_cache", ".ruff_cache", "__pycache__", "build")
 OTHERS = "ch98_sample or not (ch0 or ch1 or ch2)"  # what concerns another chapter alone is tested outside
 TESTS = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
 

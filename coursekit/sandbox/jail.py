@@ -11,7 +11,7 @@ from pathlib import Path
 
 import coursekit
 from coursekit.sandbox import namespaces
-from coursekit.sandbox.workers import STARTER, STARTER_SOURCE
+from coursekit.sandbox.workers import STARTER, starter
 
 USER = 1000  # the learner's user id, as seen inside
 HOME = "/home/learner"
@@ -93,7 +93,7 @@ def enter(user: int, hidden: Iterable[str]) -> None:
     for path, target in (links | _LINKS).items():
         os.symlink(target, _ROOT + path)
     os.mkdir(f"{_ROOT}/run")
-    Path(_ROOT + STARTER).write_text(STARTER_SOURCE)
+    Path(_ROOT + STARTER).write_text(starter())
     for name, text in _OWN_ETC.items():
         Path(f"{_ROOT}/etc/{name}").write_text(text)
     emptied = [path for path in map(os.path.realpath, hidden) if _empty(_ROOT + path)]

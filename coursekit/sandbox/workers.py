@@ -21,28 +21,29 @@ from coursekit.sandbox import namespaces
 
 ADDRESS = "\0coursekit-workers"  # abstract: it exists in the sandbox's own network namespace alone
 STARTER = "/run/start_worker.py"
-STARTER_SOURCE = f"""
+_SOURCE = """
 import _socket, os, struct, sys
 command = sys.argv[1:]
 line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
 try:
-    line.connect({ADDRESS!r})
+    line.connect(ADDRESS)
 except OSError:
     os.execv(command[0], command)
-parts = [os.getcwd(), str(len(command)), *command, *(f"{{k}}={{v}}" for k, v in os.environ.items())]
+parts = [os.getcwd(), str(len(command)), *command, *(f"{k}={v}" for k, v in os.environ.items())]
 data = "\\0".join(parts).encode("utf-8", "surrogateescape")
 line.sendmsg([struct.pack("I", len(data))], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("3i", 0, 1, 2))])
 line.sendall(data)
 for descriptor in (0, 1, 2):
     os.close(descriptor)
 line.settimeout(1)
-parent = os.getppid()
+parent, code = os.getppid(), b""
 while os.getppid() == parent:
     try:
-        line.recv(1)
+        code = line.recv(1)
         break
     except TimeoutError:
         pass
+os._exit(code[0] if code else 1)
 """
 # Ray reads these two once, when it is imported. The first job of a cluster has this number, and a worker asks its starter
 # whether the raylet lives; it looks itself at process 1, which does.
@@ -50,10 +51,15 @@ AT_IMPORT = {"RAY_JOB_ID": "01000000", "RAY_RAYLET_PID": "1"}
 _F_SETSIG = 10
 
 
-def listen() -> socket.socket:
+def starter(address: str = ADDRESS) -> str:
+    """Return the source of the program that asks for a copy at this address."""
+    return _SOURCE.replace("ADDRESS", repr(address), 1)
+
+
+def listen(address: str = ADDRESS) -> socket.socket:
     """Return the socket at which starters ask for a worker."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(ADDRESS)
+    listener.bind(address)
     listener.listen(64)
     listener.setblocking(False)
     return listener
@@ -88,6 +94,8 @@ def _run(connection: socket.socket) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
+        with contextlib.suppress(OSError):
+            connection.send(bytes([code & 255]))
         os._exit(code)
 
 
