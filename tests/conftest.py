@@ -31,14 +31,21 @@ GRADING = [
     "attacks",
     "sandbox",
     "grading",
-    "own_tests",
     "cluster_grading",
-    "release",
-    "instructors",
-    "same_scores",
     "capstone",
 ]
-ORDER = ["grading", "answers", "notebooks", "isolation"]  # the longest first, so that all processes end together
+ORDER = [
+    "grading",
+    "answers",
+    "notebooks",
+    "same_scores",
+    "template",
+    "isolation",
+    "instructors",
+    "release",
+    "own_tests",
+    "browser",
+]
 
 
 def group_of(nodeid: str) -> str:

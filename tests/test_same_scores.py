@@ -46,8 +46,13 @@ def answered(chapter: str, answers: dict[str, str]) -> dict:
         name = grade_id(cell).removeprefix("answer_")
         if grade_id(cell) != name and name in answers:
             cell["source"] = f"{name} = {answers[name]}"
-    first = next(index for index, cell in enumerate(cells) if cell["cell_type"] == "code")
-    return document | {"cells": [*cells[: first + 1], code_cell(names_of(chapter)), *cells[first + 1 :]]}
+    codes = {index: "".join(cell["source"]) for index, cell in enumerate(cells) if cell["cell_type"] == "code"}
+    ray = next((index for index, source in codes.items() if "ray.init(" in source), None)
+    hurry = (
+        "from coursekit import meeting\nmeeting.set_patience(3)\n" if ray is not None else ""
+    )  # wrong answers wait in vain
+    after = 1 + (min(codes) if ray is None else ray)
+    return document | {"cells": [*cells[:after], code_cell(hurry + names_of(chapter)), *cells[after:]]}
 
 
 def samples(chapter: str, right: bool) -> Iterator[dict[str, str]]:
