@@ -1,7 +1,7 @@
 # `make lab` is all a learner needs; `make help` lists the rest.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab build check test test-fast test-all mistakes chapter slides clean browser
+.PHONY: help setup lab update build check test test-fast test-all mistakes chapter slides clean browser
 
 BIN := .venv/bin
 TESTS ?= 2  # that run side by side: each may need 3 GB and a core
@@ -21,6 +21,9 @@ setup: ## Make .venv with the exact tested versions (installs only what is missi
 
 lab: setup ## Open the course in JupyterLab (PORT=8890 ARGS="--ip=0.0.0.0" if you need them)
 	@$(BIN)/coursekit lab $(if $(PORT),--port $(PORT)) -- $(ARGS)
+
+update: setup ## Bring your notebooks in work/ to the version of the course, with all that you wrote
+	@$(BIN)/coursekit update
 
 build: setup ## Write notebooks/, solutions/ and the lists in README and docs from chapters/
 	@$(BIN)/coursekit build

@@ -1,8 +1,13 @@
-"""What a cell of a chapter says by itself: which exercise or quiz it checks, and which names it defines."""
+"""What a cell of a chapter says by itself: which exercise or quiz it checks, which names it defines, its content in 8 digits."""
 
 import ast
+import hashlib
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 JUDGES = {"check": "exercise", "quiz": "quiz"}  # what a check cell calls, and for what
 _DEFINITION = re.compile(r"^(?:(?:async )?def|class) +(\w+)|^(\w+) *=(?!=)", re.MULTILINE)
@@ -32,6 +37,17 @@ def defined_names(source: str) -> list[str]:
     if body is None:
         return [match[1] or match[2] for match in _DEFINITION.finditer(source)]
     return [name for statement in body for name in _defined(statement)]
+
+
+def content_digest(cell: "NotebookNode") -> str:
+    """Return what the builder names a cell after: 8 digits from its content; in text, line breaks do not count."""
+    content = cell.source if cell.cell_type == "code" else _words(cell.source)
+    return hashlib.sha256(f"{cell.cell_type}\n{content}".encode()).hexdigest()[:8]
+
+
+def _words(text: str) -> str:
+    """Return a text without its line breaks, and without the marks of a quotation, one on each line."""
+    return " ".join(word for word in text.split() if word != ">")
 
 
 def _body(source: str) -> list[ast.stmt] | None:

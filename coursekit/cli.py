@@ -61,14 +61,29 @@ def lab(
     port: Annotated[int | None, typer.Option(help="The port; without it 8888 or the next free one.")] = None,
     jupyter_arguments: Annotated[list[str] | None, typer.Argument(help="Handed on to jupyter lab, after `--`.")] = None,
 ) -> None:
-    """Run the preflight, then open the course in JupyterLab."""
+    """Run the preflight, then open your own copy of the course, work/, in JupyterLab."""
     with plain_errors():
-        from coursekit.machine import doctor, facts
+        from coursekit.machine import copies, doctor, facts
         from coursekit.machine import lab as jupyter
 
         found = facts.gather()
         print(doctor.examine(found).text(only_what_matters=True))
+        for note in filter(None, [copies.added(copies.fill()), copies.behind()]):
+            print(note, flush=True)
         jupyter.start(found, port, jupyter_arguments or [])
+
+
+@app.command(epilog=example("coursekit update"))
+def update() -> None:
+    """Bring your notebooks in work/ to the version of the course, with all that you wrote in them."""
+    with plain_errors():
+        from coursekit.course import CommandError
+        from coursekit.machine.update import update as bring
+
+        report = bring()
+        print("\n".join(report.lines))
+        if report.problems:
+            raise CommandError("\n".join(report.problems))
 
 
 @app.command(epilog=example("coursekit doctor"))

@@ -15,6 +15,7 @@ import filelock
 import nbformat
 import platformdirs
 
+from coursekit.moved import MOVED, moved
 from coursekit.paths import NOTEBOOKS
 from coursekit.result import Result
 
@@ -71,11 +72,28 @@ def _read(path: Path) -> tuple[Records, str]:
         records = json.loads(path.read_text(encoding="utf-8"))["chapters"]
         if not all(isinstance(record["earned"], int) for items in records.values() for record in items.values()):
             raise ValueError("points are not numbers")
-        return records, ""
+        return _at_their_places(records), ""
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         aside = path.with_name(f"progress.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**6:06d}.json")
         path.rename(aside)
         return {}, f"Your progress file was damaged ({error}); it lies beside the new one as {aside.name}."
+
+
+def _at_their_places(records: Records) -> Records:
+    """Return the records with those of a moved exercise under its new name."""
+    for old in MOVED:
+        chapter, _, name = old.partition("/")
+        record, place = records.get(chapter, {}).pop(name, None), moved(chapter, name)
+        if record and place:
+            there = records.setdefault(place[0], {})
+            there[place[1]] = _together(record, there.get(place[1], {}))
+    return records
+
+
+def _together(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of an exercise that was tried under two names."""
+    best = max(new, old, key=lambda record: record.get("earned", -1))
+    return best | {"attempts": old.get("attempts", 0) + new.get("attempts", 0)}
 
 
 def _write(path: Path, records: Records) -> None:
@@ -111,13 +129,18 @@ class Overview:
 
     chapters: list[Chapter] = field(default_factory=list)
     note: str = ""
+    retired: list[str] = field(default_factory=list)  # what was passed and is no longer in the course
 
     def __str__(self) -> str:
         width = max((len(chapter.title) for chapter in self.chapters), default=0)
         lines = [f"{c.title:<{width}}  {_bar(c)}  {c.earned:>3} of {c.points}" for c in self.chapters]
-        return "\n".join([*lines, self._total(), *filter(None, [self.note])])
+        return "\n".join([*lines, self._total(), *filter(None, [self.done_and_retired(), self.note])])
 
     __repr__ = __str__
+
+    def done_and_retired(self) -> str:
+        """Return a line on the exercises that were passed and that the course has no longer, "" for none."""
+        return f"Done, retired (no longer in the course): {', '.join(self.retired)}." if self.retired else ""
 
     def _total(self) -> str:
         earned, points = sum(c.earned for c in self.chapters), sum(c.points for c in self.chapters)
@@ -125,27 +148,31 @@ class Overview:
 
     def _repr_html_(self) -> str:
         rows = "".join(_row(chapter) for chapter in self.chapters)
-        note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
-        return f"<table><tbody>{rows}</tbody></table><p><b>{self._total()}</b></p>{note}"
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in (self.done_and_retired(), self.note) if note)
+        return f"<table><tbody>{rows}</tbody></table><p><b>{self._total()}</b></p>{notes}"
 
 
-def progress() -> Overview:
+def progress(notebooks: Path = NOTEBOOKS) -> Overview:
     """Return the points of every chapter, earned and possible."""
     records, note = load()
     chapters = []
-    for path in sorted(NOTEBOOKS.glob("ch*.ipynb")):
+    for path in sorted(notebooks.glob("ch*.ipynb")):
         title, points = _title_and_points(path)
-        earned = sum(record["earned"] for record in records.get(path.stem, {}).values())
-        chapters.append(Chapter(path.stem, title, points, min(earned, points)))
-    return Overview(chapters, note)
+        mine = records.pop(path.stem, {})
+        earned = sum(mine.pop(name)["earned"] for name in points.keys() & mine.keys())
+        chapters.append(Chapter(path.stem, title, sum(points.values()), min(earned, sum(points.values()))))
+        records[path.stem] = mine
+    retired = [f"{chapter}/{name}" for chapter, left in records.items() for name in left if left[name]["earned"]]
+    return Overview(chapters, note, sorted(retired))
 
 
-def _title_and_points(path: Path) -> tuple[str, int]:
-    """Return a notebook's first heading and the points of its graded cells."""
+def _title_and_points(path: Path) -> tuple[str, dict[str, int]]:
+    """Return a notebook's first heading and the points of its graded cells by their names."""
     notebook = nbformat.read(path, as_version=4)
     headings = (line for cell in notebook.cells for line in cell.source.splitlines() if line.startswith("# "))
-    points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in notebook.cells)
-    return next(headings, path.stem).removeprefix("# "), int(points)
+    marks = [cell.metadata.get("nbgrader", {}) for cell in notebook.cells]
+    points = {mark["grade_id"]: int(mark["points"]) for mark in marks if mark.get("points")}
+    return next(headings, path.stem).removeprefix("# "), points
 
 
 def _bar(chapter: Chapter, width: int = 20) -> str:

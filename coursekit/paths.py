@@ -1,4 +1,4 @@
-"""Where the course lies: the folder that holds chapters/, notebooks/, solutions/ and img/."""
+"""Where the course lies: the folder that holds chapters/, notebooks/, solutions/ and img/, and the learner's own work/."""
 
 import os
 import sys

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,8 +13,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from coursekit.paths import ROOT
 from tests.browser import chromium
+from tests.learners import unpacked
 
 pytestmark = pytest.mark.slow
 TOKEN = "course"
@@ -35,16 +34,16 @@ ANSWER = """def as_task(function, x):
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[str]:
-    """Yield the address of a JupyterLab on a copy of the notebooks."""
-    for folder in ("notebooks", "img"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
+    """Yield the address of the JupyterLab that a learner starts on a fresh course."""
+    course = unpacked(tmp_path)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "coursekit.cli", "lab", "--port", str(port), "--"]
-    command += [f"--ServerApp.root_dir={tmp_path}", "--LabApp.expose_app_in_browser=True", "--no-browser"]
+    command += ["--LabApp.expose_app_in_browser=True", "--no-browser"]
     env = os.environ | {"JUPYTER_TOKEN": TOKEN, "COURSEKIT_HOME": str(tmp_path / "home"), "COURSEKIT_QUICK": "1"}
-    server = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    env["PYTHONPATH"] = str(course)  # before the coursekit that is installed
+    server = subprocess.Popen(command, cwd=course, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}"
     try:
         _wait_for(address)
@@ -76,7 +75,7 @@ class Notebook:
 
     def __init__(self, page: Page, address: str, name: str):
         self.page = page
-        page.goto(f"{address}/lab/tree/notebooks/{name}.ipynb?token={TOKEN}")
+        page.goto(f"{address}/lab/tree/work/{name}.ipynb?token={TOKEN}")
         self.wait_until_ready()
 
     def wait_until_ready(self) -> None:

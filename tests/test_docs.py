@@ -5,10 +5,11 @@ import re
 import pytest
 
 from coursekit.author.listings import all_before, openings
+from coursekit.machine.copies import course_version
 from coursekit.paths import ROOT
 from tests.chapters import CHAPTERS
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -22,6 +23,12 @@ def test_every_make_command_exists(page):
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     named = re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert set(named) <= set(targets)
+
+
+def test_the_changelog_begins_with_the_courses_version_and_speaks_to_all_three():
+    newest = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1]
+    assert newest.startswith(f"{course_version()}\n")
+    assert re.findall(r"^### (.*)", newest, re.MULTILINE) == ["For learners", "For instructors", "For authors"]
 
 
 def test_every_box_and_arrow_of_the_map_is_true():

@@ -69,5 +69,5 @@ def test_every_constraint_is_one_exact_public_version():
 def test_the_devcontainer_sets_up_the_course_and_names_its_ports():
     text = (ROOT / ".devcontainer" / "devcontainer.json").read_text()
     container = yaml.safe_load(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
-    assert container["postCreateCommand"] == "make setup"
+    assert container["postCreateCommand"] == "make update"
     assert set(map(str, container["forwardPorts"])) == set(container["portsAttributes"]) == {"8888", "8265"}

@@ -1,4 +1,4 @@
-"""`coursekit lab` starts JupyterLab on the first notebook, with no pop-up to click away."""
+"""`coursekit lab` starts JupyterLab on the learner's copy of the first notebook, with no pop-up to click away."""
 
 import json
 import os
@@ -14,6 +14,7 @@ import pytest
 
 from coursekit.machine import lab
 from coursekit.paths import ROOT
+from tests.learners import unpacked
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +24,12 @@ def server(tmp_path_factory):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     folder = tmp_path_factory.mktemp("home")
+    course = unpacked(folder)
     environment = os.environ | {"HOME": str(folder), "JUPYTER_TOKEN": "token-of-the-test", "DISPLAY": ""}
     command = [sys.executable, "-m", "coursekit.cli", "lab", "--port", str(port)]
     log = folder / "log"
     with log.open("w") as file:
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, cwd=course, env=environment, stdout=file, stderr=subprocess.STDOUT)
     try:
         wait_for(f"http://localhost:{port}/api", process)
         yield f"http://localhost:{port}", log
@@ -56,11 +58,11 @@ def get(address: str) -> str:
 @pytest.mark.slow
 def test_the_address_it_prints_leads_to_the_first_notebook(server):
     address, log = server
-    printed = re.search(r"http://localhost:\d+/lab/tree/notebooks/ch00_start.ipynb\?token=\S+", log.read_text())
+    printed = re.search(r"http://localhost:\d+/lab/tree/work/ch00_start.ipynb\?token=\S+", log.read_text())
     assert printed
     with urllib.request.urlopen(printed[0], timeout=20) as answer:
         assert answer.status == 200
-    assert json.loads(get(f"{address}/api/contents/notebooks/ch00_start.ipynb?content=0"))["type"] == "notebook"
+    assert json.loads(get(f"{address}/api/contents/work/ch00_start.ipynb?content=0"))["type"] == "notebook"
 
 
 @pytest.mark.slow

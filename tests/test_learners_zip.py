@@ -22,6 +22,8 @@ FILES = [
     ".git/config",
     ".venv/bin/python",
     "course/source/ch00_start/ch00_start.ipynb",
+    "work/ch00_start.ipynb",
+    "work/.course/ch00_start.ipynb",
     "gradebook.db",
 ]
 FOR_LEARNERS = {f"ray-rl-course/{name}" for name in FILES[:4]}

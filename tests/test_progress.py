@@ -5,6 +5,7 @@ import multiprocessing
 
 import pytest
 
+from coursekit.moved import MOVED
 from coursekit.overview import attempts, home, load, progress, save
 from coursekit.result import Result
 
@@ -101,3 +102,24 @@ def test_overview_shows_every_chapter_with_its_points():
     assert (start.name, start.earned, start.points) == ("ch00_start", 1, 2)
     assert "In all: 1 of" in str(overview)
     assert "Chapter 0" in overview._repr_html_()
+
+
+@pytest.mark.parametrize(("before", "after"), [("passed", "wrong"), ("wrong", "passed"), ("wrong", "wrong")])
+def test_an_exercise_that_was_tried_under_two_names_keeps_its_points_and_all_attempts(monkeypatch, before, after):
+    save(result("old_name", before, "ch01_tasks"))
+    save(result("best_seconds", after))
+    monkeypatch.setitem(MOVED, "ch01_tasks/old_name", "ch00_start/best_seconds")
+    records, note = load()
+    best = "passed" if "passed" in (before, after) else "wrong"
+    assert records["ch00_start"]["best_seconds"]["status"] == best
+    assert records["ch00_start"]["best_seconds"]["attempts"] == 2
+    assert "old_name" not in records["ch01_tasks"]
+    assert progress().chapters[0].earned == (best == "passed")
+
+
+def test_what_was_passed_and_is_gone_is_listed_and_counts_nowhere():
+    save(result("gone", points=2))
+    save(result("tried_and_gone", "wrong"))
+    assert progress().chapters[0].earned == 0
+    assert "Done, retired (no longer in the course): ch00_start/gone." in str(progress())
+    assert "ch00_start/gone" in progress()._repr_html_()

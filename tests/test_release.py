@@ -98,7 +98,7 @@ def lab(unpacked: Path) -> Iterator[str]:
 
 
 def test_the_lab_works_in_the_unpacked_zip(lab):
-    assert json.loads(get(f"{lab}/api/contents/notebooks/ch00_start.ipynb?content=0"))["type"] == "notebook"
+    assert json.loads(get(f"{lab}/api/contents/work/ch00_start.ipynb?content=0"))["type"] == "notebook"
     assert "<svg" in get(f"{lab}/files/img/ch00_cluster.svg")
 
 

@@ -3,7 +3,6 @@
 And what pages say of all chapters.
 """
 
-import hashlib
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from nbformat import NotebookNode
 
 from coursekit import exercise
 from coursekit.author import listings, marks
+from coursekit.cells import content_digest
 from coursekit.exercise import AuthorError, Exercise, Quiz
 from coursekit.paths import ROOT
 from coursekit.result import plural
@@ -120,16 +120,10 @@ def _name_cells(notebook: NotebookNode) -> None:
     """Name each cell after its content; in text, line breaks do not count, so it may be wrapped otherwise."""
     seen: Counter[str] = Counter()
     for cell in notebook.cells:
-        content = cell.source if cell.cell_type == "code" else _words(cell.source)
-        digest = hashlib.sha256(f"{cell.cell_type}\n{content}".encode()).hexdigest()[:8]
+        digest = content_digest(cell)
         cell.id = f"{digest}-{seen[digest]}"
         seen[digest] += 1
     notebook.nbformat, notebook.nbformat_minor = 4, 5
-
-
-def _words(text: str) -> str:
-    """Return a text without its line breaks, and without the marks of a quotation, one on each line."""
-    return " ".join(word for word in text.split() if word != ">")
 
 
 def _text(notebook: NotebookNode) -> str:

@@ -19,6 +19,7 @@ PICTURE = re.compile(r"\]\(\.\./img/([\w.-]+)\)")
 FOR_LEARNERS = {
     ".devcontainer",
     ".gitignore",
+    "CHANGELOG.md",
     "LICENSE",
     "LICENSE-TEXT",
     "Makefile",

@@ -1,1 +1,1 @@
-"""The machine's room: what it has, whether it is ready for the course, and JupyterLab started on it."""
+"""The machine's room: what it has, whether it is ready for the course, the learner's copies, and JupyterLab started on them."""

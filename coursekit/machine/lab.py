@@ -1,4 +1,4 @@
-"""`coursekit lab`: JupyterLab on the first notebook, with settings that suit a course."""
+"""`coursekit lab`: JupyterLab on the learner's copy of the first notebook, with settings that suit a course."""
 
 import logging
 import os
@@ -11,7 +11,7 @@ from coursekit.course import CommandError
 from coursekit.machine.facts import Facts, port_is_free
 from coursekit.paths import ROOT, STATIC
 
-FIRST = "notebooks/ch00_start.ipynb"
+FIRST = "work/ch00_start.ipynb"
 PORT = 8888
 # No pop-ups (news, "build recommended") and no buttons for teachers (nbgrader's are in plain `jupyter lab`).
 SETTINGS = STATIC / "jupyter"
@@ -42,8 +42,6 @@ def why_no_browser(facts: Facts) -> str:
 
 def jupyter_command(port: int, open_browser: bool, extra: Sequence[str] = ()) -> list[str]:
     """Return the command that starts JupyterLab; a setting among the `extra` arguments replaces ours."""
-    if not (ROOT / FIRST).exists():
-        raise CommandError(f"{FIRST} is missing. Build the notebooks first: coursekit build")
     ours = [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     ours += [f"--ServerApp.root_dir={ROOT}", f"--LabApp.default_url=/lab/tree/{FIRST}"]
     if not open_browser:

@@ -1,0 +1,186 @@
+"""The learner's own copies of the notebooks, in work/: made at the first start, and never overwritten.
+
+work/.course/ keeps the originals that they were made from, each with the version of the course, so that `coursekit update`
+knows what the learner has written.
+"""
+
+import contextlib
+import json
+import os
+import tomllib
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import filelock
+import nbformat
+from nbformat import NotebookNode
+
+from coursekit.cells import content_digest
+from coursekit.course import CommandError
+from coursekit.paths import ROOT
+from coursekit.result import plural
+
+UNKNOWN = "unknown"
+NOT_A_NOTEBOOK = (ValueError, KeyError, TypeError, AttributeError, RecursionError, nbformat.ValidationError)
+
+
+class Unreadable(CommandError):
+    """A file is no notebook: which, why, and what to do."""
+
+    def __init__(self, path: Path, error: Exception):
+        name = path.relative_to(path.parents[1])
+        step = (
+            f"It was left as it is. Give it another name, and `coursekit update` brings you a fresh {path.name}."
+            if path.parent.name == "work"
+            else f"It is part of the course: fetch it again (`git checkout {name}`, or from the zip)."
+        )
+        super().__init__(f"{name} is not a readable notebook ({' '.join(str(error).split())[:200]}). {step}")
+
+
+def course_version(root: Path = ROOT) -> str:
+    """Return the version of the course that lies here."""
+    return tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+
+
+def work(root: Path, name: str) -> Path:
+    """Return where the learner's copy of a chapter lies."""
+    return root / "work" / f"{name}.ipynb"
+
+
+def original(root: Path, name: str) -> Path:
+    """Return where the notebook lies that the learner's copy was made from."""
+    return root / "work" / ".course" / f"{name}.ipynb"
+
+
+def chapters(root: Path) -> list[str]:
+    """Return the names of the chapters that the course has."""
+    return sorted(path.stem for path in (root / "notebooks").glob("ch*.ipynb"))
+
+
+def copied(root: Path) -> list[str]:
+    """Return the names of the chapters of which the learner has a copy, also of those that the course has no longer."""
+    kept = {path.stem for path in original(root, "").parent.glob("ch*.ipynb")}
+    return sorted(kept | {name for name in chapters(root) if work(root, name).exists()})
+
+
+def fill(root: Path = ROOT) -> list[str]:
+    """Copy the chapters that work/ lacks, and return their names."""
+    if not chapters(root):
+        raise CommandError("There are no notebooks in notebooks/. Build them first: coursekit build")
+    with writing(root):
+        missing = [name for name in chapters(root) if not work(root, name).exists()]
+        for name in missing:
+            notebook = read(root / "notebooks" / f"{name}.ipynb")
+            keep_original(root, name, notebook)
+            put(work(root, name), (root / "notebooks" / f"{name}.ipynb").read_bytes())
+    return missing
+
+
+def added(names: list[str]) -> str:
+    """Return what to tell a learner who got new copies, "" where there are none."""
+    if not names:
+        return ""
+    copied = plural(len(names), "notebook")
+    return f"Copied {copied} into work/, your own folder: the course never overwrites what you write there."
+
+
+def behind(root: Path = ROOT) -> str:
+    """Return what to tell a learner whose copies are of another version than the course, "" for one whose are not."""
+    if not (others := other_versions(root)):
+        return ""
+    return (
+        f"Your notebooks in work/ are of version {', '.join(others)}, the course is at {course_version(root)}: "
+        "`coursekit update`, or `make update`, brings them up to date and keeps all that you wrote."
+    )
+
+
+def other_versions(root: Path) -> list[str]:
+    """Return the versions of the learner's copies that are not the course's."""
+    return sorted({version(root, name) for name in copied(root)} - {course_version(root)})
+
+
+def version(root: Path, name: str) -> str:
+    """Return the version of the course that the learner's copy of a chapter was made from."""
+    try:
+        metadata = json.loads(original(root, name).read_text(encoding="utf-8"))["metadata"]
+        return str(metadata["coursekit"]["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return UNKNOWN
+
+
+def keep_original(root: Path, name: str, notebook: NotebookNode) -> None:
+    """Remember a chapter as it comes from this version of the course."""
+    kept = nbformat.from_dict(notebook)
+    kept.cells = as_built(kept.cells)
+    kept.metadata["coursekit"] = {"version": course_version(root)}
+    put(original(root, name), text_of(kept).encode())
+
+
+def as_built(cells: list[NotebookNode]) -> list[NotebookNode]:
+    """Return the cells that are as the course wrote them, without outputs: in notebooks/ they may have been edited and run."""
+    from nbgrader.utils import compute_checksum  # slow to import: only when copies are made
+
+    def untouched(cell: NotebookNode) -> bool:
+        if "nbgrader" in cell.metadata:
+            return cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
+        return cell.id.startswith(f"{content_digest(cell)}-")
+
+    return [_without_outputs(cell) for cell in cells if untouched(cell)]
+
+
+def _without_outputs(cell: NotebookNode) -> NotebookNode:
+    return NotebookNode(cell | {"outputs": [], "execution_count": None}) if cell.cell_type == "code" else cell
+
+
+def read(path: Path) -> NotebookNode:
+    """Return a notebook with what a cell must have: metadata, an id, outputs; raises Unreadable."""
+    try:
+        return _read(path)
+    except NOT_A_NOTEBOOK as error:
+        raise Unreadable(path, error) from None
+
+
+def _read(path: Path) -> NotebookNode:
+    document = json.loads(path.read_text(encoding="utf-8-sig"))
+    for cell in document.get("cells", []):
+        cell.setdefault("metadata", {})
+    notebook = nbformat.convert(nbformat.reader.reads(json.dumps(document)), 4)
+    for cell in notebook.cells:
+        cell.setdefault("id", uuid.uuid4().hex[:8])
+        if cell.cell_type == "code":
+            cell.setdefault("outputs", [])
+            cell.setdefault("execution_count", None)
+    notebook.nbformat_minor = max(notebook.nbformat_minor, 5)
+    nbformat.validate(notebook)
+    return notebook
+
+
+def text_of(notebook: NotebookNode) -> str:
+    """Return a notebook as a file's text, in JupyterLab's manner."""
+    return nbformat.writes(notebook, indent=1, sort_keys=True) + "\n"
+
+
+@contextlib.contextmanager
+def writing(root: Path) -> Iterator[None]:
+    """Let one command at a time write into work/; raises CommandError where the disk refuses."""
+    folder = original(root, "").parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(folder / ".lock", timeout=60):
+            yield
+    except (OSError, filelock.Timeout) as error:
+        raise CommandError(
+            f"A file in {root / 'work'} could not be read or written: {error}. "
+            "Nothing that you wrote is lost. Put that right, then the same command again."
+        ) from None
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a file in one step: however this ends, the old file stands there or the new one."""
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)

@@ -1,0 +1,182 @@
+"""`coursekit update`: the new version's text in the learner's copies, with all that they wrote.
+
+Nothing is lost when it is killed: each file is replaced in one step, its old state lies beside it, chapters that get
+something are written before those that it comes from, and the originals, which say what is still to do, come last.
+"""
+
+from dataclasses import dataclass, field
+from itertools import chain, count
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from coursekit.machine import copies
+from coursekit.machine.merge import ANSWER, Carried, Chapter, Merge, by_name, name_of
+from coursekit.overview import progress
+from coursekit.paths import ROOT
+from coursekit.result import plural
+
+RELOAD = "A notebook that is open in JupyterLab: File → Reload Notebook from Disk, then run it from the top."
+
+
+@dataclass
+class Report:
+    """What an update did, a line for each chapter that changed, and what a person has to put right."""
+
+    lines: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Copy:
+    """A chapter's notebooks: the original, the learner's, the course's; an empty one where there is none."""
+
+    name: str
+    version: str
+    original: NotebookNode
+    mine: NotebookNode
+    new: NotebookNode
+
+    def chapter(self) -> Chapter:
+        """Return the chapter for a merge."""
+        return Chapter(self.version, by_name(self.original.cells), self.mine.cells, by_name(self.new.cells))
+
+    def is_untouched(self) -> bool:
+        """Return whether the learner has written and run nothing."""
+        return _shown(self.mine) == _shown(self.original)
+
+
+def update(root: Path = ROOT) -> Report:
+    """Bring the learner's copies to the version of the course; where there are none, make them."""
+    if not copies.copied(root):
+        return Report([copies.added(copies.fill(root))])
+    with copies.writing(root):
+        if not copies.other_versions(root):
+            here = copies.course_version(root)
+            return Report([f"Your notebooks are of version {here}, like the course: nothing to do."])
+        report = Report([_versions(root)])
+        found = _readable(root, report)
+        merge = Merge({name: copy.chapter() for name, copy in found.items()})
+        for name in _receivers_first(merge):
+            report.lines += _write(root, found[name], merge)
+        for copy in found.values():
+            _keep_original(root, copy)
+    if not report.problems:
+        report.lines += filter(None, [progress(root / "notebooks").done_and_retired()])
+    return Report([*report.lines, RELOAD], report.problems)
+
+
+def _versions(root: Path) -> str:
+    return f"From version {', '.join(copies.other_versions(root))} to {copies.course_version(root)}; CHANGELOG.md says what is new."
+
+
+def _readable(root: Path, report: Report) -> dict[str, Copy]:
+    """Return the chapters of both versions; one that cannot be read is left alone, and said."""
+    found = {}
+    for name in sorted({*copies.copied(root), *copies.chapters(root)}):
+        try:
+            found[name] = _copy(root, name)
+        except copies.Unreadable as error:
+            report.problems.append(str(error))
+    return found
+
+
+def _copy(root: Path, name: str) -> Copy:
+    mine = _read(copies.work(root, name))
+    try:
+        original = _read(copies.original(root, name))
+    except copies.Unreadable:
+        original = nbformat.v4.new_notebook()
+    known = by_name(original.cells)
+    # What the course once wrote is not the learner's, also where its original was lost, or an old copy brought back by hand.
+    original.cells += [cell for cell in copies.as_built(mine.cells) if name_of(cell) not in known]
+    return Copy(name, copies.version(root, name), original, mine, _read(root / "notebooks" / f"{name}.ipynb"))
+
+
+def _read(path: Path) -> NotebookNode:
+    return copies.read(path) if path.exists() else nbformat.v4.new_notebook()
+
+
+def _receivers_first(merge: Merge) -> list[str]:
+    """Return the chapters, each before those that it gets something from: what moves is in two files, never in none."""
+    seen, order = set[str](), list[str]()
+
+    def add(name: str) -> None:
+        if name not in seen:
+            seen.add(name)
+            for other, carried in merge.carried.items():
+                if name in carried.givers:
+                    add(other)
+            order.append(name)
+
+    for name in merge.chapters:
+        add(name)
+    return order
+
+
+def _write(root: Path, copy: Copy, merge: Merge) -> list[str]:
+    """Write one of the learner's copies, its old state beside it; return a line on it, none where nothing is new."""
+    path, carried = copies.work(root, copy.name), merge.carried[copy.name]
+    old = path.read_bytes() if path.exists() else b""
+    if copy.original.cells == copy.new.cells and old and not carried.givers:
+        return []
+    kept = _free_name(path, copy.version, old)
+    if copy.new.cells and (content := _content(root, copy, merge, kept.name)) != old:
+        if not copy.is_untouched():
+            copies.put(kept, old)
+        copies.put(path, content)
+        return [_line(copy, carried, kept)]
+    if old and not copy.new.cells:
+        path.rename(kept)
+        return [f"{copy.name} is no longer in the course: yours is now {kept.name}"]
+    return []
+
+
+def _content(root: Path, copy: Copy, merge: Merge, old_file: str) -> bytes:
+    """Return the new file: the course's own bytes where nothing of the learner's is in it."""
+    cells = merge.cells(copy.name, old_file)
+    if cells == copy.new.cells:
+        return (root / "notebooks" / f"{copy.name}.ipynb").read_bytes()
+    notebook = copy.mine if copy.mine.cells else copy.new
+    return copies.text_of(NotebookNode(notebook | {"cells": cells})).encode()
+
+
+def _free_name(path: Path, version: str, content: bytes) -> Path:
+    """Return a name beside a file for its old state: one that is free, or that has this very content."""
+    again = chain([""], (f"-{number}" for number in count(2)))
+    names = (path.with_name(f"{path.stem}.{version}{number}.ipynb") for number in again)
+    return next(name for name in names if not name.exists() or name.read_bytes() == content)
+
+
+def _in_a_new_form(copy: Copy, answers: list[str]) -> str:
+    old, new = by_name(copy.original.cells), by_name(copy.new.cells)
+    names = [name.removeprefix(ANSWER) for name in answers if name in old and old[name].source != new[name].source]
+    if not names:
+        return ""
+    return f"in a new form, so compare with notebooks/{copy.name}.ipynb: {', '.join(names)}"
+
+
+def _line(copy: Copy, carried: Carried, kept: Path) -> str:
+    answers = [name for name in carried.instead if name.startswith(ANSWER)]
+    own = len(carried.instead) - len(answers) + sum(map(len, carried.after.values()))
+    parts = [
+        "new" if not copy.mine.cells else "",
+        f"{plural(len(answers), 'answer')} of yours carried over" if answers else "",
+        _in_a_new_form(copy, answers),
+        f"{plural(own, 'cell')} of your own" if own else "",
+        f"{plural(len(carried.left), 'cell')} without a place, at the end" if carried.left else "",
+        f"your old file is {kept.name}" if kept.exists() else "",
+    ]
+    return f"{copy.name}: {', '.join(filter(None, parts)) or 'brought up to date'}"
+
+
+def _keep_original(root: Path, copy: Copy) -> None:
+    if copy.new.cells:
+        copies.keep_original(root, copy.name, copy.new)
+    else:
+        copies.original(root, copy.name).unlink(missing_ok=True)
+
+
+def _shown(notebook: NotebookNode) -> list:
+    return [(cell.cell_type, cell.source, cell.get("outputs", [])) for cell in notebook.cells]
