@@ -282,6 +282,7 @@ def coursekit(course: Path, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, cwd=course, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_a_class_with_a_zip_is_updated_by_the_next_zip(tmp_path):
     course = unpacked(tmp_path)
     assert f"Copied {len(CHAPTERS)} notebooks into work/" in coursekit(course, "update").stdout
@@ -381,6 +382,7 @@ def test_a_removed_exercise_is_done_and_retired_and_counts_for_no_other(desk):
     assert progress(desk.root / "notebooks").chapters[0].earned == 0
 
 
+@pytest.mark.slow
 def test_every_moved_exercise_is_where_the_table_says_and_nowhere_else():
     known = {f"{chapter}/{name}" for chapter in CHAPTERS for name in exercises(chapter)}
     assert set(moved.MOVED.values()) <= known
@@ -441,6 +443,7 @@ def at_work(root: Path) -> Desk:
     return desk
 
 
+@pytest.mark.slow
 def test_killed_at_any_step_nothing_is_lost_and_the_next_update_ends_where_it_would_have(tmp_path):
     step = 0
     while True:
