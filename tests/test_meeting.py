@@ -45,3 +45,20 @@ def test_a_signal_that_comes_just_before_the_word_that_ends_the_wait_is_seen(sig
 def test_the_word_that_ends_the_wait_ends_it(signals):
     signals.add("over")
     assert not meeting.wait_for("room", "news", unless="over")
+
+
+def test_what_an_answer_has_left_is_cancelled_but_no_creation_of_an_actor(signals, monkeypatch):
+    """Ray ends the whole process that asks for that, be it a learner's kernel."""
+    import ray
+
+    from coursekit import records
+    from coursekit.given import ch04_scheduling, nodes
+
+    left = [{"kind": kind, "task_id": digit * 48} for kind, digit in (("actor_creation", "a"), ("task", "b"))]
+    cancelled: list[str] = []
+    monkeypatch.setattr(nodes, "unfinished", lambda since: left)
+    monkeypatch.setattr(records, "actors", lambda: [])
+    monkeypatch.setattr(ch04_scheduling, "_groups", lambda: {})
+    monkeypatch.setattr(ray, "cancel", lambda ref, **how: cancelled.append(ref.hex()[:1]))
+    ch04_scheduling._stop(0.0)
+    assert cancelled == ["b", "b"]

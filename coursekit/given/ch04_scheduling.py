@@ -254,6 +254,8 @@ def _stop(since: float) -> None:
                 global_worker.core_worker.kill_actor(ray.ActorID(bytes.fromhex(actor["actor_id"])), True)
     for force in (False, True):
         for task in unfinished(since):
+            if task["kind"] == "actor_creation":  # killed above; to cancel it would end this process: Ray aborts
+                continue
             ref = ray.ObjectRef(bytes.fromhex(task["task_id"]) + (1).to_bytes(4, "little"))
             with contextlib.suppress(Exception):  # another task owns it and ends it, or it is a call to an actor
                 ray.cancel(ref, force=force, recursive=True)
