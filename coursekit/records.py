@@ -97,10 +97,11 @@ def tasks(
 
     Keys: `name` (the function; `Class.method` for an actor), `kind` ("task", "actor_creation" or "actor_call"), `task_id`, `attempt`
     (the first is 0), `parent_task_id`, `actor_id`, `job_id`, `node_id`, `worker_id`, `worker_pid`, `state` ("FINISHED",
-    "FAILED", "RUNNING", "PENDING_…"), `created`, `started`, `ended`, `error` (Ray's name of the kind of error), `error_message`,
-    `resources`, `placement_group`. Times are seconds since the epoch; from `started` to `ended` the worker ran the function
-    and stored its result. What is not known is None. Order: by creation. Waits, at most `wait` seconds, until the records
-    are complete. A process that reads the records of another program is told what that one `launched`.
+    "FAILED", "RUNNING", "PENDING_…"), `created`, `submitted`, `started`, `ended`, `error` (Ray's name of the kind of error),
+    `error_message`, `resources`, `placement_group`. Times are seconds since the epoch; from `started` to `ended` the worker
+    ran the function and stored its result. Where the worker died before it said so, `ended` is when the caller's Ray noted it,
+    a moment before or after the caller had the result. What is not known is None. Order: by creation. Waits, at most `wait`
+    seconds, until the records are complete. A process that reads the records of another program is told what that one `launched`.
     """
     since, until, deadline = since or 0.0, until or now(), time.monotonic() + wait
     ray_state = _connected()

@@ -7,9 +7,8 @@ from ray.core.generated import common_pb2, gcs_pb2
 
 _KINDS = ("task", "actor_creation", "actor_call")  # by Ray's number of the type of a task
 _DRIVER = common_pb2.TaskType.Value("DRIVER_TASK")
-_CREATED, _RUNNING, _FINISHED, _FAILED = (
-    common_pb2.TaskStatus.Value(name) for name in ("PENDING_ARGS_AVAIL", "RUNNING", "FINISHED", "FAILED")
-)
+_STATES = ("PENDING_ARGS_AVAIL", "SUBMITTED_TO_WORKER", "RUNNING", "FINISHED", "FAILED")
+_CREATED, _SUBMITTED, _RUNNING, _FINISHED, _FAILED = map(common_pb2.TaskStatus.Value, _STATES)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -75,6 +74,7 @@ def task(event: Any, workers: dict[bytes, dict]) -> dict:
         "worker_pid": seen.worker_pid or worker.get("pid"),
         "state": common_pb2.TaskStatus.Name(status),
         "created": created(event),
+        "submitted": seen.state_ts_ns.get(_SUBMITTED, 0) / 1e9 or None,
         "started": started,
         "ended": ended,
         "error": common_pb2.ErrorType.Name(seen.error_info.error_type) if failed else None,

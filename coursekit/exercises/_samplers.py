@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import pairwise
+from math import inf
 
 from coursekit.exercise import expect
 
@@ -36,5 +37,9 @@ def _expect_two_side_by_side(sampled: list[dict]) -> None:
 
 
 def _overtakes(earlier: dict, later: dict) -> bool:
-    """Return whether a call was sent off before the one before it, to another actor, had ended."""
-    return earlier["actor_id"] != later["actor_id"] and later["created"] < (earlier["ended"] or 0)
+    """Return whether a call was sent off before the one before it, to another actor, had ended.
+
+    Not `created`: of an actor that was killed, Ray notes a call's end as it hands the result over, and a caller who waited may
+    have made the next call by then. What is submitted comes after that note: one thread of Ray's writes both.
+    """
+    return earlier["actor_id"] != later["actor_id"] and (later["submitted"] or inf) < (earlier["ended"] or 0)
