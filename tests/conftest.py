@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,10 +20,12 @@ from coursekit.paths import ROOT, path_with_scripts
 os.environ["PATH"] = path_with_scripts()
 os.environ["COURSEKIT_HOME"] = tempfile.mkdtemp(prefix="coursekit-test-")
 os.environ.setdefault("COURSEKIT_QUICK", "1")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background job ignores it: not what tests start
 
-RAYS = ""  # the folder of this process's Rays: `ray.init` joins a cluster that it finds noted in its folder
-if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-    RAYS = os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix=f"ray-{worker}-", dir="/tmp")  # short: it holds sockets
+# The folder of this process's Rays: `ray.init` joins a cluster that it finds noted in its folder. Its name is short: it holds sockets.
+worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+RAYS = tempfile.mkdtemp(prefix=f"ray-{worker or 'main'}-", dir="/tmp")
+os.environ["RAY_TMPDIR"] = RAYS
 
 STARTED = pytest.StashKey[int]()
 MISTAKES = ROOT / "coursekit/exercises/mistakes.json"
@@ -77,9 +80,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if RAYS:
+    if worker:
         session.config.workeroutput["rays"] = len(list(Path(RAYS).glob("ray/session_2*")))  # type: ignore[attr-defined]
-        shutil.rmtree(RAYS, ignore_errors=True)
+    shutil.rmtree(RAYS, ignore_errors=True)
+
+
+def pytest_testnodedown(node: Any) -> None:
+    """Count, in the process that hands out the tests, the Rays that one of the others started."""
+    node.config.stash[STARTED] = node.config.stash.get(STARTED, 0) + getattr(node, "workeroutput", {}).get("rays", 0)
 
 
 def pytest_testnodedown(node: Any) -> None:
