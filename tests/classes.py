@@ -13,7 +13,7 @@ from coursekit.grading.run import Run
 from coursekit.paths import ROOT
 from coursekit.sandbox import accounts, host
 from coursekit.sandbox.limits import Limits
-from tests.attacks import CHAPTER, MARK, notebook
+from tests.attacks import CHAPTER, MARK, STAYS, notebook
 
 SHORT = Limits(
     cell_seconds=5, total_seconds=60, memory_mb=800, processes=300, disk_mb=100, shm_mb=100, output_bytes=100_000
@@ -73,7 +73,7 @@ class Machine:
     def _is_theirs(process: psutil.Process) -> bool:
         first, count = host.user_ids()
         mine = (process.info["uids"].real - first - 1 - os.getpid() * 1000) % (count - 1) < 1000 if count > 1 else False
-        return (mine and process.info["uids"].real > first) or "98765" in " ".join(process.info["cmdline"] or [])
+        return (mine and process.info["uids"].real > first) or STAYS in " ".join(process.info["cmdline"] or [])
 
     @staticmethod
     def _foreign_files() -> set[str]:
@@ -81,9 +81,16 @@ class Machine:
         first, count = host.user_ids()
         owned = range(first, first + count) if count > 1 else range(0)
         paths = [path for folder in ("/tmp", "/dev/shm") for path in Path(folder).iterdir()]
-        return {
-            str(path) for path in paths if path.lstat().st_uid in owned or path.name.startswith("coursekit-sandbox")
-        }
+        ours = f"coursekit-sandbox-{os.getpid()}-"
+        return {str(path) for path in paths if _owner(path) in owned or path.name.startswith(ours)}
+
+
+def _owner(path: Path) -> int | None:
+    """Return the user id of a file, None where another program has removed it meanwhile."""
+    try:
+        return path.lstat().st_uid
+    except FileNotFoundError:
+        return None
 
 
 def marked_files() -> list[str]:

@@ -5,31 +5,31 @@ import resource
 import socket
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from nbgrader.api import Gradebook
 
-from coursekit.paths import ROOT
 from coursekit.result import prose
-from coursekit.sandbox.limits import Limits
 from coursekit.sandbox.nursery import available
-from tests.attacks import GUARD, PORT, Attack, attacks
-from tests.classes import HONEST, Machine, grade, hand_in_honestly, lines, said
+from tests.attacks import GUARD, MARK, Attack, attacks, placed
+from tests.classes import HONEST, SHORT, Machine, grade, hand_in_honestly, lines, said
 from tests.nbgrader_courses import nbgrader
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")]
-WITH_RAY = attacks("ray_")
-OTHERS = [attack for attack in attacks() if attack not in WITH_RAY]
-FOR_RAY = Limits(cell_seconds=100, total_seconds=200, memory_mb=3000, disk_mb=500, shm_mb=400)
+UNENDING = [attack for attack in attacks() if attack.reason in ("stopped after", "ran longer than")]
+OTHERS = [attack for attack in attacks() if attack not in UNENDING]
+# What is to end by anything but the clock has time, and more processes than fit into the memory.
+PATIENT = replace(SHORT, cell_seconds=100, total_seconds=300, memory_mb=1000, processes=600)
 
 
-def class_of(members: list[Attack], course: Path, **options: object) -> SimpleNamespace:
+def class_of(members: list[Attack], course: Path, port: int = 0, **options: object) -> SimpleNamespace:
     """Grade honest students and attackers together; return the records and what the machine says."""
     hand_in_honestly(course)
     for attack in members:
-        attack.hand_in(course)
+        attack.hand_in(course, port)
     machine, memory = Machine(), peak_mb()
     records = grade(course, **options)
     return SimpleNamespace(
@@ -44,8 +44,8 @@ def peak_mb() -> float:
 @pytest.fixture(scope="module")
 def listeners() -> Iterator[list[socket.socket]]:
     """Yield servers of this machine that nobody may reach: a port, and a name in the list of sockets."""
-    with socket.create_server(("127.0.0.1", PORT)) as port, socket.socket(socket.AF_UNIX) as name:
-        name.bind("\0left by an attack")
+    with socket.create_server(("127.0.0.1", 0)) as port, socket.socket(socket.AF_UNIX) as name:
+        name.bind(f"\0{MARK} {port.getsockname()[1]}")
         name.listen()
         for server in (port, name):
             server.setblocking(False)
@@ -54,12 +54,13 @@ def listeners() -> Iterator[list[socket.socket]]:
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory, listeners: list[socket.socket]) -> SimpleNamespace:
-    return class_of(OTHERS, tmp_path_factory.mktemp("class"))
+    port = listeners[0].getsockname()[1]
+    return class_of(OTHERS, tmp_path_factory.mktemp("class"), port, limits=PATIENT)
 
 
 @pytest.fixture(scope="module")
-def graded_with_ray(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    return class_of(WITH_RAY, tmp_path_factory.mktemp("class"), jobs=2, limits=FOR_RAY)
+def graded_by_the_clock(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    return class_of(UNENDING, tmp_path_factory.mktemp("class"), limits=SHORT)
 
 
 def check_outcome(attack: Attack, graded: SimpleNamespace) -> None:
@@ -87,11 +88,11 @@ def test_an_attack_ends_with_its_honest_score_and_a_reason(attack, graded):
     check_outcome(attack, graded)
 
 
-@pytest.mark.parametrize("attack", WITH_RAY, ids=lambda attack: attack.name)
-def test_a_ray_that_is_left_behind_costs_nobody_anything(attack, graded_with_ray):
-    check_outcome(attack, graded_with_ray)
-    assert graded_with_ray.traces == []
-    check_honest_students(graded_with_ray)
+@pytest.mark.parametrize("attack", UNENDING, ids=lambda attack: attack.name)
+def test_what_goes_on_without_end_is_ended_and_costs_nobody_anything(attack, graded_by_the_clock):
+    check_outcome(attack, graded_by_the_clock)
+    assert graded_by_the_clock.traces == []
+    check_honest_students(graded_by_the_clock)
 
 
 def check_honest_students(graded: SimpleNamespace) -> None:
@@ -168,10 +169,9 @@ ONLY_LOOKS = ["read_the_solutions", "read_other_submissions", "read_the_seed", "
 @pytest.mark.parametrize(
     "attack", [attack for attack in attacks() if attack.name in ONLY_LOOKS], ids=lambda it: it.name
 )
-def test_an_attack_that_looks_for_something_finds_it_where_nothing_hides_it(attack, graded):
-    source = attack.cells["best_seconds"].replace("COURSE_FOLDER", str(graded.course))
+def test_an_attack_that_looks_for_something_finds_it_where_nothing_hides_it(attack, graded, listeners):
     names: dict = {}
-    exec(source.replace("CHECKOUT_FOLDER", str(ROOT)), names)
+    exec(placed(attack.cells["best_seconds"], graded.course, listeners[0].getsockname()[1]), names)
     assert names["best_seconds"](12, 0.5, 4) == 1.5
 
 

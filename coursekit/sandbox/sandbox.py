@@ -5,6 +5,7 @@ with Nursery(Limits()) as nursery, nursery.sandbox() as sandbox:
     answer = Answer("double", partial(sandbox.ask, "double"), sandbox.evidence)
 """
 
+import os
 import secrets
 import shutil
 import socket
@@ -44,7 +45,7 @@ class Sandbox:
         self._account = accounts.open_account(limits)
         self._also: Callable[[], str] = lambda: ""
         self._line = Line(limits, self._exceeded)
-        self._folder = "" if nursery.isolated else tempfile.mkdtemp(prefix="coursekit-sandbox-")
+        self._folder = "" if nursery.isolated else tempfile.mkdtemp(prefix=f"coursekit-sandbox-{os.getpid()}-")
         self._ticket: tuple[int, int] | None = None  # the nursery's name for it
         self.pid = 0  # of its first process, as this machine counts
         self._spent, self._died = 0.0, ""

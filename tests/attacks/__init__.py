@@ -6,11 +6,14 @@ CELLS   code by its place: "first" (a cell behind the imports), "best_seconds" a
         the right answer, which stands there otherwise), "last"
 make    instead of CELLS: `make(path, notebook)` writes to `path` what it makes of an honest notebook, a dict
 
+COURSE_FOLDER, CHECKOUT_FOLDER, OPEN_PORT and STAY_SECONDS in the code stand for what `placed` puts there.
+
 An attack that reaches what it wants shows it: it answers best_seconds right then, or leaves MARK behind. Never run one
 outside a sandbox: without it they do what they say. GUARD, in front of every cell, sees to that.
 """
 
 import json
+import os
 import pkgutil
 from collections.abc import Callable
 from copy import deepcopy
@@ -24,7 +27,9 @@ GUARD = """import os
 assert os.uname().nodename == "sandbox" and os.path.isdir("/home/learner"), "an attack must never run anywhere else"
 """
 MARK = "left by an attack"
-PORT = 28_317  # of this machine; nothing in a sandbox may reach it
+STAYS = str(
+    987_000_000 + os.getpid()
+)  # seconds for which a process stays: no other suite on this machine has this number
 CHAPTER = "ch00_start"
 RIGHT = {
     "best_seconds": "def best_seconds(tasks, seconds_each, workers):\n    return -(-tasks // workers) * seconds_each",
@@ -44,16 +49,23 @@ class Attack:
     make: Callable[[Path, dict], object] | None
     chapter: str
 
-    def hand_in(self, course: Path) -> None:
-        """Write the submission into a course folder, as a student of the attack's name."""
+    def hand_in(self, course: Path, port: int = 0) -> None:
+        """Write the submission into a course folder, as a student of the attack's name; a port is listened to, outside."""
         path = course / "submitted" / self.name / self.chapter / f"{self.chapter}.ipynb"
         path.parent.mkdir(parents=True)
         if self.make:
             self.make(path, notebook())
         else:
             guarded = {place: GUARD + source for place, source in self.cells.items()}
-            text = json.dumps(notebook(**guarded)).replace("COURSE_FOLDER", str(course))
-            path.write_text(text.replace("CHECKOUT_FOLDER", str(ROOT)))
+            path.write_text(placed(json.dumps(notebook(**guarded)), course, port))
+
+
+def placed(source: str, course: Path, port: int) -> str:
+    """Return an attack's code with places and numbers of this machine instead of their names."""
+    places = {"COURSE_FOLDER": course, "CHECKOUT_FOLDER": ROOT, "OPEN_PORT": port, "STAY_SECONDS": STAYS}
+    for name, place in places.items():
+        source = source.replace(name, str(place))
+    return source
 
 
 def attacks(prefix: str = "") -> list[Attack]:

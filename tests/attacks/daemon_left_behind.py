@@ -6,7 +6,7 @@ CELLS = {
     "first": """
 import os, signal, subprocess, sys
 
-program = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15)]; time.sleep(98765)"
+program = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15)]; time.sleep(STAY_SECONDS)"
 if os.fork() == 0:
     os.setsid()
     subprocess.Popen([sys.executable, "-c", program], start_new_session=True)

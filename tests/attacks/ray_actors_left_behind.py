@@ -15,7 +15,7 @@ class Stays:
 
 @ray.remote(num_cpus=0)
 def endless():
-    time.sleep(98765)
+    time.sleep(STAY_SECONDS)
 
 actor = Stays.remote()
 ray.get(actor.ping.remote())

@@ -1,15 +1,13 @@
 """Connects to this machine's own ports, to its sockets, to the world and to a name server."""
 
-from tests.attacks import PORT
-
 SCORE = 1
 REASON = ""
 CELLS = {
-    "best_seconds": f"""
+    "best_seconds": """
 import glob, socket
 
 reached = []
-places = [("127.0.0.1", {PORT}), ("localhost", {PORT}), ("1.1.1.1", 53), ("8.8.8.8", 53), ("169.254.169.254", 80)]
+places = [("127.0.0.1", OPEN_PORT), ("localhost", OPEN_PORT), ("1.1.1.1", 53), ("8.8.8.8", 53), ("169.254.169.254", 80)]
 for line in open("/proc/net/route").read().splitlines()[1:]:
     reached.append(line)
 for place in places:
@@ -31,7 +29,7 @@ for path in ("/var/run/docker.sock", "/run/systemd/private", "/run/dbus/system_b
             pass
 with socket.socket(socket.AF_UNIX) as connection:
     try:
-        connection.connect("\\\\0left by an attack")
+        connection.connect("\\\\0left by an attack OPEN_PORT")
         reached.append("abstract")
     except OSError:
         pass
