@@ -308,7 +308,8 @@ def test_the_first_process_can_be_neither_killed_nor_read(sandbox):
 
 
 def test_what_takes_too_long_is_interrupted_and_the_notebook_goes_on(sandbox):
-    outcome = ran(sandbox, "x = 1\nwhile True: pass", 0.3)
+    ran(sandbox, "x = 1")  # to interrupt a program, it must have begun
+    outcome = ran(sandbox, "while True: pass", 0.3)
     assert (outcome.error["kind"], outcome.error["message"]) == ("TimeoutError", "stopped after 0.3 s")
     ran(sandbox, "def endless():\n    import time\n    time.sleep(1000)")
     reply = wire.decode(sandbox.ask("endless", wire.encode({"op": "call", "args": []}), 0.3))
@@ -341,7 +342,7 @@ def test_an_end_is_noticed_and_put_into_words(sandbox, source, words):
     start = time.monotonic()
     with pytest.raises(SandboxDied, match=words):
         ran(sandbox, source)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < SMALL.cell_seconds
 
 
 @pytest.mark.parametrize(
@@ -396,7 +397,7 @@ def test_memory_is_looked_at_while_nobody_asks_the_sandbox_anything(nursery, mon
         started = processes(sandbox)[1:]
         with contextlib.suppress(SandboxDied):  # a slow machine may not get to the reply
             ran(sandbox, "open('/tmp/now', 'w').close()")
-        gone, left = psutil.wait_procs(started, timeout=20)
+        gone, left = psutil.wait_procs(started, timeout=60)
         assert (len(gone), left) == (2, [])
         with pytest.raises(SandboxDied, match="used more than 600 MB of memory"):
             ran(sandbox, "1")
@@ -531,6 +532,18 @@ def test_no_process_on_the_way_to_a_sandbox_has_the_number_of_the_one_that_forke
     assert all(parent != child for parent, child in pairwise(numbers)), numbers
 
 
+NO_LEARNER = """
+import os
+os.register_at_fork(after_in_child=lambda: os._exit(3) if os.getpid() == 2 else None)
+"""
+
+
+def test_where_no_learners_process_can_start_available_says_so(monkeypatch, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(NO_LEARNER)
+    monkeypatch.setitem(supply.AT_START, "PYTHONPATH", f"{tmp_path}:{ROOT}")
+    assert available.__wrapped__() == "The sandbox ended: the program ended its own process (exit code 3)."
+
+
 def test_usage_counts_the_whole_tree(nursery):
     with nursery.sandbox() as sandbox:
         ran(
@@ -571,7 +584,7 @@ def test_all_ends_with_a_killed_grader():
         roots = [psutil.Process(int(pid)) for pid in grader.stdout.readline().split()]
         started = [process for root in roots for process in [root, *root.children(recursive=True)]]
         os.kill(grader.pid, signal.SIGKILL)
-    _, alive = psutil.wait_procs(started, timeout=5)
+    _, alive = psutil.wait_procs(started, timeout=60)
     assert len(started) >= 4
     assert not alive
 
@@ -765,13 +778,11 @@ def test_without_a_sandbox_the_learners_process_reads_the_records():
 
 @pytest.mark.slow
 def test_a_sandbox_with_everything_imported_is_ready_at_once(ray_nursery):
-    times = []
-    for _ in range(10):
-        start = time.perf_counter()
-        with ray_nursery.sandbox() as sandbox:
-            ran(sandbox, "import ray, torch, ray.rllib.algorithms.ppo")
-            times.append(time.perf_counter() - start)
-    assert sorted(times)[2] < 0.5, times  # importing takes five seconds
+    names = ["ray", "torch", "ray.rllib.algorithms.ppo"]
+    with ray_nursery.sandbox() as sandbox:
+        assert value(sandbox, f"import sys; found = [name for name in {names} if name not in sys.modules]") == []
+        ran(sandbox, f"import {', '.join(names)}")
+        assert sandbox.usage()["cpu_seconds"] < 1  # importing takes five
 
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare, of util-linux, is not installed")

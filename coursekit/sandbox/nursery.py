@@ -3,7 +3,7 @@
 import functools
 import sys
 
-from coursekit.sandbox.limits import Limits
+from coursekit.sandbox.limits import Limits, SandboxDied
 from coursekit.sandbox.sandbox import Sandbox
 from coursekit.sandbox.supply import NurseryFailed, Supply
 
@@ -20,12 +20,12 @@ class Nursery(Supply):
 
 @functools.cache
 def available() -> str:
-    """Return "" when a sandbox can be made here, else the reason in words; it makes one to find out."""
+    """Return "" when a sandbox can be made here, else the reason in words; it makes one, and talks to it, to find out."""
     if sys.platform != "linux":
         return f"it takes Linux's namespaces, and this is {sys.platform}"
     try:
-        with Nursery(Limits(disk_mb=1, shm_mb=1), imports=None) as nursery:
-            nursery.sandbox().close()
-    except NurseryFailed as error:
+        with Nursery(Limits(disk_mb=1, shm_mb=1), imports=None) as nursery, nursery.sandbox() as sandbox:
+            sandbox.tell("anything", False)  # which a learner's process has to take in
+    except (NurseryFailed, SandboxDied) as error:
         return str(error)
     return ""
