@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from coursekit.given.ports import free_ports
 from tests.browser import chromium
 from tests.learners import unpacked
 
@@ -36,9 +36,7 @@ ANSWER = """def as_task(function, x):
 def lab(tmp_path: Path) -> Iterator[str]:
     """Yield the address of the JupyterLab that a learner starts on a fresh course."""
     course = unpacked(tmp_path)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     command = [sys.executable, "-m", "coursekit.cli", "lab", "--port", str(port), "--"]
     command += ["--LabApp.expose_app_in_browser=True", "--no-browser"]
     env = os.environ | {"JUPYTER_TOKEN": TOKEN, "COURSEKIT_HOME": str(tmp_path / "home"), "COURSEKIT_QUICK": "1"}

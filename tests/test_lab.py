@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ import urllib.request
 
 import pytest
 
+from coursekit.given.ports import free_ports
 from coursekit.machine import lab
 from coursekit.paths import ROOT
 from tests.learners import unpacked
@@ -20,9 +20,7 @@ from tests.learners import unpacked
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """The address and the token of a JupyterLab that `coursekit lab` started."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     folder = tmp_path_factory.mktemp("home")
     course = unpacked(folder)
     environment = os.environ | {"HOME": str(folder), "JUPYTER_TOKEN": "token-of-the-test", "DISPLAY": ""}
@@ -35,14 +33,14 @@ def server(tmp_path_factory):
         yield f"http://localhost:{port}", log
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=60)
 
 
-def wait_for(address: str, process: subprocess.Popen, seconds: float = 60) -> None:
+def wait_for(address: str, process: subprocess.Popen, seconds: float = 180) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end and process.poll() is None:
         try:
-            urllib.request.urlopen(address, timeout=5).close()
+            urllib.request.urlopen(address, timeout=20).close()
             return
         except (urllib.error.URLError, OSError):
             time.sleep(0.2)
@@ -51,7 +49,7 @@ def wait_for(address: str, process: subprocess.Popen, seconds: float = 60) -> No
 
 def get(address: str) -> str:
     request = urllib.request.Request(address, headers={"Authorization": "token token-of-the-test"})
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return answer.read().decode()
 
 
@@ -60,7 +58,7 @@ def test_the_address_it_prints_leads_to_the_first_notebook(server):
     address, log = server
     printed = re.search(r"http://localhost:\d+/lab/tree/work/ch00_start.ipynb\?token=\S+", log.read_text())
     assert printed
-    with urllib.request.urlopen(printed[0], timeout=20) as answer:
+    with urllib.request.urlopen(printed[0], timeout=60) as answer:
         assert answer.status == 200
     assert json.loads(get(f"{address}/api/contents/work/ch00_start.ipynb?content=0"))["type"] == "notebook"
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import zipfile
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from coursekit.course import CommandError
+from coursekit.given.ports import free_ports
 from coursekit.grading.release import release
 from coursekit.sandbox.nursery import available
 from tests.attacks import RIGHT, grade_id
@@ -82,9 +82,7 @@ def test_everything_that_make_lab_installs_from_is_in_the_zip(unpacked):
 @pytest.fixture(scope="module")
 def lab(unpacked: Path) -> Iterator[str]:
     """Yield the address of the JupyterLab that `coursekit lab` starts from the unpacked zip."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     env = os.environ | {"PYTHONPATH": str(unpacked), "JUPYTER_TOKEN": "token-of-the-test", "DISPLAY": ""}
     command = [sys.executable, "-m", "coursekit.cli", "lab", "--port", str(port)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -94,7 +92,7 @@ def lab(unpacked: Path) -> Iterator[str]:
         yield f"http://localhost:{port}"
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(60)
 
 
 def test_the_lab_works_in_the_unpacked_zip(lab):

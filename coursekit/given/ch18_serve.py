@@ -6,7 +6,6 @@ import http.server
 import json
 import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from unittest import mock
 import numpy as np
 
 from coursekit import meeting, records
+from coursekit.given.ports import free_ports
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -134,9 +134,7 @@ class Stumbling(Policy):
 
 def free_port() -> int:
     """Return a port of this machine on which nobody listens now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    return free_ports(1)[0]
 
 
 def who_serves() -> "DataFrame":

@@ -11,7 +11,6 @@ import re
 import secrets
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import psutil
 
+from coursekit.given.ports import free_ports
 from coursekit.paths import path_with_scripts
 
 HEALTH_TIMEOUTS = {  # a laptop that is busy with something else is slow, not dead
@@ -146,7 +146,7 @@ class OwnCluster:
         self.token_file = f"{self.folder}/token"
         Path(self.token_file).touch(mode=0o600)
         Path(self.token_file).write_text(self.token)
-        self.port, self.dashboard_port, self.client_port = _free_ports(3)
+        self.port, self.dashboard_port, self.client_port = free_ports(3)
         self._started: list[Started] = []
         atexit.register(self.stop)
 
@@ -297,12 +297,3 @@ def _marked(folder: str) -> list[psutil.Process]:
             if process.environ().get(MARK) == folder:
                 found.append(process)
     return found
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on now; each is held until all are found, so they differ."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
