@@ -104,6 +104,14 @@ class Meter(threading.Thread):
             self.peak_mb = max(self.peak_mb, megabytes)
 
     def leftovers(self) -> list[str]:
-        """Return the command lines of processes that are still there after 15 seconds."""
-        _, alive = psutil.wait_procs(list(self.cpu), timeout=15)
-        return [" ".join(process.cmdline()) for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+        """Return the command lines of processes that are still there after a minute; a busy machine needs some of it."""
+        _, alive = psutil.wait_procs(list(self.cpu), timeout=60)
+        return [line for process in alive if (line := _line_of(process))]
+
+
+def _line_of(process: psutil.Process) -> str:
+    """Return the command line of a process, "" for one that has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""

@@ -90,11 +90,6 @@ def pytest_testnodedown(node: Any) -> None:
     node.config.stash[STARTED] = node.config.stash.get(STARTED, 0) + getattr(node, "workeroutput", {}).get("rays", 0)
 
 
-def pytest_testnodedown(node: Any) -> None:
-    """Count, in the process that hands out the tests, the Rays that one of the others started."""
-    node.config.stash[STARTED] = node.config.stash.get(STARTED, 0) + getattr(node, "workeroutput", {}).get("rays", 0)
-
-
 @pytest.fixture
 def costs(record_property: Callable) -> Callable:
     """Return a function that keeps what a chapter cost: chapter, how, seconds, CPU seconds, MB."""

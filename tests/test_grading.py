@@ -147,9 +147,9 @@ def test_a_run_that_is_ended_in_the_middle_continues_and_grades_nothing_twice(lo
     wait_for_lines(long_course, 3, grader)
     inside = psutil.Process(grader.pid).children(recursive=True)
     grader.send_signal(number)
-    said_at_the_end = grader.communicate(timeout=15)[0]
+    said_at_the_end = grader.communicate(timeout=60)[0]
     assert number == signal.SIGKILL or "the same command continues" in " ".join(said_at_the_end.split())
-    assert psutil.wait_procs(inside, timeout=15)[1] == []
+    assert psutil.wait_procs(inside, timeout=60)[1] == []
     before, seed = lines(long_course / "results.jsonl"), (long_course / ".coursekit-run.json").read_text()
     assert 3 <= len(before) < 8
 
@@ -290,16 +290,19 @@ def test_a_single_notebook_is_graded_beside_itself(tmp_path, one_nursery):
 
 
 def test_who_measures_time_runs_alone_and_is_not_charged_for_waiting():
-    turns, running, seen = Turns(), [], []
+    turns, running, seen, all_there = Turns(), [], [], threading.Barrier(3)
 
     def beside_others() -> None:
         with turns.shared():
             running.append("shared")
+            all_there.wait()
+            while not turns._waiting_alone:
+                time.sleep(0.01)
             time.sleep(0.2)
             running.remove("shared")
 
     def alone() -> None:
-        time.sleep(0.05)
+        all_there.wait()
         with turns.alone() as waited:
             seen.append((list(running), waited > 0.1))
 
