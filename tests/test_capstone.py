@@ -570,10 +570,18 @@ ENDS = {
     "return lambda obs: 1 / 0": "its policy ended with ZeroDivisionError: division by zero, in line 3",
     "import coursekit.answer as a; a.serve = lambda *_: b'junk'; return len": "sent something that is not an answer",
 }
-WAITS = {
-    "__import__('time').sleep(1000)": "stopped after 1 s by the clock, of which it computed for .* what does it wait for",
-    "return lambda obs: __import__('time').sleep(1000)": "too slow: the judge's episodes took more than 1 s by the clock",
-}
+WAITS = [
+    (
+        "__import__('time').sleep(1000)",
+        {"learning_clock": 3},  # time enough to report a point before
+        "stopped after 3 s by the clock, of which it computed for .* what does it wait for",
+    ),
+    (
+        "return lambda obs: __import__('time').sleep(1000)",
+        {"deciding_clock": 1},
+        "too slow: the judge's episodes took more than 1 s by the clock",
+    ),
+]
 
 
 def reason(nursery: Nursery, body: str, rules: Rules) -> str:
@@ -592,9 +600,9 @@ def test_whatever_ends_an_entry_is_said(nursery, body, says):
 
 @real_sandbox
 @pytest.mark.slow
-@pytest.mark.parametrize(("body", "says"), WAITS.items())
-def test_who_only_waits_is_stopped_by_the_clock(nursery, body, says):
-    assert re.search(says, reason(nursery, body, replace(SMALL, learning_clock=1, deciding_clock=1)))
+@pytest.mark.parametrize(("body", "clock", "says"), WAITS, ids=["learning", "deciding"])
+def test_who_only_waits_is_stopped_by_the_clock(nursery, body, clock, says):
+    assert re.search(says, reason(nursery, body, replace(SMALL, **clock)))
 
 
 @pytest.mark.slow
