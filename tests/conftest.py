@@ -80,8 +80,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if worker:
-        session.config.workeroutput["rays"] = len(list(Path(RAYS).glob("ray/session_2*")))  # type: ignore[attr-defined]
+    if (told := getattr(session.config, "workeroutput", None)) is not None:
+        told["rays"] = len(list(Path(RAYS).glob("ray/session_2*")))
     shutil.rmtree(RAYS, ignore_errors=True)
 
 
