@@ -94,10 +94,10 @@ def main(starter: Path) -> NoReturn:
     """Import everything, then fork whenever a starter asks, until the process of the tests has ended."""
     os.environ.update(workers.AT_IMPORT | {"JPY_PARENT_PID": str(os.getpid())})  # a kernel wants to know who started it
     address = f"\0{starter.parent.name}"
-    inside.prepare("all")
     for name in [*RAYS, *OTHERS, *_modules("ray.dashboard.modules")]:
         with contextlib.suppress(ImportError):
             import_module(name)
+    inside.prepare("all")  # after the others: it would forget which warnings they want to be ignored
     from ray._private import process_watcher, services
 
     services.start_ray_process = _copying(services.start_ray_process, [sys.executable, "-I", "-S", str(starter)])

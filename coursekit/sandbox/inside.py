@@ -11,7 +11,6 @@ import pkgutil
 import signal
 import socket
 import sys
-import warnings
 from typing import Any
 
 import coursekit
@@ -35,13 +34,11 @@ def prepare(imports: str) -> Any:
     """
     if imports == "none":
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for name in _PLAIN + (_OF_COURSE if imports == "all" else []):
+    for name in _PLAIN + (_OF_COURSE if imports == "all" else []):
+        importlib.import_module(name)
+    for name in (_OWN + _given()) if imports == "all" else []:
+        with contextlib.suppress(Exception):  # an author's mistake shows where a submission uses it
             importlib.import_module(name)
-        for name in (_OWN + _given()) if imports == "all" else []:
-            with contextlib.suppress(Exception):  # an author's mistake shows where a submission uses it
-                importlib.import_module(name)
     return _new_shell()
 
 
