@@ -1,7 +1,7 @@
 # `make lab` is all a learner needs; `make help` lists the rest.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab update build check test test-fast test-all mistakes chapter slides clean browser
+.PHONY: help setup lab update build check test test-fast test-all mistakes chapter slides clean browser constraints canary
 
 BIN := .venv/bin
 TESTS ?= 2  # that run side by side: each may need 3 GB and a core
@@ -48,6 +48,9 @@ mistakes: setup ## Write down at which message each named wrong answer ends (nam
 
 chapter: setup ## Start a new chapter from the templates: make chapter name=ch21_topic
 	@$(BIN)/coursekit chapter $(name)
+
+constraints: setup ## Write the exact versions of all packages for every Python (ARGS=--upgrade: today's releases)
+	@bash scripts/uv.sh $(BIN)/python pip compile --quiet --universal --python-version 3.11 --extra dev --no-annotate $(ARGS) pyproject.toml -o constraints.txt
 
 slides: setup ## Turn a chapter into slides that open offline: make slides name=ch01_tasks
 	@$(BIN)/coursekit slides $(name)
