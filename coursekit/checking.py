@@ -13,6 +13,7 @@ from coursekit.answer import Answer, serve
 from coursekit.overview import attempts, load, save
 from coursekit.quiet import quiet
 from coursekit.result import MARKS, Note, Result, card, plural, prose
+from coursekit.versions import untested_ray
 
 ATTEMPTS_BEFORE_SOLUTION = 3
 
@@ -67,7 +68,7 @@ def begin(chapter: str) -> Contents:
     saved, note = load()
     marks = {name: MARKS[record["status"]] for name, record in saved.get(chapter, {}).items()}
     rows = [(marks.get(item.name, "○"), item.name, item.points, item.minutes) for item in items.values()]
-    return Contents(rows, note)
+    return Contents(rows, "\n".join(filter(None, [note, untested_ray()])))
 
 
 def check(name: str, answer: object) -> Result:

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from coursekit import versions
 from coursekit.checking import NotPassed, begin, check, hint, local, passed, quiz, solution
 from coursekit.exercise import find, judge
 from coursekit.failure import STUB_TEXT, describe
@@ -49,6 +50,14 @@ def crashes(tasks, seconds_each, workers):
 )
 def test_the_four_outcomes(answer, status):
     assert check("best_seconds", answer).status == status
+
+
+@pytest.mark.parametrize(
+    ("ray", "note"), [("2.61.0", "This is Ray 2.61.0; the course was tested with 2.60"), ("2.60.7", "")]
+)
+def test_begin_says_when_the_ray_is_not_the_tested_one(ray, note, monkeypatch):
+    monkeypatch.setattr(versions, "installed", {"ray": ray}.get)
+    assert begin(CHAPTER).note.partition(",")[0] == note
 
 
 def test_a_wrong_answer_hears_what_was_tried_and_what_came_back_but_not_the_answer():

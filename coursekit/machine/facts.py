@@ -9,12 +9,12 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 import psutil
 
-DISTRIBUTION = "ray-rl-course"
+from coursekit.versions import installed, tested_ranges
+
 SHOWN = ["ray", "torch", "gymnasium", "numpy", "matplotlib", "jupyterlab", "nbgrader"]
 PORTS = {8265: "Ray's dashboard", 8888: "JupyterLab"}
 
@@ -93,21 +93,9 @@ def _existing(folder: str) -> Path:
 
 def _versions(names: Iterable[str]) -> Iterable[tuple[str, str, str]]:
     """Yield each package with its version here and the range that pyproject.toml names."""
-    ranges = _tested_ranges()
+    ranges = tested_ranges()
     for name in names:
-        try:
-            yield name, metadata.version(name), ranges.get(name, "")
-        except metadata.PackageNotFoundError:
-            yield name, "", ranges.get(name, "")
-
-
-def _tested_ranges() -> dict[str, str]:
-    try:
-        lines = metadata.requires(DISTRIBUTION) or []
-    except metadata.PackageNotFoundError:
-        return {}
-    matches = (re.match(r"([\w.-]+)(?:\[[^]]*])?\s*([^;]*)", line) for line in lines if "extra ==" not in line)
-    return {match[1].lower(): match[2].strip() for match in matches if match}
+        yield name, installed(name), ranges.get(name, "")
 
 
 def _cores() -> float:

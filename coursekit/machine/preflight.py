@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from coursekit.machine.facts import PORTS, Facts
 from coursekit.result import plural
+from coursekit.versions import within
 
 GIB = 2**30
 # Ray's longest socket path below its temp folder; Linux allows 107 bytes for the whole, macOS 103.
@@ -55,22 +56,6 @@ def _packages(facts: Facts) -> Finding:
     if wrong:
         return Finding("Packages", "problem", "; ".join(wrong), "make setup    (installs the tested versions)")
     return Finding("Packages", "ok", ", ".join(f"{name} {version}" for name, version, _ in facts.versions))
-
-
-def within(version: str, tested: str) -> bool:
-    """Return whether a version lies in a range of `>=` and `<`, such as `>=2.60,<2.61`."""
-    release = _release(version)
-    bounds = [bound for bound in tested.split(",") if bound]
-    return all((release < _release(b)) if b.startswith("<") else (release >= _release(b)) for b in bounds)
-
-
-def _release(text: str) -> tuple[int, ...]:
-    """Return the numbers of `2.13.0+cpu` or `>=2.13` as (2, 13), so that 2.13 equals 2.13.0."""
-    parts = text.lstrip("<>= ").split("+")[0].split(".")
-    numbers = [int(part) for part in parts if part.isdigit()]
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return tuple(numbers)
 
 
 def _cores(facts: Facts) -> Finding:

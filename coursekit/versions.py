@@ -1,0 +1,49 @@
+"""Which versions of its packages the course was tested with, as its own metadata says it."""
+
+import re
+from importlib import metadata
+
+DISTRIBUTION = "ray-rl-course"
+
+
+def installed(name: str) -> str:
+    """Return the version of a package that is installed, "" for none."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def tested_ranges() -> dict[str, str]:
+    """Return the tested range of each package that the course needs, such as `>=2.60,<2.61`."""
+    try:
+        lines = metadata.requires(DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        return {}
+    matches = (re.match(r"([\w.-]+)(?:\[[^]]*])?\s*([^;]*)", line) for line in lines if "extra ==" not in line)
+    return {match[1].lower(): match[2].strip() for match in matches if match}
+
+
+def within(version: str, tested: str) -> bool:
+    """Return whether a version lies in a range of `>=` and `<`, such as `>=2.60,<2.61`."""
+    release = _release(version)
+    bounds = [bound for bound in tested.split(",") if bound]
+    return all((release < _release(b)) if b.startswith("<") else (release >= _release(b)) for b in bounds)
+
+
+def untested_ray() -> str:
+    """Return a line about the installed Ray where the course was tested with another, "" otherwise."""
+    version, tested = installed("ray"), tested_ranges().get("ray", "")
+    series = re.search(r">=([\d.]+)", tested)
+    if not version or not series or within(version, tested):
+        return ""
+    return f"This is Ray {version}; the course was tested with {series[1]}, so a name or a result may differ."
+
+
+def _release(text: str) -> tuple[int, ...]:
+    """Return the numbers of `2.13.0+cpu` or `>=2.13` as (2, 13), so that 2.13 equals 2.13.0."""
+    parts = text.lstrip("<>= ").split("+")[0].split(".")
+    numbers = [int(part) for part in parts if part.isdigit()]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
