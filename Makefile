@@ -46,6 +46,9 @@ test-all: check browser ## Everything, also what `make test` leaves out
 mistakes: setup ## Write down at which message each named wrong answer ends (name=ch01_tasks: of one chapter)
 	$(QUICK) tests/test_answers.py -k "test_check_tells $(if $(name),and $(name))" --write-mistakes
 
+canary: setup ## What another Ray or Python breaks: make canary RAY=2.59.0 PYTHON=3.13, either or both (name= of one chapter)
+	@$(BIN)/python -m tests.canary --ray "$(RAY)" --python "$(PYTHON)" --name "$(name)"
+
 chapter: setup ## Start a new chapter from the templates: make chapter name=ch21_topic
 	@$(BIN)/coursekit chapter $(name)
 

@@ -14,7 +14,12 @@ from tests.chapters import CHAPTERS
 
 MODULES = {chapter: import_module(f"tests.answers.{chapter}") for chapter in CHAPTERS}
 ALL = [
-    pytest.param(chapter, sample, id=f"{chapter}-{sample.exercise}-{sample.mistake}")
+    pytest.param(
+        chapter,
+        sample,
+        id=f"{chapter}-{sample.exercise}-{sample.mistake}",
+        marks=[pytest.mark.canary] * sample.right,
+    )
     for chapter in CHAPTERS
     for sample in SAMPLES[chapter]
 ]

@@ -22,6 +22,7 @@ def clean(result: Run) -> None:
     assert result.peak_mb < 6 * 1024
 
 
+@pytest.mark.canary
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_solved_notebook_earns_every_point(chapter, tmp_path, costs):
     result = run(SOLUTIONS / f"{chapter}.ipynb", tmp_path)

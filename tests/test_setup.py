@@ -27,7 +27,14 @@ case "$*" in
         case "$*" in *"$FAKE_FAILURE"*) exit 1 ;; esac ;;
 esac
 """
-USUAL = {"VERSION": "3.11.7", "VENV": "yes", "CPU_INDEX": "yes", "GPU": "no", "UV_ON_PYPI": "yes", "FAILURE": "nothing fails"}
+USUAL = {
+    "VERSION": "3.11.7",
+    "VENV": "yes",
+    "CPU_INDEX": "yes",
+    "GPU": "no",
+    "UV_ON_PYPI": "yes",
+    "FAILURE": "nothing fails",
+}
 TOOLS = ["bash", "sh", "dirname", "pwd", "cat", "cksum", "head", "grep", "timeout", "df", "awk", "make", "mkdir", "cp"]
 TOOLS += ["sed", "tr", "env"]
 BY_UV = "uv: -e .[dev]"
