@@ -14,7 +14,7 @@ endif
 endif
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Make .venv with the exact tested versions (installs only what is missing; PYTHON= chooses the Python)
 	@PYTHON="$(PYTHON)" bash scripts/setup.sh
@@ -52,7 +52,7 @@ canary: setup ## What another Ray or Python breaks: make canary RAY=2.59.0 PYTHO
 chapter: setup ## Start a new chapter from the templates: make chapter name=ch21_topic
 	@$(BIN)/coursekit chapter $(name)
 
-constraints: setup ## Write the exact versions of all packages for every Python (ARGS=--upgrade: today's releases)
+constraints: ## Write the exact versions of all packages for every Python (ARGS=--upgrade: today's releases)
 	@bash scripts/uv.sh $(BIN)/python pip compile --quiet --universal --python-version 3.11 --extra dev --no-annotate $(ARGS) pyproject.toml -o constraints.txt
 
 slides: setup ## Turn a chapter into slides that open offline: make slides name=ch01_tasks

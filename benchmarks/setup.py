@@ -1,0 +1,54 @@
+"""How long `make setup` takes with uv and with pip, each on a fresh copy of the course with empty caches.
+
+    python benchmarks/setup.py
+
+It needs a network and 12 GB of disk for a while. Other programs make both slower: their load is printed with the seconds.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PARTS = ["coursekit", "scripts", "pyproject.toml", "constraints.txt", "README.md", "LICENSE", "LICENSE-TEXT"]
+
+
+def copy_of_the_course(folder: Path) -> Path:
+    """Return the folder with what an installation reads."""
+    folder.mkdir()
+    for part in PARTS:
+        copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+        copy(ROOT / part, folder / part)
+    return folder
+
+
+def seconds(installer: str, folder: Path) -> float:
+    """Return how long an installation takes where nothing was installed before."""
+    copy = copy_of_the_course(folder / installer)
+    caches = {f"{name}_CACHE_DIR": str(folder / f"{installer}-cache") for name in ("UV", "PIP")}
+    start = time.perf_counter()
+    environment = os.environ | caches | {"INSTALLER": installer}
+    subprocess.run(["bash", "scripts/setup.sh"], cwd=copy, env=environment, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    took = {}
+    with tempfile.TemporaryDirectory(prefix="setup-") as folder:
+        for installer in ("pip", "uv"):
+            before = os.getloadavg()[0]
+            took[installer] = seconds(installer, Path(folder))
+            print(
+                f"{installer:4} {took[installer]:6.1f} s    load {before:.1f} before, {os.getloadavg()[0]:.1f} after",
+                flush=True,
+            )
+    print(f"uv takes {took['uv'] / took['pip']:.2f} of pip's time")
+
+
+if __name__ == "__main__":
+    main()
