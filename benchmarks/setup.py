@@ -7,8 +7,10 @@ It needs a network and 12 GB of disk for a while. Other programs make both slowe
 
 import argparse
 import os
+import resource
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -26,14 +28,22 @@ def copy_of_the_course(folder: Path) -> Path:
     return folder
 
 
-def seconds(installer: str, folder: Path) -> float:
-    """Return how long an installation takes where nothing was installed before."""
+def install(installer: str, folder: Path) -> tuple[float, float]:
+    """Return the seconds and CPU-seconds of an installation where nothing was installed before."""
     copy = copy_of_the_course(folder / installer)
     caches = {f"{name}_CACHE_DIR": str(folder / f"{installer}-cache") for name in ("UV", "PIP")}
-    start = time.perf_counter()
     environment = os.environ | caches | {"INSTALLER": installer}
-    subprocess.run(["bash", "scripts/setup.sh"], cwd=copy, env=environment, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - start
+    start, cpu = time.perf_counter(), cpu_seconds()
+    done = subprocess.run(["bash", "scripts/setup.sh"], cwd=copy, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr)
+    return time.perf_counter() - start, cpu_seconds() - cpu
+
+
+def cpu_seconds() -> float:
+    """Return what all processes that this one started and saw end have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
@@ -41,11 +51,10 @@ def main() -> None:
     took = {}
     with tempfile.TemporaryDirectory(prefix="setup-") as folder:
         for installer in ("pip", "uv"):
-            before = os.getloadavg()[0]
-            took[installer] = seconds(installer, Path(folder))
+            load = os.getloadavg()[0]
+            took[installer], cpu = install(installer, Path(folder))
             print(
-                f"{installer:4} {took[installer]:6.1f} s    load {before:.1f} before, {os.getloadavg()[0]:.1f} after",
-                flush=True,
+                f"{installer:4} {took[installer]:6.1f} s {cpu:6.1f} CPU s    load {load:.1f} before, {os.getloadavg()[0]:.1f} after"
             )
     print(f"uv takes {took['uv'] / took['pip']:.2f} of pip's time")
 
