@@ -20,6 +20,19 @@ from coursekit.paths import ROOT
 
 PAGE = ROOT / "docs/ray_versions.md"
 CANARY = ["-m", "canary", "tests/test_notebooks.py", "tests/test_answers.py"]  # the solved notebooks, the right answers
+COMPILE = [
+    "pip",
+    "compile",
+    "--quiet",
+    "--universal",
+    "--python-version",
+    "3.11",
+    "--extra",
+    "dev",
+    "--no-annotate",
+    "pyproject.toml",
+    "-o",
+]
 OF_A_PYTHON = {"fast tests": ["-m", "not slow and not full"], "sandbox": ["tests/test_sandbox.py"]}
 
 
@@ -37,36 +50,25 @@ class Environment:
     def folder(self) -> Path:
         return ROOT / ".canary" / f"ray{self.ray}-python{self.python}"
 
-    def made(self) -> Path:
-        """Return the folder's Python, with everything installed."""
-        here = self.folder.relative_to(ROOT)
+    def make(self) -> None:
+        """Install everything into the folder; where it is in place, this does nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "ray.txt").write_text(with_ray(self.ray) + "\n")
-        overrides = os.environ | {"UV_OVERRIDE": str(here / "ray.txt")}
-        self._resolve(overrides)
-        settings = {"PYTHON": self.python, "VENV": str(here / "venv"), "CONSTRAINTS": str(here / "constraints.txt")}
-        subprocess.run(["bash", "scripts/setup.sh"], cwd=ROOT, env=overrides | settings, check=True)
-        return self.folder / "venv/bin/python"
+        here = self.folder.relative_to(ROOT)
+        settings = {"UV_OVERRIDE": f"{here}/ray.txt", "VENV": f"{here}/venv", "CONSTRAINTS": f"{here}/constraints.txt"}
+        environment = os.environ | settings | {"PYTHON": self.python}
+        self._resolve(environment)
+        subprocess.run(["bash", "scripts/setup.sh"], cwd=ROOT, env=environment, check=True)
 
-    def _resolve(self, overrides: dict[str, str]) -> None:
-        """Write the exact versions: those of constraints.txt, but where this Ray asks for others."""
-        tested, own = ROOT / "constraints.txt", self.folder / "constraints.txt"
-        if own.exists() and own.stat().st_mtime > tested.stat().st_mtime:
+    def _resolve(self, environment: dict[str, str]) -> None:
+        """Write the exact versions: those of constraints.txt, except where this Ray asks for others."""
+        usual, own, new = ROOT / "constraints.txt", self.folder / "constraints.txt", self.folder / "constraints.new"
+        if own.exists() and own.stat().st_mtime > usual.stat().st_mtime:
             return
-        shutil.copy(tested, own)
-        options = ["--quiet", "--universal", "--python-version", "3.11", "--extra", "dev", "--no-annotate"]
-        command = [
-            "bash",
-            "scripts/uv.sh",
-            sys.executable,
-            "pip",
-            "compile",
-            *options,
-            "pyproject.toml",
-            "-o",
-            str(own),
-        ]
-        subprocess.run(command, cwd=ROOT, env=overrides, check=True, stdout=subprocess.DEVNULL)
+        shutil.copy(usual, new)
+        command = ["bash", "scripts/uv.sh", sys.executable, *COMPILE, str(new)]
+        subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+        new.replace(own)
 
 
 def declared_ray() -> str:
@@ -154,7 +156,7 @@ def main() -> None:
     asked = parser.parse_args()
     running = "{}.{}".format(*sys.version_info)
     environment = Environment(asked.python or running, asked.ray or usual_ray())
-    environment.made()
+    environment.make()
     found = sorted(outcome(environment, "", CANARY + ["-k", asked.name] * bool(asked.name)), key=lambda case: case.row)
     for row, selection in OF_A_PYTHON.items() if asked.python and not asked.name else []:
         found += outcome(environment, row, selection)
