@@ -33,6 +33,7 @@ COMPILE = [
     "pyproject.toml",
     "-o",
 ]
+COLOUR = re.compile(r"(?:#x1B|\x1b)\[[\d;]*m")  # as a JUnit report writes it
 OF_A_PYTHON = {"fast tests": ["-m", "not slow and not full"], "sandbox": ["tests/test_sandbox.py"]}
 
 
@@ -109,7 +110,7 @@ def cases(report: Path, row: str = "") -> list[Case]:
 
 def reason(trouble: ET.Element) -> str:
     """Return the first error of Python in what a test says of its failure, or else its first line."""
-    said = "\n".join([trouble.get("message", ""), trouble.text or ""])
+    said = COLOUR.sub("", "\n".join([trouble.get("message", ""), trouble.text or ""]))
     error = re.search(r"\b(?!Assertion|CellExecution)\w*(?:Error|Exception|Warning)\b: [^\n]+", said)
     line = error[0] if error else said.strip().splitlines()[0].removeprefix("AssertionError: ").removeprefix("assert ")
     return re.sub(r"\\n.*", "", line)[:160].replace("|", "\\|").replace("`", "'")

@@ -26,7 +26,11 @@ def test_each_test_belongs_to_the_chapter_in_its_name(tmp_path):
     ("message", "text", "reason"),
     [
         ("AssertionError: assert {'as_task': 'two'} == {}", "", "{'as_task': 'two'} == {}"),
-        ("nbclient.CellExecutionError: failed", "x\nAttributeError: no 'tune.run'\n", "AttributeError: no 'tune.run'"),
+        (
+            "nbclient.CellExecutionError: failed",
+            "x\n#x1B[31mAttributeError#x1B[39m: no 'tune.run'\n",
+            "AttributeError: no 'tune.run'",
+        ),
         (
             "AssertionError: assert ('wrong', 'No.') == ('passed', '')&#10;  At index 0",
             "",
