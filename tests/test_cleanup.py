@@ -137,7 +137,7 @@ def test_a_failed_cell_leaves_nothing(started, before, fails, nodes):
     assert error.value.ename in ("ZeroDivisionError", "TimeoutError")
     if error.value.ename == "TimeoutError":  # `follow` says what it waited for, how long, and what Ray says to it
         assert "1 extra node came in 1 s; 1 of the tasks" in error.value.evalue
-        assert "'simulator': 1.0" in error.value.evalue
+        assert "simulator" in error.value.evalue  # a demand, or a node by then
 
 
 @pytest.mark.parametrize(
