@@ -13,10 +13,10 @@ from multiprocessing.connection import Connection
 
 from coursekit.answer import Answer
 from coursekit.author.definitions import defining_parts
-from coursekit.paths import SOLUTIONS
+from coursekit.paths import ROOT, SOLUTIONS
 from tests import forked
 
-ORDINARY = ["ch18_serve"]  # a new process: one that deploys with Serve does not live as a copy
+ORDINARY = ["ch18_serve"]  # a new process: a copy ends without a word when an answer is deployed with Serve
 
 
 class NoExercises(MetaPathFinder):
@@ -65,9 +65,9 @@ def learner(chapter: str, pipe: Connection) -> None:
 def learner_process(chapter: str) -> Iterator[Connection]:
     """Yield the judge's end of the pipe to a process with a chapter's solved answers."""
     ours, theirs = multiprocessing.Pipe()
-    command = [sys.executable, __file__, chapter]
+    command, env = [sys.executable, __file__, chapter], os.environ | {"PYTHONPATH": str(ROOT)}
     command = command if chapter in ORDINARY else forked.command(command)
-    process = subprocess.Popen(command, stdin=theirs.fileno())
+    process = subprocess.Popen(command, stdin=theirs.fileno(), env=env)
     theirs.close()
     try:
         assert ours.recv_bytes() == b"ready"
@@ -91,4 +91,6 @@ def answer_of(ask: Callable[[str, bytes], bytes], name: str) -> Answer:
 
 
 if __name__ == "__main__":
-    learner(sys.argv[1], Connection(os.dup(0)))
+    judge, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)  # what the learner starts must not read the judge's requests
+    learner(sys.argv[1], Connection(judge))
