@@ -11,6 +11,7 @@ import os
 import pkgutil
 import select
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -111,6 +112,7 @@ def main(starter: Path) -> NoReturn:
     while True:
         ready, _, _ = select.select([listener, sys.stdin], [], [])
         if sys.stdin in ready:
+            shutil.rmtree(starter.parent, ignore_errors=True)
             os._exit(0)
         workers.accept(listener)
 
