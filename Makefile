@@ -4,7 +4,8 @@
 .PHONY: help setup lab update build check test test-fast test-all mistakes chapter slides clean browser constraints canary
 
 BIN := .venv/bin
-TESTS ?= 2  # that run side by side: each may need 3 GB and a core
+# Tests that run side by side: each may need 3 GB, and about half of them mostly wait.
+TESTS ?= $(shell awk '/^MemTotal/ {print ($$2 > 12e6 ? 3 : 2)}' /proc/meminfo 2>/dev/null || echo 2)
 QUICK = COURSEKIT_QUICK=1 $(BIN)/python -m pytest -n $(strip $(TESTS)) --no-loadscope-reorder
 
 ifneq ($(filter chapter slides,$(MAKECMDGOALS)),)
@@ -25,6 +26,7 @@ lab: setup ## Open the course in JupyterLab (PORT=8890 ARGS="--ip=0.0.0.0" if yo
 update: setup ## Bring your notebooks in work/ to the version of the course, with all that you wrote
 	@$(BIN)/coursekit update
 
+# not in the learners' zip: begin
 build: setup ## Write notebooks/, solutions/ and the lists in README and docs from chapters/
 	@$(BIN)/coursekit build
 
@@ -58,9 +60,12 @@ constraints: ## Write the exact versions of all packages for every Python (ARGS=
 slides: setup ## Turn a chapter into slides that open offline: make slides name=ch01_tasks
 	@$(BIN)/coursekit slides $(name)
 
+# not in the learners' zip: end
 clean: ## Remove caches and build/ (not .venv: rm -rf .venv)
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find . -path ./.venv -prune -o -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -print | xargs rm -rf
 
+# not in the learners' zip: begin
 browser: setup
 	@$(BIN)/python tests/browser.py
+# not in the learners' zip: end

@@ -31,6 +31,7 @@ test = {"name": "double", "points": 1, "suites": [{"type": "doctest", "cases": [
     {"code": ">>> double(-1)\\n-2", "hidden": False, "locked": False},
 ]}]}
 """
+UNPROTECTED = "--Autograde.exporter_class=nbconvert.exporters.NotebookExporter"  # our configuration has nbgrader refuse
 ENV = os.environ | {"PATH": path_with_scripts(), "COURSEKIT_QUICK": "1"}
 
 
@@ -140,7 +141,7 @@ def compare(assignment: str, students: int, all_cells: bool, otter_python: str) 
         if all_cells:
             again = ["grade", "submitted", "--again", "--all-cells"]
             timed("… --all-cells", *run(own, "coursekit.cli", *again), rival=False)
-        timed("nbgrader autograde", *run(theirs, "nbgrader", "autograde", assignment))
+        timed("nbgrader autograde", *run(theirs, "nbgrader", "autograde", assignment, UNPROTECTED))
         found = {"coursekit": scores(own, assignment), "nbgrader": scores(theirs, assignment)}
         if assignment == "plain" and otter_python:
             timed("otter run", *otter(own, otter_python))

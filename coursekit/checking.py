@@ -4,18 +4,20 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from coursekit import exercise, notebook
 from coursekit.answer import Answer, serve
+from coursekit.deadline import due_line
 from coursekit.overview import attempts, load, save
 from coursekit.quiet import quiet
 from coursekit.result import MARKS, Note, Result, card, plural, prose
 from coursekit.versions import untested_ray
 
 ATTEMPTS_BEFORE_SOLUTION = 3
+CLOSED = "Your instructor has closed them for this chapter. Ask in the class when you are stuck."
 
 
 class NotPassed(AssertionError):
@@ -29,6 +31,7 @@ class Session:
     chapter: str
     results: dict[str, Result]
     hints: dict[str, int]
+    closed: tuple[str, ...] = ()  # the help that the class's instructor closed
 
 
 _session: Session | None = None
@@ -58,17 +61,17 @@ class Contents:
         return card(f"{plural(total, 'point')} in this chapter", lines + prose(self.note), "#2563eb")
 
 
-def begin(chapter: str) -> Contents:
-    """Start a chapter: quiet Ray's log, list the exercises with what you have earned before."""
+def begin(chapter: str, *, due: str = "", closed: Sequence[str] = ()) -> Contents:
+    """Start a chapter: quiet Ray's log, list the exercises with what you have earned before, and a class's due date."""
     global _session
     quiet()
     items = exercise.load(chapter)
-    _session = Session(chapter, {}, {})
+    _session = Session(chapter, {}, {}, tuple(closed))
     notebook.watch_cells()
     saved, note = load()
     marks = {name: MARKS[record["status"]] for name, record in saved.get(chapter, {}).items()}
     rows = [(marks.get(item.name, "○"), item.name, item.points, item.minutes) for item in items.values()]
-    return Contents(rows, "\n".join(filter(None, [note, untested_ray()])))
+    return Contents(rows, "\n".join(filter(None, [due_line(due), note, untested_ray()])))
 
 
 def check(name: str, answer: object) -> Result:
@@ -101,6 +104,8 @@ def hint(name: str) -> Note:
     """Return the next hint of an exercise; each call shows one more."""
     session = _current()
     item: Any = exercise.find(session.chapter, name, "exercise")
+    if "hints" in session.closed:
+        return Note("No hints in this class", CLOSED)
     number = session.hints[name] = min(session.hints.get(name, 0) + 1, len(item.hints))
     last = f'\nThat was the last one. After three attempts, or a pass, `solution("{name}")` shows ours.'
     more = last if number == len(item.hints) else ""
@@ -111,6 +116,8 @@ def solution(name: str) -> Note:
     """Return our solution with the idea behind it, after three attempts or a pass."""
     session = _current()
     item: Any = exercise.find(session.chapter, name, _kind(session, name))
+    if "solutions" in session.closed:
+        return Note("No solutions in this class", CLOSED)
     tries = attempts(session.chapter, name)
     result = session.results.get(name)
     if tries < ATTEMPTS_BEFORE_SOLUTION and not (result and result.status == "passed"):

@@ -147,6 +147,56 @@ def slides(name: Annotated[str, typer.Argument(help="The chapter's name.")]) -> 
         print(f"wrote {path} (open it in a browser; the key S shows the speaker notes)")
 
 
+@app.command(epilog=example("coursekit collect moodle.zip course"))
+def collect(
+    source: Annotated[Path, typer.Argument(help="The zip of all submissions from Moodle or Canvas, or a folder.")],
+    course: Annotated[Path, typer.Argument(help="The course's folder.")] = Path("."),
+    table: Annotated[
+        Path | None, typer.Option(help="Moodle's grading worksheet or Canvas' gradebook: tells namesakes apart.")
+    ] = None,
+) -> None:
+    """Put what students handed in on Moodle or Canvas into submitted/, and list what fits nobody, with the reason."""
+    with plain_errors():
+        from coursekit.grading.collect import collect as put
+
+        print(put(source, course, table))
+
+
+@app.command(epilog=example("coursekit grades course --to moodle --table worksheet.csv --dry-run"))
+def grades(
+    course: Annotated[Path, typer.Argument(help="The course's folder, in which a class has been graded.")],
+    to: Annotated[str, typer.Option(help="canvas, moodle or csv.")] = "csv",
+    table: Annotated[
+        Path | None, typer.Option(help="What the platform exported: Canvas' gradebook, Moodle's grading worksheet.")
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help='The column of an assignment, as "ch01_tasks=Homework 1"; repeatable.')
+    ] = None,
+    scale: Annotated[bool, typer.Option("--scale", help="Turn points into those of the platform.")] = False,
+    zeros: Annotated[
+        bool, typer.Option("--zeros", help="Give 0 to students who handed in nothing by their date.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show each change and write nothing.")] = False,
+    out: Annotated[Path | None, typer.Option(help="The new file; without it one beside the table.")] = None,
+) -> None:
+    """Fill the class's points into a platform's table, as a new file for it to import."""
+    with plain_errors():
+        from coursekit.grading.transfer import grades_to
+
+        print(grades_to(course, to, table, column or [], scale, zeros, dry_run, out))
+
+
+@app.command(epilog=example("coursekit similar course"))
+def similar(
+    course: Annotated[Path, typer.Argument(help="The course's folder, in which a class has been graded.")],
+) -> None:
+    """Write similar.html: pairs of hand-ins with much in common, side by side, for you to read. It is never a verdict."""
+    with plain_errors():
+        from coursekit.grading.similar import similar as write
+
+        print(f"wrote {write(course)}")
+
+
 @app.command(epilog=example("coursekit grade course/submitted --jobs 2"))
 def grade(
     submissions: Annotated[
@@ -161,7 +211,10 @@ def grade(
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Grade everything anew instead of continuing.")] = False,
     all_cells: Annotated[bool, typer.Option("--all-cells", help="Run unedited demo cells too.")] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds that one cell or one question of a check may take.")] = 180,
+    timeout: Annotated[
+        float | None,
+        typer.Option(help="Seconds that one cell or one question of a check may take: 180, or as configured."),
+    ] = None,
     total: Annotated[float, typer.Option(help="Seconds that one submission may take in all.")] = 1200,
     memory: Annotated[int, typer.Option(help="MB that one submission may use, Ray included.")] = 6000,
     address: Annotated[str, typer.Option(help="Grade on the Ray cluster at this address.")] = "",
@@ -175,22 +228,42 @@ def grade(
         from coursekit.grading.outcome import Options
         from coursekit.sandbox.limits import Limits
 
-        limits = Limits(cell_seconds=timeout, total_seconds=total, memory_mb=memory)
-        options = Options(jobs, seed, tuple(only or ()), again, all_cells, not no_sandbox, address, limits)
+        limits = Limits(cell_seconds=timeout or Limits.cell_seconds, total_seconds=total, memory_mb=memory)
+        options = Options(
+            jobs, seed, tuple(only or ()), again, all_cells, not no_sandbox, address, limits, configured=timeout is None
+        )
         grade_class(submissions, options)
+
+
+@app.command(epilog=example("coursekit report course"))
+def report(
+    course: Annotated[Path, typer.Argument(help="The course's folder, in which a class has been graded.")],
+) -> None:
+    """Write the students' pages and grades.csv again: with what you changed in formgrader since they were graded."""
+    with plain_errors():
+        from coursekit.grading.command import report_class
+
+        report_class(course)
+
+
+@app.command(name="class", epilog=example("coursekit class course"))
+def class_(
+    course: Annotated[Path, typer.Argument(help="The course's folder, in which a class has been graded.")],
+) -> None:
+    """Write the class's page, class.html: what was hard, what was said most often, who handed in nothing."""
+    with plain_errors():
+        from coursekit.grading.command import show_class
+
+        show_class(course)
 
 
 @app.command(epilog=example("coursekit release course"))
 def release(folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")]) -> None:
     """Make a ready nbgrader course, one assignment a chapter, and a zip for learners without solutions."""
     with plain_errors():
-        from coursekit.grading.release import release as make
+        from coursekit.grading.command import release_course
 
-        written = make(folder)
-        print(f"wrote {len(written)} files and folders in {folder}, among them {written[-1].name} for your learners")
-        print(
-            f"Next: hand out {folder}/release/, collect in {folder}/submitted/, then: coursekit grade {folder}/submitted"
-        )
+        release_course(folder)
 
 
 capstone = typer.Typer(

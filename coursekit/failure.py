@@ -14,10 +14,13 @@ def describe(error: BaseException) -> dict:
     text = str(error)
     cause = getattr(error, "cause", None)  # Ray wraps what a task raised, and keeps the original here
     shown = cause if isinstance(cause, BaseException) else error
+    message, where = str(shown), _local_line(error) or _remote_line(text)
+    if isinstance(shown, SyntaxError) and _CELL.search(str(shown.filename)):  # in the cell itself, none of which ran
+        message, where = str(shown.msg), f"line {shown.lineno} of the cell: `{str(shown.text).strip()}`"
     return {
         "kind": type(shown).__name__,
-        "message": _shorten(str(shown)),
-        "where": _local_line(error) or _remote_line(text),
+        "message": _shorten(message),
+        "where": where,
         "todo": STUB_TEXT in text or STUB_TEXT in str(shown),
     }
 

@@ -41,7 +41,11 @@ class Result:
     @property
     def headline(self) -> str:
         """Return one line: the mark, the name, the points."""
-        return f"{MARKS[self.status]} {self.name}: {self.status}, {self.earned} of {plural(self.points, 'point')}"
+        return self.headline_with(self.earned)
+
+    def headline_with(self, earned: int | float) -> str:
+        """Return the line where a person may have given other points."""
+        return f"{MARKS[self.status]} {self.name}: {self.status}, {earned} of {plural(self.points, 'point')}"
 
     def record(self) -> dict:
         """Return the result as plain data."""
@@ -62,6 +66,10 @@ class Result:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        return card(self.headline, self.body(), COLOURS[self.status])
+
+    def body(self) -> str:
+        """Return as HTML what stands below the headline."""
         body = f"<div>{prose(self.message)}</div>" if self.message else ""
         for label, text in self.details():
             body += f"<div style='margin-top:4px'><span style='opacity:.7'>{label}</span> {prose(_code(text))}</div>"
@@ -70,7 +78,7 @@ class Result:
             body += (
                 f"<div style='margin-top:4px;opacity:.7'>Stuck? Type {prose(_code(ask))} in a cell of your own.</div>"
             )
-        return card(self.headline, body, COLOURS[self.status])
+        return body
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
         return {"text/plain": str(self), "text/html": self._repr_html_(), MIME: self.record()}

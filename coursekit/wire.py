@@ -17,8 +17,9 @@ import numpy as np
 GIVEN = "coursekit.given."
 LIMIT = 256 * 1024 * 1024  # bytes of one message
 DEPTH = 10  # tuples and sets within each other: each is a copy of all that it holds
-PARTS = 300_000  # of one message: a key of a dict is one, an array is an item
+PARTS = 300_000  # of one message: a key of a dict is one, a row of an array is one
 ITEM = 15  # parts of an item of a list, tuple or set: a check may put all items into a set, where some collide
+NUMBERS = 4  # of an array that are one part: as a list, or written into a message, each takes a hundred bytes
 TEXT = 16  # bytes or characters of an item that are one part more
 SCALARS = (str, bytes, int, float, type(None))  # what keys of dicts and members of sets are
 TUPLE, SET, ARRAY, FUNCTION, LONG = range(1, 6)
@@ -117,7 +118,9 @@ class _Reader:
     def _count(self, parts: int) -> None:
         self._parts += parts
         if self._parts > PARTS:
-            raise ValueError(f"it has too many parts: {PARTS // ITEM} items of lists can be read")
+            raise ValueError(
+                f"it has too many parts: {PARTS // ITEM} items of lists can be read, {PARTS * NUMBERS} numbers of arrays"
+            )
 
     def _list(self, items: list) -> list:
         self._count(ITEM * (1 + len(items)) + sum(len(item) for item in items if isinstance(item, str | bytes)) // TEXT)
@@ -136,15 +139,20 @@ class _Reader:
         if code == SET:
             return set(_scalars(self._items(payload)))
         if code == ARRAY:
-            array = _decode_array(payload)
-            self._count(0 if array.nbytes else ITEM * max(array.shape, default=0))  # a billion rows may take no byte
-            return array
+            return self._array(payload)
         if code == LONG:
             self._count(ITEM * len(payload))
             return int(payload, 16)
         if code == FUNCTION and self._functions:
             return function_named(payload.decode())
         raise ValueError(f"extension type {code} has no business here")
+
+    def _array(self, payload: bytes) -> np.ndarray:
+        array = _decode_array(payload)
+        axes = array.shape[:1] if array.nbytes else array.shape  # a billion rows may take no byte
+        if not self._functions:  # what the judge sends may be large
+            self._count(max(axes, default=0) + array.size // NUMBERS)
+        return array
 
     def _items(self, payload: bytes) -> list:
         items = self.read(payload)

@@ -1,5 +1,6 @@
 """What tests know of chapters: their names, and how to run a notebook and see everything that it did."""
 
+import contextlib
 import os
 import re
 import threading
@@ -77,7 +78,7 @@ class Meter(threading.Thread):
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.cpu: dict[psutil.Process, float] = {}
-        self.peak_mb = self.seconds = 0.0
+        self.peak_mb = self.seconds = self._resident_mb = 0.0
         self._done = threading.Event()
         self._before = set(psutil.Process().children(recursive=True))
 
@@ -93,20 +94,27 @@ class Meter(threading.Thread):
 
     def run(self) -> None:
         while not self._done.wait(0.5):
-            megabytes = 0.0
-            for process in set(psutil.Process().children(recursive=True)) - self._before:
-                try:
+            processes = set(psutil.Process().children(recursive=True)) - self._before
+            resident_mb = 0.0
+            for process in processes:
+                with contextlib.suppress(psutil.Error):
                     times = process.cpu_times()
                     self.cpu[process] = times.user + times.system
-                    megabytes += process.memory_full_info().pss / 2**20
-                except psutil.Error:
-                    continue
-            self.peak_mb = max(self.peak_mb, megabytes)
+                    resident_mb += process.memory_info().rss / 2**20
+            if resident_mb > 1.05 * self._resident_mb:  # an exact look takes a hundred times as long
+                self._resident_mb = resident_mb
+                self.peak_mb = max(self.peak_mb, sum(map(_proportional_mb, processes)))
 
     def leftovers(self) -> list[str]:
         """Return the command lines of processes that are still there after a minute; a busy machine needs some of it."""
         _, alive = psutil.wait_procs(list(self.cpu), timeout=60)
         return [line for process in alive if (line := _line_of(process))]
+
+
+def _proportional_mb(process: psutil.Process) -> float:
+    with contextlib.suppress(psutil.Error):
+        return float(process.memory_full_info().pss / 2**20)
+    return 0.0
 
 
 def _line_of(process: psutil.Process) -> str:

@@ -65,7 +65,7 @@ class Machine:
         """Return what is left of a class that this process has graded: processes, control groups, files, marks."""
         left = [str(process) for process in psutil.Process().children(recursive=True) if process not in self._processes]
         left += [str(process) for process in psutil.process_iter(["uids", "cmdline"]) if self._is_theirs(process)]
-        groups = {home for controller in ("memory", "pids", "cpuacct") for home in accounts._homes(controller)}
+        groups = {home for controller in ("memory", "pids", "cpuacct", "cpu") for home in accounts._homes(controller)}
         left += [str(path) for home in groups for path in home.glob(f"coursekit-{os.getpid()}-*")]
         return left + sorted(self._foreign_files() - self._files) + marked_files()
 

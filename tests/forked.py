@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -94,10 +95,14 @@ def _option(name: str, sign: str, value: str, starter: list[str]) -> str:
 def main(starter: Path) -> NoReturn:
     """Import everything, then fork whenever a starter asks, until the process of the tests has ended."""
     os.environ.update(workers.AT_IMPORT | {"JPY_PARENT_PID": str(os.getpid())})  # a kernel wants to know who started it
+    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as a kernel does before it imports pyplot
     address = f"\0{starter.parent.name}"
     for name in [*RAYS, *OTHERS, *_modules("ray.dashboard.modules")]:
         with contextlib.suppress(ImportError):
             import_module(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it makes an environment, about which Gymnasium warns
+        import_module("ray.rllib.algorithms.dreamerv3")  # Tune imports all algorithms when it looks for one by name
     inside.prepare("all")  # after the others: it would forget which warnings they want to be ignored
     from ray._private import process_watcher, services
 

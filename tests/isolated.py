@@ -16,8 +16,6 @@ from coursekit.author.definitions import defining_parts
 from coursekit.paths import ROOT, SOLUTIONS
 from tests import forked
 
-ORDINARY = ["ch18_serve"]  # a new process: a copy ends without a word when an answer is deployed with Serve
-
 
 class NoExercises(MetaPathFinder):
     """Makes the judge's side impossible to import."""
@@ -66,8 +64,7 @@ def learner_process(chapter: str) -> Iterator[Connection]:
     """Yield the judge's end of the pipe to a process with a chapter's solved answers."""
     ours, theirs = multiprocessing.Pipe()
     command, env = [sys.executable, __file__, chapter], os.environ | {"PYTHONPATH": str(ROOT)}
-    command = command if chapter in ORDINARY else forked.command(command)
-    process = subprocess.Popen(command, stdin=theirs.fileno(), env=env)
+    process = subprocess.Popen(forked.command(command), stdin=theirs.fileno(), env=env)
     theirs.close()
     try:
         assert ours.recv_bytes() == b"ready"

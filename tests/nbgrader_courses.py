@@ -22,7 +22,21 @@ from tests import forked
 from tests.classes import grade
 
 NBGRADER = f"{sys.prefix}/bin/nbgrader"
+UNPROTECTED = "--Autograde.exporter_class=nbconvert.exporters.NotebookExporter"  # our configuration refuses otherwise
 LIMITS = Limits(cell_seconds=180, total_seconds=600)
+
+AUTOTESTS = """python3:
+  setup: "from hashlib import md5"
+  hash: "md5({{snippet}}.encode()).hexdigest()"
+  dispatch: "type({{snippet}})"
+  normalize: "str({{snippet}})"
+  check: 'assert {{snippet}} == "{{value}}", "{{message}}"'
+  success: "print('right')"
+  templates:
+    default:
+      - test: "{{snippet}}"
+        fail: "another value"
+"""
 
 
 def nbgrader(course: Path, *arguments: str) -> None:
@@ -103,5 +117,5 @@ def both(course: Path, assignment: str) -> tuple[dict, dict]:
     shutil.copytree(course, other)
     records = grade(course, limits=LIMITS, jobs=2)
     assert {record["outcome"] for record in records.values()} == {"graded"}
-    nbgrader(other, "autograde", assignment)
+    nbgrader(other, "autograde", assignment, UNPROTECTED)
     return scores(course, assignment), scores(other, assignment)

@@ -1,6 +1,9 @@
 """What keeps a sandbox to its limits goes on when a look, a message or a start fails. No sandbox runs here: all is played."""
 
 import errno
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,10 +15,12 @@ import psutil
 import pytest
 
 from coursekit.sandbox import accounts, frames, sandbox
+from coursekit.sandbox import line as line_of_the_grader
 from coursekit.sandbox.limits import Limits, SandboxDied
 from coursekit.sandbox.line import Line
 from coursekit.sandbox.nursery import NurseryFailed
 from coursekit.sandbox.sandbox import Sandbox
+from coursekit.sandbox.waiting import wants_cpu
 
 NO_DESCRIPTORS = OSError(errno.EMFILE, "Too many open files")
 HIDDEN = "cannot be watched, because /proc hides other users' processes"
@@ -31,7 +36,8 @@ def looked(monkeypatch) -> accounts.Looked:
 def large(looked: accounts.Looked) -> Any:
     """Return a process that uses too much memory; once it is ended, nobody looks any more."""
     memory = SimpleNamespace(rss=200 * 2**20)
-    return SimpleNamespace(pid=-1, memory_info=lambda: memory, kill=looked.close)
+    times = (0.0, 0.0, 0.0, 0.0)
+    return SimpleNamespace(pid=-1, memory_info=lambda: memory, cpu_times=lambda: times, kill=looked.close)
 
 
 def fails(looked: accounts.Looked, times: int) -> Any:
@@ -130,6 +136,92 @@ def test_a_control_group_of_either_version_limits_and_counts(monkeypatch, tmp_pa
     assert (group.counts_cpu, group.cpu_seconds()) == (cpu_seconds is not None, cpu_seconds or 0)
 
 
+@pytest.mark.parametrize(
+    ("niceness", "shares", "weight"), [(0, "1024", "100"), (15, "36", "3"), (-20, str(int(1024 * 1.25**20)), "8673")]
+)
+def test_a_sandbox_has_the_share_of_the_cpus_that_one_process_of_its_grader_has(
+    monkeypatch, tmp_path, niceness, shares, weight
+):
+    make = Path.mkdir
+
+    def make_group(folder: Path) -> None:
+        make(folder)
+        for name in (*VERSION_1, "cpu.shares", "cpu.weight"):
+            (folder / name).write_text("0")
+
+    for controller in ("memory", "cpu"):
+        make(tmp_path / controller)
+    monkeypatch.setattr(Path, "mkdir", make_group)
+    monkeypatch.setattr(accounts, "_homes", lambda name: [tmp_path / name] if name == "cpu" else [])
+    monkeypatch.setattr(accounts.os, "getpriority", lambda *who: niceness)
+    group = accounts.Cgroup(Limits(), tmp_path / "memory", "group")
+    assert (tmp_path / "cpu/group/cpu.shares").read_text() == shares
+    assert (tmp_path / "cpu/group/cpu.weight").read_text() == weight
+    group.add(1)
+    assert (tmp_path / "cpu/group/cgroup.procs").read_text() == "1"
+
+
+# A program that waits for a CPU
+
+
+def test_a_program_that_computes_wants_a_cpu_and_one_that_sleeps_does_not():
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stdout=subprocess.DEVNULL) as sleeps:
+        assert until(lambda: not wants_cpu(sleeps.pid))
+        sleeps.kill()
+    computes = (
+        "import threading, time; threading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start(); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", computes], preexec_fn=lambda: os.nice(15)) as computing:
+        assert until(lambda: wants_cpu(computing.pid))
+        computing.kill()
+    assert not wants_cpu(computing.pid)
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    """Return whether a condition comes true, which a busy machine may delay."""
+    end = time.monotonic() + 30
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
+
+
+@pytest.mark.parametrize(
+    ("used", "wants", "starved"), [(0.5, True, True), (0.5, False, False), (1.5, True, False), (None, True, False)]
+)
+def test_a_program_is_starved_that_wants_a_cpu_and_has_not_had_one_for_its_time(monkeypatch, used, wants, starved):
+    account = Account()
+    account.seen_cpu_seconds = lambda: None if used is None else 100.0  # type: ignore[method-assign]
+    account.cpu_seconds = lambda: 100.0 + (used or 0.0)  # type: ignore[method-assign]
+    monkeypatch.setattr(sandbox, "wants_cpu", lambda pid: wants)
+    monkeypatch.setattr(Line, "exchange", lambda line, message, seconds: (b"", line._starved(1.0)))
+    with started(Nursery(), account, monkeypatch) as box:
+        assert box._exchange({"op": "run"}, 1.0) == (b"", starved)
+
+
+def test_time_that_a_starved_program_had_beyond_its_own_is_not_taken_from_the_whole(monkeypatch):
+    monkeypatch.setattr(Line, "exchange", lambda line, message, seconds: (b"", bool(time.sleep(4 * seconds))))
+    with started(Nursery(), Account(), monkeypatch) as box:
+        box._exchange({"op": "run"}, 0.1)
+        assert box._spent <= 0.1
+
+
+@pytest.mark.parametrize("looks", [3, 10**6])
+def test_a_program_that_is_starved_has_more_time_but_not_without_end(monkeypatch, looks):
+    asked: list[float] = []
+
+    def starved(seconds: float) -> bool:
+        asked.append(seconds)
+        return len(asked) <= looks
+
+    monkeypatch.setattr(line_of_the_grader, "GRACE", 0.1)
+    line = ready_line(lambda: "")
+    line._starved = starved
+    with pytest.raises(SandboxDied, match="ran longer than 0.5 s"):
+        line.exchange({"op": "run"}, 0.5)
+    assert 1 < len(asked) <= looks + 1
+    line.close()
+
+
 # A sandbox that cannot be started, or ends
 
 
@@ -162,7 +254,7 @@ class Account:
         if self.error:
             raise self.error
 
-    cpu_seconds = peak_mb = lambda self: 0.0  # noqa: E731
+    cpu_seconds = seen_cpu_seconds = peak_mb = lambda self: 0.0  # noqa: E731
     close = lambda self: None  # noqa: E731
 
 

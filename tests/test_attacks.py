@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
@@ -17,6 +18,7 @@ from coursekit.sandbox.nursery import available
 from tests.attacks import GUARD, MARK, Attack, attacks, placed
 from tests.classes import HONEST, SHORT, Machine, grade, hand_in_honestly, lines, said
 from tests.nbgrader_courses import nbgrader
+from tests.test_markup import live_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")]
 UNENDING = [attack for attack in attacks() if attack.reason in ("stopped after", "ran longer than")]
@@ -146,6 +148,12 @@ def test_what_a_submission_prints_or_raises_is_text_on_the_pages(graded):
         assert "<script" not in text
         assert "<img" not in text
         assert len(text) < 200_000
+
+
+def test_what_a_submission_says_is_text_on_the_pages_of_nbgrader(graded):
+    notebooks = [nbformat.read(path, 4) for path in graded.course.glob("autograded/*/*/*.ipynb")]
+    texts = [cell for notebook in notebooks for cell in notebook.cells if cell.cell_type == "markdown"]
+    assert {mark for cell in texts for mark in live_in(cell.source, cell.get("attachments"))} == set()
 
 
 def test_a_name_that_begins_like_a_formula_is_text_in_the_table(graded):

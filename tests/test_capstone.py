@@ -455,7 +455,7 @@ def contest(nursery: Nursery, source: str, rules: Rules = SMALL) -> tuple[Learne
         learned = contestant.learn()
         contestant.be_asked(learned)
         returns = judge.judge(contestant.decide, 7)
-        return learned, returns, contestant.watch.spent()
+        return contestant.counted(learned), returns, contestant.watch.spent()
 
 
 @real_sandbox
@@ -524,6 +524,38 @@ def test_more_than_the_budget_is_not_to_be_had(nursery, source):
     assert [value for _, value in failed.value.curve] == [1.5]
 
 
+COMPUTES_LATER = {
+    "when it is asked for its result": """
+        import time
+        def train(make_envs, budget):
+            began = time.process_time()
+            def result():
+                while time.process_time() - began < 1: pass
+                return {}
+            get_ipython().user_ns["result"] = result
+            return lambda obs: obs[:, 0].astype(int) * 0
+    """,
+    "when it is first asked for actions": """
+        import time
+        def train(make_envs, budget):
+            began = time.process_time()
+            def policy(obs):
+                while time.process_time() - began < 1.5: pass
+                return obs[:, 0].astype(int) * 0
+            return policy
+    """,
+}
+
+
+@real_sandbox
+@pytest.mark.slow
+@pytest.mark.parametrize("source", COMPUTES_LATER.values(), ids=COMPUTES_LATER)
+def test_what_is_computed_after_train_has_returned_counts_as_learning(nursery, monkeypatch, source):
+    monkeypatch.setattr("coursekit.capstone.contestant.DECIDING", 0.5)
+    learned, _, spent = contest(nursery, source)
+    assert 0.9 <= learned.cpu <= spent
+
+
 @real_sandbox
 @pytest.mark.slow
 def test_children_for_whom_nobody_waits_are_counted_where_there_are_control_groups(nursery):
@@ -566,6 +598,8 @@ ENDS = {
     "__import__('os')._exit(3)": OF_ITS_OWN,
     "return lambda obs: __import__('os')._exit(3)": OF_ITS_OWN,
     "return lambda obs: object()": "its policy cannot be asked. .*object, which is not plain data",
+    "import coursekit.wire as w, msgpack as m; pack = m.packb; w._encode_array = lambda a: m.ExtType(3, pack(['f8' + ',' * 5000, [1], b'x' * 8])); "
+    "return lambda obs: obs": "sent something that is not an answer",
     "return lambda obs: obs[:, 0]": "the policy returned an array of float32",
     "return lambda obs: 1 / 0": "its policy ended with ZeroDivisionError: division by zero, in line 3",
     "import coursekit.answer as a; a.serve = lambda *_: b'junk'; return len": "sent something that is not an answer",

@@ -16,7 +16,8 @@ from coursekit.machine import lab
 from coursekit.machine.facts import Facts, port_is_free
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = ["build", "lab", "update", "doctor", "progress", "chapter", "slides"]
+COMMANDS = ["build", "lab", "update", "doctor", "progress", "chapter", "slides", "grade", "report", "class", "release"]
+COMMANDS += ["collect", "grades", "similar"]
 
 
 def coursekit(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess:

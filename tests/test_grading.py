@@ -26,8 +26,9 @@ from typer.testing import CliRunner
 from coursekit.cli import app
 from coursekit.course import CommandError
 from coursekit.grading import command
+from coursekit.grading.configured import config_of
 from coursekit.grading.grade import Grader
-from coursekit.grading.gradebook import Book, _config_of
+from coursekit.grading.gradebook import Book
 from coursekit.grading.plan import Master
 from coursekit.grading.run import Run
 from coursekit.grading.submission import read
@@ -59,7 +60,7 @@ def one_nursery(nursery, monkeypatch) -> None:
         __init__ = __exit__ = lambda *args, **kwargs: None
         __enter__ = lambda self: nursery  # noqa: E731
 
-    monkeypatch.setattr("coursekit.grading.run.Nursery", Shared)
+    monkeypatch.setattr("coursekit.grading.local.Nursery", Shared)
 
 
 @pytest.fixture
@@ -127,7 +128,18 @@ def long_course(tmp_path) -> Path:
 
 
 def start(course: Path) -> subprocess.Popen:
-    grader = [sys.executable, "-m", "coursekit.cli", "grade", str(course / "submitted"), "--jobs", "2"]
+    """Start `coursekit grade` as a script starts a job in the background: SIGINT is ignored."""
+    grader = [
+        "env",
+        "--ignore-signal=INT",
+        sys.executable,
+        "-m",
+        "coursekit.cli",
+        "grade",
+        str(course / "submitted"),
+        "--jobs",
+        "2",
+    ]
     return subprocess.Popen(grader, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -152,6 +164,7 @@ def test_a_run_that_is_ended_in_the_middle_continues_and_grades_nothing_twice(lo
     assert psutil.wait_procs(inside, timeout=60)[1] == []
     before, seed = lines(long_course / "results.jsonl"), (long_course / ".coursekit-run.json").read_text()
     assert 3 <= len(before) < 8
+    assert number == signal.SIGKILL or "not graded yet" in (long_course / "final.csv").read_text()
 
     again = start(long_course)
     assert again.wait(120) == 0, again.stdout.read()  # type: ignore[union-attr]
@@ -160,7 +173,7 @@ def test_a_run_that_is_ended_in_the_middle_continues_and_grades_nothing_twice(lo
     assert sorted(record["student"] for record in after) == [f"student{number}" for number in range(8)]
     assert {record["score"] for record in after} == {2}
     assert (long_course / ".coursekit-run.json").read_text() == seed
-    groups = {home for controller in ("memory", "pids", "cpuacct") for home in accounts._homes(controller)}
+    groups = {home for controller in ("memory", "pids", "cpuacct", "cpu") for home in accounts._homes(controller)}
     assert [path for home in groups for path in home.glob(f"coursekit-{grader.pid}-*")] == []
 
 
@@ -321,7 +334,7 @@ def test_who_measures_time_runs_alone_and_is_not_charged_for_waiting():
 @pytest.mark.slow
 def test_formgrader_feedback_and_export_of_nbgrader_work_on_the_result(course, tmp_path_factory):
     grade(course)
-    api = NbGraderAPI(config=_config_of(course))
+    api = NbGraderAPI(config=config_of(course))
     api.coursedir.root = str(course)
     listed = {row["student"]: row for row in api.get_submissions(CHAPTER)}
     scores = {"honest_solved": 2, "honest_half": 1, "honest_unsolved": 0}
@@ -406,8 +419,12 @@ def test_where_no_sandbox_can_be_made_it_stops_and_says_so(tmp_path, monkeypatch
     assert not (tmp_path / "results.jsonl").exists()
 
 
-def test_the_progress_bar_says_how_many_are_done_how_many_failed_how_fast_and_the_time_left(tmp_path, monkeypatch):
+def test_it_says_what_it_does_not_go_by_how_many_are_done_how_many_failed_how_fast_and_the_time_left(
+    tmp_path, monkeypatch
+):
     class Played(SimpleNamespace):
+        unheard = staticmethod(lambda: ["nbgrader_config.py sets something"])
+
         def go(self, report: Callable) -> list[dict]:
             records = [{"key": key, "outcome": "graded", "reason": ""} for key in "ab"]
             records.append({"key": "c", "outcome": "not gradable", "reason": "no cells"})
@@ -418,11 +435,12 @@ def test_the_progress_bar_says_how_many_are_done_how_many_failed_how_fast_and_th
     shown = io.StringIO()
     monkeypatch.setattr(command, "available", lambda: "")
     monkeypatch.setattr(command, "Console", lambda stderr: Console(file=shown, force_terminal=True, width=120))
-    monkeypatch.setattr(command, "Run", lambda submissions, options: Played(folder=tmp_path))
+    monkeypatch.setattr(command, "Run", lambda submissions, options: Played(folder=tmp_path, alone=False))
     command.grade_class(tmp_path, command.Options())
     text = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", shown.getvalue())
     assert re.search(r"\d+ a minute, 1 not gradable .* 3/4 [-\d]+:[-\d]+:[-\d]+", text)
     assert "2 graded, 1 not gradable" in text
+    assert text.startswith("nbgrader_config.py sets something\n")
 
 
 @pytest.mark.slow

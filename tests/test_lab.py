@@ -8,7 +8,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
+import psutil
 import pytest
 
 from coursekit.given.ports import free_ports
@@ -24,6 +26,7 @@ def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("home")
     course = unpacked(folder)
     environment = os.environ | {"HOME": str(folder), "JUPYTER_TOKEN": "token-of-the-test", "DISPLAY": ""}
+    environment |= {"PATH": os.defpath}  # no environment is active
     command = [sys.executable, "-m", "coursekit.cli", "lab", "--port", str(port)]
     log = folder / "log"
     with log.open("w") as file:
@@ -61,6 +64,19 @@ def test_the_address_it_prints_leads_to_the_first_notebook(server):
     with urllib.request.urlopen(printed[0], timeout=60) as answer:
         assert answer.status == 200
     assert json.loads(get(f"{address}/api/contents/work/ch00_start.ipynb?content=0"))["type"] == "notebook"
+
+
+@pytest.mark.slow
+def test_coursekit_is_on_the_path_of_its_terminals(server):
+    address, _ = server
+    headers = {"Authorization": "token token-of-the-test"}
+    request = urllib.request.Request(f"{address}/api/terminals", method="POST", headers=headers)
+    urllib.request.urlopen(request, timeout=60).close()
+    own = psutil.Process().children(recursive=True)
+    shells = [child for child in own if child.terminal() and "JUPYTER_SERVER_ROOT" in child.environ()]
+    paths = [shell.environ()["PATH"].split(os.pathsep)[0] for shell in shells]
+    assert (paths, [shell.cmdline()[1:] for shell in shells]) == ([str(Path(sys.executable).parent)], [[]])
+    assert (Path(paths[0]) / "coursekit").exists()
 
 
 @pytest.mark.slow

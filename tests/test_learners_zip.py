@@ -1,5 +1,6 @@
 """The learners' zip holds what is for learners, with git and without; where git should know and does not, nothing is written."""
 
+import re
 import subprocess
 import zipfile
 from pathlib import Path
@@ -74,3 +75,41 @@ def test_every_folder_of_the_project_is_for_learners_or_for_instructors():
     tops = {name.partition("/")[0] for name in release._tracked() if name}
     assert tops - release.FOR_LEARNERS == {".ci", "benchmarks", "chapters", "solutions", "tests"}
     assert tops >= release.FOR_LEARNERS
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory) -> zipfile.ZipFile:
+    return zipfile.ZipFile(release.write_zip(tmp_path_factory.mktemp("zip") / "learners.zip"))
+
+
+def test_the_zips_readme_promises_only_what_is_in_the_zip(archive):
+    names = {name.removeprefix("ray-rl-course/") for name in archive.namelist()}
+    readme, makefile = (archive.read(f"ray-rl-course/{name}").decode() for name in ("README.md", "Makefile"))
+    readme = re.sub("<!--.*?-->", "", readme)
+    linked = [link for link in re.findall(r"\]\(([^)]+)\)", readme) if "://" not in link]
+    assert len(linked) > 20
+    assert [link for link in linked if link not in names] == []
+    folders = {name.rpartition("/")[0] + "/" for name in names} | {"work/"}  # which `make lab` fills
+    assert [folder for folder in re.findall(r"`([\w.]+/)`", readme) if folder not in folders] == []
+    assert "solution" not in readme
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    assert targets == {"help", "setup", "lab", "update", "clean"}
+    assert set(re.findall(r"make ([a-z]+)", readme)) <= targets
+
+
+def test_what_the_zip_leaves_out_of_a_file_stands_between_two_marks():
+    for name in ("README.md", "Makefile"):
+        text = (ROOT / name).read_text()
+        assert text.count("zip: begin") == text.count("zip: end") > 0
+        assert b"learners' zip" not in release._without_what_is_not_there(name)
+
+
+def test_a_class_gets_its_settings_to_fill_in_and_keeps_those_that_are_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(release, "chapter_names", lambda: [])
+    release.release(tmp_path / "new")
+    assert "quizzes = false" in (tmp_path / "new/class.toml").read_text()
+    (tmp_path / "planned").mkdir()
+    (tmp_path / "planned/class.toml").write_text("quizzes = true")
+    (tmp_path / "planned/roster.csv").write_text("id\nada\n")
+    release.release(tmp_path / "planned")
+    assert (tmp_path / "planned/class.toml").read_text() == "quizzes = true"

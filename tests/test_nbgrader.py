@@ -10,7 +10,7 @@ from nbgrader.api import Gradebook
 
 from coursekit.paths import NOTEBOOKS, ROOT, SOLUTIONS
 from tests.chapters import CHAPTERS
-from tests.nbgrader_courses import nbgrader
+from tests.nbgrader_courses import UNPROTECTED, nbgrader
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
 
@@ -26,7 +26,7 @@ def test_autograde_gives_solved_all_points_and_unsolved_none(chapter, tmp_path):
         (tmp_path / folder / chapter).mkdir(parents=True)
         shutil.copy(notebooks / f"{chapter}.ipynb", tmp_path / folder / chapter)
     nbgrader(tmp_path, "generate_assignment", chapter)
-    nbgrader(tmp_path, "autograde", chapter)
+    nbgrader(tmp_path, "autograde", chapter, UNPROTECTED)
     with Gradebook(f"sqlite:///{tmp_path}/gradebook.db") as gradebook:
         scores = {student: gradebook.find_submission(chapter, student) for student in ("solved", "unsolved")}
         assert scores["solved"].max_score > 0

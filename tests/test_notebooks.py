@@ -9,8 +9,11 @@ from coursekit.paths import NOTEBOOKS, SOLUTIONS
 from tests.chapters import CHAPTERS, Run, run
 
 pytestmark = pytest.mark.slow
-# Unsolved, too, these run in an ordinary kernel: learners begin there; and in a copy, Gymnasium warns below Tune.
-ORDINARY = ["ch00_start", "ch01_tasks", "ch12_env_runners", "ch16_tune"]
+ORDINARY = [
+    "ch00_start",
+    "ch01_tasks",
+    "ch12_env_runners",
+]  # unsolved, too, these run in an ordinary kernel: learners begin there
 SAYS = {  # a line that a solved chapter prints on every machine, since its text relies on it
     "ch18_serve": r"^during the update 0 of \d+ requests failed$",
 }

@@ -13,9 +13,12 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from coursekit.answer import serve
+from coursekit.cells import defined_names
 from coursekit.failure import describe
-from coursekit.grading import grade
+from coursekit.grading import grade, plan
+from coursekit.grading.execution import readable
 from coursekit.grading.grade import LOST, Graded, Grader
+from coursekit.grading.outcome import Outcome
 from coursekit.grading.plan import Master
 from coursekit.grading.report import OWN_TEST, write_page
 from coursekit.grading.submission import Submission
@@ -65,7 +68,7 @@ class Played:
         self.ran.append(source)
         error = None
         try:
-            exec(source, self.names)
+            exec(compile(source, "<ipython-input-1>", "exec"), self.names)
         except Ends:
             raise SandboxDied(ENDS) from None
         except Exception as raised:
@@ -80,6 +83,9 @@ class Played:
 
     def tell(self, name: str, passed: bool) -> None:
         pass
+
+    def files(self) -> dict[str, bytes]:
+        return {}
 
     def lost(self) -> bool:
         return self.losing
@@ -108,7 +114,8 @@ CHECK = code('check("best_seconds", best_seconds)', "best_seconds")
 
 def page_of(result: Graded, folder) -> str:
     submission = Submission("ada", "small", "small", folder / "small.ipynb")
-    write_page(folder / "ada.html", submission, result, "")
+    record = Outcome(submission, result).record(None)
+    write_page(folder / "ada.html", record, result.notebook, None)
     return (folder / "ada.html").read_text()
 
 
@@ -120,6 +127,45 @@ def test_a_demonstration_runs_with_all_cells_or_when_it_was_edited():
     assert graded(demo, code("x = 2"))[1] == ["x = 2"]
     assert graded(demo, code("x = 2"), all_cells=True)[1] == ["shown = 1", "x = 2"]
     assert graded(demo, handed_in=[code("shown = 3")])[1] == ["shown = 3"]
+
+
+def test_a_missing_first_test_is_put_back_behind_the_answer_before_it():
+    given, answer = code("given = 1"), code("x = given")
+    answer.metadata.nbgrader = {"grade_id": "x", "grade": False, "locked": False, "solution": True}
+    test = code("assert x == 1", "first")
+    assert graded(given, answer, test, handed_in=[given, answer, code("del x")])[0].score == 1
+
+
+def test_answers_are_found_among_cells_that_take_no_long_to_parse_and_each_is_parsed_once(monkeypatch):
+    parsed: list[str] = []
+    monkeypatch.setattr(plan, "defined_names", lambda source: parsed.append(source) or defined_names(source))
+    tests = [code(f"assert x{number}", f"x{number}") for number in range(3)]
+    answers = [code(f"x{number} = True") for number in range(3)]
+    lines = [code("a\n" * 49_000 + f"{number}") for number in range(3)]
+    handed_in = [*lines, *answers, code("last = 1")]
+    steps = plan.plan(new_notebook(cells=deepcopy(handed_in)), Master("small", new_notebook(cells=tests), "")).steps
+    sources = [step.cell.source for step in steps if step.kind != "run" or len(step.cell.source) < 100]
+    assert sources == ["x0 = True", "assert x0", "x1 = True", "assert x1", "x2 = True", "assert x2", "last = 1"]
+    assert len(parsed) == len(set(parsed))
+    assert sum(map(len, parsed)) <= plan.MAX_PARSED
+
+
+def test_of_a_students_own_texts_only_so_much_is_shown_and_what_was_handed_out_in_full():
+    texts = ["<b>given</b> " * 9_000, *["<b>own</b> " * 2_000] * 4]
+    given, *own = (new_markdown_cell(text, metadata={"nbgrader": {}}) for text in texts)
+    result, _ = graded(given, CHECK, handed_in=[given, *own, CHECK])
+    shown = [cell.source for cell in result.notebook.cells if cell.cell_type == "markdown"]
+    assert shown[0] == readable(deepcopy(given)).source
+    assert shown[1].startswith("< b>own< /b> < b>")
+    assert 0 < sum(map(len, shown[1:])) < 1.2 * plan.MAX_TEXT
+    assert "of its texts, the first 50000 characters are shown" in result.notes
+
+
+def test_a_picture_whose_name_is_cut_is_no_picture():
+    text = "x" * (plan.MAX_TEXT - len("![a](attachment:a.p")) + "![a](attachment:a.png)"
+    cell = NotebookNode(new_markdown_cell(text, metadata={"nbgrader": {}}) | {"attachments": {"a.png": {}}})
+    result, _ = graded(CHECK, handed_in=[cell, CHECK])
+    assert result.notebook.cells[0].source.endswith("![a] (a.p …")
 
 
 # A nursery that ends
@@ -258,3 +304,38 @@ def test_a_turn_that_is_waited_for_costs_neither_limit_nor_time():
 
     result, _ = graded(code("pass", "own"), turns=SimpleNamespace(shared=waits))
     assert result.results["own"].seconds < 1
+
+
+# Cells that end with an error
+
+
+def test_a_syntax_error_is_said_as_one_at_its_exercise_with_its_line(tmp_path):
+    result, _ = graded(code("# mine\ndef best_seconds(tasks)\n    return 1"), CHECK)
+    said = result.results["best_seconds"]
+    assert (said.status, said.message_id) == ("crashed", "broken-cell")
+    assert said.message == "The cell with `best_seconds` is not Python yet (expected ':'), so none of it ran."
+    assert said.where == "line 2 of the cell: `def best_seconds(tasks)`"
+    assert "<span class=here>def best_seconds(tasks)" in page_of(result, tmp_path)
+
+
+def test_the_line_that_raised_is_marked_in_the_answer_and_none_where_it_lies_in_another_cell(tmp_path):
+    body = "def best_seconds(tasks, seconds, workers):\n    return {}(tasks)"
+    inside = graded(code(body.format("[][1]")), CHECK)[0]
+    assert "<span class=here>    return [][1](tasks)" in page_of(inside, tmp_path)
+    helper = code("def helper(tasks):\n    raise KeyError")
+    elsewhere = page_of(graded(helper, code(body.format("helper")), CHECK)[0], tmp_path)
+    assert "line 2 of the cell with <code>helper</code>" in elsewhere
+    assert "class=here" not in elsewhere
+
+
+def test_a_page_shows_the_beginning_of_an_answer_that_is_too_long(tmp_path):
+    result, _ = graded(code("best_seconds = 0\n" * 10_000), CHECK)
+    page = page_of(result, tmp_path)
+    assert (page.count("<span>best_seconds = 0"), page.count("… and more")) == (300, 1)
+    assert "… and more" not in page_of(graded(code("best_seconds = 0\n" * 300), CHECK)[0], tmp_path)
+
+
+def test_an_answer_whose_cell_ends_with_another_error_is_told_which():
+    result, _ = graded(code("best_seconds = 1 / 0"), CHECK)
+    assert "ended with ZeroDivisionError: division by zero" in result.results["best_seconds"].message
+    assert "does not exist" in graded(code("x = 1 / 0"), CHECK)[0].results["best_seconds"].message

@@ -13,6 +13,7 @@ from tests.attacks import grade_id
 from tests.classes import grade, hand_in, lines
 from tests.nbgrader_courses import both, course_of
 
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")]
 
 
@@ -38,8 +39,7 @@ def plain_source() -> nbformat.NotebookNode:
         task("Draw it below.\n=== BEGIN MARK SCHEME ===\nOne point for each x.\n=== END MARK SCHEME ===", "task", 2),
         by_hand(new_code_cell("# Draw it.\n### BEGIN SOLUTION\nprint('a drawing')\n### END SOLUTION"), "drawing", 2),
     ]
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    return new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    return new_notebook(cells=cells, metadata={"kernelspec": KERNEL})
 
 
 def nbgrader_cell(cell: nbformat.NotebookNode, name: str, **flags: object) -> nbformat.NotebookNode:
@@ -112,7 +112,7 @@ def test_an_instructors_own_tests_follow_nbgraders_rules(plain_course):
     assert ours["nothing", "comment on drawing"] == ("No response.",)
 
 
-def test_the_differences_are_output_on_stderr_and_partial_credit_that_is_numpys(plain_course):
+def test_the_differences_are_output_on_stderr_partial_credit_that_is_numpys_and_missing_tests(plain_course):
     noisy = changed(
         plain_course / "release/double/double.ipynb",
         answer="import sys\ndef double(x):\n    print('a log line', file=sys.stderr)\n    return 2 * x",
@@ -120,11 +120,19 @@ def test_the_differences_are_output_on_stderr_and_partial_credit_that_is_numpys(
     hand_in(plain_course, "noisy", noisy, "double")
     half = "import numpy as np\ndef double(x):\n    return np.int64(2 * x if x < 3 else 0)"
     hand_in(plain_course, "numpy", changed(plain_course / "release/double/double.ipynb", answer=half), "double")
+    without = changed(plain_course / "release/double/double.ipynb", answer=RIGHT)
+    without["cells"] = [cell for cell in without["cells"] if grade_id(cell) not in ("essay", "drawing", "test_double")]
+    hand_in(plain_course, "deletes", without, "double")
     ours, theirs = both(plain_course, "double")
+    assert ours["deletes", "essay"] == ours["deletes", "drawing"] == (None, True)
+    assert (ours["deletes", "test_double"], theirs["deletes", "test_double"]) == ((2, False), (None, True))
     assert (ours["noisy", "test_double"], theirs["noisy", "test_double"]) == ((2, False), (0, False))
     assert (ours["numpy", "test_partly"], theirs["numpy", "test_partly"]) == ((2, False), (4, False))
     noise = {("noisy", name) for name in ("test_double", "test_partly", "test_with_a_magic")}
-    assert {key for key in ours if ours[key] != theirs[key]} == noise | {("numpy", "test_partly")}
+    assert {key for key in ours if ours[key] != theirs[key]} == noise | {
+        ("numpy", "test_partly"),
+        ("deletes", "test_double"),
+    }
 
 
 def test_what_a_person_has_graded_stays_when_the_class_is_graded_again(plain_course):

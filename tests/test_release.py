@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nbgrader.api import Gradebook
 
 from coursekit.course import CommandError
+from coursekit.exercise import load
 from coursekit.given.ports import free_ports
 from coursekit.grading.release import release
 from coursekit.sandbox.nursery import available
@@ -25,6 +27,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("released") / "course"
+    folder.mkdir()
+    (folder / "class.toml").write_text("quizzes = true\n[due]\nch00_start = 2026-10-19T18:00:00Z\n")
     release(folder)
     return folder
 
@@ -44,6 +48,13 @@ def test_a_chapter_is_an_assignment_with_its_pictures_inside(course, chapter):
     assert "../img/" not in text
     assert any(cell.get("attachments") for cell in cells)
     assert "### BEGIN SOLUTION" in (course / f"source/{chapter}/{chapter}.ipynb").read_text(encoding="utf-8")
+
+
+def test_a_date_of_the_class_stands_in_every_copy_of_its_chapter(course, unpacked):
+    places = ["source/ch00_start/ch00_start.ipynb", "release/ch00_start/ch00_start.ipynb"]
+    for path in [*(course / place for place in places), unpacked / "notebooks/ch00_start.ipynb"]:
+        assert r"begin(\"ch00_start\", due=\"2026-10-19T18:00:00+00:00\")" in path.read_text(encoding="utf-8")
+    assert r"begin(\"ch01_tasks\")" in (unpacked / "notebooks/ch01_tasks.ipynb").read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")
@@ -69,6 +80,19 @@ def test_the_learners_zip_has_no_solutions_tests_or_sources_of_chapters(unpacked
     assert {path.stem for path in unpacked.glob("notebooks/*.ipynb")} == set(CHAPTERS)
     texts = [path.read_text(encoding="utf-8") for path in unpacked.glob("notebooks/*.ipynb")]
     assert [text for text in texts if "BEGIN SOLUTION" in text] == []
+
+
+def test_nbgraders_gradebook_knows_every_chapter(course):
+    with Gradebook(f"sqlite:///{course}/gradebook.db", "ray_rl") as book:
+        points = {assignment.name: assignment.max_score for assignment in book.assignments}
+    assert points == {chapter: sum(item.points for item in load(chapter).values()) for chapter in CHAPTERS}
+
+
+def test_the_hand_out_and_the_edition_of_the_checks_lie_beside_the_zip(course):
+    assert "make lab" in (course / "handout.html").read_text(encoding="utf-8")
+    released = json.loads((course / "edition.json").read_text())
+    assert list(released) == CHAPTERS
+    assert "best_seconds" in released["ch00_start"]["checks"]
 
 
 def test_everything_that_make_lab_installs_from_is_in_the_zip(unpacked):

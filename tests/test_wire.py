@@ -5,6 +5,7 @@ import itertools
 import math
 import subprocess
 import time
+import tracemalloc
 
 import msgpack
 import numpy as np
@@ -14,6 +15,8 @@ import torch
 from coursekit import wire
 from coursekit.exercise import agree
 from coursekit.given import ch01_tasks
+from coursekit.sandbox import replies
+from coursekit.sandbox.limits import SandboxDied
 
 
 @pytest.mark.parametrize(
@@ -221,6 +224,10 @@ EXPENSIVE = {
     "an axis that is text": msgpack.packb(extension(wire.ARRAY, ["<U500000000", ["x" * 100], b""])),
     "rows without a byte": msgpack.packb(ROWS_OF_NOTHING),
     "rows without a byte in a tuple": msgpack.packb(extension(wire.TUPLE, ROWS_OF_NOTHING)),
+    "rows of one byte": wire.encode(np.zeros((400_000, 1), np.uint8)),
+    "more numbers than a list needs": wire.encode(np.zeros(2_000_000, bool)),
+    "arrays of more numbers than a list needs": wire.encode([np.zeros((20, 20_000), bool)] * 4),
+    "a type of 5,000 characters": msgpack.packb(extension(wire.ARRAY, ["f8" + "," * 5_000, [1], bytes(8)])),
     "bytes as a tuple": msgpack.packb(extension(wire.TUPLE, bytes(10_000_000))),
     "a type that is code": msgpack.packb(extension(wire.ARRAY, ["(,)f8", [1], bytes(8)])),
 }
@@ -232,6 +239,50 @@ def test_what_would_cost_its_reader_minutes_or_gigabytes_is_refused_at_once(mess
     with pytest.raises(ValueError, match="not a message"):
         wire.decode(message)
     assert time.process_time() - start < 5
+
+
+def test_an_array_of_a_million_numbers_travels():
+    assert wire.copy(np.zeros((2_000, 500))).shape == (2_000, 500)
+
+
+def test_the_judge_may_send_more_numbers_than_may_come_back():
+    data = wire.encode(np.zeros(2_000_000))
+    assert wire.decode(data, functions=True).shape == (2_000_000,)
+    with pytest.raises(ValueError, match="parts"):
+        wire.decode(data)
+
+
+FORGED_PLACES = {
+    "bytes by their number": {"address": "127.0.0.1:1", "job": 2**31, "task": b"", "marked": 1},
+    "a mark without end": {"address": "127.0.0.1:1", "job": b"", "task": b"", "marked": float("inf")},
+    "a mark of text": {"address": "127.0.0.1:1", "job": b"", "task": b"", "marked": "9" * 5_000},
+    "an id of megabytes": {"address": "127.0.0.1:1", "job": bytes(10**6), "task": b"", "marked": 1},
+    "an address that is a list": {"address": ["x" * 10**6], "job": b"", "task": b"", "marked": 1},
+    "nothing of it": 7,
+}
+
+
+@pytest.mark.parametrize("place", FORGED_PLACES.values(), ids=list(FORGED_PLACES))
+def test_a_place_of_ray_that_cannot_be_true_ends_the_sandbox_and_takes_no_memory(place):
+    message = wire.encode(place)
+    tracemalloc.start()
+    with pytest.raises(SandboxDied, match="not an answer"):
+        replies.place(message)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**25
+
+
+def test_a_place_of_ray_is_taken_over():
+    place = {"address": "127.0.0.1:6379", "job": b"\1\0", "task": b"\xff", "marked": 12}
+    assert replies.place(wire.encode(place)) == place | {"job": "0100", "task": "ff"}
+    assert replies.place(wire.encode({})) == {}
+
+
+@pytest.mark.parametrize("told", [{"error": {"kind": ["x"], "message": "", "where": "", "todo": False}}, {}, [1], None])
+def test_an_error_that_is_none_ends_the_sandbox(told):
+    with pytest.raises(SandboxDied, match="not an answer"):
+        replies.error(wire.encode(told))
 
 
 ALIKE = [1 + times * (2**61 - 1) for times in range(8)]  # numbers of one hash

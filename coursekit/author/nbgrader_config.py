@@ -1,10 +1,14 @@
 """The configuration under which `nbgrader generate_assignment` makes notebooks/ of solutions/, cell for cell.
 
-Copy it into a course folder as nbgrader_config.py.
+Copy it into a course folder as nbgrader_config.py: nbgrader runs no submission there outside the sandbox.
 """
 
+from typing import Any, NoReturn
+
+from nbconvert.exporters import NotebookExporter
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
+from nbgrader.converters.base import BaseConverter, NbGraderException
 from nbgrader.preprocessors import (
     CheckCellMetadata,
     ClearHiddenTests,
@@ -12,6 +16,8 @@ from nbgrader.preprocessors import (
     ClearOutput,
     ClearSolutions,
     ComputeChecksums,
+    IncludeHeaderFooter,
+    InstantiateTests,
     LockCells,
     NbGraderPreprocessor,
     SaveCells,
@@ -50,8 +56,25 @@ class ClearAnswers(ClearSolutions):
         return True
 
 
+class OnlyInTheSandbox(NotebookExporter):
+    """What `nbgrader autograde` and formgrader's button meet before they touch anything: a refusal, with our command."""
+
+    def __init__(self, parent: BaseConverter, **more: Any) -> NoReturn:
+        course, student = parent.coursedir, parent.coursedir.student_id
+        one = course.assignment_id if student == "*" else f"{student}/{course.assignment_id}"
+        message = (
+            "Nothing was graded: nbgrader would run this submission as you, outside the sandbox, and overwrite its marks. "
+            f"Grade it in a terminal, in {course.root}: `coursekit grade submitted --only {one}` "
+            "(with --again, if it has been graded before)."
+        )
+        parent.log.error(message)  # of the exception the command itself says nothing
+        raise NbGraderException(message)
+
+
 PREPROCESSORS = [
+    IncludeHeaderFooter,
     DropInstructorCells,
+    InstantiateTests,
     LockCells,
     ClearAnswers,
     ClearOutput,
@@ -68,3 +91,4 @@ if "get_config" in globals():  # nbgrader reads this file; importing it as a mod
     config = globals()["get_config"]()
     config.GenerateAssignment.preprocessors = PREPROCESSORS
     config.ExecutePreprocessor.timeout = CELL_SECONDS
+    config.Autograde.exporter_class = OnlyInTheSandbox

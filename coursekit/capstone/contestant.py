@@ -55,16 +55,17 @@ class Contestant:
         except SandboxDied as died:
             _, self._curve = separated(self._sandbox.last_output(), rules.most)
             raise self._ended(died) from None
-        wall, cpu = time.monotonic() - began, watch.spent()
         output, self._curve = separated(told.output, rules.most)
-        if cpu > watch.limit:
-            raise self._failed(self._over)
         if told.error and told.error["kind"] == "TimeoutError":
             raise self._failed(
-                f"it was stopped after {rules.clock:.0f} s by the clock, of which it computed for {cpu:.1f} s: what does it "
-                f"wait for? A Ray task that asks for more CPUs than there are waits forever."
+                f"it was stopped after {rules.clock:.0f} s by the clock, of which it computed for {watch.spent():.1f} s: what "
+                f"does it wait for? A Ray task that asks for more CPUs than there are waits forever."
             )
-        if problem := self._ask("result", 60.0).get("failed"):
+        problem = self._ask("result", 60.0).get("failed")  # which an entry can replace, so it is part of learning
+        wall, cpu = time.monotonic() - began, watch.spent()
+        if cpu > watch.limit:
+            raise self._failed(self._over)
+        if problem:
             raise self._failed(f"{problem}.")
         return Learned(cpu, wall, output, self._curve)
 
@@ -74,6 +75,10 @@ class Contestant:
         self._over = self._too_slow(f"{seconds:.4g} CPU seconds")
         self.watch.limit = self.watch.spent() + seconds
         self._until = time.monotonic() + self._rules.deciding_clock
+
+    def counted(self, learned: Learned) -> Learned:
+        """Return what learning cost, once all is judged: what deciding took beyond its own seconds was left for learning."""
+        return learned._replace(cpu=max(learned.cpu, self.watch.spent() - DECIDING))
 
     def decide(self, observations: np.ndarray) -> np.ndarray:
         """Return the actions of its policy, int [N], for observations [N, K]; both travel as plain data."""

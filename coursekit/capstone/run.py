@@ -38,7 +38,7 @@ def run(entry: Entry, rules: Rules, tick: Callable[[float], object] = lambda spe
         contestant.be_asked(learned)
         seed = secrets.randbits(60) if rules.seed is None else rules.seed  # drawn when nothing can be learned any more
         returns = judge.judge(contestant.decide, seed)
-        return _ran(entry, rules, learned, contestant.watch.how, seed, returns)
+        return _ran(entry, rules, contestant.counted(learned), contestant.watch.how, seed, returns)
 
 
 def _ran(entry: Entry, rules: Rules, learned: Learned, how: str, seed: int, returns: np.ndarray) -> Ran:

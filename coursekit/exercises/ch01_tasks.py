@@ -10,6 +10,8 @@ from coursekit.exercise import exercise, expect, expect_equal, quiz
 from coursekit.exercises._steps import plain_tasks
 from coursekit.given import ch01_tasks as given
 
+TWO_THAT_MEET = "two calls of a function that waits until the other is running, and returns whether it ever was"
+
 
 def _two_that_meet() -> list[list]:
     """Return two inputs of `meets_another`: each call waits for the other."""
@@ -57,10 +59,11 @@ def parallel_map(answer: Answer, rng: Generator) -> None:
     """Launch everything first; the first `ray.get` comes when all tasks are on their way."""
     xs = rng.integers(-50, 50, size=6).tolist()
     _expect_squares(answer(given.square, xs), xs)
-    expect(
-        answer(given.meets_another, _two_that_meet()) == [True, True],
-        "Two calls never ran at the same time: does something wait before all tasks are launched?",
-    )
+    with answer.case(TWO_THAT_MEET):
+        expect(
+            answer(given.meets_another, _two_that_meet()) == [True, True],
+            "Two calls never ran at the same time: does something wait before all tasks are launched?",
+        )
 
 
 def _expect_squares(got: list, xs: list[int]) -> None:
@@ -112,8 +115,11 @@ def batched(answer: Answer, rng: Generator) -> None:
     expect_equal(got, [x * x for x in xs], "One result for each input, in one flat list, in the order of the inputs.")
     tasks, wanted = len(plain_tasks(seen)), math.ceil(len(xs) / size)
     expect(tasks == wanted, f"{len(xs)} inputs in batches of {size} are {wanted} tasks; Ray saw {tasks}.")
-    met = answer(given.meets_another, _two_that_meet(), 1)
-    expect(met == [True, True], "Two batches never ran at the same time: does something wait before all are launched?")
+    with answer.case(TWO_THAT_MEET):
+        met = answer(given.meets_another, _two_that_meet(), 1)
+        expect(
+            met == [True, True], "Two batches never ran at the same time: does something wait before all are launched?"
+        )
 
 
 @exercise(

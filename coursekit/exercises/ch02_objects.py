@@ -40,8 +40,11 @@ def share_once(answer: Answer, rng: Generator) -> None:
     _expect_one_copy(copies, xs, len(plain_tasks(seen)))
     _expect_not_held(answer.probe(given.held_here, array.nbytes, known))
     room = meeting.new_room()
-    met = answer(given.meets_another, array[:10], [[room, 0, 1], [room, 1, 0]])
-    expect(met == [True, True], "Two calls never ran at the same time: does something wait before all are launched?")
+    with answer.case("two calls of a function that waits until the other is running, and returns whether it ever was"):
+        met = answer(given.meets_another, array[:10], [[room, 0, 1], [room, 1, 0]])
+        expect(
+            met == [True, True], "Two calls never ran at the same time: does something wait before all are launched?"
+        )
 
 
 def _picked(answer: Answer, seen: Watched, array: np.ndarray, xs: list[int]) -> tuple[list, float]:

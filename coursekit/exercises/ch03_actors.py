@@ -42,11 +42,12 @@ def count_up(answer: Answer, rng: Generator) -> None:
     with answer.case(f"the amounts {amounts}; a result is [total, number of the process that ran `add`]"):
         _judge_totals(got, amounts, _actors_of(seen))
     room = meeting.new_room()
-    met = answer(given.Reunion, [[room, me, 3] for me in range(3)])
-    expect(
-        met == [True, True, True],
-        "This time the calls wait for each other, and some never came: is every call sent before the first is waited for?",
-    )
+    with answer.case("three calls of an `add` that waits until all three have come, and returns whether they did"):
+        met = answer(given.Reunion, [[room, me, 3] for me in range(3)])
+        expect(
+            met == [True, True, True],
+            "This time the calls wait for each other, and some never came: is every call sent before the first is waited for?",
+        )
 
 
 def _judge_totals(got: list, amounts: list[int], actors: list[dict]) -> None:

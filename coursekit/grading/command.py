@@ -1,6 +1,8 @@
 """What `coursekit grade` shows: how far it is, how fast, and what came of it."""
 
 import os
+import signal
+import threading
 import time
 from pathlib import Path
 
@@ -8,9 +10,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from sqlalchemy.exc import SQLAlchemyError
 
-from coursekit.course import CommandError
+from coursekit.course import CommandError, chapter_names
+from coursekit.grading import edition
+from coursekit.grading.class_page import write_page_of_class
 from coursekit.grading.outcome import Options
-from coursekit.grading.run import Run
+from coursekit.grading.release import release
+from coursekit.grading.run import NOTHING, Run
+from coursekit.grading.settings import settings_of
+from coursekit.paths import ROOT
+from coursekit.result import plural
 from coursekit.sandbox.nursery import NurseryFailed, available
 
 CONTINUES = "What is graded is kept: the same command continues (without --again)."
@@ -18,6 +26,10 @@ CONTINUES = "What is graded is kept: the same command continues (without --again
 
 def grade_class(submissions: Path, options: Options) -> None:
     """Grade all submissions of a course folder and say what came of it; raises CommandError."""
+    if (
+        threading.current_thread() is threading.main_thread()
+    ):  # a script's background job is started with Ctrl-C ignored
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not submissions.exists():
         raise CommandError(f"There is no {submissions}. Name the folder submitted/ of your course, or one notebook.")
     if options.sandbox and not options.address and (reason := available()):  # the nodes of a cluster say so themselves
@@ -31,6 +43,8 @@ def grade_class(submissions: Path, options: Options) -> None:
         )
     start = time.monotonic()
     run = Run(submissions, options)
+    for sentence in run.unheard():
+        console.print(sentence, markup=False)
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("grading", total=None)
@@ -65,5 +79,44 @@ def _summary(console: Console, run: Run, records: list[dict], seconds: float) ->
         line = f"  {record['key']}: {record['reason']}"
         console.print("".join(char if char.isprintable() else " " for char in line), markup=False)
     console.print(
-        f"Scores: {run.folder / 'grades.csv'} and nbgrader's gradebook; pages for students: {run.folder / 'reports'}"
+        f"Scores: {run.folder / 'grades.csv'}, {'' if run.alone else 'final.csv, '}and nbgrader's gradebook; pages for students: {run.folder / 'reports'}"
     )
+
+
+def report_class(course: Path) -> None:
+    """Write a course's pages and its table again from nbgrader's gradebook; raises CommandError."""
+    run = Run(course / "submitted", Options())
+    pages = run.report()
+    print(
+        f"{plural(pages, 'page')} in {run.folder / 'reports'}, and {run.folder / 'grades.csv'}: as nbgrader's gradebook says"
+    )
+
+
+def show_class(course: Path) -> None:
+    """Write the class's page; raises CommandError."""
+    run = Run(course / "submitted", Options())
+    run.refuse_foreign()
+    if not run.journal.path.exists():
+        raise CommandError(NOTHING.format(folder=run.folder, submitted=run.submitted))
+    print(f"wrote {write_page_of_class(run)} (open it in a browser; it names students)")
+
+
+def release_course(folder: Path) -> None:
+    """Make a course and say what comes next; raises CommandError."""
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("releasing", total=len(chapter_names()))
+        written = release(folder, lambda chapter: progress.update(bar, advance=1, description=chapter))
+    print(f"wrote {len(written)} files and folders in {folder}, among them {written[-1].name} for your learners")
+    if not edition.commit() and (ROOT / ".git").exists():
+        print(
+            "Checks here are not committed yet: do that first, and release again, if you may want to come back to them."
+        )
+    print(
+        f"Next: hand out {folder}/learners.zip and {folder}/handout.html, and put what comes back into {folder}/submitted/"
+    )
+    print(f"(coursekit collect does that with a zip of Moodle's or Canvas'), then: coursekit grade {folder}/submitted")
+    if not settings_of(folder).due:
+        print(
+            "Notebooks show their due dates where class.toml has them first: put it into an empty folder, and release there."
+        )

@@ -1,14 +1,18 @@
 """Cells as grading executes them: their source, and outputs that nbgrader reads, short enough for people."""
 
-import ast
 import base64
+import re
+from collections.abc import Iterable
+from dataclasses import replace
 
 import nbformat
-from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
+from coursekit.result import Result
+from coursekit.sandbox.shown import Shown
+
 SOURCE = 100_000  # characters of a cell that are kept for people to read
-VALUE = "_value_of_the_test"
+NUMPYS = re.compile(r"np\.(?:float|int|uint)\d+\((.+)\)")
 
 
 def readable(cell: NotebookNode) -> NotebookNode:
@@ -18,27 +22,41 @@ def readable(cell: NotebookNode) -> NotebookNode:
     return cell
 
 
-def outputs_of(text: str, error: dict | None) -> list[NotebookNode]:
-    """Return a cell's outputs as nbgrader's tools read them: what it printed, and the error it ended with."""
+def outputs_of(text: str, error: dict | None, shown: Iterable[Shown] = ()) -> list[NotebookNode]:
+    """Return a cell's outputs as nbgrader's tools read them: what it printed and showed, and the error it ended with."""
     outputs = [nbformat.v4.new_output("stream", name="stdout", text=text)] if text else []
+    for each in shown:
+        data = {"text/plain": each.text} | ({each.mime: each.picture} if each.picture else {})
+        outputs.append(nbformat.v4.new_output(each.kind, data))
     if error:
         kind, message = str(error.get("kind", "Error")), str(error.get("message", ""))
         outputs.append(nbformat.v4.new_output("error", ename=kind, evalue=message, traceback=[f"{kind}: {message}"]))
     return outputs
 
 
-def keeping_value(source: str) -> tuple[str, bool]:
-    """Return a test cell that keeps the value of its last line under the name VALUE, and whether there is one to keep."""
-    source = TransformerManager().transform_cell(source)  # magics become calls
+def explained(result: Result, error: dict | None) -> Result:
+    """Return a result that says why there is no answer, where its own cell ended with an error: a mistake in its Python, mostly."""
+    if not error or f"`{result.name}` does not exist here" not in result.message:
+        return result
+    kind, message, where = (str(error.get(name, "")) for name in ("kind", "message", "where"))
+    text = f"The cell with `{result.name}` ended with {kind}: {message}."
+    if kind in ("SyntaxError", "IndentationError", "TabError"):
+        text = f"The cell with `{result.name}` is not Python yet ({message}), so none of it ran."
+    return replace(result, message=text, message_id="broken-cell", where=where, tried="")
+
+
+def credit_of(shown: Iterable[Shown], points: float) -> float:
+    """Return the points that a test cell gives by the first value it shows, as nbgrader reads it: a number up to all of them.
+
+    A number of NumPy counts by its value, and one above the points as all of them: the docs say so.
+    """
+    text = next((each.text for each in shown if each.kind == "execute_result"), "")
+    number = NUMPYS.fullmatch(text)
     try:
-        last = ast.parse(source).body[-1]
-    except (SyntaxError, IndexError):  # a mistake, or nothing
-        return source, False
-    if not isinstance(last, ast.Expr) or source.rstrip().endswith(";"):
-        return source, False
-    lines = source.encode().splitlines(keepends=True)  # columns count bytes
-    before = b"".join(lines[: last.lineno - 1]) + lines[last.lineno - 1][: last.col_offset]
-    return f"{before.decode()}{VALUE} = ({ast.get_source_segment(source, last)}\n)", True
+        value = float(number[1] if number else text)
+    except ValueError:
+        return points
+    return value if 0 <= value <= points else points
 
 
 def cell_that_writes(files: dict[str, bytes]) -> str:

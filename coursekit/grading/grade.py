@@ -10,18 +10,24 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from coursekit.answer import Answer, Raised
+from coursekit.answer import Answer
+from coursekit.cells import defined_names
 from coursekit.exercise import Exercise, Quiz, judge, load
-from coursekit.grading.execution import VALUE, cell_that_writes, keeping_value, outputs_of, readable
+from coursekit.grading.execution import cell_that_writes, credit_of, explained, outputs_of, readable
 from coursekit.grading.plan import Master, Plan, Step, plan
 from coursekit.grading.submission import NotGradable, with_files_of_master
 from coursekit.grading.turns import Turns
 from coursekit.result import MIME, Result
 from coursekit.sandbox.nursery import Nursery, NurseryFailed
 from coursekit.sandbox.sandbox import Limits, Sandbox, SandboxDied
+from coursekit.sandbox.shown import Shown
 
 TEXT = 2_000  # characters of a message, of what was tried or of what came back that are kept
 OUTPUT = 2_000_000  # characters that all cells of a submission printed that are kept
+BEGINNING = (
+    10_000  # characters of a cell that ended with an error in which the names are looked for that it should define
+)
+PICTURES = 8_000_000  # the same of its pictures, which are long texts
 NOTES = 20
 LOST = 3  # times that a submission is tried again because its sandbox was ended from outside
 ENDED = (
@@ -37,6 +43,7 @@ class Graded:
     results: dict[str, Result] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     notebook: NotebookNode | None = None
+    files: dict[str, bytes] = field(default_factory=dict)  # that its cells wrote
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     peak_mb: float = 0.0
@@ -47,9 +54,9 @@ class Graded:
         return sum(result.earned for result in self.results.values())
 
     def record(self) -> dict:
-        """Return everything but the notebook as plain data."""
+        """Return everything but the notebook and its files as plain data."""
         rows = {name: result.record() for name, result in self.results.items()}
-        return asdict(self) | {"results": rows, "notebook": None, "score": self.score}
+        return asdict(replace(self, files={})) | {"results": rows, "notebook": None, "score": self.score}
 
 
 class Grader:
@@ -81,9 +88,12 @@ class _Work:
         self.graded = Graded(notes=list(steps.notes))
         self.poisoned: dict[int, str] = {}  # steps that ended their sandbox, and how
         self.deadline = time.monotonic() + grader.limits.total_seconds
-        self.output_left, self.lost = OUTPUT, 0
+        self.output_left, self.pictures_left, self.lost = OUTPUT, PICTURES, 0
         self.began = time.perf_counter()  # of the cell or check that has its turn, for its own time
         self.answer: Answer | None = None  # what was asked last, for the page to show
+        self.broken: dict[
+            str, dict
+        ] = {}  # the errors with which the cells of answers ended, by the names that they define
 
     def run(self) -> None:
         """Judge every step; what could not be reached earns nothing, with the reason."""
@@ -114,6 +124,7 @@ class _Work:
                         return True
                     if index not in self.poisoned and self._step(step, box):
                         blamed = index
+                self._keep_files(box)
                 return True
             except (SandboxDied, NurseryFailed) as ended:
                 if isinstance(ended, NurseryFailed) or box.lost():
@@ -137,6 +148,11 @@ class _Work:
         if outcome and outcome.error:
             reason = f"{outcome.error.get('kind')}: {outcome.error.get('message')}"
             self._add_note(f"files beside the notebook could not be written ({reason})")
+
+    def _keep_files(self, box: Sandbox) -> None:
+        """Keep the files that cells have written or changed; a notebook that ends its sandbox now has been graded already."""
+        with contextlib.suppress(SandboxDied):
+            self.graded.files = {name: data for name, data in box.files().items() if self.files.get(name) != data}
 
     def _try_again(self) -> None:
         """Have the pass repeated, with all the time that it may take; raises NotGradable when that has happened too often."""
@@ -176,8 +192,10 @@ class _Work:
         """Run a cell of the learner; return whether it had to be stopped."""
         with self._turn():
             outcome = box.run(step.cell.source, self._seconds_left())
-        step.cell.outputs = outputs_of(self._kept(outcome.output), outcome.error)
+        step.cell.outputs = outputs_of(self._kept(outcome.output), outcome.error, self._kept_shown(outcome.shown))
         error = outcome.error or {}
+        if error:
+            self.broken |= dict.fromkeys(defined_names(step.cell.source[:BEGINNING]), error)
         if error and not error.get("todo"):
             self._note(f"a cell ended with {error.get('kind')}: {error.get('message')}", step)
         return error.get("kind") == "TimeoutError"
@@ -209,7 +227,7 @@ class _Work:
     def _verdict(self, item: Exercise | Quiz, answer: Answer) -> Result:
         """Return the judge's result; a check that stumbles over what came back costs this exercise, not the submission."""
         try:
-            return judge(item, answer, self.grader.seed)
+            return explained(judge(item, answer, self.grader.seed), self.broken.get(item.name))
         except (SandboxDied, NurseryFailed):
             raise
         except Exception as error:
@@ -223,6 +241,16 @@ class _Work:
             self._add_note(f"more than {OUTPUT} characters of output: the rest was not kept")
         return kept
 
+    def _kept_shown(self, shown: list[Shown]) -> Iterator[Shown]:
+        """Yield what may still be kept of what a cell showed."""
+        for each in shown:
+            if len(each.picture) > self.pictures_left:
+                self._add_note(f"pictures of more than {PICTURES // 10**6} MB: the rest was not kept")
+                each = replace(each, picture="")
+            self.pictures_left -= len(each.picture)
+            if (text := self._kept(each.text)) or each.picture:
+                yield replace(each, text=text)
+
     def _answer(self, box: Sandbox, name: str) -> Answer:
         return Answer(name, partial(self._ask, box, name), partial(self._records, box))
 
@@ -234,10 +262,8 @@ class _Work:
 
     def _own_test(self, step: Step, box: Sandbox) -> None:
         """Run an instructor's own test cell by nbgrader's rules: an error earns nothing, a number at the end that much, else all."""
-        source, has_value = keeping_value(step.cell.source)
         with self._turn():
-            outcome = box.run(source, self._seconds_left())
-            credit = self._credit(step, box) if has_value and not outcome.error else step.points
+            outcome = box.run(step.cell.source, self._seconds_left())
             seconds = self._took()
         if self._id(step) in self.graded.results:
             return
@@ -245,17 +271,8 @@ class _Work:
             text = f"{error.get('kind')}: {error.get('message')}"
             self._record(step, self._result(step, "wrong", text, "own-test", seconds=seconds))
             return
-        share = credit / step.points if step.points else 1
+        share = credit_of(outcome.shown, step.points) / step.points if step.points else 1
         self._record(step, self._result(step, "passed", share=share, seconds=seconds))
-
-    def _credit(self, step: Step, box: Sandbox) -> float:
-        """Return how many points the value of a test cell gives: a number up to all, anything else all."""
-        try:
-            value = self._answer(box, VALUE).value()
-        except (Raised, ValueError, KeyError, TypeError):
-            return step.points
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return float(value) if is_number and 0 <= value <= step.points else step.points
 
     def _note(self, text: str, step: Step) -> None:
         """Keep a note on a cell for the student and the instructor."""

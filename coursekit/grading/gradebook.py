@@ -13,20 +13,22 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader import utils
 from nbgrader.api import Gradebook, InvalidEntry, MissingEntry
-from nbgrader.apps.baseapp import NbGrader
-from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc
 from sqlalchemy.exc import SAWarning, SQLAlchemyError
-from traitlets.config import Application, Config
+from traitlets.config import Config
 
 from coursekit.author import nbgrader_config
 from coursekit.course import CommandError
+from coursekit.grading.configured import Course
+from coursekit.grading.enrol import enrol, extension
 from coursekit.grading.grade import Graded
+from coursekit.grading.late import RULES
 from coursekit.grading.plan import Master, points_of
 from coursekit.grading.submission import Submission, text_of
 from coursekit.paths import path_with_scripts
 
+NO_RESPONSE = "No response."  # as nbgrader says it
 OTHER_CELLS = (
     "The gradebook has other cells for {name} than source/ has now, and submissions that refer to them. Put the cells of "
     "source/ back as they were; or, where nothing graded by hand is lost, `nbgrader db assignment remove {assignment} --force` "
@@ -35,16 +37,11 @@ OTHER_CELLS = (
 
 
 class Book:
-    """The gradebook of one course; `with Book(folder) as book:` keeps one connection open.
+    """The gradebook of one course; `with Book(course) as book:` keeps one connection open."""
 
-    nbgrader's configuration is Python: only a course is `configured`, never the folder of a notebook by itself.
-    """
-
-    def __init__(self, folder: Path, configured: bool = True):
-        self.folder = folder
-        self.config = _config_of(folder) if configured else Config()
-        self.course = CourseDirectory(config=self.config)
-        self.course.root = str(folder)
+    def __init__(self, course: Course):
+        self.folder, self.settings = course.folder, course.settings
+        self.config, self.course = course.config, course.directory
 
     def __enter__(self) -> "Book":
         os.environ["PATH"] = path_with_scripts()
@@ -52,6 +49,7 @@ class Book:
             "ignore", category=SAWarning, module="nbgrader"
         )  # of the way nbgrader adds a submission
         self.gradebook = Gradebook(self.course.db_url, self.course.course_id)
+        enrol(self.gradebook, self.settings, self.config)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -68,7 +66,8 @@ class Book:
             self._save_cells(assignment, master)
 
     def _save_cells(self, assignment: str, master: Master) -> None:
-        self.gradebook.update_or_create_assignment(assignment)
+        due = {"duedate": self.settings.due[assignment]} if assignment in self.settings.due else {}
+        self.gradebook.update_or_create_assignment(assignment, **due)
         resources: Any = {"nbgrader": {"notebook": master.name, "assignment": assignment, "db_url": self.course.db_url}}
         notebook: NotebookNode = nbformat.from_dict(master.notebook)
         for preprocessor in nbgrader_config.PREPROCESSORS:
@@ -110,6 +109,8 @@ class Book:
         stamp = _handed_in(submission.folder)
         more = {"timestamp": stamp} if stamp else {}
         entry = self.gradebook.update_or_create_submission(submission.assignment, submission.student, **more)
+        if submission.assignment in self.settings.due:
+            entry.extension = extension(self.settings, submission.student, submission.assignment)
         for notebook in entry.notebooks:
             if notebook.name == submission.notebook:  # the others have outcomes of their own
                 self._write_scores(notebook, graded)
@@ -119,20 +120,22 @@ class Book:
             self._write_autograded(submission, graded)
 
     def _write_scores(self, notebook: Any, graded: Graded | None) -> None:
-        """Write what each cell earned; what a person grades waits for that person, unless there is nothing to grade."""
+        """Write what each cell earned; what a person grades waits for that person, unless it is as it was handed out.
+
+        So does what is missing: its answer may stand elsewhere, as those to a task do, and only a person can tell.
+        """
         cells = graded.notebook.cells if graded and graded.notebook else []
         written = {cell.metadata.nbgrader.grade_id: cell.source for cell in cells if "nbgrader" in cell.metadata}
         given = {cell.name: cell.source for cell in notebook.notebook.source_cells}
-        answered = {name for name, source in written.items() if source != given.get(name)}
-        if cells:  # what a task asks for lies in cells of the student's own: only a person can tell
-            answered |= {cell.name for cell in notebook.notebook.task_cells}
+        tasks = {cell.name for cell in notebook.notebook.task_cells}
+        answered = {name for name, source in given.items() if name in tasks or written.get(name) != source}
         for grade in notebook.grades:
             result = graded.results.get(grade.name) if graded else None
-            by_hand = result is None and grade.name in answered
+            by_hand = graded is not None and result is None and grade.name in answered
             grade.auto_score = None if by_hand else float(result.earned if result else 0)
             grade.needs_manual_grade = by_hand or grade.manual_score is not None
         for comment in notebook.comments:
-            comment.auto_comment = None if not cells or comment.name in answered else "No response."
+            comment.auto_comment = None if graded is None or comment.name in answered else NO_RESPONSE
 
     def _late_penalty(self, submission: Submission) -> None:
         """Apply the late policy that the course's configuration names; nbgrader's default is none."""
@@ -142,7 +145,7 @@ class Book:
             "student": submission.student,
         }
         resources = {"nbgrader": names | {"db_url": self.course.db_url}}
-        if {"AssignLatePenalties", "LateSubmissionPlugin"} & set(self.config):
+        if RULES & set(self.config):
             AssignLatePenalties(config=self.config)(nbformat.v4.new_notebook(), resources)
 
     def _write_autograded(self, submission: Submission, graded: Graded) -> None:
@@ -153,10 +156,27 @@ class Book:
         folder.mkdir(parents=True, exist_ok=True)
         for path in [] if submission.single else _beside(submission.folder, graded.notes):
             _copy(path, folder, graded.notes)
+        for name, content in graded.files.items():
+            _write(folder / name, content, graded.notes)
         target = folder / f"{submission.notebook}.ipynb"
         partial = target.with_suffix(".partial")
         partial.write_text(nbformat.writes(graded.notebook), encoding="utf-8")
         os.replace(partial, target)
+
+    def comment(self, record: dict, texts: dict[str, str]) -> None:
+        """Write comments on answers, by their cells, instead of those that were written this way before."""
+        names = (record["notebook"], record["assignment"], record["student"])
+        with contextlib.suppress(MissingEntry):
+            for comment in self.gradebook.find_submission_notebook(*names).comments:
+                if comment.name in texts or comment.auto_comment != NO_RESPONSE:
+                    comment.auto_comment = texts.get(comment.name)
+            self.gradebook.db.commit()
+
+    def autograded(self, record: dict) -> NotebookNode | None:
+        """Return the notebook as it ran, None where there is none."""
+        folder = self.course.format_path(self.course.autograded_directory, record["student"], record["assignment"])
+        path = Path(folder, f"{record['notebook']}.ipynb")
+        return nbformat.read(path, as_version=4) if record["outcome"] == "graded" and path.exists() else None
 
 
 def _cells_in_book(notebook: Any) -> set[tuple]:
@@ -205,6 +225,16 @@ def _copy(path: Path, folder: Path, notes: list[str]) -> None:
     (folder / path.name).write_bytes(content)
 
 
+def _write(path: Path, content: bytes, notes: list[str]) -> None:
+    """Write a file that a cell wrote; where something else stands in its way, it is left out, and noted."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.write_bytes(content)
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        notes.append(f"the file {path.name}, which a cell wrote, was not kept ({error.strerror})")
+
+
 def _handed_in(folder: Path) -> datetime | None:
     """Return when it was handed in, None where timestamp.txt is missing or unreadable (anybody may have written it)."""
     path = folder / "timestamp.txt"
@@ -216,12 +246,3 @@ def _handed_in(folder: Path) -> datetime | None:
     except (OSError, ValueError, OverflowError):
         pass
     return None
-
-
-def _config_of(folder: Path) -> Config:
-    """Return nbgrader's configuration of a course folder: its nbgrader_config.py, and the user's."""
-    app = NbGrader()
-    app.config.CourseDirectory.root = str(folder)
-    Application.load_config_file(app, "nbgrader_config", path=[str(folder), *app.config_file_paths])
-    config: Config = app.config
-    return config

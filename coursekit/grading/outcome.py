@@ -21,6 +21,7 @@ class Options:
     sandbox: bool = True
     address: str = ""
     limits: Limits = field(default_factory=Limits)
+    configured: bool = False  # whether the course's configuration may say how long a cell takes
 
 
 @dataclass
@@ -46,6 +47,7 @@ class Outcome:
             "digest": self.submission.digest,
             "outcome": "not gradable" if self.graded is None else "graded",
             "reason": self.why(),
+            "notes": self.graded.notes if self.graded else [],
             "score": self.graded.score if self.graded else 0,
             "max_score": maximum,
             "seconds": round(self.graded.seconds, 3) if self.graded else 0,

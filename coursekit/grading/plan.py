@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,10 +11,13 @@ from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
 from coursekit.cells import JUDGES, defined_names, judged_by
+from coursekit.course import CommandError
 from coursekit.exercise import UnknownName, find, load
+from coursekit.grading.markup import harmless, without_dead_pictures
 from coursekit.grading.submission import chapter_of, files_beside
 
-MAX_PARSED = 100_000  # characters of a cell in which a name is looked for
+MAX_PARSED = 100_000  # characters of all cells together in which a name is looked for: five times the longest chapter
+MAX_TEXT = 50_000  # characters of a student's own texts that are shown: some take nbconvert the square of their length
 _HIDDEN = re.compile(
     r"^[^\n]*(### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS|=== BEGIN MARK SCHEME ===.*?=== END MARK SCHEME ===)[^\n]*",
     re.MULTILINE | re.DOTALL,
@@ -29,13 +32,22 @@ class Master:
     notebook: NotebookNode
     chapter: str
     files: dict[str, bytes] = field(default_factory=dict)  # that lie beside it: data, modules
+    uncounted: frozenset[str] = frozenset()  # quizzes that earn nothing in this class
 
     @classmethod
-    def of(cls, path: Path) -> "Master":
-        """Read a source notebook; its chapter is the one that it begins with, "" where it is not a coursekit chapter."""
-        notebook = nbformat.read(path, as_version=4)
+    def of(cls, path: Path, quizzes: bool = True) -> "Master":
+        """Read a source notebook; its chapter is the one that it begins with, "" where it is not a coursekit chapter.
+
+        Without `quizzes`, those of the chapter are judged and earn nothing.
+        """
+        notebook = _read(path)
         chapter = chapter_of(notebook, _names_for(["begin"], notebook))
-        return cls(path.stem, notebook, chapter, {} if chapter else files_beside(path))
+        uncounted = set[str]()
+        for cell in notebook.cells if chapter and not quizzes else []:
+            if "points" in cell.metadata.get("nbgrader", {}) and (judged_by(cell.source) or [""])[0] == "quiz":
+                cell.metadata.nbgrader.points = 0
+                uncounted.add(cell.metadata.nbgrader.grade_id)
+        return cls(path.stem, notebook, chapter, {} if chapter else files_beside(path), frozenset(uncounted))
 
     def tests(self) -> dict[str, NotebookNode]:
         """Return the test cells by their grade id, in order."""
@@ -81,6 +93,16 @@ class Master:
         return {cell.source.strip() for cell in self.notebook.cells if "demo" in cell.metadata.get("tags", [])}
 
 
+def _read(path: Path) -> NotebookNode:
+    try:
+        return nbformat.read(path, as_version=4)
+    except Exception as error:  # nbformat stumbles over what is no notebook in many ways
+        said = f"{type(error).__name__}: {str(error)[:200]}"
+        raise CommandError(
+            f"{path} is no notebook that can be read ({said}). Open it in JupyterLab and save it."
+        ) from None
+
+
 def _is_test(meta: dict) -> bool:
     return bool(meta.get("grade")) and not meta.get("solution")
 
@@ -123,16 +145,29 @@ def plan(notebook: NotebookNode, master: Master) -> Plan:
         if grade_id in tests and last[grade_id] is not cell:
             notes.append(f"the test cell {grade_id} was there more than once: the last was used")  # as nbgrader does
         elif grade_id in tests:
-            if _is_edited(cell, tests[grade_id]) or claims.get("points") != points_of(tests[grade_id]):
+            worth = grade_id in master.uncounted or claims.get("points") == points_of(tests[grade_id])
+            if _is_edited(cell, tests[grade_id]) or not worth:
                 notes.append(f"the test cell {grade_id} was edited: the original was used")
             steps.append(_test_step(tests[grade_id], master))
         else:
             known = _put_right(cell, others[grade_id], notes) if grade_id in others else cell
             steps.append(Step(_kind(known, demos), known))
     _insert_missing(steps, master, last, notes)
+    _make_texts_harmless(steps, master, notes)
     by_hand = [name for name, cell in others.items() if _is_graded_by_hand(cell.metadata.nbgrader)]
     notes += [f"the answer {name}, which a person grades, is missing" for name in by_hand if name not in last]
     return Plan(steps, list(dict.fromkeys(notes)))
+
+
+def _make_texts_harmless(steps: Iterable[Step], master: Master, notes: list[str]) -> None:
+    """Change each text that was not handed out, so that no page which shows it does what its student wants, or takes hours."""
+    handed_out, left = {cell.source for cell in master.notebook.cells}, MAX_TEXT
+    for cell in (step.cell for step in steps if step.kind == "text" and step.cell.source not in handed_out):
+        if len(cell.source) > left:
+            notes.append(f"of its texts, the first {MAX_TEXT} characters are shown")
+            cell.source = f"{cell.source[:left]} …"
+        left -= min(left, len(cell.source))
+        cell.source = harmless(without_dead_pictures(cell.source, cell.get("attachments", {})))  # a name may be cut
 
 
 def _is_edited(cell: NotebookNode, original: NotebookNode) -> bool:
@@ -142,14 +177,14 @@ def _is_edited(cell: NotebookNode, original: NotebookNode) -> bool:
 
 
 def _put_right(cell: NotebookNode, original: NotebookNode, notes: list[str]) -> NotebookNode:
-    """Return an answer with the metadata of the original; a locked cell as the original has it."""
-    meta = original.metadata.nbgrader
+    """Return an answer with the kind and the metadata of the original; a locked cell as the original has it."""
+    meta, source = original.metadata.nbgrader, cell.source
     if _is_locked(meta):
         if _is_edited(cell, original):
             notes.append(f"the locked cell {meta.grade_id} was edited: the original was used")
-        cell = (nbformat.v4.new_code_cell if original.cell_type == "code" else nbformat.v4.new_markdown_cell)(
-            original.source
-        )
+        source = original.source
+    if source != cell.source or cell.cell_type != original.cell_type:
+        cell = (nbformat.v4.new_code_cell if original.cell_type == "code" else nbformat.v4.new_markdown_cell)(source)
     cell.metadata.nbgrader = meta
     return cell
 
@@ -161,24 +196,31 @@ def _kind(cell: NotebookNode, demos: set[str]) -> str:
 
 
 def _insert_missing(steps: list[Step], master: Master, seen: Container[str], notes: list[str]) -> None:
-    """Put each missing test cell behind the answer that it tests, else behind the test before it, else at the end."""
-    before = ""
+    """Put each missing test cell behind the answer that it tests and what comes before it in the master, else at the end."""
+    order = [meta["grade_id"] for _, meta in master._known()]
+    missing = [grade_id for grade_id in master.tests() if grade_id not in seen]
+    defined = _defined(steps) if missing else {}
     for grade_id, test in master.tests().items():
-        if grade_id not in seen:
+        if grade_id in missing:
             notes.append(f"the test cell {grade_id} was missing: it was put back")
-            wanted = f"answer_{grade_id}"
+            before = {f"answer_{grade_id}", *order[: order.index(grade_id)]}
             places = [
                 index
                 for index, step in enumerate(steps)
-                if step.cell.metadata.get("nbgrader", {}).get("grade_id") in (wanted, before or None)
-                or (step.kind == "run" and grade_id in _defined(step.cell.source))
+                if step.cell.metadata.get("nbgrader", {}).get("grade_id") in before
+                or grade_id in defined.get(id(step), ())
             ]
             steps.insert(places[-1] + 1 if places else len(steps), _test_step(test, master))
-        before = grade_id
 
 
-def _defined(source: str) -> list[str]:
-    return defined_names(source) if len(source) < MAX_PARSED else []
+def _defined(steps: Iterable[Step]) -> dict[int, set[str]]:
+    """Return the names that cells define, by the ids of their steps, for as many cells as can be parsed in little time."""
+    found, left = dict[int, set[str]](), MAX_PARSED
+    for step in sorted(steps, key=lambda step: len(step.cell.source)):  # data that is long stands in no answer's way
+        if step.kind == "run" and len(step.cell.source) <= left:
+            left -= len(step.cell.source)
+            found[id(step)] = set(defined_names(step.cell.source))
+    return found
 
 
 def _test_step(cell: NotebookNode, master: Master) -> Step:

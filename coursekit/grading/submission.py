@@ -6,7 +6,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
@@ -16,12 +16,15 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from coursekit.grading.markup import pictures, without_dead_pictures
+
 MAX_BYTES = 20 * 1024 * 1024
 MAX_CELLS = 2000
 MAX_FILES = 500
 IGNORED = (".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback")  # as by nbgrader
 NAME_BYTES = 200  # of a name: a suffix still fits into what a file may be called
-UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# of a name: what ends a line, and markup, since nbgrader's pages show names as they are
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029<>\"]")
 RUN_STATE = ".coursekit-run.json"  # lies in each folder that a grading run has written
 
 
@@ -140,12 +143,16 @@ def text_of(name: str) -> str:
 
     A name that had to be changed ends with a hash of what it was: two names stay two.
     """
-    line = UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
+    line = UNPRINTABLE.sub(lambda found: _spelled(found[0]), name)
     written = line.encode("utf-8", "backslashreplace")
     if len(written) <= NAME_BYTES and written.decode() == name:
         return name
     mark = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"{written[: NAME_BYTES - 17].decode('utf-8', 'ignore')}~{mark}"
+
+
+def _spelled(character: str) -> str:
+    return character.encode("unicode_escape").decode() if not character.isprintable() else f"\\x{ord(character):02x}"
 
 
 def read(path: Path) -> NotebookNode:
@@ -244,29 +251,14 @@ def _plain_cell(cell: dict) -> NotebookNode:
     text = source.encode("utf-8", "replace").decode()
     if cell.get("cell_type") == "code":
         return nbformat.v4.new_code_cell(text, metadata={"nbgrader": kept})
-    pictures = _pictures(cell.get("attachments"))
-    found = nbformat.v4.new_markdown_cell(_without_dead_pictures(text, pictures), metadata={"nbgrader": kept})
-    return found if not pictures else NotebookNode(found | {"attachments": pictures})
-
-
-def _pictures(attachments: Any) -> dict[str, dict[str, str]]:
-    """Return the pictures that lie inside a text cell, as far as they are pictures."""
-    found: dict[str, dict[str, str]] = {}
-    for name, files in attachments.items() if isinstance(attachments, dict) else []:
-        for kind, data in files.items() if isinstance(files, dict) else []:
-            if kind.startswith("image/"):
-                found.setdefault(name, {})[kind] = _joined(data)
-    return found
+    shown = pictures(cell.get("attachments"))
+    found = nbformat.v4.new_markdown_cell(without_dead_pictures(text, shown), metadata={"nbgrader": kept})
+    return found if not shown else NotebookNode(found | {"attachments": shown})
 
 
 def _joined(text: Any) -> str:
     """Return a text that a notebook may keep as a list of lines."""
     return "".join(map(str, text)) if isinstance(text, list) else str(text)
-
-
-def _without_dead_pictures(text: str, pictures: Container[str]) -> str:
-    """Return a text that shows no picture which is not there: nbgrader's feedback would stop at it."""
-    return re.sub(r"attachment:([^)\s\"'>]*)", lambda match: match[0] if match[1] in pictures else match[1], text)
 
 
 def chapter_of(notebook: NotebookNode, aliases: Collection[str] = ()) -> str:
@@ -276,6 +268,6 @@ def chapter_of(notebook: NotebookNode, aliases: Collection[str] = ()) -> str:
     """
     source = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
     begin = "|".join([r"(?:\w+\.)?begin", *map(re.escape, aliases)])
-    call = rf"(?:^|;)[ \t]*(?:\w+ *= *)?(?:{begin})\(\s*(?:chapter *= *)?([\"'])(\w+)\1\s*\)"
+    call = rf"(?:^|;)[ \t]*(?:\w+ *= *)?(?:{begin})\(\s*(?:chapter *= *)?([\"'])(\w+)\1\s*[,)]"
     begun = re.search(call, source, re.MULTILINE)
     return begun[2] if begun else ""

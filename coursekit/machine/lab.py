@@ -3,13 +3,14 @@
 import logging
 import os
 import secrets
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from coursekit.course import CommandError
 from coursekit.machine.facts import Facts, port_is_free
-from coursekit.paths import ROOT, STATIC
+from coursekit.paths import ROOT, STATIC, path_with_scripts
 
 FIRST = "work/ch00_start.ipynb"
 PORT = 8888
@@ -44,6 +45,8 @@ def jupyter_command(port: int, open_browser: bool, extra: Sequence[str] = ()) ->
     """Return the command that starts JupyterLab; a setting among the `extra` arguments replaces ours."""
     ours = [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     ours += [f"--ServerApp.root_dir={ROOT}", f"--LabApp.default_url=/lab/tree/{FIRST}"]
+    shell = os.environ.get("SHELL") or shutil.which("bash") or "sh"
+    ours.append(f"--ServerApp.terminado_settings=shell_command={shell}")  # a login shell might set another PATH
     if not open_browser:
         ours.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
@@ -57,9 +60,9 @@ def jupyter_command(port: int, open_browser: bool, extra: Sequence[str] = ()) ->
 
 
 def jupyter_environment(token: str = "") -> dict[str, str]:
-    """Return the environment for JupyterLab: the course's settings, and the token, which so stays off process lists."""
+    """Return the environment for JupyterLab: the course's settings, its commands, and the token, which so stays off process lists."""
     paths = [str(SETTINGS), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
-    environment = os.environ | {"JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
+    environment = os.environ | {"JUPYTER_CONFIG_PATH": os.pathsep.join(paths), "PATH": path_with_scripts()}
     return environment | {"JUPYTER_TOKEN": token} if token else environment
 
 

@@ -21,6 +21,7 @@ GOING = 5.0  # seconds at most that killed processes need to go
 EXACT_LOOK = 2.0  # seconds from one exact look at memory to the next; each costs milliseconds for each process
 FAILURES = 10  # looks in a row that fail; then nothing limits its memory any more, and the sandbox has to end
 UNWATCHED = "could not be watched"
+_CONTROLLERS = ("pids", "cpuacct", "cpu")  # of version 1, beside memory
 
 
 class Account(Protocol):
@@ -37,6 +38,10 @@ class Account(Protocol):
 
     def peak_mb(self) -> float:
         """Return the most memory that was used at one time."""
+        ...
+
+    def seen_cpu_seconds(self) -> float | None:
+        """Return the CPU seconds until the last look, at no cost; None where nobody counts them."""
         ...
 
     def cpu_seconds(self) -> float:
@@ -57,7 +62,7 @@ def open_account(limits: Limits) -> Account:
 
 
 class Cgroup:
-    """Control groups of version 1 or 2 for memory and number of processes."""
+    """Control groups of version 1 or 2 for memory, number of processes, and an equal share of the CPUs."""
 
     def __init__(self, limits: Limits, home: Path, name: str):
         self._limits, self._folders = limits, [home / name]
@@ -66,6 +71,7 @@ class Cgroup:
         try:
             self._limit_memory(memory)
             self._limit_processes(name)
+            self._share_cpus()
             self.counts_cpu = bool(self._read("cpuacct.usage", "cpu.stat"))
         except OSError:
             self.close()
@@ -79,12 +85,18 @@ class Cgroup:
         self._write("memory.memsw.limit_in_bytes", size)
 
     def _limit_processes(self, name: str) -> None:
-        for controller in () if self._new else ("pids", "cpuacct"):  # version 2 has all in one folder
+        for controller in () if self._new else _CONTROLLERS:  # version 2 has all in one folder
             for home in _homes(controller)[:1]:
                 with contextlib.suppress(OSError):
                     (home / name).mkdir()
                     self._folders.append(home / name)
         self._write("pids.max", str(self._limits.processes))
+
+    def _share_cpus(self) -> None:
+        """Let the sandbox have as much of the CPUs as one process of the grader, however many processes it has."""
+        weight = 1.25 ** -os.getpriority(os.PRIO_PROCESS, 0)  # as the kernel weighs niceness
+        self._write("cpu.shares", str(max(2, int(1024 * weight))))
+        self._write("cpu.weight", str(max(1, int(100 * weight))))
 
     def _write(self, name: str, text: str) -> None:
         for folder in self._folders:
@@ -119,6 +131,10 @@ class Cgroup:
         if nanoseconds := self._read("cpuacct.usage"):
             return int(nanoseconds) / 1e9
         return int(self._read("cpu.stat").split()[1]) / 1e6  # its first line: usage_usec
+
+    def seen_cpu_seconds(self) -> float | None:
+        """Return the CPU seconds until now."""
+        return self.cpu_seconds() if self.counts_cpu else None
 
     def close(self) -> None:
         """Remove the groups; the kernel lets them go when the last process has, which may be a moment after it was killed."""
@@ -186,6 +202,7 @@ class Looked:
     def _look(self) -> float:
         """Return how much they use now; between two exact looks, what grows counts in full."""
         processes = self._processes()
+        self._seconds = max(self._seconds, sum(_cpu_seconds(process) for process in processes))
         resident = sum(_resident_mb(process) for process in processes)
         too_much = self._exact + resident - self._resident > self._limits.memory_mb
         if too_much or time.monotonic() - self._when > EXACT_LOOK:
@@ -209,6 +226,10 @@ class Looked:
         with contextlib.suppress(Exception):  # a number that is missing is nobody's loss
             processes = [process for root in self._roots for process in _tree(root)]
             self._seconds = max(self._seconds, sum(_cpu_seconds(process) for process in processes))
+        return self._seconds
+
+    def seen_cpu_seconds(self) -> float | None:
+        """Return the most CPU seconds that were seen."""
         return self._seconds
 
     def close(self) -> None:
@@ -245,7 +266,7 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 def sweep() -> None:
     """Remove the empty groups that a killed grader has left."""
-    for home in {*_homes("memory"), *_homes("pids"), *_homes("cpuacct")}:
+    for home in {home for controller in ("memory", *_CONTROLLERS) for home in _homes(controller)}:
         for folder in home.glob(f"{PREFIX}*"):
             grader = folder.name.split("-")[1]
             if not os.path.exists(f"/proc/{grader}"):

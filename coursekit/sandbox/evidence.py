@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from coursekit import wire
 from coursekit.failure import describe
-from coursekit.sandbox import jail, limits, namespaces
+from coursekit.sandbox import calls, jail, limits, namespaces
 
 SECONDS = 40  # a reader that takes longer is ended
 _LIMITS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 4096, "RLIMIT_CPU": SECONDS, "RLIMIT_DATA": 4 * 2**30}
@@ -51,6 +51,7 @@ def _enter(opened: list[int], user: int) -> None:
     namespaces.enter(*of_users)
     namespaces.become(jail.USER)
     namespaces.drop_privileges()
+    calls.restrict()  # what it reads comes from the submission
     namespaces.hide_memory(True)
     limits.impose(_LIMITS)
 

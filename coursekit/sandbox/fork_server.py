@@ -81,7 +81,8 @@ def main(descriptor: int) -> None:
             _in_namespaces(settings["user"], settings["count"])
         from coursekit.sandbox import forks, inside  # starts threads, and then nobody may make namespaces
 
-        for module in [*inside.PUBLIC, *settings["rooms"]]:  # the jail hides the rooms
+        kernel = [] if settings["imports"] == "none" else ["coursekit.sandbox.shell"]
+        for module in [*inside.PUBLIC, *kernel, *settings["rooms"]]:  # the jail hides the rooms
             import_module(module)
         if settings["isolated"]:
             jail.enter(settings["user"], settings["hidden"])

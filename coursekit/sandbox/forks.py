@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from coursekit.sandbox import evidence, inside, jail, limits, namespaces, supervisor, workers
+from coursekit.sandbox import calls, evidence, inside, jail, limits, namespaces, supervisor, workers
 
 _FURNISHED = namespaces.NEWNS | namespaces.NEWNET | namespaces.NEWIPC | namespaces.NEWUTS | namespaces.NEWCGROUP
 MESSAGE_BYTES = 65_536
@@ -177,6 +177,7 @@ def _seclude(request: dict) -> list[int]:
     namespaces.map_ids("self", jail.USER, (request["user"], request["user"]))
     jail.forbid_namespaces()
     namespaces.drop_privileges()
+    calls.restrict()
     opened = namespaces.open_own()
     namespaces.hide_memory(True)
     return opened

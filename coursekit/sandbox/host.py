@@ -53,7 +53,7 @@ def environment(shm_mb: float, home: str = jail.HOME, temporary: str = "/tmp") -
         "LOGNAME": "learner",
         "SHELL": "/bin/sh",
         "VIRTUAL_ENV": sys.prefix,
-        "MPLBACKEND": "Agg",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "MPLCONFIGDIR": f"{home}/.config/matplotlib",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONIOENCODING": "utf-8:backslashreplace",

@@ -2,7 +2,9 @@
 nothing that the grader relies on is here.
 """
 
+import asyncio
 import contextlib
+import contextvars
 import ctypes
 import gc
 import importlib
@@ -19,7 +21,7 @@ from coursekit.failure import describe
 from coursekit.quiet import quiet
 from coursekit.sandbox import evidence, frames, lean
 
-_PLAIN = ["numpy", "pandas", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "matplotlib_inline.backend_inline"]
+_PLAIN = ["numpy", "pandas", "matplotlib.pyplot", "matplotlib.backends.backend_agg"]  # inline's wants a shell
 _PLAIN += ["coursekit.checking", "coursekit.overview"]
 _OF_COURSE = ["gymnasium", "torch", "ray", "ray.rllib.algorithms.ppo"]
 _OWN = ["coursekit.timing", "coursekit.spans", "coursekit.records"]
@@ -49,15 +51,11 @@ def _given() -> list[str]:
 
 
 def _new_shell() -> Any:
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config
+    from coursekit.sandbox.shell import new_shell, shown
 
-    config = Config()
-    config.HistoryManager.enabled = False
-    config.InteractiveShell.colors = "nocolor"
-    config.InteractiveShell.xmode = "Plain"  # the others look through every loaded module: 0.1 s
-    shell = InteractiveShell.instance(config=config)
+    shell = new_shell()
     _warm_up(shell)
+    shown()
     gc.collect()
     gc.freeze()  # collections in a copy would touch, and so copy, the memory that all share
     return shell
@@ -113,15 +111,36 @@ def _named(function: Any, name: str, module: str) -> Any:
 def live(shell: Any, connection: socket.socket, output: int, settings: dict) -> None:
     """Serve the grader until it closes the connection; never returns to the nursery's code."""
     _settle(output, settings)
-    me = os.getpid()
+    if shell:
+        from coursekit.sandbox.shell import settle
+
+        settle()
+    me, loop = os.getpid(), asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    context = contextvars.copy_context()  # one for all cells: what a cell sets there holds in the next
     with contextlib.suppress(OSError):
-        while (message := frames.receive(connection)) is not None:
+        while (message := _next(loop, connection)) is not None:
             identity, content = message
-            reply = _serve(shell, wire.decode(content))
+            reply = _serve(loop.create_task(_reply(shell, wire.decode(content)), context=context), loop)
             if os.getpid() != me:  # a copy that the submission made with os.fork: only the original answers
                 os._exit(0)
             connection.sendall(frames.pack(identity, reply))
     os._exit(0)
+
+
+def _next(loop: asyncio.AbstractEventLoop, connection: socket.socket) -> tuple[bytes, bytes] | None:
+    """Return the next message; until it comes, what cells have left in the loop goes on, as between a kernel's cells."""
+    come = loop.create_future()
+    loop.add_reader(connection, lambda: None if come.done() else come.set_result(None))
+    try:
+        while not come.done():
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                loop.run_until_complete(come)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        loop.remove_reader(connection)
+    return frames.receive(connection)
 
 
 def _settle(output: int, settings: dict) -> None:
@@ -132,7 +151,9 @@ def _settle(output: int, settings: dict) -> None:
         lean.apply(forked=settings["isolated"])
     _replace_notebook_functions()
     os.environ.update(settings["environment"])
-    os.chdir(os.environ["HOME"])
+    folder = f"{os.environ['HOME']}/work"  # what lies there later is the notebook's
+    os.mkdir(folder)
+    os.chdir(folder)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (output, 1), (output, 2)):
         os.dup2(source, target)
@@ -146,37 +167,46 @@ def _settle(output: int, settings: dict) -> None:
     sys.modules["numpy"].random.seed()  # a copy of the nursery would draw what every other copy draws
 
 
-def _serve(shell: Any, message: dict) -> bytes:
+def _serve(reply: asyncio.Task, loop: asyncio.AbstractEventLoop) -> bytes:
     """Return the reply to one message of the grader; a SIGINT, which the grader sends when time is up, ends the work."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        if message["op"] == "run":
-            return _run(shell, message["source"])
-        if message["op"] == "ask":
-            return answer.serve(shell.user_ns, message["name"], message["request"])
-        if message["op"] == "records":  # where there are no namespaces that a reader could enter
-            from coursekit import records
-
-            return answer.serve(vars(records), message["name"], message["request"])
-        if message["op"] == "place":
-            return wire.encode(evidence.place())
-        _passed[message["name"]] = message["passed"]
-        return b""
+        return bytes(loop.run_until_complete(reply))
     except KeyboardInterrupt as stopped:
         error = _described(stopped)
-        return wire.encode({"error" if message["op"] == "run" else "raised": error})
+        return wire.encode({"error": error, "raised": error})
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         _flush()
 
 
-def _run(shell: Any, source: str) -> bytes:
-    """Run one cell as a notebook does and return what went wrong, if anything."""
-    result = shell.run_cell(source, store_history=True)
-    with contextlib.suppress(Exception):
-        sys.modules["matplotlib.pyplot"].close("all")  # as a notebook does after a cell
+async def _reply(shell: Any, message: dict) -> bytes:
+    """Return the reply to one message, from within the running loop that a notebook's code knows."""
+    if message["op"] == "run":
+        return await _run(shell, message["source"])
+    if message["op"] == "ask":
+        return answer.serve(shell.user_ns, message["name"], message["request"])
+    if message["op"] == "records":  # where there are no namespaces that a reader could enter
+        from coursekit import records
+
+        return answer.serve(vars(records), message["name"], message["request"])
+    if message["op"] == "place":
+        return wire.encode(evidence.place())
+    if message["op"] == "files":
+        from coursekit.sandbox.shell import files
+
+        return wire.encode(files())
+    _passed[message["name"]] = message["passed"]
+    return b""
+
+
+async def _run(shell: Any, source: str) -> bytes:
+    """Run one cell as a notebook does and return what went wrong, if anything, and what it showed."""
+    from coursekit.sandbox.shell import run, shown
+
+    result = await run(shell, source)
     error = result.error_before_exec or result.error_in_exec
-    return wire.encode({"error": _described(error) if error is not None else None})
+    return wire.encode({"error": _described(error) if error is not None else None, "shown": shown()})
 
 
 def _described(error: BaseException) -> dict:

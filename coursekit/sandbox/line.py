@@ -16,6 +16,7 @@ from coursekit.sandbox import frames
 from coursekit.sandbox.limits import Limits, SandboxDied, reason_of, spoken
 
 TICK = 0.2  # seconds between two looks at the limits
+STARVED = 4  # times as long as allowed that a program may take which waits for a CPU
 GRACE = 5.0  # seconds that a program has to stop after it was interrupted
 LAST_WORDS = 2.0  # seconds in which the first process says how the learner's ended
 STRANGERS = 1000  # messages that nobody asked for; who sends more is stopped
@@ -25,8 +26,8 @@ FLOOD = 200  # times `output_bytes`: who prints more is stopped
 class Line:
     """Three descriptors: messages to the learner's process, the line to the sandbox's first process, what is printed."""
 
-    def __init__(self, limits: Limits, exceeded: Callable[[], str]):
-        self._limits, self._exceeded = limits, exceeded
+    def __init__(self, limits: Limits, exceeded: Callable[[], str], starved: Callable[[float], bool] = lambda _: False):
+        self._limits, self._exceeded, self._starved = limits, exceeded, starved
         self._messages, self._learner = socket.socketpair()
         self._first, self._theirs = socket.socketpair()
         self._printed, output = os.pipe()
@@ -85,10 +86,14 @@ class Line:
         return kept.decode("utf-8", errors="replace") + note
 
     def exchange(self, message: dict, seconds: float) -> tuple[bytes, bool]:
-        """Return the reply, and whether the program had to be interrupted for it; raises SandboxDied."""
+        """Return the reply, and whether the program had to be interrupted for it; raises SandboxDied.
+
+        Where others keep the CPUs busy, `seconds` are CPU seconds, as far as the program wants to compute.
+        """
         identity = secrets.token_bytes(frames.ID_BYTES)  # nobody can send a reply in advance
         self._outgoing = memoryview(frames.pack(identity, wire.encode(message)))
         deadline, interrupted = time.monotonic() + seconds, False
+        latest = time.monotonic() + STARVED * seconds
         while True:
             now = (
                 time.monotonic()
@@ -105,6 +110,9 @@ class Line:
             if self._count > FLOOD * self._limits.output_bytes:
                 raise SandboxDied(f"printed more than {FLOOD * self._limits.output_bytes // 10**6} MB")
             if now >= self._until(deadline):
+                if not interrupted and now < latest and self._starved(seconds):
+                    deadline = now + TICK
+                    continue
                 if interrupted:
                     raise SandboxDied(f"ran longer than {spoken(seconds)}")
                 with contextlib.suppress(ConnectionError):  # it has just ended, which the next wait sees

@@ -12,7 +12,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import psutil
@@ -22,19 +22,24 @@ from coursekit.answer import opened
 from coursekit.sandbox import accounts, evidence, host, jail, replies
 from coursekit.sandbox.limits import Limits, SandboxDied, spoken
 from coursekit.sandbox.line import Line, read_all
+from coursekit.sandbox.shown import Shown, files_in, shown_in
 from coursekit.sandbox.supply import NurseryFailed, Supply
+from coursekit.sandbox.waiting import wants_cpu
 
 __all__ = ["CellOutcome", "Limits", "Sandbox", "SandboxDied"]
 
 
 @dataclass(frozen=True)
 class CellOutcome:
-    """How one cell ran: `error` is what `coursekit.failure.describe` gives, `output` what was printed, at most a limit."""
+    """How one cell ran: `error` is what `coursekit.failure.describe` gives, `output` what was printed, at most a limit,
+    `shown` what was displayed.
+    """
 
     status: str  # "ok" or "error"
     error: dict | None
     output: str
     seconds: float
+    shown: list[Shown] = field(default_factory=list)
 
 
 class Sandbox:
@@ -44,11 +49,12 @@ class Sandbox:
         self._nursery, self.limits = nursery, limits
         self._account = accounts.open_account(limits)
         self._also: Callable[[], str] = lambda: ""
-        self._line = Line(limits, self._exceeded)
+        self._line = Line(limits, self._exceeded, self._starved)
         self._folder = "" if nursery.isolated else tempfile.mkdtemp(prefix=f"coursekit-sandbox-{os.getpid()}-")
         self._ticket: tuple[int, int] | None = None  # the nursery's name for it
         self.pid = 0  # of its first process, as this machine counts
         self._spent, self._died = 0.0, ""
+        self._computed: float | None = 0.0  # CPU seconds before the last message
         self._usage: dict[str, float] = {}
         try:
             self._start()
@@ -87,7 +93,12 @@ class Sandbox:
         error = replies.error(reply)
         if interrupted:
             error = replies.too_long(seconds or self.limits.cell_seconds, error)
-        return CellOutcome("error" if error else "ok", error, self._line.output(), time.monotonic() - began)
+        took = time.monotonic() - began
+        return CellOutcome("error" if error else "ok", error, self._line.output(), took, shown_in(reply))
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files that lie in the notebook's folder now, as far as they can be kept; raises SandboxDied."""
+        return files_in(self._exchange({"op": "files"}, 10.0)[0])
 
     def ask(self, name: str, request: bytes, seconds: float | None = None) -> bytes:
         """Return the reply to a request of `coursekit.answer.Answer`; raises SandboxDied."""
@@ -133,16 +144,17 @@ class Sandbox:
         if self._died:
             raise SandboxDied(self._died)
         left = self.limits.total_seconds - self._spent
-        began = time.monotonic()
+        allowed = min(seconds or self.limits.cell_seconds, left)
+        began, self._computed = time.monotonic(), self._account.seen_cpu_seconds()
         try:
             if left <= 0:
                 raise SandboxDied(f"ran longer than {spoken(self.limits.total_seconds)} in all")
-            return self._line.exchange(message, min(seconds or self.limits.cell_seconds, left))
+            return self._line.exchange(message, allowed)
         except SandboxDied as died:
             self._died = died.reason
             raise
         finally:
-            self._spent += time.monotonic() - began
+            self._spent += min(time.monotonic() - began, allowed)  # what it waited for a CPU beyond that is not its own
 
     def alive(self) -> bool:
         """Return whether the sandbox can still be asked."""
@@ -160,6 +172,13 @@ class Sandbox:
 
     def _exceeded(self) -> str:
         return self._also() or self._account.exceeded()
+
+    def _starved(self, seconds: float) -> bool:
+        """Return whether its program wants a CPU, and has not had one for this long since the last message."""
+        if self._computed is None:
+            return False
+        used = self._account.cpu_seconds() - self._computed
+        return used < seconds and wants_cpu(self.pid)
 
     def last_output(self) -> str:
         """Return what was printed before the sandbox ended."""

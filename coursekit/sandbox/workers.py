@@ -118,6 +118,8 @@ def _take_over(folder: str, environment: dict[str, str], descriptors: list[int])
             signal.signal(number, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # as Python does at its start: a closed socket is an error, no end
+        signal.signal(number, signal.SIG_IGN)
     os.setsid()
     namespaces.hide_memory(False)
     os.environ.clear()
@@ -136,7 +138,8 @@ def _forget_shell() -> None:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    InteractiveShell.clear_instance()
+    if InteractiveShell.initialized():
+        type(InteractiveShell.instance()).clear_instance()
     for name in ("__IPYTHON__", "display", "get_ipython"):
         builtins.__dict__.pop(name, None)
     sys.displayhook, sys.excepthook = sys.__displayhook__, sys.__excepthook__

@@ -1,0 +1,156 @@
+"""Which edition of its checks a class is judged by: the commit and a hash of each check, kept beside the gradebook.
+
+A check's hash covers its own source and all that it uses of coursekit.exercises and coursekit.given, without docstrings, hints and
+minutes. What judges nothing may change during a semester; where a check has changed, no class is judged by both.
+"""
+
+import ast
+import copy
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Collection, Iterator
+from functools import cache
+from pathlib import Path
+
+from coursekit.course import CommandError
+from coursekit.exercise import load
+from coursekit.paths import ROOT
+from coursekit.versions import DISTRIBUTION, installed
+
+FILE = "edition.json"
+FOLLOWED = ("coursekit.exercises.", "coursekit.given.")
+CHANGED = """These checks have changed since {folder} was released or first graded:
+{checks}
+Nothing was graded: a class is judged by one edition of each check.
+To grade by the edition that you handed out: {old}; then the same command.
+To grade everybody by the checks as they are now: the same command with --again, and without --only."""
+
+Definitions = dict[str, list[ast.stmt]]
+Imports = dict[str, tuple[str, str]]  # local name: module, and the name in it ("" for the module itself)
+
+
+def checks(chapter: str) -> dict[str, str]:
+    """Return the hash of each check of a chapter, by its name."""
+    module = f"coursekit.exercises.{chapter}"
+    return {name: _hash(module, name) for name in load(chapter)}
+
+
+def record(folder: Path, chapters: Collection[str]) -> None:
+    """Keep these chapters' checks as those by which a course is judged."""
+    known = _known(folder)
+    now = {"version": installed(DISTRIBUTION), "commit": commit()}
+    known |= {chapter: now | {"checks": checks(chapter)} for chapter in sorted(chapters)}
+    partial = (folder / FILE).with_suffix(".partial")
+    partial.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    os.replace(partial, folder / FILE)
+
+
+def expect_the_same(folder: Path, chapters: Collection[str], everybody_again: bool) -> None:
+    """Keep the checks of chapters that are new to a course; raises CommandError where one has changed, unless everybody is graded again."""
+    known = _known(folder)
+    changed: dict[str, list[str]] = {}
+    for chapter in sorted(set(chapters) & known.keys()):
+        now, then = checks(chapter), known[chapter]["checks"]
+        changed[chapter] = [name for name in now | then if now.get(name) != then.get(name)]
+    changed = {chapter: names for chapter, names in changed.items() if names}
+    if changed and not everybody_again:
+        listed = "\n".join(f"  {chapter}: {', '.join(names)}" for chapter, names in changed.items())
+        raise CommandError(CHANGED.format(folder=folder, checks=listed, old=_way_back(known[next(iter(changed))])))
+    if new := (set(chapters) - known.keys()) | changed.keys():
+        record(folder, new)
+
+
+def commit() -> str:
+    """Return the commit that is checked out, "" where there is none or its checks have been changed since."""
+    try:
+        judging = ["coursekit/exercises", "coursekit/given"]
+        changed = subprocess.run(["git", "status", "--porcelain", *judging], cwd=ROOT, capture_output=True, text=True)
+        found = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return "" if changed.stdout or changed.returncode else found.stdout.strip()
+
+
+def _way_back(then: dict) -> str:
+    """Return how to come by the checks of an earlier day."""
+    if then["commit"]:
+        return f"`git -C {shlex.quote(str(ROOT))} checkout {then['commit']}`"
+    return f"unpack the learners.zip of that day, version {then['version']}, and use the coursekit in it"
+
+
+def _known(folder: Path) -> dict[str, dict]:
+    path = folder / FILE
+    known: dict[str, dict] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return known
+
+
+def _hash(module: str, name: str) -> str:
+    """Return the hash of a definition with all that it reaches; of the whole module, where the name is not written in it."""
+    sources: dict[tuple[str, str], str] = {}
+    _reach(module, name, sources)
+    if (module, name) not in sources:
+        sources[module, name] = _text([node for nodes in _module(module)[0].values() for node in nodes])
+    return hashlib.sha256("\n".join(sources[key] for key in sorted(sources)).encode()).hexdigest()[:12]
+
+
+def _reach(module: str, name: str, sources: dict[tuple[str, str], str]) -> None:
+    """Add the sources of a name and of what it uses to those that are there."""
+    definitions, imports = _module(module)
+    if name not in definitions or (module, name) in sources:
+        return
+    sources[module, name] = _text(definitions[name])
+    for node in (node for statement in definitions[name] for node in ast.walk(statement)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            owner, inside = imports.get(node.value.id, ("", "?"))
+            if not inside:
+                _reach(owner, node.attr, sources)
+        elif isinstance(node, ast.Name):
+            _reach(*imports.get(node.id, (module, node.id)), sources)
+
+
+@cache
+def _module(name: str) -> tuple[Definitions, Imports]:
+    """Return what a module defines at its top level, quizzes too, and what it imports of the modules that are followed."""
+    definitions: Definitions = {}
+    imports: Imports = {}
+    if name.startswith(FOLLOWED):
+        for statement in ast.parse(_file(name).read_text(encoding="utf-8")).body:
+            if isinstance(statement, ast.ImportFrom):
+                imports |= {alias.asname or alias.name: _imported(statement, alias) for alias in statement.names}
+            for defined in _names(statement):
+                definitions.setdefault(defined, []).append(statement)
+    return definitions, imports
+
+
+def _imported(statement: ast.ImportFrom, alias: ast.alias) -> tuple[str, str]:
+    inner = f"{statement.module}.{alias.name}"
+    return (inner, "") if inner.startswith(FOLLOWED) and _file(inner).exists() else (str(statement.module), alias.name)
+
+
+def _names(statement: ast.stmt) -> Iterator[str]:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            yield from (leaf.id for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name))
+        case ast.Expr(value=ast.Call(args=[ast.Constant(value=str(name)), *_])):
+            yield name
+
+
+def _text(statements: list[ast.stmt]) -> str:
+    """Return what judges in some statements: no docstrings, no comments, no hints and minutes."""
+    kept = [copy.deepcopy(statement) for statement in statements]
+    for node in (node for statement in kept for node in ast.walk(statement)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and ast.get_docstring(node):
+            node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "exercise":
+            node.keywords = [each for each in node.keywords if each.arg not in ("hints", "minutes")]
+    return "\n".join(map(ast.unparse, kept))
+
+
+def _file(module: str) -> Path:
+    return ROOT.joinpath(*module.split(".")).with_suffix(".py")

@@ -1,0 +1,108 @@
+"""A student's text in the pages of nbgrader: it is shown, and does nothing."""
+
+import base64
+import re
+from html.parser import HTMLParser
+
+import pytest
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+
+from coursekit.grading.markup import harmless, pictures, without_dead_pictures
+from coursekit.grading.submission import text_of
+
+SHOWS = {"p", "a", "em", "strong", "code", "pre", "br", "h1", "ul", "ol", "li", "img", "table", "thead", "tbody", "tr"}
+SHOWS |= {"th", "td", "blockquote", "hr", "div", "span", "h2", "h3", "h4", "h5", "h6", "del", "input", "dl", "dt", "dd"}
+SCHEMES = ("http:", "https:", "mailto:", "data:image/")
+
+
+class Live(HTMLParser):
+    """Collects what a page would do more than show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list) -> None:
+        if tag not in SHOWS:
+            self.found.append(tag)
+        for name, value in attributes:
+            url = str(value).lower().strip() if name in ("href", "src") else ""
+            runs = re.match(r"[^/#]*:", url) and not url.startswith(SCHEMES)
+            if runs or name.startswith("on") or name in ("style", "srcdoc", "action", "formaction"):
+                self.found.append(f"{name}={value}")
+
+
+def live_in(text: str, attachments: dict | None = None) -> list[str]:
+    """Return what is live in the page that nbconvert makes of a text cell."""
+    renderer = IPythonRenderer(escape=False, attachments=attachments)
+    page = Live()
+    page.feed(MarkdownWithMath(renderer=renderer).render(text))
+    return page.found
+
+
+LIVE = [
+    "<script>alert(1)</script>",
+    "hello <img src=x onerror=alert(1)>",
+    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+    "<base href='https://example.org/'>",
+    "<meta http-equiv=refresh content='0;url=https://example.org'>",
+    "text <svg onload=alert(1)>",
+    "<a href='javascript:alert(1)'>marks</a>",
+    "[marks](javascript:alert(1))",
+    "[marks]( javascript:alert(1))",
+    "[marks](<javascript:alert(1)>)",
+    "[marks](< java\tscript:alert(1)>)",
+    "[marks](&#106;avascript&colon;alert(1))",
+    "[marks](java\\script\\:alert(1))",
+    "[marks](JAVASCRIPT:alert(1) 'a title')",
+    "[marks][1]\n\n[1]: javascript:alert(1)",
+    "[marks]\n\n[marks]:\n  vbscript:alert(1)",
+    "> [marks][1]\n>\n> [1]: javascript:alert(1)",
+    "<javascript:alert(1)>",
+    "[marks](data:text/html;base64,PHNjcmlwdD4=)",
+    "```mermaid\n<img src=x onerror=alert(1)>\n```",
+    "    </code></pre><script>alert(1)</script>\n\n<?php ?> <!-- --> <script>",
+    "# <b onclick=alert(1)>x</b>",
+    "| a |\n|---|\n| <style>*{display:none}</style> |",
+]
+
+
+@pytest.mark.parametrize("text", LIVE)
+def test_a_text_is_shown_and_does_nothing(text):
+    assert live_in(text) != []
+    assert live_in(harmless(text)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I think that $a < b$, and `x <= 3` in **most** cases: see [Ray](https://ray.io), [there](ch01_tasks.ipynb#top) or ![it](attachment:image.png).",
+        "```python\nif a < 3 and b[0] < 4:\n    run(b[1])\n```",
+        "- one\n- two [section](#results)\n\n[docs]: https://docs.ray.io\n\n| a | b |\n|---|---|\n| 1 | 2 |",
+    ],
+)
+def test_a_text_without_markup_stays_as_it_is(text):
+    assert harmless(text) == text
+
+
+def test_pictures_are_of_known_kinds_and_base64():
+    data = base64.b64encode(b"picture").decode()
+    attachments = {
+        "a.png": {"image/png": data, "image/x' onerror='alert(1)": data},
+        "b.svg": {"image/svg+xml": [data]},
+        "c.png": {"image/png": "x' onerror='alert(1)"},
+        "d.png": {"text/html": data},
+        'e" x="': {"image/png": data},
+        "\ud800": {"image/png": data},
+        "f.png": "text",
+    }
+    found = pictures(attachments)
+    assert found == {"a.png": {"image/png": data}, "b.svg": {"image/svg+xml": data}}
+    text = without_dead_pictures("![a](attachment:a.png) ![c](attachment:c.png)", found)
+    assert text == "![a](attachment:a.png) ![c](c.png)"
+    assert live_in(text, found) == []
+
+
+def test_a_folders_name_is_no_markup():
+    assert text_of("<img src=x>").startswith("\\x3cimg src=x\\x3e~")
+    assert text_of("Zoë O'Neill & Söhne") == "Zoë O'Neill & Söhne"
