@@ -97,6 +97,7 @@ def main(starter: Path) -> NoReturn:
     os.environ.update(workers.AT_IMPORT | {"JPY_PARENT_PID": str(os.getpid())})  # a kernel wants to know who started it
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as a kernel does before it imports pyplot
     address = f"\0{starter.parent.name}"
+    workers.draw_own_ids()
     for name in [*RAYS, *OTHERS, *_modules("ray.dashboard.modules")]:
         with contextlib.suppress(ImportError):
             import_module(name)

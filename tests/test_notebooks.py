@@ -1,11 +1,14 @@
 """Every notebook proves itself: solved it earns every point, unsolved it runs to its end and earns nothing."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
 from coursekit.exercise import load
 from coursekit.paths import NOTEBOOKS, SOLUTIONS
+from tests import forked
 from tests.chapters import CHAPTERS, Run, run
 
 pytestmark = pytest.mark.slow
@@ -46,3 +49,13 @@ def test_unsolved_notebook_runs_to_its_end_and_earns_nothing(chapter, tmp_path, 
     assert {name: record["status"] for name, record in result.results.items()} == dict.fromkeys(load(chapter), "todo")
     assert result.earned() == 0
     clean(result)
+
+
+def test_copies_draw_ids_of_their_own(tmp_path):
+    script = tmp_path / "draw.py"
+    script.write_text("import ray\nfor _ in range(100): print(ray.ObjectRef.from_random().hex())\n")
+    drawn = [
+        subprocess.run(forked.command([sys.executable, str(script)]), check=True, stdout=subprocess.PIPE).stdout
+        for _ in range(2)
+    ]
+    assert len(set(b"".join(drawn).split())) == 200

@@ -781,6 +781,14 @@ RAY = {
             def roll(self): return numpy.random.randint(10**9)
         found = len({ray.get(Dice.options(num_cpus=0).remote().roll.remote()) for _ in range(3)})
     """,
+    "different ids": """
+        draw = lambda: {ray.ObjectRef.from_random().hex() for _ in range(100)}
+        @ray.remote
+        class Drawer:
+            def draw(self): return draw()
+        drawers = [Drawer.options(num_cpus=0).remote() for _ in range(2)]
+        found = len(set.union(draw(), *ray.get([drawer.draw.remote() for drawer in drawers])))
+    """,
     "another Ray": """
         ray.shutdown(); ray.init(num_cpus=1, include_dashboard=False)
         found = ray.get(ray.remote(lambda: 7).remote())
@@ -800,6 +808,7 @@ WANTED = {
     "a plain process": [True, 1, min(19, os.nice(0) + 15), sys.executable, "/home/learner"],
     "cancelling": "cancelled",
     "different random numbers": 3,
+    "different ids": 300,
     "another Ray": 7,
     "no worker left": [],
 }

@@ -79,8 +79,10 @@ def main(descriptor: int) -> None:
         if settings["isolated"]:
             namespaces.forget_keys()
             _in_namespaces(settings["user"], settings["count"])
-        from coursekit.sandbox import forks, inside  # starts threads, and then nobody may make namespaces
+        from coursekit.sandbox import forks, inside, workers  # starts threads, and then nobody may make namespaces
 
+        if settings["imports"] == "all":
+            workers.draw_own_ids()
         kernel = [] if settings["imports"] == "none" else ["coursekit.sandbox.shell"]
         for module in [*inside.PUBLIC, *kernel, *settings["rooms"]]:  # the jail hides the rooms
             import_module(module)

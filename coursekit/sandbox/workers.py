@@ -56,6 +56,22 @@ def starter(address: str = ADDRESS) -> str:
     return _SOURCE.replace("ADDRESS", repr(address), 1)
 
 
+def draw_own_ids() -> None:
+    """Leave Ray's random numbers untouched by imports: its generator, once begun, goes on in every fork with the same numbers.
+
+    Each `@ray.remote` above a class draws an id, so Ray's own modules do when they are imported. Forks would then give the
+    same ids to what they make, and two workers that begin at one moment would both make the same object, of which one dies.
+    """
+    from ray import actor
+
+    kind = actor.ActorClassID
+
+    class Drawn:
+        from_random = staticmethod(lambda: kind(os.urandom(kind.size())))
+
+    actor.ActorClassID = Drawn
+
+
 def listen(address: str = ADDRESS) -> socket.socket:
     """Return the socket at which starters ask for a worker."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
