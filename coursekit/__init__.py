@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from coursekit.machine.doctor import examine
     from coursekit.meeting import warm_up
     from coursekit.overview import progress
+    from coursekit.presence import join, leave, stuck
     from coursekit.spans import recorded, timeline
     from coursekit.timing import budget, compare_times
 
@@ -21,11 +22,14 @@ _HOME = {
     "compare_times": "timing",
     "examine": "machine.doctor",
     "hint": "checking",
+    "join": "presence",
+    "leave": "presence",
     "passed": "checking",
     "progress": "overview",
     "quiz": "checking",
     "recorded": "spans",
     "solution": "checking",
+    "stuck": "presence",
     "timeline": "spans",
     "warm_up": "meeting",
 }

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coursekit import exercise, notebook
+from coursekit import exercise, link, notebook
 from coursekit.answer import Answer, serve
 from coursekit.deadline import due_line
 from coursekit.overview import attempts, load, save
@@ -135,6 +135,11 @@ def solution(name: str) -> Note:
     return Note(f"Our solution of {name}", item.idea, "#16a34a", code)
 
 
+def chapter() -> str:
+    """Return the chapter that has begun."""
+    return _current().chapter
+
+
 def local(name: str, learner: object) -> Answer:
     """Return the answer for a check that runs in the learner's own process, as it does in a notebook."""
     return Answer(name, lambda request: serve({name: learner}, name, request), _records)
@@ -176,6 +181,10 @@ def _judged(name: str, answer: object, kind: str) -> Result:
     note = save(result)
     if note:
         notebook.show(Note("About your progress", note))
+    if link.joined():
+        told = link.tell(link.of_result(result, attempts(result.chapter, name), session.hints.get(name, 0)))
+        if told:
+            notebook.show(told)
     return result
 
 

@@ -266,6 +266,41 @@ def release(folder: Annotated[Path, typer.Argument(help="A folder that does not 
         release_course(folder)
 
 
+@app.command(epilog=example("coursekit room"))
+def room(
+    port: Annotated[int, typer.Option(help="The port that learners' machines connect to.")] = 8765,
+    board: Annotated[int, typer.Option(help="The port of the board, on this machine alone.")] = 8766,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="A file that keeps what the room was told; without it, all is deleted at the end."),
+    ] = None,
+) -> None:
+    """Open a room for a workshop: learners join with an address and a code, and you see live who is where and who is stuck."""
+    with plain_errors():
+        from coursekit.room.command import open_room
+
+        open_room(port, board, keep)
+
+
+@app.command("join", epilog=example('coursekit join "192.168.1.7 QUIET-FALCON"'))
+def join_(
+    room: Annotated[str, typer.Argument(help="The address and the code on your instructor's screen, in quotes.")],
+    nickname: Annotated[str, typer.Option(help="What the board calls you.")] = "",
+) -> None:
+    """Join your instructor's room, for all notebooks on this machine."""
+    from coursekit.presence import join
+
+    print(join(room, nickname))
+
+
+@app.command("leave", epilog=example("coursekit leave"))
+def leave_() -> None:
+    """Leave the room: nothing is sent from then on."""
+    from coursekit.presence import leave
+
+    print(leave())
+
+
 capstone = typer.Typer(
     help="Have a policy learn within a budget of CPU seconds, and see where it stands.", no_args_is_help=True
 )

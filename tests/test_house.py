@@ -14,7 +14,7 @@ STOREYS = [
     {"framework"},
     {"given"},
     {"author", "machine", "sandbox"},
-    {"grading", "capstone"},
+    {"grading", "room", "capstone"},
     {"exercises"},
     {"cli"},
 ]

@@ -1,0 +1,49 @@
+"""What a learner types to be seen in the room: join, leave, stuck."""
+
+from coursekit import checking, link
+from coursekit.result import Note
+
+LINE = 200  # characters of the line beside a raised hand
+SENT = """\
+From now on each check sends this, and nothing else: never code, values, outputs, paths or names of accounts.
+  {example}
+`stuck("a line, if you like")` raises your hand. `leave()` ends it."""
+
+
+def join(room: str, nickname: str = "") -> Note:
+    """Join the room whose address and code your instructor shows, as in `join("192.168.1.7 QUIET-FALCON")`."""
+    try:
+        link.pair(room)
+        name = nickname or input("A nickname for the board: ").strip() or "somebody"
+        joined = link.enter(room, name)
+    except link.NoRoom as error:
+        return Note("Not joined", str(error), "#dc2626")
+    example = link.record("check", "ch01_tasks", exercise="parallel_map", outcome="wrong", attempts=2, hints=1)
+    example |= {"message_id": "3r5ayo", "seconds": 0.4, "id": joined.id}
+    words = ", ".join(f"{key} {value}" for key, value in example.items())
+    return Note(f"You are in, {joined.nickname}", SENT.format(example=words), "#16a34a")
+
+
+def leave() -> Note:
+    """Leave the room: nothing is sent from now on."""
+    if link.current() is None:
+        return Note("You are in no room", "Nothing is being sent.")
+    heard = link.part()
+    return Note(
+        "You have left the room",
+        "Nothing is sent any more."
+        + ("" if heard else " It did not answer, so your name may stay on its board for a while."),
+    )
+
+
+def stuck(line: str | None = "") -> Note:
+    """Raise your hand on the instructor's board, with a line if you like; `stuck(None)` lowers it."""
+    if not link.joined():
+        return Note("You are in no room", 'Your instructor shows what to type: join("192.168.1.7 QUIET-FALCON").')
+    chapter = checking.chapter()
+    if line is None:
+        return link.tell(link.record("down", chapter)) or Note("Your hand is down", "")
+    said = " ".join(line.split())[:LINE]
+    return link.tell(link.record("hand", chapter, line=said)) or Note(
+        "Your hand is up", "Your instructor sees it on the board.", "#7c3aed"
+    )

@@ -1,0 +1,237 @@
+"""The room's two servers: learners send to one, over TLS; the instructor's browser reads the board from the other, on this machine."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import secrets
+import time
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from coursekit.pairing import Host, Mismatch
+from coursekit.room.board import Board, Person
+from coursekit.room.records import record_of
+from coursekit.room.secrets import hidden, new_code, new_token
+from coursekit.room.store import Store
+
+GUESSES = 20  # exchanges without a right proof, after which the code is another
+PATIENCE = 60  # seconds that an exchange may take
+BODY = 64 * 1024  # bytes of a request
+MANY = 120  # requests of one learner in a minute
+PEOPLE = 1000
+PAGE = Path(__file__).parents[1] / "static/room/board.html"
+COOKIE = "room"
+
+
+@dataclass
+class Room:
+    """One session: who is here, what they sent, and whom to tell of it."""
+
+    store: Store
+    fingerprint: bytes
+    on_code: Callable[[str], None] = lambda code: None
+    code: str = field(default_factory=new_code)
+    secret: str = field(default_factory=new_token)  # the instructor's, for the board
+    board: Board = field(default_factory=Board)
+    version: int = 0  # of what the board shows
+
+    def __post_init__(self) -> None:
+        self._exchanges: dict[str, tuple[Host, float]] = {}
+        self._guesses = 0
+        self._requests: dict[str, deque[float]] = defaultdict(deque)
+        self._changed = asyncio.Event()
+        for id, nickname in self.store.people().items():
+            self.board.people[id] = Person(nickname)
+        for person, at, record in self.store.records():
+            self.board.take(person, record, at)
+
+    def begin_exchange(self, message: bytes) -> tuple[str, Host]:
+        """Answer the first half of a join; each exchange is a guess of the code until it is proven. Raises Mismatch."""
+        now = time.monotonic()
+        self._exchanges = {key: pair for key, pair in self._exchanges.items() if now - pair[1] < PATIENCE}
+        self._guesses += 1
+        if self._guesses > GUESSES:
+            self.code, self._guesses = new_code(), 1
+            self._exchanges.clear()
+            self.on_code(self.code)
+        key, host = secrets.token_hex(16), Host(self.code, message, self.fingerprint)
+        self._exchanges[key] = (host, now)
+        return key, host
+
+    def join(self, exchange: str, proof: bytes, nickname: str) -> tuple[str, str]:
+        """Return the id and the token of somebody who has proven to know the code; raises Mismatch."""
+        host, _ = self._exchanges.pop(exchange, (None, 0.0))
+        if host is None or not host.accepts(proof):
+            raise Mismatch
+        self._guesses -= 1
+        id, token = secrets.token_hex(8), new_token()
+        self.store.add_person(id, nickname, hidden(token))
+        self.board.people[id] = Person(nickname)
+        self.change()
+        return id, token
+
+    def too_many(self, person: str) -> bool:
+        """Return whether somebody sends more than a person could cause."""
+        now, seen = time.monotonic(), self._requests[person]
+        while seen and now - seen[0] > 60:
+            seen.popleft()
+        seen.append(now)
+        return len(seen) > MANY
+
+    def change(self) -> None:
+        """Wake those who watch the board."""
+        self.version += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def next_change(self, seconds: float) -> None:
+        """Wait until the board has changed, or for so long."""
+        changed = self._changed
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(changed.wait(), seconds)
+
+
+def public(room: Room) -> Starlette:
+    """Return what learners' machines talk to."""
+
+    async def join(request: Request) -> Response:
+        data = await _json(request)
+        try:
+            key, host = room.begin_exchange(_bytes(data.get("message")))
+        except Mismatch:
+            return _no(400, "that is no message of a join")
+        return JSONResponse({"exchange": key, "message": _text(host.message), "proof": _text(host.proof)})
+
+    async def confirm(request: Request) -> Response:
+        data = await _json(request)
+        nickname = " ".join(str(data.get("nickname", "")).split())[:40]
+        if not nickname.isprintable() or not nickname:
+            return _no(422, "a nickname has 1 to 40 characters that can be seen")
+        if len(room.board.people) >= PEOPLE:
+            return _no(503, f"the room is full: {PEOPLE} people")
+        try:
+            id, token = room.join(str(data.get("exchange", "")), _bytes(data.get("proof")), nickname)
+        except Mismatch:
+            return _no(403, "the code is another")
+        return JSONResponse({"id": id, "token": token})
+
+    async def records(request: Request) -> Response:
+        person = _person(room, request)
+        if person is None:
+            return _no(401, "join again: the room does not know you")
+        if room.too_many(person):
+            return _no(429, "too many at once")
+        data = await _json(request)
+        try:
+            found = [record_of(each) for each in data.get("records", [])[:200]]
+        except (ValueError, TypeError) as error:
+            return _no(422, str(error))
+        new = room.store.add(person, found)
+        for record in new:
+            room.board.take(person, record, time.time())
+        if new:
+            room.change()
+        return JSONResponse({"taken": len(found)})
+
+    async def leave(request: Request) -> Response:
+        person = _person(room, request)
+        if person:
+            room.store.end_person(person)
+            room.board.people.pop(person, None)
+            room.change()
+        return JSONResponse({})
+
+    routes = [("/join", join), ("/confirm", confirm), ("/records", records), ("/leave", leave)]
+    return Starlette(
+        routes=[Route(path, endpoint, methods=["POST"]) for path, endpoint in routes],
+        exception_handlers={_Bad: lambda request, error: _no(413 if "large" in str(error) else 400, str(error))},
+    )
+
+
+def private(room: Room) -> Starlette:
+    """Return what the instructor's browser reads, on this machine alone."""
+
+    def known(request: Request) -> bool:
+        host = request.headers.get("host", "").rpartition(":")[0]  # a page elsewhere can have its name point to us
+        given = request.cookies.get(COOKIE, "")
+        return host in ("127.0.0.1", "localhost") and secrets.compare_digest(given.encode(), room.secret.encode())
+
+    async def home(request: Request) -> Response:
+        key = request.query_params.get("key")
+        if key is not None and secrets.compare_digest(key.encode(), room.secret.encode()):
+            response: Response = RedirectResponse(request.url.path, 303)
+            response.set_cookie(COOKIE, room.secret, httponly=True, samesite="strict")
+            return response
+        if not known(request):
+            return _no(403, "open the address that `coursekit room` printed")
+        return FileResponse(
+            PAGE,
+            headers={
+                "Content-Security-Policy": "default-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"
+            },
+        )
+
+    async def events(request: Request) -> Response:
+        if not known(request):
+            return _no(403, "open the address that `coursekit room` printed")
+        names = request.query_params.get("names") != "0"
+
+        async def stream() -> AsyncIterator[str]:
+            while not await request.is_disconnected():
+                view = room.board.view(names) | {"code": room.code}
+                yield f"data: {json.dumps(view)}\n\n"
+                await room.next_change(15)
+                await asyncio.sleep(0.2)  # thirty who check at once make one picture
+
+        return StreamingResponse(stream(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+    return Starlette(routes=[Route("/", home), Route("/projector", home), Route("/events", events)])
+
+
+class _Bad(Exception):
+    """A request that is none."""
+
+
+async def _json(request: Request) -> dict[str, Any]:
+    """Return the body of a request; raises _Bad where it is no JSON object, or larger than any of ours."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > BODY:
+            raise _Bad("too large")
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        raise _Bad("no JSON") from None
+    if not isinstance(data, dict):
+        raise _Bad("no JSON object")
+    return data
+
+
+def _person(room: Room, request: Request) -> str | None:
+    token = request.headers.get("authorization", "").removeprefix("Bearer ")
+    return room.store.person_with(hidden(token)) if token else None
+
+
+def _no(status: int, reason: str) -> Response:
+    return JSONResponse({"reason": reason}, status)
+
+
+def _bytes(text: object) -> bytes:
+    try:
+        return base64.b64decode(str(text), validate=True)
+    except ValueError:
+        return b""
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()

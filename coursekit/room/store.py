@@ -1,0 +1,70 @@
+"""What a room keeps: people and records, in one SQLite file; what was acknowledged is on the disk."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from pathlib import Path
+
+from coursekit.room.records import Record
+
+_COLUMNS = [field.name for field in fields(Record)]
+_TABLES = f"""
+create table if not exists people (id text primary key, nickname text, token text unique, joined real, gone real);
+create table if not exists records (person text, at real, {", ".join(_COLUMNS)}, primary key (person, id));
+"""
+
+
+class Store:
+    """The file of one room. One process writes it."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        path.touch(mode=0o600)
+        self._file = sqlite3.connect(path, isolation_level=None)
+        self._file.executescript("pragma journal_mode = wal; pragma synchronous = full;" + _TABLES)
+
+    def add_person(self, id: str, nickname: str, token: str) -> None:
+        """Keep who joined, with what is kept of the token."""
+        self._file.execute("insert into people values (?, ?, ?, ?, null)", (id, nickname, token, time.time()))
+
+    def end_person(self, id: str) -> None:
+        """Keep that somebody left."""
+        self._file.execute("update people set gone = ? where id = ?", (time.time(), id))
+
+    def person_with(self, token: str) -> str | None:
+        """Return whose token it is, None where it is nobody's or theirs who left."""
+        row = self._file.execute("select id from people where token = ? and gone is null", (token,)).fetchone()
+        return row[0] if row else None
+
+    def people(self) -> dict[str, str]:
+        """Return the nicknames of all who are here, by id, in the order in which they joined."""
+        return dict(self._file.execute("select id, nickname from people where gone is null order by joined"))
+
+    def add(self, person: str, records: list[Record]) -> list[Record]:
+        """Keep somebody's records, all or none; return those that had not come before."""
+        marks = ", ".join("?" * (len(_COLUMNS) + 2))
+        new, now = [], time.time()
+        self._file.execute("begin immediate")
+        try:
+            for record in records:
+                row = (person, now, *asdict(record).values())
+                if self._file.execute(f"insert or ignore into records values ({marks})", row).rowcount:
+                    new.append(record)
+            self._file.execute("commit")
+        except BaseException:
+            self._file.execute("rollback")
+            raise
+        return new
+
+    def records(self) -> Iterator[tuple[str, float, Record]]:
+        """Yield who sent what when, in the order in which it came."""
+        for person, at, *values in self._file.execute("select * from records order by at, rowid"):
+            yield person, at, Record(*values)
+
+    def close(self, keep: bool) -> None:
+        """Close the file, and delete it unless it is to be kept."""
+        self._file.close()
+        if not keep:
+            for suffix in ("", "-wal", "-shm"):
+                self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
