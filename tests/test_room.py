@@ -63,14 +63,13 @@ class Opened:
 
 @contextlib.contextmanager
 def opened(path: Path, port: int = 0) -> Iterator[Opened]:
-    certificate = Certificate()
     ready: list[Room] = []
     servings: list[Serving] = []
     begun = threading.Event()
 
     def run() -> None:
-        ready.append(Room(Store(path), certificate.fingerprint))
-        servings.append(Serving(ready[0], certificate, port, 0))
+        ready.append(Room(Store(path)))
+        servings.append(Serving(ready[0], port, 0))
         begun.set()
         asyncio.run(servings[0].run())
         ready[0].store.close(keep=True)
@@ -192,7 +191,7 @@ def test_a_wrong_code_is_refused_and_many_change_it(room):
 def test_a_program_between_with_a_certificate_of_its_own_is_refused(room, monkeypatch):
     """It hands on every message; the proofs name another certificate than the one that the learner sees."""
     real = link._post
-    monkeypatch.setattr(link, "_post", lambda *a, **k: (*real(*a, **k)[:2], Certificate().fingerprint))
+    monkeypatch.setattr(link, "_post", lambda *a, **k: (*real(*a, **k)[:2], Certificate.new().fingerprint))
     said = str(presence.join(room.words, "Ada"))
     assert "something between you and the room" in said
     assert room.watch()["people"] == []
@@ -284,19 +283,18 @@ def test_what_could_not_be_sent_is_sent_later_and_once_after_the_room_was_killed
     monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
     home().mkdir()
     path = tmp_path / "room.db"
-    certificate = Certificate()
-    monkeypatch.setattr("tests.test_room.Certificate", lambda: certificate)
     with opened(path) as first:
         presence.join(first.words, "Ada")
         link.tell(check())
         until(lambda: first.person("Ada")["cells"])
-        port = first.port
+        port, words = first.port, first.words
     for _ in range(3):
         link.tell(check(name="tree_sum"))
     until(lambda: link._sender()._silent)
     assert "does not answer" in str(link.tell(check(name="batched")))
     assert link.tell(check(name="batched")) is None  # said once
     with opened(path, port) as second:
+        assert second.words == words
         until(lambda: len(second.person("Ada")["cells"]) == 3)
         records = [record.exercise for _, _, record in Store(path).records()]
         assert sorted(records) == ["batched", "batched", "parallel_map", "tree_sum", "tree_sum", "tree_sum"]

@@ -5,7 +5,7 @@ import contextlib
 import platform
 import signal
 import socket
-import tempfile
+import threading
 from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,11 +13,13 @@ from typing import Any
 
 import psutil
 import uvicorn
+from filelock import FileLock, Timeout
 from rich.console import Console
 
 from coursekit.course import CommandError, chapter_names
+from coursekit.overview import home
+from coursekit.result import plural
 from coursekit.room.board import minutes_of
-from coursekit.room.secrets import Certificate
 from coursekit.room.server import Room, private, public
 from coursekit.room.store import Store
 
@@ -32,16 +34,24 @@ Learners then type the address of Windows (ipconfig shows it) instead of {addres
 def open_room(port: int, board: int, keep: Path | None) -> None:
     """Serve a room until Ctrl-C; raises CommandError."""
     console = Console()
-    certificate = Certificate()
-    path = keep or Path(tempfile.mkdtemp(prefix="coursekit-room-")) / "room.db"
+    path = keep or home() / "room.db"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(f"{path}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise CommandError(
+            f"A room is open already with {path}. Close it, or give this one a file of its own: --keep"
+        ) from None
     room = Room(
-        Store(path),
-        certificate.fingerprint,
-        on_code=lambda code: console.print(f"Many wrong codes came. The code is now [bold]{code}[/bold]"),
+        Store(path), on_code=lambda code: console.print(f"Many wrong codes came. The code is now [bold]{code}[/bold]")
     )
-    serving = Serving(room, certificate, port, board)
-    for chapter in chapter_names():  # now, and not when the first learner waits for it
-        minutes_of(chapter)
+    serving = Serving(room, port, board)
+    if room.continued:
+        console.print(
+            f"This is the room of {path}, which was not closed or was kept: {plural(len(room.board.people), 'nickname')} on its board."
+        )
+    threading.Thread(target=_load_chapters, daemon=True).start()
     found = addresses()
     console.print(f'Learners type:  [bold]join("{found[0]}{"" if port == 8765 else f":{port}"} {room.code}")[/bold]')
     if found[1:]:
@@ -57,13 +67,17 @@ def open_room(port: int, board: int, keep: Path | None) -> None:
         + (f"What it was told stays in {keep}." if keep else "Then all that it was told is deleted.")
     )
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, serving.stop)
         asyncio.run(serving.run())
     finally:
         room.store.close(keep is not None)
-        if keep is None:
-            path.parent.rmdir()
+        lock.release()
+        Path(lock.lock_file).unlink(missing_ok=True)
+
+
+def _load_chapters() -> None:
+    """Load what the board knows of each chapter, before a learner has to wait for it."""
+    for chapter in chapter_names():
+        minutes_of(chapter)
 
 
 class _Server(uvicorn.Server):
@@ -78,22 +92,29 @@ class _Server(uvicorn.Server):
 class Serving:
     """Both servers of a room in one loop."""
 
-    def __init__(self, room: Room, certificate: Certificate, port: int, board: int):
+    def __init__(self, room: Room, port: int, board: int):
+        self._room = room
         options: dict[str, Any] = {"log_level": "warning", "access_log": False, "lifespan": "off"}
         options |= {"timeout_graceful_shutdown": 1}
-        context = certificate.context()
+        context = room.certificate.context()
         self._sockets = [_listen("0.0.0.0", port, "--port"), _listen("127.0.0.1", board, "--board")]
         self.port, self.board = (each.getsockname()[1] for each in self._sockets)
         learners = uvicorn.Config(public(room), ssl_context_factory=lambda *_: context, **options)
         self._servers = [_Server(learners), _Server(uvicorn.Config(private(room), **options))]
 
     async def run(self) -> None:
-        """Serve until `stop` is called."""
+        """Serve until `stop` is called, or Ctrl-C pressed."""
+        self._loop = asyncio.get_running_loop()
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._loop.add_signal_handler(number, self.stop)
         pairs = zip(self._servers, self._sockets, strict=True)
         await asyncio.gather(*(server.serve([listener]) for server, listener in pairs))
 
-    def stop(self, *_: object) -> None:
-        """End both; those who watch the board are cut off after a second."""
+    def stop(self) -> None:
+        """End both; may be called from another thread."""
+        self._room.closing = True
+        self._loop.call_soon_threadsafe(self._room.change)  # who watches the board hears of it
         for server in self._servers:
             server.should_exit = True
 

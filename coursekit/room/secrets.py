@@ -7,8 +7,9 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
 _KINDS = """
@@ -43,29 +44,28 @@ def hidden(token: str) -> str:
 
 
 class Certificate:
-    """A certificate for this session alone; learners know it by its fingerprint, the SHA-256 of its DER form."""
+    """A certificate that learners know by its fingerprint, the SHA-256 of its DER form; `pem` has it with its key."""
 
-    def __init__(self) -> None:
+    def __init__(self, pem: bytes):
+        self.pem = pem
+        self.fingerprint = hashlib.sha256(x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)).digest()
+
+    @classmethod
+    def new(cls) -> "Certificate":
+        """Return one for this session alone."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "coursekit room")])
         now = datetime.now(UTC)
         builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         builder = builder.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=8))
-        self._certificate = builder.sign(key, hashes.SHA256())
-        self._key = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-
-    @property
-    def fingerprint(self) -> bytes:
-        """Return the SHA-256 of the certificate."""
-        return hashlib.sha256(self._certificate.public_bytes(serialization.Encoding.DER)).digest()
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return cls(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM) + private)
 
     def context(self) -> ssl.SSLContext:
         """Return what a server needs to show it; the key lies in a file for an instant, readable by its owner alone."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         with tempfile.NamedTemporaryFile(suffix=".pem") as file:
-            file.write(self._certificate.public_bytes(serialization.Encoding.PEM) + self._key)
+            file.write(self.pem)
             file.flush()
             context.load_cert_chain(file.name)
         return context

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from coursekit.pairing import Host, Mismatch
 from coursekit.room.board import Board, Person
 from coursekit.room.records import record_of
-from coursekit.room.secrets import hidden, new_code, new_token
+from coursekit.room.secrets import Certificate, hidden, new_code, new_token
 from coursekit.room.store import Store
 
 GUESSES = 20  # exchanges without a right proof, after which the code is another
@@ -37,22 +37,26 @@ class Room:
     """One session: who is here, what they sent, and whom to tell of it."""
 
     store: Store
-    fingerprint: bytes
     on_code: Callable[[str], None] = lambda code: None
-    code: str = field(default_factory=new_code)
-    secret: str = field(default_factory=new_token)  # the instructor's, for the board
     board: Board = field(default_factory=Board)
-    version: int = 0  # of what the board shows
 
     def __post_init__(self) -> None:
+        kept = self.store.room()
+        pem, self.code, self.secret = kept or (Certificate.new().pem, new_code(), new_token())
+        self.certificate, self.continued = Certificate(pem), kept is not None
+        self._keep()
         self._exchanges: dict[str, tuple[Host, float]] = {}
         self._guesses = 0
         self._requests: dict[str, deque[float]] = defaultdict(deque)
         self._changed = asyncio.Event()
+        self.closing = False
         for id, nickname in self.store.people().items():
             self.board.people[id] = Person(nickname)
         for person, at, record in self.store.records():
             self.board.take(person, record, at)
+
+    def _keep(self) -> None:
+        self.store.keep_room(self.certificate.pem, self.code, self.secret)
 
     def begin_exchange(self, message: bytes) -> tuple[str, Host]:
         """Answer the first half of a join; each exchange is a guess of the code until it is proven. Raises Mismatch."""
@@ -62,8 +66,9 @@ class Room:
         if self._guesses > GUESSES:
             self.code, self._guesses = new_code(), 1
             self._exchanges.clear()
+            self._keep()
             self.on_code(self.code)
-        key, host = secrets.token_hex(16), Host(self.code, message, self.fingerprint)
+        key, host = secrets.token_hex(16), Host(self.code, message, self.certificate.fingerprint)
         self._exchanges[key] = (host, now)
         return key, host
 
@@ -89,7 +94,6 @@ class Room:
 
     def change(self) -> None:
         """Wake those who watch the board."""
-        self.version += 1
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -186,7 +190,7 @@ def private(room: Room) -> Starlette:
         names = request.query_params.get("names") != "0"
 
         async def stream() -> AsyncIterator[str]:
-            while not await request.is_disconnected():
+            while not room.closing and not await request.is_disconnected():
                 view = room.board.view(names) | {"code": room.code}
                 yield f"data: {json.dumps(view)}\n\n"
                 await room.next_change(15)

@@ -10,6 +10,7 @@ from coursekit.room.records import Record
 
 _COLUMNS = [field.name for field in fields(Record)]
 _TABLES = f"""
+create table if not exists room (certificate blob, code text, secret text);
 create table if not exists people (id text primary key, nickname text, token text unique, joined real, gone real);
 create table if not exists records (person text, at real, {", ".join(_COLUMNS)}, primary key (person, id));
 """
@@ -23,6 +24,18 @@ class Store:
         path.touch(mode=0o600)
         self._file = sqlite3.connect(path, isolation_level=None)
         self._file.executescript("pragma journal_mode = wal; pragma synchronous = full;" + _TABLES)
+
+    def room(self) -> tuple[bytes, str, str] | None:
+        """Return the certificate with its key, the code and the instructor's secret of a room that was not closed."""
+        row: tuple[bytes, str, str] | None = self._file.execute("select * from room").fetchone()
+        return row
+
+    def keep_room(self, certificate: bytes, code: str, secret: str) -> None:
+        """Keep what makes a room the same one when it is opened again after a crash."""
+        self._file.execute("begin immediate")
+        self._file.execute("delete from room")
+        self._file.execute("insert into room values (?, ?, ?)", (certificate, code, secret))
+        self._file.execute("commit")
 
     def add_person(self, id: str, nickname: str, token: str) -> None:
         """Keep who joined, with what is kept of the token."""
