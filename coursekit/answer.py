@@ -63,8 +63,7 @@ class Answer:
         self.tried, self.got = self._case or _call_text(self.name, args, kwargs), ""
         result = self._request(op="call", args=args, kwargs=kwargs)
         self.got = _SHORT.repr(result)
-        _expect_type(result, self.returns)
-        return result
+        return _as_type(result, self.returns)
 
     def probe(self, probe: Callable, *args: object, **kwargs: object) -> Any:
         """Return the raw results of a probe of `coursekit.given`, which drives the learner's object."""
@@ -76,8 +75,7 @@ class Answer:
         self.tried, self.got = self._case, ""
         value = self._request(op="value")
         self.got = f"{self.name} = {_SHORT.repr(value)}"
-        _expect_type(value, self.returns)
-        return value
+        return _as_type(value, self.returns)
 
     @contextlib.contextmanager
     def case(self, text: str) -> Iterator[None]:
@@ -178,11 +176,11 @@ def _is_stub(learner: Any) -> bool:
 # What counts as a type where an exercise asks for it, and how the type is called.
 _TYPES: dict[type, tuple[tuple[type, ...], str]] = {
     list: ((list, tuple, np.ndarray), "a list"),
-    tuple: ((tuple, list), "a tuple"),
+    tuple: ((tuple, list, np.ndarray), "a tuple"),
     set: ((set,), "a set"),
     dict: ((dict,), "a dict"),
     np.ndarray: ((np.ndarray, list, tuple), "an array"),
-    str: ((str,), "a text"),
+    str: ((str,), "a string"),
     bytes: ((bytes,), "bytes"),
     bool: ((bool,), "True or False"),
     int: ((int,), "a whole number"),
@@ -190,16 +188,26 @@ _TYPES: dict[type, tuple[tuple[type, ...], str]] = {
 }
 
 
-def _expect_type(value: object, wanted: type | None) -> None:
-    """Raise `WrongType` unless the value is what NumPy, PyTorch and plain Python return for the wanted type."""
+def _as_type(value: Any, wanted: type | None) -> Any:
+    """Return what NumPy, PyTorch and plain Python return for the wanted type as that type; raises `WrongType` for others."""
     if wanted is None:
-        return
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value.item()
+        return value
     fitting, wanted_name = _TYPES[wanted]
     if not isinstance(value, fitting) or (isinstance(value, bool) and wanted is not bool):
         name = "nothing (None)" if value is None else _TYPES.get(type(value), ((), type(value).__name__))[1]
-        raise WrongType(f"It must return {wanted_name}; {name} came back.")
+        raise WrongType(f"The check needs {wanted_name}, but it got {name}.")
+    if wanted is np.ndarray:
+        return _as_array(value)
+    if wanted in (list, tuple):
+        return wanted(value.tolist() if isinstance(value, np.ndarray) else value)
+    return value
+
+
+def _as_array(value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise WrongType("The check needs an array, but the rows of what it got differ in length.") from None
 
 
 def _call_text(name: str, args: tuple, kwargs: dict) -> str:

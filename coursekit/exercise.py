@@ -263,8 +263,10 @@ def best_of(train: Callable[[int], float], rng: np.random.Generator, target: flo
 
 def agree(got: object, want: object, rtol: float = 0.0, atol: float = 0.0) -> bool:
     """Return whether two plain values are the same, shapes included, numbers within a tolerance."""
-    if isinstance(got, np.ndarray) and got.ndim == 0:
-        got = got.item()
+    got, want = (
+        value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
+        for value in (got, want)
+    )
     if isinstance(want, dict):
         return (
             isinstance(got, dict)
