@@ -142,9 +142,9 @@ def serve(answers: Mapping[str, object], name: str, request: bytes) -> bytes:
         value = _perform(answers[name], **wire.decode(request, functions=True))
         return wire.encode({"value": value})
     except wire.NotPlain as error:
-        text = f"What came back is or holds {error}, which is not plain data."
+        text = f"What came back is or holds {error}, which is not plain data: return numbers, strings, lists, dicts or arrays."
         if "ObjectRef" in text:
-            text = "An ObjectRef came back, a reference: the check needs the value, so `ray.get` it."
+            text = "An ObjectRef came back, which is a reference. The check needs the value: `ray.get` it."
         return wire.encode({"raised": {"kind": NOT_PLAIN, "message": text}})
     except (Exception, SystemExit) as error:  # the learner's code may raise whatever it likes
         return wire.encode({"raised": describe(error)})

@@ -1,7 +1,7 @@
 """Places where processes meet: what proves that tasks ran at the same time, in order, or never, without a clock.
 
 Signals live in Ray's own key-value store, so every task, actor and driver of a cluster sees them. A slow machine delays a
-meeting and never turns it: whoever waits is patient, for 20 seconds.
+meeting and never turns it: each side waits up to 20 seconds for the other.
 """
 
 import json
@@ -18,7 +18,7 @@ def new_room() -> str:
 
 
 def set_patience(seconds: float) -> None:
-    """Let every meeting in this Ray give up after so many seconds; tests of wrong answers need not wait for long."""
+    """Let every meeting in this Ray give up after this many seconds; tests of wrong answers need not wait for long."""
     _put("patience", str(seconds))
 
 

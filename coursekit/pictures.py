@@ -109,7 +109,7 @@ class Film:
 
 
 def film(frames: Sequence[np.ndarray], seconds_each: float = 0.04) -> Film:
-    """Return an animation of the pictures, each shown for so many seconds."""
+    """Return an animation of the pictures, each shown for this many seconds."""
     from PIL import Image
 
     first, *others = [Image.fromarray(frame).quantize(64) for frame in frames]

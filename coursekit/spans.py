@@ -25,7 +25,7 @@ def timeline(run: Window | list[dict], ax: Any = None) -> Any:
     tasks = sorted((task for task in every if task["started"] and task["ended"]), key=lambda task: task["started"])
     if not tasks:
         raise ValueError(
-            "Nothing ran in the recorded block: launch tasks inside `with recorded() as run:`, and get them."
+            "Nothing ran in the recorded block: launch tasks inside `with recorded() as run:`, and `ray.get` their results."
         )
     workers = list(dict.fromkeys(task["worker_pid"] for task in tasks))
     if ax is None:

@@ -271,7 +271,8 @@ def read_of(document: dict) -> dict:
 def test_the_examples_of_the_guide_and_of_the_template_are_valid(course):
     (course / "roster.csv").write_text("id,name,email,group,canvas\nada,Ada Lovelace,,,\n")
     guide = (ROOT / "docs/class.md").read_text(encoding="utf-8")
-    example = guide.partition("```toml\n")[2].partition("```")[0]
+    example, listed = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
     assert set(settings_of(written(course, example)).due) == {"ch01_tasks", "ch02_objects", "ch03_actors"}
+    assert [student.id for student in settings_of(written(course, listed)).students] == ["ada", "grace"]
     uncommented = re.sub(r"^# (?=[a-z_]+ =|\[)", "", TEMPLATE, flags=re.MULTILINE)
     assert settings_of(written(course, uncommented)).late == Late(percent_a_day=10, grace_hours=1, days=5)

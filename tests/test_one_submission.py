@@ -187,7 +187,7 @@ def test_a_nursery_that_ends_while_a_check_asks_it_for_records_stops_nothing():
     assert (result.score, result.notes) == (1, [])
 
 
-def test_who_is_graded_anew_has_all_the_time_again(monkeypatch):
+def test_who_is_graded_again_has_all_the_time_again(monkeypatch):
     clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now, perf_counter=time.perf_counter)
     monkeypatch.setattr(grade, "time", clock)
     slow = code(f"import coursekit.grading.grade as grade\ngrade.time.now += {0.6 * LIMITS.total_seconds}")

@@ -663,7 +663,7 @@ def test_a_fault_of_the_machine_is_said_in_one_message(course, monkeypatch, erro
     with pytest.raises(CommandError) as raised:
         command.grade_class(course / "submitted", Options(sandbox=False))
     assert said in str(raised.value)
-    assert "the same command continues" in str(raised.value)
+    assert "run the same command again" in str(raised.value)
 
 
 # The gradebook's cells

@@ -72,7 +72,9 @@ def _opening(path: Path, earlier: list[str]) -> Chapter:
         )
     links = re.findall(r"\((\w+)\.ipynb\)", said["needs"])
     if wrong := [link for link in links if link not in earlier]:
-        raise AuthorError(f"chapters/{path.name}:5: a chapter builds on earlier ones, and {wrong[0]} is none.")
+        raise AuthorError(
+            f"chapters/{path.name}:5: a chapter builds on earlier ones, and {wrong[0]} is not one of them."
+        )
     needs = frozenset(int(link[2:4]) for link in links)
     return Chapter(path.stem, number, said["title"], said["learn"], int(said["minutes"]), needs)
 

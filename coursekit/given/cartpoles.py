@@ -25,5 +25,5 @@ class Turned(VectorObservationWrapper):
 
 
 def turned_cartpoles(turn: np.ndarray, count: int) -> VectorEnv:
-    """Return so many CartPoles whose observations are turned by a matrix, shape [4, 4]."""
+    """Return `count` CartPoles whose observations are turned by a matrix, shape [4, 4]."""
     return Turned(cartpoles(count), turn)

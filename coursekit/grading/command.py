@@ -21,7 +21,7 @@ from coursekit.paths import ROOT
 from coursekit.result import plural
 from coursekit.sandbox.nursery import NurseryFailed, available
 
-CONTINUES = "What is graded is kept: the same command continues (without --again)."
+CONTINUES = "Nothing is lost: run the same command again (without --again) to resume."
 
 
 def grade_class(submissions: Path, options: Options) -> None:
@@ -34,7 +34,7 @@ def grade_class(submissions: Path, options: Options) -> None:
         raise CommandError(f"There is no {submissions}. Name the folder submitted/ of your course, or one notebook.")
     if options.sandbox and not options.address and (reason := available()):  # the nodes of a cluster say so themselves
         raise CommandError(
-            f"No sandbox can be made here: {reason}. Grade on Linux; or, if you trust every submission, add --no-sandbox."
+            f"No sandbox can be made here: {reason}. Grade on Linux, or add --no-sandbox if you trust every submission."
         )
     console = Console(stderr=True)
     if not options.sandbox:
@@ -62,9 +62,7 @@ def grade_class(submissions: Path, options: Options) -> None:
             raise CommandError(f"{error}\n{CONTINUES}") from None
         except OSError as error:
             place = error.filename or run.folder
-            raise CommandError(
-                f"{place}: {error.strerror or error}. Put that right; then continue. {CONTINUES}"
-            ) from None
+            raise CommandError(f"{place}: {error.strerror or error}. Fix that first. {CONTINUES}") from None
         except KeyboardInterrupt:
             progress.stop()
             console.print(f"Stopped. {CONTINUES}")
@@ -88,7 +86,7 @@ def report_class(course: Path) -> None:
     run = Run(course / "submitted", Options())
     pages = run.report()
     print(
-        f"{plural(pages, 'page')} in {run.folder / 'reports'}, and {run.folder / 'grades.csv'}: as nbgrader's gradebook says"
+        f"wrote {plural(pages, 'page')} in {run.folder / 'reports'}, and {run.folder / 'grades.csv'}, from nbgrader's gradebook"
     )
 
 
@@ -109,14 +107,12 @@ def release_course(folder: Path) -> None:
         written = release(folder, lambda chapter: progress.update(bar, advance=1, description=chapter))
     print(f"wrote {len(written)} files and folders in {folder}, among them {written[-1].name} for your learners")
     if not edition.commit() and (ROOT / ".git").exists():
-        print(
-            "Checks here are not committed yet: do that first, and release again, if you may want to come back to them."
-        )
+        print("The checks here are not committed yet. To be able to come back to them, commit them and release again.")
     print(
-        f"Next: hand out {folder}/learners.zip and {folder}/handout.html, and put what comes back into {folder}/submitted/"
+        f"Next: hand out {folder}/learners.zip and {folder}/handout.html, and put what students hand in into {folder}/submitted/"
     )
-    print(f"(coursekit collect does that with a zip of Moodle's or Canvas'), then: coursekit grade {folder}/submitted")
+    print(f"(coursekit collect does that with a zip from Moodle or Canvas), then: coursekit grade {folder}/submitted")
     if not settings_of(folder).due:
         print(
-            "Notebooks show their due dates where class.toml has them first: put it into an empty folder, and release there."
+            "The notebooks show no due dates. To show them, put class.toml with the dates into an empty folder, and release there."
         )

@@ -56,9 +56,9 @@ class Run(Place):
             return int(old["seed"])
         if old and not self.options.again:
             raise CommandError(
-                f"A run with another seed is recorded in {self.folder}. Add --again to grade everything anew with --seed {chosen}."
+                f"{self.folder} holds a run with another seed. To regrade everything with --seed {chosen}, add --again."
             )
-        self.journal.start_anew({item.key for item in wanted})
+        self.journal.start_again({item.key for item in wanted})
         seed = secrets.randbits(62) if chosen is None else chosen
         earlier, _ = old.pop("earlier", []), old.pop("token", "")
         self._write_state({"seed": seed, "earlier": [*earlier, old | {"until": now()}] if old else []})
