@@ -214,10 +214,10 @@ def grade(
     timeout: Annotated[
         float | None,
         typer.Option(
-            help="Seconds that one cell, or one question of a check, may take; by default 180, or as configured."
+            min=1, help="Seconds that one cell, or one question of a check, may take; by default 180, or as configured."
         ),
     ] = None,
-    total: Annotated[float, typer.Option(help="Seconds that one submission may take in all.")] = 1200,
+    total: Annotated[float, typer.Option(min=1, help="Seconds that one submission may take in all.")] = 1200,
     memory: Annotated[int, typer.Option(help="MB that one submission may use, Ray included.")] = 6000,
     address: Annotated[str, typer.Option(help="Grade on the Ray cluster at this address.")] = "",
     no_sandbox: Annotated[

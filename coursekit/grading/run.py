@@ -98,10 +98,10 @@ class Run(Place):
             rows = {record["key"]: _row(record) for record in self.journal.lines()}
             try:
                 self._go(found, masters, report, rows)
-            except KeyboardInterrupt:  # the tables say how far it has come
-                with Book(self.course) as book:
+            except BaseException:  # the tables say how far it has come, if they can be written
+                with contextlib.suppress(OSError, SQLAlchemyError), Book(self.course) as book:
                     self.marks = marks_of(book.gradebook)
-                self._write_tables(rows, everything, masters)
+                    self._write_tables(rows, everything, masters)
                 raise
             self._write_tables(rows, everything, masters)
             return [rows[item.key] for item in found]
