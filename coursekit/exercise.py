@@ -204,7 +204,9 @@ def _judge_choice(item: Quiz, answer: Answer) -> Result:
 def _raised(item: Exercise | Quiz, answer: Answer, raised: Raised) -> Result:
     """Return the result of an answer that raised, or is not written yet, or returned what cannot travel."""
     if raised.todo:
-        return Result.of(item, "todo", "Not attempted yet.", "todo")
+        return Result.of(
+            item, "todo", "Write your answer in the cell above, run that cell, then run this one again.", "todo"
+        )
     if raised.kind == NOT_PLAIN:
         return Result.of(item, "wrong", raised.message, "not-plain", tried=answer.tried)
     found = messages.id_of_crash(raised.kind)

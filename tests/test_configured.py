@@ -66,7 +66,7 @@ def test_a_malformed_source_notebook_is_refused_with_its_file_its_cell_and_the_w
 def test_a_source_that_is_no_notebook_is_refused_by_its_name(tmp_path):
     path = source(tmp_path, new_notebook())
     path.write_text("{}")
-    assert f"{path} is no notebook that can be read" in refusal(tmp_path)
+    assert f"{path} is not a readable notebook" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -281,7 +281,7 @@ def test_an_error_of_the_grader_itself_is_one_students_reason_and_no_others_loss
 
     monkeypatch.setattr(Book, "_write_autograded", fails_once)
     records = grade(course)
-    assert "please report it (ValueError" in said(records[f"honest_half/{CHAPTER}/{CHAPTER}"])
+    assert "please report this (ValueError" in said(records[f"honest_half/{CHAPTER}/{CHAPTER}"])
     assert records[f"honest_solved/{CHAPTER}/{CHAPTER}"]["score"] == 2
     assert len(lines(course / "results.jsonl")) == 3
 

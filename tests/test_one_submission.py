@@ -315,7 +315,9 @@ def test_a_syntax_error_is_said_as_one_at_its_exercise_with_its_line(tmp_path):
     assert (said.status, said.message_id) == ("crashed", "broken-cell")
     assert said.message == "The cell with `best_seconds` is not Python yet (expected ':'), so none of it ran."
     assert said.where == "line 2 of the cell: `def best_seconds(tasks)`"
-    assert "<span class=here>def best_seconds(tasks)" in page_of(result, tmp_path)
+    page = page_of(result, tmp_path)
+    assert "<span class=here>def best_seconds(tasks)" in page
+    assert page.count("expected &#x27;:&#x27;") == 1  # not among the notes as well
 
 
 def test_the_line_that_raised_is_marked_in_the_answer_and_none_where_it_lies_in_another_cell(tmp_path):

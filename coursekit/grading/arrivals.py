@@ -69,7 +69,7 @@ def arrivals(source: Path, zone: tzinfo | None) -> Iterator[list[Arrival]]:
         archive = zipfile.ZipFile(source)
     except (OSError, zipfile.BadZipFile) as error:
         raise CommandError(
-            f"{source} is no zip and no folder ({error}). Download all submissions of the assignment from Moodle or Canvas, and name that zip."
+            f"{source} is neither a zip nor a folder ({error}). Download all submissions of the assignment from Moodle or Canvas, and name that zip."
         ) from None
     with archive:
         left = [MAX_ALL]

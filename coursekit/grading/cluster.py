@@ -126,7 +126,7 @@ class _Crew:
         ready, _ = self.ray.wait(refs, num_returns=1, timeout=None if self.grading else START_SECONDS)
         if not ready:
             raise NurseryFailed(
-                f"No node of the cluster was ready within {START_SECONDS:.0f} s: are its CPUs taken by other programs? "
+                f"No node of the cluster was ready within {START_SECONDS:.0f} s. Are other programs using its CPUs? "
                 f"`ray status --address {self.options.address}` shows it."
             )
         if ready[0] in self.starting:

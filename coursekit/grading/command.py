@@ -48,10 +48,11 @@ def grade_class(submissions: Path, options: Options) -> None:
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("grading", total=None)
-        bad = 0
+        bad = new = 0
 
         def report(record: dict, done: int, total: int) -> None:
-            nonlocal bad
+            nonlocal bad, new
+            new = done
             bad += record["outcome"] != "graded"
             rate = 60 * done / (time.monotonic() - start)
             progress.update(bar, completed=done, total=total, description=f"{rate:.0f} a minute, {bad} not gradable")
@@ -67,11 +68,13 @@ def grade_class(submissions: Path, options: Options) -> None:
             progress.stop()
             console.print(f"Stopped. {CONTINUES}")
             os._exit(130)  # at once: the threads would go on grading
-    _summary(console, run, records, time.monotonic() - start)
+    _summary(console, run, records, new, time.monotonic() - start)
 
 
-def _summary(console: Console, run: Run, records: list[dict], seconds: float) -> None:
+def _summary(console: Console, run: Run, records: list[dict], new: int, seconds: float) -> None:
     failed = [record for record in records if record["outcome"] != "graded"]
+    if new < len(records):
+        console.print(f"{plural(new, 'notebook')} new in this run. With those from earlier runs:")
     console.print(f"{len(records) - len(failed)} graded, {len(failed)} not gradable, in {seconds:.0f} s.")
     for record in failed:
         line = f"  {record['key']}: {record['reason']}"

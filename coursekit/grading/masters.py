@@ -37,7 +37,7 @@ def refuse_unknown(masters: Masters, assignments: set[str]) -> None:
     """Raise CommandError where nobody can judge a check of an assignment's notebooks."""
     for (assignment, name), master in masters.items():
         if assignment in assignments and (reason := master.unknown()):
-            raise CommandError(f"{assignment}/{name}.ipynb: {reason} Put that right in source/, then grade again.")
+            raise CommandError(f"{assignment}/{name}.ipynb: {reason} Fix that in source/, then grade again.")
 
 
 def chapters_of(found: list[Submission], masters: Masters) -> set[str]:
