@@ -1,7 +1,7 @@
 """What a check sees of an answer: calls go in as plain data, plain data comes back.
 
 In a notebook both ends are in one process; in grading the learner's end is in a sandbox. Every request and reply is the
-same bytes in both places, so types, copies and mutation are alike.
+same bytes in both places, so types, copies and mutation behave alike.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ NOT_PLAIN = "NotPlain"  # the kind of `Raised` that says: what came back cannot 
 
 
 class _Short(reprlib.Repr):
-    """Writes values in a line: of long ones the beginning and the end."""
+    """Writes values on one line: of long ones, the beginning and the end."""
 
     def repr_ndarray(self, array: np.ndarray, level: int) -> str:
         """Return the numbers where a line can hold them, with the shape where it does not show."""
@@ -46,7 +46,7 @@ class Raised(Exception):
 
 
 class WrongType(Exception):
-    """The answer returned something else than the exercise's `returns`; the message says what."""
+    """The answer returned something other than the exercise's `returns`; the message says what."""
 
 
 class Answer:
@@ -59,7 +59,7 @@ class Answer:
         self.tried = self.got = self._case = ""  # the last call and what came back, for the learner to read
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Return what the answer returns for copies of these arguments; raises `Raised` where it raises."""
+        """Return what the answer returns for copies of these arguments; raises `Raised` if the answer raises."""
         self.tried, self.got = self._case or _call_text(self.name, args, kwargs), ""
         result = self._request(op="call", args=args, kwargs=kwargs)
         self.got = _SHORT.repr(result)

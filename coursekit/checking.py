@@ -85,7 +85,7 @@ def quiz(name: str, answer: object) -> Result:
 
 
 def passed(name: str) -> bool:
-    """Return whether an exercise is passed in this notebook; says which comes first when it is not."""
+    """Return whether an exercise is passed in this notebook; if not, show which one comes first."""
     session = _current()
     exercise.find(session.chapter, name, _kind(session, name))
     result = session.results.get(name)

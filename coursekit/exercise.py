@@ -34,7 +34,7 @@ class AuthorError(Exception):
 
 
 class UnknownName(LookupError):
-    """There is no exercise, quiz or chapter of this name; the message lists the near ones."""
+    """There is no exercise, quiz or chapter with this name; the message lists the nearest ones."""
 
 
 @dataclass(frozen=True)

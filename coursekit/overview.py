@@ -1,4 +1,4 @@
-"""What a learner has earned so far: one JSON file in the user's data folder, safe against two notebooks at once."""
+"""What a learner has earned so far: one JSON file in the user's data folder, safe with two notebooks at once."""
 
 import html
 import json

@@ -29,7 +29,7 @@ class Drawn(gymnasium.Wrapper):
         name = type(env.unwrapped).__name__
         painters = {"SimpleCorridor": draw_corridor, "FrozenLakeEnv": draw_lake, "CartPoleEnv": draw_cartpole}
         if name not in painters:
-            raise ValueError(f"There is no picture of a {name}; there are pictures of {', '.join(painters)}.")
+            raise ValueError(f"There is no picture of a {name}; choose one of {', '.join(painters)}.")
         self._paint = painters[name]
 
     @property

@@ -25,7 +25,7 @@ def budget(full: _T, quick: _T) -> _T:
 
 
 class Ratio(NamedTuple):
-    """How many times as long one took as the other, and the interval of that: None for too few rounds."""
+    """How many times as long one took as the other, with its interval: None for too few rounds."""
 
     ratio: float
     low: float | None

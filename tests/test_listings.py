@@ -52,10 +52,11 @@ def course(tmp_path):
     return tmp_path
 
 
-def test_three_pages_say_something_of_all_chapters():
+def test_four_pages_have_lists_that_are_built():
     assert {path.relative_to(ROOT).as_posix() for path in pages()} == {
         "README.md",
         "docs/instructors.md",
+        "docs/old_names.md",
         "img/learners_map.svg",
     }
 

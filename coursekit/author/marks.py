@@ -20,7 +20,7 @@ Items = dict[str, Exercise | Quiz]
 
 @dataclass(frozen=True)
 class PlainCell:
-    """Text, or code that nobody grades."""
+    """Text, or code that is not graded."""
 
     def metadata(self) -> dict:
         """Return the cell metadata that nbgrader reads."""

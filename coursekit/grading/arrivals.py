@@ -39,7 +39,7 @@ _ANONYMOUS = re.compile(r"(?P<late>LATE_)?(?P<name>anon)_(?P<number>[^\W_]+)_(?P
 
 @dataclass(frozen=True)
 class Arrival:
-    """One file as the platform packed it; `read` returns its bytes or raises NotGradable, and `problem` says why nobody should."""
+    """One file as the platform packed it; `read` returns its bytes or raises NotGradable, and `problem` says why it must not be read."""
 
     path: PurePosixPath
     when: datetime | None

@@ -49,7 +49,7 @@ def record(folder: Path, chapters: Collection[str]) -> None:
 
 
 def expect_the_same(folder: Path, chapters: Collection[str], everybody_again: bool) -> None:
-    """Keep the checks of chapters that are new to a course; raises CommandError where one has changed, unless everybody is graded again."""
+    """Keep the checks of chapters that are new to a course; raises CommandError where one has changed, unless the whole class is graded again."""
     known = _known(folder)
     changed: dict[str, list[str]] = {}
     for chapter in sorted(set(chapters) & known.keys()):

@@ -77,7 +77,7 @@ class Master:
         return [name for name, cell in calling.items() if not (self.chapter and judged_by(cell.source))]
 
     def unknown(self) -> str:
-        """Return why nobody can judge a check of its test cells: no such chapter, or no such name in it; "" where all can be."""
+        """Return why a check in its test cells cannot be judged: no such chapter, or no such name in it; "" where all can be."""
         checks = filter(None, (judged_by(cell.source) for cell in self.tests().values()))
         try:
             if self.chapter:

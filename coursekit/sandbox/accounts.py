@@ -41,7 +41,7 @@ class Account(Protocol):
         ...
 
     def seen_cpu_seconds(self) -> float | None:
-        """Return the CPU seconds until the last look, at no cost; None where nobody counts them."""
+        """Return the CPU seconds until the last look, at no cost; None where they are not counted."""
         ...
 
     def cpu_seconds(self) -> float:
