@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from PIL.ImageDraw import ImageDraw
 
-FINE = 3  # drawn so many times larger and then shrunk: smooth edges
+FINE = 3  # drawn this many times larger and then shrunk: smooth edges
 INK, AGENT, GOAL, HOLE, ICE, PALE = "#64748b", "#db2777", "#059669", "#475569", "#dbeafe", "#f1f5f9"
 
 

@@ -1,4 +1,4 @@
-"""What pages say of all chapters: `make build` writes it, from the chapters themselves.
+"""What pages list of chapters, checks and old names: `make build` writes it.
 
 It stands between two lines of a page, `<!-- begin NAME: … -->` and `<!-- end NAME -->`, where NAME is one of LISTINGS.
 """

@@ -1,4 +1,4 @@
-"""What a platform packed: the files of a zip or a folder, and whose each is by the platform's way to name it.
+"""What a platform packed: the files of a zip or a folder, and the student of each, by the platform's naming.
 
 Moodle (mod/assign/classes/downloader.php): a folder `Ada Lovelace_12345_assignsubmission_file` with the files, or, where
 "Download submissions in folders" is off, the same words in front of each file's name. The number is the "Participant" of the

@@ -1,4 +1,4 @@
-"""The class's page, for the instructor: what came of each exercise, which were hard, what was said most often, who handed in nothing."""
+"""The class's page, for the instructor: each exercise's outcomes, the hardest, the most common messages, who handed in nothing."""
 
 import html
 from collections import Counter
@@ -209,7 +209,7 @@ def _case(text: str) -> str:
 
 
 def _messages(part: Part, comments: Comments) -> str:
-    """Return what the class was told most often, by the id of the message, each with one student's case."""
+    """Return the most common messages by their ids, each with one student's case."""
     found = [(item, message, results) for item in part.items.values() for message, results in item.said.items()]
     found.sort(key=lambda each: -len(each[2]))
     rows = []

@@ -88,7 +88,7 @@ class _Crew:
             yield from self._next() if self.waiting or self.grading else ()
 
     def _may_go(self) -> bool:
-        """Return whether one may be graded now; who was lost twice goes alone, because another may have been the cause."""
+        """Return whether one may be graded now; one that lost its node twice goes alone, because another may have been the cause."""
         together = [*list(self.waiting)[:1], *(item for *_, item in self.grading.values())]
         return bool(self.waiting) and (not self.grading or all(self.losses[item.key] < 2 for item in together))
 

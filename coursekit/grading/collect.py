@@ -1,4 +1,4 @@
-"""`coursekit collect`: from what Moodle or Canvas packed to submitted/<student>/<assignment>/, by what each notebook is."""
+"""`coursekit collect`: sorts what Moodle or Canvas packed into submitted/<student>/<assignment>/, by what each notebook is."""
 
 import os
 import re
@@ -71,7 +71,7 @@ class _Notebook:
 
 
 def collect(source: Path, course: Path, table: Path | None = None) -> Collected:
-    """Put what a platform packed into a course's submitted/; raises CommandError where there is nothing to do it with."""
+    """Put what a platform packed into a course's submitted/; raises CommandError where zip or course is missing."""
     if not source.exists():
         raise CommandError(
             f"There is no {source}. Name the zip, or the folder, that you downloaded from Moodle or Canvas."
@@ -104,7 +104,7 @@ class _Collecting:
         self.dated = layout != "canvas" and dates_mean_something(found)
 
     def run(self) -> Collected:
-        """Go through the students; one's loss is never another's."""
+        """Go through the students; a problem with one never affects another."""
         for student, arrived in sorted(self._by_student().items()):
             try:
                 self._student(student, arrived)

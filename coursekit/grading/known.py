@@ -1,4 +1,4 @@
-"""Which notebook of a course one is that was handed in: by the chapter that it begins, else by its cells, never by its name."""
+"""Which notebook of the course a hand-in is: by the chapter that it begins, else by its cells, never by its name."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What nbgrader's gradebook says of what was handed in. It is the one truth: points by hand, extra credit and penalties are in it."""
+"""What nbgrader's gradebook says of what was handed in. It is the one truth, with manual points, extra credit and penalties."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Whose hand-in or whose row of a table it is: a platform's words beside the roster of class.toml."""
+"""Whose hand-in it is, and whose row of a table: the platform's words compared with the roster of class.toml."""
 
 import codecs
 import csv

@@ -1,4 +1,4 @@
-"""The learner's cells in a new version of the course: an answer goes to its exercise, a cell of their own behind its neighbour.
+"""The learner's cells in a new version of the course: an answer goes to its exercise, an added cell goes after its neighbour.
 
 A cell of the course is known by its exercise's name or by its id. What the learner has not changed is not theirs, and gives
 way to the new text; what has no place in the new version comes at the end.

@@ -1,4 +1,4 @@
-"""`coursekit update`: the new version's text in the learner's copies, with all that they wrote.
+"""`coursekit update`: brings the new version's text into the learner's copies, and keeps all that they wrote.
 
 Nothing is lost when it is killed: each file is replaced in one step, its old state lies beside it, chapters that get
 something are written before those that it comes from, and the originals, which say what is still to do, come last.
@@ -22,7 +22,7 @@ RELOAD = "If a notebook is open in JupyterLab, choose File → Reload Notebook f
 
 @dataclass
 class Report:
-    """What an update did, a line for each chapter that changed, and what a person has to put right."""
+    """What an update did, a line for each chapter that changed, and what a person has to fix."""
 
     lines: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
