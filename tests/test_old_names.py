@@ -66,7 +66,7 @@ def test_what_takes_its_place_works(name, names):
     assert run(name.new, names, name.shows) == ""
 
 
-SETTINGS = [name for name in ALL if name.new.startswith("config") and name.shows != "True"]
+SETTINGS = [name for name in ALL if name.new.startswith(("config.", "config = PPOConfig().")) and name.shows != "True"]
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, id=name.old) for name in SETTINGS])
