@@ -193,7 +193,7 @@ def test_all_mistakes_are_listed_at_once(tiny):
         ),
         ('quiz("q", "*a) x\\n    y\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': a quiz needs a question"),
         ('quiz("q", "Q?\\na) x\\n    y\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': .* star"),
-        ('quiz("q", "Q?\\n*a) x\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': option a answers nothing back"),
+        ('quiz("q", "Q?\\n*a) x\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': option a has no feedback"),
     ],
 )
 def test_a_mistake_in_the_exercises_stops_the_build_with_file_and_line(body, message):

@@ -110,7 +110,7 @@ def test_the_roster_may_be_a_table_beside_it(course):
         ('help = ["hint"]', "help", "Did you mean hints?"),
         ("[late]\ndays = 3", "late", "lacks percent_a_day"),
         ("[late]\npercent_a_day = -1", "late.percent_a_day", "not a number from 0 to 10,000"),
-        ("[late]\npercent_a_day = true", "late.percent_a_day", "no number"),
+        ("[late]\npercent_a_day = true", "late.percent_a_day", "not a number"),
         ("[late]\npercent_a_day = 1\ndays = 2.5", "late.days", "not a whole number"),
         ("[due]\nch01_tasks = 0001-01-01T00:00:00Z", "due.ch01_tasks", "no class can meet in the year 1"),
         ("[late]\npercent = 1", "late.percent", "Did you mean percent_a_day?"),

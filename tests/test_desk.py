@@ -73,12 +73,12 @@ def test_points_by_hand_a_penalty_and_a_comment_are_on_the_page_and_in_the_table
         mark.manual_score, mark.extra_credit, mark.needs_manual_grade = 1.5, 3, False
         book.find_comment("answer_x", "p1", "hw1", "ada").manual_comment = "Name it <better>."
         book.find_submission_notebook("p1", "hw1", "ada").late_submission_penalty = 1
-        book.find_assignment("hw1").duedate = datetime(2026, 1, 2, 3, 4)
-        book.find_submission("hw1", "ada").timestamp = datetime(2026, 1, 2, 5)
+        book.find_assignment("hw1").duedate = datetime(2026, 1, 2, 5)
+        book.find_submission("hw1", "ada").timestamp = datetime(2026, 1, 2, 3, 4)
         book.db.commit()
     assert report(course).startswith("wrote 1 page in ")
     assert "<b>3.5 of 2 points, after 1 less for being late</b>" in page(course)
-    assert re.search(r"due on 2026-01-0\d at \d\d:\d4 · handed in on 2026-01-0\d at \d\d:00", page(course))
+    assert re.search(r"due on 2026-01-0\d at \d\d:00 · handed in on 2026-01-0\d at \d\d:04", page(course))
     assert "x: passed, 4.5 of 2 points" in page(course)
     assert "By hand: 4.5 points; the check gave 2." in page(course)
     assert "Name it &lt;better&gt;." in page(course)
@@ -377,6 +377,6 @@ def test_a_run_that_is_refused_changes_no_edition(tmp_path, monkeypatch):
     grade(tmp_path)
     before = (tmp_path / edition.FILE).read_text()
     monkeypatch.setattr(edition, "checks", lambda chapter: {"best_seconds": "another"})
-    with FileLock(tmp_path / ".coursekit-run.lock"), pytest.raises(CommandError, match="at work"):
+    with FileLock(tmp_path / ".coursekit-run.lock"), pytest.raises(CommandError, match="is running in"):
         grade(tmp_path, again=True)
     assert (tmp_path / edition.FILE).read_text() == before

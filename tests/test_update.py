@@ -69,7 +69,7 @@ def test_a_later_start_adds_new_chapters_and_overwrites_nothing(desk):
     publish(desk.root, "2", **NEW, ch02_b=exercise("three"))
     assert fill(desk.root) == ["ch02_b"]
     assert desk.path("ch01_a").read_bytes() == before
-    assert "version 1, the course is at 2: `coursekit update`" in behind(desk.root)
+    assert "version 1, and the course is at 2: `coursekit update`" in behind(desk.root)
     assert fill(desk.root) == []
 
 
