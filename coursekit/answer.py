@@ -199,7 +199,8 @@ def _as_type(value: Any, wanted: type | None) -> Any:
     if wanted is np.ndarray:
         return _as_array(value)
     if wanted in (list, tuple):
-        return wanted(value.tolist() if isinstance(value, np.ndarray) else value)
+        items: Any = value.tolist() if isinstance(value, np.ndarray) else value
+        return wanted(items)
     return value
 
 

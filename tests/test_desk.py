@@ -73,12 +73,9 @@ def test_points_by_hand_a_penalty_and_a_comment_are_on_the_page_and_in_the_table
         mark.manual_score, mark.extra_credit, mark.needs_manual_grade = 1.5, 3, False
         book.find_comment("answer_x", "p1", "hw1", "ada").manual_comment = "Name it <better>."
         book.find_submission_notebook("p1", "hw1", "ada").late_submission_penalty = 1
-        book.find_assignment("hw1").duedate = datetime(2026, 1, 2, 5)
-        book.find_submission("hw1", "ada").timestamp = datetime(2026, 1, 2, 3, 4)
         book.db.commit()
     assert report(course).startswith("wrote 1 page in ")
     assert "<b>3.5 of 2 points, after 1 less for being late</b>" in page(course)
-    assert re.search(r"due on 2026-01-0\d at \d\d:00 · handed in on 2026-01-0\d at \d\d:04", page(course))
     assert "x: passed, 4.5 of 2 points" in page(course)
     assert "By hand: 4.5 points; the check gave 2." in page(course)
     assert "Name it &lt;better&gt;." in page(course)
@@ -86,6 +83,15 @@ def test_points_by_hand_a_penalty_and_a_comment_are_on_the_page_and_in_the_table
     assert (found["score"], found["max_score"], found["penalty"], found["to_grade"]) == ("3.5", "2", "1", "0")
     nbgrader_says = NbGraderAPI(CourseDirectory(config=config_of(course))).get_submission("hw1", "ada")["score"]
     assert nbgrader_says == 3.5 + 1  # which formgrader shows before the penalty
+
+
+def test_the_page_says_when_it_was_due_and_handed_in(course):
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        book.find_assignment("hw1").duedate = datetime(2026, 1, 2, 5)
+        book.find_submission("hw1", "ada").timestamp = datetime(2026, 1, 2, 3, 4)
+        book.db.commit()
+    report(course)
+    assert re.search(r"due on 2026-01-0\d at \d\d:00 · handed in on 2026-01-0\d at \d\d:04", page(course))
 
 
 def test_what_a_person_gave_stays_when_it_is_graded_again_and_all_agree_at_once(course):
