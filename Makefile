@@ -23,7 +23,7 @@ setup: ## Make .venv with the exact tested versions (installs only what is missi
 lab: setup ## Open the course in JupyterLab (PORT=8890 ARGS="--ip=0.0.0.0" if you need them)
 	@$(BIN)/coursekit lab $(if $(PORT),--port $(PORT)) -- $(ARGS)
 
-update: setup ## Bring your notebooks in work/ to the version of the course, with all that you wrote
+update: setup ## Update your notebooks in work/ to the course's version, and keep what you wrote
 	@$(BIN)/coursekit update
 
 # not in the learners' zip: begin
@@ -39,22 +39,22 @@ check: setup ## Lint, check types, and fail if a notebook or a list is stale (se
 test: check $(if $(name),,browser) ## Everything in quick mode: what CI runs (name=ch01_tasks: all that concerns one chapter)
 	$(QUICK) -m "not full" $(if $(name),-k $(name),--durations=20) --keep-failures=tests.log
 
-test-fast: check ## What runs within three minutes: no notebooks, no Ray, no browser
+test-fast: check ## The tests that run within three minutes: no notebooks, no Ray, no browser
 	$(QUICK) -m "not slow and not full"
 
-test-all: check browser ## Everything, also what `make test` leaves out
+test-all: check browser ## Everything, including what `make test` leaves out
 	$(QUICK)
 
-mistakes: setup ## Write down at which message each named wrong answer ends (name=ch01_tasks: of one chapter)
+mistakes: setup ## Record the message at which each named wrong answer ends (name=ch01_tasks: of one chapter)
 	$(QUICK) tests/test_answers.py -k "test_check_tells $(if $(name),and $(name))" --write-mistakes
 
-canary: setup ## What another Ray or Python breaks: make canary RAY=2.59.0 PYTHON=3.13, either or both (name= of one chapter)
+canary: setup ## Find out what another Ray or Python breaks: make canary RAY=2.59.0 PYTHON=3.13, either or both (name= of one chapter)
 	@$(BIN)/python -m tests.canary --ray "$(RAY)" --python "$(PYTHON)" --name "$(name)"
 
 chapter: setup ## Start a new chapter from the templates: make chapter name=ch21_topic
 	@$(BIN)/coursekit chapter $(name)
 
-constraints: ## Write the exact versions of all packages for every Python (ARGS=--upgrade: today's releases)
+constraints: ## Write the exact versions of all packages for every Python (ARGS=--upgrade: the newest releases)
 	@bash scripts/uv.sh $(BIN)/python pip compile --quiet --universal --python-version 3.11 --extra dev --no-annotate $(ARGS) pyproject.toml -o constraints.txt
 
 slides: setup ## Turn a chapter into slides that open offline: make slides name=ch01_tasks

@@ -191,7 +191,7 @@ def compare(seeds: int, python: str) -> None:
 
 
 def report(rows: dict[str, list]) -> None:
-    """Print the medians; a seed that never reached the target took for ever."""
+    """Print the medians; a seed that never reached the target took forever."""
     print(f"\n{'':22}{'steps a second':>16}{'steps to 475':>14}{'seconds to 475':>16}{'reached':>9}{'load':>7}")
     for name, runs in rows.items():
         speed = statistics.median(steps / seconds for steps, seconds, _ in runs)

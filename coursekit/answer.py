@@ -1,7 +1,7 @@
 """What a check sees of an answer: calls go in as plain data, plain data comes back.
 
 In a notebook both ends are in one process; in grading the learner's end is in a sandbox. Every request and reply is the
-same bytes in both places, so types, copies and mutation are alike.
+same bytes in both places, so types, copies and mutation behave alike.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ NOT_PLAIN = "NotPlain"  # the kind of `Raised` that says: what came back cannot 
 
 
 class _Short(reprlib.Repr):
-    """Writes values in a line: of long ones the beginning and the end."""
+    """Writes values on one line: of long ones, the beginning and the end."""
 
     def repr_ndarray(self, array: np.ndarray, level: int) -> str:
         """Return the numbers where a line can hold them, with the shape where it does not show."""
@@ -46,7 +46,7 @@ class Raised(Exception):
 
 
 class WrongType(Exception):
-    """The answer returned something else than the exercise's `returns`; the message says what."""
+    """The answer returned something other than the exercise's `returns`; the message says what."""
 
 
 class Answer:
@@ -59,12 +59,11 @@ class Answer:
         self.tried = self.got = self._case = ""  # the last call and what came back, for the learner to read
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Return what the answer returns for copies of these arguments; raises `Raised` where it raises."""
+        """Return what the answer returns for copies of these arguments; raises `Raised` if the answer raises."""
         self.tried, self.got = self._case or _call_text(self.name, args, kwargs), ""
         result = self._request(op="call", args=args, kwargs=kwargs)
         self.got = _SHORT.repr(result)
-        _expect_type(result, self.returns)
-        return result
+        return _as_type(result, self.returns)
 
     def probe(self, probe: Callable, *args: object, **kwargs: object) -> Any:
         """Return the raw results of a probe of `coursekit.given`, which drives the learner's object."""
@@ -76,8 +75,7 @@ class Answer:
         self.tried, self.got = self._case, ""
         value = self._request(op="value")
         self.got = f"{self.name} = {_SHORT.repr(value)}"
-        _expect_type(value, self.returns)
-        return value
+        return _as_type(value, self.returns)
 
     @contextlib.contextmanager
     def case(self, text: str) -> Iterator[None]:
@@ -144,9 +142,9 @@ def serve(answers: Mapping[str, object], name: str, request: bytes) -> bytes:
         value = _perform(answers[name], **wire.decode(request, functions=True))
         return wire.encode({"value": value})
     except wire.NotPlain as error:
-        text = f"What came back is or holds {error}, which is not plain data."
+        text = f"What came back is or holds {error}, which is not plain data: return numbers, strings, lists, dicts or arrays."
         if "ObjectRef" in text:
-            text = "An ObjectRef came back, a reference: the check needs the value, so `ray.get` it."
+            text = "An ObjectRef came back, which is a reference. The check needs the value: `ray.get` it."
         return wire.encode({"raised": {"kind": NOT_PLAIN, "message": text}})
     except (Exception, SystemExit) as error:  # the learner's code may raise whatever it likes
         return wire.encode({"raised": describe(error)})
@@ -178,11 +176,11 @@ def _is_stub(learner: Any) -> bool:
 # What counts as a type where an exercise asks for it, and how the type is called.
 _TYPES: dict[type, tuple[tuple[type, ...], str]] = {
     list: ((list, tuple, np.ndarray), "a list"),
-    tuple: ((tuple, list), "a tuple"),
+    tuple: ((tuple, list, np.ndarray), "a tuple"),
     set: ((set,), "a set"),
     dict: ((dict,), "a dict"),
     np.ndarray: ((np.ndarray, list, tuple), "an array"),
-    str: ((str,), "a text"),
+    str: ((str,), "a string"),
     bytes: ((bytes,), "bytes"),
     bool: ((bool,), "True or False"),
     int: ((int,), "a whole number"),
@@ -190,16 +188,27 @@ _TYPES: dict[type, tuple[tuple[type, ...], str]] = {
 }
 
 
-def _expect_type(value: object, wanted: type | None) -> None:
-    """Raise `WrongType` unless the value is what NumPy, PyTorch and plain Python return for the wanted type."""
+def _as_type(value: Any, wanted: type | None) -> Any:
+    """Return what NumPy, PyTorch and plain Python return for the wanted type as that type; raises `WrongType` for others."""
     if wanted is None:
-        return
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value.item()
+        return value
     fitting, wanted_name = _TYPES[wanted]
     if not isinstance(value, fitting) or (isinstance(value, bool) and wanted is not bool):
         name = "nothing (None)" if value is None else _TYPES.get(type(value), ((), type(value).__name__))[1]
-        raise WrongType(f"It must return {wanted_name}; {name} came back.")
+        raise WrongType(f"The check needs {wanted_name}, but it got {name}.")
+    if wanted is np.ndarray:
+        return _as_array(value)
+    if wanted in (list, tuple):
+        items: Any = value.tolist() if isinstance(value, np.ndarray) else value
+        return wanted(items)
+    return value
+
+
+def _as_array(value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise WrongType("The check needs an array, but the rows of what it got differ in length.") from None
 
 
 def _call_text(name: str, args: tuple, kwargs: dict) -> str:

@@ -17,7 +17,7 @@ from coursekit.result import MARKS, Note, Result, card, plural, prose
 from coursekit.versions import untested_ray
 
 ATTEMPTS_BEFORE_SOLUTION = 3
-CLOSED = "Your instructor has closed them for this chapter. Ask in the class when you are stuck."
+CLOSED = "Your instructor has closed them for this chapter. If you are stuck, ask in class."
 
 
 class NotPassed(AssertionError):
@@ -62,7 +62,7 @@ class Contents:
 
 
 def begin(chapter: str, *, due: str = "", closed: Sequence[str] = ()) -> Contents:
-    """Start a chapter: quiet Ray's log, list the exercises with what you have earned before, and a class's due date."""
+    """Start a chapter: quiet Ray's log, and list the exercises with what you have earned, and the due date if there is one."""
     global _session
     quiet()
     items = exercise.load(chapter)
@@ -80,12 +80,12 @@ def check(name: str, answer: object) -> Result:
 
 
 def quiz(name: str, answer: object) -> Result:
-    """Return what your choice answers back."""
+    """Return the feedback on your choice."""
     return _judged(name, answer, "quiz")
 
 
 def passed(name: str) -> bool:
-    """Return whether an exercise is passed in this notebook; says which comes first when it is not."""
+    """Return whether an exercise is passed in this notebook; if not, show which one comes first."""
     session = _current()
     exercise.find(session.chapter, name, _kind(session, name))
     result = session.results.get(name)
@@ -130,7 +130,7 @@ def solution(name: str) -> Note:
     if not code:
         return Note(
             f"No solution of {name} here",
-            "This copy of the course came without solutions/: ask whoever gave it to you.",
+            "This copy of the course has no solutions/: ask the person who gave it to you.",
         )
     return Note(f"Our solution of {name}", item.idea, "#16a34a", code)
 
@@ -168,7 +168,7 @@ def _judged(name: str, answer: object, kind: str) -> Result:
     session = _current()
     item = exercise.find(session.chapter, name, kind)
     if error := notebook.broken(name):
-        text = f"The cell that defines `{name}` ended with {error} when it last ran, so what exists may be an older version. Mend it, run it, check again."
+        text = f"The cell that defines `{name}` ended with {error} when it last ran, so `{name}` may be an older version. Fix the cell, run it, and check again."
         result = Result.of(item, "crashed", text, "broken-cell")
     else:
         with _clean_stderr():

@@ -1,4 +1,4 @@
-"""The `coursekit` command: what each command does in detail lies in the module that it calls."""
+"""The `coursekit` command: each command calls the module that does the work."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    help="Work through the course, build it, and look after it.",
+    help="Take the course, build it, and grade a class.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -19,7 +19,7 @@ app = typer.Typer(
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Say a mistake of the user in plain lines on stderr, with exit code 1; our own keep their traceback."""
+    """Report a user's mistake in plain lines on stderr, with exit code 1; our own keep their traceback."""
     from coursekit.course import CommandError
     from coursekit.exercise import AuthorError
 
@@ -38,10 +38,10 @@ def example(text: str) -> str:
 @app.command(epilog=example("coursekit build --check"))
 def build(
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; fail when one of these files is stale.")
+        bool, typer.Option("--check", help="Write nothing, and fail if one of these files is stale.")
     ] = False,
 ) -> None:
-    """Write notebooks/ and solutions/ from chapters/, and what README and docs say of all chapters."""
+    """Write notebooks/ and solutions/ from chapters/, and the lists of chapters in README and docs."""
     with plain_errors():
         from coursekit.author import build as builder
         from coursekit.course import CommandError
@@ -58,10 +58,10 @@ def build(
 
 @app.command(epilog=example("coursekit lab --port 8890 -- --ip=0.0.0.0"))
 def lab(
-    port: Annotated[int | None, typer.Option(help="The port; without it 8888 or the next free one.")] = None,
-    jupyter_arguments: Annotated[list[str] | None, typer.Argument(help="Handed on to jupyter lab, after `--`.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port; by default 8888, or the next free one.")] = None,
+    jupyter_arguments: Annotated[list[str] | None, typer.Argument(help="Passed on to jupyter lab, after `--`.")] = None,
 ) -> None:
-    """Run the preflight, then open your own copy of the course, work/, in JupyterLab."""
+    """Check this machine, then open work/, your own copy of the course, in JupyterLab."""
     with plain_errors():
         from coursekit.machine import copies, doctor, facts
         from coursekit.machine import lab as jupyter
@@ -75,7 +75,7 @@ def lab(
 
 @app.command(epilog=example("coursekit update"))
 def update() -> None:
-    """Bring your notebooks in work/ to the version of the course, with all that you wrote in them."""
+    """Update your notebooks in work/ to the course's version, and keep everything you wrote in them."""
     with plain_errors():
         from coursekit.course import CommandError
         from coursekit.machine.update import update as bring
@@ -88,7 +88,7 @@ def update() -> None:
 
 @app.command(epilog=example("coursekit doctor"))
 def doctor() -> None:
-    """Check this machine: Python, versions, cores, memory, ports. Exit code 1 means: not ready."""
+    """Check this machine: Python, versions, cores, memory, ports. Exit code 1 means that it is not ready."""
     from coursekit.machine.doctor import examine
 
     report = examine()
@@ -105,7 +105,7 @@ def progress() -> None:
 
 
 @app.command(epilog=example("coursekit chapter ch21_topic"))
-def chapter(name: Annotated[str, typer.Argument(help="Its name: ch, two digits, a topic.")]) -> None:
+def chapter(name: Annotated[str, typer.Argument(help="Its name: ch, two digits, and a topic.")]) -> None:
     """Start a new chapter from the templates."""
     with plain_errors():
         from coursekit.author.scaffold import new_chapter
@@ -123,9 +123,9 @@ def chapter(name: Annotated[str, typer.Argument(help="Its name: ch, two digits, 
 
 @app.command(epilog=example("coursekit bill ch01_tasks"))
 def bill(
-    chapters: Annotated[list[str] | None, typer.Argument(help="Names of chapters; all without one.")] = None,
+    chapters: Annotated[list[str] | None, typer.Argument(help="Names of chapters; by default all.")] = None,
 ) -> None:
-    """Show for each exercise the lines that judge it and the lines of our solution."""
+    """Count, for each exercise, the lines that judge it and the lines of our solution."""
     with plain_errors():
         from coursekit.author.bill import bills
         from coursekit.course import chapter_names, existing_chapter
@@ -138,13 +138,13 @@ def bill(
 
 @app.command(epilog=example("coursekit slides ch01_tasks"))
 def slides(name: Annotated[str, typer.Argument(help="The chapter's name.")]) -> None:
-    """Turn a chapter into slides with speaker notes: one HTML file that opens without a network."""
+    """Turn a chapter into slides with speaker notes: one HTML file that opens offline."""
     with plain_errors():
         from coursekit.author.slides import write_slides
         from coursekit.paths import ROOT
 
         path = write_slides(name).relative_to(ROOT)
-        print(f"wrote {path} (open it in a browser; the key S shows the speaker notes)")
+        print(f"wrote {path} (open it in a browser; the S key shows the speaker notes)")
 
 
 @app.command(epilog=example("coursekit collect moodle.zip course"))
@@ -155,7 +155,7 @@ def collect(
         Path | None, typer.Option(help="Moodle's grading worksheet or Canvas' gradebook: tells namesakes apart.")
     ] = None,
 ) -> None:
-    """Put what students handed in on Moodle or Canvas into submitted/, and list what fits nobody, with the reason."""
+    """Sort what students handed in on Moodle or Canvas into submitted/, and list what fits no student, with the reason."""
     with plain_errors():
         from coursekit.grading.collect import collect as put
 
@@ -172,14 +172,14 @@ def grades(
     column: Annotated[
         list[str] | None, typer.Option(help='The column of an assignment, as "ch01_tasks=Homework 1"; repeatable.')
     ] = None,
-    scale: Annotated[bool, typer.Option("--scale", help="Turn points into those of the platform.")] = False,
+    scale: Annotated[bool, typer.Option("--scale", help="Convert points to the platform's maximum.")] = False,
     zeros: Annotated[
         bool, typer.Option("--zeros", help="Give 0 to students who handed in nothing by their date.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show each change and write nothing.")] = False,
-    out: Annotated[Path | None, typer.Option(help="The new file; without it one beside the table.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The new file; by default one beside the table.")] = None,
 ) -> None:
-    """Fill the class's points into a platform's table, as a new file for it to import."""
+    """Fill the class's points into a platform's table, and write it as a new file to import."""
     with plain_errors():
         from coursekit.grading.transfer import grades_to
 
@@ -202,27 +202,29 @@ def grade(
     submissions: Annotated[
         Path, typer.Argument(help="The folder submitted/ of a course: <student>/<assignment>/*.ipynb.")
     ],
-    jobs: Annotated[int, typer.Option(min=1, help="How many submissions at a time.")] = 2,
+    jobs: Annotated[int, typer.Option(min=1, help="How many submissions to grade at a time.")] = 2,
     only: Annotated[
         list[str] | None, typer.Option(help="A student, an assignment, or student/assignment; repeatable.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="The seed of the inputs, to reproduce a run; secret and new by default.")
+        int | None, typer.Option(help="The seed of the inputs, to reproduce a run; by default a new secret one.")
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Grade everything anew instead of continuing.")] = False,
-    all_cells: Annotated[bool, typer.Option("--all-cells", help="Run unedited demo cells too.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Regrade everything instead of resuming.")] = False,
+    all_cells: Annotated[bool, typer.Option("--all-cells", help="Also run unedited demo cells.")] = False,
     timeout: Annotated[
         float | None,
-        typer.Option(min=1, help="Seconds that one cell or one question of a check may take: 180, or as configured."),
+        typer.Option(
+            min=1, help="Seconds that one cell, or one question of a check, may take; by default 180, or as configured."
+        ),
     ] = None,
     total: Annotated[float, typer.Option(min=1, help="Seconds that one submission may take in all.")] = 1200,
     memory: Annotated[int, typer.Option(help="MB that one submission may use, Ray included.")] = 6000,
     address: Annotated[str, typer.Option(help="Grade on the Ray cluster at this address.")] = "",
     no_sandbox: Annotated[
-        bool, typer.Option("--no-sandbox", help="Run submissions unprotected (you trust all of them).")
+        bool, typer.Option("--no-sandbox", help="Run submissions unprotected, if you trust all of them.")
     ] = False,
 ) -> None:
-    """Grade a class: fast, in parallel, each submission in a sandbox. Interrupted, it continues where it was."""
+    """Grade a class in parallel, each submission in a sandbox. After an interruption, the same command resumes."""
     with plain_errors():
         from coursekit.grading.command import grade_class
         from coursekit.grading.outcome import Options
@@ -239,7 +241,7 @@ def grade(
 def report(
     course: Annotated[Path, typer.Argument(help="The course's folder, in which a class has been graded.")],
 ) -> None:
-    """Write the students' pages and grades.csv again: with what you changed in formgrader since they were graded."""
+    """Write the students' pages and grades.csv again, with what you have changed in formgrader since."""
     with plain_errors():
         from coursekit.grading.command import report_class
 
@@ -250,7 +252,7 @@ def report(
 def class_(
     course: Annotated[Path, typer.Argument(help="The course's folder, in which a class has been graded.")],
 ) -> None:
-    """Write the class's page, class.html: what was hard, what was said most often, who handed in nothing."""
+    """Write class.html, the page for you: what was hard, the most common messages, who handed in nothing."""
     with plain_errors():
         from coursekit.grading.command import show_class
 
@@ -259,7 +261,7 @@ def class_(
 
 @app.command(epilog=example("coursekit release course"))
 def release(folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")]) -> None:
-    """Make a ready nbgrader course, one assignment a chapter, and a zip for learners without solutions."""
+    """Make a ready nbgrader course, with one assignment for each chapter, and a zip for learners without solutions."""
     with plain_errors():
         from coursekit.grading.command import release_course
 

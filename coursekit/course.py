@@ -10,7 +10,7 @@ NAME = re.compile(r"ch\d\d_[a-z][a-z0-9_]*")
 
 
 class CommandError(Exception):
-    """A message for whoever typed the command: the thing, the reason, the next step."""
+    """A message for the person at the command line: the thing, the reason, the next step."""
 
 
 def chapter_names(root: Path = ROOT) -> list[str]:

@@ -16,7 +16,7 @@ class SimpleCorridor(gymnasium.Env):
     """A corridor of `length` fields: every episode starts on field 0 and ends at the exit, the last field.
 
     Action 0 goes one field to the left (field 0 has a wall), 1 one to the right. The observation is the number of the field,
-    shape [1]. A step costs 0.1; the one that reaches the exit earns 1. There is no limit of steps: TimeLimit sets one.
+    shape [1]. A step costs 0.1; the one that reaches the exit earns 1. There is no limit on the steps: TimeLimit sets one.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 5}
@@ -49,8 +49,8 @@ class SimpleCorridor(gymnasium.Env):
 class SlowSimulator(gymnasium.Wrapper):
     """An environment whose steps take `seconds` on average: a stand-in for a game, a robot or a physics engine.
 
-    It naps, as a program does that waits for another machine; with `busy=True` it keeps a core busy instead. With `spread`
-    0 each step takes the same time; with 1 the times are spread as those of an unreliable network are (exponentially).
+    It sleeps, like a program that waits for another machine; with `busy=True` it keeps a core busy instead. With `spread=0`
+    each step takes the same time; with `spread=1` the times vary like those of an unreliable network (exponentially).
     """
 
     def __init__(self, env: gymnasium.Env, seconds: float = 0.005, spread: float = 0.0, busy: bool = False):
@@ -59,13 +59,13 @@ class SlowSimulator(gymnasium.Wrapper):
         self._dice = np.random.default_rng()  # its own: the environment's random numbers stay what they are
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
-        """Reset the environment, at once."""
+        """Reset the environment without a delay."""
         if seed is not None:
             self._dice = np.random.default_rng(seed)
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
-        """Take the time, then the step."""
+        """Wait, then take the step."""
         seconds = self.seconds * (1 - self.spread + self.spread * self._dice.exponential())
         end = time.perf_counter() + seconds
         if not self.busy:

@@ -30,11 +30,11 @@ class Wrong(Exception):
 
 
 class AuthorError(Exception):
-    """A chapter or its exercises are not as they must be; the message says what to mend."""
+    """A chapter or its exercises break a rule; the message says what to fix."""
 
 
 class UnknownName(LookupError):
-    """There is no exercise, quiz or chapter of this name; the message lists the near ones."""
+    """There is no exercise, quiz or chapter with this name; the message lists the nearest ones."""
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,7 @@ def load(chapter: str) -> dict[str, Exercise | Quiz]:
 def find(chapter: str, name: str, kind: str) -> Exercise | Quiz:
     """Return the exercise or quiz of a chapter; raises UnknownName with the nearest names."""
     if not isinstance(name, str):
-        raise UnknownName(
-            f"Give the name in quotes, as text, not {type(name).__name__} `{getattr(name, '__name__', name)}`."
-        )
+        raise UnknownName(f"Give the name in quotes, not {type(name).__name__} `{getattr(name, '__name__', name)}`.")
     items = load(chapter)
     if name in items and items[name].kind == kind:
         return items[name]
@@ -161,7 +159,7 @@ def find(chapter: str, name: str, kind: str) -> Exercise | Quiz:
         raise UnknownName(f'{name!r} is {article}: call {caller}("{name}", {name}).')
     same_kind = [item.name for item in items.values() if item.kind == kind]
     near = difflib.get_close_matches(name, same_kind, n=3, cutoff=0.6) or same_kind
-    raise UnknownName(f"{chapter} has no {kind} {name!r}. Near: {', '.join(near) or 'none'}.")
+    raise UnknownName(f"{chapter} has no {kind} {name!r}. The nearest names: {', '.join(near) or 'none'}.")
 
 
 def judge(item: Exercise | Quiz, answer: Answer, seed: int = PUBLIC_SEED) -> Result:
@@ -183,7 +181,7 @@ def judge(item: Exercise | Quiz, answer: Answer, seed: int = PUBLIC_SEED) -> Res
     except Raised as raised:
         return _raised(item, answer, raised)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
-        text = f"What came back is not of the form that the check expects ({type(error).__name__}: {error})."
+        text = f"What came back does not have the form that the check expects ({type(error).__name__}: {error})."
         return _wrong(item, answer, text, "form")
 
 
@@ -206,7 +204,9 @@ def _judge_choice(item: Quiz, answer: Answer) -> Result:
 def _raised(item: Exercise | Quiz, answer: Answer, raised: Raised) -> Result:
     """Return the result of an answer that raised, or is not written yet, or returned what cannot travel."""
     if raised.todo:
-        return Result.of(item, "todo", "Not attempted yet.", "todo")
+        return Result.of(
+            item, "todo", "Write your answer in the cell above, run that cell, then run this one again.", "todo"
+        )
     if raised.kind == NOT_PLAIN:
         return Result.of(item, "wrong", raised.message, "not-plain", tried=answer.tried)
     found = messages.id_of_crash(raised.kind)
@@ -224,7 +224,7 @@ def expect(condition: object, message: str) -> None:
 
 
 def expect_equal(got: object, want: object, message: str) -> None:
-    """Fail the check unless both are equal; a list, a tuple and an array of equal items are equal."""
+    """Fail the check unless both are equal; a list, a tuple and an array of equal items count as equal."""
     expect(agree(got, want), message)
 
 
@@ -238,7 +238,7 @@ def expect_close(
 ) -> None:
     """Fail the check unless both agree within `atol + rtol * |want|`, number by number.
 
-    `mistakes` maps a message to what comes out of that mistake: where `got` is that, the message is told.
+    `mistakes` maps a message to what comes out of that mistake: where `got` is that, the learner gets that message.
     """
     if agree(got, want, rtol, atol):
         return
@@ -251,7 +251,7 @@ def expect_close(
 def best_of(train: Callable[[int], float], rng: np.random.Generator, target: float, tries: int = 3) -> list[float]:
     """Return what `train(seed)` reached with the judge's seeds, one after the other; the first that reaches the target is the last.
 
-    Learning may be unlucky: a check asks whether the largest of these reaches the target.
+    Learning depends on luck, so a check asks whether the largest of these reaches the target.
     """
     reached: list[float] = []
     for seed in rng.integers(1, 10**6, size=tries).tolist():
@@ -263,8 +263,10 @@ def best_of(train: Callable[[int], float], rng: np.random.Generator, target: flo
 
 def agree(got: object, want: object, rtol: float = 0.0, atol: float = 0.0) -> bool:
     """Return whether two plain values are the same, shapes included, numbers within a tolerance."""
-    if isinstance(got, np.ndarray) and got.ndim == 0:
-        got = got.item()
+    got, want = (
+        value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
+        for value in (got, want)
+    )
     if isinstance(want, dict):
         return (
             isinstance(got, dict)

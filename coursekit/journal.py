@@ -24,7 +24,7 @@ class Journal:
                 except ValueError:
                     continue
 
-    def start_anew(self, without: set[str]) -> None:
+    def start_again(self, without: set[str]) -> None:
         """Forget the outcomes of some submissions; the file with all is kept beside it under another name."""
         if not self.path.exists():
             return

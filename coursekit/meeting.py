@@ -1,7 +1,7 @@
 """Places where processes meet: what proves that tasks ran at the same time, in order, or never, without a clock.
 
 Signals live in Ray's own key-value store, so every task, actor and driver of a cluster sees them. A slow machine delays a
-meeting and never turns it: whoever waits is patient, for 20 seconds.
+meeting and never changes how it ends: each side waits up to 20 seconds for the other.
 """
 
 import json
@@ -13,12 +13,12 @@ PATIENCE = 20.0
 
 
 def new_room() -> str:
-    """Return the name of a place where nobody has been."""
+    """Return the name of a new meeting place."""
     return uuid.uuid4().hex[:8]
 
 
 def set_patience(seconds: float) -> None:
-    """Let every meeting in this Ray give up after so many seconds; tests of wrong answers need not wait for long."""
+    """Let every meeting in this Ray give up after this many seconds; tests of wrong answers need not wait for long."""
     _put("patience", str(seconds))
 
 
@@ -41,7 +41,7 @@ def _get(key: str) -> str | None:
 
 
 def signal(room: str, name: str) -> None:
-    """Leave a signal for everybody."""
+    """Leave a signal that every process can see."""
     _put(f"{room}/{name}", "here")
 
 
@@ -84,7 +84,7 @@ def meets(room: str, me: int, other: int) -> bool:
 
 
 def expect_ray() -> None:
-    """Raise RuntimeError where no Ray runs: many calls would start one of their own, with settings that nobody chose."""
+    """Raise RuntimeError where no Ray runs: many calls would start one of their own, with settings that you did not choose."""
     import ray
 
     if not ray.is_initialized():

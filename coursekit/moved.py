@@ -1,4 +1,4 @@
-"""Exercises that have moved: the learner's answer, attempts and points go along.
+"""Exercises that have moved: the learner's answer, attempts and points move with them.
 
 To move or rename an exercise, add a line; when it moves again, the old line names the new place too.
 """

@@ -76,7 +76,7 @@ def _missing(name: str | None, trace: TracebackType) -> str:
         return f"`{name}` is not imported yet. Run the first cell of the notebook, or: from coursekit import {name}"
     if len(name) == 1:
         return f'`{name}` does not exist. An answer to a quiz is a letter in quotes: "{name}"'
-    return f"`{name}` does not exist yet. Run the cell that defines it; if that cell has an error, mend it first."
+    return f"`{name}` does not exist yet. Run the cell that defines it; if that cell has an error, fix it first."
 
 
 def solution_code(chapter: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""What a learner has earned so far: one JSON file in the user's data folder, safe against two notebooks at once."""
+"""What a learner has earned so far: one JSON file in the user's data folder, safe with two notebooks at once."""
 
 import html
 import json
@@ -76,7 +76,7 @@ def _read(path: Path) -> tuple[Records, str]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         aside = path.with_name(f"progress.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**6:06d}.json")
         path.rename(aside)
-        return {}, f"Your progress file was damaged ({error}); it lies beside the new one as {aside.name}."
+        return {}, f"Your progress file was damaged ({error}). It is kept beside the new one as {aside.name}."
 
 
 def _at_their_places(records: Records) -> Records:

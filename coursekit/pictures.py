@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from PIL.ImageDraw import ImageDraw
 
-FINE = 3  # drawn so many times larger and then shrunk: smooth edges
+FINE = 3  # drawn this many times larger and then shrunk: smooth edges
 INK, AGENT, GOAL, HOLE, ICE, PALE = "#64748b", "#db2777", "#059669", "#475569", "#dbeafe", "#f1f5f9"
 
 
@@ -29,7 +29,7 @@ class Drawn(gymnasium.Wrapper):
         name = type(env.unwrapped).__name__
         painters = {"SimpleCorridor": draw_corridor, "FrozenLakeEnv": draw_lake, "CartPoleEnv": draw_cartpole}
         if name not in painters:
-            raise ValueError(f"There is no picture of a {name}; there are pictures of {', '.join(painters)}.")
+            raise ValueError(f"There is no picture of a {name}; choose one of {', '.join(painters)}.")
         self._paint = painters[name]
 
     @property
@@ -109,7 +109,7 @@ class Film:
 
 
 def film(frames: Sequence[np.ndarray], seconds_each: float = 0.04) -> Film:
-    """Return an animation of the pictures, each shown for so many seconds."""
+    """Return an animation of the pictures, each shown for this many seconds."""
     from PIL import Image
 
     first, *others = [Image.fromarray(frame).quantize(64) for frame in frames]

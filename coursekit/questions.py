@@ -35,6 +35,6 @@ def parse(text: str) -> tuple[str, dict[str, tuple[str, str]], str]:
             "a quiz needs a question, two options (`a) …`) or more, and a star before the one that is right"
         )
     if dumb := [letter for letter, (_, feedback) in options.items() if not feedback]:
-        raise ValueError(f"option {dumb[0]} answers nothing back: write that below it, indented")
+        raise ValueError(f"option {dumb[0]} has no feedback: write it below the option, indented")
     joined = {letter: (" ".join(shown), " ".join(feedback)) for letter, (shown, feedback) in options.items()}
     return "\n".join(question).strip(), joined, keys[0]

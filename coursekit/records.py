@@ -10,7 +10,7 @@ process that launched a task says that it was created and that it ended, the wor
 2. every task of the window has ended;
 3. the worker of every task that ran to its end has said so; what that task launched in turn was sent before.
 
-So the children of every task on record are on record too. A worker that died sends nothing more: nobody waits for it. A
+So the children of every task on record are on record too. A worker that died sends nothing more: `tasks` does not wait for it. A
 thread that Ray does not know cannot set a mark: there, 1 becomes `QUIET` seconds without news.
 """
 

@@ -6,6 +6,7 @@ from typing import Any
 
 MIME = "application/vnd.coursekit+json"
 MARKS = {"passed": "✔", "wrong": "✘", "todo": "…", "crashed": "⚡"}
+WORDS = {"passed": "passed", "wrong": "wrong", "crashed": "crashed", "todo": "not attempted"}  # as people read them
 COLOURS = {"passed": "#16a34a", "wrong": "#dc2626", "todo": "#64748b", "crashed": "#d97706"}
 
 
@@ -45,7 +46,7 @@ class Result:
 
     def headline_with(self, earned: int | float) -> str:
         """Return the line where a person may have given other points."""
-        return f"{MARKS[self.status]} {self.name}: {self.status}, {earned} of {plural(self.points, 'point')}"
+        return f"{MARKS[self.status]} {self.name}: {WORDS[self.status]}, {earned} of {plural(self.points, 'point')}"
 
     def record(self) -> dict:
         """Return the result as plain data."""

@@ -18,14 +18,14 @@ def timeline(run: Window | list[dict], ax: Any = None) -> Any:
     """Draw a Gantt chart of the tasks and actor calls of a recorded block, one row for each worker; return the axes.
 
     `run` is what `recorded()` gives, or a list of dicts with `name`, `worker_pid`, `started` and `ended` (seconds), and where
-    known `state`: attempts that failed are hatched. Calls that ran at the same time in one worker share its row. A bar is at
-    least wide enough to be seen. A process that is killed may take the record of its last call with it: that one is not drawn.
+    known `state`: attempts that failed are hatched. Calls that ran at the same time in one worker share its row. Each bar is
+    at least wide enough to be seen. A killed process may take the record of its last call with it, so that call is missing.
     """
     every = run.tasks() if isinstance(run, Window) else run
     tasks = sorted((task for task in every if task["started"] and task["ended"]), key=lambda task: task["started"])
     if not tasks:
         raise ValueError(
-            "Nothing ran in the recorded block: launch tasks inside `with recorded() as run:`, and get them."
+            "Nothing ran in the recorded block: launch tasks inside `with recorded() as run:`, and `ray.get` their results."
         )
     workers = list(dict.fromkeys(task["worker_pid"] for task in tasks))
     if ax is None:

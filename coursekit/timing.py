@@ -1,4 +1,4 @@
-"""Measure fairly: how much to run, ways of doing a thing timed in turn, and the ratio of the times with its interval."""
+"""Measure fairly: how much to run, several ways timed in turn, and the ratio of their times with its interval."""
 
 import os
 import statistics
@@ -25,7 +25,7 @@ def budget(full: _T, quick: _T) -> _T:
 
 
 class Ratio(NamedTuple):
-    """How many times as long one took as the other, and the interval of that: None for too few rounds."""
+    """How many times as long one took as the other, with its interval: None for too few rounds."""
 
     ratio: float
     low: float | None
@@ -43,10 +43,12 @@ def ratio_interval(numerator: Sequence[float], denominator: Sequence[float], con
     """
     if len(numerator) != len(denominator) or not len(numerator):
         raise ValueError(
-            f"Times come in pairs, one of each a round: there are {len(numerator)} and {len(denominator)}."
+            f"Give one time of each kind for every round: there are {len(numerator)} and {len(denominator)}."
         )
     if min(*numerator, *denominator) <= 0:
-        raise ValueError("A time is more than 0 seconds: measure with time.perf_counter(), and enough work to see.")
+        raise ValueError(
+            "Each time must be more than 0 seconds: measure with time.perf_counter(), and give it enough work to see."
+        )
     ratio = statistics.median(numerator) / statistics.median(denominator)
     if len(numerator) < FEWEST:
         return Ratio(ratio, None, None)
@@ -152,7 +154,7 @@ def compare_times(
     """
     for name, way in ways.items():
         if not callable(way):
-            raise TypeError(f"`{name}` is {way!r}, not a function: hand over the function itself, without calling it.")
+            raise TypeError(f"`{name}` is {way!r}, not a function: pass the function itself, without calling it.")
     if len(ways) < 2 or repeats < 1:
         raise ValueError(f"Compare at least two functions in at least one round, not {len(ways)} in {repeats}.")
     times: dict[str, list[float]] = {name: [] for name in ways}

@@ -1,13 +1,15 @@
 """Plain data on its way between a check and an answer: msgpack, never pickle.
 
 Numbers, strings, bytes, None, lists, tuples, sets, dicts and arrays travel; a function of `coursekit.given` travels as
-its name. A subclass arrives as its plain base class, so nothing that comes back brings methods of its own.
+its name. A subclass arrives as its plain base class, so nothing that comes back brings methods of its own. What NumPy,
+PyTorch and pandas return arrives as what it holds: a 0-d array or tensor as a number, a Series as an array, a range,
+a deque or a dict's values as a list.
 """
 
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, ValuesView
 from importlib import import_module
 from typing import Any
 
@@ -33,7 +35,9 @@ def encode(value: object) -> bytes:
     """Return `value` as bytes; raises `NotPlain`, which names the type that cannot travel."""
     try:
         data: bytes = msgpack.packb(value, default=_encode_other, strict_types=True)
-    except (ValueError, RecursionError, UnicodeEncodeError) as error:
+    except NotPlain:
+        raise
+    except (ValueError, TypeError, RecursionError) as error:
         raise NotPlain(f"a value that cannot be copied ({error})") from None
     if len(data) > LIMIT:
         raise NotPlain(f"{len(data) / 2**20:.0f} MB, more than the {LIMIT // 2**20} MB that fit in one message")
@@ -62,7 +66,8 @@ def _encode_other(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return _encode_array(np.array(value, copy=True, subok=False))
     if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):
-        return _encode_array(value.detach().cpu().numpy())
+        tensor = value.float() if value.dtype is sys.modules["torch"].bfloat16 else value  # NumPy has no bfloat16
+        return _encode_array(tensor.numpy(force=True))
     if isinstance(value, tuple):
         return msgpack.ExtType(TUPLE, encode(list(tuple.__iter__(value))))
     if isinstance(value, set | frozenset):
@@ -85,14 +90,20 @@ _PLAIN: dict[type, Callable[[Any], Any]] = {
 
 
 def _base(value: Any) -> Any:
-    """Return an instance of a subclass as its plain base class."""
+    """Return an instance of a subclass as its plain base class, a Series as an array, another sequence as a list."""
     for base, plain in _PLAIN.items():
         if isinstance(value, base):
             return plain(value)
+    if hasattr(type(value), "__array__") and not hasattr(type(value), "columns"):  # a table's names would be lost
+        return _encode_array(np.array(value))
+    if isinstance(value, Sequence | ValuesView):
+        return list(value)
     raise NotPlain(f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins."))
 
 
-def _encode_array(array: np.ndarray) -> msgpack.ExtType:
+def _encode_array(array: np.ndarray) -> Any:
+    if array.dtype.kind in "OS" or (array.ndim == 0 and array.dtype.kind in "biufU"):
+        return array.tolist()  # of a 0-d array: the one value that it holds
     if array.dtype.kind not in "biufcU":
         raise NotPlain(f"an array of {array.dtype}")
     header = [array.dtype.str, list(array.shape), array.tobytes()]

@@ -53,7 +53,7 @@ find_python() {
         "    Debian 13: sudo apt-get install python3.13-venv" \
         "    macOS: brew install python@3.11      with conda: conda env create -f environment.yml" \
         "    any system, with uv (untested): uv python install 3.13, then make setup PYTHON=\"\$(uv python find 3.13)\"" \
-        "Then run this again, or say where it is: make setup PYTHON=/path/to/python3.11"
+        "Then run this again, or name its path: make setup PYTHON=/path/to/python3.11"
 }
 
 version_of() { "$1" --version 2>/dev/null || echo "not there"; }
@@ -73,7 +73,7 @@ uv() { bash scripts/uv.sh "$VENV/bin/python" "$@"; }
 by_uv() {
     if on_linux && answers "$CPU_INDEX/torch/"; then
         install_by_uv --torch-backend auto && return
-        say "The build of PyTorch for this machine did not arrive: trying the usual build instead."
+        say "The PyTorch build for this machine could not be downloaded: trying the usual build instead."
     fi
     install_by_uv
 }
@@ -85,7 +85,7 @@ torch_by_pip() {
     if on_linux && ! has_gpu && answers "$CPU_INDEX/torch/"; then
         say "No NVIDIA GPU found: taking the CPU build of PyTorch."
         by_pip --extra-index-url "$CPU_INDEX" torch && return
-        say "The CPU build did not arrive: trying PyTorch's usual build instead."
+        say "The CPU build could not be downloaded: trying PyTorch's usual build instead."
     fi
     by_pip torch
 }
@@ -99,10 +99,11 @@ has_gpu() { nvidia-smi -L 2>/dev/null | grep -q '^GPU'; }
 answers() { timeout 6 "$VENV/bin/python" -c 'import sys, urllib.request as web; web.urlopen(sys.argv[1], timeout=5)' "$1" 2>/dev/null; }
 
 failed() {
-    stop "The installation stopped before its end; the reason stands above. No or a broken connection (it may be called a" \
-        "conflict of versions): run the same command again, it keeps what has arrived. Behind a proxy: first" \
-        "export HTTPS_PROXY=http://your.proxy:port. Disk full: it needs 3 GB, with GPU libraries 8 GB, and $(free_space) are free." \
-        "If uv fails where pip works: make setup INSTALLER=pip."
+    stop "The installation stopped early; the reason is above. What to do:" \
+        "    the connection is missing or broken (it may be reported as a version conflict): run the same command again," \
+        "        which keeps what has arrived; behind a proxy, first export HTTPS_PROXY=http://your.proxy:port" \
+        "    the disk is full: make room; the course needs 3 GB, with GPU libraries 8 GB, and $(free_space) are free" \
+        "    uv fails where pip works: make setup INSTALLER=pip"
 }
 
 free_space() { df -Ph . | awk 'NR == 2 {print $4}'; }

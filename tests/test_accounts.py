@@ -41,7 +41,7 @@ def large(looked: accounts.Looked) -> Any:
 
 
 def fails(looked: accounts.Looked, times: int) -> Any:
-    """Return how the processes are found: not at all so many times, then one that is too large."""
+    """Return how the processes are found: nothing for a number of times, then one that is too large."""
     failures = [NO_DESCRIPTORS] * times
 
     def processes() -> list:

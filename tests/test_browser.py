@@ -124,7 +124,7 @@ def test_a_reader_solves_an_exercise_and_finds_it_solved_the_next_day(lab, page,
     expect(page.get_by_text("`as_task` does not exist yet").first).to_be_visible()
     notebook.run("def as_task")
     notebook.run('check("as_task"')
-    expect(page.get_by_text("as_task: todo, 0 of 1 point")).to_be_visible()
+    expect(page.get_by_text("as_task: not attempted, 0 of 1 point")).to_be_visible()
 
     notebook.select("def as_task")
     notebook.type(ANSWER)

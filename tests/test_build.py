@@ -131,14 +131,14 @@ def test_a_text_keeps_its_id_when_only_its_line_breaks_change(tiny):
         (
             '\n# %%\ncheck("double", double)',
             '\ncheck("double", double)',
-            ":6: a solution mark and a check in one cell",
+            ":6: this cell has a solution mark and a check",
         ),
         (
             'check("double", double)',
             'check("double", 2)',
-            ':12: a check stands in a cell of its own: `check("double", double)`',
+            ':12: put a check in a cell of its own: `check("double", double)`',
         ),
-        ('check("double", double)', 'check("double", double)\nprint(1)', ":12: a check stands in a cell of its own"),
+        ('check("double", double)', 'check("double", double)\nprint(1)', ":12: put a check in a cell of its own"),
         ('check("double"', 'check("doble"', ":12: check(\"doble\", …) has no exercise 'doble'"),
         (
             'check("double", double)',
@@ -193,7 +193,7 @@ def test_all_mistakes_are_listed_at_once(tiny):
         ),
         ('quiz("q", "*a) x\\n    y\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': a quiz needs a question"),
         ('quiz("q", "Q?\\na) x\\n    y\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': .* star"),
-        ('quiz("q", "Q?\\n*a) x\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': option a answers nothing back"),
+        ('quiz("q", "Q?\\n*a) x\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': option a has no feedback"),
     ],
 )
 def test_a_mistake_in_the_exercises_stops_the_build_with_file_and_line(body, message):
@@ -204,7 +204,7 @@ def test_a_mistake_in_the_exercises_stops_the_build_with_file_and_line(body, mes
     exercise.REGISTRY.pop("ch98_bad", None)
 
 
-def test_stale_names_changed_missing_and_orphaned_notebooks_and_write_mends_them(tmp_path):
+def test_stale_names_changed_missing_and_orphaned_notebooks_and_write_fixes_them(tmp_path):
     wanted = {tmp_path / "notebooks" / name: "new" for name in ("changed.ipynb", "missing.ipynb", "same.ipynb")}
     (tmp_path / "notebooks").mkdir()
     for name, text in {"changed": "old", "same": "new", "orphan": "x"}.items():

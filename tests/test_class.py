@@ -106,29 +106,29 @@ def test_the_roster_may_be_a_table_beside_it(course):
         ("due = 2026-10-19", "due", "it is a table"),
         ("[due]\nch1_tasks = 2026-10-19", "due.ch1_tasks", "has no zone"),
         ('zone = "UTC"\n[due]\nch1_tasks = 2026-10-19', "due.ch1_tasks", "Did you mean ch01_tasks?"),
-        ('[due]\nch01_tasks = "tomorrow"', "due.ch01_tasks", "is no date"),
+        ('[due]\nch01_tasks = "tomorrow"', "due.ch01_tasks", "is not a date"),
         ('help = ["hint"]', "help", "Did you mean hints?"),
         ("[late]\ndays = 3", "late", "lacks percent_a_day"),
-        ("[late]\npercent_a_day = -1", "late.percent_a_day", "no number from 0 on"),
-        ("[late]\npercent_a_day = true", "late.percent_a_day", "no number"),
-        ("[late]\npercent_a_day = 1\ndays = 2.5", "late.days", "no whole number"),
-        ("[due]\nch01_tasks = 0001-01-01T00:00:00Z", "due.ch01_tasks", "no year of a class"),
+        ("[late]\npercent_a_day = -1", "late.percent_a_day", "not a number from 0 to 10,000"),
+        ("[late]\npercent_a_day = true", "late.percent_a_day", "not a number"),
+        ("[late]\npercent_a_day = 1\ndays = 2.5", "late.days", "not a whole number"),
+        ("[due]\nch01_tasks = 0001-01-01T00:00:00Z", "due.ch01_tasks", "no class can meet in the year 1"),
         ("[late]\npercent = 1", "late.percent", "Did you mean percent_a_day?"),
         ('zone = "UTC"\n[extensions.ada]\nch01_tasks = 2026-10-19', "extensions.ada.ch01_tasks", "with a due date"),
         ('[[students]]\nid = "ada"\n[extensions.adda]\n', "extensions.adda", "Did you mean ada?"),
         (
             'zone = "UTC"\n[due]\nch01_tasks = 2026-10-19\n[extensions.ada]\nch01_tasks = 2026-10-18',
             "extensions.ada.ch01_tasks",
-            "it is before the due date of all, Monday 19 October 2026",
+            "it is before the due date of the class, Monday 19 October 2026",
         ),
         ("[extensions]\nada = 3", "extensions.ada", "write a table"),
         ("students = 3", "students", "the name of a CSV file"),
         ('students = "none.csv"', "students", "none.csv cannot be read"),
         ('[[students]]\nname = "Ada"', "students, number 1", "it has no id"),
         ("[[students]]\nid = 7", "students, number 1", 'write it in quotes, id = "7"'),
-        ('[[students]]\nid = "../up"', "students, number 1", "can be no folder's name"),
+        ('[[students]]\nid = "../up"', "students, number 1", "cannot be a folder's name"),
         ('[[students]]\nid = "ada"\nmail = "x"', "students, number 1: mail", "Did you mean email?"),
-        ('[[students]]\nid = "ada"\n[[students]]\nid = "Ada"', "students, number 2", "stands in the roster twice"),
+        ('[[students]]\nid = "ada"\n[[students]]\nid = "Ada"', "students, number 2", "is in the roster twice"),
     ],
 )
 def test_a_bad_entry_is_said_with_file_entry_and_reason(course, text, entry, reason):
@@ -271,7 +271,8 @@ def read_of(document: dict) -> dict:
 def test_the_examples_of_the_guide_and_of_the_template_are_valid(course):
     (course / "roster.csv").write_text("id,name,email,group,canvas\nada,Ada Lovelace,,,\n")
     guide = (ROOT / "docs/class.md").read_text(encoding="utf-8")
-    example = guide.partition("```toml\n")[2].partition("```")[0]
+    example, listed = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
     assert set(settings_of(written(course, example)).due) == {"ch01_tasks", "ch02_objects", "ch03_actors"}
+    assert [student.id for student in settings_of(written(course, listed)).students] == ["ada", "grace"]
     uncommented = re.sub(r"^# (?=[a-z_]+ =|\[)", "", TEMPLATE, flags=re.MULTILINE)
     assert settings_of(written(course, uncommented)).late == Late(percent_a_day=10, grace_hours=1, days=5)

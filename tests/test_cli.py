@@ -83,7 +83,7 @@ def test_a_bad_chapter_name_is_refused_with_a_good_one(course, name):
 def test_a_chapter_is_never_overwritten(course):
     new_chapter("ch42_topic", course)
     (course / "chapters" / "ch42_topic.py").write_text("mine")
-    with pytest.raises(CommandError, match="ch42 is taken by ch42_topic. The next free one: ch43_topic"):
+    with pytest.raises(CommandError, match="ch42 is taken by ch42_topic. The next free name: ch43_topic"):
         new_chapter("ch42_topic", course)
     assert (course / "chapters" / "ch42_topic.py").read_text() == "mine"
 

@@ -220,7 +220,7 @@ def test_a_node_that_is_lost_in_the_middle_changes_no_outcome_and_nothing_is_lef
     assert watch.done
     nodes.remove_node(victims[0])
     assert again, "nothing was under way on the node"
-    assert "is graded anew" in capsys.readouterr().err
+    assert "will be graded again" in capsys.readouterr().err
     assert without_times(lines(tmp_path / "results.jsonl")) == without_times(lines(alone / "results.jsonl"))
     assert scores(tmp_path) == scores(alone)
     assert printed(tmp_path) == printed(alone)
@@ -284,7 +284,7 @@ def test_a_run_on_a_cluster_that_is_interrupted_continues_and_grades_nothing_twi
     ) as watch:
         said = interrupted.communicate(timeout=120)[0]
     assert interrupted.returncode == 130, said
-    assert "the same command continues" in " ".join(said.split())
+    assert "run the same command again" in " ".join(said.split())
     assert watch.left() == []
     before = lines(plain_course / "results.jsonl")
     assert 2 <= len(before) < 8

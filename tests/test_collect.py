@@ -91,7 +91,7 @@ def test_what_moodle_packs_lies_by_student_and_assignment(course):
         "Grace Hopper/ch01_tasks/onlinetext.html",
     ]
     assert reasons(result) == {
-        "Edsger Dijkstra_104_assignsubmission_file/notes.txt": "it is no notebook, and lies beside none of one assignment alone",
+        "Edsger Dijkstra_104_assignsubmission_file/notes.txt": "it is not a notebook, and lies beside no notebook, or beside notebooks of several assignments",
         "readme.txt": "neither its name nor its folder's says whose it is",
     }
 
@@ -150,7 +150,10 @@ def test_the_cells_say_the_assignment_where_nothing_is_begun(course):
         ("", "it is empty"),
         ("{", "not a readable notebook"),
         (json.dumps({"cells": [code_cell("1 + 1")]}), f"the assignments are {START}, ch01_tasks"),
-        (json.dumps({"cells": [code_cell('begin("ch44_other")')]}), "begins ch44_other, which is no assignment"),
+        (
+            json.dumps({"cells": [code_cell('begin("ch44_other")')]}),
+            "begins ch44_other, which is not an assignment of this course",
+        ),
     ],
 )
 def test_what_is_no_assignment_is_left_with_the_reason(course, content, reason):
@@ -168,7 +171,7 @@ def test_the_answered_copy_counts_beside_an_empty_one(course):
     result = collect(packed(course.parent, files), course)
     assert (course / f"submitted/Ada/{START}/{START}.ipynb").read_text() == SOLVED
     assert len(result.left) == 2
-    assert f"nothing is answered in it, other than in {START} (1).ipynb" in reasons(result)[moodle("Ada", 1)]
+    assert f"nothing is answered in it, unlike in {START} (1).ipynb" in reasons(result)[moodle("Ada", 1)]
 
 
 def other(number: int) -> str:
@@ -194,7 +197,7 @@ def test_the_newest_of_several_counts(course, files):
 def test_the_time_of_packing_makes_nobody_late(course):
     result = collect(packed(course.parent, {moodle("Ada", 1): SOLVED, moodle("Alan", 2): SOLVED}), course)
     assert not list(course.rglob("timestamp.txt"))
-    assert "nobody counts as late" in str(result)
+    assert "no hand-in counts as late" in str(result)
 
 
 def test_dates_that_spread_are_those_of_handing_in_in_the_zone_of_the_class(course):
@@ -417,7 +420,7 @@ def test_a_zip_that_unpacks_without_end_is_refused(course, monkeypatch):
 
 def test_what_is_no_zip_and_what_is_not_there_are_said(course, tmp_path):
     (tmp_path / "x.zip").write_text("hello")
-    with pytest.raises(CommandError, match="is no zip and no folder"):
+    with pytest.raises(CommandError, match="is neither a zip nor a folder"):
         collect(tmp_path / "x.zip", course)
     with pytest.raises(CommandError, match="There is no"):
         collect(tmp_path / "y.zip", course)
@@ -427,8 +430,13 @@ def test_the_command_says_what_came_of_it(course):
     path = packed(course.parent, {moodle("Ada", 1): SOLVED, "x.txt": "?"})
     shown = CliRunner().invoke(app, ["collect", str(path), str(course)])
     assert shown.exit_code == 0, shown.output
-    assert f"1 notebook placed: {START} 1." in shown.output
+    assert f"New in submitted/: 1 of {START}." in shown.output
     assert "x.txt: neither its name" in shown.output
+    assert f"Next: coursekit grade {course / 'submitted'}" in shown.output.replace("\n", "")
+    again = CliRunner().invoke(app, ["collect", str(path), str(course)]).output
+    assert "New in submitted/: nothing." in again
+    assert "1 notebook had been placed before, unchanged." in again
+    assert "Next:" not in again
 
 
 def test_the_source_notebooks_may_lie_in_another_folder(course):
@@ -443,7 +451,7 @@ def test_the_source_notebooks_may_lie_in_another_folder(course):
     files = {moodle("Ada", 1): EMPTY, moodle("Ada", 1, "old.ipynb"): SOLVED}
     result = collect(packed(course.parent, files), course)
     assert result.placed == [f"Ada/week1/{START}.ipynb"]
-    assert reasons(result) == {moodle("Ada", 1): "nothing is answered in it, other than in old.ipynb"}
+    assert reasons(result) == {moodle("Ada", 1): "nothing is answered in it, unlike in old.ipynb"}
 
 
 def test_a_link_in_an_earlier_hand_in_is_not_copied_as_what_it_leads_to(course, tmp_path):

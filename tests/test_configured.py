@@ -52,7 +52,7 @@ def refusal(course: Path) -> str:
         ("preprocessors/files/duplicate-grade-ids", "cell 2, which begins", "two cells named id1"),
         ("preprocessors/files/bad-markdown-cell-1", "'foo' is not marked as a solution cell", "Create Assignment"),
         ("apps/files/test-v0", "Outdated schema version", "`nbgrader update "),
-        ("apps/files/too-new", "too new", "install that one"),
+        ("apps/files/too-new", "too new", "install that version"),
     ],
 )
 def test_a_malformed_source_notebook_is_refused_with_its_file_its_cell_and_the_way_out(fixture, said, way, tmp_path):
@@ -66,7 +66,7 @@ def test_a_malformed_source_notebook_is_refused_with_its_file_its_cell_and_the_w
 def test_a_source_that_is_no_notebook_is_refused_by_its_name(tmp_path):
     path = source(tmp_path, new_notebook())
     path.write_text("{}")
-    assert f"{path} is no notebook that can be read" in refusal(tmp_path)
+    assert f"{path} is not a readable notebook" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The chapter contract: what every chapter has, whoever wrote it."""
+"""The chapter contract: what every chapter has, no matter who wrote it."""
 
 import re
 import subprocess

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -73,15 +74,24 @@ def test_points_by_hand_a_penalty_and_a_comment_are_on_the_page_and_in_the_table
         book.find_comment("answer_x", "p1", "hw1", "ada").manual_comment = "Name it <better>."
         book.find_submission_notebook("p1", "hw1", "ada").late_submission_penalty = 1
         book.db.commit()
-    assert report(course).startswith("1 page in ")
+    assert report(course).startswith("wrote 1 page in ")
     assert "<b>3.5 of 2 points, after 1 less for being late</b>" in page(course)
     assert "x: passed, 4.5 of 2 points" in page(course)
-    assert "By hand: 4.5 points, where the check gave 2." in page(course)
+    assert "By hand: 4.5 points; the check gave 2." in page(course)
     assert "Name it &lt;better&gt;." in page(course)
     found = row(course)
     assert (found["score"], found["max_score"], found["penalty"], found["to_grade"]) == ("3.5", "2", "1", "0")
     nbgrader_says = NbGraderAPI(CourseDirectory(config=config_of(course))).get_submission("hw1", "ada")["score"]
     assert nbgrader_says == 3.5 + 1  # which formgrader shows before the penalty
+
+
+def test_the_page_says_when_it_was_due_and_handed_in(course):
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        book.find_assignment("hw1").duedate = datetime(2026, 1, 2, 5)
+        book.find_submission("hw1", "ada").timestamp = datetime(2026, 1, 2, 3, 4)
+        book.db.commit()
+    report(course)
+    assert re.search(r"due on 2026-01-0\d at \d\d:00 · handed in on 2026-01-0\d at \d\d:04", page(course))
 
 
 def test_what_a_person_gave_stays_when_it_is_graded_again_and_all_agree_at_once(course):
@@ -90,7 +100,7 @@ def test_what_a_person_gave_stays_when_it_is_graded_again_and_all_agree_at_once(
         book.db.commit()
     grade(course, again=True)
     assert (score(course), row(course)["score"], row(course)["to_grade"]) == (1, "1", "1")  # nbgrader has it looked at
-    assert "1 of 2 points, and 1 answer still to be graded by a person" in page(course)
+    assert "1 of 2 points, and 1 answer waiting for a person to grade" in page(course)
 
 
 def test_a_comment_is_shown_where_the_student_lost_the_answers_id(course):
@@ -117,14 +127,14 @@ def test_an_answer_that_a_person_grades_stands_on_the_page_with_its_points_and_c
     write(course / "submitted/ada/hw2/p1.ipynb", document)
     grade(course)
     found = course / "reports/ada/hw2/p1.html"
-    assert "essay: not graded yet, by a person" in found.read_text()
+    assert "essay: waiting for a person to grade it" in found.read_text()
     with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
         mark = book.find_grade("essay", "p1", "hw2", "ada")
         mark.manual_score, mark.needs_manual_grade = 2, False
         book.find_comment("essay", "p1", "hw2", "ada").manual_comment = "Says who?"
         book.db.commit()
     report(course)
-    assert "essay: 2 of 3 points, by a person" in found.read_text()
+    assert "essay: 2 of 3 points, graded by hand" in found.read_text()
     assert all(text in found.read_text() for text in ("Because *I* say so.", "Says who?", "<b>4 of 5 points</b>"))
 
 
@@ -352,7 +362,7 @@ def test_the_way_back_is_the_commit_and_none_where_checks_are_not_committed(chap
     released = edition.commit()
     assert len(released) == 10
     change(chapter, "rng.integers(", "1 + rng.integers(")
-    with pytest.raises(CommandError, match=f"`git -C {tmp_path} checkout {released}`; then the same command"):
+    with pytest.raises(CommandError, match=f"`git -C {tmp_path} checkout {released}`; then run the same command"):
         edition.expect_the_same(folder, {"ch00_start"}, False)
     assert edition.commit() == ""
 
@@ -373,6 +383,6 @@ def test_a_run_that_is_refused_changes_no_edition(tmp_path, monkeypatch):
     grade(tmp_path)
     before = (tmp_path / edition.FILE).read_text()
     monkeypatch.setattr(edition, "checks", lambda chapter: {"best_seconds": "another"})
-    with FileLock(tmp_path / ".coursekit-run.lock"), pytest.raises(CommandError, match="at work"):
+    with FileLock(tmp_path / ".coursekit-run.lock"), pytest.raises(CommandError, match="is running in"):
         grade(tmp_path, again=True)
     assert (tmp_path / edition.FILE).read_text() == before

@@ -38,7 +38,7 @@ def test_the_verdict_follows_the_worst_finding(findings, ready, verdict):
 
 
 @pytest.mark.parametrize(
-    ("name", "status", "facts", "mend"),
+    ("name", "status", "facts", "fix"),
     [
         ("Python", "problem", {"python": (3, 10, 12)}, "PYTHON="),
         ("Python", "problem", {"python": (3, 14, 0)}, "3.11, 3.12 or 3.13"),
@@ -67,11 +67,11 @@ def test_the_verdict_follows_the_worst_finding(findings, ready, verdict):
         ("Ray", "note", {"rays": 2}, "cores"),
     ],
 )
-def test_each_finding_has_its_status_and_names_the_mend(name, status, facts, mend):
+def test_each_finding_has_its_status_and_names_the_fix(name, status, facts, fix):
     found = finding(name, **facts)
     assert found.status == status
-    assert mend in found.mend
-    assert bool(found.mend) == (status != "ok")
+    assert fix in found.fix
+    assert bool(found.fix) == (status != "ok")
 
 
 def test_wsl_and_a_container_are_said():

@@ -149,7 +149,7 @@ def test_solution_opens_after_a_pass():
 def test_solution_says_so_where_the_copy_has_none(monkeypatch, tmp_path):
     monkeypatch.setattr("coursekit.notebook.SOLUTIONS", tmp_path)
     check("best_seconds", right)
-    assert "without solutions/" in solution("best_seconds").text
+    assert "no solutions/" in solution("best_seconds").text
 
 
 def test_passed_is_true_only_after_a_pass_in_this_notebook(capsys):

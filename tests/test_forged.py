@@ -29,7 +29,7 @@ CREATION = {"kind": "actor_creation", "actor_id": "1", "task_id": "0", "parent_t
 
 
 def idle_tasks(count: int, apart: float) -> list[dict]:
-    """Return records of tasks of one second each, which begin so many seconds apart."""
+    """Return records of tasks of one second each, which begin this many seconds apart."""
     return [
         {"kind": "task", "task_id": str(n), "parent_task_id": "", "created": n * apart, "ended": n * apart + 1}
         for n in range(count)

@@ -160,7 +160,7 @@ def test_a_run_that_is_ended_in_the_middle_continues_and_grades_nothing_twice(lo
     inside = psutil.Process(grader.pid).children(recursive=True)
     grader.send_signal(number)
     said_at_the_end = grader.communicate(timeout=60)[0]
-    assert number == signal.SIGKILL or "the same command continues" in " ".join(said_at_the_end.split())
+    assert number == signal.SIGKILL or "run the same command again" in " ".join(said_at_the_end.split())
     assert psutil.wait_procs(inside, timeout=60)[1] == []
     before, seed = lines(long_course / "results.jsonl"), (long_course / ".coursekit-run.json").read_text()
     assert 3 <= len(before) < 8
@@ -201,7 +201,7 @@ def test_only_what_is_new_or_was_handed_in_again_is_graded(course):
 
 @needs_sandbox
 @pytest.mark.slow
-def test_one_student_is_graded_anew_and_all_others_keep_their_outcome(course):
+def test_one_student_is_graded_again_and_all_others_keep_their_outcome(course):
     before = grade(course)
     seed = json.loads((course / ".coursekit-run.json").read_text())["seed"]
     grade(course, only=("honest_half",), again=True)
@@ -281,7 +281,7 @@ def test_an_error_of_the_grader_itself_is_one_students_reason_and_no_others_loss
 
     monkeypatch.setattr(Book, "_write_autograded", fails_once)
     records = grade(course)
-    assert "please report it (ValueError" in said(records[f"honest_half/{CHAPTER}/{CHAPTER}"])
+    assert "please report this (ValueError" in said(records[f"honest_half/{CHAPTER}/{CHAPTER}"])
     assert records[f"honest_solved/{CHAPTER}/{CHAPTER}"]["score"] == 2
     assert len(lines(course / "results.jsonl")) == 3
 

@@ -66,7 +66,7 @@ def test_where_git_should_know_and_does_not_the_reason_is_said(project, monkeypa
     with pytest.raises(CommandError) as error:
         release.release(project / "course of the next term")
     assert reason in str(error.value)
-    assert "the same command again" in str(error.value)
+    assert "run the same command again" in str(error.value)
     assert list((project / "course of the next term").iterdir()) == []
 
 

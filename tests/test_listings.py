@@ -52,10 +52,11 @@ def course(tmp_path):
     return tmp_path
 
 
-def test_three_pages_say_something_of_all_chapters():
+def test_four_pages_have_lists_that_are_built():
     assert {path.relative_to(ROOT).as_posix() for path in pages()} == {
         "README.md",
         "docs/instructors.md",
+        "docs/old_names.md",
         "img/learners_map.svg",
     }
 
@@ -95,7 +96,7 @@ def test_what_a_person_has_drawn_is_not_drawn_again(course):
         (' you_learn_to="launch"', "", ':1: the first cell begins with `# %% [markdown] you_learn_to="…"`'),
         ("# Chapter 1 ·", "# Chapter 2 ·", "`# Chapter 1 · …`"),
         ("About 60 minutes", "An hour", "`*About 90 minutes · builds on …*`"),
-        ("ch00_start", "ch02_objects", ":5: a chapter builds on earlier ones, and ch02_objects is none."),
+        ("ch00_start", "ch02_objects", ":5: a chapter builds on earlier ones, and ch02_objects is not one of them."),
     ],
 )
 def test_a_first_cell_that_cannot_be_read_is_named_with_file_and_line(course, old, new, message):

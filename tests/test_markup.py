@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from coursekit.grading.markup import harmless, pictures, without_dead_pictures
+from coursekit.grading.markup import inert, pictures, without_dead_pictures
 from coursekit.grading.submission import text_of
 
 SHOWS = {"p", "a", "em", "strong", "code", "pre", "br", "h1", "ul", "ol", "li", "img", "table", "thead", "tbody", "tr"}
@@ -70,7 +70,7 @@ LIVE = [
 @pytest.mark.parametrize("text", LIVE)
 def test_a_text_is_shown_and_does_nothing(text):
     assert live_in(text) != []
-    assert live_in(harmless(text)) == []
+    assert live_in(inert(text)) == []
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_text_is_shown_and_does_nothing(text):
     ],
 )
 def test_a_text_without_markup_stays_as_it_is(text):
-    assert harmless(text) == text
+    assert inert(text) == text
 
 
 def test_pictures_are_of_known_kinds_and_base64():

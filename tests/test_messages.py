@@ -43,15 +43,15 @@ def text_of(cell: nbformat.NotebookNode) -> str:
     [
         (
             "check too early",
-            "`best_seconds` does not exist yet. Run the cell that defines it; if that cell has an error, mend it first.",
+            "`best_seconds` does not exist yet. Run the cell that defines it; if that cell has an error, fix it first.",
         ),
         (
             "hint not imported",
             "`hint` is not imported yet. Run the first cell of the notebook, or: from coursekit import hint",
         ),
         ("letter without quotes", '`c` does not exist. An answer to a quiz is a letter in quotes: "c"'),
-        ("misspelt", "ch00_start has no exercise 'best_second'. Near: best_seconds."),
-        ("name without quotes", "Give the name in quotes, as text, not function `best_seconds`."),
+        ("misspelt", "ch00_start has no exercise 'best_second'. The nearest names: best_seconds."),
+        ("name without quotes", "Give the name in quotes, not function `best_seconds`."),
     ],
 )
 def test_a_slip_is_answered_in_one_line(outputs, cell, line):

@@ -2,9 +2,19 @@
 
 import pytest
 
-from coursekit.given.old_names import OLD_NAMES, playground, run
+from coursekit.given.old_names import (
+    BY_LINE,
+    DICTIONARY,
+    NEW_DICTIONARY,
+    OLD_DICTIONARY,
+    PARTS,
+    others,
+    playground,
+    run,
+)
 
 pytestmark = pytest.mark.slow
+ALL = [*(name for names in PARTS.values() for name in names), *BY_LINE]
 NAMED_IN_COURSES = [
     "PPOTrainer",
     "config={",
@@ -29,13 +39,13 @@ def names():
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
     try:
         with playground() as found:
-            yield found
+            yield found | others()
     finally:
         ray.shutdown()
 
 
 def rows(accepted: bool) -> list:
-    return [pytest.param(name, id=name.old) for name in OLD_NAMES if bool(name.accepted) == accepted]
+    return [pytest.param(name, id=name.old) for name in ALL if bool(name.accepted) == accepted]
 
 
 @pytest.mark.parametrize("name", rows(accepted=False))
@@ -51,12 +61,12 @@ def test_what_is_still_accepted_does_what_the_table_says(name, names):
     assert run(name.old, names, name.accepted) == ""
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, id=name.new) for name in OLD_NAMES])
+@pytest.mark.parametrize("name", [pytest.param(name, id=name.new) for name in ALL])
 def test_what_takes_its_place_works(name, names):
     assert run(name.new, names, name.shows) == ""
 
 
-SETTINGS = [name for name in OLD_NAMES if name.new.startswith("config.")]
+SETTINGS = [name for name in ALL if name.new.startswith(("config.", "config = PPOConfig().")) and name.shows != "True"]
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, id=name.old) for name in SETTINGS])
@@ -66,4 +76,10 @@ def test_what_shows_that_a_setting_was_made_is_not_true_without_it(name, names):
 
 @pytest.mark.parametrize("old", NAMED_IN_COURSES)
 def test_the_names_that_older_courses_use_are_in_the_table(old):
-    assert any(old in name.old for name in OLD_NAMES)
+    assert any(old in name.old for name in ALL)
+
+
+def test_the_whole_dictionary_is_gone_and_todays_program_makes_every_setting(names):
+    assert run(OLD_DICTIONARY, names) == "ModuleNotFoundError: No module named 'ray.rllib.agents'"
+    for name in DICTIONARY:
+        assert run(NEW_DICTIONARY, names, name.shows) == ""

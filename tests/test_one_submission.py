@@ -187,7 +187,7 @@ def test_a_nursery_that_ends_while_a_check_asks_it_for_records_stops_nothing():
     assert (result.score, result.notes) == (1, [])
 
 
-def test_who_is_graded_anew_has_all_the_time_again(monkeypatch):
+def test_who_is_graded_again_has_all_the_time_again(monkeypatch):
     clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now, perf_counter=time.perf_counter)
     monkeypatch.setattr(grade, "time", clock)
     slow = code(f"import coursekit.grading.grade as grade\ngrade.time.now += {0.6 * LIMITS.total_seconds}")
@@ -315,7 +315,9 @@ def test_a_syntax_error_is_said_as_one_at_its_exercise_with_its_line(tmp_path):
     assert (said.status, said.message_id) == ("crashed", "broken-cell")
     assert said.message == "The cell with `best_seconds` is not Python yet (expected ':'), so none of it ran."
     assert said.where == "line 2 of the cell: `def best_seconds(tasks)`"
-    assert "<span class=here>def best_seconds(tasks)" in page_of(result, tmp_path)
+    page = page_of(result, tmp_path)
+    assert "<span class=here>def best_seconds(tasks)" in page
+    assert page.count("expected &#x27;:&#x27;") == 1  # not among the notes as well
 
 
 def test_the_line_that_raised_is_marked_in_the_answer_and_none_where_it_lies_in_another_cell(tmp_path):

@@ -66,7 +66,7 @@ def by_hand(cell: nbformat.NotebookNode, name: str, points: int) -> nbformat.Not
 
 
 def changed(release: Path, **sources: str) -> dict:
-    """Return the notebook that was handed out, some of its cells written anew."""
+    """Return the notebook that was handed out, some of its cells written again."""
     document: dict = json.loads(release.read_text(encoding="utf-8"))
     for cell in document["cells"]:
         cell["source"] = sources.get(grade_id(cell), "".join(cell["source"]))

@@ -65,7 +65,7 @@ class Running(dict):
 
 @pytest.fixture
 def proxy(monkeypatch) -> list:
-    """Return the next answers of a proxy to whoever asks for its routes; no Serve runs."""
+    """Return the next answers of a proxy to those who ask for its routes; no Serve runs."""
     answers: list = []
 
     def get(url: str, timeout: float) -> SimpleNamespace:

@@ -202,7 +202,7 @@ def test_a_moved_folder_gets_a_new_environment(machine):
 def test_a_failed_download_says_what_to_do_and_the_next_call_goes_on(machine):
     failed = setup(machine, FAILURE="-e .[dev]")
     assert failed.returncode != 0
-    steps = ["same command again", "HTTPS_PROXY", "Disk full", "make setup INSTALLER=pip"]
+    steps = ["same command again", "HTTPS_PROXY", "disk is full", "make setup INSTALLER=pip"]
     assert [step for step in steps if step not in failed.stderr] == []
     again = setup(machine)
     assert again.returncode == 0

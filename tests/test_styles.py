@@ -70,7 +70,7 @@ CELLS = {
 
 
 def every(document: dict, **parts: Callable[[dict], object]) -> dict:
-    """Return a notebook with some parts of all its cells made anew."""
+    """Return a notebook with some parts of all its cells written again."""
     cells = [cell | {name: part(cell) for name, part in parts.items()} for cell in document["cells"]]
     return document | {"cells": cells}
 

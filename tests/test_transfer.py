@@ -181,7 +181,7 @@ def test_a_number_among_the_points_is_nobodys_id(course):
     [
         ("canvas", WORKSHEET, [], "it lacks the columns Student, ID, Section"),
         ("moodle", CANVAS, [], "is Canvas' gradebook"),
-        ("ilias", CANVAS, [], "--to ilias is not known"),
+        ("ilias", CANVAS, [], "--to ilias is unknown"),
         ("canvas", CANVAS, [], 'Say which it is: --column "hw1=Homework 1"'),
         ("canvas", CANVAS, ["--column", "hw1=Homework 7"], "has no column Homework 7"),
         ("canvas", CANVAS, ["--column", "hw9=Homework 1"], "The class has had no hw9"),
@@ -258,7 +258,7 @@ def test_each_command_says_that_another_program_holds_the_gradebook(course, comm
 
     monkeypatch.setattr("coursekit.grading.gradebook.enrol", held)
     shown = CliRunner().invoke(app, [command, str(course)])
-    assert (shown.exit_code, "Close what holds the gradebook" in shown.output) == (1, True)
+    assert (shown.exit_code, "Close the program that holds the gradebook" in shown.output) == (1, True)
 
 
 @pytest.mark.parametrize("command", ["report", "similar", "grades"])

@@ -69,7 +69,7 @@ def test_a_later_start_adds_new_chapters_and_overwrites_nothing(desk):
     publish(desk.root, "2", **NEW, ch02_b=exercise("three"))
     assert fill(desk.root) == ["ch02_b"]
     assert desk.path("ch01_a").read_bytes() == before
-    assert "version 1, the course is at 2: `coursekit update`" in behind(desk.root)
+    assert "version 1, and the course is at 2: `coursekit update`" in behind(desk.root)
     assert fill(desk.root) == []
 
 
@@ -117,7 +117,7 @@ def test_answers_and_own_cells_come_along_and_the_old_file_is_kept(desk):
     assert desk.sources("ch01_a") == [title, read, show, heading, SOLVED, "one(41)", "My note.", check, *rest]
     assert (desk.root / "work/ch01_a.1.ipynb").read_bytes() == before
     assert "From version 1 to 2" in said
-    assert "ch01_a: 1 answer of yours carried over, 2 cells of your own, your old file is ch01_a.1.ipynb" in said
+    assert "ch01_a: 1 answer carried over, 2 cells of your own, your old file is ch01_a.1.ipynb" in said
     assert behind(desk.root) == ""
 
 
@@ -162,7 +162,7 @@ def test_a_changed_cell_that_the_course_changed_too_comes_at_the_end_and_does_no
     assert "(ch01_a.1.ipynb)" in heading.source
     assert (mine.cell_type, mine.source) == ("markdown", "Read this twice.")
     assert (mine_too.cell_type, mine_too.source) == ("raw", "show(2)")
-    assert "2 cells without a place, at the end" in said
+    assert "2 cells without a place, now at the end" in said
 
 
 def test_the_answer_to_a_removed_exercise_comes_at_the_end(desk):
@@ -331,7 +331,7 @@ def assert_split(desk: Desk) -> None:
 
 
 def test_a_chapter_that_was_split_takes_each_answer_to_where_its_exercise_is(desk):
-    assert "ch02_b: new, 1 answer of yours carried over, 1 cell of your own" in split(desk)
+    assert "ch02_b: new, 1 answer carried over, 1 cell of your own" in split(desk)
     assert_split(desk)
 
 
@@ -355,7 +355,7 @@ def test_an_exercise_of_the_same_name_in_another_chapter_is_another_exercise(tmp
 def test_a_chapter_that_is_gone_keeps_its_file_under_another_name(desk):
     desk.write("ch01_a", "def one", SOLVED)
     said = new_version(desk, ch02_b=exercise("one"))
-    assert "ch01_a is no longer in the course: yours is now ch01_a.1.ipynb" in said
+    assert "ch01_a is no longer in the course; your copy is now ch01_a.1.ipynb" in said
     assert not desk.path("ch01_a").exists()
     assert SOLVED in desk.sources("ch02_b")
     assert behind(desk.root) == ""

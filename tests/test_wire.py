@@ -45,7 +45,7 @@ def test_plain_data_arrives_as_it_was(value):
 
 
 @pytest.mark.parametrize(
-    "array", [np.arange(6.0).reshape(2, 3), np.zeros((0, 3), np.int8), np.array([True]), np.array("x")]
+    "array", [np.arange(6.0).reshape(2, 3), np.zeros((0, 3), np.int8), np.array([True]), np.array(["x"])]
 )
 def test_arrays_keep_type_and_shape(array):
     copy = wire.copy(array)

@@ -1,4 +1,4 @@
-"""What pages say of all chapters: `make build` writes it, from the chapters themselves.
+"""What pages list of chapters, checks and old names: `make build` writes it.
 
 It stands between two lines of a page, `<!-- begin NAME: … -->` and `<!-- end NAME -->`, where NAME is one of LISTINGS.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 from coursekit import messages
 from coursekit.course import chapter_names
 from coursekit.exercise import AuthorError
+from coursekit.given import old_names
 from coursekit.paths import ROOT
 
 MARKED = re.compile(r"^( *<!-- begin (\w+):.*?-->\n).*?^( *<!-- end \2 -->)$", re.DOTALL | re.MULTILINE)
@@ -72,7 +73,9 @@ def _opening(path: Path, earlier: list[str]) -> Chapter:
         )
     links = re.findall(r"\((\w+)\.ipynb\)", said["needs"])
     if wrong := [link for link in links if link not in earlier]:
-        raise AuthorError(f"chapters/{path.name}:5: a chapter builds on earlier ones, and {wrong[0]} is none.")
+        raise AuthorError(
+            f"chapters/{path.name}:5: a chapter builds on earlier ones, and {wrong[0]} is not one of them."
+        )
     needs = frozenset(int(link[2:4]) for link in links)
     return Chapter(path.stem, number, said["title"], said["learn"], int(said["minutes"]), needs)
 
@@ -109,6 +112,31 @@ def seen_by_a_probe_only(root: Path, _: str) -> str:
     }
     rows = [f"{int(name[2:4])} | `{'`, `'.join(exercises)}`" for name, exercises in found.items() if exercises]
     return _table(["chapter | exercises", "---|---", *rows])
+
+
+def tables_of_old_names(root: Path, _: str) -> str:
+    """Return a table for each part of Ray: the lines of older tutorials, today's, and what the old ones do now."""
+    head = ["older tutorials | today | the old line on today's Ray", "---|---|---"]
+    parts = ((part, [_old_name(name) for name in names]) for part, names in old_names.PARTS.items())
+    return "\n" + "".join(f"## {part}\n{_table([*head, *rows])}" for part, rows in parts)
+
+
+def old_dictionary(root: Path, _: str) -> str:
+    """Return a whole dictionary of settings, today's program, and what each of its lines does now."""
+    head = ["in the dictionary | today | the old line on today's Ray", "---|---|---"]
+    programs = [f"```python\n{code}\n```\n" for code in (old_names.OLD_DICTIONARY, old_names.NEW_DICTIONARY)]
+    return f"\n{programs[0]}\nToday:\n\n{programs[1]}{_table([*head, *map(_old_name, old_names.DICTIONARY)])}"
+
+
+def _old_name(name: old_names.Name) -> str:
+    accepted = name.why if name.why.startswith("works") else f"accepted: {name.why}"
+    ends = f"`{name.fails.partition(':')[0]}`" if name.fails else accepted
+    today = name.new.removeprefix("# ") if name.new.startswith("# ") else _code(name.new)
+    return f"{_code(name.old)} | {today} | {ends}"
+
+
+def _code(lines: str) -> str:
+    return "<br>".join(f"`{line.replace('|', chr(92) + '|')}`" for line in lines.splitlines())
 
 
 def _table(rows: list[str]) -> str:
@@ -195,4 +223,10 @@ def _arrow(name: str, start: tuple[int, int], end: tuple[int, int]) -> str:
     return f'<path id="{name}" stroke="#64748b" stroke-width="1.6" marker-end="url(#tip)" d="{line}"/>'
 
 
-LISTINGS = {"chapters": table_of_chapters, "probes": seen_by_a_probe_only, "map": rest_of_the_map}
+LISTINGS = {
+    "chapters": table_of_chapters,
+    "probes": seen_by_a_probe_only,
+    "map": rest_of_the_map,
+    "old_names": tables_of_old_names,
+    "old_dictionary": old_dictionary,
+}

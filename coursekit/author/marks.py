@@ -20,7 +20,7 @@ Items = dict[str, Exercise | Quiz]
 
 @dataclass(frozen=True)
 class PlainCell:
-    """Text, or code that nobody grades."""
+    """Text, or code that is not graded."""
 
     def metadata(self) -> dict:
         """Return the cell metadata that nbgrader reads."""
@@ -61,7 +61,7 @@ def roles_of_cells(chapter: Path, cells: list[NotebookNode], items: Items) -> li
     lines = [n for n, line in enumerate(chapter.read_text(encoding="utf-8").splitlines(), 1) if line.startswith("# %%")]
     if len(lines) != len(cells):
         raise AuthorError(
-            f"chapters/{chapter.name}:1: every cell begins with `# %%`, and nothing stands before the first."
+            f"chapters/{chapter.name}:1: every cell begins with `# %%`, and nothing comes before the first."
         )
     called_in = [calls(cell.source) if cell.cell_type == "code" else [] for cell in cells]
     problems = [
@@ -103,7 +103,7 @@ def _problems_of_cell(cell: NotebookNode, called: list[tuple[str, str]], items: 
         return
     yield from _problems_of_marks(cell.source, called, items)
     if "demo" in tags and (called or BEGIN in cell.source):
-        yield 'the tag "demo" is for cells that only show something: take it from answers and checks.'
+        yield 'the tag "demo" is for cells that only show something: remove it from answers and checks.'
     if len(called) > 1:
         yield f"one cell, one check: this one has {[name for _, name in called]}."
     for function, name in called:
@@ -113,19 +113,19 @@ def _problems_of_cell(cell: NotebookNode, called: list[tuple[str, str]], items: 
         elif items[name].kind != kind:
             yield f"{name!r} is a {items[name].kind}, not a{'n' if kind == 'exercise' else ''} {kind}."
         elif len(called) == 1 and not judged_by(cell.source):
-            yield f'a check stands in a cell of its own: `{function}("{name}", {name})` and nothing else.'
+            yield f'put a check in a cell of its own: `{function}("{name}", {name})` and nothing else.'
 
 
 def _problems_of_marks(source: str, called: list[tuple[str, str]], items: Items) -> Iterator[str]:
     """Yield what is wrong with the solution marks of a code cell."""
     found = re.findall(r"^ *### (BEGIN|END) SOLUTION$", source, re.MULTILINE)
     if found != ["BEGIN", "END"] * (len(found) // 2) or source.count("SOLUTION") != len(found):
-        yield f"solution marks come in pairs, each on a line of its own: `{BEGIN}` … `{END}`."
+        yield f"solution marks come in pairs, each on its own line: `{BEGIN}` … `{END}`."
         return
     if not found:
         return
     if called:
-        yield "a solution mark and a check in one cell: the check goes into the next cell."
+        yield "this cell has a solution mark and a check: move the check to the next cell."
     elif not set(defined_names(source)) & set(items):
         yield f"this answer cell defines {defined_names(source) or 'nothing'}, none of which is an exercise or a quiz."
     try:
@@ -176,6 +176,6 @@ def _assignments(hidden: list[str]) -> list[str]:
     tree = ast.parse("\n".join(hidden))
     if not tree.body or any(not isinstance(node, ast.Assign | ast.AnnAssign) for node in tree.body):
         raise AuthorError(
-            "a solution mark at top level stands around assignments only; inside a function, around its body."
+            "at top level, put solution marks around assignments only; inside a function, around its body."
         )
     return [f"{name} = {ANSWER}" for name in dict.fromkeys(defined_names("\n".join(hidden)))]

@@ -30,7 +30,7 @@ CELL_SECONDS = 180  # a check may train an agent; nbgrader's own limit is 30
 
 
 def is_for_instructors(cell: NotebookNode) -> bool:
-    """Return whether a cell is handed out to nobody."""
+    """Return whether a cell stays out of what is handed out."""
     return bool({"solution", "notes"} & set(cell.metadata.get("tags", [])))
 
 

@@ -36,9 +36,11 @@ def _must_be_new(name: str, root: Path) -> None:
     free = max(numbers, default=-1) + 1
     if not NAME.fullmatch(name):
         good = f"ch{free:02}_topic"
-        raise CommandError(f"{name!r} is not a chapter's name: ch, two digits, a topic in lower case. Try {good}")
+        raise CommandError(
+            f"{name!r} is not a chapter's name, which is ch, two digits, and a topic in lower case. Try {good}"
+        )
     same_number = [other for other in names if other[:4] == name[:4]]
     if same_number:
         raise CommandError(
-            f"The number {name[:4]} is taken by {same_number[0]}. The next free one: ch{free:02}{name[4:]}"
+            f"The number {name[:4]} is taken by {same_number[0]}. The next free name: ch{free:02}{name[4:]}"
         )

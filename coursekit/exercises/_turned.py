@@ -26,7 +26,7 @@ def _follow(rule: np.ndarray, obs: np.ndarray) -> np.ndarray:
 
 
 def mean_return(choose: Callable, turn: np.ndarray, seed: int, episodes: int = 100) -> float:
-    """Return the mean return of so many episodes; `choose` maps observations, shape [N, 4], to actions, shape [N]."""
+    """Return the mean return of N episodes; `choose` maps observations, shape [N, 4], to actions, shape [N]."""
     envs = turned_cartpoles(turn, episodes)
     obs, _ = envs.reset(seed=seed)
     returns, running = np.zeros(episodes), np.ones(episodes, bool)

@@ -8,7 +8,7 @@ from gymnasium.vector import VectorEnv, VectorObservationWrapper
 
 
 def cartpoles(count: int) -> VectorEnv:
-    """Return so many CartPoles that step together: Gymnasium's own, which moves all carts with one line of NumPy."""
+    """Return `count` CartPoles that step together: Gymnasium's own, which moves all carts with one line of NumPy."""
     return gymnasium.make_vec("CartPole-v1", num_envs=count, vectorization_mode="vector_entry_point")
 
 
@@ -25,5 +25,5 @@ class Turned(VectorObservationWrapper):
 
 
 def turned_cartpoles(turn: np.ndarray, count: int) -> VectorEnv:
-    """Return so many CartPoles whose observations are turned by a matrix, shape [4, 4]."""
+    """Return `count` CartPoles whose observations are turned by a matrix, shape [4, 4]."""
     return Turned(cartpoles(count), turn)

@@ -10,7 +10,7 @@ class News(list):
     """What Ray has said about deaths, newest last."""
 
     def wait(self, seconds: float = 10) -> str:
-        """Return the last report of a dead worker; waits for the first one, at most so many seconds."""
+        """Return the last report of a dead worker; waits for the first one, at most this many seconds."""
         end = time.monotonic() + seconds
         while not any(_DEATH.search(line) for line in self) and time.monotonic() < end:
             time.sleep(0.05)

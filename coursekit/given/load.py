@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 class Load:
     """A load generator at work: another process, which ends by itself, or when the block ends, or with this process.
 
-    `rate` requests a second are due, evenly spaced, from so many `users`, each with one connection and at most one request under way.
+    `rate` requests a second are due, evenly spaced, from `users`, each with one connection and at most one request under way.
     Without a rate every user sends the next request as soon as the last one is answered.
     """
 
@@ -72,7 +72,7 @@ class Load:
 
 
 def generate(url: str, body: dict, seconds: float, rate: float | None = None, users: int = 8) -> list[dict]:
-    """Return the rows of a load that lasts so many seconds (see `Load`)."""
+    """Return the rows of a load that lasts this many seconds (see `Load`)."""
     with Load(url, body, seconds, rate, users) as load:
         return load.rows()
 
@@ -115,7 +115,7 @@ def _user(url: str, body: str, timeout: float, moments: _Shared, rows: list[dict
             row |= {"status": reply.status, "answer": json.loads(text) if reply.status == 200 else text[:200]}
         except (OSError, http.client.HTTPException, ValueError) as error:
             row["answer"] = type(error).__name__
-            connection.close()  # the next request opens it anew
+            connection.close()  # the next request opens it again
         row["done"] = time.perf_counter()
         rows.append(row)
 

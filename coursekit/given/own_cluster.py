@@ -32,7 +32,7 @@ MARK = "COURSEKIT_CLUSTER"  # in the environment of every process that belongs t
 GUARD = """
 import os, signal, subprocess, sys, threading
 def guard():
-    sys.stdin.read()  # ends when whoever started this closes the pipe, or dies
+    sys.stdin.read()  # ends when its parent closes the pipe, or dies
     if child.poll() is None:
         child.terminate()  # `ray start --block` then ends what it started
         try:
@@ -48,7 +48,7 @@ watch.join()
 """
 SWEEPER = """
 import sys
-if not sys.stdin.read():  # ends when whoever started this closes the pipe, or dies
+if not sys.stdin.read():  # ends when its parent closes the pipe, or dies
     from coursekit.given.own_cluster import sweep
     sweep(sys.argv[1])
 """
@@ -280,7 +280,7 @@ def guarded_folder(prefix: str, place: str | None = None) -> Iterator[str]:
 
 
 def sweep(folder: str) -> None:
-    """End every process that carries this folder's mark, and remove the folder; for when whoever started them is dead."""
+    """End every process that carries this folder's mark, and remove the folder; once the process that started them is dead."""
     while found := _marked(folder):
         for process in found:
             with contextlib.suppress(psutil.Error):

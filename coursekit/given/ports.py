@@ -9,7 +9,7 @@ _RANGE = range(20_000, 32_000)
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different ports that nobody listens on now."""
+    """Return different ports on which no program listens now."""
     found: list[int] = []
     for port in random.SystemRandom().sample(_RANGE, len(_RANGE)):
         with contextlib.suppress(OSError), socket.socket() as probe:

@@ -14,7 +14,7 @@ TEMPLATE = """\
 # The class. Every entry is optional; docs/class.md explains them.
 # zone = "Europe/Berlin"       # of the dates below
 # students = "roster.csv"      # beside this file, with the columns id,name,email,group,canvas
-quizzes = false                # true: quizzes count. Their keys lie on every learner's machine.
+quizzes = false                # true: quizzes count, though their keys are on every learner's machine
 help = ["hints", "solutions"]  # what learners may open
 
 # [due]

@@ -1,4 +1,4 @@
-"""What a platform packed: the files of a zip or a folder, and whose each is by the platform's way to name it.
+"""What a platform packed: the files of a zip or a folder, and the student of each, by the platform's naming.
 
 Moodle (mod/assign/classes/downloader.php): a folder `Ada Lovelace_12345_assignsubmission_file` with the files, or, where
 "Download submissions in folders" is off, the same words in front of each file's name. The number is the "Participant" of the
@@ -39,7 +39,7 @@ _ANONYMOUS = re.compile(r"(?P<late>LATE_)?(?P<name>anon)_(?P<number>[^\W_]+)_(?P
 
 @dataclass(frozen=True)
 class Arrival:
-    """One file as the platform packed it; `read` returns its bytes or raises NotGradable, and `problem` says why nobody should."""
+    """One file as the platform packed it; `read` returns its bytes or raises NotGradable, and `problem` says why it must not be read."""
 
     path: PurePosixPath
     when: datetime | None
@@ -69,7 +69,7 @@ def arrivals(source: Path, zone: tzinfo | None) -> Iterator[list[Arrival]]:
         archive = zipfile.ZipFile(source)
     except (OSError, zipfile.BadZipFile) as error:
         raise CommandError(
-            f"{source} is no zip and no folder ({error}). Download all submissions of the assignment from Moodle or Canvas, and name that zip."
+            f"{source} is neither a zip nor a folder ({error}). Download all submissions of the assignment from Moodle or Canvas, and name that zip."
         ) from None
     with archive:
         left = [MAX_ALL]

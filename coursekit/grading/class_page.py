@@ -1,4 +1,4 @@
-"""The class's page, for the instructor: what came of each exercise, which were hard, what was said most often, who handed in nothing."""
+"""The class's page, for the instructor: each exercise's outcomes, the hardest, the most common messages, who handed in nothing."""
 
 import html
 from collections import Counter
@@ -13,7 +13,7 @@ from coursekit.grading.outcome import now
 from coursekit.grading.report import number
 from coursekit.grading.run import Run
 from coursekit.journal import Journal
-from coursekit.result import COLOURS, plural, prose
+from coursekit.result import COLOURS, WORDS, plural, prose
 
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -34,7 +34,6 @@ th {{ font-weight: 600; opacity: .7; font-size: .85rem }} .number {{ text-align:
 <p class="key small">{key}</p>
 {parts}
 """
-KINDS = {"passed": "passed", "wrong": "wrong", "crashed": "crashed", "todo": "not attempted"}
 CASE = {"Tried": "tried", "Came back": "got", "Look at": "where"}
 HARDEST = 5
 MESSAGES = 8  # of a chapter, the commonest
@@ -131,11 +130,11 @@ def write_class_page(path: Path, name: str, parts: list[Part], students: dict[st
     hardest = sorted((item for item in items if item.share < 1), key=lambda item: item.share)[:HARDEST]
     shown = [_hardest(hardest)] if hardest else []
     shown += [_part(part, students, comments) for part in parts]
-    key = "".join(f"<span style='background:{COLOURS[status]}'></span>{words}" for status, words in KINDS.items())
+    key = "".join(f"<span style='background:{COLOURS[status]}'></span>{words}" for status, words in WORDS.items())
     counts = f"{plural(len(students), 'student')}, {plural(len(parts), 'notebook')}"
     page = PAGE.format(
-        title=html.escape(name),
-        summary=f"{counts} · {now()[:16].replace('T', ' at ')} · points as nbgrader’s gradebook holds them",
+        title=f"The class in {html.escape(name)}",
+        summary=f"{counts} · {now()[:16].replace('T', ' at ')} · points from nbgrader’s gradebook",
         key=key,
         parts="\n".join(shown),
     )
@@ -145,7 +144,7 @@ def write_class_page(path: Path, name: str, parts: list[Part], students: dict[st
 def _hardest(items: list[Item]) -> str:
     lines = [
         f"<tr><td><code>{html.escape(item.name)}</code></td><td>{html.escape(item.assignment)}</td>"
-        f"<td class=number>{item.share:.0%} of the points</td><td>{_bar(item.statuses)}</td></tr>"
+        f"<td class=number>{item.share:.0%} of the points of {plural(len(item.points), 'hand-in')}</td><td>{_bar(item.statuses)}</td></tr>"
         for item in items
     ]
     return f"<h2>The hardest</h2><table>{''.join(lines)}</table>"
@@ -160,7 +159,7 @@ def _part(part: Part, students: dict[str, str], comments: Comments) -> str:
         facts.append(f"{median(part.seconds):.0f} s each, {_duration(sum(part.seconds))} in all")
     facts += [f"{again} handed in more than once"] if again else []
     rows = "".join(map(_row, part.items.values()))
-    head = "<tr><th>exercise<th>what came of it<th class=number>points<th class=number>median s</tr>"
+    head = "<tr><th>exercise<th>outcome<th class=number>mean points<th class=number>median s</tr>"
     without = dict.fromkeys(students.keys() - part.students, "") | part.ungradable
     who = {one: f"{one} ({students[one]})" if students.get(one) else one for one in without}
     lines = [html.escape(who[one]) + (f": {prose(why)}" if why else "") for one, why in sorted(without.items())]
@@ -182,7 +181,11 @@ def _duration(seconds: float) -> str:
 
 
 def _row(item: Item) -> str:
-    points = f"{number(round(sum(item.points) / len(item.points), 2))} of {number(item.possible)}"
+    points = (
+        f"{number(round(sum(item.points) / len(item.points), 2))} of {number(item.possible)}"
+        if item.possible
+        else "not counted"
+    )
     return (
         f"<tr><td><code>{html.escape(item.name)}</code></td><td>{_bar(item.statuses)}</td>"
         f"<td class=number>{points}</td><td class=number>{median(item.seconds):.1f}</td></tr>"
@@ -190,13 +193,13 @@ def _row(item: Item) -> str:
 
 
 def _bar(statuses: Counter[str]) -> str:
-    """Return how many ended in which way, as a bar of the colours that results have."""
+    """Return how many ended in each way, as a bar in the colours of results."""
     pieces = [
         f"<div style='flex:{statuses[status]};background:{COLOURS[status]}' title='{statuses[status]} {words}'></div>"
-        for status, words in KINDS.items()
+        for status, words in WORDS.items()
         if statuses[status]
     ]
-    said = ", ".join(f"{statuses[status]} {words}" for status, words in KINDS.items() if statuses[status])
+    said = ", ".join(f"{statuses[status]} {words}" for status, words in WORDS.items() if statuses[status])
     return f"<div class=bar>{''.join(pieces)}</div><span class=small>{said}</span>"
 
 
@@ -206,7 +209,7 @@ def _case(text: str) -> str:
 
 
 def _messages(part: Part, comments: Comments) -> str:
-    """Return what the class was told most often, by the id of the message, each with one student's case."""
+    """Return the most common messages by their ids, each with one student's case."""
     found = [(item, message, results) for item in part.items.values() for message, results in item.said.items()]
     found.sort(key=lambda each: -len(each[2]))
     rows = []
@@ -220,4 +223,4 @@ def _messages(part: Part, comments: Comments) -> str:
             f"<code class=small>{html.escape(message)}</code></td>"
             f"<td>{prose(example['message'])}<div class=small>{'<br>'.join(case)}</div>{said}</td></tr>"
         )
-    return f"<h3>Said most often</h3><table>{''.join(rows)}</table>" if rows else ""
+    return f"<h3>The most common messages</h3><table>{''.join(rows)}</table>" if rows else ""

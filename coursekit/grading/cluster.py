@@ -1,7 +1,7 @@
 """Grading on a Ray cluster: each submission is a task on some node, which has a nursery and sandboxes of its own.
 
 The driver, which is `coursekit grade`, reads what was handed in and keeps every outcome; a node gets a notebook and gives back
-what came of it. So a node that is lost takes no outcome with it: what was under way there is graded anew, on another.
+what came of it. So a node that is lost takes no outcome with it: what was under way there is graded again, on another.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from coursekit.sandbox.nursery import NurseryFailed
 ANSWER_SECONDS = 60.0  # for a cluster to answer; a busy machine takes half of it to import Ray
 START_SECONDS = 300.0  # for a first node to be ready: it may have to start Python, and import Ray and torch
 STARTS = 3  # of the grader of a node, without grading anything; then it is left alone, the last one if it cannot start
-LOST = 3  # times that a submission is graded anew because its node was lost
+LOST = 3  # times that a submission is graded again because its node was lost
 CONNECT = """import sys, ray
 try:
     ray.init(address=sys.argv[1], log_to_driver=False)
@@ -88,7 +88,7 @@ class _Crew:
             yield from self._next() if self.waiting or self.grading else ()
 
     def _may_go(self) -> bool:
-        """Return whether one may be graded now; who was lost twice goes alone, because another may have been the cause."""
+        """Return whether one may be graded now; one that lost its node twice goes alone, because another may have been the cause."""
         together = [*list(self.waiting)[:1], *(item for *_, item in self.grading.values())]
         return bool(self.waiting) and (not self.grading or all(self.losses[item.key] < 2 for item in together))
 
@@ -126,7 +126,7 @@ class _Crew:
         ready, _ = self.ray.wait(refs, num_returns=1, timeout=None if self.grading else START_SECONDS)
         if not ready:
             raise NurseryFailed(
-                f"No node of the cluster was ready within {START_SECONDS:.0f} s: are its CPUs taken by other programs? "
+                f"No node of the cluster was ready within {START_SECONDS:.0f} s. Are other programs using its CPUs? "
                 f"`ray status --address {self.options.address}` shows it."
             )
         if ready[0] in self.starting:
@@ -135,7 +135,7 @@ class _Crew:
             yield from self._graded(ready[0])
 
     def _started(self, ref: Any) -> None:
-        """Count on a node that is ready; raises CommandError where one cannot grade at all: somebody has to mend it."""
+        """Count on a node that is ready; raises CommandError where one cannot grade at all, which only a person can fix."""
         node, grader = self.starting.pop(ref)
         try:
             reason = self.ray.get(ref)
@@ -182,7 +182,7 @@ class _Crew:
             self.waiting.append(item)
         else:
             yield Outcome(
-                item, None, f"the nodes that graded it were lost, {LOST + 1} times: grade it anew with --again"
+                item, None, f"the nodes that graded it were lost {LOST + 1} times: grade it again with --again"
             )
 
     def _lost(self, node: _Node, grader: Any, error: BaseException) -> None:
@@ -191,7 +191,7 @@ class _Crew:
             return  # known already
         self.reason = f"{node.address}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
         print(
-            f"{node.address} was lost, what was under way there is graded anew ({type(error).__name__})",
+            f"{node.address} was lost; what was under way there will be graded again ({type(error).__name__})",
             file=sys.stderr,
         )
         self.ray.kill(grader)  # should it live, nobody waits for it any more

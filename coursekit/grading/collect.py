@@ -1,4 +1,4 @@
-"""`coursekit collect`: from what Moodle or Canvas packed to submitted/<student>/<assignment>/, by what each notebook is."""
+"""`coursekit collect`: sorts what Moodle or Canvas packed into submitted/<student>/<assignment>/, by what each notebook is."""
 
 import os
 import re
@@ -31,18 +31,24 @@ class Collected:
 
     layout: str
     placed: list[str] = field(default_factory=list)  # places in submitted/
+    known: list[str] = field(default_factory=list)  # places where the same notebook was already
+    next: str = ""  # the next command
     left: list[tuple[str, str]] = field(default_factory=list)  # the file in the zip, the reason
     notes: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)  # students of the roster
 
     def __str__(self) -> str:
         counts = Counter(place.split("/")[1] for place in self.placed)
-        each = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-        lines = [f"{plural(len(self.placed), 'notebook')} placed{f': {each}' if each else ''}.", *self.notes]
+        each = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()))
+        lines = [f"New in submitted/: {each or 'nothing'}.", *self.notes]
+        if self.known:
+            lines.append(f"{plural(len(self.known), 'notebook')} had been placed before, unchanged.")
         if self.left:
             lines += ["Left aside:", *(f"  {path}: {reason}" for path, reason in self.left)]
         if self.missing:
             lines.append(f"Nothing in it from {plural(len(self.missing), 'student')}: {', '.join(self.missing)}")
+        if self.placed:
+            lines.append(f"Next: {self.next}")
         return "\n".join(lines)
 
 
@@ -65,7 +71,7 @@ class _Notebook:
 
 
 def collect(source: Path, course: Path, table: Path | None = None) -> Collected:
-    """Put what a platform packed into a course's submitted/; raises CommandError where there is nothing to do it with."""
+    """Put what a platform packed into a course's submitted/; raises CommandError where zip or course is missing."""
     if not source.exists():
         raise CommandError(
             f"There is no {source}. Name the zip, or the folder, that you downloaded from Moodle or Canvas."
@@ -79,7 +85,8 @@ def collect(source: Path, course: Path, table: Path | None = None) -> Collected:
         tempfile.TemporaryDirectory(dir=course, prefix=".collect-") as desk,
     ):
         result = _Collecting(found, known, exported, Path(desk)).run()
-    handed_in = {place.split("/")[0] for place in result.placed}
+    handed_in = {place.split("/")[0] for place in [*result.placed, *result.known]}
+    result.next = f"coursekit grade {course / 'submitted'}"
     result.missing = [student.id for student in known.settings.students if student.id not in handed_in]
     return result
 
@@ -97,7 +104,7 @@ class _Collecting:
         self.dated = layout != "canvas" and dates_mean_something(found)
 
     def run(self) -> Collected:
-        """Go through the students; one's loss is never another's."""
+        """Go through the students; a problem with one never affects another."""
         for student, arrived in sorted(self._by_student().items()):
             try:
                 self._student(student, arrived)
@@ -105,7 +112,7 @@ class _Collecting:
                 self._leave(arrived, f"it cannot be written ({error.strerror})")
         if not self.dated and self.result.layout != "canvas" and not self.table:
             self.result.notes.append(
-                "The dates in it are those of packing, so nobody counts as late. Where that matters: --table with Moodle's grading worksheet."
+                "Its dates are those of the download, so no hand-in counts as late. If that matters, add --table with Moodle's grading worksheet."
             )
         self.result.left = sorted(set(self.result.left))
         return self.result
@@ -147,7 +154,10 @@ class _Collecting:
         for assignment in sorted({notebook.known.assignment for notebook in chosen}):
             its = [notebook for notebook in chosen if notebook.known.assignment == assignment]
             files = self._place(student, assignment, its, files)
-        self._leave([each for each, _ in files], "it is no notebook, and lies beside none of one assignment alone")
+        self._leave(
+            [each for each, _ in files],
+            "it is not a notebook, and lies beside no notebook, or beside notebooks of several assignments",
+        )
 
     def _read(self, arrival: Arrival, content: bytes) -> _Notebook:
         if not content.strip():
@@ -163,7 +173,7 @@ class _Collecting:
         *others, best = sorted(several, key=lambda each: each.rank(self.dated))
         for other in others:
             older = other.answered or not best.answered
-            why = "a newer one counts" if older else "nothing is answered in it, other than in"
+            why = "a newer one counts" if older else "nothing is answered in it, unlike in"
             self._leave([other.arrival], f"{why} {text_of(best.label.file.name)}")
         return best
 
@@ -174,7 +184,7 @@ class _Collecting:
         target = self.course / "submitted" / student / assignment
         if any(path.is_symlink() for path in (target, *target.parents[:2])):
             raise CommandError(
-                f"{target} is a link, or lies behind one. Put a folder there; then the same command again."
+                f"{target} is a link, or lies behind one. Put a folder there, then run the same command again."
             )
         contents = {f"{notebook.known.name}.ipynb": notebook.content for notebook in its}
         unchanged = all(
@@ -205,7 +215,8 @@ class _Collecting:
         if target.exists():
             os.replace(target, staged.with_name("before"))  # both moves are instant, so that a stop loses nothing
         os.replace(staged, target)
-        self.result.placed += [f"{student}/{assignment}/{name}" for name in contents]
+        places = self.result.known if unchanged and stamp == before else self.result.placed
+        places += [f"{student}/{assignment}/{name}" for name in contents]
         return elsewhere
 
     def _beside(self, each: Arrival, its: list[_Notebook]) -> Path | None:

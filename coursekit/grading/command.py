@@ -21,7 +21,7 @@ from coursekit.paths import ROOT
 from coursekit.result import plural
 from coursekit.sandbox.nursery import NurseryFailed, available
 
-CONTINUES = "What is graded is kept: the same command continues (without --again)."
+CONTINUES = "Nothing is lost: run the same command again (without --again) to resume."
 
 
 def grade_class(submissions: Path, options: Options) -> None:
@@ -34,7 +34,7 @@ def grade_class(submissions: Path, options: Options) -> None:
         raise CommandError(f"There is no {submissions}. Name the folder submitted/ of your course, or one notebook.")
     if options.sandbox and not options.address and (reason := available()):  # the nodes of a cluster say so themselves
         raise CommandError(
-            f"No sandbox can be made here: {reason}. Grade on Linux; or, if you trust every submission, add --no-sandbox."
+            f"No sandbox can be made here: {reason}. Grade on Linux, or add --no-sandbox if you trust every submission."
         )
     console = Console(stderr=True)
     if not options.sandbox:
@@ -48,10 +48,11 @@ def grade_class(submissions: Path, options: Options) -> None:
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("grading", total=None)
-        bad = 0
+        bad = new = 0
 
         def report(record: dict, done: int, total: int) -> None:
-            nonlocal bad
+            nonlocal bad, new
+            new = done
             bad += record["outcome"] != "graded"
             rate = 60 * done / (time.monotonic() - start)
             progress.update(bar, completed=done, total=total, description=f"{rate:.0f} a minute, {bad} not gradable")
@@ -62,18 +63,18 @@ def grade_class(submissions: Path, options: Options) -> None:
             raise CommandError(f"{error}\n{CONTINUES}") from None
         except OSError as error:
             place = error.filename or run.folder
-            raise CommandError(
-                f"{place}: {error.strerror or error}. Put that right; then continue. {CONTINUES}"
-            ) from None
+            raise CommandError(f"{place}: {error.strerror or error}. Fix that first. {CONTINUES}") from None
         except KeyboardInterrupt:
             progress.stop()
             console.print(f"Stopped. {CONTINUES}")
             os._exit(130)  # at once: the threads would go on grading
-    _summary(console, run, records, time.monotonic() - start)
+    _summary(console, run, records, new, time.monotonic() - start)
 
 
-def _summary(console: Console, run: Run, records: list[dict], seconds: float) -> None:
+def _summary(console: Console, run: Run, records: list[dict], new: int, seconds: float) -> None:
     failed = [record for record in records if record["outcome"] != "graded"]
+    if new < len(records):
+        console.print(f"{plural(new, 'notebook')} new in this run. With those from earlier runs:")
     console.print(f"{len(records) - len(failed)} graded, {len(failed)} not gradable, in {seconds:.0f} s.")
     for record in failed:
         line = f"  {record['key']}: {record['reason']}"
@@ -88,7 +89,7 @@ def report_class(course: Path) -> None:
     run = Run(course / "submitted", Options())
     pages = run.report()
     print(
-        f"{plural(pages, 'page')} in {run.folder / 'reports'}, and {run.folder / 'grades.csv'}: as nbgrader's gradebook says"
+        f"wrote {plural(pages, 'page')} in {run.folder / 'reports'}, and {run.folder / 'grades.csv'}, from nbgrader's gradebook"
     )
 
 
@@ -109,14 +110,12 @@ def release_course(folder: Path) -> None:
         written = release(folder, lambda chapter: progress.update(bar, advance=1, description=chapter))
     print(f"wrote {len(written)} files and folders in {folder}, among them {written[-1].name} for your learners")
     if not edition.commit() and (ROOT / ".git").exists():
-        print(
-            "Checks here are not committed yet: do that first, and release again, if you may want to come back to them."
-        )
+        print("The checks here are not committed yet. To be able to come back to them, commit them and release again.")
     print(
-        f"Next: hand out {folder}/learners.zip and {folder}/handout.html, and put what comes back into {folder}/submitted/"
+        f"Next: hand out {folder}/learners.zip and {folder}/handout.html, and put what students hand in into {folder}/submitted/"
     )
-    print(f"(coursekit collect does that with a zip of Moodle's or Canvas'), then: coursekit grade {folder}/submitted")
+    print(f"(coursekit collect does that with a zip from Moodle or Canvas), then: coursekit grade {folder}/submitted")
     if not settings_of(folder).due:
         print(
-            "Notebooks show their due dates where class.toml has them first: put it into an empty folder, and release there."
+            "The notebooks show no due dates. To show them, put class.toml with the dates into an empty folder, and release there."
         )

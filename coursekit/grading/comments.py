@@ -1,4 +1,4 @@
-"""Comments that an instructor has written once, for all whose answers end at the same message: comments.toml, beside the gradebook.
+"""Comments that an instructor writes once, for all students whose answers end at the same message: comments.toml, beside the gradebook.
 
     [ch01_tasks.parallel_map]
     x4k2ab = "Start all tasks first: the first `ray.get` comes when all are on their way."

@@ -76,7 +76,7 @@ class Course:
             f"{name}.{trait}" for name, heard in UNHEARD.items() for trait in sorted(self.config[name].keys() - heard)
         ]
         found += [f"CourseDirectory.{name}" for name in UNHEARD_PLACES if name in self.config["CourseDirectory"]]
-        return [f"{CONFIG} sets {name}: nbgrader goes by it, `coursekit grade` does not." for name in found]
+        return [f"{CONFIG} sets {name}: nbgrader follows it, `coursekit grade` does not." for name in found]
 
     def ready(self, path: Path, master: Master) -> Master:
         """Return a source notebook as its students' answers are judged by it; raises CommandError with what is to be put right."""
@@ -104,8 +104,8 @@ class Course:
         except (OSError, ValueError, KeyError, RuntimeError, ValidationError) as error:
             said = f"{type(error).__name__}: {error}"
         raise CommandError(
-            f"{path}: its header, its footer or its AUTOTEST lines cannot be put in place ({said[:600]}). Put that right, until "
-            f"`nbgrader generate_assignment {path.parent.name}` makes what you hand out; then grade again."
+            f"{path}: its header, its footer or its AUTOTEST lines cannot be put in place ({said[:600]}). Fix that until "
+            f"`nbgrader generate_assignment {path.parent.name}` succeeds; then grade again."
         )
 
 
@@ -123,7 +123,9 @@ def config_of(folder: Path) -> Config:
         Application.load_config_file(app, "nbgrader_config", path=[str(folder), *app.config_file_paths])
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
-        raise CommandError(f"{folder / CONFIG}, or your own one, cannot be read ({said}). Put it right.") from None
+        raise CommandError(
+            f"{folder / CONFIG}, or your personal one, cannot be read ({said}). Fix it, then run the same command again."
+        ) from None
     config: Config = app.config
     return config
 
@@ -152,11 +154,11 @@ def refuse_malformed(path: Path, notebook: NotebookNode) -> None:
                 raise ValidationError(f"there are two cells named {name}: give one of them another ID")
             known |= {name} if name and (meta.grade or meta.solution or meta.locked) else set()
         except (SchemaTooOldError, SchemaTooNewError, ValidationError) as error:
-            way = "Put that right in JupyterLab, with nbgrader's Create Assignment (in the right sidebar)."
+            way = "Fix it in JupyterLab, with nbgrader's Create Assignment (in the right sidebar)."
             if isinstance(error, SchemaTooOldError):
-                way = f"It is of an older nbgrader: `nbgrader update {path}`."
+                way = f"An older nbgrader made it: run `nbgrader update {path}`."
             elif isinstance(error, SchemaTooNewError):
-                way = "It is of a newer nbgrader: install that one."
+                way = "A newer nbgrader made it: install that version."
             first = cell.source.strip().partition("\n")[0][:60]
             said = str(getattr(error, "message", error)).partition("\n")[0][:200]
             raise CommandError(f"{path}: cell {number}, which begins with {first!r}: {said}. {way}") from None

@@ -24,9 +24,9 @@ FILE = "edition.json"
 FOLLOWED = ("coursekit.exercises.", "coursekit.given.")
 CHANGED = """These checks have changed since {folder} was released or first graded:
 {checks}
-Nothing was graded: a class is judged by one edition of each check.
-To grade by the edition that you handed out: {old}; then the same command.
-To grade everybody by the checks as they are now: the same command with --again, and without --only."""
+Nothing was graded, because a class is judged by one edition of each check.
+To grade by the edition that you handed out: {old}; then run the same command.
+To grade the whole class by the checks as they are now: run the same command with --again, and without --only."""
 
 Definitions = dict[str, list[ast.stmt]]
 Imports = dict[str, tuple[str, str]]  # local name: module, and the name in it ("" for the module itself)
@@ -49,7 +49,7 @@ def record(folder: Path, chapters: Collection[str]) -> None:
 
 
 def expect_the_same(folder: Path, chapters: Collection[str], everybody_again: bool) -> None:
-    """Keep the checks of chapters that are new to a course; raises CommandError where one has changed, unless everybody is graded again."""
+    """Keep the checks of chapters that are new to a course; raises CommandError where one has changed, unless the whole class is graded again."""
     known = _known(folder)
     changed: dict[str, list[str]] = {}
     for chapter in sorted(set(chapters) & known.keys()):

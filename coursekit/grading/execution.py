@@ -16,7 +16,7 @@ NUMPYS = re.compile(r"np\.(?:float|int|uint)\d+\((.+)\)")
 
 
 def readable(cell: NotebookNode) -> NotebookNode:
-    """Return a cell without what nobody reads of a text of megabytes: colouring it would take nbgrader minutes."""
+    """Return a cell without the rest of a text of megabytes, which is too long to read: colouring it would take nbgrader minutes."""
     if len(cell.source) > SOURCE:
         cell.source = f"{cell.source[:SOURCE]}\n# … and {len(cell.source) - SOURCE} characters more"
     return cell

@@ -31,8 +31,8 @@ PICTURES = 8_000_000  # the same of its pictures, which are long texts
 NOTES = 20
 LOST = 3  # times that a submission is tried again because its sandbox was ended from outside
 ENDED = (
-    f"its sandbox was ended from outside, {LOST + 1} times: when the machine has memory to spare (fewer --jobs, or less "
-    "--memory for each), grade it anew with --again"
+    f"its sandbox was ended from outside {LOST + 1} times: free some memory (fewer --jobs, or less --memory for each), "
+    "then grade it again with --again"
 )
 
 

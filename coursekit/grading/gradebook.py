@@ -30,8 +30,8 @@ from coursekit.paths import path_with_scripts
 
 NO_RESPONSE = "No response."  # as nbgrader says it
 OTHER_CELLS = (
-    "The gradebook has other cells for {name} than source/ has now, and submissions that refer to them. Put the cells of "
-    "source/ back as they were; or, where nothing graded by hand is lost, `nbgrader db assignment remove {assignment} --force` "
+    "The gradebook has other cells for {name} than source/ has now, and submissions that refer to them. Restore the cells of "
+    "source/; or, if you graded nothing by hand, run `nbgrader db assignment remove {assignment} --force` "
     "and grade with --again."
 )
 

@@ -1,4 +1,4 @@
-"""Which notebook of a course one is that was handed in: by the chapter that it begins, else by its cells, never by its name."""
+"""Which notebook of the course a hand-in is: by the chapter that it begins, else by its cells, never by its name."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -41,9 +41,9 @@ def which(notebooks: Sequence[Known], chapter: str, ids: frozenset[str]) -> Know
     if counts and counts[0] > 0 and counts[0] not in counts[1:]:
         return shared[0]
     what = (
-        f"it begins {chapter}, which is no assignment"
+        f"it begins {chapter}, which is not an assignment of this course"
         if chapter
-        else "it begins no chapter and has no assignment's cells"
+        else "it begins no chapter, and its cells are those of no assignment"
     )
     raise NotGradable(f"{what}: the assignments are {', '.join(sorted({known.assignment for known in notebooks}))}")
 

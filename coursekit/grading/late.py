@@ -1,4 +1,4 @@
-"""The late rule of class.toml as a plug-in of nbgrader, which does the sum."""
+"""The late rule of class.toml as a plug-in of nbgrader, which works out the penalties."""
 
 import math
 from dataclasses import asdict
@@ -18,9 +18,7 @@ class LateDays(LateSubmissionPlugin):
     """A share of the score for each day begun."""
 
     percent_a_day = Float(0, help="the share of the score that each day begun costs").tag(config=True)
-    grace_hours = Float(0, help="the hours that cost nothing; the days count from the due date all the same").tag(
-        config=True
-    )
+    grace_hours = Float(0, help="the hours that cost nothing; the days still count from the due date").tag(config=True)
     days = Integer(None, allow_none=True, help="the days after which nothing is left").tag(config=True)
 
     def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:

@@ -1,4 +1,4 @@
-"""What nbgrader's gradebook says of what was handed in. It is the one truth: points by hand, extra credit and penalties are in it."""
+"""What nbgrader's gradebook says of what was handed in. It is the one truth, with manual points, extra credit and penalties."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -36,6 +36,7 @@ class Marks:
     comments: dict[str, str] = field(default_factory=dict)
     penalty: float = 0.0
     handed_in: datetime | None = None  # in UTC
+    due: datetime | None = None  # with the student's own extension
 
     @property
     def score(self) -> float:
@@ -60,8 +61,10 @@ def marks_of(gradebook: Gradebook, student: str = "", assignment: str = "") -> d
     names = (Student.id, Assignment.name, Notebook.name)
     found: dict[str, Marks] = {}
     columns = (SubmittedNotebook.late_submission_penalty, SubmittedAssignment.timestamp)
-    for *key, penalty, stamp in _rows(gradebook, [*names, *columns], [], where):
-        found["/".join(key)] = Marks(penalty=penalty or 0.0, handed_in=stamp)
+    dates = (Assignment.duedate, SubmittedAssignment.extension)
+    for *key, penalty, stamp, due, extension in _rows(gradebook, [*names, *columns, *dates], [], where):
+        due = due + extension if due and extension else due
+        found["/".join(key)] = Marks(penalty=penalty or 0.0, handed_in=stamp, due=due)
     hand = (Grade.manual_score, Grade.extra_credit, Grade.needs_manual_grade)
     graded = [*names, BaseCell.name, Grade.score, Grade.max_score, *hand]
     for *key, cell, points, possible, manual, extra, waits in _rows(

@@ -17,7 +17,7 @@ _LINK = re.compile(r"\](?!\((?:https?://|mailto:|attachment:|[\w./-]*[#)]))(?!: 
 _PICTURE = re.compile(r"attachment:([^)\s\"'>]*)")
 
 
-def harmless(text: str) -> str:
+def inert(text: str) -> str:
     """Return a text without HTML and without links but to pages; what it said can still be read.
 
     A space goes where markup would begin: that is right in text, code and formulas alike, wherever they begin and end.

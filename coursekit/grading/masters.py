@@ -34,10 +34,10 @@ def notebooks_of(masters: Masters) -> dict[str, set[str]]:
 
 
 def refuse_unknown(masters: Masters, assignments: set[str]) -> None:
-    """Raise CommandError where nobody can judge a check of an assignment's notebooks."""
+    """Raise CommandError where a check in an assignment's notebooks cannot be judged."""
     for (assignment, name), master in masters.items():
         if assignment in assignments and (reason := master.unknown()):
-            raise CommandError(f"{assignment}/{name}.ipynb: {reason} Put that right in source/, then grade again.")
+            raise CommandError(f"{assignment}/{name}.ipynb: {reason} Fix that in source/, then grade again.")
 
 
 def chapters_of(found: list[Submission], masters: Masters) -> set[str]:

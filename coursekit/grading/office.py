@@ -1,4 +1,4 @@
-"""The class in tables: a row for everybody and each assignment, and one final table of students and assignments."""
+"""The class in tables: a row for each student and assignment, and one final table of students and assignments."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -26,7 +26,7 @@ class Office:
     handed_in: Collection[Submission] = field(default_factory=list)
 
     def assignments(self) -> list[str]:
-        """Return the assignments that the class has had: with a date in class.toml, or handed in by somebody."""
+        """Return the assignments that the class has had: with a date in class.toml, or with at least one hand-in."""
         known = {assignment for (assignment, _), master in self.masters.items() if master.is_graded()}
         seen = {record["assignment"] for record in self.records} | {item.assignment for item in self.handed_in}
         return sorted((seen | set(self.settings.due)) & known)

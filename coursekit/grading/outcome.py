@@ -74,4 +74,4 @@ def master_of(item: Submission, masters: dict[tuple[str, str], Master]) -> Maste
 
 def grader_failed(error: BaseException) -> str:
     """Return the reason where the fault is the grader's own."""
-    return f"the grader failed, please report it ({type(error).__name__}: {error})"
+    return f"the grader failed; please report this ({type(error).__name__}: {error})"

@@ -1,4 +1,4 @@
-"""Whose hand-in or whose row of a table it is: a platform's words beside the roster of class.toml."""
+"""Whose hand-in it is, and whose row of a table: the platform's words compared with the roster of class.toml."""
 
 import codecs
 import csv
@@ -92,7 +92,7 @@ class People:
         self.of_row = self._rows()
 
     def _rows(self) -> dict[int, Student]:
-        """Return the student of each row of the table: by number, id or e-mail, else by a name that nobody else has."""
+        """Return the student of each row of the table: by number, id or e-mail, else by a name that no other student has."""
         rows = list(enumerate(self.table.rows[1:], 1)) if self.table else []
         sure = _once({place: self._by_key(row) for place, row in rows})
         left = [student for student in self.roster if student not in sure.values()]
@@ -114,7 +114,7 @@ class People:
         return [student for student in students if same_name(student.name, name)]
 
     def who(self, label: Label, layout: str, everybody: Iterable[Label]) -> list[str]:
-        """Return the students whose a label is, more than one for a team; raises NotGradable with the reason where it is nobody's."""
+        """Return the students whose a label is, more than one for a team; raises NotGradable with the reason where it is no student's."""
         place = self.table.place_of(label.number) if self.table else 0
         same = {other.number for other in everybody if (other.name, other.above) == (label.name, label.above)}
         if self.roster:

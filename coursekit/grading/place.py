@@ -1,4 +1,4 @@
-"""Where submissions lie and where what comes of them goes; nothing goes where it may have been handed in."""
+"""Where submissions are, and where their outcomes go: never into a folder that may have been handed in."""
 
 import os
 from pathlib import Path

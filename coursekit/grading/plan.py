@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from coursekit.cells import JUDGES, defined_names, judged_by
 from coursekit.course import CommandError
 from coursekit.exercise import UnknownName, find, load
-from coursekit.grading.markup import harmless, without_dead_pictures
+from coursekit.grading.markup import inert, without_dead_pictures
 from coursekit.grading.submission import chapter_of, files_beside
 
 MAX_PARSED = 100_000  # characters of all cells together in which a name is looked for: five times the longest chapter
@@ -77,7 +77,7 @@ class Master:
         return [name for name, cell in calling.items() if not (self.chapter and judged_by(cell.source))]
 
     def unknown(self) -> str:
-        """Return why nobody can judge a check of its test cells: no such chapter, or no such name in it; "" where all can be."""
+        """Return why a check in its test cells cannot be judged: no such chapter, or no such name in it; "" where all can be."""
         checks = filter(None, (judged_by(cell.source) for cell in self.tests().values()))
         try:
             if self.chapter:
@@ -98,9 +98,7 @@ def _read(path: Path) -> NotebookNode:
         return nbformat.read(path, as_version=4)
     except Exception as error:  # nbformat stumbles over what is no notebook in many ways
         said = f"{type(error).__name__}: {str(error)[:200]}"
-        raise CommandError(
-            f"{path} is no notebook that can be read ({said}). Open it in JupyterLab and save it."
-        ) from None
+        raise CommandError(f"{path} is not a readable notebook ({said}). Open it in JupyterLab and save it.") from None
 
 
 def _is_test(meta: dict) -> bool:
@@ -153,13 +151,13 @@ def plan(notebook: NotebookNode, master: Master) -> Plan:
             known = _put_right(cell, others[grade_id], notes) if grade_id in others else cell
             steps.append(Step(_kind(known, demos), known))
     _insert_missing(steps, master, last, notes)
-    _make_texts_harmless(steps, master, notes)
+    _make_texts_inert(steps, master, notes)
     by_hand = [name for name, cell in others.items() if _is_graded_by_hand(cell.metadata.nbgrader)]
     notes += [f"the answer {name}, which a person grades, is missing" for name in by_hand if name not in last]
     return Plan(steps, list(dict.fromkeys(notes)))
 
 
-def _make_texts_harmless(steps: Iterable[Step], master: Master, notes: list[str]) -> None:
+def _make_texts_inert(steps: Iterable[Step], master: Master, notes: list[str]) -> None:
     """Change each text that was not handed out, so that no page which shows it does what its student wants, or takes hours."""
     handed_out, left = {cell.source for cell in master.notebook.cells}, MAX_TEXT
     for cell in (step.cell for step in steps if step.kind == "text" and step.cell.source not in handed_out):
@@ -167,7 +165,7 @@ def _make_texts_harmless(steps: Iterable[Step], master: Master, notes: list[str]
             notes.append(f"of its texts, the first {MAX_TEXT} characters are shown")
             cell.source = f"{cell.source[:left]} …"
         left -= min(left, len(cell.source))
-        cell.source = harmless(without_dead_pictures(cell.source, cell.get("attachments", {})))  # a name may be cut
+        cell.source = inert(without_dead_pictures(cell.source, cell.get("attachments", {})))  # a name may be cut
 
 
 def _is_edited(cell: NotebookNode, original: NotebookNode) -> bool:

@@ -136,8 +136,8 @@ def _tracked() -> list[str]:
         reason = f"git cannot be started: {error.strerror}"
     if reason:
         raise CommandError(
-            f"The learners' zip needs git to tell which files of {ROOT} belong to the project, and git fails:\n{reason}\n"
-            "Put that right; then the same command again."
+            f"The learners' zip needs git to say which files of {ROOT} belong to the project, and git failed:\n{reason}\n"
+            "Fix that, then run the same command again."
         )
     return listed.stdout.split("\0")
 

@@ -13,9 +13,10 @@ from nbconvert.filters import markdown2html
 from nbformat import NotebookNode
 
 from coursekit.exercise import Quiz, UnknownName, load
+from coursekit.grading.gradebook import NO_RESPONSE
 from coursekit.grading.marks import Mark, Marks
 from coursekit.grading.table import write_table
-from coursekit.result import COLOURS, Result, card, plural, prose
+from coursekit.result import COLOURS, WORDS, Result, card, plural, prose
 
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -41,15 +42,16 @@ li.here {{ font-weight: 600 }} .result ul {{ list-style: none; padding-left: 1re
 """
 HOW = (
     "How this was graded: your cells ran from top to bottom in a fresh Python, and each check called your code from outside, "
-    "with other inputs than in your notebook; “Tried” shows them. In your own notebook the same checks answer at once: change "
+    "with other inputs than in your notebook; “Tried” shows them. The same checks answer at once in your own notebook: change "
     "your code, run it, and run the check below it."
 )
 COLUMNS = [  # of grades.csv
     *("student", "assignment", "notebook", "outcome", "score", "max_score", "penalty", "to_grade", "reason", "seconds")
 ]
-OWN_TEST = "This test is your instructor’s own. It ran inside your program, which can change its outcome; coursekit’s checks run outside."
+OWN_TEST = "Your instructor wrote this test. It ran inside your program, which can change its outcome; coursekit’s checks run outside."
 AGAIN = "Save the notebook in Jupyter, check that it opens there, and hand in that file under its own name"
 CODE, LINES = 20_000, 300  # characters and lines of an answer that a page shows
+ENDED = "a cell ended with"  # begins the note on an error
 NEAR = 100  # code cells before a test among which its answer is looked for
 _FIELDS = {field.name for field in fields(Result)}
 _LINE = re.compile(r"line (\d+) of the cell(?: with `(\w+)`)?")
@@ -80,7 +82,7 @@ def write_page(
         score=_score(record, marks) if graded else "Not graded",
         counts=_counts(results.values()) if graded else html.escape(record["assignment"]),
         dates=html.escape(_dates(record, marks, zone)),
-        notes=_notes(record.get("notes", []), "What had to be put right, or went wrong")
+        notes=_notes(_unsaid(record.get("notes", []), results), "What went wrong, or had to be fixed")
         if graded
         else _notes([record["reason"], AGAIN]),
         results="\n".join(cards),
@@ -105,27 +107,35 @@ def _score(record: dict, marks: Marks | None) -> str:
     if marks is None:
         return f"{record['score']:g} of {plural(record['max_score'], 'point')}"
     late = f", after {number(marks.penalty)} less for being late" if marks.penalty else ""
-    waits = f", and {plural(marks.to_grade, 'answer')} still to be graded by a person" if marks.to_grade else ""
+    waits = f", and {plural(marks.to_grade, 'answer')} waiting for a person to grade" if marks.to_grade else ""
     return f"{number(marks.score)} of {plural(number(marks.possible), 'point')}{late}{waits}"
 
 
 def _counts(results: Iterable[Result]) -> str:
     """Return how many exercises and quizzes ended in which way: `3 passed, 1 wrong`."""
-    counts = Counter({"todo": "not attempted"}.get(result.status, result.status) for result in results)
+    counts = Counter(WORDS[result.status] for result in results)
     return ", ".join(f"{count} {status}" for status, count in counts.items())
 
 
 def _dates(record: dict, marks: Marks | None, zone: tzinfo | None) -> str:
-    """Return when it was handed in, where that is known, and when it was graded, by the clock of the class."""
+    """Return when it was due and handed in, where that is known, and when it was graded, by the clock of the class."""
     when = datetime.strptime(record["when"], "%Y-%m-%dT%H:%M:%S%z")
     graded = f"graded on {_moment(when, zone)}{f' ({zone})' if zone else ''}"
     if not (marks and marks.handed_in):
         return graded
-    return f"handed in on {_moment(marks.handed_in.replace(tzinfo=UTC), zone)} · {graded}"
+    due = f"due on {_moment(marks.due.replace(tzinfo=UTC), zone)} · " if marks.due else ""
+    return f"{due}handed in on {_moment(marks.handed_in.replace(tzinfo=UTC), zone)} · {graded}"
 
 
 def _moment(when: datetime, zone: tzinfo | None) -> str:
     return f"{when.astimezone(zone):%Y-%m-%d at %H:%M}"
+
+
+def _unsaid(notes: list[str], results: Mapping[str, Result]) -> list[str]:
+    """Return the notes without the errors that an exercise's own card names."""
+    told = [result.message for result in results.values() if result.message_id == "broken-cell"]
+    errors = {note: note.partition(": ")[2].rpartition(" (the cell")[0] for note in notes if note.startswith(ENDED)}
+    return [note for note in notes if not any(errors.get(note) and errors[note] in message for message in told)]
 
 
 def _notes(notes: list[str], title: str = "This could not be graded") -> str:
@@ -139,7 +149,7 @@ def _card(name: str, result: Result, cells: list[NotebookNode], marks: Marks | N
     earned = number(mark.points) if mark else result.earned
     body = _question(result) + result.body()
     if mark and mark.by_hand:
-        body += f"<div class='said'>By hand: {plural(earned, 'point')}, where the check gave {result.earned}.</div>"
+        body += f"<div class='said'>By hand: {plural(earned, 'point')}; the check gave {result.earned}.</div>"
     answer = _answer_to(name, result, cells)
     chosen = result.message_id.startswith("quiz-")  # the question shows what
     body += _comment(marks, f"answer_{name}", _grade_id(answer)) + ("" if chosen else _code_of(answer, result))
@@ -152,9 +162,10 @@ def _card(name: str, result: Result, cells: list[NotebookNode], marks: Marks | N
 def _card_by_hand(name: str, mark: Mark, cells: list[NotebookNode], marks: Marks) -> str:
     """Return what a person gave for an answer that no test judges."""
     answer = next((cell for cell in cells if _grade_id(cell) == name), None)
-    points = "not graded yet" if mark.waits else f"{number(mark.points)} of {plural(number(mark.possible), 'point')}"
+    points = f"{number(mark.points)} of {plural(number(mark.possible), 'point')}, graded by hand"
+    title = f"{name}: {'waiting for a person to grade it' if mark.waits else points}"
     body = _comment(marks, name) + _code_of(answer, None)
-    return f"<div class='result'>{card(f'{name}: {points}, by a person', body, COLOURS['todo'])}</div>"
+    return f"<div class='result'>{card(title, body, COLOURS['todo'])}</div>"
 
 
 def _question(result: Result) -> str:
@@ -195,7 +206,11 @@ def _answer_to(name: str, result: Result, cells: list[NotebookNode]) -> Notebook
 
 def _comment(marks: Marks | None, *names: str) -> str:
     """Return what the instructor wrote on an answer, which has one of these names in the gradebook."""
-    said = [marks.comments[name] for name in names if name in marks.comments] if marks else []
+    said = (
+        [marks.comments[name] for name in names if marks.comments.get(name, NO_RESPONSE) != NO_RESPONSE]
+        if marks
+        else []
+    )
     return f"<div class='said'>{prose(said[0])}</div>" if said else ""
 
 

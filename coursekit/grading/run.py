@@ -56,9 +56,9 @@ class Run(Place):
             return int(old["seed"])
         if old and not self.options.again:
             raise CommandError(
-                f"A run with another seed is recorded in {self.folder}. Add --again to grade everything anew with --seed {chosen}."
+                f"{self.folder} holds a run with another seed. To regrade everything with --seed {chosen}, add --again."
             )
-        self.journal.start_anew({item.key for item in wanted})
+        self.journal.start_again({item.key for item in wanted})
         seed = secrets.randbits(62) if chosen is None else chosen
         earlier, _ = old.pop("earlier", []), old.pop("token", "")
         self._write_state({"seed": seed, "earlier": [*earlier, old | {"until": now()}] if old else []})
@@ -81,7 +81,7 @@ class Run(Place):
     def go(self, report: Report) -> list[dict]:
         """Grade what has no outcome yet; return what grades.csv holds of all submissions."""
         if (self.options.seed or 0) < 0:
-            raise CommandError(f"A seed is a number from 0 on; {self.options.seed} is not.")
+            raise CommandError(f"A seed is a whole number from 0 up; {self.options.seed} is not.")
         self.refuse_foreign()
         masters = self.masters()
         everything = self._everything(masters)
@@ -133,7 +133,7 @@ class Run(Place):
                 yield
         except Timeout:
             raise CommandError(
-                f"Another `coursekit grade` is at work in {self.folder}: wait for it, or end it."
+                f"Another `coursekit grade` is running in {self.folder}: wait until it is done, or stop it."
             ) from None
 
     @contextlib.contextmanager
@@ -143,7 +143,9 @@ class Run(Place):
             with Book(self.course) as book:
                 yield book
         except SQLAlchemyError as error:
-            raise CommandError(f"{error}\nClose what holds the gradebook; then the same command again.") from None
+            raise CommandError(
+                f"{error}\nClose the program that holds the gradebook, then run the same command again."
+            ) from None
 
     @cached_property
     def course(self) -> Course:

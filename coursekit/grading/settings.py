@@ -70,7 +70,7 @@ def settings_of(course: Path, assignments: Collection[str] = ()) -> Settings:
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:  # of TOML or of the encoding
-        raise CommandError(f"{file} cannot be read: {error}. Correct it, then the same command again.") from None
+        raise CommandError(f"{file} cannot be read: {error}. Fix it, then run the same command again.") from None
     return _Reader(file, assignments or chapter_names()).settings(content)
 
 
@@ -127,18 +127,18 @@ class _Reader:
                 self.one_of(f"{entry}.{name}", name, due, "assignment with a due date")
                 found[student, name] = self.moment(f"{entry}.{name}", value)
                 if found[student, name] < due[name]:
-                    raise self.bad(f"{entry}.{name}", f"it is before the due date of all, {in_words(due[name])}")
+                    raise self.bad(f"{entry}.{name}", f"it is before the due date of the class, {in_words(due[name])}")
         return found
 
     def late(self, table: dict[str, Any]) -> Late:
         self.known("late.", table, [each.name for each in fields(Late)])
         if "percent_a_day" not in table:
-            raise self.bad("late", "it lacks percent_a_day, as percent_a_day = 10")
+            raise self.bad("late", "it lacks percent_a_day, for example percent_a_day = 10")
         for name, value in table.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 10_000:
-                raise self.bad(f"late.{name}", f"{value!r} is no number from 0 on")
+                raise self.bad(f"late.{name}", f"{value!r} is not a number from 0 to 10,000")
             if name == "days" and not isinstance(value, int):
-                raise self.bad("late.days", f"{value!r} is no whole number")
+                raise self.bad("late.days", f"{value!r} is not a whole number")
         return Late(**table)
 
     def students(self, value: Any) -> tuple[Student, ...]:
@@ -146,7 +146,9 @@ class _Reader:
         if isinstance(value, str):
             rows = self.rows(value)
         elif not isinstance(value, list):
-            raise self.bad("students", 'write the name of a CSV file, "roster.csv", or one [[students]] for each')
+            raise self.bad(
+                "students", 'write the name of a CSV file, "roster.csv", or one [[students]] for each student'
+            )
         else:
             rows = [(f"students, number {number}", row) for number, row in enumerate(value, 1)]
         found: dict[str, Student] = {}
@@ -155,7 +157,7 @@ class _Reader:
             student = self.student(entry, row)
             for taken, key in ((found, student.id.casefold()), (emails, student.email.casefold())):
                 if key in taken:
-                    raise self.bad(entry, f"{key} stands in the roster twice. Give each student one line.")
+                    raise self.bad(entry, f"{key} is in the roster twice. Give each student one line.")
             found[student.id.casefold()] = student
             if student.email:
                 emails[student.email.casefold()] = student.id
@@ -194,11 +196,11 @@ class _Reader:
         if isinstance(value, date) and not isinstance(value, datetime):
             value = datetime.combine(value, time(23, 59, 59))
         if not isinstance(value, datetime):
-            raise self.bad(entry, f"{value!r} is no date. Write 2026-10-19, or 2026-10-19T18:00:00, without quotes.")
+            raise self.bad(entry, f"{value!r} is not a date. Write 2026-10-19, or 2026-10-19T18:00:00, without quotes.")
         if value.tzinfo is None and self.zone is None:
             raise self.bad(entry, 'the date has no zone. Write zone = "Europe/Berlin" into the first line of the file.')
         if not 2000 <= value.year < 9000:
-            raise self.bad(entry, f"the year {value.year} is no year of a class")
+            raise self.bad(entry, f"no class can meet in the year {value.year}")
         return value if value.tzinfo else value.replace(tzinfo=self.zone)
 
     def value(self, table: dict[str, Any], name: str, kind: type, default: Any) -> Any:
@@ -211,7 +213,7 @@ class _Reader:
     def table(self, content: dict[str, Any], name: str) -> dict[str, Any]:
         value = content.get(name, {})
         if not isinstance(value, dict):
-            raise self.bad(name, f"it is a table: write [{name}] in a line of its own, its entries below")
+            raise self.bad(name, f"it is a table: write [{name}] on its own line, with its entries below")
         return value
 
     def known(self, prefix: str, table: dict[str, Any], names: Collection[str]) -> None:
@@ -228,5 +230,5 @@ class _Reader:
 def unfit(name: str) -> str:
     """Return why a name can be no student's folder and no id in the gradebook, "" where it can."""
     if name in ("", ".", "..") or name.startswith((".", "__")) or "/" in name or "\\" in name or text_of(name) != name:
-        return "can be no folder's name"
+        return "cannot be a folder's name"
     return f"has more than {NAME_CHARACTERS} characters" if len(name) > NAME_CHARACTERS else ""

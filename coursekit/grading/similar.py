@@ -38,9 +38,9 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 90rem; margin: 2rem auto
 mark { background: #facc1555; color: inherit } .small { opacity: .7; font-size: .9rem }
 </style>
 <h1>Similar pairs</h1>
-<p>Read these yourself: two people can well write the same, after the same lecture or the same documentation.
-Marked lines are alike in both, whatever their names are called. What was handed out, our own solution and what many in the class
-have alike do not count. The percentage is the share of the shorter one's own code that the other has, too.</p>
+<p>Read these yourself: two students may well write the same code after the same lecture, or from the same documentation.
+Marked lines are the same in both, apart from names and comments. What you handed out, our own solution, and what many students have in
+common do not count. The percentage is the share of the shorter hand-in's own code that the other one also has.</p>
 """
 Shingle = tuple[str, ...]
 
@@ -156,7 +156,7 @@ def _shown(pair: Pair) -> str:
     names = f"{html.escape(pair.one.student)} and {html.escape(pair.other.student)}"
     sides = "".join(_side(work, pair.shared) for work in (pair.one, pair.other))
     return (
-        f"<details><summary><b>{names}</b>: {pair.share:.0%} <span class=small>({len(pair.shared)} runs of {RUN} tokens)"
+        f"<details><summary><b>{names}</b>: {pair.share:.0%} <span class=small>({len(pair.shared)} shared runs of {RUN} words and signs)"
         f"</span></summary><div class=pair>{sides}</div></details>"
     )
 

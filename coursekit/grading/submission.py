@@ -1,4 +1,4 @@
-"""What was handed in: it is found, and read as what anybody may have made of it."""
+"""What was handed in: found, and read with the care that a stranger's file needs."""
 
 import contextlib
 import hashlib

@@ -51,7 +51,7 @@ def transfer(
         other = (
             "Canvas' gradebook"
             if table.is_canvas
-            else "no gradebook of Canvas: it lacks the columns Student, ID, Section"
+            else "not a Canvas gradebook: it lacks the columns Student, ID, Section"
         )
         raise CommandError(f"{table.path} is {other}. Name the table that {platform.title()} exported.")
     return _Filling(office, table, columns, scale, zeros).run()
@@ -77,7 +77,7 @@ class _Filling:
                     f"line {place + 1}, {name}: no student in the class fits, or more than one does"
                 )
         for name in sorted(self.office.students() - {student.id for student in known.values()}):
-            self.result.left.append(f"{name}: no line in the table can be told to be theirs")
+            self.result.left.append(f"{name}: no line in the table is clearly theirs")
         return self.result
 
     def _row(self, row: list[str], student: str) -> None:
@@ -104,7 +104,7 @@ class _Filling:
             if not self.scale or not worth:
                 raise CommandError(
                     f"{self.table.path}: {assignment} is worth {possible:g} there and {worth:g} here. "
-                    "Set it alike on the platform and export again; or add --scale."
+                    "Set the same maximum on the platform and export again, or add --scale."
                 )
             value = number(round(value * possible / worth, 2))
         text = f"{value:g}" if isinstance(value, int) else f"{value:.6f}".rstrip("0").rstrip(".")
@@ -142,14 +142,14 @@ class _Filling:
         if not found and grade is not None and not self.table.is_canvas and len(assignments) == 1:
             return {assignments[0]: grade}
         if not found:
-            raise CommandError(f"{self.table.path} has no column called like an assignment. {self._say_which(grade)}")
+            raise CommandError(f"{self.table.path} has no column named after an assignment. {self._say_which(grade)}")
         return found
 
     def _say_which(self, grade: int | None) -> str:
         """Return how to name the column: a worksheet of Moodle is of one assignment and has one, Grade."""
         assignments = self.office.assignments() or ["ch01_tasks"]
         if grade is not None and not self.table.is_canvas:
-            return f'Say whose its points are: --column "{assignments[-1]}=Grade" (there are {", ".join(assignments)}).'
+            return f'Say which assignment it is for: --column "{assignments[-1]}=Grade" (there are {", ".join(assignments)}).'
         return f'Say which it is: --column "{assignments[0]}=Homework 1". {self._columns()}'
 
     def _columns(self) -> str:
@@ -168,10 +168,10 @@ def grades_to(
 ) -> str:
     """Return what `coursekit grades` says after it has written its file; raises CommandError."""
     if platform not in PLATFORMS:
-        raise CommandError(f"--to {platform} is not known. It is one of {', '.join(PLATFORMS)}.")
+        raise CommandError(f"--to {platform} is unknown. Choose one of {', '.join(PLATFORMS)}.")
     if table is None and platform != "csv":
         what = "the gradebook from Canvas (Grades, Export)" if platform == "canvas" else "the worksheet from Moodle"
-        raise CommandError(f"--to {platform} fills a table that you export there: {what}. Name it with --table.")
+        raise CommandError(f"--to {platform} fills in a table that you export there: {what}. Name it with --table.")
     office = Run(course / "submitted", Options()).office()
     if table is None or platform == "csv":
         path = out or course / "final.csv"

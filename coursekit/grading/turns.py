@@ -30,7 +30,7 @@ class Turns:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[float]:
-        """Run while nobody else does; gives the seconds of waiting."""
+        """Run while nothing else does; gives the seconds of waiting."""
         start = time.monotonic()
         with self._change:
             self._waiting_alone += 1

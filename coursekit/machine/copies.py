@@ -31,7 +31,7 @@ class Unreadable(CommandError):
     def __init__(self, path: Path, error: Exception):
         name = path.relative_to(path.parents[1])
         step = (
-            f"It was left as it is. Give it another name, and `coursekit update` brings you a fresh {path.name}."
+            f"It stays as it is. Rename it, and `coursekit update` brings you a fresh {path.name}."
             if path.parent.name == "work"
             else f"It is part of the course: fetch it again (`git checkout {name}`, or from the zip)."
         )
@@ -90,8 +90,8 @@ def behind(root: Path = ROOT) -> str:
     if not (others := other_versions(root)):
         return ""
     return (
-        f"Your notebooks in work/ are of version {', '.join(others)}, the course is at {course_version(root)}: "
-        "`coursekit update`, or `make update`, brings them up to date and keeps all that you wrote."
+        f"Your notebooks in work/ have version {', '.join(others)}, and the course is at {course_version(root)}: "
+        "`coursekit update`, or `make update`, brings them up to date and keeps everything you wrote."
     )
 
 
@@ -172,7 +172,7 @@ def writing(root: Path) -> Iterator[None]:
     except (OSError, filelock.Timeout) as error:
         raise CommandError(
             f"A file in {root / 'work'} could not be read or written: {error}. "
-            "Nothing that you wrote is lost. Put that right, then the same command again."
+            "Nothing that you wrote is lost. Fix that, then run the same command again."
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""The preflight: `examine()` looks at this machine and ends in one verdict, with a mend for each problem."""
+"""The preflight: `examine()` looks at this machine and ends in one verdict, with a fix for each problem."""
 
 import html
 from dataclasses import dataclass
@@ -55,12 +55,12 @@ def examine(facts: Facts | None = None) -> Report:
 
 def _lines(finding: Finding) -> str:
     line = f"{SIGNS[finding.status]} {finding.name:<14}{finding.found}"
-    return f"{line}\n{'':<16}→ {finding.mend}" if finding.mend else line
+    return f"{line}\n{'':<16}→ {finding.fix}" if finding.fix else line
 
 
 def _row(finding: Finding) -> str:
     found = html.escape(finding.found)
-    if finding.mend:
-        found += f"<br><span style='opacity:.8'>→ {html.escape(finding.mend)}</span>"
+    if finding.fix:
+        found += f"<br><span style='opacity:.8'>→ {html.escape(finding.fix)}</span>"
     cells = [SIGNS[finding.status], html.escape(finding.name), found]
     return "<tr>" + "".join(f"<td style='text-align:left'>{cell}</td>" for cell in cells) + "</tr>"

@@ -76,6 +76,8 @@ def start(facts: Facts, wanted_port: int | None, extra: Sequence[str]) -> NoRetu
         os.execve(command[0], command, jupyter_environment())
     token = os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(16)
     print(f"JupyterLab starts at  http://localhost:{port}/lab/tree/{FIRST}?token={token}")
-    print(f"No browser opens {no_browser}: open this address in yours." if no_browser else "It opens in your browser.")
-    print("Ctrl-C here, twice, stops it.", flush=True)
+    print(
+        f"No browser can open {no_browser}: open this address in yours." if no_browser else "It opens in your browser."
+    )
+    print("To stop it, press Ctrl-C here twice.", flush=True)
     os.execve(command[0], command, jupyter_environment(token))

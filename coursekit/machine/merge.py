@@ -1,4 +1,4 @@
-"""The learner's cells in a new version of the course: an answer goes to its exercise, a cell of their own behind its neighbour.
+"""The learner's cells in a new version of the course: an answer goes to its exercise, an added cell goes after its neighbour.
 
 A cell of the course is known by its exercise's name or by its id. What the learner has not changed is not theirs, and gives
 way to the new text; what has no place in the new version comes at the end.
@@ -205,7 +205,7 @@ def _heading(old_file: str) -> NotebookNode:
     return nbformat.v4.new_markdown_cell(
         "## From your earlier copy\n\n"
         f"The new version has no place for these cells of yours; [{old_file}]({old_file}) shows them where they stood.\n"
-        "Code is kept as plain text, so that it does not run: choose *Code* in the toolbar to bring a cell back to life."
+        "Code is kept as plain text, so it does not run: to use a cell again, choose *Code* in the toolbar."
     )
 
 

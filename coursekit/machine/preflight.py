@@ -14,32 +14,32 @@ SOCKET = "/ray/session_2026-01-31_12-00-00_123456_1234567/sockets/plasma_store"
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the preflight: `status` is ok, note or problem; `mend` says what to do about it."""
+    """One line of the preflight: `status` is ok, note or problem; `fix` says what to do about it."""
 
     name: str
     status: str
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 def _python(facts: Facts) -> Finding:
     found = "{}.{}.{}".format(*facts.python)
     if (3, 11) <= facts.python[:2] <= (3, 13):
         return Finding("Python", "ok", found)
-    mend = "The course needs Python 3.11, 3.12 or 3.13: make setup PYTHON=/path/to/python3.11"
-    return Finding("Python", "problem", found, mend)
+    fix = "The course needs Python 3.11, 3.12 or 3.13: make setup PYTHON=/path/to/python3.11"
+    return Finding("Python", "problem", found, fix)
 
 
 def _system(facts: Facts) -> Finding:
     if facts.system == "Windows":
-        mend = "Ray needs Linux: run `wsl --install` in PowerShell, then clone and start the course in WSL."
-        return Finding("System", "problem", "Windows", mend)
+        fix = "Ray needs Linux: run `wsl --install` in PowerShell, then clone and start the course in WSL."
+        return Finding("System", "problem", "Windows", fix)
     if facts.system == "Darwin" and facts.machine == "x86_64":
-        mend = "PyTorch no longer supports it: use Codespaces or a Linux machine."
-        return Finding("System", "problem", "macOS on Intel", mend)
+        fix = "PyTorch no longer supports it: use Codespaces or a Linux machine."
+        return Finding("System", "problem", "macOS on Intel", fix)
     if facts.system == "Darwin":
-        mend = "When macOS asks whether Python may accept connections, allow it: Ray's processes need it."
-        return Finding("System", "note", "macOS; Ray's object store holds at most 2 GB here", mend)
+        fix = "When macOS asks whether Python may accept connections, allow it: Ray's processes need it."
+        return Finding("System", "note", "macOS; Ray's object store holds at most 2 GB here", fix)
     where = [
         facts.system,
         "WSL" if facts.wsl else "",
@@ -62,19 +62,19 @@ def _cores(facts: Facts) -> Finding:
     found = f"{facts.cores:g}"
     if facts.cores >= 2:
         return Finding("Cores", "ok", found)
-    return Finding("Cores", "note", found, "Everything runs, but no speed-up will show: two cores are better.")
+    return Finding("Cores", "note", found, "Everything runs, but you will see no speed-up: two cores are better.")
 
 
 def _memory(facts: Facts) -> Finding:
     found = f"{facts.memory_free / GIB:.1f} GB free of {facts.memory / GIB:.1f}"
     if facts.memory_free < 2 * GIB:
-        mend = "Close other programs and notebooks: a chapter needs 2 to 6 GB."
+        fix = "Close other programs and notebooks: a chapter needs 2 to 6 GB."
         if facts.memory < 4 * GIB:
-            mend = "A chapter needs 2 to 6 GB: give the container, or WSL (.wslconfig), 8 GB."
-        return Finding("Memory", "problem", found, mend)
+            fix = "A chapter needs 2 to 6 GB: give the container, or WSL (.wslconfig), 8 GB."
+        return Finding("Memory", "problem", found, fix)
     if facts.memory_free < 5 * GIB:
-        mend = "Keep one chapter open at a time, and shut down the kernels of the others."
-        return Finding("Memory", "note", found, mend)
+        fix = "Keep one chapter open at a time, and shut down the kernels of the others."
+        return Finding("Memory", "note", found, fix)
     return Finding("Memory", "ok", found)
 
 
@@ -84,20 +84,20 @@ def _shared_memory(facts: Facts) -> Finding:
     found = f"{facts.shm / GIB:.1f} GB free in /dev/shm"
     if facts.shm >= GIB:
         return Finding("Shared memory", "ok", found)
-    mend = "Delete old files in /dev/shm, or make it larger: sudo mount -o remount,size=2G /dev/shm"
+    fix = "Delete old files in /dev/shm, or make it larger: sudo mount -o remount,size=2G /dev/shm"
     if facts.container:
-        mend = "Start the container with more: docker run --shm-size=2g ..."
-    return Finding("Shared memory", "note", f"{found}: Ray will keep its objects on disk, which is slow", mend)
+        fix = "Start the container with more: docker run --shm-size=2g ..."
+    return Finding("Shared memory", "note", f"{found}: Ray will keep its objects on disk, which is slow", fix)
 
 
 def _disk(facts: Facts) -> Finding:
     found = f"{facts.disk_free / GIB:.1f} GB free for temporary files in {facts.temp}"
-    mend = f"Delete files; old Ray sessions lie in {facts.temp}/ray. Or: export RAY_TMPDIR=/a/larger/disk"
+    fix = f"Delete files; old Ray sessions lie in {facts.temp}/ray. Or: export RAY_TMPDIR=/a/larger/disk"
     if facts.disk_free < GIB:
-        return Finding("Disk", "problem", found, mend)
+        return Finding("Disk", "problem", found, fix)
     if facts.disk_used > 0.95:
         found += f", {facts.disk_used:.0%} used: above 95 % Ray does not move objects to disk"
-        return Finding("Disk", "note", found, mend)
+        return Finding("Disk", "note", found, fix)
     return Finding("Disk", "ok", found)
 
 
@@ -114,17 +114,17 @@ def _ports(facts: Facts) -> Finding:
     if not facts.busy_ports:
         return Finding("Ports", "ok", f"{' and '.join(map(str, PORTS))} are free")
     busy = ", ".join(f"{port} ({PORTS[port]})" for port in facts.busy_ports)
-    mend = "Nothing to do: each takes the next free port and says which."
-    return Finding("Ports", "note", f"in use: {busy}", mend)
+    fix = "Nothing to do: each program takes the next free port and says which."
+    return Finding("Ports", "note", f"in use: {busy}", fix)
 
 
 def _other_ray(facts: Facts) -> Finding:
     if facts.ray_address:
-        mend = "Unless you want that: unset RAY_ADDRESS, then start again."
-        return Finding("Ray", "note", f"RAY_ADDRESS={facts.ray_address}: notebooks join that cluster", mend)
+        fix = "Unless you want that, unset RAY_ADDRESS and start again."
+        return Finding("Ray", "note", f"RAY_ADDRESS={facts.ray_address}: notebooks join that cluster", fix)
     if facts.rays:
-        mend = "It shares your cores: shut down other notebooks' kernels before you measure anything."
-        return Finding("Ray", "note", f"{plural(facts.rays, 'Ray node')} already running here", mend)
+        fix = "It shares your cores: shut down other notebooks' kernels before you measure anything."
+        return Finding("Ray", "note", f"{plural(facts.rays, 'Ray node')} already running here", fix)
     return Finding("Ray", "ok", "no other Ray is running")
 
 

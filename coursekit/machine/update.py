@@ -1,4 +1,4 @@
-"""`coursekit update`: the new version's text in the learner's copies, with all that they wrote.
+"""`coursekit update`: brings the new version's text into the learner's copies, and keeps all that they wrote.
 
 Nothing is lost when it is killed: each file is replaced in one step, its old state lies beside it, chapters that get
 something are written before those that it comes from, and the originals, which say what is still to do, come last.
@@ -17,12 +17,12 @@ from coursekit.overview import progress
 from coursekit.paths import ROOT
 from coursekit.result import plural
 
-RELOAD = "A notebook that is open in JupyterLab: File → Reload Notebook from Disk, then run it from the top."
+RELOAD = "If a notebook is open in JupyterLab, choose File → Reload Notebook from Disk, then run it from the top."
 
 
 @dataclass
 class Report:
-    """What an update did, a line for each chapter that changed, and what a person has to put right."""
+    """What an update did, a line for each chapter that changed, and what a person has to fix."""
 
     lines: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ def update(root: Path = ROOT) -> Report:
     with copies.writing(root):
         if not copies.other_versions(root):
             here = copies.course_version(root)
-            return Report([f"Your notebooks are of version {here}, like the course: nothing to do."])
+            return Report([f"Your notebooks already have version {here}, like the course: nothing to do."])
         report = Report([_versions(root)])
         found = _readable(root, report)
         merge = Merge({name: copy.chapter() for name, copy in found.items()})
@@ -129,7 +129,7 @@ def _write(root: Path, copy: Copy, merge: Merge) -> list[str]:
         return [_line(copy, carried, kept)]
     if old and not copy.new.cells:
         path.rename(kept)
-        return [f"{copy.name} is no longer in the course: yours is now {kept.name}"]
+        return [f"{copy.name} is no longer in the course; your copy is now {kept.name}"]
     return []
 
 
@@ -162,10 +162,10 @@ def _line(copy: Copy, carried: Carried, kept: Path) -> str:
     own = len(carried.instead) - len(answers) + sum(map(len, carried.after.values()))
     parts = [
         "new" if not copy.mine.cells else "",
-        f"{plural(len(answers), 'answer')} of yours carried over" if answers else "",
+        f"{plural(len(answers), 'answer')} carried over" if answers else "",
         _in_a_new_form(copy, answers),
         f"{plural(own, 'cell')} of your own" if own else "",
-        f"{plural(len(carried.left), 'cell')} without a place, at the end" if carried.left else "",
+        f"{plural(len(carried.left), 'cell')} without a place, now at the end" if carried.left else "",
         f"your old file is {kept.name}" if kept.exists() else "",
     ]
     return f"{copy.name}: {', '.join(filter(None, parts)) or 'brought up to date'}"

@@ -41,7 +41,7 @@ class Account(Protocol):
         ...
 
     def seen_cpu_seconds(self) -> float | None:
-        """Return the CPU seconds until the last look, at no cost; None where nobody counts them."""
+        """Return the CPU seconds until the last look, at no cost; None where they are not counted."""
         ...
 
     def cpu_seconds(self) -> float:
@@ -170,7 +170,7 @@ class Looked:
             _tree(root)
         except psutil.AccessDenied:
             reason = "its memory cannot be watched, because /proc hides other users' processes from this user (hidepid)"
-            raise OSError(f"{reason}: grade as root, or have /proc mounted without it") from None
+            raise OSError(f"{reason}: grade as root, or mount /proc without it") from None
         self._roots.append(root)
         if len(self._roots) == 1:
             threading.Thread(target=self._watch, daemon=True).start()

@@ -1,4 +1,4 @@
-"""What this machine offers for sandboxes: user ids that nobody has, and a clean environment."""
+"""What this machine offers for sandboxes: unused user ids, and a clean environment."""
 
 import os
 import sys

@@ -133,7 +133,7 @@ def pivot_root(new_root: str) -> None:
 
 
 def unmount(target: str) -> None:
-    """Take a mount away, with all that is mounted in it, as soon as nobody uses it."""
+    """Take a mount away, with all that is mounted in it, as soon as no process uses it."""
     _call(f"unmounting {target}", "umount2", os.fsencode(target), _DETACH)
 
 

@@ -161,7 +161,7 @@ class Sandbox:
         return not self._died and not self._usage and psutil.pid_exists(self.pid)
 
     def lost(self) -> bool:
-        """Return whether it ended because its nursery did, or nobody could watch it: what ran in it is not to blame."""
+        """Return whether it ended because its nursery did, or it could not be watched: what ran in it is not to blame."""
         if exceeded := self._account.exceeded():  # whatever became of the nursery, which it may have taken along
             return exceeded == accounts.UNWATCHED
         return self._ticket is not None and self._nursery.has_lost(self._ticket)

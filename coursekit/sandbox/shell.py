@@ -115,7 +115,7 @@ def new_shell() -> InteractiveShell:
 
 
 def settle() -> None:
-    """Make the process what nbgrader starts for a notebook: nobody types, and what lies in its folder can be imported."""
+    """Make the process what nbgrader starts for a notebook: there is no keyboard, and what lies in its folder can be imported."""
     builtins.input = getpass.getpass = _refuse_input
     os.environ["NBGRADER_EXECUTION"] = "autograde"
     libraries = [at for at, path in enumerate(sys.path) if path.endswith(("/site-packages", "/dist-packages"))]

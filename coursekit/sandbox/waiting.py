@@ -8,7 +8,7 @@ import psutil
 
 
 def wants_cpu(root: int) -> bool:
-    """Return whether any thread of a process and all below it runs or waits for a CPU; False where nobody can say."""
+    """Return whether any thread of a process and all below it runs or waits for a CPU; False where that cannot be known."""
     with contextlib.suppress(psutil.Error):
         processes = [psutil.Process(root), *psutil.Process(root).children(recursive=True)]
         return any(_runs(f"/proc/{each.pid}/task/{thread}/stat") for each in processes for thread in _threads(each.pid))

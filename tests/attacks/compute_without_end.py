@@ -1,4 +1,4 @@
-"""Loops for ever inside one instruction, where Python cannot be interrupted."""
+"""Loops forever inside one instruction, where Python cannot be interrupted."""
 
 SCORE = 1
 REASON = "ran longer than"

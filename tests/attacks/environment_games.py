@@ -1,4 +1,4 @@
-"""Switches off what looks like grading in the environment, and plants variables and start-up files for whoever comes next."""
+"""Switches off what looks like grading in the environment, and plants variables and start-up files for the next submission."""
 
 SCORE = 1
 REASON = ""

@@ -1,4 +1,4 @@
-"""Is a named pipe: whoever opens it waits for ever."""
+"""Is a named pipe: a reader who opens it waits forever."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Is a file of a terabyte, which takes no room on the disk and all memory of whoever reads it."""
+"""Is a file of a terabyte, which takes no room on the disk and all the memory of its reader."""
 
 import os
 

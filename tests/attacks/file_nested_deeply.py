@@ -1,4 +1,4 @@
-"""Is JSON of a hundred thousand lists in each other, which exhausts the stack of whoever reads it."""
+"""Is JSON of a hundred thousand lists in each other, which exhausts the stack of its reader."""
 
 SCORE = None
 REASON = "not a readable notebook"

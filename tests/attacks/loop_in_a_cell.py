@@ -1,4 +1,4 @@
-"""Loops for ever in a cell of its own."""
+"""Loops forever in a cell of its own."""
 
 SCORE = 2
 REASON = "stopped after"

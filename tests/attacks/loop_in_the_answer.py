@@ -1,4 +1,4 @@
-"""Loops for ever when it is asked for an answer."""
+"""Loops forever when it is asked for an answer."""
 
 SCORE = 1
 REASON = "stopped after"

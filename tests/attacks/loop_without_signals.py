@@ -1,4 +1,4 @@
-"""Loops for ever with the signal of the stop button ignored."""
+"""Loops forever with the signal of the stop button ignored."""
 
 SCORE = 1
 REASON = "ran longer than"

@@ -1,4 +1,4 @@
-"""Calls itself for ever with the recursion limit lifted, which fills the memory instead of the stack."""
+"""Calls itself forever with the recursion limit lifted, which fills the memory instead of the stack."""
 
 SCORE = 1
 REASON = "MB of memory"

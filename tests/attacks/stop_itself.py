@@ -1,4 +1,4 @@
-"""Stops its own process, so that the grader waits for ever for an answer."""
+"""Stops its own process, so that the grader waits forever for an answer."""
 
 SCORE = 1
 REASON = "stopped itself (SIGSTOP)"

@@ -1,4 +1,4 @@
-"""Answers right, and then makes the judge wait for ever when it tells the notebook the result."""
+"""Answers right, and then makes the judge wait forever when it tells the notebook the result."""
 
 SCORE = 2
 REASON = ""

@@ -1,4 +1,4 @@
-"""Comes with a timestamp.txt that is a pipe: whoever reads when it was handed in waits for ever."""
+"""Comes with a timestamp.txt that is a pipe: a grader that reads the time waits forever."""
 
 import json
 import os
