@@ -8,7 +8,7 @@ r"""
 
 - say what distributed computing gives, and what it costs;
 - tell whether this machine is ready for the course;
-- use `check`, `hint`, `quiz` and `progress`, which answer you all through the course;
+- use `check`, `hint`, `quiz` and `progress`, which give you feedback throughout the course;
 - start Ray, run your first tasks, and name the processes that Ray started.
 
 Run a cell with **Shift + Enter**.
@@ -28,37 +28,39 @@ begin("ch00_start")
 # %% [markdown] tags=["notes"]
 r"""
 Ten minutes of welcome.
-Everybody runs the first cell while you talk: a kernel that does not start is found now, not in chapter 3.
-Then run the preflight together and ask who has a verdict other than "Ready".
+Have the room run the first cell while you talk: a kernel that does not start should show up now, not in chapter 3.
+Then run the preflight together and ask who got a verdict other than "Ready".
 """
 
 # %% [markdown]
 r"""
-## One computer is a team already
+## One computer is already a team
 
-A program in one process uses one core.
+A program in one process runs your Python on one core at a time.
 A **distributed** program is several processes that work on one job.
-They may run on the cores of one machine, or on many machines, called **nodes**, that talk over a network.
+They may run on the cores of one machine, or on several machines, called **nodes**, that talk over a network.
 
-Your notebook is the **driver**, the program that hands out work; **workers** do it.
-(The other names come further below.)
+Your notebook is the **driver**, the program that hands out work.
+**Workers** do the work.
+You will meet the other names in the picture later in this chapter.
 
-![A driver on one node sends tasks to workers on several nodes; results go through an object store on each node](../img/ch00_cluster.svg)
+![A driver on one node sends tasks to workers on several nodes; each node has an object store for large results](../img/ch00_cluster.svg)
 
-What it gives: more cores, more memory than one machine has, and work that goes on when one machine dies.
+What you gain: more cores, more memory than one machine has, and work that can continue when a machine dies.
 
 What it costs:
 
 - **Communication.** Another process cannot see your variables.
-  Whatever it needs is copied, over a network at worst.
-- **Synchronisation.** Somebody waits for the slowest.
-  Two processes that change one number must agree who is first.
-- **Failure.** One process in a hundred dies while ninety-nine go on.
-  A program on one machine never has to think about being half dead.
+  Everything it needs is copied, at worst over a network.
+- **Synchronisation.** The fast workers wait for the slowest.
+  Two processes that change the same number must agree on who goes first.
+- **Failure.** One process in a hundred dies while the other ninety-nine keep running.
+  A program in a single process never has to cope with being half dead.
 
-**Ray** is a framework that takes most of this work off your hands: you write Python functions and classes, Ray runs them in other processes, moves the data, and starts again what has died.
+**Ray** is a framework that takes most of this work off your hands.
+You write Python functions and classes; Ray runs them in other processes, moves the data, and can restart what has died.
 In this course you use it to build distributed **reinforcement learning**: many processes play, one learns.
-You write it by hand first (chapters 1 to 10), then you do the same with RLlib, Ray's library for it (11 to 15), and at last you tune, serve and operate what you have trained (16 to 20).
+You first write it by hand (chapters 1 to 10), then with RLlib, Ray's library for it (11 to 15), and finally you tune, serve and operate what you have trained (16 to 20).
 """
 
 # %% [markdown]
@@ -66,7 +68,7 @@ r"""
 ## Your machine passes its preflight, or says what is missing
 
 Two cores and 8 GB of memory are enough for every chapter.
-This cell looks at yours, and ends in one verdict.
+This cell looks at yours and ends with a verdict.
 """
 
 # %% tags=["demo"]
@@ -74,21 +76,21 @@ examine()
 
 # %% [markdown]
 r"""
-## Every exercise answers you at once
+## Every exercise gives you feedback at once
 
-An exercise looks like the one below: a function with a gap, and under it a cell that checks your answer.
+An exercise looks like the one below: a function with a gap, followed by a cell that checks your answer.
 The check calls your function and tells you what it tried and what came back.
-You may run it as often as you like.
+Run it as often as you like.
 
-Here is the arithmetic that you need all through the course.
+Here is a piece of arithmetic that you will need throughout the course.
 Twelve tasks of 0.5 s on four workers run in three rounds of four, so they take 1.5 s at best.
 Thirteen tasks need a fourth round: 2 s.
 
 **Predict** before you write code: how long do eight tasks of 0.2 s take on four workers, and how long on three?
 
 Now write `best_seconds`.
-Run the two cells below once as they are: the check says that the exercise is still to do, and costs nothing.
-Then replace the line with `raise`, keep the rest, and run both again.
+First run the two cells below as they are: the check says that the exercise is still to do, and you lose nothing.
+Then replace the line that starts with `raise`, keep the rest, and run both again.
 """
 
 
@@ -106,8 +108,8 @@ check("best_seconds", best_seconds)
 
 # %% [markdown]
 r"""
-When you are stuck, ask for a hint in a cell of your own; there are several, from vague to plain.
-After three attempts, or when you have passed, `solution("best_seconds")` shows ours.
+When you are stuck, ask for a hint in a cell of your own; there are several, each plainer than the last.
+After three attempts, or once you have passed, `solution("best_seconds")` shows our answer.
 """
 
 # %% tags=["demo"]
@@ -116,14 +118,14 @@ hint("best_seconds")
 # %% [markdown] tags=["solution"]
 r"""
 `-(-tasks // workers)` rounds up; `math.ceil(tasks / workers)` does the same and reads more easily.
-The classic slip is `tasks / workers * seconds_each`, which is right only when the division has no remainder: nobody runs a third of a round.
+The classic slip is `tasks / workers * seconds_each`, which is right only when the division has no remainder: a round that is one third full still takes a whole round.
 """
 
 # %% [markdown]
 r"""
 A quiz works the same way.
 Choose a letter, write it in quotes, and run the two cells.
-A wrong choice answers too, and says what is behind it.
+A wrong choice gets an explanation too.
 """
 
 # %%
@@ -139,7 +141,8 @@ r"""
 ## `ray.init` starts a small cluster on your machine
 
 `num_cpus=4` tells Ray to run up to four tasks at a time.
-It is a number for Ray's bookkeeping: it may be larger than the number of cores you have, and in this course it often is, because a task that waits does not need a core.
+The number is only for Ray's bookkeeping.
+It may be larger than the number of cores you have, and in this course it often is, because a task that only waits does not need a core.
 
 **Predict:** how many processes does this one line start?
 """
@@ -153,11 +156,11 @@ ray_processes()
 
 # %% [markdown]
 r"""
-More than most people guess, and some that you did not ask for: even without its web page, the dashboard's process runs.
-Only two workers are there yet; Ray starts more when there is work for them.
-The **raylet** is the manager of this node: it starts workers, hands out tasks and holds the **object store**, the memory through which processes share data.
-The **GCS** (global control service) is the memory of the whole cluster: which nodes there are, and what runs where.
-The monitors collect logs and load.
+More than most people guess, and some that you did not ask for: the dashboard's process runs even without its web page.
+You may see fewer than four workers; Ray starts the others when there is work for them.
+The **raylet** manages this node: it starts workers, finds room for tasks, and holds the **object store**, the memory through which processes share large data.
+The **GCS** (Global Control Service) keeps the records of the whole cluster: its nodes, its actors, and where they are.
+The monitors collect logs and watch the load.
 Each **worker** waits for a task.
 Chapter 6 takes all of them apart.
 """
@@ -165,10 +168,10 @@ Chapter 6 takes all of them apart.
 # %% [markdown] tags=["notes"]
 r"""
 Five minutes.
-Let somebody read the list aloud and guess each name.
-A question that always comes: "Why four CPUs, I have two?"
-They are slots for bookkeeping; a nap needs a slot and no core.
-Real computation on two cores gets no faster with four.
+Ask a volunteer to read the list aloud and guess what each name means.
+One question always comes: "Why four CPUs, when I have two?"
+They are slots for bookkeeping; a nap needs a slot but no core.
+Real computation on two cores gets no faster with four slots.
 """
 
 # %% [markdown]
@@ -176,8 +179,8 @@ r"""
 ## The first tasks run side by side
 
 `nap(seconds)` sleeps and returns the process that slept.
-`ray.remote` makes a **task** of it.
-A call with `.remote()` returns at once with a *reference*, a receipt for a result that may not exist yet; `ray.get` waits for the results.
+`ray.remote` makes a **remote function** of it, and each call with `.remote()` launches a **task**.
+The call returns at once with a *reference*, a receipt for a result that may not exist yet; `ray.get` waits for the results.
 
 **Predict:** eight naps of 0.2 s take 1.6 s one after the other.
 How long on four workers?
@@ -196,9 +199,9 @@ for attempt in ("first", "second"):
 
 # %% [markdown]
 r"""
-The first time, Ray also has to send the function to each worker and to find a slot for it; the second time all is in place, and what is left above your prediction is what Ray itself costs.
-The picture shows when each task of the second run ran, and where.
-It is drawn from Ray's own records of *your* run, as every figure in this course is:
+The first time, each worker also has to fetch the function.
+The second time everything is in place, and whatever exceeds your prediction is what Ray itself costs.
+The picture shows when and where each task of the second run ran, drawn from Ray's own records of *your* run:
 """
 
 # %% tags=["demo"]
@@ -207,7 +210,7 @@ timeline(run);
 # %% [markdown]
 r"""
 Two rounds of four, side by side.
-When you are done with a notebook, stop its Ray, so that the next one has the machine to itself:
+When you finish a notebook, stop its Ray, so that the next one has the machine to itself:
 """
 
 # %% tags=["demo"]
@@ -215,7 +218,7 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-`progress()` shows what you have earned in the whole course; in a terminal, `coursekit progress` does.
+`progress()` shows what you have earned in the whole course; in a terminal, use `coursekit progress`.
 """
 
 # %% tags=["demo"]
@@ -225,14 +228,14 @@ progress()
 r"""
 ## What you can do now
 
-- You can say what distribution gives (cores, memory, survival) and costs (communication, synchronisation, failure).
-- You know that your machine is ready, and how to ask it again: `coursekit doctor`.
+- You can say what distribution gives you (cores, memory, survival) and what it costs (communication, synchronisation, failure).
+- You know that your machine is ready, and how to check again: `coursekit doctor`.
 - You have met `check`, `hint`, `quiz` and `progress`.
 - You started Ray, saw its processes, and ran eight tasks in the time of two.
 
 ## Traps
 
-- The first tasks after `ray.init` are slow: they wait for worker processes to start, and for the function to get there.
+- The first tasks after `ray.init` are slow: they wait for worker processes to start and to fetch the function.
   Warm up before you measure.
 - `num_cpus` is bookkeeping.
   It limits how many tasks Ray runs at a time; it adds no cores to your machine.
@@ -240,9 +243,9 @@ r"""
 ## Read on
 
 - [Chapter 1](ch01_tasks.ipynb): functions become tasks.
-  From there the chapters build on each other like this, so that you need not read them all before the one that you came for:
+  The map shows what each chapter builds on, so you need not read them all before the one that you came for:
 
   ![The chapters, and what each builds on](../img/learners_map.svg)
 - [Ray's own overview](https://docs.ray.io/en/latest/ray-core/walkthrough.html) of tasks, actors and objects.
-- Moritz et al., [*Ray: A Distributed Framework for Emerging AI Applications*](https://arxiv.org/abs/1712.05889), 2018: why Ray was built, and for whom: reinforcement learning.
+- Moritz et al., [*Ray: A Distributed Framework for Emerging AI Applications*](https://arxiv.org/abs/1712.05889), 2018: why Ray was built, with reinforcement learning as the reason.
 """

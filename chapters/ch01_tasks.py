@@ -2,11 +2,11 @@
 r"""
 # Chapter 1 · Functions become tasks
 
-*About 110 minutes · builds on [Chapter 0](ch00_start.ipynb)*
+*About 100 minutes · builds on [Chapter 0](ch00_start.ipynb)*
 
 **What you will be able to do**
 
-- turn a function into a task, launch many, and gather their results in the order that you want;
+- turn a function into a task, launch many tasks, and gather their results in the order that you want;
 - build a graph of tasks by passing references, without waiting in between;
 - measure what a task costs on your machine, and make tasks large enough to be worth it;
 - keep a flood of tasks under control;
@@ -24,6 +24,7 @@ import ray
 
 from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, recorded, solution, timeline, warm_up
 from coursekit.given.ch01_tasks import points_inside, slow_square, square
+from coursekit.given.object_store import made
 
 begin("ch01_tasks")
 
@@ -35,22 +36,26 @@ ray_start_seconds = time.perf_counter() - started
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and ten minutes with all six exercises; seventy when `tree_sum` and `bounded_map` are left as homework.
-Let everybody run the two cells above before you begin to speak: `ray.init` takes ten seconds on a small laptop.
+A hundred minutes with all six exercises; sixty-five if you leave `tree_sum` and `bounded_map` as homework.
+Have the room run the two cells above before you start talking: `ray.init` takes ten seconds on a small laptop.
 """
 
 # %% [markdown]
 r"""
 ## A task is a function that runs elsewhere
 
-`slow_square(x)` naps for 0.2 s and returns $x^2$ (`seconds=` makes the nap longer or shorter).
-The nap stands for work, so that this chapter shows the same on every machine: a nap needs no core.
-`ray.remote` makes a task of a function; `.remote(...)` launches it, and returns an **object reference** at once.
-The result itself is put into the object store by the worker that computed it.
+`slow_square(x)` naps for 0.2 s and returns $x^2$; its argument `seconds` changes the length of the nap.
+The nap stands for work, but needs no core, so this chapter shows the same on every machine.
 
-![The driver launches a task and holds a reference; a worker runs it and puts the result into the object store; ray.get brings the value](../img/ch01_references.svg)
+`ray.remote` makes a **remote function** of a function.
+Calling that with `.remote(...)` launches a **task** and returns an **object reference** at once.
+`ray.get(ref)` waits for the task and returns the value.
 
-**Predict:** how long does the call with `.remote` take, and how long the `ray.get` after it?
+![The driver launches a task and holds a reference; a small result comes back with the worker's reply, a large one goes into the object store, where ray.get looks at it](../img/ch01_references.svg)
+
+A worker sends a small result straight back with its reply; small means less than 100 kB.
+It puts a larger one into the object store of its node, where the reference leads to it.
+Your program looks the same in both cases.
 """
 
 # %% tags=["demo"]
@@ -67,15 +72,15 @@ print(f"launch {1000 * (launched - start):.1f} ms, ray.get {1000 * (ended - laun
 
 # %% [markdown]
 r"""
-The launch takes a few milliseconds at most, and the wait takes the 200 ms of the nap.
-Between the two lines your program is free to do something else: to launch more.
+The launch takes a few milliseconds at most; the wait takes the 200 ms of the nap.
+Between the two, your program is free to do something else, such as launching more tasks.
 
-People also write `@ray.remote` above a function.
-That makes the name a task for good: it can only be called with `.remote`.
-The form `ray.remote(function)` leaves the function as it is, so this course mostly uses that one.
+You will also see `@ray.remote` written above a function.
+The name then stands for the remote function, and you can only call it with `.remote`.
+`ray.remote(function)` leaves the function itself as it is, so this course mostly uses that form.
 
 Your turn.
-`as_task` launches and returns; somebody else will wait.
+`as_task` launches a task and returns its reference without waiting.
 """
 
 
@@ -92,8 +97,8 @@ check("as_task", as_task)
 
 # %% [markdown] tags=["solution"]
 r"""
-`ray.remote(function)` is worth keeping when a function is launched often: each new one is pickled and sent to the cluster again.
-Chapter 2 measures that.
+One call, one `ray.remote`: here that is fine.
+When you call a function often, make its remote function once and keep it; you will measure the difference below.
 """
 
 # %%
@@ -109,11 +114,10 @@ r"""
 ## Launch first, gather later
 
 The most common mistake with Ray is a `ray.get` in the wrong place.
-Both cells below time eight tasks on four workers.
+Both cells below run eight tasks of 0.2 s on four workers.
+The second begins with a warm-up: the first time a worker runs a function, it has to fetch it.
 
 **Predict** the seconds of each before you run them.
-(One nap is 0.2 s; chapter 0 has the formula.)
-The first line of the second cell is a warm-up: the first time a function runs, Ray has to send it to the workers.
 """
 
 # %% tags=["demo"]
@@ -139,12 +143,13 @@ timeline(launches_first, ax=below).set_title("launch, then get");
 
 # %% [markdown]
 r"""
-In the first picture a task starts when the one before has been fetched: one worker would do.
-In the second, all eight are on their way before anybody waits.
+In the first picture, each task starts only when the one before has been fetched: one worker would have been enough.
+In the second, all eight are under way before the program waits.
 Same tasks, same workers; only `ray.get` has moved.
 
-Write it so that it holds for any function.
-The check hands it two calls that wait for each other, for 20 s at most: when they never run at the same time, you wait that long for the verdict.
+Write that pattern as a function.
+The check passes in two calls that wait for each other.
+If they never run at the same time, each gives up after 20 s, so a wrong answer takes that long to judge.
 """
 
 
@@ -166,8 +171,8 @@ check("parallel_map", parallel_map)
 
 # %% [markdown] tags=["solution"]
 r"""
-`ray.get` in a list comprehension over *references that exist already* is fine too: nothing is launched late.
-It is the `.remote()` and the `ray.get` in one breath that makes a program wait.
+`ray.get` in a loop over references that *already exist* is fine too: every task has been launched.
+The mistake is to call `.remote()` and `ray.get` in the same breath.
 """
 
 # %%
@@ -182,11 +187,10 @@ quiz("order_of_get", order_of_get)
 r"""
 ## `ray.wait` hands out what is ready
 
-Some tasks take longer than others, and often you can go on with the first.
-`ray.wait(refs, num_returns=1)` waits until one is ready, and returns two lists: ready, and not ready.
+Some tasks take longer than others, and often you can continue with whichever result comes first.
+`ray.wait(refs, num_returns=1)` waits until one is ready, and returns two lists: the references that are ready, and the others.
 
-**Predict:** the tasks below nap for 0.4, 0.1, 0.3 and 0.2 s.
-In which order are their results printed?
+The tasks below nap for 0.4, 0.1, 0.3 and 0.2 s.
 """
 
 # %% tags=["demo"]
@@ -197,9 +201,10 @@ while pending:
 
 # %% [markdown]
 r"""
-The shortest nap first: the order of the ends, not of the launches.
-(Both lists that `ray.wait` returns keep the order of *its argument*.)
-Reinforcement learning lives on this: a learner takes the experience of whichever worker has some, and does not wait for the slowest.
+The shortest nap comes first: results arrive in the order in which the tasks end.
+Beware of one detail: each of the two lists that `ray.wait` returns keeps the order of *its argument*.
+
+Reinforcement learning depends on this pattern: a learner takes experience from the workers that have some, and does not wait for the slowest.
 """
 
 
@@ -223,7 +228,7 @@ check("first_k", first_k)
 # %% [markdown] tags=["solution"]
 r"""
 `ray.wait(refs, num_returns=k)` finds the same k tasks in one call, but lists them in the order of `refs`.
-The tasks that came too late still run to their end; `ray.cancel(ref)` stops them where that is worth the trouble (chapter 5).
+The tasks that came too late still run to their end; where that is a waste, `ray.cancel(ref)` stops them (chapter 5).
 """
 
 # %% [markdown]
@@ -231,11 +236,8 @@ r"""
 ## A reference is an argument like any other
 
 Pass a reference to `.remote()`, and the task sees the *value*.
-Ray starts it once the value exists.
+Ray starts the task once the value exists.
 So you can write a whole graph of tasks in one go, and wait once, at the end.
-
-**Predict:** three naps of 0.2 s follow here, two side by side and one that needs both.
-How long in all?
 """
 
 # %% tags=["demo"]
@@ -253,12 +255,40 @@ timeline(graph).set_title(f"{total} = 9 + 16");
 
 # %% [markdown]
 r"""
-Two rounds, not three; and the squares never came to your notebook: `add` got them from the object store.
+Three naps, but two rounds: the two squares ran side by side.
+You never fetched them, yet they did pass through your notebook.
+A small result comes back with the worker's reply, and Ray packs it into the message that launches the next task.
+Large results take another way.
+`made()` counts what goes into the object store:
+"""
+
+# %% tags=["demo"]
+def blank(count):
+    """Return `count` bytes."""
+    return bytes(count)
+
+
+def size(data):
+    """Return the number of bytes."""
+    return len(data)
+
+
+blank_task, size_task = ray.remote(blank), ray.remote(size)
+for count in (1_000, 1_000_000):
+    with made() as copies:
+        found = ray.get(size_task.remote(blank_task.remote(count)))
+    print(f"{found:9,} bytes from task to task: {copies.megabytes:.1f} MB put into the store")
+
+# %% [markdown]
+r"""
+The thousand bytes travelled with the messages.
+The million went into the store: the second task read them there, and they never came to your notebook.
+Chapter 2 is about that store.
 
 Adding up $n$ values one after the other takes $n - 1$ additions in a row.
 In a **tree**, neighbours are added side by side, so $\lceil \log_2 n \rceil$ rounds are enough: four for ten values.
-With an odd number, one has no neighbour and moves on to the next round as it is.
-Distributed learning adds gradients this way.
+With an odd number of values, the last one has no neighbour and moves on to the next round unchanged.
+Distributed training adds up gradients in trees like this one, or around a ring.
 
 ![Ten values are added in four rounds, each round in parallel](../img/ch01_tree.svg)
 """
@@ -313,10 +343,9 @@ r"""
 ## Tasks start tasks
 
 A task may launch tasks of its own and wait for them.
-While it waits in `ray.get`, Ray lends its slot to others, so the children find room even when every slot is taken by a parent.
+In the next cell, four parents take all four slots, and each launches two children that nap for 0.2 s.
 
-**Predict:** four parents on four slots, each with two children that nap 0.2 s.
-Does this end?
+**Predict:** does this end?
 How long does it take?
 """
 
@@ -337,17 +366,18 @@ timeline(family);
 
 # %% [markdown]
 r"""
-It ends, because a waiting parent gives its slot away.
-But Ray had to start more workers than it has slots, and a new process takes a second or more, so it probably took longer than two rounds of naps.
-(Ray ends workers beyond the number of slots when they have nothing to do, so the next run pays again.)
-Nested tasks are for work that splits as it goes, not for every loop.
-(Chapter 4 shows how they *can* lock up.)
+It ends: while a parent waits in `ray.get`, Ray lends its slot to other tasks, so the children find room.
+But Ray had to start more workers than it has slots, and starting a process takes a second or more, so you probably waited longer than two rounds of naps.
+When those extra workers have nothing to do, Ray ends them, and the next run pays again.
+
+Use nested tasks for work that splits as it proceeds, not for every loop.
+Chapter 4 shows how they *can* lock up.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
 Half-time; a good moment for a break.
-Ask who predicted the nested example: most expect a deadlock.
+Ask what the room predicted for the nested example: most people expect a deadlock.
 The longer bars of the parents contain the bars of their children.
 """
 
@@ -355,9 +385,9 @@ The longer bars of the parents contain the bars of their children.
 r"""
 ## A task has a price, and you can measure it
 
-A task does not run for free: its arguments are packed, a slot is found, a worker gets a message, the result is stored.
+A task is not free: its arguments are packed, a slot is found, a worker gets a message, the result is sent back.
 What does that cost *here*?
-`square` does nearly nothing, so its time as a task is all price.
+`square` does almost nothing, so nearly all the time of its tasks is that price.
 
 **Predict:** how many tasks a second can your machine run?
 A hundred, a thousand, ten thousand?
@@ -380,15 +410,38 @@ print(f"{count} at once: {1e6 * together:.0f} µs each, {1 / together:.0f} tasks
 
 # %% [markdown]
 r"""
-One at a time you pay the whole way there and back; launched together, the trips overlap.
+One at a time, each task pays for the whole trip there and back; launched together, the trips overlap.
 
-The authors of Ray measured 1.8 million tasks a second (Moritz et al. 2018, section 5.1).
-That was a cluster of 100 large machines, each with its own raylet, and tasks launched from everywhere.
-Your number is one driver on one machine that also runs the workers.
-What scales is the number of nodes, not the price of one task.
+The authors of Ray measured 1.8 million tasks a second (Moritz et al. 2018, section 5.1), on 100 large machines that all launched tasks.
+You have one driver, on one machine that also runs the workers.
+More nodes run more tasks a second, but a single task gets no cheaper.
 
-So a task should be larger than its price.
-The next cell runs naps of different lengths, many of the short and few of the long ones, and compares the time with that of four perfect workers, which cost nothing.
+You can also make a task more expensive than it need be.
+Each `ray.remote(function)` is a new remote function: Ray pickles it, stores it in the GCS, and every worker fetches it again.
+So make it once, before the loop, and not for every call:
+"""
+
+# %% tags=["demo"]
+calls = budget(200, 100)
+
+
+def made_once():
+    """Make the remote function once and call it often."""
+    task = ray.remote(square)
+    return ray.get([task.remote(x) for x in range(calls)])
+
+
+def made_in_the_loop():
+    """Make a remote function for every call: the mistake to avoid."""
+    return ray.get([ray.remote(square).remote(x) for x in range(calls)])
+
+
+display(compare_times({"made once": made_once, "made in the loop": made_in_the_loop}, repeats=budget(7, 5)))
+
+# %% [markdown]
+r"""
+Even then, a task should be larger than its price.
+The next cell runs naps of different lengths, many short ones or a few long ones, and compares the time with that of four ideal workers that cost nothing.
 
 **Predict:** from which length on is at least half of the time well spent?
 """
@@ -411,9 +464,9 @@ axes.set(xlabel="length of one task (ms)", ylabel="share of the ideal speed", yl
 
 # %% [markdown]
 r"""
-Below the dashed line most of the time is price.
-Where the curve crosses it is *your* smallest sensible task; a few milliseconds is typical for a laptop.
-When the natural unit of work is smaller, put many units into one task: a **batch**.
+Below the dashed line, most of the time is price.
+The curve crosses it at *your* smallest sensible task; a few milliseconds is typical for a laptop.
+If your natural unit of work is smaller, put many units into one task: a **batch**.
 """
 
 
@@ -435,8 +488,8 @@ check("batched", batched)
 
 # %% [markdown]
 r"""
-**Predict:** how many times faster are batches of 50 than one task each?
-`compare_times` measures both in turn, several times, and says how sure this machine is of the ratio: the *interval* holds the true ratio in about 95 of 100 such measurements.
+How many times faster are batches of 50 than one task each?
+`compare_times` measures both in turn, several times, and says how sure it is of the ratio: the *interval* holds the true ratio in about 95 of 100 such measurements.
 """
 
 # %% tags=["demo"]
@@ -460,10 +513,9 @@ r"""
 ## Too many tasks at once are a flood
 
 Launching is so cheap that a loop can launch a million tasks before the first has ended.
-Each one waits in a queue with its arguments, and each result waits in the object store until you fetch it.
-Memory fills up long before the work is done.
+Each of them waits in a queue with its arguments, and memory fills up long before the work is done.
 
-The cure is called **backpressure**: whoever produces work waits when too much is under way.
+The cure is **backpressure**: the program that produces work waits when too much is under way.
 With `ray.wait` that takes a few lines: before you launch another task, see how many are unfinished; if there are `limit`, wait for *one*.
 
 ![With a limit of three, a new task is launched each time one ends](../img/ch01_window.svg)
@@ -490,7 +542,8 @@ check("bounded_map", bounded_map)
 
 # %% [markdown] tags=["solution"]
 r"""
-Working in waves (launch `limit`, get all, launch the next `limit`) also keeps the limit, but every wave waits for its slowest task.
+You could also work in waves: launch `limit` tasks, get them all, launch the next `limit`.
+That keeps the limit, but every wave waits for its slowest task.
 The sliding window keeps `limit` tasks under way all the time.
 """
 
@@ -499,6 +552,14 @@ if passed("bounded_map"):
     with recorded() as window:
         bounded_map(slow_square, list(range(9)), limit=3)
     timeline(window).set_title("Four slots, but never more than three tasks");
+
+# %% [markdown]
+r"""
+The window bounds the tasks under way, not the results.
+A result stays in memory as long as anything holds a reference to it.
+Fetching it frees nothing; dropping the last reference does.
+A map that returns every value cannot drop any, so when results are large, use each one as it arrives, and let its reference go.
+"""
 
 # %% [markdown]
 r"""
@@ -515,10 +576,10 @@ A point of the unit square lies inside the quarter circle with probability $\pi 
 | Reach | one machine | one machine or a cluster, the same program |
 | Large data | copied to every process, or shared by hand | shared on a node without a copy (chapter 2) |
 | State | your own locks and managers | actors (chapter 3) |
-| A worker dies | a `Pool` hangs or loses the task | tasks are retried, actors restarted (chapter 5) |
+| A worker dies | a `Pool` hangs or loses the task | tasks are retried; actors restart if you ask for it (chapter 5) |
 | Built on it | – | RLlib, Tune, Train, Data, Serve |
 
-**Predict** which one wins each row: start-up, a single call, calls a second, and real work.
+**Predict** the winner of each row that the next cells measure: start-up, a single call, calls a second, and real work.
 """
 
 # %% tags=["demo"]
@@ -559,10 +620,11 @@ pandas.DataFrame({"multiprocessing": pool_row(), "Ray": ray_row}).round(2)
 # %% [markdown]
 r"""
 The pool starts faster and its calls are cheaper: a pipe between two processes is simpler than a scheduler.
-On real work the two are close, because then the price of a call hardly matters.
-(A busy machine can turn a row: run it twice.)
+On real work the two are close, because the price of a call then hardly matters.
+On a busy machine a row can come out the other way round; run it twice.
+
 So on one machine, for a map over a list, a pool is enough.
-Ray earns its price when work depends on work, when data is large, when state must live somewhere, when something dies, and when one machine is too small.
+Ray is worth its price when tasks depend on other tasks, when data are large, when state has to live somewhere, when processes die, and when one machine is too small.
 """
 
 # %% tags=["demo"]
@@ -576,33 +638,29 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-> **You may have seen**, in older code, `ray.init(num_cpus=4, redis_max_memory=…)`, `@ray.remote(num_return_vals=2)` or `ray.wait(refs, num_returns=1, timeout=10000)` with milliseconds.
-> Today there is no Redis to size, the option is `num_returns=2`, and a time-out is in seconds.
-"""
-
-# %% [markdown]
-r"""
 ## What you can do now
 
-- You launch before you gather, and take results in the order of the list or of their ends.
-- You pass references on and let Ray keep the order.
+- You launch before you gather, and take results in the order of the list or in the order in which they are ready.
+- You pass references from task to task and let Ray keep the order.
 - You know what a task costs on your machine, and how large it must be to be worth it.
 - You keep the number of tasks under way below a limit.
 
 ## Traps
 
-- **`ray.get` in the loop** that launches: the tasks run one after the other, and nothing complains.
+- **`ray.get` in the loop** that launches: the tasks run one after the other, without any warning.
+- **`ray.remote(f)` in the loop**: Ray exports a new function for every call.
 - **The first tasks** also start their workers.
   Warm up before you measure.
 - **`ray.wait` keeps the order of its argument**, also with `num_returns=k`.
 - **Tiny tasks** are slower than a loop.
   Batch them.
-- **Naps are not work.** Eight naps take the time of two on four slots, even on one core.
+- **Naps are not work.** On four slots, eight naps take the time of two, even on one core.
   Eight computations do not.
 
 ## Read on
 
 - [Chapter 2](ch02_objects.ipynb): where results live, and how they are shared without a copy.
-- Ray's documentation: [tasks](https://docs.ray.io/en/latest/ray-core/tasks.html) and [anti-patterns](https://docs.ray.io/en/latest/ray-core/patterns/index.html), among them `ray.get` in a loop and too fine-grained tasks.
+- Ray's documentation: [tasks](https://docs.ray.io/en/latest/ray-core/tasks.html) and [anti-patterns](https://docs.ray.io/en/latest/ray-core/patterns/index.html), among them `ray.get` in a loop and tasks that are too small.
+- [Old names](../docs/old_names.md): what older code calls things, and what they are called today.
 - Moritz et al., [*Ray*](https://arxiv.org/abs/1712.05889), 2018, section 5.1: 1.8 million tasks a second, and how.
 """

@@ -2,15 +2,15 @@
 r"""
 # Chapter 3 · Classes become actors
 
-*About 130 minutes · builds on [Chapter 1](ch01_tasks.ipynb) and [Chapter 2](ch02_objects.ipynb)*
+*About 120 minutes · builds on [Chapter 1](ch01_tasks.ipynb) and [Chapter 2](ch02_objects.ipynb)*
 
 **What you will be able to do**
 
-- turn a class into an actor, share it between tasks, and say who runs what, in which order;
-- find and mend lost updates, outside an actor and inside one;
+- turn a class into an actor, share it between tasks, and say which calls keep their order;
+- find and fix lost updates, outside an actor and inside one;
 - measure how many calls an actor answers, and say when more actors help;
 - write an async actor that collects calls into batches;
-- train a model with a parameter server that waits for nobody;
+- train a model with a parameter server, where no worker waits for another;
 - keep a pool of actors busy, and find an actor by its name.
 """
 
@@ -40,8 +40,8 @@ warm_up(4)
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and thirty minutes with all six exercises; eighty-five when `Batcher` and `pool_map` are left as homework.
-Everybody runs the two cells above while you talk.
+Two hours with all six exercises; eighty minutes if you leave `Batcher` and `pool_map` as homework.
+Have the room run the two cells above while you talk.
 Ask who has ever used a lock, and remember who raised a hand: they will enjoy the second section.
 """
 
@@ -49,14 +49,11 @@ Ask who has ever used a lock, and remember who raised a hand: they will enjoy th
 r"""
 ## An actor is an object in a process of its own
 
-A task forgets everything when it ends.
-But a simulator has a state, a replay buffer has a content, a model has weights.
+A task keeps nothing when it ends.
+But a simulator has a state, a replay buffer has contents, a model has weights.
 An **actor** is an object that lives in a worker process of its own.
-`ray.remote(Class).remote(...)` starts the process, creates the object there, and returns a **handle** at once.
+`ray.remote(Class)` makes an actor class; calling that with `.remote(...)` starts the process, creates the object there, and returns a **handle** at once.
 A call `handle.method.remote(...)` works like that of a task: it returns a reference at once.
-
-**Predict:** what do the three calls return?
-Could they run side by side?
 """
 
 
@@ -80,17 +77,20 @@ print(ray.get(refs))
 
 # %% [markdown]
 r"""
-101, 103, 106: an actor has one object for all calls, runs **one call at a time**, and runs the calls of one caller **in the order of the calls**.
+101, 103, 106: all calls reach one object.
+The actor runs **one call at a time**, and the calls of one caller **in the order in which they were sent**.
 So no call ever sees the object half changed, and the sum is right without a lock.
 
 ![The notebook and a task hold handles of one actor. The calls of each wait in a line of their own; the actor takes one at a time, and keeps the state](../img/ch03_actor.svg)
 
-As with tasks, people also write `@ray.remote` above the class; then `Counter.remote(100)` makes the actor, and the plain class is gone.
+This holds for an ordinary actor whose calls are not retried.
+Threads and `async` methods give up the order, as you will see below, and so does the option `allow_out_of_order_execution`.
+A call that Ray retries (chapter 5) may run after calls that were sent later.
+
+As with tasks, you will also see `@ray.remote` above the class; then `Counter.remote(100)` makes the actor, and the name no longer stands for the plain class.
 
 Ray keeps a record of every actor.
-The next cell asks for them, then forgets the handle, then asks again.
-
-**Predict:** what becomes of an actor that nobody can call any more?
+The next cell asks for the records, drops the handle, and asks again.
 """
 
 # %% tags=["demo"]
@@ -104,14 +104,14 @@ pandas.concat(tables, keys=["before", "after"])
 # %% [markdown]
 r"""
 When the last handle is gone, Ray ends the actor, its process, and its state.
-Nothing has to be closed; nothing is kept either.
-(In a terminal, `ray list actors` shows the same records, if Ray runs with its dashboard.)
+You need not close anything, but nothing is kept either.
+In a terminal, `ray list actors` shows the same records if Ray runs with its dashboard.
 
 Your turn.
 `count_up` gets a class like `Counter`, whose `__init__` needs no arguments.
 
 The checks of this chapter prove order and overlap by letting calls wait for each other.
-When an answer is wrong, some wait in vain: then a check takes up to 20 seconds, or twice that, before it tells you.
+If your answer is wrong, some of them wait in vain, and the check takes 20 to 40 seconds before it tells you.
 """
 
 
@@ -134,8 +134,8 @@ check("count_up", count_up)
 # %% [markdown] tags=["solution"]
 r"""
 Two mistakes are common.
-With `ray.remote(Counter).remote()` inside the loop every call gets an actor of its own: five processes, and five totals that start at 0.
-With `ray.get` inside the loop the totals are right, but the caller waits there and back for each call.
+With `ray.remote(Counter).remote()` inside the loop, every call gets an actor of its own: five processes, and five totals that start at 0.
+With `ray.get` inside the loop, the totals are right, but the caller waits for every call in turn.
 """
 
 # %%
@@ -152,19 +152,19 @@ r"""
 
 A handle is an argument like any other.
 Give it to a task, and the task can call the same actor: handles travel, the object stays where it is.
-So many can work on one state.
+So many tasks can work on one state.
 
 Here four customers pay 1 into an account, ten times each.
-`pay(balance, 1)` returns the balance plus 1, and takes 20 ms for the book-keeping.
+`pay(balance, 1)` returns the balance plus 1, and takes 20 ms for the bookkeeping.
 
-**Predict** the balance in the end.
+**Predict** the final balance.
 """
 
 
 # %% tags=["demo"]
 @ray.remote
 class Account:
-    """Keeps a balance, which others read and write."""
+    """Keeps a balance that others read and write."""
 
     def __init__(self, balance):
         self.balance = balance
@@ -181,7 +181,7 @@ class Account:
 # %% tags=["demo"]
 @ray.remote
 def customer(account, payments):
-    """Pay in 1, so many times."""
+    """Pay in 1, `payments` times."""
     for _ in range(payments):
         balance = ray.get(account.read.remote())
         balance = pay(balance, 1)
@@ -195,19 +195,19 @@ print(f"40 payments of 1, and the balance is {balance}: {40 - balance} are lost"
 
 # %% [markdown]
 r"""
-Most are lost.
-Every single call was safe, but a payment is *three* steps, read, add, write, and between a customer's read and write the others read the same old balance.
-Whoever writes last wipes out what the others wrote.
+Most of them are lost.
+Every single call was safe, but a payment is *three* steps: read, add, write.
+Between one customer's read and write, the others read the same old balance, and the last one to write wipes out what the others wrote.
 This is called a **lost update**.
 
 ![Two customers read 5, both add 1, both write 6: one payment is lost. Below, both send "add 1" to the account, and the balance is 7](../img/ch03_lost_update.svg)
 
 The cure: do not fetch the state, change it, and send it back.
-**Send what is to be done**, and let the actor do it, in one call.
+**Send the change**, and let the actor make it, in one call.
 
-In the exercise, what a balance is, and what paying in means, comes from outside: you are given `pay_in(balance, amount)`, which returns the new balance.
-It may be a number, as above.
-The check uses a list of receipts, so it can see who wrote each of them: a receipt is [amount, number of the process that wrote it].
+In the exercise, you are given `pay_in(balance, amount)`, which returns the new balance.
+The balance need not be a number.
+The check uses a list of receipts, each [amount, number of the process that wrote it], so it can see where every payment was booked.
 """
 
 
@@ -215,7 +215,7 @@ The check uses a list of receipts, so it can see who wrote each of them: a recei
 def bank(pay_in, balance, amounts):
     """Return the balance after all amounts have been paid in; it is `balance` at first.
 
-    One actor, the account, keeps the balance. Each amount is brought by a customer of its own, a task.
+    One actor, the account, keeps the balance. For each amount, a task of its own, the customer, pays it in.
     All customers come at once.
     """
 
@@ -246,10 +246,11 @@ check("bank", bank)
 
 # %% [markdown] tags=["solution"]
 r"""
-The `ray.get` in `customer` matters: without it the customer is gone before the payment is booked, and since the calls of different callers have no order, `read` may overtake a payment.
-Nothing is lost then, but what you read is too early.
+The `ray.get` in `customer` matters.
+Without it, the customer ends before the payment is booked, and since calls of different callers have no order, `read` may overtake a payment.
+Nothing is lost then, but you read too early.
 
-Functions can be sent as well: an actor with a method `update(function)`, which does `self.balance = function(self.balance)`, serves every change that anybody will think of.
+You can send functions as well: an actor with a method `update(function)`, which does `self.balance = function(self.balance)`, can make any change.
 """
 
 # %%
@@ -265,10 +266,10 @@ r"""
 ## What `multiprocessing` keeps in a `Value`, Ray keeps in an actor
 
 Without Ray, processes of one machine share a number through `multiprocessing.Value`, a few bytes of shared memory.
-Two processes add 1 to it 20,000 times each.
+In the next cell, two processes add 1 to it 20,000 times each.
 
 **Predict:** is `total.value += 1` safe?
-`Value` comes with a lock, after all.
+After all, `Value` comes with a lock.
 """
 
 # %% tags=["demo"]
@@ -284,19 +285,20 @@ for locked in (False, True):
 
 # %% [markdown]
 r"""
-It is the same mistake in other clothes: `+=` reads, adds and writes.
-The lock exists, but whoever writes `+=` must remember to take it.
+It is the same mistake again: `+=` reads, adds and writes.
+The lock exists, but the code that says `+=` must remember to take it.
 
-An actor holds any object, not only numbers; every node of a cluster can reach it; and its methods *are* the lock.
-Older programs for distributed reinforcement learning call such an actor `GlobalVar`: it keeps the number of episodes so far, and the best result with the weights that reached it.
-Write that one.
-The scores may be of any sign: many environments only hand out punishments.
+An actor holds any object, not only numbers; every node of a cluster can reach it; and because it runs one call at a time, it needs no lock.
+Older programs for distributed reinforcement learning call such an actor `GlobalVar`.
+It keeps the best result so far, together with the weights that reached it.
+Now write one.
+Scores may have any sign: many environments only ever punish.
 """
 
 
 # %%
 class BestSoFar:
-    """Keeps the highest score that anybody has offered, and what reached it: any object, even None."""
+    """Keeps the highest score offered so far, and what reached it: any object, even None."""
 
     def __init__(self):
         """Begin with nothing."""
@@ -325,23 +327,24 @@ check("BestSoFar", BestSoFar)
 
 # %% [markdown] tags=["solution"]
 r"""
-A best score that starts at 0 is the classic: on Pendulum, where every reward is below 0, nothing ever beats it.
+A best score that starts at 0 is the classic mistake: on Pendulum, where no reward is above 0, nothing ever beats it.
 `-math.inf` works too, but then `best()` needs a special case for "nothing yet".
-A stub or an error in `__init__` shows up late: the handle is there at once, and only the first *call* raises, with `ActorDiedError`.
-The cause stands at the end of its message.
+
+A stub or an error in `__init__` shows up late: you get the handle at once, and only the first *call* raises, with `ActorDiedError`.
+The cause is at the end of its message.
 """
 
 # %% [markdown]
 r"""
-Four searchers now look for the highest point of a hilly landscape, at random, and share one `BestSoFar`.
-(The top is $-1$, at the point $(2, -1)$.)
+Four searchers now look at random for the highest point of a hilly landscape, and share one `BestSoFar`.
+The top is $-1$, at the point $(2, -1)$.
 """
 
 
 # %% tags=["demo"]
 @ray.remote
 def search(best, tries, seed):
-    """Return how many of so many random points beat everything before them."""
+    """Return how many of `tries` random points beat everything before them."""
     rng, records = np.random.default_rng(seed), 0
     for x, y in rng.uniform(-5, 5, size=(tries, 2)):
         records += ray.get(best.offer.remote(bumpy(x, y), (x, y)))
@@ -358,20 +361,17 @@ if passed("BestSoFar"):
 
 # %% [markdown]
 r"""
-So many offers, and a handful of records: nearly all calls were for nothing.
-A searcher that remembers its own best, and only offers what beats that, saves almost all of them.
-Is that worth the trouble?
-It depends on what a call costs.
+Hundreds of offers, and a handful of records: nearly all calls were for nothing.
+A searcher could remember its own best, and offer only what beats that.
+Whether it is worth the trouble depends on what a call costs.
 """
 
 # %% [markdown]
 r"""
 ## A call costs less than a task, and far more than a method
 
-`Counter.add` does nearly nothing, so its time is all price.
-
-**Predict:** what does a call cost, compared with that of an ordinary object?
-And with a task?
+`Counter.add` does almost nothing, so nearly all its time is the price of the call.
+The next cell compares it with a call of an ordinary object, and with a task.
 """
 
 
@@ -407,26 +407,26 @@ pandas.DataFrame({"µs a call": prices, "calls a second": rates}).round(2)
 r"""
 Calling a process costs thousands of times what calling an object costs, because a message goes out and another comes back.
 Sent together, the trips overlap.
-Set beside a task, a call to an actor has a shorter way: its message goes straight to the actor's process, while a task first needs a worker that is lent to it.
-Ray lends a worker once and sends it many tasks, so the difference is smaller than you may have thought; your table says how small.
+A call to an actor takes a shorter way than a task: its message goes straight to the actor's process, while a task first needs a worker.
+But Ray lends a worker once and then sends it many tasks, so the difference is small.
 
-All these calls wait for *one* process.
-An actor that everybody asks for everything is the narrow place of the whole program, however many nodes you have.
-So: fewer and larger calls, or several actors that share the work.
-How many?
+All these calls go to *one* process.
+An actor that is asked for everything becomes the bottleneck of the whole program, however many nodes you have.
+So send fewer, larger calls, or let several actors share the work.
+How many actors?
 """
 
 # %% [markdown]
 r"""
 ## More actors than cores do not help, unless they wait
 
-Here are two kinds of work, of the same length.
+Here are two kinds of work that take equally long.
 `compute` adds up squares, and keeps a core busy.
-`wait` naps: so does an actor that waits for a network, a disk, a robot, or a simulator somewhere else.
+`wait` naps, like an actor that waits for a network, a disk, a robot, or a simulator on another machine.
 The same number of calls goes to one actor, to two, to four and to eight.
 
-**Predict** two curves: how many times faster are 2, 4 and 8 actors than one, at computing and at waiting?
-Count your cores first: `os.cpu_count()`.
+**Predict** two curves: how many times faster than one actor are 2, 4 and 8, at computing and at waiting?
+Look at `os.cpu_count()` first.
 """
 
 
@@ -456,7 +456,7 @@ def compute_often(times):
     ray.get([workers[0].compute.remote(rounds) for _ in range(times)])
 
 
-seconds_each = min(microseconds(compute_often, 10) for _ in range(6)) / 1e6  # others can only slow it down
+seconds_each = min(microseconds(compute_often, 10) for _ in range(6)) / 1e6  # other programs can only slow it down
 print(f"one call of compute: {1000 * seconds_each:.1f} ms, on {os.cpu_count()} cores")
 
 # %% tags=["demo"]
@@ -466,7 +466,7 @@ rates = {kind: dict.fromkeys(numbers, 0.0) for kind in kinds}  # the best of sev
 
 
 def calls_a_second(kind, number):
-    """Return how many calls a second so many actors answer together."""
+    """Return how many calls a second `number` actors answer together."""
     methods = [getattr(worker, kind) for worker in workers[:number]]
     start = time.perf_counter()
     ray.get([methods[i % number].remote(kinds[kind]) for i in range(calls)])
@@ -488,34 +488,31 @@ axes.plot(numbers, numbers, ":", color="#94a3b8", label="n times as fast")
 axes.axvline(os.cpu_count(), color="#94a3b8", linestyle="--")
 axes.text(os.cpu_count(), 7.4, " your cores", color="#64748b")
 axes.set(xlabel="actors", ylabel="times as fast as one")
-axes.set_title("Computing stops at your cores, waiting goes on")
+axes.set_title("Computing stops at your cores, waiting does not")
 axes.set_xticks(numbers)
 axes.legend();
 
 # %% tags=["demo"]
 for worker in workers:
-    ray.kill(worker)  # end it at once, whoever has a handle
+    ray.kill(worker)  # ends it at once, even where handles are left
 del workers, worker
 
 # %% [markdown]
 r"""
-The curve of `compute` rises as far as your cores go (less, where other programs use them too), and no further; it may even fall, for eight processes on two cores also get into each other's way.
-With more than eight cores you have not met the end yet: try `range(16)` and more `numbers`, beginning again with the cell that makes `workers`.
-(The last cell has ended them with `ray.kill`, which does not ask who still holds a handle.
-Forgetting all handles would have done as well.)
-The curve of `wait` goes on rising far beyond your cores, since a nap needs no core.
-It stays below the dotted line, and in the end it bends as well: each call has its price, and the notebook can only send so many a second.
+The curve of `compute` rises as far as your cores go, less where other programs use them too, and then stops.
+It may even fall, because eight processes on two cores get in each other's way.
 
-Look twice at `os.cpu_count()`: it counts hardware threads, two for each core of most Intel and AMD processors, and on a Mac slow cores as well as fast ones.
-So the curve often bends before the dashed line.
-In WSL or a container it may count cores that others use, too.
+The curve of `wait` rises far beyond your cores, because a nap needs no core.
+In the end it bends as well: each call has its price, and the notebook can send only a few thousand a second.
 
-Ray let you have all eight actors, though it counts only four CPUs.
-An actor asks for one CPU *while it starts* and for none afterwards, unless you say `num_cpus=`.
-So nothing stops you from having too many.
-What they cost is memory, dozens of megabytes each even when idle, and a second to start.
+`os.cpu_count()` counts hardware threads, two for each core of most processors, and slow cores as well as fast ones, so the curve often bends before the dashed line.
 
-On a cluster the rule is the same with more cores: actors that compute, as many as cores; actors that wait, as many as needed to keep the cores busy.
+Ray let you have all eight actors, although it counts only four CPUs.
+An actor asks for one CPU *while it starts* and for none afterwards, unless you set `num_cpus=`.
+So nothing stops you from starting too many.
+They cost dozens of megabytes of memory each, even when idle, and about a second to start.
+
+On a cluster the rule is the same, with more cores: as many actors that compute as there are cores, and as many actors that wait as it takes to keep the cores busy.
 Which of the two is your simulator?
 Chapter 8 measures that before it chooses.
 """
@@ -531,34 +528,34 @@ quiz("how_many_actors", how_many_actors)
 # %% [markdown] tags=["notes"]
 r"""
 Half-time.
-Put the curves of the room side by side: a laptop with eight cores, one with two, a server that all share.
-The knee is at another place for each, and the shared server may have none at all.
+Compare the curves in the room: a laptop with eight cores, one with two, a server that several people share.
+The knee is in a different place for each, and the shared server may have none at all.
 The most frequent question: "So why `num_cpus=4`?"
-It is Ray's book-keeping; it adds no core.
+It is Ray's bookkeeping; it adds no core.
 """
 
 # %% [markdown]
 r"""
 ## One async actor waits for many at once
 
-Eight processes only to wait is a lot.
-An **async actor** waits for many in one process: as soon as one method is an `async def`, Ray runs up to 1,000 calls of the actor at once, in one thread.
+Eight processes that only wait are a waste.
+An **async actor** waits for many things in one process: as soon as one method is an `async def`, Ray runs up to 1,000 calls of the actor at once, in one thread.
 
 How can one thread run many calls?
-By `asyncio`, which comes with Python.
-The thread runs a **loop**: it runs one call until that call reaches an `await` and has to wait there, then another that can go on, and comes back to the first when what it waits for is there.
+With `asyncio`, which comes with Python.
+The thread runs a **loop**: it runs one call until that call has to wait at an `await`, then another that can continue, and returns to the first when what it waits for has arrived.
 
 A call steps aside *only* at an `await`.
-**Predict:** the two classes differ in one line.
-How long do eight calls take with each?
-(`span` notes when a call began and ended, for the picture.)
+The two classes below differ in one line; `span` notes when each call began and ended.
+
+**Predict:** how long do eight calls take with each?
 """
 
 
 # %% tags=["demo"]
 @ray.remote
 class Blocking:
-    """Waits, and keeps all others out."""
+    """Waits, and keeps all other calls out."""
 
     async def answer(self):
         """Return when this call began and ended."""
@@ -569,7 +566,7 @@ class Blocking:
 
 @ray.remote
 class Polite:
-    """Waits, and lets others in."""
+    """Waits, and lets other calls in."""
 
     async def answer(self):
         """Return when this call began and ended."""
@@ -588,14 +585,12 @@ for cls, axes in zip([Blocking, Polite], places, strict=True):
 
 # %% [markdown]
 r"""
-One after the other above, though the method says `async`; all eight in the time of one below.
-(Their own clocks say so: each call returned when it began and ended.)
+Above, the calls run one after the other, although the method says `async`; below, all eight take the time of one.
 A blocked actor shows no error, only slowness.
 What blocks: `time.sleep`, `ray.get` (write `await ref`), `requests.get`, and every long computation.
 
-Since a call steps aside at each `await`, others may change the object meanwhile.
-**Predict:** a hundred calls add 1 each.
-What is the total?
+Because a call steps aside at each `await`, other calls may change the object meanwhile.
+Here a hundred calls add 1 each:
 """
 
 
@@ -622,18 +617,22 @@ del purse
 
 # %% [markdown]
 r"""
-Read, `await`, write is a lost update again, this time *inside* the actor.
-Without the `await`, or with `self.total += amount` after it, all would be there: between two `await`s you are alone.
+Read, `await`, write: a lost update again, this time *inside* the actor.
+Without the `await`, or with `self.total += amount` after it, nothing would be lost: between two `await`s you are alone.
 
-Async actors shine where many small requests should become few large ones.
-A network needs about as long for one input as for thirty-two, so a server of a policy collects the calls that arrive, asks the network once, and hands each caller its own answer.
+Async actors are at their best where many small requests should become a few large ones.
+A neural network needs about as long for one input as for thirty-two.
+So a policy server collects the calls that arrive, asks the network once, and hands each caller its own answer.
 Chapter 18 does that with Ray Serve; here you build the core of it.
 
-The tool is a **future**, an empty box on which a call can wait: `asyncio.get_running_loop().create_future()` makes one, `future.set_result(answer)` fills it.
-`future.done()` says whether it is full, and `future.result()` is what is in it.
-`await asyncio.wait([future], timeout=seconds)` waits until it is full, but not longer than that.
-(Not `wait_for`: that *cancels* the future when time is up.)
-`flush` is there already: it answers everybody in `self.waiting`.
+The tool is a **future**, an empty box that a call can wait for.
+
+- `asyncio.get_running_loop().create_future()` makes one, and `future.set_result(answer)` fills it.
+- `future.done()` says whether it is full, and `future.result()` returns what is in it.
+- `await asyncio.wait([future], timeout=seconds)` waits until it is full, but no longer than that.
+  (Not `wait_for`: that *cancels* the future when time is up.)
+
+`flush` is already written: it answers all the calls in `self.waiting`.
 Write `predict`.
 """
 
@@ -647,7 +646,7 @@ class Batcher:
         self.waiting = []  # a pair (x, future) for each call that has no answer yet
 
     def flush(self):
-        """Answer all who wait: model(list of inputs) returns the list of answers."""
+        """Answer all waiting calls: model(list of inputs) returns the list of answers."""
         batch, self.waiting = self.waiting, []
         answers = self.model([x for x, _ in batch]) if batch else []
         for (_, future), answer in zip(batch, answers, strict=True):
@@ -657,7 +656,7 @@ class Batcher:
         """Return the model's answer to x.
 
         The model is called as soon as `size` calls are waiting, or when one has waited for `patience`
-        seconds. Nobody is answered before that.
+        seconds. No call is answered before that.
         """
         ### BEGIN SOLUTION
         future = asyncio.get_running_loop().create_future()
@@ -676,27 +675,29 @@ check("Batcher", Batcher)
 
 # %% [markdown] tags=["solution"]
 r"""
-Nobody else comes between `append` and `flush`: there is no `await` between them.
-After the `await` it is another matter: younger calls may have come, and whoever flushes without asking `future.done()`, or by a timer that still runs, answers them too early, in a batch too small.
-`asyncio.wait_for(future, timeout)` looks simpler than `asyncio.wait`, but when time is up it *cancels* the future, and `flush` cannot fill it any more.
+No other call comes between `append` and `flush`, because there is no `await` between them.
+After the `await`, younger calls may have come.
+A call that then flushes without asking `future.done()`, or by a timer that still runs, answers them too early, in a batch that is too small.
+
+`asyncio.wait_for(future, timeout)` looks simpler than `asyncio.wait`, but when time is up it *cancels* the future, and `flush` can no longer fill it.
 
 The model itself blocks the loop while it computes.
-That is all right here: until it is done, no batch could be answered anyway.
-When it must not, `await asyncio.to_thread(self.model, inputs)` computes in a thread, and then `flush` has an `await`, and with it the old question of who comes between.
+Here that does no harm: until it is done, no batch could be answered anyway.
+To avoid it, `await asyncio.to_thread(self.model, inputs)` computes in a thread.
+Then `flush` has an `await`, and again other calls can come in between.
 """
 
 # %% [markdown]
 r"""
 `squares` stands for a network on a GPU: a call takes 50 ms, whatever the size of the batch.
-(It is a `time.sleep`, so it blocks the loop, as the network would.
-Calls that arrive meanwhile are not lost; they begin a moment later.)
-**Predict** the times for 32 calls, in batches of 1 and of 16.
+Like such a network, it blocks the loop, and calls that arrive meanwhile begin a moment later.
 """
 
 # %% tags=["demo"]
 if passed("Batcher"):
+    batcher_actor = ray.remote(Batcher)
     for size in (1, 16):
-        batcher = ray.remote(Batcher).remote(squares, size, 0.1)
+        batcher = batcher_actor.remote(squares, size, 0.1)
         ray.get(batcher.predict.remote(0))
         start = time.perf_counter()
         answers = ray.get([batcher.predict.remote(x) for x in range(32)])
@@ -716,12 +717,11 @@ quiz("blocked_loop", blocked_loop)
 r"""
 ## Threads let an actor answer while it works
 
-A method that computes for minutes keeps every other call waiting, also the question whether the actor is still alive.
-Ordinary methods can run in several threads: `.options(max_concurrency=4)` allows four calls at once, whichever they are.
+A method that computes for minutes keeps every other call waiting, even the question whether the actor is still alive.
+Ordinary methods can run in several threads: `.options(max_concurrency=4)` allows any four calls at once.
 A **concurrency group** has threads of its own for certain methods.
 
 Both trainers below are asked for a `ping` while they train for a second.
-**Predict:** when does each answer?
 """
 
 
@@ -759,19 +759,19 @@ del trainer, work
 
 # %% [markdown]
 r"""
-The price: two methods can now run at the same time on one object, so the actor is no longer a lock.
+The price: two methods can now run at the same time on one object, so the actor no longer protects its state.
 `ping` only answers, so nothing can go wrong.
 Methods that change something need a `threading.Lock`, or must share a group with one thread.
 The order is gone as well: an actor with threads, or with `async` methods, may run a call before one that the same caller sent earlier.
-And threads of one Python process take turns at computing: for more computation you need more actors, as the curve above said.
+And threads of one Python process take turns at computing: for more computation you need more actors, as the curve above showed.
 """
 
 # %% [markdown]
 r"""
-## A parameter server waits for nobody
+## A parameter server lets every worker go at its own pace
 
 Now the first piece of distributed learning.
-The weights of a model are in an actor, the **parameter server**.
+The weights of a model live in an actor, the **parameter server**.
 Each worker has a share of the data, a **shard**, and repeats three steps: get the weights, compute the gradient on its shard, send the *gradient*.
 The server applies it:
 
@@ -779,12 +779,12 @@ $$w \leftarrow w - \text{rate} \cdot g$$
 
 ![Three workers around a server: each gets weights, computes a gradient on its shard, and sends it; the server applies gradients as they come](../img/ch03_parameter_server.svg)
 
-Nobody waits for anybody: this is **asynchronous** SGD.
-While a worker computes, others move the weights, so its gradient belongs to weights that are a little old (**stale**).
-The usual price is a somewhat rougher path; the gain is that a slow worker slows nobody else.
+No worker waits for another: this is **asynchronous** SGD.
+While one worker computes, others move the weights, so its gradient was computed with weights that are a little old, or **stale**.
+The price is usually a somewhat rougher path; the gain is that a slow worker does not hold up the others.
 
-The tempting mistake is to send *weights* back, locally improved.
-You know by now what that loses.
+It is tempting to improve the *weights* locally and send those back.
+By now you know what that loses.
 """
 
 
@@ -830,19 +830,17 @@ check("async_sgd", async_sgd)
 
 # %% [markdown] tags=["solution"]
 r"""
-`np.array(weights)` in `__init__` is a copy on purpose: an array that arrives in an actor is read-only (chapter 2), and whoever then writes `self.weights -= …` gets an error.
+`np.array(weights)` in `__init__` is a copy on purpose: an array that arrives in an actor is read-only (chapter 2), so `self.weights -= …` would raise an error.
 
-`work` could skip the `ray.get` around `apply`, since calls of one caller keep their order, so its next `get` already sees its own gradient.
-Only the last one would have to be waited for.
+`work` could skip the `ray.get` around `apply`: calls of one caller keep their order, so its next `get` already sees its own gradient.
+It would then only have to wait for the last `apply`.
+It could even ask for the next weights before it has computed its gradient, so that they are there in time; the gradients are then staler by one step.
 """
 
 # %% [markdown]
 r"""
 Three workers fit a linear model with three weights, to data that were made with known weights plus a little noise.
 `slope`, the gradient, takes 0.1 ms for each row of a shard, and the first shard has four times as many rows as the others.
-
-**Predict:** does the error go to 0?
-And how long do the other two workers wait for the slow one?
 """
 
 # %% tags=["demo"]
@@ -857,7 +855,7 @@ if passed("async_sgd"):
 if passed("async_sgd"):
     bars = [bar for bar in training.tasks() if not bar["name"].endswith("__init__")]
     calls = [bar for bar in bars if bar["name"].startswith("ParameterServer")]
-    for bar in bars:  # until the server was up, all waited for its process
+    for bar in bars:  # until the server was up, all of them waited for its process
         bar["started"] = max(bar["started"], min(call["started"] for call in calls))
     axes = timeline(bars)
     axes.set_title(f"{steps} steps of three workers, and their server")
@@ -866,17 +864,18 @@ if passed("async_sgd"):
 
 # %% [markdown]
 r"""
-The others wait for nobody: the quick ones took their steps and left, while the slow one still worked.
+The quick workers took their steps and finished while the slow one was still working.
 The short bars are the calls of the server, which has time to spare.
-(A task's bar is long because waiting for the server counts as running.)
+A worker's bar is long because waiting for the server counts as running.
+
 The error falls fast, but not to 0.
-What is left comes from the noise, and from the last steps, which all belong to one shard.
-A fixed number of steps is simple, but unfair to the small shards; real programs go on for a time, or over shuffled data.
+What is left comes from the noise, and from the last steps, which all come from one shard.
+A fixed number of steps is simple, but gives the small shards too little weight at the end; real programs run for a certain time, or over shuffled data.
 """
 
 # %% [markdown]
 r"""
-## A pool keeps actors busy, if nobody waits for the first
+## A pool keeps actors busy, unless it waits for the first result
 
 Some episodes are long, others short.
 A **pool** gives the next input to whichever actor is free.
@@ -890,7 +889,8 @@ Draw the three rows on paper first.
 """
 
 # %% tags=["demo"]
-simulators = [ray.remote(Simulator).remote() for _ in range(3)]
+simulator_actor = ray.remote(Simulator)
+simulators = [simulator_actor.remote() for _ in range(3)]
 ray.get([simulator.run.remote(0) for simulator in simulators])
 episodes = [9, 2, 1, 2, 1, 2, 2, 1]  # tenths of a second
 
@@ -905,11 +905,11 @@ del pool
 # %% [markdown]
 r"""
 Surprised?
-`pool.map` hands out results in order, and it only looks for a free actor *when it hands out a result*.
-While the first episode is long, the other two actors have nothing to do, though five episodes wait.
+`pool.map` hands out results in order, and gives an actor its next input only *when it hands out a result*.
+During the first, long episode, the other two actors have nothing to do, although five episodes wait.
 `map_unordered` keeps them busy, but mixes up the results.
 
-Both can be had: give work to whoever is free, and put each result into its place.
+You can have both: give work to any actor that is free, and put each result into its place.
 """
 
 
@@ -941,10 +941,10 @@ check("pool_map", pool_map)
 
 # %% [markdown] tags=["solution"]
 r"""
-It is `bounded_map` of chapter 1 once more, with actors for slots.
-A reference can be the key of a dictionary, which is how you find out whose result has come.
-For real use, ask what should happen when a call fails: here `ray.get` raises, and the results of the others are lost.
-Chapter 5 mends that.
+This is `bounded_map` of chapter 1 again, with actors for slots.
+A reference can be the key of a dictionary, which tells you whose result has come.
+For real use, ask what should happen when a call fails: here `ray.get` raises, and you lose the results of the others.
+Chapter 5 fixes that.
 """
 
 # %% tags=["demo"]
@@ -962,18 +962,18 @@ r"""
 ## A name finds an actor, and a detached one outlives its program
 
 So far you had to hold a handle.
-With `.options(name="scores")` an actor can be found by its name, from any task or program that is in the same **namespace** (`ray.init(namespace="course")`; without that, each program has a namespace of its own).
-`get_if_exists=True` finds it, or makes it if there is none: many can run the same line, and all get the same actor.
+With `.options(name="scores")`, any task or program in the same **namespace** can find the actor by its name.
+You set the namespace with `ray.init(namespace="course")`; otherwise each program has one of its own.
+With `get_if_exists=True`, Ray finds the actor, or makes it if there is none: many programs can run the same line, and all get the same actor.
 
 A name does not keep an actor alive; `lifetime="detached"` does.
-
-**Predict** the states of the two actors after their handles are gone.
 """
 
 # %% tags=["demo"]
-named = ray.remote(Counter).options(name="scores", get_if_exists=True).remote(0)
-again = ray.remote(Counter).options(name="scores", get_if_exists=True).remote(0)
-kept = ray.remote(Counter).options(name="archive", lifetime="detached", get_if_exists=True).remote(0)
+counter_actor = ray.remote(Counter)
+named = counter_actor.options(name="scores", get_if_exists=True).remote(0)
+again = counter_actor.options(name="scores", get_if_exists=True).remote(0)
+kept = counter_actor.options(name="archive", lifetime="detached", get_if_exists=True).remote(0)
 ray.get([named.add.remote(5), kept.add.remote(5)])
 print("added through the second handle:", ray.get(again.add.remote(1)))
 del named, again, kept
@@ -984,8 +984,8 @@ pandas.DataFrame(row for row in actors() if row["name"])[["name", "state", "deta
 r"""
 The second line found the actor of the first: 6.
 Without its handles "scores" is gone, while "archive" lives on.
-It would outlive this notebook too if the cluster were not the notebook's own: a cluster that `ray.init` has started ends with its program.
-On a cluster that stays, a detached actor stays until somebody ends it, so whoever makes one must know who will:
+It would outlive this notebook too if the notebook had joined a running cluster; a cluster that `ray.init` has started ends with its program.
+On a running cluster, a detached actor stays until it is killed, so if you make one, plan who will kill it:
 """
 
 # %% tags=["demo"]
@@ -1008,35 +1008,24 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-> **You may have seen** `Counter._remote(args=[0], name="scores", detached=True)`, `ray.util.register_actor("scores", counter)`, `ray.experimental.get_actor`, or `counter.__ray_kill__()`.
-> Today it is
->
-> ```python
-> counter = ray.remote(Counter).options(name="scores", lifetime="detached").remote(0)
-> counter = ray.get_actor("scores")
-> ray.kill(counter)
-> ```
-"""
-
-# %% [markdown]
-r"""
 ## What you can do now
 
-- You make actors, share their handles, and know which order calls have.
+- You make actors, share their handles, and know which calls keep their order.
 - You see a lost update coming: outside an actor, across an `await`, and between threads.
 - You have measured what a call costs, and how far more actors help: to your cores for computing, much further for waiting.
-- You write async actors that batch, parameter servers that wait for nobody, and pools that keep everybody busy.
+- You write async actors that batch, parameter servers that hold up no worker, and pools that keep every actor busy.
 
 ## Traps
 
-- **An actor made anew for each call** has no memory: `Counter.remote()` belongs before the loop.
+- **A new actor for each call** has no memory: `Counter.remote()` goes before the loop.
 - **Read, change, write back** from outside loses updates.
-  Send what is to be done.
+  Send the change.
 - **`ray.get` or `time.sleep` in an async method** blocks every other call.
 - **An error in `__init__`** shows only at the first call, as `ActorDiedError`.
+- **Order** is promised only to calls of one caller, on an ordinary actor, without retries.
 - **`ActorPool.map` stalls** behind a long first input.
-- **A handle that is forgotten** ends its actor.
-  Keep it, or make the actor detached, and then kill it yourself.
+- **When you drop the last handle**, the actor ends.
+  Keep one, or make the actor detached and kill it yourself.
 - **A handle that a function captures**, instead of getting it as an argument, keeps its actor alive until the program ends.
 - **Too many actors**: Ray does not stop you.
   Each is a process with memory of its own.
@@ -1047,5 +1036,6 @@ r"""
   [Chapter 5](ch05_faults.ipynb): actors that die.
   [Chapter 9](ch09_dqn.ipynb): an agent that loses updates, and how that shows in its learning.
 - Ray's documentation: [actors](https://docs.ray.io/en/latest/ray-core/actors.html), [async and threaded actors](https://docs.ray.io/en/latest/ray-core/actors/async_api.html) and [the order of calls](https://docs.ray.io/en/latest/ray-core/actors/task-orders.html).
+- [Old names](../docs/old_names.md): what older code calls things, and what they are called today.
 - Recht et al., [*Hogwild!*](https://arxiv.org/abs/1106.5730), 2011, and Li et al., *Scaling Distributed Machine Learning with the Parameter Server*, OSDI 2014: when stale gradients do no harm.
 """

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 from numpy.random import Generator
 
 from coursekit import meeting
@@ -23,12 +24,12 @@ def _two_that_meet() -> list[list]:
     points=1,
     minutes=5,
     hints=[
-        "`ray.remote(function)` gives an object that can start tasks. How is one started?",
-        "`ray.remote(function).remote(x)` starts the task and returns at once. Give that back, without `ray.get`.",
+        "`ray.remote(function)` gives you an object that can launch tasks. How do you launch one?",
+        "`ray.remote(function).remote(x)` launches the task and returns a reference at once. Return that, without `ray.get`.",
     ],
 )
 def as_task(answer: Answer, rng: Generator) -> None:
-    """Make a task of the function and return the reference; whoever needs the value calls `ray.get`."""
+    """Launch the function as a task and return its reference; the caller decides when to wait."""
     x = int(rng.integers(2, 1000))
     seen = answer.probe(given.launch, x)
     _expect_reference_at_once(seen)
@@ -40,10 +41,11 @@ def as_task(answer: Answer, rng: Generator) -> None:
 def _expect_reference_at_once(seen: dict) -> None:
     expect(
         seen["reference"],
-        f"`as_task` gave back {seen['type']}. It must give back the reference that `.remote()` returns.",
+        f"`as_task` returned {seen['type']}. It must return the reference that it gets from `.remote()`.",
     )
     expect(
-        seen["released"], "`as_task` only returned when the task had ended. It must return while the task still runs."
+        seen["released"],
+        "`as_task` returned only when the task had ended. It must return while the task is still running.",
     )
 
 
@@ -56,12 +58,13 @@ def _expect_reference_at_once(seen: dict) -> None:
     ],
 )
 def parallel_map(answer: Answer, rng: Generator) -> None:
-    """Launch everything first; the first `ray.get` comes when all tasks are on their way."""
+    """Launch everything first; call `ray.get` when all tasks are under way."""
     xs = rng.integers(-50, 50, size=6).tolist()
     _expect_squares(answer(given.square, xs), xs)
     with answer.case(TWO_THAT_MEET):
-        expect(
-            answer(given.meets_another, _two_that_meet()) == [True, True],
+        expect_equal(
+            answer(given.meets_another, _two_that_meet()),
+            [True, True],
             "Two calls never ran at the same time: does something wait before all tasks are launched?",
         )
 
@@ -76,17 +79,20 @@ def _expect_squares(got: list, xs: list[int]) -> None:
     hints=[
         "`ray.wait(refs, num_returns=1)` returns two lists: the references that are ready, and those that are not.",
         "Wait for one, get it, keep the rest for the next round; stop when you have k results.",
-        "With `num_returns=k` you learn which k were first, but `ray.wait` keeps the order of its argument.",
+        "With `num_returns=k` you learn which k ended first, but `ray.wait` keeps the order of its argument.",
     ],
 )
 def first_k(answer: Answer, rng: Generator) -> None:
-    """Ask `ray.wait` for one at a time: the order of the answers is then the order of the ends."""
+    """Ask `ray.wait` for one at a time: the results then come in the order in which the tasks end."""
     xs, order = _four_and_their_ends(rng)
     seen = answer.probe(given.finish_in_order, order, 3)
     results = seen["results"]
     with answer.case(f"the tasks {xs}, which ended in the order {order}; k was 3"):
         expect(not seen["waited_for_the_rest"], "`first_k` waited for tasks that it does not need.")
-        expect(isinstance(results, list) and len(results) == 3, f"`first_k` returned {results}: that is not k results.")
+        expect(
+            isinstance(results, list | tuple | np.ndarray) and len(results) == 3,
+            f"`first_k` returned {results}: that is not k results.",
+        )
         expect_equal(results, order[:3], f"`first_k` returned {results}.")
 
 
@@ -103,11 +109,11 @@ def _four_and_their_ends(rng: Generator) -> tuple[list[int], list[int]]:
     hints=[
         "Write the task first: a function that takes a *list* of inputs and returns the list of results.",
         "`xs[i : i + size]` for i in steps of `size` gives the batches; the last may be shorter.",
-        "`ray.get` of the batches gives a list of lists: join them.",
+        "`ray.get` of all batches gives a list of lists: join them into one list.",
     ],
 )
 def batched(answer: Answer, rng: Generator) -> None:
-    """Put a loop inside the task: one task's cost is then shared by `size` calls."""
+    """Put a loop inside the task: `size` calls then share the price of one task."""
     size, rest = int(rng.integers(3, 6)), int(rng.integers(1, 3))
     xs = rng.integers(-50, 50, size=7 * size + rest).tolist()
     with answer.watch() as seen:
@@ -116,9 +122,10 @@ def batched(answer: Answer, rng: Generator) -> None:
     tasks, wanted = len(plain_tasks(seen)), math.ceil(len(xs) / size)
     expect(tasks == wanted, f"{len(xs)} inputs in batches of {size} are {wanted} tasks; Ray saw {tasks}.")
     with answer.case(TWO_THAT_MEET):
-        met = answer(given.meets_another, _two_that_meet(), 1)
-        expect(
-            met == [True, True], "Two batches never ran at the same time: does something wait before all are launched?"
+        expect_equal(
+            answer(given.meets_another, _two_that_meet(), 1),
+            [True, True],
+            "Two batches never ran at the same time: does something wait before all are launched?",
         )
 
 
@@ -126,17 +133,17 @@ def batched(answer: Answer, rng: Generator) -> None:
     points=3,
     minutes=15,
     hints=[
-        "Give references to `.remote(a, b)`: Ray waits for them, and the task sees values. Nothing needs `ray.get`.",
+        "Pass references to `.remote(a, b)`: Ray waits for them, and the task sees their values. You need no `ray.get`.",
         "One round adds neighbours, (0, 1), (2, 3), …, and halves the list. How many rounds until one is left?",
-        "With an odd number, the last has no neighbour: it moves on to the next round as it is.",
+        "With an odd number, the last one has no neighbour: it moves on to the next round unchanged.",
     ],
 )
 def tree_sum(answer: Answer, rng: Generator) -> None:
     """Add neighbours in rounds: the additions of one round do not need each other, so they can run side by side."""
-    for count in (int(rng.integers(9, 13)), int(rng.choice([5, 7]))):
+    for count in (int(rng.integers(19, 25)), int(rng.choice([5, 7]))):  # many, so that a few chains show; odd, and few
         numbers = rng.integers(-100, 100, size=count).tolist()
         seen = answer.probe(given.sum_of_tree, numbers)
-        expect(seen["returned_first"], "`tree_sum` waited for a number. Pass references on; Ray does the waiting.")
+        expect(seen["returned_first"], "`tree_sum` waited for a value. Pass the references on; Ray does the waiting.")
         expect(seen["reference"], "`tree_sum` must return the reference to the total, not the total.")
         expect_equal(seen["total"], sum(numbers), f"The total of {numbers} came out as {seen['total']}.")
         _expect_rounds(seen["depth"], count)
@@ -145,7 +152,7 @@ def tree_sum(answer: Answer, rng: Generator) -> None:
 def _expect_rounds(depth: int, count: int) -> None:
     """Check how many additions had to wait for one another."""
     rounds = math.ceil(math.log2(count))
-    expect(depth > 0, "`add` was never called: the tasks must be made of it.")
+    expect(depth > 0, "Your tasks never called `add`.")
     expect(depth <= rounds + 1, f"{count} numbers need {rounds} rounds; yours made {depth} additions in a row.")
 
 
@@ -154,8 +161,8 @@ def _expect_rounds(depth: int, count: int) -> None:
     minutes=15,
     hints=[
         "Before you launch another task: how many are under way? If `limit`, wait for one with `ray.wait`.",
-        "Remember which reference belongs to which input, so that the results come back in order.",
-        "Keep all references in one list, in order, and those under way in a second one.",
+        "Remember which reference belongs to which input, so that you can return the results in order.",
+        "Keep all references in one list, in order, and those still under way in a second list.",
     ],
 )
 def bounded_map(answer: Answer, rng: Generator) -> None:
@@ -178,14 +185,14 @@ def _expect_at_most(limit: int, xs: list[int], tasks: list[dict]) -> None:
 
 def _expect_sliding(mixed: dict, xs: list[int], limit: int) -> None:
     """Check a call whose first task lasts longer than all others together."""
-    expect_equal(mixed["values"], [x * x for x in xs], "With one long task, the results came back in another order.")
+    expect_equal(mixed["values"], [x * x for x in xs], "With one long task, the results came back in the wrong order.")
     expect(
         mixed["full"],
         f"With limit={limit}, there were never {limit} tasks under way at once: use the limit to the full.",
     )
     expect(
         mixed["kept_moving"],
-        "While the first task was still running, the others stopped too: wait for any one, not for all.",
+        "While the first task was still running, no other was launched: wait for any one of them, not for a certain one or for all.",
     )
 
 
@@ -195,11 +202,11 @@ quiz(
     `ref = slow_square_task.remote(3)` has just run. What is true now?
 
     a) The task has ended, and `ref` holds 9.
-        Nothing has been waited for: the call returned at once.
+        The call returned at once; your program has waited for nothing yet.
     *b) The task runs when a slot is free, which may be now; `ref` stands for its result.
-        Right. It may wait for a free slot, run, or have ended: `ref` is the same in all three cases.
+        Right. The task may be waiting for a slot, running, or done: `ref` is the same in all three cases.
     c) The task starts when you call `ray.get(ref)`.
-        Ray does not wait to be asked: it starts when a slot is free.
+        Ray does not wait for `ray.get`: the task starts when a slot is free.
     """,
 )
 
@@ -211,19 +218,19 @@ quiz(
     a) c, a, b: as they ended.
         That is what a loop around `ray.wait` gives you.
     *b) a, b, c: as in the list.
-        Right: `ray.get` waits for all, and keeps the order of its argument.
+        Right: `ray.get` waits for all of them, and keeps the order of its argument.
     c) In no particular order.
-        The order is certain: it is that of the list.
+        The order is guaranteed: it is that of the list.
     """,
 )
 
 quiz(
     "tiny_tasks",
     """
-    A loop of 10,000 additions takes 0.5 ms. You make each addition a task, on four cores. What happens?
+    A loop of 10,000 additions takes 0.5 ms. You turn each addition into a task, on four cores. What happens?
 
     a) It takes about a quarter of the time.
-        Only if a task cost nothing. You have measured what it costs.
+        That would be so if tasks cost nothing. You have measured what they cost.
     b) It takes about as long as before.
         A task costs thousands of times what an addition costs.
     *c) It takes thousands of times longer.
@@ -239,8 +246,8 @@ quiz(
     a) The call waits until `a_ref` is ready.
         `.remote()` never waits, whatever its arguments are.
     b) `add` starts, and must call `ray.get(a_ref)` itself.
-        A reference that is an argument of its own arrives as its value.
+        A reference passed as an argument arrives as its value.
     *c) `add` starts once both values exist, and sees the values.
-        Right: Ray keeps the order for you. That is how a graph of tasks is written.
+        Right: Ray keeps the order for you. That is how you write a graph of tasks.
     """,
 )

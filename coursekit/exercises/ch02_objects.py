@@ -16,8 +16,8 @@ def _expect_not_held(held: int) -> None:
     """Fail where a reference to the input outlives the call: pickled inside a function, it is never given back."""
     expect(
         held == 0,
-        "Your function had returned, and your process still referred to the array: does the function of your task carry the "
-        "reference inside it? Ray then never frees the object. Hand the reference over as an argument.",
+        "After your function returned, your process still referred to the array. Does the function of your task carry the "
+        "reference inside it? Ray then never frees the object. Pass the reference as an argument.",
     )
 
 
@@ -25,12 +25,12 @@ def _expect_not_held(held: int) -> None:
     points=2,
     minutes=5,
     hints=[
-        "Ray makes a copy for every `.remote(array, x)`. What can you hand over instead of the array?",
-        "`ref = ray.put(array)` once, before the loop; then hand `ref` to every task.",
+        "Ray makes a copy for every `.remote(array, x)`. What can you pass instead of the array?",
+        "Call `ref = ray.put(array)` once, before the loop; then pass `ref` to every task.",
     ],
 )
 def share_once(answer: Answer, rng: Generator) -> None:
-    """Put the array once, and hand the reference to every task: each sees the one copy in the store."""
+    """Put the array once, and pass the reference to every task: each sees the one copy in the store."""
     array = rng.random(MILLION // 2)  # 4 MB
     xs = rng.choice(len(array), size=6, replace=False).tolist()
     with answer.watch() as seen:
@@ -41,9 +41,10 @@ def share_once(answer: Answer, rng: Generator) -> None:
     _expect_not_held(answer.probe(given.held_here, array.nbytes, known))
     room = meeting.new_room()
     with answer.case("two calls of a function that waits until the other is running, and returns whether it ever was"):
-        met = answer(given.meets_another, array[:10], [[room, 0, 1], [room, 1, 0]])
-        expect(
-            met == [True, True], "Two calls never ran at the same time: does something wait before all are launched?"
+        expect_equal(
+            answer(given.meets_another, array[:10], [[room, 0, 1], [room, 1, 0]]),
+            [True, True],
+            "Two calls never ran at the same time: does something wait before all are launched?",
         )
 
 
@@ -63,7 +64,7 @@ def _expect_one_copy(copies: float, xs: list[int], tasks: int) -> None:
     expect(tasks == len(xs), f"{len(xs)} calls are {len(xs)} tasks; Ray saw {tasks}.")
     expect(
         copies > 0.9,
-        "Ray's store never held the array: it reached the workers some other way, such as inside the function.",
+        "The array was never in Ray's store: it reached the workers some other way, perhaps inside the function.",
     )
     expect(copies < 1.5, f"For {len(xs)} tasks, {copies:.0f} copies of the array were put into the store.")
 
@@ -72,13 +73,13 @@ def _expect_one_copy(copies: float, xs: list[int], tasks: int) -> None:
     points=2,
     minutes=8,
     hints=[
-        "Who cuts the matrix into blocks? A slice made in the driver has to travel; a slice made in the task is a view.",
-        "Write a task that takes the matrix and the number of its block, and hand it `ref`, not the matrix.",
+        "Where do you cut the matrix? A slice made in the driver has to travel; a slice made in the task is a view.",
+        "Write a task that takes the matrix and the number of its block, and pass it `ref`, not the matrix.",
         "`np.array_split(matrix, blocks)[i]` is a view of block i, also where the rows do not divide evenly.",
     ],
 )
 def column_sums(answer: Answer, rng: Generator) -> None:
-    """Hand the whole matrix to every task by reference, and cut inside the task: a slice of a view is a view."""
+    """Pass the whole matrix to every task by reference, and cut inside the task: a slice of a view is a view."""
     # Long: a copy shows only in the store's own counters and in where the memory of an array lies.
     blocks = int(rng.integers(2, 5))
     matrix = _uneven_matrix(rng, blocks)
@@ -109,7 +110,7 @@ def _expect_sums(sums: np.ndarray, matrix: np.ndarray, blocks: int) -> None:
     expect_equal(
         sums,
         matrix.sum(axis=0),
-        f"A matrix of {height} rows in {blocks} blocks: the sums of the columns are not right.",
+        f"For a matrix of {height} rows in {blocks} blocks, the sums of the columns are wrong.",
     )
 
 
@@ -117,14 +118,15 @@ def _expect_no_copy(found: dict, whole: float) -> None:
     """Check that no rows of the matrix were put into the store, nor copied by a task."""
     expect(
         found["copied_mb"] < whole / 4,
-        f"The matrix of {whole:.1f} MB was in the store already; your code put {found['copied_mb']:.1f} MB more there.",
+        f"The matrix of {whole:.1f} MB was already in the store; your code put {found['copied_mb']:.1f} MB more there.",
     )
     expect(
         not found["listed"],
-        "`add_rows` was given a list or tuple of rows in place of one array: cut the block out of the matrix in one piece.",
+        "You gave `add_rows` a list or tuple of rows instead of one array: cut the block out of the matrix in one piece.",
     )
     expect(
-        not found["copied"], "`add_rows` was given rows that are not the store's own, but a private copy of the task."
+        not found["copied"],
+        "You gave `add_rows` rows that are a private copy of the task, not a view of the store.",
     )
 
 
@@ -132,29 +134,29 @@ def _expect_no_copy(found: dict, whole: float) -> None:
     points=2,
     minutes=12,
     hints=[
-        "`join` wants a list of values. What arrives when a list of references is handed to `.remote`?",
+        "`join` wants a list of values. What arrives when you pass a list of references to `.remote`?",
         "A reference becomes its value only as an argument of its own: `task.remote(*refs)`.",
-        "Write a small task `def join_all(*values)` that gives `join` a list.",
+        "Write a small task, `def join_all(*values)`, that gives `join` a list.",
     ],
 )
 def pipeline(answer: Answer, rng: Generator) -> None:
-    """Spread the references over the arguments with `*`: each then arrives as its value, and nobody waits in the driver."""
+    """Spread the references over the arguments with `*`: each then arrives as its value, and the driver waits for nothing."""
     count, factor = int(rng.integers(3, 6)), int(rng.integers(2, 10))
     numbers = rng.choice(np.arange(1, 100), size=count, replace=False).tolist()
     with answer.watch() as seen:
         found = answer.probe(given.prepare_and_join, numbers, factor)
     _expect_reference_of_join(found["type"])
     _expect_given_a_list(found)
-    expect(found["on_time"], "`pipeline` only returned when a value existed. Pass references on; Ray does the waiting.")
+    expect(
+        found["on_time"], "`pipeline` returned only when a value existed. Pass the references on; Ray does the waiting."
+    )
     _expect_all_prepared(found["numbers"], [factor * number for number in numbers])
     tasks = len(plain_tasks(seen)) - 1  # one is the probe's
-    expect(tasks == count + 1, f"{count} values to prepare and 1 to join are {count + 1} tasks; Ray saw {tasks}.")
+    expect(tasks == count + 1, f"Preparing {count} values and joining them takes {count + 1} tasks; Ray saw {tasks}.")
 
 
 def _expect_reference_of_join(kind: str) -> None:
-    expect(
-        kind == "a reference", f"`pipeline` gave back {kind}. It must give back the reference of the task that joins."
-    )
+    expect(kind == "a reference", f"`pipeline` returned {kind}. It must return the reference of the task that joins.")
 
 
 def _expect_given_a_list(found: dict) -> None:
@@ -162,12 +164,12 @@ def _expect_given_a_list(found: dict) -> None:
     arguments = found.get("arguments", 1)
     expect(
         arguments == 1,
-        f"`join` takes one list of values; you gave it {arguments} arguments. Let a task of your own collect them.",
+        f"`join` takes one list of values; you gave it {arguments} arguments. Collect them in a task of your own.",
     )
     arrived = " and ".join(found["kinds"])
     expect(
         found["kinds"] == ["list"],
-        f"`join` was to be given what `prepare` returns, here lists; it was given {arrived}.",
+        f"`join` needs a list of what `prepare` returned, here lists; its values were {arrived}.",
     )
 
 
@@ -175,7 +177,7 @@ def _expect_all_prepared(values: list, wanted: list[int]) -> None:
     expect_equal(
         values,
         wanted,
-        "`join` was given the right kind of values, but not every value, prepared once, in the order of `refs`.",
+        "`join` got the right kind of values, but not each value, prepared once, in the order of `refs`.",
     )
 
 
@@ -183,8 +185,8 @@ def _expect_all_prepared(values: list, wanted: list[int]) -> None:
     points=2,
     minutes=5,
     hints=[
-        "What is `ray.get(ref)[0]`: numbers of its own, or a window into the store?",
-        "A window keeps the whole array in the store for as long as it exists. `.copy()` makes numbers of your own.",
+        "What is `ray.get(ref)[0]`: numbers of its own, or a view of the store?",
+        "As long as a view exists, the whole array stays in the store. `.copy()` gives you numbers of your own.",
     ],
 )
 def let_go(answer: Answer, rng: Generator) -> None:
@@ -192,7 +194,7 @@ def let_go(answer: Answer, rng: Generator) -> None:
     rows = rng.random((int(rng.integers(3, 6)), 256))
     found = answer.probe(given.held_after, rows, 1024)  # 2 MB each
     listed = not isinstance(found["rows"], str)
-    expect(listed, f"`let_go` must return a list of rows, as arrays; it holds {found['rows']}.")
+    expect(listed, f"`let_go` must return a list of rows, as arrays; yours holds {found['rows']}.")
     expect_close(found["rows"], rows, "One row for each array, its first, in the order of `refs`.")
     _expect_not_in_use(found, rows)
     _expect_memory_back(found, rows)
@@ -202,22 +204,22 @@ def _expect_not_in_use(found: dict, rows: np.ndarray) -> None:
     expect(
         not (found["kept"] and found["kinds"] == ["pinned"]),
         f"After the caller had deleted its references, Ray's records showed {found['kept']} of {len(rows)} whole "
-        "arrays still in use by your process, as memory that it looks at.",
+        "arrays still in use by your process, through views.",
     )
     expect(
         found["kept"] == 0,
         f"After the caller had deleted its references, Ray's records showed {found['kept']} of {len(rows)} whole "
-        "arrays still in use by your process, by reference.",
+        "arrays still in use by your process, through references.",
     )
 
 
 def _expect_memory_back(found: dict, rows: np.ndarray) -> None:
     back = found["returned_mb"] > 1.5 * len(rows)
-    expect(back, "The memory of the arrays did not return to the store: did your code put something else there?")
+    expect(back, "The store did not get the memory of the arrays back: did your code put something else there?")
     expect(
         found["in_whole_copies"] == 0,
         f"{found['in_whole_copies']} of {len(rows)} rows are views of a private copy of a whole array. The store is free, "
-        "and your process holds every array: copy the row, not the array.",
+        "but your process now holds every array itself: copy the row, not the array.",
     )
 
 
@@ -225,9 +227,9 @@ def _expect_memory_back(found: dict, rows: np.ndarray) -> None:
     points=3,
     minutes=10,
     hints=[
-        "How often does `[[f(ray.get(ref)) for ref in refs] for f in functions]` read each block? Turn the loops round.",
-        "With the block outside, you get one list for each block. You want one for each function: `zip(*lists)`.",
-        "`ray.get(refs)` holds every block at once. Get one, use it, and let its name go to the next.",
+        "How often does `[[f(ray.get(ref)) for ref in refs] for f in functions]` read each block? Swap the loops.",
+        "With the blocks outside, you get one list for each block. You want one for each function: `zip(*lists)`.",
+        "`ray.get(refs)` holds every block at once. Get one, use it, and reuse its name for the next.",
     ],
 )
 def read_once(answer: Answer, rng: Generator) -> None:
@@ -260,19 +262,19 @@ def _expect_few_in_use(found: dict) -> None:
     """Check by Ray's records how many blocks were in use while a function ran: one or a few, and not none."""
     expect(
         found["pinned"] > 0,
-        "Ray's records show no block in use while a function ran: were the blocks copied out of the store?",
+        "Ray's records show no block in use while a function ran: did you copy the blocks out of the store?",
     )
     expect(
         found["pinned"] <= 4,
         f"While a function ran, its process held {found['pinned']} blocks of 8 MB in the store at once. "
-        "A store that is too small for all of them cannot hold them.",
+        "The store is too small to hold them all.",
     )
 
 
 def _expect_each_read_once(found: dict, want: list[list]) -> None:
     expect(
         found["restored"] <= 34,
-        f"{found['spilled']} of 24 blocks were on disk. Ray had to bring blocks back {found['restored']} times, for {len(want)} "
+        f"{found['spilled']} of 24 blocks were on disk, and Ray had to restore blocks {found['restored']} times for {len(want)} "
         "functions: read each block once.",
     )
 
@@ -283,11 +285,11 @@ quiz(
     `ref = ray.put([1, 2, 3])`. A task gets `ref` as its argument `numbers` and does `numbers.append(4)`. What does `ray.get(ref)` give now?
 
     *a) [1, 2, 3]: the task changed a list of its own.
-        Right. A list is built anew in each process that gets it; with an array, the change would have been an error.
+        Right. Each process that gets the list rebuilds it; with an array, the change would have raised an error.
     b) [1, 2, 3, 4]: there is only one copy.
-        There is one copy in the store, and nobody can change it. The task changed a list that it had built from it.
+        There is one copy in the store, and it cannot be changed. The task changed a list that it had built from it.
     c) An error: objects cannot be changed.
-        The object cannot, but the task never touched it: a list is built anew for each reader, and that one can be changed.
+        The object cannot, but the task never touched it: each reader rebuilds the list, and that list can be changed.
     """,
 )
 
@@ -297,9 +299,9 @@ quiz(
     Your notebook puts an array of 1 GB and hands the reference to eight tasks on the same machine, four at a time. How many copies of it are made?
 
     a) None: the store is zero-copy.
-        Reading is. But putting copies from your notebook's memory into the store.
+        Getting it is. But `ray.put` copies it from your notebook's memory into the store.
     *b) One, by `ray.put`.
-        Right: one copy into the store. The eight tasks look at that one.
+        Right: one copy into the store, and all eight tasks look at it.
     c) Nine: by `ray.put`, and one for each task.
         Tasks on this machine look at the array where it lies. (On another machine, the store there gets one copy for all tasks on it.)
     """,
@@ -311,7 +313,7 @@ quiz(
     `mean_task.remote([a, b])`, where a and b are references. What does the task see?
 
     a) A list with two values.
-        Only a reference that is an argument of its own arrives as its value: Ray does not search lists for them.
+        Only a reference that is an argument of its own arrives as its value. In a list, Ray leaves references as they are.
     b) An error: references cannot be inside a list.
         They can be anywhere in a value. They stay references there.
     *c) A list with two references, and it may start before their values exist.
@@ -325,11 +327,11 @@ quiz(
     `row = ray.get(ref)[0]` takes one row of 8 kB out of a matrix of 80 MB. Then you `del ref`. How much stays in the store?
 
     a) Nothing: the last reference is gone.
-        Ray counts the views too: `row` looks at memory of the store, which must stay.
+        Ray counts views too: `row` looks at memory in the store, which must stay.
     b) 8 kB: the row.
         An object stays as a whole or not at all.
     *c) 80 MB, until `row` is gone.
-        Right: the row is a window into the matrix. `ray.get(ref)[0].copy()` would have let it go.
+        Right: the row is a view of the matrix. `ray.get(ref)[0].copy()` would have let the matrix go.
     """,
 )
 
@@ -338,10 +340,10 @@ quiz(
     """
     The store is full of objects to which you still hold references, and you put one more. What happens?
 
-    *a) Older objects move to disk, and come back when somebody gets them.
-        Right: that is spilling. The program goes on, only slower.
+    *a) Older objects move to disk, and come back when a process gets them.
+        Right: that is spilling. The program continues, only more slowly.
     b) The object that was used longest ago is deleted.
-        Nothing that has a reference is ever deleted. (Very old versions of Ray did this, on request.)
+        Ray never deletes an object that still has a reference.
     c) `ray.put` waits until you delete a reference.
         It waits only as long as it takes to write older objects to disk.
     """,

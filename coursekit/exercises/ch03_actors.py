@@ -19,7 +19,7 @@ def _actors_of(seen: Watched) -> list[dict]:
 
 
 def _distinct(rng: Generator, count: int, below: int = 100) -> list[int]:
-    """Return so many different numbers from 1 on, in no order."""
+    """Return `count` different numbers from 1 on, in no order."""
     return (1 + rng.choice(below - 1, size=count, replace=False)).tolist()
 
 
@@ -27,9 +27,9 @@ def _distinct(rng: Generator, count: int, below: int = 100) -> list[int]:
     points=2,
     minutes=8,
     hints=[
-        "How many objects of the class are needed, so that the last call knows of the first?",
+        "How many objects of the class do you need, so that the last call knows of the first?",
         "`ray.remote(Counter).remote()` makes one actor and returns its handle; `handle.add.remote(amount)` returns a reference.",
-        "Send all calls first; the one `ray.get` comes last.",
+        "Send all calls first; a single `ray.get` comes last.",
     ],
     returns=list,
 )
@@ -43,18 +43,18 @@ def count_up(answer: Answer, rng: Generator) -> None:
         _judge_totals(got, amounts, _actors_of(seen))
     room = meeting.new_room()
     with answer.case("three calls of an `add` that waits until all three have come, and returns whether they did"):
-        met = answer(given.Reunion, [[room, me, 3] for me in range(3)])
-        expect(
-            met == [True, True, True],
-            "This time the calls wait for each other, and some never came: is every call sent before the first is waited for?",
+        expect_equal(
+            answer(given.Reunion, [[room, me, 3] for me in range(3)]),
+            [True, True, True],
+            "This time the calls wait for each other, and some never came: do you send every call before you wait for the first?",
         )
 
 
 def _judge_totals(got: list, amounts: list[int], actors: list[dict]) -> None:
     """Check that one actor saw all the amounts, in order, in its own process."""
     totals, pids = [total for total, _ in got], {pid for _, pid in got}
-    expect_equal(totals, np.cumsum(amounts), f"The totals were {totals}. Did one object see all the amounts?")
-    expect(actors, "The calls must go to an actor; Ray started none.")
+    expect_equal(totals, np.cumsum(amounts), f"The totals were {totals}. Did one object see all the amounts, in order?")
+    expect(actors, "The calls must go to an actor, but Ray started none.")
     expect(len(actors) == 1, f"One actor is enough for {len(amounts)} calls; Ray started {len(actors)}.")
     expect(pids == {actors[0]["pid"]}, "The calls of `add` did not run in the actor's process.")
 
@@ -63,14 +63,14 @@ def _judge_totals(got: list, amounts: list[int], actors: list[dict]) -> None:
     points=3,
     minutes=12,
     hints=[
-        "Which process must run `pay_in`, so that nobody else can come between reading and writing?",
+        "Which process must run `pay_in`, so that no other customer can come between reading and writing?",
         "An actor class with two methods: one calls `self.balance = pay_in(self.balance, amount)`, one returns the balance.",
         "A customer is a task with two arguments, the handle of the account and an amount. It waits until its payment is booked.",
     ],
     returns=list,
 )
 def bank(answer: Answer, rng: Generator) -> None:
-    """Send the amount to the account and let the account do the sum: its calls run one at a time, so none is lost."""
+    """Send the amount to the account and let the account add it: its calls run one at a time, so no payment is lost."""
     amounts = _distinct(rng, 5)
     with answer.watch() as seen:
         got = answer(given.receipt, [], amounts)
@@ -86,18 +86,23 @@ def _judge_receipts(got: list, amounts: list[int], actors: list[dict]) -> None:
     complete, only_account = paid == sorted(amounts), pids <= {actors[0]["pid"]}
     expect(
         complete or not only_account,
-        f"The balance holds receipts for {paid}. Was it read before the payments were booked?",
+        f"The balance holds receipts for {paid}. Did you read it before the payments were booked?",
     )
-    expect(complete, f"The balance holds receipts for {paid}. Updates were lost: who else writes?")
-    expect(only_account, f"`pay_in` ran in the processes {sorted(pids)}, not in the account's alone. Who else writes?")
+    expect(complete, f"The balance holds receipts for {paid}. Updates were lost: which other process writes?")
+    expect(
+        only_account,
+        f"`pay_in` ran in the processes {sorted(pids)}, not only in the account's. Which other process writes?",
+    )
 
 
 def _judge_customers(customers: list[dict], amounts: int) -> None:
     """Check by Ray's records that each customer was a task, and that they came at the same time."""
-    expect(len(customers) == amounts, f"Ray saw {len(customers)} tasks: each customer is a task.")
+    expect(
+        len(customers) == amounts, f"Ray saw {len(customers)} tasks for {amounts} customers: each customer is a task."
+    )
     expect(
         any(after["created"] < (before["ended"] or np.inf) for before, after in pairwise(customers)),
-        "Each customer only came when the one before had gone. Let them come at the same time.",
+        "Each customer came only when the one before had gone. Let them come at the same time.",
     )
 
 
@@ -105,7 +110,7 @@ def _judge_customers(customers: list[dict], amounts: int) -> None:
     points=2,
     minutes=8,
     hints=[
-        "What does the actor know before the first offer? Not that the best score is 0.",
+        "What does the actor know before the first offer? It does not know that the best score is 0.",
         "Keep the score and what belongs to it together, in one tuple: they always change together.",
     ],
 )
@@ -126,7 +131,7 @@ def _expect_told(seen: dict) -> None:
     expect_equal(
         seen["answers"],
         [True, False, True, False, False],
-        f"`offer` answered {seen['answers']}: True stands for a score higher than all before it, False for the others.",
+        f"`offer` answered {seen['answers']}: it must be True for a score higher than all before it, and False for the others.",
     )
 
 
@@ -142,7 +147,10 @@ def _judge_many_offers(answer: Answer, scores: np.ndarray) -> None:
         best = max(sum(lists, []))
         expect_equal(many["best"], best, f"`best()` gave {many['best']}.")
         told = zip(sum(lists, []), sum(many["answers"], []), strict=True)
-        expect([yes for offer, yes in told if offer == best] == [True], "The best of all was told that it is not.")
+        expect(
+            [yes for offer, yes in told if offer == best] == [True],
+            "`offer` told the best of all that it is not the best.",
+        )
 
 
 def _scores(rng: Generator) -> list[float]:
@@ -155,15 +163,15 @@ def _scores(rng: Generator) -> list[float]:
     points=3,
     minutes=30,
     hints=[
-        "A call that has come too early has nothing to do. How does it wait without keeping the others out?",
+        "A call that comes too early has nothing to do yet. How can it wait without keeping the others out?",
         "`future = asyncio.get_running_loop().create_future()` is an empty box. `flush` fills it; "
-        "`await asyncio.wait([future], timeout=seconds)` waits for that, and goes on when time is up.",
+        "`await asyncio.wait([future], timeout=seconds)` waits for that, and continues when time is up.",
         "Put (x, future) into `self.waiting`. Are there `self.size` now? Flush. Then wait at most `self.patience`; if the box is "
         "still empty (`future.done()`), flush. Return `future.result()`.",
     ],
 )
 def Batcher(answer: Answer, rng: Generator) -> None:
-    """Let a call wait for its own future: while it awaits, other calls come in, and whoever completes the batch flushes it."""
+    """Let a call wait for its own future: while it awaits, other calls come in, and the one that completes the batch flushes it."""
     # Long: a batch is judged when it is full, when it stays too small, and when a call comes just after it.
     size = int(rng.integers(3, 6))
     _judge_full_batches(answer, _distinct(rng, size * 2), size)
@@ -185,7 +193,7 @@ def _expect_none_missing(missing: int) -> None:
     expect(
         not missing,
         f"Calls without an answer: {missing}. Can other calls come in while one waits, and does the call that fills "
-        "a batch flush?",
+        "a batch flush it?",
     )
 
 
@@ -193,14 +201,14 @@ def _judge_small_batch(answer: Answer, few: list[int], size: int) -> None:
     """Check calls that are too few for a batch."""
     with answer.case(f"{len(few)} calls, batches of {size}, each call patient for 0.3 s"):
         got = _impatient(answer, few, size)
-        expect("none" not in got, "Some never got an answer: no call came to complete the batch.")
+        expect("none" not in got, "Some calls never got an answer: no other call came to complete their batch.")
         _expect_own_answers(got, few)
 
 
 def _expect_own_answers(got: list, xs: list[int]) -> None:
     """Check that each caller got what the model says of its own x."""
     odd = [one for one in got if not (isinstance(one, list) and len(one) == 3)]
-    expect(not odd, f"A caller got {odd[:1]}: that is not one of the answers of the model.")
+    expect(not odd, f"A caller got {odd[:1]}: that is not one of the model's answers.")
     expect_equal([one[0] for one in got], [x * x for x in xs], "Not every caller got the answer to its own x.")
 
 
@@ -233,7 +241,7 @@ def _judge_latecomer(answer: Answer, xs: list[int]) -> None:
 def _expect_patience(seconds: float, patience: float) -> None:
     expect(
         seconds > patience - 0.01,
-        f"It was alone, and answered after {seconds:.2f} s. What flushed, though its patience had not ended?",
+        f"It was alone, and got its answer after {seconds:.2f} s. What flushed before its patience had ended?",
     )
 
 
@@ -241,14 +249,14 @@ def _expect_patience(seconds: float, patience: float) -> None:
     points=3,
     minutes=15,
     hints=[
-        "A worker is a task: it gets the handle of the server and a shard, and repeats three lines.",
-        "The three lines: get the weights, compute the gradient with them, send the *gradient*. Whoever sends weights "
-        "overwrites what others have learned meanwhile.",
+        "A worker is a task: it gets the server's handle and a shard, and repeats three lines.",
+        "The three lines: get the weights, compute the gradient with them, send the *gradient*. If you send weights, you "
+        "overwrite what the other workers have learned meanwhile.",
         "Start all workers, wait for all of them, then ask the server for the weights.",
     ],
 )
 def async_sgd(answer: Answer, rng: Generator) -> None:
-    """Send gradients, not weights: the server applies each as it comes, and nobody waits for the slowest worker."""
+    """Send gradients, not weights: the server applies each as it comes, and no worker waits for the slowest."""
     # Long: each worker's gradients carry its mark, so that the weights tell which arrived and with what they were computed.
     workers, steps, rate = 3, int(rng.integers(3, 6)), float(rng.choice([0.25, 0.5]))
     start = np.zeros(3 * workers)
@@ -267,14 +275,14 @@ def _judge_marks(moved: np.ndarray, steps: int) -> None:
     counted, alone, stale = moved.reshape(-1, 3).T
     expect(
         not alone.any(),
-        "A worker waited for the others in vain. All must work at the same time, and go on when one is slow.",
+        "A worker waited for the others in vain. All must work at the same time, and continue when one is slow.",
     )
     expect_close(
         counted, [steps] * len(counted), f"Of each worker's {steps} gradients, {counted.tolist()} are in the weights."
     )
     expect(
         not stale.any(),
-        "Some were computed with weights that lack the worker's own last gradient. When does it fetch them?",
+        "Some were computed with weights that lack the worker's own last two gradients. How often does it fetch the weights?",
     )
 
 
@@ -288,12 +296,12 @@ def _judge_ends(tasks: list[dict]) -> None:
     }
     expect(
         not early,
-        f"Workers that ended while their last gradient was still on its way, for which nothing had waited: {len(early)}.",
+        f"Workers that ended without waiting until their last gradient was applied: {len(early)}.",
     )
 
 
 def _judge_regression(answer: Answer, rng: Generator) -> None:
-    """Check the answer on data: the weights must come near to those that the data were made with."""
+    """Check the answer on data: the weights must come close to those that the data were made with."""
     shards, truth = given.linear_data([40, 40, 40], seed=int(rng.integers(1_000_000)))
     begin = truth + rng.choice([-1, 1], size=3) * rng.uniform(2, 3, size=3)
     got = np.asarray(answer(given.slope, begin, shards, 40, 0.1), dtype=float)
@@ -311,13 +319,13 @@ def _judge_regression(answer: Answer, rng: Generator) -> None:
     points=3,
     minutes=15,
     hints=[
-        "Who is idle at the beginning? And later: which of two lists of `ray.wait` tells you that an actor is free again?",
-        "A dictionary from the reference under way to (actor, place in the list) tells whose result has come.",
+        "Which actors are idle at the beginning? And later: which of the two lists of `ray.wait` tells you that one is free again?",
+        "A dictionary from each reference under way to (actor, place in the list) tells you whose result has come.",
         "While inputs or references are left: give every idle actor an input, then wait for one reference and free its actor.",
     ],
 )
 def pool_map(answer: Answer, rng: Generator) -> None:
-    """Keep one call under way for each actor; whoever ends first gets the next input, and places put the results in order."""
+    """Keep one call under way for each actor; the first to end gets the next input, and places put the results in order."""
     desks, xs, few = 3, _distinct(rng, 8), _distinct(rng, 2)
     seen = answer.probe(given.run_pool, desks, xs, few)
     with answer.case(f"{len(xs)} inputs for {desks} actors"):
@@ -328,18 +336,18 @@ def pool_map(answer: Answer, rng: Generator) -> None:
 
 
 def _judge_pool(seen: dict, xs: list[int], desks: int) -> None:
-    """Check more inputs than actors: all work at once, nobody is idle, no call queues, and the results are in order."""
+    """Check more inputs than actors: all work at once, none is idle, no call queues, and the results are in order."""
     many = seen["many"]
-    expect(isinstance(many, list) and len(many) == len(xs), "There is not one result for each input.")
-    expect(all(isinstance(one, list) and len(one) == 4 for one in many), "Some inputs have no result of an actor.")
+    expect(isinstance(many, list | tuple) and len(many) == len(xs), "There is not one result for each input.")
+    expect(all(isinstance(one, list) and len(one) == 4 for one in many), "Some results did not come from an actor.")
     results, numbers, met, moving = zip(*many, strict=True)
-    expect(all(met), "The actors never worked at the same time: is every one of them given a call before you wait?")
+    expect(all(met), "The actors never worked at the same time: do you give each of them a call before you wait?")
     expect(
         all(moving),
-        "While one had a long call, the others stopped or some inputs waited behind it. An idle actor gets the next input.",
+        "While one actor had a long call, the others stopped, or inputs waited behind it. Give the next input to an idle actor.",
     )
-    expect(seen["queued"] == 0, f"Calls that were sent to an actor whose last call had not ended: {seen['queued']}.")
-    expect(len(set(numbers)) == desks, f"{len(set(numbers))} of them did all the work.")
+    expect(seen["queued"] == 0, f"Calls that you sent to an actor whose last call had not ended: {seen['queued']}.")
+    expect(len(set(numbers)) == desks, f"Only {len(set(numbers))} of the {desks} actors did the work.")
     expect_equal(results, [x * x for x in xs], "The results are not in the order of the inputs.")
 
 
@@ -352,7 +360,7 @@ quiz(
     a) In the order of their launch: Ray keeps one queue for the whole cluster.
         There is no such queue: each caller sends its calls straight to the actor.
     *b) 1 before 2; the 10 comes before, between or after them.
-        Right: the calls of one caller keep their order, those of different callers have none among each other.
+        Right: an ordinary actor keeps the order of one caller's calls, and promises none between different callers.
     c) At the same time, each in a thread of its own.
         An ordinary actor runs one call at a time. That is what makes it safe.
     """,
@@ -364,9 +372,9 @@ quiz(
     Every call of the account ran alone, and payments were lost all the same. Why?
 
     *a) A payment was three steps, read, add, write, and other customers came between them.
-        Right: one call is safe, a sequence of calls is not. Make one call of it.
+        Right: one call is safe, a sequence of calls is not. Make it one call.
     b) The actor was too slow, so Ray dropped some calls.
-        Ray drops no calls: they wait in the queue, however long it gets.
+        Ray drops no calls: they wait their turn.
     c) Each task had an account of its own, because a handle that is an argument is copied.
         The handle is copied, but all copies lead to the same actor.
     """,
@@ -379,8 +387,8 @@ quiz(
     again and again. You start 24 more. What happens to the results per second?
 
     a) They stay as they are: there are as many actors as cores already.
-        That holds for actors that compute all the time. These wait for 90 of 100 ms, and the cores with them.
-    *b) About four times as many: the cores had plenty of time left.
+        That holds for actors that compute all the time. These wait 90 of 100 ms, and their cores are idle meanwhile.
+    *b) They rise to about four times as many: the cores had plenty of time left.
         Right: 8 actors keep 0.8 cores busy, 32 keep 3.2. From about 80 actors on, the cores are full.
     c) Ray refuses: an actor needs a core.
         An actor asks for no slot while it lives, unless you say `num_cpus=`. And a slot is not a core.
@@ -390,14 +398,14 @@ quiz(
 quiz(
     "blocked_loop",
     """
-    An async actor gets 100 calls at once. Each is `time.sleep(0.1)`, then `return`. How long until all have their answer?
+    An async actor gets 100 calls at once. Each is `time.sleep(0.1)`, then `return`. How long until all of them have their answers?
 
     a) About 0.1 s: an async actor runs up to 1,000 calls at once.
         Only calls that `await` make room for others. `time.sleep` holds the one thread that they share.
     *b) About 10 s: nothing is awaited, so each call keeps the others out.
         Right. With `await asyncio.sleep(0.1)` it would be about 0.1 s.
     c) About 1 s: ten threads take turns.
-        All calls of an async actor share one thread, whatever their number.
+        All calls of an async actor share one thread, however many there are.
     """,
 )
 
@@ -412,6 +420,6 @@ quiz(
     b) A new actor of the same class, with fresh state.
         `get_actor` never makes one; `get_if_exists=True` in `.options` finds or makes one.
     *c) An error: the actor ended with the program that made it.
-        Right. With `lifetime="detached"` it would stay until somebody kills it, or the cluster stops.
+        Right. With `lifetime="detached"` it would stay until a program kills it, or the cluster stops.
     """,
 )

@@ -8,7 +8,7 @@ import pandas
 import psutil
 
 ROLES = {
-    "gcs_server": "GCS: the memory of the whole cluster",
+    "gcs_server": "GCS: the records of the whole cluster",
     "raylet": "raylet: the manager of this node",
     "monitor.py": "monitor: watches the load, for the autoscaler",
     "log_monitor.py": "log monitor: brings what workers print to you",

@@ -13,42 +13,16 @@ from pathlib import Path
 import numpy as np
 
 from coursekit import meeting
+from coursekit.given.object_store import MB, made, store
 
-MB = 2**20  # bytes
 MILLION = 2**20  # numbers; of 8 bytes each, they are 8 MB
 SETTLED = 1.0  # seconds between two readings that must agree before a reference counts as kept
-
-
-def store() -> dict:
-    """Return what Ray says of the object store of this node (see `coursekit.records.stores`)."""
-    from coursekit import records
-
-    return records.stores()[0]
 
 
 def in_store() -> int:
     """Return how many MB the object store holds a moment later: Ray frees memory in batches, at most one a second."""
     time.sleep(1.2)
     return round(store()["bytes"] / MB)
-
-
-class Made:
-    """What was put into the store in a block: number of objects, and megabytes."""
-
-    objects = megabytes = 0.0
-
-    def __str__(self) -> str:
-        return f"{self.objects:.0f} object{'s' * (self.objects != 1)}, {self.megabytes:.0f} MB"
-
-
-@contextlib.contextmanager
-def made() -> Iterator[Made]:
-    """Count what goes into the store while the block runs: `with made() as copies: ...`, then `print(copies)`."""
-    before, counted = store(), Made()
-    yield counted
-    after = store()
-    counted.objects = after["created_objects"] - before["created_objects"]
-    counted.megabytes = (after["created_bytes"] - before["created_bytes"]) / MB
 
 
 def spilled_files() -> dict[str, str]:
@@ -238,7 +212,7 @@ def _a(value: object) -> str:
 
 
 def held_after(let_go: Callable, first_rows: np.ndarray, height: int) -> dict:
-    """Return the rows that `let_go` took out of arrays, and what of the arrays is kept once nobody else refers to them."""
+    """Return the rows that `let_go` took out of arrays, and what of the arrays is kept once nothing else refers to them."""
     import ray
 
     refs = [ray.put(_array_with(row, height)) for row in first_rows]
@@ -249,6 +223,8 @@ def held_after(let_go: Callable, first_rows: np.ndarray, height: int) -> dict:
     whole = 8 * first_rows.shape[1] * height
     kinds = sorted({row["kind"] for row in kept})
     count = len({row["object_id"] for row in kept})
+    if isinstance(rows, tuple | np.ndarray):
+        rows = list(rows)
     if not isinstance(rows, list) or not all(isinstance(row, np.ndarray | list | tuple) for row in rows):
         rows = repr(type(rows[0] if isinstance(rows, list) and rows else rows).__name__)
     returned = _returned(before, 0 if count else 8 * first_rows.size * height)

@@ -13,13 +13,13 @@ from coursekit import meeting
 
 
 def pay(balance: int, amount: int) -> int:
-    """Return the balance after a payment; the book-keeping takes 20 ms."""
+    """Return the balance after a payment; the bookkeeping takes 20 ms."""
     time.sleep(0.02)
     return balance + amount
 
 
 def add_ones(total: Any, times: int, locked: bool, start: Any) -> None:
-    """Add 1 to a `multiprocessing.Value` so many times, with its lock or without, once all are at the barrier."""
+    """Add 1 to a `multiprocessing.Value` `times` times, with its lock or without, once all processes are at the barrier."""
     start.wait()
     for _ in range(times):
         if locked:
@@ -30,7 +30,7 @@ def add_ones(total: Any, times: int, locked: bool, start: Any) -> None:
 
 
 def compute(rounds: int) -> int:
-    """Return a sum of so many squares: real work, which keeps one core busy."""
+    """Return the sum of the first `rounds` squares: real work, which keeps one core busy."""
     return sum(number * number for number in range(rounds))
 
 
@@ -72,7 +72,7 @@ class Simulator:
     """A simulator that plays episodes of different lengths: `run(n)` naps for n tenths of a second and returns n."""
 
     def run(self, tenths: float) -> float:
-        """Return `tenths` after a nap of so many tenths of a second."""
+        """Return `tenths` after a nap of that many tenths of a second."""
         time.sleep(tenths / 10)
         return tenths
 
@@ -144,7 +144,7 @@ def offer_from_many(learner: Any, offers: list[list]) -> dict:
 
 
 class _Model:
-    """Squares a batch, and tells with each square how large the batch was and the how manieth."""
+    """Squares a batch, and tells with each square how large the batch was, and its number."""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -198,7 +198,7 @@ def predict_after_others(learner: Any, xs: list[int], size: int, patience: float
 
 
 def _wait_for_all(room: str, names: Iterable[str]) -> bool:
-    """Return whether all signals came; who waits in vain lets nobody else wait."""
+    """Return whether all signals came; a call that waits in vain tells the others not to wait."""
     for name in names:
         if not meeting.wait_for(room, name, unless="gave-up"):
             meeting.signal(room, "gave-up")
@@ -210,7 +210,8 @@ def train_marked(async_sgd: Callable, start: list[float], steps: int, rate: floa
     """Return the weights after workers have pushed marks instead of gradients; worker 0 is slow.
 
     `start` has three weights for each worker: the first counts its gradients, the second is moved when it waited in vain
-    for the others, the third when it saw weights without its own last gradient. Its last gradient arrives late.
+    for the others, the third when it saw weights without its own last two gradients: a worker that asks for weights while it
+    still computes lacks one. Its last gradient arrives late.
     """
     room, workers = meeting.new_room(), len(start) // 3
 
@@ -221,7 +222,8 @@ def train_marked(async_sgd: Callable, start: list[float], steps: int, rate: floa
         on_time = step > 0 or _wait_for_all(room, [f"{other}-0" for other in others])
         if worker == 0 and step == 0:
             on_time = on_time and _wait_for_all(room, [f"{other}-1" for other in others])
-        fresh = abs(weights[3 * worker] - start[3 * worker] - rate * step) < 1e-6
+        applied = (weights[3 * worker] - start[3 * worker]) / rate  # of its own gradients
+        fresh = step - 1 - 1e-6 < applied < step + 1e-6
         gradient = np.zeros(3 * workers)
         gradient[3 * worker : 3 * worker + 3] = -1, -(not on_time), -(not fresh)
         return gradient.view(_Late) if step == steps - 1 else gradient
@@ -249,7 +251,7 @@ class _Desk:
         self._room, self._number, self._desks, self._calls = room, number, desks, 0
 
     def work(self, x: int, place: int, count: int) -> list:
-        """Return the square of x, this desk's number, and whether everybody came whom it waited for."""
+        """Return the square of x, this desk's number, and whether all calls came that it waited for."""
         self._calls += 1
         meeting.signal(self._room, f"desk-{self._number}")
         meeting.signal(self._room, f"{count}-{place}")
@@ -266,7 +268,8 @@ def run_pool(pool_map: Callable, desks: int, xs: list[int], few: list[int]) -> d
     import ray
 
     room = meeting.new_room()
-    actors = [ray.remote(_Desk).remote(room, number, desks) for number in range(desks)]
+    desk = ray.remote(_Desk)
+    actors = [desk.remote(room, number, desks) for number in range(desks)]
     ray.get(
         [actor.__ray_ready__.remote() for actor in actors]
     )  # patience is for the work, not for the start of processes

@@ -1,5 +1,6 @@
 """Right and wrong answers of chapter 1."""
 
+import numpy as np
 import ray
 
 from tests.answers import accepts, rejects
@@ -37,6 +38,12 @@ def waits_before_it_returns(function, x):
 @accepts("parallel_map")
 def comprehension(function, xs):
     return ray.get([ray.remote(function).remote(x) for x in xs])
+
+
+@accepts("parallel_map")
+def an_array_of_results(function, xs):
+    task = ray.remote(function)
+    return np.array(ray.get([task.remote(x) for x in xs]))
 
 
 @accepts("parallel_map")
@@ -85,6 +92,11 @@ def keeps_a_set(function, xs, k):
         waiting.remove(ready)
         results.append(ray.get(ready))
     return results
+
+
+@accepts("first_k")
+def returns_a_tuple(function, xs, k):
+    return tuple(keeps_a_set(function, xs, k))
 
 
 @rejects("first_k")
@@ -203,6 +215,14 @@ def a_chain_instead_of_a_tree(add, refs):
     for ref in refs[1:]:
         total = ray.remote(add).remote(total, ref)
     return total
+
+
+@rejects("tree_sum", says="additions in a row")
+def two_chains_instead_of_a_tree(add, refs):
+    half = len(refs) // 2
+    return ray.remote(add).remote(
+        a_chain_instead_of_a_tree(add, refs[:half]), a_chain_instead_of_a_tree(add, refs[half:])
+    )
 
 
 @rejects("tree_sum")

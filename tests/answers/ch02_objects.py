@@ -15,6 +15,12 @@ def with_a_keyword(function, array, xs):
     return ray.get([task.remote(x, values=shared) for x in xs])
 
 
+@accepts("share_once")
+def returns_an_array(function, array, xs):
+    shared, task = ray.put(array), ray.remote(function)
+    return np.array(ray.get([task.remote(shared, x) for x in xs]))
+
+
 @rejects("share_once", says="6 copies of the array")
 def by_value_in_a_loop(function, array, xs):
     task = ray.remote(function)
@@ -27,7 +33,7 @@ def puts_in_the_loop(function, array, xs):
     return ray.get([task.remote(ray.put(array), x) for x in xs])
 
 
-@rejects("share_once", says="store never held the array")
+@rejects("share_once", says="never in Ray's store")
 def captures_the_array_in_a_closure(function, array, xs):
     task = ray.remote(lambda x: function(array, x))
     return ray.get([task.remote(x) for x in xs])
@@ -220,6 +226,11 @@ def copies_by_np_array(refs):
 @accepts("let_go")
 def copies_all_rows_into_one_array(refs):
     return list(np.array([ray.get(ref)[0] for ref in refs]))
+
+
+@accepts("let_go")
+def an_array_of_all_first_rows(refs):
+    return np.stack([ray.get(ref)[0] for ref in refs])
 
 
 @rejects("let_go")

@@ -20,7 +20,7 @@ def gets_each_after_all_are_sent(Counter, amounts):
 
 
 @rejects("count_up")
-def an_actor_made_anew_for_each_call(Counter, amounts):
+def a_new_actor_for_each_call(Counter, amounts):
     return ray.get([ray.remote(Counter).remote().add.remote(amount) for amount in amounts])
 
 
@@ -107,7 +107,7 @@ def reads_and_writes_one_customer_at_a_time(pay_in, balance, amounts):
 
 
 @rejects("bank")
-def an_account_anew_for_each_customer(pay_in, balance, amounts):
+def a_new_account_for_each_customer(pay_in, balance, amounts):
     @ray.remote
     def customer(amount):
         return ray.get(ray.remote(Account).remote(pay_in, balance).book.remote(amount))
@@ -368,7 +368,7 @@ class NotAsync(Waits):
 
 
 @rejects("Batcher")
-class WaitsForAFullBatchForEver(Waits):
+class WaitsForAFullBatchForever(Waits):
     async def predict(self, x):
         future = asyncio.get_running_loop().create_future()
         self.waiting.append((x, future))
@@ -402,7 +402,7 @@ class TimeOutCancelsTheFuture(Waits):
 
 
 @rejects("Batcher")
-class EverybodyGetsTheLastAnswer(WithATimer):
+class AllGetTheLastAnswer(WithATimer):
     def flush(self):
         batch, self.waiting = self.waiting, []
         if batch:
@@ -443,6 +443,22 @@ def with_worker_actors(gradient, weights, shards, steps, rate):
 
     workers = [Worker.remote() for _ in shards]
     ray.get([worker.work.remote(server, shard) for worker, shard in zip(workers, shards, strict=True)])
+    return ray.get(server.get.remote())
+
+
+@accepts("async_sgd")
+def asks_for_the_next_weights_while_it_computes(gradient, weights, shards, steps, rate):
+    server = ray.remote(Server).remote(np.array(weights), rate)
+
+    @ray.remote
+    def work(server, shard):
+        coming, sent = server.get.remote(), []
+        for _ in range(steps):
+            current, coming = ray.get(coming), server.get.remote()
+            sent.append(server.apply.remote(gradient(current, shard)))
+        ray.get(sent)
+
+    ray.get([work.remote(server, shard) for shard in shards])
     return ray.get(server.get.remote())
 
 

@@ -1,0 +1,175 @@
+"""What chapters 0 to 3 say about Ray is true of the Ray that is pinned: each test is one sentence of theirs."""
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pandas
+import pytest
+
+from coursekit.given.object_store import MB, made, store
+
+pytestmark = pytest.mark.slow
+MILLION = 2**20
+
+
+@pytest.fixture(scope="module", autouse=True)
+def a_ray() -> Iterator[None]:
+    import ray
+
+    from coursekit.quiet import quiet
+
+    quiet()
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=256 * MB)
+    yield
+    ray.shutdown()
+
+
+def held_mb(wanted: float) -> float:
+    """Return the MB in the store, once they are as many as wanted or have had time to be."""
+    end = time.monotonic() + 30
+    while round(held := store()["bytes"] / MB) != wanted and time.monotonic() < end:
+        time.sleep(0.2)
+    return round(held)
+
+
+def put_by(size: int) -> float:
+    """Return the MB that went into the store when a task's result of so many bytes was another task's argument."""
+    import ray
+
+    blank, length = ray.remote(lambda count: bytes(count)), ray.remote(lambda data: len(data))
+    with made() as copies:
+        assert ray.get(length.remote(blank.remote(size))) == size
+    return copies.megabytes
+
+
+# Chapter 1
+
+
+def test_a_result_below_100_kb_travels_with_the_messages_and_not_through_the_store():
+    assert put_by(90_000) < 0.01
+
+
+def test_a_larger_result_goes_through_the_store():
+    assert put_by(8 * MB) == pytest.approx(8, rel=0.01)
+
+
+def test_each_remote_function_is_exported_to_the_gcs_again():
+    import ray
+
+    def exported() -> int:
+        keys = ray.experimental.internal_kv._internal_kv_list("RemoteFunction:", namespace="fun")
+        return len(keys)
+
+    def here(x: int) -> int:
+        return x
+
+    once, before = ray.remote(here), exported()
+    ray.get([once.remote(x) for x in range(5)])
+    made_once = exported() - before
+    ray.get([ray.remote(here).remote(x) for x in range(5)])
+    assert (made_once, exported() - before - made_once) == (1, 5)
+
+
+def test_fetching_a_result_frees_nothing_and_dropping_the_last_reference_does():
+    import ray
+
+    assert held_mb(0) == 0
+    ref = ray.remote(lambda: np.ones(MILLION)).remote()
+    length = len(ray.get(ref))
+    time.sleep(1.5)  # memory is freed at most once a second
+    held = held_mb(8)
+    del ref
+    assert (length, held, held_mb(0)) == (MILLION, 8, 0)
+
+
+# Chapter 2
+
+
+def shares_memory(first: np.ndarray, second: np.ndarray) -> bool:
+    return np.shares_memory(first, second)
+
+
+def test_arrays_arrow_tables_and_numeric_columns_are_read_without_a_copy():
+    import pyarrow
+    import ray
+
+    numbers = np.arange(MILLION)
+    array, frame = ray.put(numbers), ray.put(pandas.DataFrame({"x": numbers, "y": numbers / 2}))
+    table = ray.put(pyarrow.table({"x": numbers}))
+    assert shares_memory(ray.get(array), ray.get(array))
+    assert shares_memory(ray.get(frame)["y"].to_numpy(), ray.get(frame)["y"].to_numpy())
+    assert shares_memory(ray.get(table)["x"].chunk(0).to_numpy(), ray.get(table)["x"].chunk(0).to_numpy())
+
+
+def test_a_torch_tensor_and_a_list_are_copied_for_each_reader():
+    import ray
+    import torch
+
+    tensor = ray.put(torch.ones(MILLION))
+    numbers = ray.put([1.0, 2.0])
+    assert ray.get(tensor).data_ptr() != ray.get(tensor).data_ptr()
+    assert ray.get(numbers) is not ray.get(numbers)
+
+
+def test_arrays_are_read_only_also_where_they_travelled_with_a_message():
+    import ray
+
+    can_write = ray.remote(lambda array: array.flags.writeable)
+    assert not ray.get(can_write.remote(np.ones(3)))
+    assert not ray.get(can_write.remote(ray.put(np.ones(MILLION))))
+
+
+def test_ray_finds_references_inside_a_value_keeps_their_objects_and_does_not_fetch_them():
+    import ray
+
+    assert held_mb(0) == 0
+    outer = ray.put({"parts": [ray.put(np.ones(MILLION))]})
+    time.sleep(1.5)  # memory is freed at most once a second
+    held = held_mb(8)
+    kinds = ray.get(ray.remote(lambda value: [type(part).__name__ for part in value["parts"]]).remote(outer))
+    del outer
+    assert (held, kinds, held_mb(0)) == (8, ["ObjectRef"], 0)
+
+
+# Chapter 3
+
+
+class Diary:
+    """Notes each attempt; the first call of all fails."""
+
+    def __init__(self) -> None:
+        self.notes: list[int] = []
+
+    def note(self, number: int) -> None:
+        self.notes.append(number)
+        if len(self.notes) == 1:
+            raise ValueError("the first attempt fails")
+
+    def read(self) -> list[int]:
+        return self.notes
+
+
+def test_a_call_that_is_retried_runs_after_calls_that_were_sent_later():
+    import ray
+
+    diary = ray.remote(Diary).options(max_task_retries=1).remote()
+    ray.get([diary.note.options(retry_exceptions=True).remote(number) for number in range(3)])
+    assert ray.get(diary.read.remote()) == [0, 1, 2, 0]
+
+
+@pytest.mark.parametrize("options", [{"max_concurrency": 2}, {"allow_out_of_order_execution": True}])
+def test_an_actor_with_threads_or_out_of_order_may_run_a_call_before_one_sent_earlier(options):
+    import ray
+
+    from coursekit import meeting
+
+    room = meeting.new_room()
+    late = ray.remote(lambda: [meeting.wait_for(room, "go"), 0][1]).remote()
+    diary = ray.remote(Diary).options(**options).remote()
+    first = diary.note.remote(late)  # its argument does not exist yet
+    with pytest.raises(ray.exceptions.RayTaskError):
+        ray.get(diary.note.remote(1))  # so this one is the first attempt
+    meeting.signal(room, "go")
+    ray.get(first)
+    assert ray.get(diary.read.remote()) == [1, 0]
