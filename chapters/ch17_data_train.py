@@ -2,15 +2,15 @@
 r"""
 # Chapter 17 · Two workers with equal weights are one learner, and a checkpoint is all that survives them
 
-*About 120 minutes · builds on [Chapter 2](ch02_objects.ipynb), [Chapter 3](ch03_actors.ipynb) and [Chapter 5](ch05_faults.ipynb); [Chapter 10](ch10_actor_learner.ipynb) helps where PyTorch is new*
+*About 110 minutes · builds on [Chapter 2](ch02_objects.ipynb), [Chapter 3](ch03_actors.ipynb) and [Chapter 5](ch05_faults.ipynb); [Chapter 10](ch10_actor_learner.ipynb) helps where PyTorch is new*
 
 **What you will be able to do**
 
-- write a data pipeline that runs when it is needed, block by block, with an expensive set-up done once in each actor;
+- write a data pipeline that runs only when its rows are needed, block by block, and sets up an expensive stage once in each actor;
 - prepare data without a leak;
 - turn a training loop for one process into one for many, and prove that the workers keep one network;
-- say what a gradient step is made of when there are more workers;
-- kill a worker in the middle of the training, and go on after the last checkpoint with nothing lost but half an epoch.
+- say which rows a gradient step is made of when there are several workers;
+- kill a worker in the middle of a training run, and resume from the last checkpoint with only half an epoch lost.
 """
 
 # %%
@@ -38,18 +38,18 @@ begin("ch17_data_train")
 # %%
 os.environ |= {
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",  # how often Ray Train looks at its workers: usually every 2 s
-    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # nobody takes this machine back: one process fewer
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # this machine will not be taken back: one process fewer
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "300",  # a busy laptop is slow, not broken
 }
 ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
 warm_up(4)
-news = keep_news_of_deaths()  # else Ray reports the death to come in half a page, as in chapter 5
+news = keep_news_of_deaths()  # otherwise Ray reports the death to come in half a page, as in chapter 5
 
 # %% [markdown] tags=["notes"]
 r"""
 Two hours with all four exercises.
-The demonstrations after `pipeline` need it: whoever runs out of time takes the line from its last hint.
-Ask at the start: who has trained on two machines, and who knows what travelled between them?
+The demonstrations after `pipeline` need it: anyone who runs out of time can take the line from its last hint.
+Ask at the start who has trained on two machines, and what travelled between them.
 Most people say "the weights".
 Come back to the answer after `train_loop`.
 """
@@ -57,26 +57,27 @@ Come back to the answer after `train_loop`.
 # %% [markdown]
 r"""
 `num_cpus=4` gives four places for tasks, whatever your machine has; on two cores they take turns (chapter 4).
-And `log_to_driver=False`: Ray Train reports each of its steps in half a page, and somebody will be killed.
-What goes wrong still arrives as an exception.
+`log_to_driver=False` hides the log lines of other processes: Ray Train reports each of its steps in half a page, and you are going to kill a worker.
+Errors still arrive as exceptions.
 """
 
 # %% [markdown]
 r"""
 ## A dataset is a plan
 
-The real work of most training runs is getting the rows to where the gradients are computed.
-**Ray Data** does it: a `Dataset` is a table that lies in pieces, its **blocks**, each an object in the object store.
-What you do to a dataset is done block by block, in tasks and actors.
+In most training runs the real work is getting the rows to the place where the gradients are computed.
+That is the job of **Ray Data**.
+A `Dataset` is a table in pieces, its **blocks**, and each block is an object in the object store.
+Whatever you do to a dataset happens block by block, in tasks and actors.
 
 ![Blocks of rows flow through a pipeline of tasks and actors to two training workers, which average their gradients and report checkpoints](../img/ch17_data_train.svg)
 
 The rows of this chapter are 1,797 handwritten digits, which come with scikit-learn, in three columns: `image` has 64 pixels between 0 and 16, `label` says which digit it is, and `row` numbers them.
-Every fifth is held out for a test.
+Every fifth row is held out for a test.
 
 **Predict:** the function below naps for 0.2 s over each of 8 blocks.
-How long is the call of `map_batches`, how long is `take_all`?
-And how long is `take_all` when we call it again?
+How long does the call of `map_batches` take, and how long does `take_all`?
+How long does `take_all` take the second time?
 """
 
 # %%
@@ -104,11 +105,13 @@ print("map_batches: {:.3f} s   take_all: {:.1f} s   take_all again: {:.1f} s".fo
 r"""
 `map_batches` only wrote the plan down; that is called **lazy**.
 `take_all` did the work.
-Eight naps of 0.2 s in four places are 0.4 s; whatever came on top is Ray Data getting ready (its first pipeline imports a good deal, the second need not), and a busy machine.
-The work is done when somebody asks for rows: `take`, `take_all`, `iter_batches`, `count`, `write_parquet`.
-And it is done again whenever somebody asks again, unless you keep the result: `plan.materialize()` runs the plan and leaves the blocks in the object store.
+Eight naps of 0.2 s in four places take 0.4 s.
+The rest is Ray Data getting ready, which costs most the first time because of its imports.
 
-With `batch_size=64`, the function gets at most 64 rows at a time; by default it gets a whole block.
+The work is done when something asks for rows: `take`, `take_all`, `iter_batches`, `write_parquet`.
+Ask again, and it is done again, unless you keep the result: `plan.materialize()` runs the plan and leaves the blocks in the object store.
+
+With `batch_size=64` your function gets at most 64 rows at a time; by default it gets a whole block.
 """
 
 # %%
@@ -124,14 +127,13 @@ r"""
 ## The first batch is out before the last block is read
 
 A plan of several steps does not run step by step over the whole table.
-Blocks **stream** through: while the first is being used, later ones are still being read.
-So a dataset may be larger than all your memory, and a learner need not wait for the last file.
-If whoever uses the rows is slow, Ray Data stops reading for a while (*backpressure*, as in chapter 1).
+Blocks **stream** through it: while the first is being used, later ones are still being read.
+So a dataset may be larger than your memory, and a learner need not wait for the last file.
+(A full shuffle or a sort is the exception: it has to see all blocks first.)
+If the consumer is slow, Ray Data pauses the reading; that is *backpressure*, as in chapter 1.
 
-`read` plays a slow disk, one block at a time.
-We ask for the batches as they come, and once more after `materialize()`.
-
-**Predict:** in both cases, when is the first block used, and how many have been read by then?
+`read` plays a slow disk that delivers one block at a time.
+The cell uses the batches as they come, and then once more after `materialize()`.
 """
 
 
@@ -165,8 +167,9 @@ axes[0].invert_yaxis()
 axes[1].legend(frameon=False);
 # %% [markdown]
 r"""
-Left, orange and green walk along together, one block apart: a batch is always fetched ahead.
-Right, everything is read before anything is used: that is the price of keeping it, and it pays off when the rows are needed many times.
+On the left, orange and green move along together, one block apart: by default one batch is fetched ahead.
+On the right, everything is read before anything is used.
+That is the price of keeping the result, and it pays off when the rows are needed many times.
 """
 
 # %% [markdown]
@@ -179,15 +182,15 @@ For pixel $j$, with the mean $\mu_j$ and the standard deviation $\sigma_j$ *of t
 $$x'_j = \frac{x_j - \mu_j}{\sigma_j}$$
 
 Where do $\mu$ and $\sigma$ come from?
-Not from the batch: then a digit would look different in other company, and a single image would vanish.
-And not from all 1,797 images: the held-out ones would have told the training something about themselves, which is a **leak**.
-A test after a leak looks better than reality will be.
+Not from the batch: the same digit would then look different in other company, and a batch of one image would become all zeros.
+And not from all 1,797 images: the held-out ones would tell the training something about themselves.
+That is a **leak**, and a test after a leak promises more than you will get.
 
 So the stage has a state: two arrays, computed once.
-Ray Data's stages with a state are *callable classes*: `__init__` gets ready, `__call__` takes a batch and returns one.
+In Ray Data, a stage with a state is a *callable class*: `__init__` gets ready, `__call__` takes a batch and returns one.
 Write `Standardise`.
 Some pixels in the corners are 0 in every training image; for these $\sigma_j = 0$, and they are only centred, as if $\sigma_j$ were 1.
-A batch is a view into the object store, and read-only (chapter 2).
+A batch is a view into the object store, so it is read-only (chapter 2).
 """
 
 
@@ -215,7 +218,7 @@ check("Standardise", Standardise)
 
 # %% [markdown] tags=["solution"]
 r"""
-The test rows go through the *same* object: it would be as wrong to standardise them by their own mean.
+The test rows go through the *same* object: standardising them by their own mean would be just as wrong.
 """
 
 # %% [markdown]
@@ -223,24 +226,23 @@ r"""
 ## A slow start is paid once for each actor
 
 `Standardise` starts fast.
-But a stage may be a network of ten gigabytes that labels your rows, and then you do not want to load it for each batch.
-So Ray Data makes actors of a class, a **pool** of them, and every batch goes to one that is free:
+But a stage may be a network of ten gigabytes that labels your rows, and you do not want to load that for each batch.
+So Ray Data makes a **pool** of actors from a class, and sends every batch to one that is free:
 
 ```python
 ds.map_batches(
     Labeller,                                # the class itself
-    fn_constructor_args=(path,),             # what its __init__ is given, in each actor
-    batch_size=64,                           # at most so many rows a call
+    fn_constructor_args=(path,),             # what its __init__ gets, in each actor
+    batch_size=64,                           # at most this many rows a call
     compute=ray.data.ActorPoolStrategy(size=2),
 )
 ```
 
 A function becomes tasks instead, and remembers nothing.
-(The picture at the beginning shows the plan.
-Where two stages follow each other directly, Ray Data often *fuses* them: the function then runs inside the actors, and no block is copied in between.)
+Where two stages follow each other directly, Ray Data often *fuses* them: the function then runs inside the actors, and no block is copied in between.
 
 `pipeline` puts two stages one after the other: `clean`, a function that drops broken rows, and then `stage`, a class whose `__init__` takes `images`.
-The check's own stage has a slow start and counts how often it is made.
+The check brings a stage of its own, which starts slowly and counts how often it is made.
 """
 
 
@@ -262,18 +264,18 @@ check("pipeline", pipeline)
 
 # %% [markdown] tags=["solution"]
 r"""
-`map_batches(lambda batch: stage(images)(batch))` gives the same rows, and makes a new stage for every batch.
-`map_batches(stage(images))` would make one here, in your notebook: with a pool Ray Data refuses it, and without one it takes the object for a function and sends a copy to each task.
+`map_batches(lambda batch: stage(images)(batch))` gives the same rows, but makes a new stage for every batch.
+`map_batches(stage(images))` makes one here, in your notebook: with a pool Ray Data refuses it, and without one it takes the object for a function and sends a copy to each task.
 
-Old examples say `concurrency=2` instead of `compute=`; Ray 2.60 still takes it, and calls it deprecated.
+`concurrency=2` also makes a pool of two; Ray 2.60 accepts it, but its documentation calls it deprecated.
 """
 
 
 # %% [markdown]
 r"""
-Now your stages on the real digits.
-`materialize` because the training will go over these rows many times, and because a plan would start a new pool of actors in every epoch.
-(Where each epoch should see the rows *changed*, turned a little for instance, you leave it a plan.)
+Now run your stages on the real digits.
+`materialize` keeps the rows, because the training will go over them many times and a plan would start a new pool of actors in every epoch.
+Leave it a plan when each epoch should see the rows *changed*, for instance turned a little.
 """
 
 
@@ -304,16 +306,20 @@ r"""
 ## Two workers, one network
 
 Each worker has a copy of the network and a part of the rows, its **shard**.
-After every batch, each computes its own gradient; the workers **average** their gradients (an operation called *all-reduce*); and each takes the same step with the same average.
-Whoever starts equal and always steps equally stays equal.
-So weights travel once, when the model is wrapped (all get those of worker 0); after that only gradients do.
+After every batch, each worker computes its own gradient; the workers **average** their gradients, an operation called *all-reduce*; and each takes the same step with the same average.
+Workers that start equal and always step equally stay equal.
+
 PyTorch calls this **DDP**, *distributed data parallel*.
+The weights travel once, when the model is wrapped and every worker receives those of worker 0.
+After that only gradients are exchanged, and *buffers*: numbers that a layer keeps without learning them, such as the running means of batch normalisation.
+Each forward pass in training begins with a copy of worker 0's buffers.
+Our network has none.
 
 With $W$ workers and $B$ rows in each worker's batch, the average is the gradient of the mean loss over $W \cdot B$ rows: the **effective batch**.
 
 $$\frac{1}{W}\sum_{w=1}^{W}\nabla\,\frac{1}{B}\sum_{i=1}^{B} \ell(x_{wi}) = \nabla\,\frac{1}{WB}\sum_{w,i}\ell(x_{wi})$$
 
-Here is all that one process needs, in PyTorch.
+Here is all that one process needs in PyTorch.
 The network is a single layer: it reads digits well, and a gradient step takes about a millisecond.
 """
 
@@ -351,14 +357,13 @@ Inside it,
 | `ray.train.get_context()` | has `get_world_size()`, the number of workers, and `get_world_rank()`: 0, 1, … |
 | `ray.train.report(metrics)` | reports numbers; waits until *every* worker has reported |
 
-A start of Ray Train is slow: it starts some eight processes, and most of them import PyTorch.
-You will see it soon.
-Until then we **rehearse**: `rehearse(loop, rows, config)` runs a loop in two processes of their own, joined by PyTorch exactly as Ray Train joins them.
-All the calls of the table work there, in a small imitation of Ray Train.
-The first rehearsal takes some seconds, the next about one; and it notes everything that the workers do.
+Ray Train starts slowly: it needs some eight processes, and most of them import PyTorch.
+You will time it below.
+Until then we **rehearse**: `rehearse(loop, rows, config)` runs a loop in two processes of its own, joined by PyTorch as Ray Train joins them, with a small imitation of the calls in the table.
+The first rehearsal takes some seconds, the next about one, and it notes everything that the workers do.
 
 Write `train_loop`.
-Begin with `torch.manual_seed(config["seed"])`, in every worker the same, so that the run can be repeated.
+Begin with `torch.manual_seed(config["seed"])`, the same in every worker, so that the run can be repeated.
 `config["batch_size"]` is the *effective* batch.
 The optimizer is `torch.optim.SGD` with `lr=config["lr"]` and `momentum=0.9`: it keeps a **velocity** for each weight, 0.9 times the old one plus the new gradient, and steps along that.
 The check rehearses your loop and computes what the weights must be.
@@ -388,20 +393,21 @@ check("train_loop", train_loop)
 
 # %% [markdown] tags=["solution"]
 r"""
-The seed is not needed for equal weights: DDP sends the weights of worker 0 to all when it wraps the model.
-It makes the run repeatable, and the next comparison fair.
+Equal weights do not need the seed: DDP sends worker 0's weights to all workers when it wraps the model.
+The seed makes the run repeatable, and the next comparison fair.
 
-`ray.train.report` in worker 0 only is the most common mistake with Ray Train: worker 0 waits for the others, the others wait for worker 0's gradients, and nothing ever happens again.
+Calling `ray.train.report` in worker 0 only is the most common mistake with Ray Train.
+Worker 0 then waits for the others to report, the others wait for worker 0's gradients, and the run hangs.
 """
 
 # %% [markdown]
 r"""
 Are the weights equal because of DDP, or because both workers learn the same digits anyway?
-The next cell rehearses your loop twice: once as it is, and once where `prepare_model` leaves the model alone.
-Both workers begin with the same weights (the same seed).
+The next cell rehearses your loop twice: once as it is, and once with a `prepare_model` that leaves the model alone.
+Thanks to the seed, both workers begin with the same weights.
 
-**Predict:** without DDP, are the two workers' weights apart after one step?
-And after three epochs: farther, or nearer again?
+**Predict:** without DDP, do the two workers' weights differ after one step?
+After three epochs, have they moved further apart, or closer again?
 """
 
 
@@ -422,7 +428,7 @@ if passed("Standardise") and passed("pipeline") and passed("train_loop"):
     print(f"without DDP: {first:.3f} apart after the first step, {last:.3f} after the last; weights begin between -0.125 and 0.125")
     one, other = ({row for entry in log if entry[0] == "rows" for row in entry[1]} for log in averaged["logs"])
     print(f"worker 0 saw {len(one)} rows, worker 1 {len(other)}; both saw {len(one & other)}; ", end="")
-    print(f"nobody saw {len(standard['row']) - len(one | other)}")
+    print(f"neither saw {len(standard['row']) - len(one | other)}")
 
 # %% tags=["demo"]
 if distances:
@@ -434,10 +440,11 @@ if distances:
 
 # %% [markdown]
 r"""
-With DDP the difference is not small but zero, after every step: the same start, the same average, the same arithmetic.
-Without, there are two networks from the first step on, each trained on half of the rows, and in the end farther apart than after that step; what you would save in the end is that of worker 0.
+With DDP the difference is not small but zero, after every step: same start, same average, same arithmetic.
+Without it there are two networks from the first step on, each trained on half of the rows, and they end up further apart than they were after that step.
+You would save worker 0's network and throw half of the training away.
 
-And look at the count of rows: 1,437 is odd, and one row was seen by nobody, in any epoch.
+Look at the count of rows, too: 1,437 is odd, and one row was seen by neither worker, in any epoch.
 The rehearsal copies Ray Train in this.
 """
 
@@ -461,15 +468,15 @@ quiz("effective_batch", effective_batch)
 r"""
 ## A restarted worker knows what the checkpoint says, and nothing else
 
-Chapter 5 killed a counter.
-Now it is a training run.
+Chapter 5 killed a counter; now it is a training run.
 When one worker dies, the others cannot take another step: they wait for gradients that will never come.
 So Ray Train ends the *whole* group.
-Where `FailureConfig(max_failures=…)` allows it (by default it does not, and `fit` raises), it starts a new one, and calls your loop again from its first line.
-Only `ray.train.get_checkpoint()` is different: it returns the last checkpoint that was reported, or None if there is none.
+If `FailureConfig(max_failures=…)` allows it, Ray Train then starts a new group and calls your loop again from its first line.
+By default it allows no failure, and `fit` raises.
+Only one thing is different in the new group: `ray.train.get_checkpoint()` returns the last checkpoint that was reported, or None if there is none.
 
 A **checkpoint** is a folder with files of your choice.
-You write them into a temporary folder, and hand that over with a report; Ray Train copies it to the run's storage before `report` returns.
+You write them into a temporary folder and hand it over with a report; Ray Train copies it to the run's storage before `report` returns.
 
 ```python
 with tempfile.TemporaryDirectory() as folder:
@@ -477,29 +484,28 @@ with tempfile.TemporaryDirectory() as folder:
     ray.train.report(metrics, checkpoint=ray.train.Checkpoint.from_directory(folder))
 ```
 
-One worker's file is enough, the weights are equal: worker 0 saves.
-But *all* report (the others with `checkpoint=None`), and all load:
+The weights are equal, so one worker's file is enough: worker 0 saves.
+But *all* workers report, the others with `checkpoint=None`, and all of them load:
 
 ```python
 with checkpoint.as_directory() as folder:
     state = torch.load(f"{folder}/state.pt")
 ```
 
-Models and optimizers have a `state_dict()`, a dict of all their numbers.
-It can be saved so, and loaded: `model.load_state_dict(state["model"])`.
+Models and optimizers have a `state_dict()`, a dict of all their numbers, which you can save as it is and load with `model.load_state_dict(state["model"])`.
 What `prepare_model` returns holds your model as `.module`, and its own `state_dict()` has keys that begin with `module.`: save and load the same one of the two.
 
-**Predict:** the check trains for four epochs, 0 to 3, and kills one worker in the middle of epoch 2 (SIGKILL).
+**Predict:** the check trains for four epochs, 0 to 3, and kills one worker with SIGKILL in the middle of epoch 2.
 Which epochs will the second group report?
-And which three things must `state.pt` hold, so that the weights in the end are those of a run that nobody killed?
+Which three things must `state.pt` hold so that the final weights are those of a run without a death?
 """
 
 
 # %%
 def resume(config):
-    """Train like `train_loop`, and save after each epoch; go on after the last epoch that was saved, if there is one.
+    """Train like `train_loop`, and save after each epoch; resume after the last epoch that was saved, if there is one.
 
-    The checkpoint's file `state.pt` is a dict; under "model" stands the state of the network.
+    The checkpoint's file `state.pt` holds a dict with the state of the network under "model".
     """
     ### BEGIN SOLUTION
     torch.manual_seed(config["seed"])
@@ -532,10 +538,10 @@ check("resume", resume)
 # %% [markdown] tags=["solution"]
 r"""
 The optimizer's state is what people forget.
-SGD keeps a velocity for each weight, Adam two numbers; begin them at zero, and the run goes another way.
-It raises no error and often ends nearly as well, which makes it so hard to notice.
+SGD keeps a velocity for each weight, Adam two numbers.
+Start them at zero, and the run takes another path: it raises no error and often ends nearly as well, which is why nobody notices.
 
-What else could be in a real checkpoint: the state of random generators, the schedule of the learning rate, the configuration, the version of the code.
+A real checkpoint may need more: the state of random generators, the schedule of the learning rate, the configuration, the version of the code.
 """
 
 # %%
@@ -548,9 +554,9 @@ quiz("without_a_checkpoint", without_a_checkpoint)
 
 # %% [markdown]
 r"""
-![Without a checkpoint a restarted group begins again at epoch 0; with one it goes on after the last epoch that was saved](../img/ch17_resume.svg)
+![Without a checkpoint a restarted group begins again at epoch 0; with one it resumes after the last epoch that was saved](../img/ch17_resume.svg)
 
-See it happen: both loops, and the same death in the middle of the third epoch.
+See it happen: both loops, with the same death in the middle of the third epoch.
 """
 
 # %% tags=["demo"]
@@ -570,15 +576,13 @@ r"""
 A `TorchTrainer` takes the loop, its configuration, the datasets, and three settings:
 
 - `ScalingConfig`: how many workers, and what each reserves.
-  By default that is one CPU each; as many workers as Ray has CPUs would leave none for Ray Data's tasks, which wait for a place (chapter 4).
-  Half a CPU each keeps us far from that.
-  It makes nothing faster or slower.
+  The default is one CPU each; with as many workers as Ray has CPUs, nothing is left for Ray Data's tasks, and the workers wait for rows forever (chapter 4).
+  Half a CPU each keeps us far from that, and makes nothing faster or slower.
 - `RunConfig`: a name, and where checkpoints go.
-  On a cluster, that must be a place that every node sees: `s3://…`, or a shared folder.
-- `FailureConfig(max_failures=1)`: how many deaths may be repaired.
-  The default is 0.
+  On a cluster, that must be a place that every node can reach: `s3://…`, or a shared folder.
+- `FailureConfig(max_failures=1)`: how many times Ray Train may restart the group.
 
-`mortal(loop, notes, kill)` runs your loop unchanged, and writes down what each worker does; `kill=(1, 79)` lets worker 1 kill its own process after 79 gradient steps, in its fourth epoch.
+`mortal(loop, notes, kill)` runs your loop unchanged and writes down what each worker does; `kill=(1, 79)` lets worker 1 kill its own process after 79 gradient steps, in its fourth epoch.
 Each step naps for 20 ms, as if the network were larger.
 """
 
@@ -603,12 +607,12 @@ def fit(loop, kill=None):
 
 # %% [markdown]
 r"""
-**Predict:** how many seconds from `fit()` to the first gradient step?
+**Predict:** how many seconds pass from `fit()` to the first gradient step?
 How many from the death to the first step of the new group?
 How much work is done twice?
 
 The next cell takes a minute or two, longer on a busy machine; in full mode it trains twice.
-It shows nothing meanwhile.
+It prints nothing meanwhile.
 """
 
 # %% tags=["demo"]
@@ -641,9 +645,9 @@ r"""
 Four processes, two in each attempt.
 Every worker took batches of 32 rows, which makes 64 together; 718 rows are an epoch, and three epochs 2,154.
 Worker 1 had taken ten batches more when it died, and worker 0 eleven.
-`end` is the last thing that was noted: worker 1 died, and worker 0 had just taken its next batch (`rows`) and waited for a gradient, until Ray Train ended it.
-The *digest* is a fingerprint of all weights after a worker's last step: within an attempt, the two workers' digests are equal to the last letter, also at the moment of the death.
-And the second attempt reports the epochs that the first did not.
+`end` is the last thing that each worker noted: worker 1 died; worker 0 had just taken its next batch (`rows`) and waited for a gradient until Ray Train ended it.
+The *digest* is a fingerprint of all weights after a worker's last step: within an attempt the two digests are identical, even at the moment of the death.
+The second attempt reports exactly the epochs that the first did not.
 """
 
 # %% tags=["demo"]
@@ -696,17 +700,18 @@ if runs:
 
 # %% [markdown]
 r"""
-The curve goes on where it was, in new processes, because weights *and* velocity were there.
-What was lost are the ten steps between the last report and the death: epoch 3 begins again.
+The curve continues where it was, in new processes, because both the weights *and* the velocity were saved.
+The ten steps between the last report and the death are lost: epoch 3 begins again.
 (In full mode you also see the run without a checkpoint: its first attempt is the same, and its second begins at the top.)
 
-The seconds between death and next step are the price of new processes: Ray Train ends the old group, starts a new one, and each of its processes imports PyTorch.
-With real training, hours long, that does not matter; with ours it is most of the time.
-So how often should one save?
-As often as the work in between is worth more than the saving: a checkpoint of gigabytes takes a while to write, and on a thousand machines somebody dies about once a day.
+The seconds between death and next step are the price of new processes: Ray Train ends the old group and starts a new one, and each new process imports PyTorch.
+In a training run of hours that does not matter; in ours it is most of the time.
+How often should you save?
+As soon as the work since the last checkpoint is worth more than writing one.
+A checkpoint of gigabytes takes a while to write, but the more machines you use, the sooner one of them dies.
 
-What the run leaves behind is the last checkpoint.
-Is the network any good?
+The run leaves its last checkpoint behind.
+Is that network any good?
 The held-out rows go through the *same* `Standardise`.
 """
 
@@ -724,71 +729,27 @@ if result:
 # %% [markdown] tags=["notes"]
 r"""
 Collect the seconds from death to next step on the board, and ask what they are spent on.
-Then ask for the answer to the question of the beginning: what travels between the workers?
+Then ask for the answer to the question from the beginning: what travels between the workers?
 Gradients, 650 numbers a step; weights only once, at the start.
 """
 
 # %% [markdown]
 r"""
-## Where the other frameworks stand
+## The loop stays, the framework may change
 
-Ray Train joins the processes and gives them their data; what they compute is the framework's affair.
-Which trainers does the Ray installed here have?
-"""
+Ray Train joins the processes and gives them their data; the framework computes.
 
-
-# %% tags=["demo"]
-import importlib
-
-
-def state_of(module, name):
-    """Return a row of the table: whether a trainer can be imported here, and if not, why."""
-    try:
-        trainer = getattr(importlib.import_module(module), name)
-        return {"trainer": f"{module}.{name}", "here": "yes", "": (trainer.__doc__ or "").strip().partition("\n")[0]}
-    except ImportError as error:
-        return {"trainer": f"{module}.{name}", "here": "no", "": str(error).partition(".")[0]}
-
-
-trainers = [
-    ("torch", "TorchTrainer"),
-    ("tensorflow", "TensorflowTrainer"),
-    ("v2.jax", "JaxTrainer"),
-    ("horovod", "HorovodTrainer"),
-]
-table = pandas.DataFrame([state_of(f"ray.train.{module}", name) for module, name in trainers])
-table.style.hide(axis="index").set_properties(**{"text-align": "left"})
-
-# %% [markdown]
-r"""
 - **PyTorch** is what Ray Train is built around; Lightning and Hugging Face's Transformers run inside a `TorchTrainer`.
-- **TensorFlow** has its `TensorflowTrainer`, with Keras and TensorFlow's own `MultiWorkerMirroredStrategy` inside; it needs TensorFlow, which this course does not install.
-- **JAX** has a `JaxTrainer`, marked *alpha*, under `ray.train.v2.jax`: one program on many TPUs or GPUs.
+- **TensorFlow** has a `TensorflowTrainer`, which runs Keras with TensorFlow's own `MultiWorkerMirroredStrategy`.
+- **JAX** has a `JaxTrainer`, marked *alpha*, for one program on many TPUs or GPUs.
   There is no DDP to wrap: JAX shards the arrays itself.
-- **Horovod** is at its end: Ray 2.60 still contains a `HorovodTrainer`.
-  The table says that Horovod is missing; but with it, the constructor would do nothing but raise, with the advice to take one of the others.
 - **RLlib** does the same as your loop when you write `.learners(num_learners=2)`: two learners, DDP, averaged gradients (chapter 13).
-- **GPUs:** `ScalingConfig(num_workers=2, use_gpu=True)`.
+- **GPUs:** write `ScalingConfig(num_workers=2, use_gpu=True)`.
   `prepare_model` and `iter_torch_batches` then put model and batches on the worker's GPU, and the loop stays as it is.
+
+Older tutorials use other names, and some of them still import and quietly do nothing: see [Old names](../docs/old_names.md).
 """
 
-# %% [markdown]
-r"""
-> **You may have seen**
->
-> - `HorovodTrainer`, `ray.util.sgd`, `Trainer("torch")` → `TorchTrainer` with `prepare_model`.
-> - `from ray.air import session`, then `session.report(...)` → `ray.train.report(...)`.
->   The old one still imports, and in a worker of today it only warns and returns: **your checkpoints are lost**.
-> - `ScalingConfig`, `RunConfig` from `ray.air` → from `ray.train`.
->   The trainer refuses the old ones, with a ValueError.
->   `ray.air.Checkpoint` → `ray.train.Checkpoint`.
-> - `TorchTrainer.restore(path)`, `resume_from_checkpoint=` → both raise.
->   Give the run the same `name` and `storage_path` again, or put a path into `train_loop_config`.
-> - `ds.window()`, `ds.repeat()`, `ds.to_torch()`, `DatasetPipeline` → every dataset streams; `ds.iter_torch_batches()`.
->
-> Ray Train was rewritten; the new one ("V2") is what `import ray.train` gives today.
-> `RAY_TRAIN_V2_ENABLED=0` brings the old one back, for a while.
-"""
 
 # %% tags=["demo"]
 ray.shutdown()
@@ -801,8 +762,8 @@ r"""
 - You write pipelines as plans, let them stream, and know when to keep the result.
 - You compute what a stage knows from the training rows only.
 - You turned a loop for one process into one for many, and proved that the workers keep one network.
-- You know what a gradient step is made of, and which row nobody sees.
-- You killed a worker, and the training went on after its checkpoint, with its velocity.
+- You know which rows make up a gradient step, and which row is left out.
+- You killed a worker, and the training resumed from its checkpoint, velocity included.
 
 ## Traps
 
@@ -810,14 +771,14 @@ r"""
   Every worker reports, equally often.
 - **`batch_size` is each worker's.** The effective batch grows with the workers unless you divide.
 - **Weights without the optimizer's state** resume silently on another path.
-- **No checkpoint, no complaint**: `max_failures` repairs the group all the same, from epoch 0.
-  And `result.metrics` is None: it shows only reports that came with a checkpoint.
+- **No checkpoint, no complaint**: `max_failures` restarts the group all the same, from epoch 0.
+  And `result.metrics` is None, because it shows only reports that came with a checkpoint.
 - **A plan as training data** runs again in every epoch, pool of actors included.
   `materialize()` what fits.
 - **All CPUs for the workers** leave none for Ray Data's tasks, and the workers wait for rows.
-- **A shuffle is yours to ask for**: `iter_torch_batches(local_shuffle_buffer_size=…)`, or `ds.random_shuffle()`.
-  Without, every epoch brings the rows in the same order, more or less.
-- **Statistics of all rows** are a leak, also when only the mean leaks.
+- **Nothing shuffles unless you ask**: `iter_torch_batches(local_shuffle_buffer_size=…)`, or `ds.random_shuffle()`.
+  Otherwise every epoch brings the rows in much the same order.
+- **Statistics of all rows** are a leak, even if only the mean leaks.
 
 ## Read on
 

@@ -2,20 +2,21 @@
 r"""
 # Chapter 18 · A trained policy becomes a service, and stays one while you change it
 
-*About 120 minutes · builds on [Chapter 3](ch03_actors.ipynb); [Chapters 6](ch06_cluster.ipynb) and [11](ch11_rllib_ppo.ipynb) help*
+*About 110 minutes · builds on [Chapter 3](ch03_actors.ipynb); [Chapters 6](ch06_cluster.ipynb) and [11](ch11_rllib_ppo.ipynb) help*
 
 **What you will be able to do**
 
-- put a trained policy behind a web address with Ray Serve, and let any program ask it for actions;
-- say which process answers, and see at once why one does not start;
-- write a client that survives a slow answer, a refused one and none at all;
-- load a service from a second process, and read percentiles of its latency without fooling yourself;
+- put a trained policy behind a web address with Ray Serve, so that any program can ask it for actions;
+- say which process answers, and find out why a replica does not start;
+- write a client that survives a slow answer, a refusal and a dropped connection;
+- load a service from a second process, and read the percentiles of its latency without fooling yourself;
 - choose a batch size and a number of replicas from a table that you measured;
-- let the number of replicas follow the load, replace a policy under load without one failed request, and kill a replica.
+- let the number of replicas follow the load, and replace a policy under load without one failed request.
 """
 
 # %%
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -49,7 +50,7 @@ url = f"http://127.0.0.1:{port}"
 # %% [markdown] tags=["notes"]
 r"""
 Two hours with all four exercises; eighty minutes when `client` and everything after the table are left as homework.
-Let everybody run the two cells above at once: Ray and Serve together take ten to fifteen seconds on a small laptop.
+Let all participants run the two cells above at once: Ray and Serve together take ten to fifteen seconds to start on a small laptop.
 `num_cpus=4` is a promise, not a measurement: what a replica asks for is part of the chapter.
 """
 
@@ -66,8 +67,8 @@ parts = [*network.encoder.actor_encoder.modules(), *network.pi.modules()]  # fro
 layers = [[part.weight.detach().numpy(), part.bias.detach().numpy()] for part in parts if isinstance(part, torch.nn.Linear)]
 ```
 
-`given.Policy` holds two such snapshots of one training (chapter 11's PPO, with one hidden layer of eight instead of two of sixty-four): version 1 after two iterations, version 2 after eighteen.
-`policy.actions` takes *a list of observations* and returns as many actions, with a few lines of NumPy:
+`given.Policy` holds two such snapshots of one training run (chapter 11's PPO, with one hidden layer of eight instead of two of sixty-four): version 1 after two iterations, version 2 after eighteen.
+`policy.actions` takes *a list of observations* and returns one action for each, with a few lines of NumPy:
 
 ```python
 *hidden, (last, bias) = policy.layers
@@ -81,9 +82,6 @@ You may also serve **your own network**: the update below takes it as version 2 
 Chapter 11's folder goes when its notebook is closed, so keep a copy.
 There, after the training, run `import shutil; shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`.
 Without it, all of this chapter works with the snapshots.
-
-**Predict:** how many weights are enough to balance a pole?
-And how long does one action take to compute?
 """
 
 
@@ -112,15 +110,15 @@ print(f"one action takes {microseconds_here:.0f} µs here")
 
 # %% [markdown]
 r"""
-Version 2 stands for all 500 steps of every episode, with 58 numbers.
-Version 1 falls in each of them, mostly early.
+Version 2 balances the pole for all 500 steps of every episode, with 58 numbers.
+Version 1 drops it in each of them, mostly early.
 And an action costs microseconds, far less than a millisecond.
 
 ## A class becomes a deployment, and gets an address
 
 Here is the smallest service.
-`@serve.deployment` turns a class into a **deployment**: a description of actors, called **replicas**, that answer requests.
-`.bind(...)` says with which arguments each is made, and gives an **application**; nothing runs yet.
+`@serve.deployment` turns a class into a **deployment**: a description of the actors that answer requests, called **replicas**.
+`.bind(...)` sets the arguments with which each is made, and returns an **application**; nothing runs yet.
 `serve.run` starts it under a name, below a path.
 """
 
@@ -135,7 +133,7 @@ class Power:
 
     async def __call__(self, request):
         """Return the answer to one request."""
-        body = await request.json()  # the dictionary that somebody posted
+        body = await request.json()  # the dictionary that the client posted
         return {"power": body["x"] ** self.exponent, "pid": os.getpid()}
 
 
@@ -147,9 +145,8 @@ print(reply.status_code, reply.json(), "| this notebook is process", os.getpid()
 
 # %% [markdown]
 r"""
-`async` and `await` are there because a replica takes several requests at once: while one waits for something, it begins the next.
-(Chapter 3 has more on that.)
-What is returned is made JSON; an exception becomes the status 500, with the traceback in the replica's log file (`logs/serve` in Ray's session folder).
+`async` and `await` are there because a replica takes several requests at once: while one waits for something, the replica begins the next (chapter 3).
+Serve turns what you return into JSON; an exception becomes the status 500, with the traceback in the replica's log file (`logs/serve` in Ray's session folder).
 
 **Predict:** one service with one replica.
 How many processes has Serve started in all?
@@ -164,9 +161,8 @@ r"""
 
 Three, and all are actors.
 The **proxy** has the port.
-It takes a request, looks for the application by the path, and hands it to a replica: of two that it draws, the one with fewer requests under way.
-The **controller** starts, watches and replaces the others.
-No request passes through it.
+It takes a request, finds the application by the path, draws two replicas, and hands the request to the one with fewer requests under way.
+The **controller** starts, watches and replaces the others; no request passes through it.
 Proxy and controller ask for no CPU of Ray's ledger, though they do use some of the machine's.
 """
 
@@ -181,24 +177,24 @@ quiz("who_answers", who_answers)
 # %% [markdown]
 r"""
 Now the policy.
-Write a function that returns an application: `replicas` replicas, each of which asks for `cpus` CPUs.
+Write a function that returns an application with `replicas` replicas, each of which asks for `cpus` CPUs.
 A client posts `{"obs": [0.1, …]}`; the answer is
 
 ```python
 {"action": 1, "version": 2, "pid": 4711}
 ```
 
-where `version` is the model's, and `pid` the number of the process that computed.
+where `version` is the model's, and `pid` is the number of the process that computed the action.
 The model is an argument, so write the class inside the function or hand the model to `.bind`.
-Options may also be set later: `Power.options(num_replicas=3).bind(2)`.
+You can also set options later: `Power.options(num_replicas=3).bind(2)`.
 
-The check first hands requests to one replica within this notebook's process; then it deploys yours with two, asks over HTTP, and looks at who computed.
+The check first hands requests to one replica within this notebook's process; then it deploys yours with two, asks over HTTP, and looks at which processes computed.
 """
 
 
 # %%
 def policy_service(model, replicas, cpus):
-    """Return an application that answers {"obs": …} with action, version and pid, from so many replicas.
+    """Return an application that answers {"obs": …} with action, version and pid, from this many replicas.
 
     `model.actions` takes a list of observations and returns a list of actions.
     """
@@ -225,7 +221,7 @@ check("policy_service", policy_service)
 r"""
 What `.bind` gets is pickled and sent to every replica.
 For a network of some gigabytes, bind the *path* of the file instead, and load it in `__init__`.
-A version in every answer costs a few bytes, and is worth them: it is the only way to tell afterwards which policy has acted.
+A version in every answer costs a few bytes and is worth them: only it can tell you afterwards which policy acted.
 """
 
 # %% [markdown]
@@ -234,8 +230,7 @@ r"""
 
 Let version 1 play: the environment is here, the policy there, and every step is an HTTP request.
 
-**Predict:** the return (version 1 earned what you saw above), and the time of a step.
-Computing an action took microseconds.
+**Predict:** computing an action took microseconds; how long will a step take now?
 """
 
 
@@ -262,15 +257,15 @@ if passed("policy_service"):
 
 # %% [markdown]
 r"""
-The same return as in the notebook, for it is the same arithmetic.
+The return is the same as in the notebook, because the arithmetic is.
 But a step takes milliseconds: JSON, a socket, the proxy, an actor call, and all the way back.
-That price does not depend on the network's size, so for 58 weights it is nearly everything, and for a large network next to nothing.
-Train where the environment and the policy are in one process (chapter 12); *serve* when others need the actions: another machine, another language, many users who share one GPU.
+That price does not depend on the network's size: for 58 weights it is nearly everything, for a large network next to nothing.
+So train where environment and policy share a process (chapter 12), and *serve* when others need the actions: another machine, another language, many users who share one GPU.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Somebody will ask for gRPC, or for calls without HTTP.
+Expect the question whether this works with gRPC, or without HTTP.
 Both exist: `serve.start(grpc_options=…)`, and a handle (`serve.get_app_handle("cartpole")`) with which other Ray programs and other deployments call a replica directly, without proxy and JSON.
 """
 
@@ -280,10 +275,8 @@ r"""
 
 A replica is an actor, so it needs room in Ray's ledger of CPUs (chapter 4).
 This Ray has four.
-The next cell asks for a replica with four, while the small ones hold some already.
-It uses `serve.run_many`, which need not wait until the application runs; plain `serve.run` would sit there, for ever, without a word.
-
-**Predict:** what will the status say: an error, or something else?
+The next cell asks for a replica with four, although the small ones already hold some.
+`serve.run` returns when an application runs, so this call would block the notebook without a word; the cell puts it into a thread.
 """
 
 
@@ -298,29 +291,30 @@ def show_status(name):
 
 
 if passed("policy_service"):
-    greedy = serve.RunTarget(
-        policy_service(Stumbling(1), replicas=1, cpus=4), name="stumbling", route_prefix="/stumbling"
-    )
-    serve.run_many([greedy], wait_for_applications_running=False)
+    greedy = policy_service(Stumbling(1), replicas=1, cpus=4)
+    waiting = threading.Thread(target=run, args=(greedy, "stumbling"), daemon=True)
+    waiting.start()
     given.wait_for_message("stumbling")  # some seconds
     show_status("stumbling")
+    print("serve.run has", "not returned" if waiting.is_alive() else "returned")
 
 # %% [markdown]
 r"""
-No error: it is `DEPLOYING`, the deployment `UPDATING`, the replica `STARTING`.
+There is no error: the application is `DEPLOYING`, the deployment `UPDATING`, the replica `STARTING`.
 For all that Serve knows, a new node may join in a minute.
-Only the message tells: what the replica requires, and that there is not so much.
-(It comes after 30 s; this chapter has set `RAY_SERVE_SLOW_STARTUP_WARNING_S` to 3.)
-In a shell, `ray status` lists the demand.
-`serve status` would say the same as the message, but it asks the dashboard, which this Ray runs without.
+Only the message says what the replica requires, and that the cluster does not have it.
+It comes after 30 s; this chapter has set `RAY_SERVE_SLOW_STARTUP_WARNING_S` to 3.
+In a shell, `ray status` lists the demand, and `serve status` shows the same message if the dashboard is running.
 
 Does a replica need a whole CPU?
 The number is a booking, not a limit: Ray only counts.
-A replica with a tiny policy waits nearly all of its life, so a fifth is honest, and five of them fit where one did.
+A replica with a tiny policy spends nearly all of its time waiting, so a fifth is honest, and five of them fit where one did.
 One that computes all the time needs all of its CPU, whatever you book.
 
 An `__init__` that raises ends differently: Serve tries it a few times, three for a single replica.
 Then the status is `DEPLOY_FAILED`, `message` holds the exception, and `serve.run` raises.
+
+A call under the same name is an update, so a smaller replica takes the greedy one's place:
 """
 
 # %% tags=["demo"]
@@ -340,19 +334,22 @@ quiz("never_running", never_running)
 r"""
 ## A client expects the worst, within limits
 
-`session.post(...)` above believed that an answer always comes.
-Three things go wrong with a service, and each needs another remedy:
+`session.post(...)` above assumed that an answer always comes.
+Three things go wrong with a service, and each needs its own remedy:
 
 | what happens | what to do |
 |---|---|
-| no answer in time, or the connection breaks | try again, after a pause (see below), with a **time limit** for each try; without one, `requests` waits for ever |
-| a status of 500 and more: the service has a problem, or is too busy (503) | try again, after a **pause** that gets longer: `pause`, twice `pause`, four times, … |
-| a status of 400 to 499: *you* have a problem, such as a wrong path | raise at once; the same request will be wrong again |
+| no answer in time, or the connection breaks | set a **time limit** for each try, since `requests` has none and may wait forever; then try again, after a pause |
+| the service has a problem: a status of 500 and more, or 408 (it ran out of time) or 429 (too many requests) | try again, after a **pause** that gets longer: `pause`, twice `pause`, four times, … |
+| *you* have a problem, such as a wrong path: any other status of 400 to 499 | raise at once; the same request will be wrong again |
 
-And after `tries` tries, give up: raise.
+Ray Serve itself sends 408 when a request takes longer than its `request_timeout_s`, and 503 (or 429, if you configure it) when more than `max_queued_requests` requests wait.
+
+After `tries` tries, give up and raise.
 May a request be sent twice?
-When the first answer was lost, the service has done its work already.
-To compute an action twice harms nobody; to order a pizza twice does, so such requests carry a number by which the service recognises them (chapter 6 did so with `submission_id`).
+If the first answer was lost, the service has already done its work.
+To compute an action twice harms no one.
+To order a pizza twice does, so such requests carry a number by which the service recognises them (chapter 6 used `submission_id`).
 
 The check's service breaks down in every one of these ways, and counts.
 """
@@ -363,14 +360,15 @@ def client(url, obs, timeout, tries, pause):
     """Return the service's answer to {"obs": obs}, a dictionary. At most `tries` tries of `timeout` seconds each.
 
     Before the second try it waits `pause` seconds, and before each further one twice as long as before the last. Raises
-    an exception for a status of 400 to 499 at once, and otherwise when the last try has failed.
+    an exception at once for a status of 400 to 499 other than 408 and 429, and otherwise when the last try has failed.
     """
     ### BEGIN SOLUTION
     for number in range(tries):
         last = number == tries - 1
         try:
             reply = requests.post(url, json={"obs": obs}, timeout=timeout)
-            if reply.status_code < 500 or last:
+            may_pass = reply.status_code >= 500 or reply.status_code in (408, 429)
+            if last or not may_pass:
                 reply.raise_for_status()
                 return reply.json()
         except (requests.Timeout, requests.ConnectionError):
@@ -386,9 +384,10 @@ check("client", client)
 
 # %% [markdown] tags=["solution"]
 r"""
-When a service stumbles, all of its clients fail at the same moment; if all pause for the same time, all come back together, and it stumbles again.
+When a service stumbles, all of its clients fail at the same moment; if they all pause for the same time, they come back together, and it stumbles again.
 So add chance to the pause: `pause * 2**number * random.uniform(0.5, 1.5)`.
-In `requests`, `timeout` limits the wait for the first byte, and then between bytes; a service that sends one byte a second may go on for longer.
+Some services say how long to wait, in the header `Retry-After` of a 429 or 503; a polite client obeys (Serve sends it if its `backpressure_config` says so).
+In `requests`, `timeout` limits the wait for the first byte, and then between bytes; a service that sends one byte a second may take longer in all.
 """
 
 # %% [markdown]
@@ -397,13 +396,11 @@ r"""
 
 How fast is a service?
 Send it many requests, from *another process*: a notebook that draws pictures meanwhile would measure itself.
-`generate` starts one, waits for its end, and returns a row for each request.
-When was it **due**, when was it **sent**, when was it **done**, with which status, and what was the answer?
+`generate` starts one, waits for its end, and returns a row for each request: when it was **due**, **sent** and **done**, with which status, and what the answer was.
 
 `rate=40` makes 40 requests a second due, evenly, whatever the service does: users do not wait for each other.
 `users=4` is the number of connections, each with one request at a time.
-The service is the one that fits now.
-It stumbles: every 100th request takes half a second, the others some milliseconds, and more on a busy machine.
+The service is the small one that has just started, and it stumbles: every 100th request takes half a second, the others some milliseconds, and more on a busy machine.
 
 **Predict:** the mean latency, the median (p50: half of the requests were faster), and p99 (all but one in a hundred were faster).
 """
@@ -428,15 +425,15 @@ if passed("policy_service"):
 
 # %% [markdown]
 r"""
-The mean describes nobody: most requests are far faster, a few far slower.
-And there are two answers to "how slow?".
-*Since it was sent*, only a few were slow: the one that stumbled, and those on the other connections that reached the replica meanwhile.
-But while the replica was stuck, all four connections soon waited for it, and the requests that became due meanwhile stayed in the generator.
+The mean describes no request: most are far faster, a few far slower.
+And "how slow?" has two answers.
+*Since it was sent*, only a few requests were slow: the one that stumbled, and those on the other connections that reached the replica meanwhile.
+But while the replica was stuck, all four connections soon waited for it, and the requests that became due stayed in the generator.
 Their users waited too.
-That is **coordinated omission**: a generator that waits politely for the service leaves out just the requests that would look bad.
+That is **coordinated omission**: a generator that waits politely for the service leaves out exactly the requests that would look bad.
 So count from *due*.
 
-A load test is over when it is summed up.
+A load test is finished only when you have summarised it.
 Write `load_test`: `p50`, `p95` and `p99` are in seconds, since due, of the requests that were answered with status 200.
 Failures are counted on their own: a service that refuses everything at once is not a fast one.
 The throughput `per_second` is the number of answers (status 200) divided by the time from the first `due` to the last `done` of *all* requests.
@@ -483,13 +480,13 @@ r"""
 
 Real networks are larger than ours.
 `given.Large` is the same policy *as if* it were large: a call naps 20 ms, and 1 ms more for every observation in it.
-That is simulated, and on purpose: on two cores real computing would not get faster with a second replica once both cores are busy, while on a cluster, or with a GPU each, it would.
-A nap behaves like a model on hardware of its own.
-The price of HTTP below is real, and it is paid on your cores.
+A nap behaves like a model on hardware of its own: on two busy cores a second replica would add nothing to real computing, while on a cluster, or with a GPU each, it would.
+The price of HTTP below is real, and your cores pay it.
 
 With such a model, eight requests one by one take 8 × 21 ms; together, 28 ms.
 So let requests wait for each other a moment.
-In chapter 3 you built such a collector by hand; here `@serve.batch` does it: it goes above a method that takes a *list* and returns a list, and each caller awaits its own item.
+In chapter 3 you built such a collector by hand; here `@serve.batch` does it.
+It goes above a method that takes a *list* and returns a list, and each caller awaits its own item.
 
 ![Requests of several users wait in the replica until there are enough of them, or the waiting time is over; then the model is asked once, and every user gets an answer](../img/ch18_batch.svg)
 
@@ -499,12 +496,12 @@ async def squares(self, numbers):      # called with one number, by many: await 
     return [x * x for x in numbers]    # runs once for all of them
 ```
 
-Whatever comes first ends the waiting: `max_batch_size` requests, or `batch_wait_timeout_s` seconds since the first.
+The waiting ends with `max_batch_size` requests or after `batch_wait_timeout_s` seconds, whichever comes first.
 
-One trap is in front of it.
-A replica takes only `max_ongoing_requests` requests at once, five unless you say otherwise.
-The others wait in the proxy, where no batch can see them, and the proxy asks again and again whether there is room now, with pauses of up to half a second: a replica with little room may stand idle in between.
-So let several batches in: then the next one gathers while this one is computed.
+There is a trap in front of it.
+A replica takes only `max_ongoing_requests` requests at once, five by default.
+The others wait in the proxy, where no batch can see them, and the proxy asks again and again whether there is room, with pauses of up to half a second: a replica with little room may be idle in between.
+So let several batches in, and the next one gathers while this one is computed.
 Below, 32 users ask, and each replica gets room for 100 requests: `max_ongoing_requests=100`.
 
 `batched_service` answers `{"action": 1, "batch": 8, "pid": 4711}`, where `batch` is the number of observations that were computed together.
@@ -543,10 +540,10 @@ check("batched_service", batched_service)
 
 # %% [markdown] tags=["solution"]
 r"""
-The method under `@serve.batch` must return as many items as it got, in their order: that is how Serve knows whose is which.
+The method under `@serve.batch` must return as many items as it got, in the same order: that is how Serve knows whose is which.
 With `max_ongoing_requests` at 5 and a size of 8, Serve logs a warning, and each batch waits its full time for requests that cannot come.
 Batches of 1 need the room as well.
-After the table, set 3 in place of 100 and measure once more: the same replica with the same model gives fewer answers a second, for it is idle while the proxy pauses.
+After the table, set 3 in place of 100 and measure once more: the same replica with the same model gives fewer answers a second, because it is idle while the proxy pauses.
 Then set it back.
 """
 
@@ -560,14 +557,12 @@ quiz("batch_alone", batch_alone)
 
 # %% [markdown]
 r"""
-Now measure: batch sizes and replicas, with 32 users who each send the next request as soon as the last one is answered (no `rate`).
-With so many users the service is always busy, so what you see is how much it can do at most, and what that does to the wait.
+Now measure batch sizes and replicas, with 32 users who each send the next request as soon as the last one is answered (no `rate`).
+With that many users the service is always busy, so you see how much it can do at most, and what that does to the wait.
 
-**Predict:** the answers a second for size 1 and one replica, from the naps alone: 1 / 0.021 s.
-For size 8?
-With two replicas?
-Do size 8 and two replicas together reach what the naps allow?
-Everything goes through one proxy, a process with real work.
+**Predict:** from the naps alone, size 1 and one replica give 1 / 0.021 s answers a second.
+What gains more: batches of eight, or a second replica?
+Do both together reach what the naps allow?
 """
 
 
@@ -606,25 +601,25 @@ if passed("batched_service") and passed("load_test"):
 
 # %% [markdown]
 r"""
-For size 1 the naps rule, and while your cores are not busy otherwise, a second replica nearly doubles the throughput.
-A batch of eight wins more than the second replica, and costs nothing: the same process, asked less often.
-But the larger the batches, and the more replicas, the further the points stay below the dotted lines: now HTTP, JSON and the proxy are the work, and they need your real cores, which the load generator uses too.
-From there on neither helps; on a cluster, every node has a proxy of its own.
-`failed` should be 0 in every row: the other columns are of the answered requests only.
+For size 1 the naps rule, and unless your cores are busy otherwise, a second replica nearly doubles the throughput.
+A batch of eight gains more than the second replica, and costs nothing: the same process, asked less often.
+But the larger the batches, and the more replicas, the further the points stay below the dotted lines.
+Now HTTP, JSON and the proxy are the work, and they need your real cores, which the load generator uses too.
+From there on neither helps; on a cluster, every node that has a replica has a proxy of its own.
+`failed` should be 0 in every row, because the other columns describe answered requests only.
 (Quick mode measures three of the pairs, so two replicas are a single point in the picture.)
 
 With 32 users always waiting, throughput and latency are two sides of one thing: 32 / throughput is about the mean wait (Little's law).
-Check it in your table, where it is the last column, in ms as well: p50 should be near it, and mostly a little below, since the first requests of a measurement find a short queue.
-(Quick mode measures so briefly that the two agree only roughly.)
+It is the last column of your table, in ms: p50 should be near it, and mostly a little below, since the first requests of a measurement find a short queue.
+Quick mode measures so briefly that the two agree only roughly.
 """
 
 # %% [markdown]
 r"""
 ## The number of replicas follows the load
 
-At night nobody asks.
-With `autoscaling_config` in place of a number, Serve counts the requests that are under way or waiting, and starts as many replicas as are needed to have `target_ongoing_requests` in each.
-The defaults are calm: it looks back over 30 s, and waits 30 s before it adds a replica and ten minutes before it takes one away.
+With `autoscaling_config` in place of a number, Serve counts the requests that are under way or waiting, and starts as many replicas as it needs for `target_ongoing_requests` in each.
+The defaults are calm: it looks back over 30 s, and waits 30 s before it adds a replica and ten minutes before it removes one.
 For a course, everything is faster:
 """
 
@@ -653,8 +648,7 @@ class Elastic:
 
 # %% [markdown]
 r"""
-**Predict:** eight users ask, until there are as many replicas as allowed; then nobody asks.
-How many replicas will there be, and when?
+Eight users ask until there are as many replicas as allowed; then the load ends.
 """
 
 # %% tags=["demo"]
@@ -673,26 +667,26 @@ if passed("load_test"):
 
 # %% [markdown]
 r"""
-Up some seconds after the load began, down some seconds after it had ended.
-Three delays add up on the way: the proxy must report, the wish must last for the delay, and a process must start (for a real network: load its weights).
-Autoscaling answers to the load of a minute ago; what comes faster has to fit into the queue.
+The number rises some seconds after the load began, and falls some seconds after it ended.
+Three delays add up on the way: the proxy must report, the wish must last for the delay, and a process must start and, for a real network, load its weights.
+So autoscaling responds to the load of a minute ago; a faster burst has to fit into the queue.
 
 It moves replicas, not machines: where they no longer fit, they wait, as above, until Ray's own autoscaler brings a node (chapter 4).
-`min_replicas: 0` is allowed, and the first user of the morning then waits for a process to start.
+With `min_replicas: 0`, the first user of the morning waits for a process to start.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Let people change `target_ongoing_requests` to 8 and run both cells again: one replica is enough now, and everybody waits longer.
+Let people change `target_ongoing_requests` to 8 and run both cells again: one replica is now enough, and all users wait longer.
 It is a dial between cost and waiting, and the only one of these settings that most services ever need to touch.
 """
 
 # %% [markdown]
 r"""
-## A new version arrives, and nobody notices but the agent
+## A new version arrives while requests keep coming
 
 `cartpole` still serves version 1, on two replicas.
-Training went on, and version 2 is ready: your own network of chapter 11, if you kept it, or else the snapshot.
+Training has continued, and version 2 is ready: your own network of chapter 11 if you kept it, or else the snapshot.
 """
 
 # %% tags=["demo"]
@@ -704,11 +698,8 @@ print("version 2 is", "your own network" if kept.is_dir() else "the snapshot", "
 # %% [markdown]
 r"""
 Running an application under a name that exists is an **update**: Serve replaces the replicas a few at a time, and each old one first finishes what it has begun.
-
 A load generator asks 30 times a second, before, during and after.
-
-**Predict:** how many requests will fail?
-And when an answer of version 2 has come, can there be one of version 1 afterwards?
+Will requests fail meanwhile?
 """
 
 # %% tags=["demo"]
@@ -739,20 +730,19 @@ if passed("policy_service") and passed("load_test"):
 # %% [markdown]
 r"""
 The line above the picture counts the failures.
-It should say 0: that is Serve's promise for an update, and one of this course's own tests looks at it.
-Each process has one version, and never changes it.
-Serve replaces a fifth of the replicas at a time, one at least: the first old one left at once, the other carried on alone until a new one had started, and then left too.
-So there was a time with half the strength.
-With a single replica, all requests would have waited in the proxy meanwhile: not failed, but stood still.
-`max_surge_percent=100` in the deployment lets new replicas start *before* old ones leave, where there is room for both.
+It should say 0: Serve promises that for an update, and one of this course's own tests holds it to the promise.
+
+Serve replaces a fifth of the replicas at a time, at least one: the first old one left at once, the other carried on alone until a new one had started, and then left too.
+So for a while the service had half its strength.
+A single replica would have left all requests waiting in the proxy: not failed, but stuck.
+`max_surge_percent=100` in the deployment starts new replicas *before* old ones leave, where there is room for both.
 
 With two replicas the versions hardly mix: compare the latest `last` of version 1 with the earliest `first` of version 2 in your table.
-Where there is a gap between them, requests waited in the proxy.
-With ten replicas, old and new answer side by side for most of the update: a caller may get version 2, then version 1 once more.
-For an agent that asks anew in every step that is fine.
-A policy with a memory (an LSTM) would be handed a state that another version wrote: there, send the version along, and let an episode end with the one that it began with.
+With ten, old and new answer side by side for most of the update: a caller may get version 2, then version 1 once more.
+That is fine for an agent whose every question stands on its own.
+A policy with a memory (an LSTM) would be handed a state that another version wrote: there, send the version along, and let an episode end with the version that it began with.
 
-And it is worth it:
+The new version is worth it:
 """
 
 # %% tags=["demo"]
@@ -779,13 +769,13 @@ quiz("both_versions", both_versions)
 
 # %% [markdown]
 r"""
-## A killed replica takes along what it had, and no more
+## A killed replica takes only its own requests with it
 
 Updates are polite; crashes are not.
-The next cell kills a replica of `elastic` (`SIGKILL`, as when memory runs out) while eight users wait for answers.
+The next cell kills a replica of `elastic` with `SIGKILL`, which is how a process ends when memory runs out, while eight users wait for answers.
 Beside them, *your* `client` asks again and again.
 
-**Predict:** how many of the users' requests fail: none, those that the replica had, or all until a new one is there?
+**Predict:** which of the users' requests fail: none, those that the replica had taken, or all until a new one is there?
 And what does your client see?
 """
 
@@ -818,61 +808,22 @@ if passed("client") and passed("load_test"):
 
 # %% [markdown]
 r"""
-Those that the dead replica had taken (at most five, its `max_ongoing_requests`) failed, with the status 500: Serve does not send them again by itself, because it cannot know whether that does harm.
+The requests that the dead replica had taken failed with the status 500; there were at most five of them, its `max_ongoing_requests`.
+Serve does not send them again, because it cannot know whether that does harm.
 You know, so your client may.
-All others stayed in the proxy's queue and were answered later.
-The controller noticed the death at its next look, and started a new replica.
-Where other replicas are left, they go on meanwhile.
-Here the quiet time before mostly leaves a single one, so the whole service stands still until the new one runs: that is the gap in the picture.
-(Ray's report of the death is left out here, as in chapter 5.)
+All others waited in the proxy's queue and were answered later.
+The controller noticed the death at its next health check and started a new replica.
+Other replicas, where there are any, keep answering; here usually only one is left by then, so the whole service stands still until its successor runs.
+That is the gap in the picture.
 
 Your client got all of its answers.
-The slow ones are those of the seconds after the kill: their tries failed, or waited out the limit of 5 s, until a replica was there again.
+The slow ones are from the seconds after the kill: their tries failed, or waited out the limit of 5 s, until a replica was there again.
 
-What if the proxy dies?
-The controller starts a new one on the same port, and for a moment connections are refused.
-The controller?
-Ray restarts it, it reads its state from the GCS, Ray's central store (chapter 6), and meanwhile proxy and replicas simply go on.
-"""
+If the proxy dies, the controller starts a new one on the same port, and for a moment connections are refused.
+If the controller dies, Ray restarts it, and it reads its state from the GCS, Ray's central store (chapter 6); meanwhile proxy and replicas keep working.
 
-# %% [markdown]
-r"""
-## Older pages say it in other words
-
-> **You may have seen** `serve.start(detached=True)`, `client.create_backend(…)`, `Deployment.deploy()`, `Deployment.get_handle()`, `ray.get(handle.remote())`, `max_concurrent_queries`, or RLlib's `PolicyServerInput` with a `PolicyClient`.
-
-The next cell tries them on your Ray.
-
-**Predict:** which are accepted, and do nothing?
-"""
-
-# %% tags=["demo"]
-old = {
-    "serve.start(detached=True)": "Serve outlives the program wherever its Ray does, until serve.shutdown()",
-    "serve.create_backend": "@serve.deployment and .bind(…)",
-    "serve.get_deployment": "serve.get_app_handle(name)",
-    "Power.deploy()": "serve.run(Power.bind(…), name=…)",
-    "Power.get_handle()": "serve.run returns one; or serve.get_app_handle(name)",
-    "ray.get(serve.get_app_handle('power').remote(1))": "handle.remote(1).result(), or await",
-    "Power.options(route_prefix='/p')": "serve.run(…, route_prefix=…)",
-    "Power.options(max_concurrent_queries=9)": "max_ongoing_requests=9",
-    "Power.options(autoscaling_config={'target_num_ongoing_requests_per_replica': 2})": "target_ongoing_requests",
-}
-pandas.set_option("display.max_colwidth", 90)
-given.try_lines(old, {"serve": serve, "ray": ray, "Power": Power})
-
-# %% [markdown]
-r"""
-Look for "accepted": these lines do nothing, and no error says so.
-`detached=True` does no harm.
-An old option of `autoscaling_config` is the trap: it is ignored, and the default counts.
-`PolicyClient` and `PolicyServerInput` (not in the table, since importing RLlib takes a while) were RLlib's own pair for an environment outside: the server trained from what clients did.
-The server is gone (`ModuleNotFoundError`); the class `PolicyClient` is still there, and has nobody to talk to.
-For *acting*, serve the network.
-For *training* from such environments, RLlib now has external EnvRunners (`ray.rllib.env.external`).
-
-On a cluster Serve goes on until somebody stops it.
-`serve.shutdown()` ends all applications, proxy and controller.
+On a cluster Serve outlives the program that started it; `serve.shutdown()` ends all applications, proxy and controller.
+Older tutorials use other names for much of this, and an old option in `autoscaling_config` is silently ignored: see [Old names](../docs/old_names.md).
 """
 
 # %%
@@ -885,7 +836,7 @@ r"""
 
 - You put a policy behind an address: a class, a deployment, an application.
 - You know proxy, replica and controller, and find out with `serve.status()` why a replica does not start.
-- Your client limits its patience, tries again what another try can mend, and gives up on what it cannot.
+- Your client limits its patience, retries what another try can fix, and gives up on what it cannot.
 - You measure from a second process, from the moment a request was due, and report p50, p95, p99, throughput and failures.
 - You choose batch size and replicas from a table of your own, and know what was simulated in it.
 - You let replicas follow the load, update without a failed request, and know what a crash costs.
@@ -895,16 +846,15 @@ r"""
 - **A replica asks for one whole CPU** unless you say otherwise.
   In this chapter's Ray of four the fifth one waits, and `serve.run` with it, silently.
 - **`max_ongoing_requests` is 5**: batches never get larger than that, and the other requests wait in the proxy, where you do not see them.
-  It looks for room only now and then, so a replica may be idle meanwhile.
 - **A lone user waits** `batch_wait_timeout_s` for a batch that never fills.
 - **`time.sleep` or a long computation in an async method** blocks every other request of that replica.
   Here that was intended.
-- **An update stops old replicas before new ones start**, a fifth at a time: with one replica, everybody waits.
+- **An update stops old replicas before new ones start**, a fifth at a time: with one replica, all users wait.
   See `max_surge_percent`.
 - **The same name is an update.** An application without a name is called "default", and the next one without a name replaces it.
-- **A client without a time limit** waits for ever; one that retries everything makes a small failure a large one.
+- **A client without a time limit** may wait forever; one that retries everything makes a small failure a large one.
 - **Latency since sent** forgives the service whatever kept the generator from sending.
-- **`host="0.0.0.0"`** opens the service to the network, and Serve asks nobody for a password.
+- **`host="0.0.0.0"`** opens the service to the network, and Serve asks for no password.
   Put something in front of it that does.
 - **On macOS and Windows** a first run may ask whether Python may accept connections: 127.0.0.1 is enough for this chapter.
 

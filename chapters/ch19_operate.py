@@ -1,21 +1,20 @@
 # %% [markdown] you_learn_to="find what is slow, what waits, what costs; build durable pipelines"
 r"""
-# Chapter 19 · A running program answers questions, and a killed one goes on where it stopped
+# Chapter 19 · A running program answers questions, and a killed one resumes where it stopped
 
 *About 110 minutes · builds on [Chapter 5](ch05_faults.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [6](ch06_cluster.ipynb) help*
 
 **What you will be able to do**
 
 - find the stage that makes a distributed program slow, and the line in it, before you change anything;
-- say who holds the memory, where a process's last words are, and how the work is going, from Ray's own metrics;
-- debug a program that hangs: which tool says what, and what to conclude when they say nothing;
+- say what holds the memory, where a process's last words are, and how the work is going, from Ray's own metrics;
+- debug a program that hangs: which tool shows what, and what it means when they all show nothing;
 - compute what reserved CPUs cost, and how much of them was used;
 - build a pipeline of many steps that may be killed at any moment, and still has each effect once.
 """
 
 # %%
 import json
-import logging
 import os
 import time
 from itertools import pairwise
@@ -35,21 +34,20 @@ from coursekit.given.folders import new_folder
 begin("ch19_operate")
 
 # %% tags=["demo"]
-ray.init(
-    num_cpus=4,
-    resources={"licence": 1},
-    log_to_driver=False,  # what processes print stays in their log files
-    _system_config={"metrics_report_interval_ms": 1000, "record_ref_creation_sites": True},
-)
+os.environ |= {
+    "RAY_metrics_report_interval_ms": "1000",  # each process reports its metrics every second: usually every ten
+    "RAY_record_ref_creation_sites": "1",  # Ray notes which line of code made each reference
+}
+ray.init(num_cpus=4, resources={"licence": 1}, log_to_driver=False)  # what processes print stays in their log files
 os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address  # which Ray the tools ask
 news = keep_news_of_deaths()
 
 # %% [markdown]
 r"""
-This time Ray starts with its **dashboard**: the page itself, and the *state API* behind it, live there.
-The first setting lets every process report its metrics once a second (by default every ten seconds); the second lets Ray note which line of code has made each reference.
-That costs a little with each call, so it is off by default.
-And since several Rays may run on one machine, `RAY_ADDRESS` says which one the tools below look at.
+This time Ray starts with its **dashboard**, because the *state API* lives there too.
+The processes of Ray read the variables `RAY_…` when they start; on a cluster, set them before `ray start`.
+Noting lines of code costs a little with each call, so it is off by default.
+Several Rays may run on one machine, so `RAY_ADDRESS` says which one the tools below should ask.
 
 Six questions, each with a tool that answers it:
 
@@ -61,18 +59,19 @@ r"""
 Not quite two hours with all four exercises; ninety minutes when `per_second` is homework.
 Begin with a question to the room: your training is half as fast as yesterday.
 What do you look at first?
-Collect answers on the board, and strike out at the end of the chapter those that would have cost a day.
+Collect answers on the board, and at the end of the chapter strike out those that would have cost a day.
 Most people begin by changing something.
 """
 
 # %% [markdown]
 r"""
-## The stage that everybody waits for has no gaps
+## The stage that sets the pace has no gaps
 
 Here is a slow program.
-Three **samplers** play on a slow simulator (0.14 s for a fragment, a nap in place of real play); a **preparer** turns the frames into numbers (about a tenth of a second); a **learner** learns from them (a hundredth).
-Every fragment goes through all three, and all of them work side by side.
-It has been slow since last week, and somebody has already asked for a faster simulator.
+Three **samplers** play on a slow simulator, 0.14 s for a fragment, with a nap in place of real play.
+A **preparer** turns the frames into numbers in about a tenth of a second, and a **learner** learns from them in a hundredth.
+Every fragment goes through all three, and they all work side by side.
+The program has been slow since last week, and a colleague has already asked for a faster simulator.
 
 **Predict:** which of the three would you make faster?
 """
@@ -90,11 +89,10 @@ given.name_rows(timeline(calls), calls).set_title(f"{fragments} fragments in {sl
 r"""
 Each row is one actor.
 Look for the row that is full from beginning to end.
-The samplers have no gaps either, but they are done early; the learner waits most of the time, and one actor works from beginning to end.
+The samplers have no gaps either, but they finish early; the learner waits most of the time; one actor works from beginning to end.
 Whatever the others do, the program ends when that row ends.
 
-The same as numbers.
-**Predict** which stage has the longest calls, and which the most seconds in all.
+Here is the same as numbers:
 """
 
 # %% tags=["demo"]
@@ -106,29 +104,20 @@ stages.round(2)
 
 # %% [markdown]
 r"""
-On a calm machine the samplers have both, the longest calls and the most seconds; on a busy one the preparer may.
-Neither makes a bottleneck: three samplers share theirs, and the preparer has its own for itself.
+On a calm machine the samplers have both the longest calls and the most seconds in all; on a busy one the preparer may.
+Neither makes a bottleneck: three samplers share their seconds, and the preparer has its own to itself.
 What counts is how long *one* actor of a stage is busy.
 Compare `total / actors`: the largest number sets the pace of the whole program.
 
-> **You may have seen** `ray.timeline("file.json")`.
-> It is still there: the next cell writes such a file, for `chrome://tracing` or [Perfetto](https://ui.perfetto.dev).
-> Good to look at, and hard to compute with; the picture above is drawn from the same records.
+`ray.timeline("file.json")` writes the same records for `chrome://tracing` or [Perfetto](https://ui.perfetto.dev).
+That is good to look at, and hard to compute with.
 """
-
-# %% tags=["demo"]
-logging.getLogger("ray._private.state").setLevel(logging.ERROR)  # it announces that its source will change
-trace = os.path.join(new_folder(), "trace.json")
-ray.timeline(trace)
-with open(trace) as file:
-    events = json.load(file)
-kinds = sorted({event["cat"] for event in events if "Preparer" in event["cat"]})
-print(len(events), "events, among them", ", ".join(kinds))
 
 # %% [markdown]
 r"""
 Now write down how you found it, as a function of Ray's records.
-Each record is a dict, of which these keys matter: `name` (`"Sampler.play"`), `kind` (`"actor_call"`; or `"actor_creation"`: an actor was made, which is no call), `actor_id`, `started` and `ended`, in seconds.
+Each record is a dict with these keys, among others: `name` (`"Sampler.play"`), `kind`, `actor_id`, and `started` and `ended` in seconds.
+The kind is `"actor_call"`, or `"actor_creation"` when an actor was made, which is no call.
 A stage is a class: an actor that has several methods has to do them all.
 The check has programs of its own.
 """
@@ -138,7 +127,7 @@ The check has programs of its own.
 def find_the_bottleneck(calls):
     """Return the name of the class whose actors are the busiest.
 
-    That is: the seconds in calls of all its actors, divided by their number, are the most.
+    Its actors have spent the most seconds in calls: all their seconds, divided by the number of actors.
     """
     ### BEGIN SOLUTION
     seconds, actors = {}, {}
@@ -156,8 +145,10 @@ check("find_the_bottleneck", find_the_bottleneck)
 
 # %% [markdown] tags=["solution"]
 r"""
-Two shortcuts look right in this program and fail in the next one: the longest call (it may be one of few), and the longest wait between `created` and `started` (everything here was launched at the start, so whatever comes last waits longest).
-And where the actors of a stage are not equally busy, take the busiest one instead of the mean: one straggler is enough.
+Two shortcuts look right in this program and fail in the next one.
+The longest call may be one of few.
+And the longest wait between `created` and `started` always points to the end of the pipeline, because everything here was launched at the start.
+If the actors of a stage are not equally busy, take the busiest one instead of the mean: one straggler is enough.
 """
 
 # %% tags=["demo"]
@@ -178,15 +169,13 @@ r"""
 
 The timeline names the actor.
 Which of its lines is it?
-Python has a profiler, `cProfile`; only, the code runs in another process.
+Python has a profiler, `cProfile`, but the code runs in another process.
 Every actor has a method `__ray_call__` that runs a function of yours in its process, with the actor as the first argument.
 (Its name begins with an underscore because Ray may still change it.)
 `given.profiled` is such a function: it runs one call under `cProfile`.
 
 `prepare` scales pixels, computes a weight for each frame with a mean, a distance and an exponential, and then a weighted mean over all frames of 84 × 84 pixels.
-(A fragment has as many frames as your machine prepares in about a tenth of a second, so that the program is slow everywhere.)
-
-**Predict:** where does the time go?
+A fragment has as many frames as your machine prepares in about a tenth of a second, so that the program is slow on any machine.
 """
 
 # %% tags=["demo"]
@@ -195,11 +184,11 @@ print(ray.get(program.preparer.__ray_call__.remote(given.profiled, "prepare", fr
 
 # %% [markdown]
 r"""
-Look at `ncalls`, and at the uppermost rows.
-They are one loop, which goes through all pixels and calls `scale` for each: a function that is called for every single pixel, a hundred thousand times and more for one fragment.
-`tottime` is the time within the function itself, `cumtime` includes what it calls.
-(A profiler makes small functions look even slower than they are, because it notes each call.
-Trust it for the place; for seconds, use a clock.)
+Look at `ncalls`, and at the top rows.
+They are one loop, which calls `scale` for each single pixel: a hundred thousand times and more for one fragment.
+`tottime` is the time within the function itself; `cumtime` includes what it calls.
+A profiler notes each call and so makes small functions look even slower than they are.
+Trust it for the place; for seconds, use a clock.
 
 The mathematics, which looked expensive (`weights_of`), takes a few thousandths of a second.
 NumPy scales all pixels in one operation.
@@ -227,14 +216,14 @@ if passed("find_the_bottleneck"):
     axes.bar(list(seconds), list(seconds.values()), color=["#94a3b8", "#db2777", "#2563eb", "#2563eb"])
     for place, value in enumerate(seconds.values()):
         axes.annotate(f"{value:.2f} s", (place, value), xytext=(0, 3), textcoords="offset points", ha="center")
-    axes.set(title="Mend what everybody waits for", ylabel=f"seconds for {fragments} fragments")
+    axes.set(title="Fix the stage that sets the pace", ylabel=f"seconds for {fragments} fragments")
     axes.margins(y=0.15)
 
 # %% [markdown]
 r"""
-The faster simulator, alone, saves little or nothing (on a busy machine it may even seem to lose): its fragments wait for the preparer.
-With the pixels mended it pays, because now the samplers are what everybody waits for.
-So after every repair, measure again: the bottleneck has moved.
+The faster simulator alone saves little or nothing, and on a busy machine it may even seem to lose: its fragments wait for the preparer.
+Once the pixels are fixed it pays, because now the samplers set the pace.
+So measure again after every repair: the bottleneck has moved.
 """
 
 # %% tags=["demo"]
@@ -243,7 +232,8 @@ if passed("find_the_bottleneck"):
 
 # %% [markdown]
 r"""
-For a process that you cannot ask, because it is busy or stuck, there is `py-spy`, which reads another process's stack from outside; `ray stack` and the dashboard's *Stack Trace* use it.
+If a process is busy or stuck, it cannot profile itself.
+`py-spy` reads its stack from outside; `ray stack` and the dashboard's *Stack Trace* use it.
 It comes with `ray[default]`, but most systems let only an administrator look into other processes (`ray stack` calls `sudo`), and containers often forbid it.
 Further down you will get the stacks of two stuck actors without it.
 """
@@ -252,13 +242,10 @@ Further down you will get the stacks of two stuck actors without it.
 r"""
 ## A reserved CPU costs as much as a busy one
 
-Whoever rents machines pays for what is **reserved**, whether it computes or not.
-The records of the slow run say how long each actor had a call to work on; the operating system says how many CPU seconds its process really computed.
-Three numbers for each class: reserved (`num_cpus` times the seconds of the run), reserved *while a call was running*, and computed.
-In the picture they are `reserved`, `in calls` and `computed`.
+You rent machines, and a CPU that an actor has **reserved** is used up for all others, whether the actor computes or not.
+The records of the slow run say how long each actor had a call to work on; the operating system says how many CPU seconds its process computed.
+So there are three numbers for each class: `reserved` (`num_cpus` times the seconds of the run), reserved while a call was running (`in calls`), and `computed`.
 A sampler reserves half a CPU, the preparer and the learner one each: three and a half in all.
-
-**Predict:** which share of the reserved CPU seconds was computed?
 """
 
 # %% tags=["demo"]
@@ -278,7 +265,7 @@ What helps, in this order:
 
 1. **end actors that have nothing more to do**; an idle one holds its CPUs, and keeps an autoscaler from giving the node back (chapter 4);
 2. **reserve what is used**: a stage that mostly waits takes `num_cpus=0.1`;
-3. **balance the stages**: every second that the bottleneck loses, all the others are paid for as well.
+3. **balance the stages**: every second that the bottleneck loses, you pay for all the others as well.
    The repair above made the run shorter *and* cheaper.
 """
 
@@ -292,13 +279,11 @@ quiz("what_idle_costs", what_idle_costs)
 
 # %% [markdown]
 r"""
-## A number that only grows tells how it is going
+## A number that only grows shows how the work is going
 
-On every node the agent offers the node's numbers as a page of plain text, in the format of **Prometheus**: a program that fetches such pages every few seconds and keeps them.
+On every node an agent offers the node's numbers as a page of plain text, in the format of **Prometheus**: a program that fetches such pages every few seconds and keeps them.
 (Grafana draws what Prometheus has kept; the dashboard's *Metrics* page shows Grafana's pictures when both run.)
 You can fetch the page yourself.
-
-**Predict:** how many numbers does one node offer?
 """
 
 # %% tags=["demo"]
@@ -312,8 +297,8 @@ for sample in [sample for family in families.values() for sample in family.sampl
 # %% [markdown]
 r"""
 A line is a name, labels in braces, and a number; what lines of the same name and labels say over time is a **series**.
-There are two kinds that matter most: a **gauge** goes up and down, like the CPUs in use; a **counter** only grows.
-(Note in passing that the page asked for no token, unlike the dashboard: whoever reaches the port can read it.)
+Two kinds matter most: a **gauge** goes up and down, like the CPUs in use; a **counter** only grows.
+Note that the page asked for no token, unlike the dashboard: anyone who reaches the port can read it.
 
 The learner has a counter of its own, made with three lines in its class:
 
@@ -325,9 +310,7 @@ self.learned.inc()  # in update
 ```
 
 On the page it is called `ray_learned_fragments_total`.
-Now run the slow program once more, mend it while it runs, and scrape meanwhile.
-
-**Predict** what the curve of the counter looks like.
+Now run the slow program once more, fix it while it runs, and scrape the page meanwhile.
 """
 
 # %% tags=["demo"]
@@ -336,7 +319,7 @@ if passed("find_the_bottleneck"):
     with given.scrapes() as so_far:
         began = time.time()
         ray.get(program.launch(fragments))
-        mended = time.time()
+        fixed = time.time()
         ray.get(program.preparer.use.remote(scaled_at_once))
         ray.get(program.launch(3 * fragments))
         given.wait_for_count(so_far, "ray_learned_fragments_total", program.launched)  # the last report
@@ -354,34 +337,32 @@ if passed("find_the_bottleneck"):
     counted = [total(page, "ray_learned_fragments_total") for _, page in pages]
     figure, axes = plt.subplots(figsize=(8, 3.4), constrained_layout=True)
     axes.step([moment - began for moment, _ in pages], counted, where="post", color="#059669", linewidth=2)
-    axes.axvline(mended - began, color="#db2777", linestyle="--")
-    axes.annotate(" mended", (mended - began, counted[0]), color="#db2777")
+    axes.axvline(fixed - began, color="#db2777", linestyle="--")
+    axes.annotate(" fixed", (fixed - began, counted[0]), color="#db2777")
     axes.set(xlabel="seconds", ylabel="ray_learned_fragments_total", title="The slope is the speed")
 
 # %% [markdown]
 r"""
-Steps, because each process reports once a second (so the cell waited, after the last fragment, until it was on the page).
-The height means little: it says how many there have been since the process started.
+The curve has steps because each process reports once a second.
+Its height means little: it counts since the process started.
 The **slope** is the speed, and it changes when the program does.
 So dashboards rarely show a counter; they show its *rate*.
 
 Rates have two catches, and both come from processes that come and go.
-Every worker has a series of its own (look at the labels: `WorkerId`), so a new worker brings a new series, which began at 0.
+Every worker has a series of its own (look at the label `WorkerId`), so a new worker brings a new series, which began at 0.
 And when a process is started again, its counter starts again at 0: the number *falls*, although nothing was undone.
 
-`per_second` computes a rate and minds both.
-(Prometheus minds the second; a new series it counts only from its first scrape on.)
+`per_second` computes a rate that handles both.
 `scrapes` is a list of `[time, page]`, oldest first.
 """
 
 
 # %%
 def per_second(scrapes, name):
-    """Return the growth of the counter `name` in a second, all its series together.
+    """Return the growth of the counter `name` in a second, all its series together, from the first scrape to the last.
 
-    That is from the first scrape to the last, divided by the seconds between the two. `name` is written
-    as on the page (`ray_…_total`), and a page is text. A series that comes
-    later began at 0, after the scrape before; one that falls was started again at 0.
+    `name` is written as on the page (`ray_…_total`), and a page is text. A series that appears later began at 0, after
+    the scrape before; one that falls was started again at 0.
     """
     ### BEGIN SOLUTION
     def series(page):
@@ -402,25 +383,24 @@ check("per_second", per_second)
 
 # %% [markdown] tags=["solution"]
 r"""
-Sum last and rate first is the rule that follows: whoever adds up the series before taking differences turns every new start into a loss.
-Prometheus' `sum(rate(...))` does it in this order.
-(It treats a new series with more caution than we do: it counts from its first scrape, because it cannot know that the series began at 0.)
+Rate first and sum last: if you add up the series before you take differences, every new start becomes a loss.
+Prometheus' `sum(rate(...))` works in this order.
+It is more careful with a new series than we are, and counts it only from its first scrape, because it cannot know that the series began at 0.
 """
 
 # %% tags=["demo"]
 if passed("find_the_bottleneck") and passed("per_second"):
-    halves = {"before": [page for page in pages if page[0] <= mended]}
-    halves["after"] = [page for page in pages if page[0] > mended]
+    halves = {"before": [page for page in pages if page[0] <= fixed]}
+    halves["after"] = [page for page in pages if page[0] > fixed]
     for title, part in halves.items():
         if len(part) > 1:  # a rate takes two scrapes
             print(f"{title:6} {per_second(part, 'ray_learned_fragments_total'):5.1f} fragments a second")
 
 # %% [markdown]
 r"""
-## `ray memory` says who holds a reference
+## `ray memory` says what holds a reference
 
-An object stays in the store as long as *anybody* holds a reference to it (chapter 2).
-Somebody always does.
+An object stays in the store as long as *any* process holds a reference to it (chapter 2).
 Here an archive wants to know which fragments there were, and the program forgets its own references after every round.
 
 **Predict:** ten fragments of 0.4 MB, one after the other, each forgotten.
@@ -441,7 +421,7 @@ class Archive:
         self.fragments.append(fragment)
 
     def clear(self):
-        """Forget all."""
+        """Forget them all."""
         self.fragments.clear()
 
 
@@ -458,10 +438,10 @@ print(f"{stores()[0]['bytes'] / 1e6:.1f} MB in the store")
 
 # %% [markdown]
 r"""
-Nothing was let go, and nothing in this notebook shows it: its own references are gone.
-In a training that runs for days this is the slow death: memory grows, then Ray spills to disk, then the disk is full.
-Ask Ray who holds what.
-The command goes to every process; grouped by the place in the code where a reference came into being (`summaries` keeps the sums and leaves out the list of every single reference):
+Nothing was freed, and nothing in this notebook shows why: its own references are gone.
+In a training run of days this is the slow death: memory grows, then Ray spills to disk, then the disk is full.
+Ask Ray what holds the objects.
+The command asks every process, and groups by the place in the code where a reference was made; `summaries` keeps the sums and leaves out the list of single references:
 """
 
 # %% tags=["demo"]
@@ -470,12 +450,12 @@ print(given.summaries(text))
 
 # %% [markdown]
 r"""
-There it stands: the ten came in as an *argument of an actor's call*, of `Archive.note`, and were kept.
-A reference *inside a list* is handed over as a reference, not as a value; storing it is what keeps the object alive.
+The ten came in as an *argument of an actor's call*, of `Archive.note`, and were kept.
+A reference *inside a list* is handed over as a reference, not as a value; storing it keeps the object alive.
 The other line is a surprise: a call from a cell of this notebook (a file whose name is a number is a cell).
 It is `frames`, the fragment for the profiler, and the variable still holds it.
-In a notebook, variables (and `Out[…]`) are the usual suspects.
-Without `record_ref_creation_sites` (for `ray start`: the variable `RAY_record_ref_creation_sites=1`), the places are missing, and you would have only numbers of processes.
+In a notebook, variables and `Out[…]` are the usual suspects.
+Without `RAY_record_ref_creation_sites`, you would see processes and no places.
 
 The repair is to keep what you need, a number or a name, and not the reference.
 """
@@ -492,7 +472,7 @@ program.stop()  # to run cells above again: program = given.Program(samplers=3)
 
 # %% [markdown]
 r"""
-## When nothing is pending, somebody waits for somebody
+## When nothing is pending, processes wait for each other
 
 The program below takes one step: a **trainer** asks a player for a fragment, and the player first asks the trainer for its newest weights.
 Each of the two has been tested alone.
@@ -539,10 +519,8 @@ print("done" if ready else "no result")
 
 # %% [markdown]
 r"""
-It hangs.
-No error, no time-out, and it would still hang tomorrow.
-What would you do?
-Killing it is easy, and then you know nothing.
+It hangs: no error, no time-out, and it would still hang tomorrow.
+You could kill it, but then you would know nothing.
 Ask first, from the outside to the inside.
 
 **Predict** what `ray status` says: is a CPU missing?
@@ -556,9 +534,8 @@ print(given.shell("ray status").partition("Resources\n")[2].strip("-\n"))  # in 
 
 # %% [markdown]
 r"""
-All CPUs are free, and nobody demands anything.
-So it is no question of resources, and neither a larger machine nor an autoscaler would help.
-Then what is being done?
+All CPUs are free and nothing is pending, so resources are not the problem: neither a larger machine nor an autoscaler would help.
+Then what is running?
 `list_tasks` is the state API (chapter 6); in a terminal, `ray list tasks --filter "state!=FINISHED"`, since without a filter it lists the first hundred, ended or not.
 """
 
@@ -576,7 +553,7 @@ r"""
 Two calls are RUNNING, and one was SUBMITTED_TO_WORKER: it lies in its actor's queue.
 RUNNING only means that the function has been entered.
 Does it compute, or does it wait?
-The metrics know that: there is a state of its own for whoever waits in `ray.get`.
+The metrics know: they have a state of its own for a task that waits in `ray.get`.
 """
 
 # %% tags=["demo"]
@@ -590,8 +567,8 @@ for family in text_string_to_metric_families(page):
 r"""
 Both wait.
 On which line, and for what?
-What a process prints ends in a file on its node, and its last line says how far it came.
-`ray logs actor --id …` and the dashboard show the same files (but where several Rays share a machine it may fail: see the traps).
+What a process prints ends up in a file on its node, and the last line says how far the process came.
+`ray logs actor --id …` and the dashboard show the same files (where several Rays share a machine that may fail: see the traps).
 """
 
 # %% tags=["demo"]
@@ -602,8 +579,9 @@ print("its last line:", log.read_text().splitlines()[-1])
 # %% [markdown]
 r"""
 And now the stacks: for each process, the line where it is *at this moment*, and who called it.
-A stuck actor cannot be asked with `__ray_call__`, because that call would wait in the queue as well.
-But right after these two actors were made, each was told to write its stack to a file whenever it gets the signal `SIGUSR1`: that is `faulthandler.register`, of Python itself, and it works however stuck the process is.
+You cannot ask a stuck actor with `__ray_call__`, because that call would wait in the queue as well.
+But right after these two actors were made, each was told to write its stack to a file whenever it gets the signal `SIGUSR1`.
+That is Python's own `faulthandler.register`, and it works however stuck the process is.
 In the `__init__` of actors of your own, two lines do it (import `faulthandler`, `os` and `signal`):
 
 ```python
@@ -612,9 +590,8 @@ faulthandler.register(signal.SIGUSR1, file=self.stacks)
 ```
 
 Then `kill -USR1 4711` in a shell writes them; 4711 is the number in the file's name, and the `pid` in `ray list actors --detail`.
-The file then has all threads of the process, with Ray's own lines: read the thread in which a line of your file stands.
-(`given.stack_of` leaves out the rest.)
-Send it only to a process that has registered: any other is *ended* by this signal.
+The file then has all threads of the process, with Ray's own lines; `given.stack_of` leaves those out.
+Send the signal only to a process that has registered: it *ends* any other.
 """
 
 # %% tags=["demo"]
@@ -627,12 +604,15 @@ Read both together, and the circle closes:
 
 ![A trainer waits for a player, which waits for the trainer: both are RUNNING and no CPU is missing](../img/ch19_circle.svg)
 
-An actor makes one call at a time.
+An actor without threads or `async` makes one call at a time.
 `weights` begins when `step` has ended; `step` ends when `play` has; `play` ends when `weights` has.
 In chapter 4 a deadlock was about CPUs, and `ray status` showed it.
 This one asks for nothing, so only calls and stacks show it.
 
-Three ways out, best first: **pass what is needed along** (the trainer gives its weights as an argument: nobody calls back); let the trainer **not wait inside** `step` (return the reference); or give `weights` a **concurrency group** of its own (chapter 3), so that it can run beside `step`.
+Three ways out, best first.
+**Pass what is needed along**: the trainer gives its weights as an argument, and the player never calls back.
+**Do not wait inside** `step`: return the reference.
+Or give `weights` a **concurrency group** of its own (chapter 3), so that it can run beside `step`.
 Here is the first:
 """
 
@@ -665,24 +645,25 @@ quiz("nothing_pending", nothing_pending)
 # %% [markdown] tags=["notes"]
 r"""
 A break fits here.
-Ask the room for the longest hang that anybody has had, and how it was found.
-Usually by waiting, killing, adding prints, and waiting again; let somebody say at which of the five looks above it would have ended.
+Ask the room for the longest hang that anyone has had, and how it was found.
+Usually by waiting, killing, adding prints, and waiting again; ask at which of the five looks above it would have ended.
 """
 
 # %% [markdown]
 r"""
-## PENDING has five reasons
+## Five reasons to be PENDING
 
-A task that has not begun yet waits for something.
-Which of these it is decides what you do:
+A task that has not begun yet waits for something, and what you do depends on what that is:
 
 | word | it waits because | what helps |
 |---|---|---|
 | `"arguments"` | its state is PENDING_ARGS_AVAIL: the tasks that make its arguments have not ended | look at those |
 | `"actor"` | it is a call to an actor, which is busy, or is not there yet | look at the actor's calls |
 | `"nowhere"` | no living node is large enough, even when it is empty | ask for less, or add a larger node |
-| `"queue"` | some living node will have room, once those who work there have ended, or has it already | wait |
-| `"locked"` | a node would be large enough, but what is missing is held by those who will not give it back by themselves: they are idle, or wait for others | end somebody |
+| `"queue"` | some living node has room for it, or will have room once the holders that work there have ended | wait |
+| `"locked"` | a node would be large enough, but what is missing is held by holders that are idle or wait for others, and they will not give it back by themselves | end one of them |
+
+(Two rarer ones are left out: its arguments are still being copied to the node, or the node's object store has no room for them.)
 
 `explain_pending` finds the word for every task that is not RUNNING: the first row that fits counts.
 It gets three lists of dicts:
@@ -691,7 +672,7 @@ It gets three lists of dicts:
 - nodes: `id`, `alive`, `resources` (in all);
 - holders, which are running tasks and living actors: `who`, `node` (an id), `holds` (such as `{"CPU": 1}`; a CPU that it has lent is not in it), `doing`: `"works"`, `"waits"` or `"idle"`.
 
-Assume that whoever works will end and give back what it holds, and that the others never do.
+Assume that a holder that works will end and give back what it holds, and that the others never do.
 """
 
 
@@ -726,16 +707,16 @@ check("explain_pending", explain_pending)
 # %% [markdown] tags=["solution"]
 r"""
 The order matters: a task without its arguments is not even looking for a node.
-And "what is free now?" is the wrong question for the last two words: in a queue nothing is free either.
-What tells them apart is whether those in the way will leave.
+And "what is free now?" is the wrong question for the last two words, because in a queue nothing is free either.
+What tells them apart is whether the holders in the way will leave.
 """
 
 # %% [markdown]
 r"""
-Your function meets the real thing.
+Now your function meets the real thing.
 One cell brings about all five at once; `given.pending_report` asks the state API and makes the three lists of its answers.
-(Ray does not say who waits.
-So the report assumes that whoever has launched a task that has not begun is waiting for it; and it knows from chapter 4 which CPUs those who wait have lent.)
+Ray does not say which tasks wait.
+So the report assumes that a task which launched another waits until that one has begun, and it knows from chapter 4 which CPUs a waiting task has lent.
 """
 
 
@@ -780,24 +761,12 @@ r"""
 Some work has many steps and takes all night: collect, train, evaluate, send a report.
 If it dies at five in the morning, you do not want to begin again at collecting, and you do not want two reports.
 
-> **You may have seen** `ray.workflow`: `@workflow.step`, later `workflow.run(dag, workflow_id="night-1")`, which saved the result of each step and resumed after a crash.
-> See what the installed Ray says:
-"""
-
-# %% tags=["demo"]
-try:
-    import ray.workflow
-except RuntimeError as error:
-    print("RuntimeError:", error)
-
-# %% [markdown]
-r"""
-It has no successor inside Ray.
+Ray once had a library for this, `ray.workflow`; it is gone ([Old names](../docs/old_names.md)).
 What it did can be built from three things that you know, in a page of code:
 
 - a **checkpoint** for each step: its result in a file, written under another name and renamed (chapter 5), so that a file with its right name is always whole;
 - a **key** for each step of each run, the same at every attempt, which goes along with the effect (chapter 5's ledger): the receiver recognises a repeat;
-- a **retry**: whatever died is started again from the top, and skips what has a checkpoint.
+- a **retry**: a run that died is started again from the top, and skips what has a checkpoint.
 
 ![A step has its effect, writes its result under another name and renames it; a death before the rename runs the step again, and the key makes the repeat harmless](../img/ch19_durable.svg)
 
@@ -831,7 +800,7 @@ def durable_pipeline(steps, run, folder):
     """Return the result of the last step; `steps` is a list of (name, function), `run` a name, `folder` a path.
 
     The folder exists. After a death, the same call finishes the run: a step whose result was saved is not
-    called again. A step that raises ends the call with its error, and is called again by the next.
+    called again. A step that raises ends the call with its error, and the next call repeats that step.
     """
     ### BEGIN SOLUTION
     value = None
@@ -863,11 +832,11 @@ And never let two processes work on the same run at the same time: a checkpoint 
 # %% [markdown]
 r"""
 On Ray, the whole pipeline is *one task* with `max_retries=-1`: when its process dies, Ray starts it again, on another node if need be, and the checkpoints do the rest.
-(An exception ends it, as chapter 5 says: mend the cause, and call it again with the same run.)
+An exception ends it, as chapter 5 says: fix the cause, and call it again with the same run.
 It reserves no CPU itself; its steps' tasks do.
 
 Here each of three steps kills the process once, right between its effect and its checkpoint: the worst moment.
-`World` stands for the outside: it takes each key once, and its journal outlives everybody.
+`World` stands for the outside: it takes each key once, and its journal survives every death.
 
 **Predict:** how many times will each step be called, and how many effects will there be?
 """
@@ -910,8 +879,11 @@ r"""
 Each step was called twice, because it died once, and had its effect once.
 A step whose result lay on disk was never called again.
 
-That is the promise of every durable execution system, large ones included (Temporal, AWS Step Functions, Airflow's tasks): *at least once* for the steps, *once* for the effects, and the second half is yours, because only the receiver can recognise a key.
-When pipelines become many, with schedules, people and approvals in them, use one of those, and let its steps submit Ray jobs (chapter 6).
+That is *at least once* for the steps and *once* for the effects, and the second half is yours: only the receiver can recognise a key.
+Larger systems for durable work differ in the first half, so read what yours promises.
+Temporal repeats a failed activity until you tell it to stop; Airflow's default is not to retry at all; AWS Step Functions' Standard workflows promise to run each step exactly once, unless you add a `Retry`.
+None of them can take back an effect that happened just before a crash, so keep the key.
+When pipelines become many, with schedules, people and approvals in them, use such a system, and let its steps submit Ray jobs (chapter 6).
 """
 
 # %% tags=["demo"]
@@ -925,9 +897,9 @@ progress()
 r"""
 ## What you can do now
 
-- You name the slow stage from records, the slow line from a profile, and measure whether mending it helped.
+- You name the slow stage from records, the slow line from a profile, and measure whether the repair helped.
 - You scrape a node's metrics, count something of your own, and compute a rate that survives restarts.
-- You find with `ray memory` who keeps objects alive, and with the logs how far a process came.
+- You find with `ray memory` what keeps objects alive, and with the logs how far a process came.
 - You debug a hang from the outside to the inside: resources, calls, metrics, logs, stacks.
 - You say of every PENDING task why it waits, and what reserved CPUs cost.
 - You build pipelines that may be killed anywhere, with each effect once.
@@ -936,11 +908,11 @@ r"""
 
 - **Changing before looking.** The stage that takes the most seconds, or has the longest calls, need not be the slow one.
 - **A profiler makes calls look slower than they are.** Trust it for the place, not for seconds.
-- **`ray memory` without `record_ref_creation_sites`** knows processes, not places.
+- **`ray memory` without `RAY_record_ref_creation_sites`** knows processes, not places.
 - **A counter falls** when its process is started again.
   Rates first, sums last.
 - **The metrics page asks for no token**: keep its port inside your network.
-- **A call that is RUNNING may be waiting.** `RUNNING_IN_RAY_GET` stands in the metrics only.
+- **A call that is RUNNING may be waiting.** Only the metrics tell: `RUNNING_IN_RAY_GET`.
 - **Several Rays on one machine**: the tools refuse to guess; set `RAY_ADDRESS`.
   And only one of them gets the agent's port 52365: for the others `ray logs` fails ("Agent … doesn't exist"), and you read the files themselves.
 - **A shell needs `RAY_AUTH_MODE=token`** before every `ray` command (chapter 6).

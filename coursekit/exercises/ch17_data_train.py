@@ -12,14 +12,14 @@ from coursekit.given import ch17_data_train as given
     points=2,
     minutes=10,
     hints=[
-        "What must be known before the first batch arrives? Compute it once, in `__init__`, from `images` alone.",
+        "What must the stage know before the first batch arrives? Compute it once, in `__init__`, from `images` alone.",
         "`images.mean(axis=0)` and `images.std(axis=0)` have one number for each pixel. Where the second is 0, put 1: "
         "`np.where(std == 0, 1, std)`.",
         "A batch is read-only. Return a new dict: `{**batch, 'image': ...}`, and `.astype(np.float32)`.",
     ],
 )
 def Standardise(answer: Answer, rng: Generator) -> None:
-    """What a stage knows comes from the training rows, once; a batch only passes by."""
+    """What a stage knows comes from the training rows, once; a batch only passes through."""
     dead = rng.choice(64, size=5, replace=False)
     images = _images(rng, dead)
     for size in (1, 7, 30):
@@ -65,7 +65,7 @@ def _expect_columns(got: dict, batch: dict[str, np.ndarray]) -> None:
     """Check that all columns came back, those without pixels unchanged."""
     expect(isinstance(got, dict), f"`__call__` returned a {got}; it must return a dict with all columns.")
     missing = [name for name in batch if name not in got]
-    expect(not missing, f"What it returned lacks {missing}.")
+    expect(not missing, f"The batch that it returned lacks {missing}.")
     for name in ("row", "label"):
         expect_equal(got[name], batch[name], f"`{name}` must come out as it went in.")
 
@@ -74,7 +74,7 @@ def _expect_floats(image: np.ndarray, shape: tuple) -> None:
     expect(image.shape == shape, f"Its images have the shape {image.shape}.")
     expect(
         np.isfinite(image).all(),
-        "There are numbers that are not finite: some pixels are the same in all training images.",
+        "Some numbers are not finite. Remember the pixels that are the same in all training images.",
     )
     expect(image.dtype == np.float32, f"The images are {image.dtype}; PyTorch's layers want float32.")
 
@@ -93,14 +93,13 @@ def _expect_centred(pixels: np.ndarray, wanted: np.ndarray, dead: np.ndarray) ->
     points=3,
     minutes=12,
     hints=[
-        "Two calls of `map_batches`, one after the other; the second is called on what the first returns. Return the result "
-        "as it is: nothing may run yet.",
-        "The first gets `clean` and nothing else. The second gets the class `stage` itself, not an object made of it.",
+        "Call `map_batches` twice, the second time on what the first call returns. Return the result as it is: nothing may run yet.",
+        "The first call gets `clean` and nothing else. The second gets the class `stage` itself, not an object made from it.",
         "`fn_constructor_args=(images,)`, `batch_size=batch_size`, and `compute=ray.data.ActorPoolStrategy(size=actors)`.",
     ],
 )
 def pipeline(answer: Answer, rng: Generator) -> None:
-    """Hand over the class, not an object: Ray Data makes one in each actor of the pool, when somebody asks for rows."""
+    """Hand over the class, not an object: Ray Data makes one object in each actor of the pool, when rows are needed."""
     # Long: the judge's two stages must count what Ray Data does with them, in processes of its own.
     blocks, batch_size, actors, offset = 12, int(rng.integers(3, 5)), 3, float(4 * rng.integers(2, 50))
     rows = _partly_broken(rng)
@@ -109,7 +108,7 @@ def pipeline(answer: Answer, rng: Generator) -> None:
         _expect_only_a_plan(seen)
         _judge_results(seen["rows"], rows, offset, batch_size)
         made = seen["made"]
-        expect(made == actors, f"Stages made: {made}, not {actors}. The slow start is to be paid once for each actor.")
+        expect(made == actors, f"Stages made: {made}, not {actors}. Each actor should pay for the slow start once.")
 
 
 def _partly_broken(rng: Generator) -> dict[str, np.ndarray]:
@@ -125,21 +124,23 @@ def _expect_only_a_plan(seen: dict) -> None:
     expect("rows" in seen, f"`pipeline` returned a {seen['kind']}; it must return a dataset.")
     early = sorted(set(seen["early"]))
     expect(early != ["made"], "`pipeline` itself made the stage. Does `map_batches` get the class, or an object?")
-    expect(not early, f"When `pipeline` returned, this had run: {early}. It must only write a plan down.")
+    expect(not early, f"When `pipeline` returned, this had run already: {early}. It must only write a plan down.")
 
 
 def _judge_results(came: list[dict], rows: dict[str, np.ndarray], offset: float, batch_size: int) -> None:
     """Compare the rows that came out of a pipeline with those that went in."""
     dirty = any(row.get("dirty") for row in came)
-    expect(not dirty, "The stage was given broken rows: have they been through `clean` by then?")
+    expect(not dirty, "The stage got broken rows: does `clean` come first?")
     whole = {name: column[~rows["broken"]] for name, column in rows.items()}
     wanted = dict(zip(whole["row"].tolist(), whole["image"] + offset, strict=True))
     ids = sorted(row["row"] for row in came)
-    expect_equal(ids, sorted(wanted), f"{len(ids)} rows came out; each of {len(wanted)} whole ones must come out once.")
+    expect_equal(
+        ids, sorted(wanted), f"{len(ids)} rows came out; each of the {len(wanted)} whole rows must come out once."
+    )
     got = {row["row"]: row["image"] for row in came}
-    expect_close(got, wanted, "The stage must be made from `images`; its results are others.")
+    expect_close(got, wanted, "These are not the results of a stage made from `images`.")
     largest = max(row.get("size", 0) for row in came)
-    expect(largest == batch_size, f"The largest batch that the stage was given had {largest} rows.")
+    expect(largest == batch_size, f"The largest batch that the stage got had {largest} rows, not {batch_size}.")
 
 
 def _problem(rng: Generator, epochs: int) -> tuple[dict, dict]:
@@ -170,8 +171,8 @@ def _epochs(log: list) -> list[dict]:
 def _judge_end(attempt: dict) -> None:
     expect(
         attempt["end"] != "stuck",
-        "A worker waited forever, in a report or for gradients: the other one had gone on without it, or ended. All make "
-        "equally many steps, and report equally often.",
+        "A worker waited forever, in a report or for gradients: the other one had moved on without it, or ended. All workers "
+        "must take the same number of steps and report equally often.",
     )
 
 
@@ -179,9 +180,12 @@ def _judge_epoch(number: int, pair: tuple[dict, dict], rows: dict, batch_size: i
     """Both workers together take every row once, in whole batches, and step alike."""
     _expect_each_row_once(number, [[row for batch in worker["rows"] for row in batch] for worker in pair], rows)
     one, other = (len(worker["rows"][0]) for worker in pair)
-    expect(one + other == batch_size, f"The first step was made of {one} and {other} rows, {one + other} in all.")
+    expect(
+        one + other == batch_size,
+        f"The first step used {one} and {other} rows, {one + other} in all; the effective batch is {batch_size}.",
+    )
     apart = abs(np.subtract(pair[0]["step"], pair[1]["step"])).max()
-    expect(apart < 1e-5, f"After steps of epoch {number} the weights were up to {apart:.2g} apart: two networks.")
+    expect(apart < 1e-5, f"In epoch {number} the two workers' weights were up to {apart:.2g} apart: two networks.")
 
 
 def _expect_each_row_once(number: int, taken: list[list], rows: dict) -> None:
@@ -210,7 +214,7 @@ def _expect_weights(got: np.ndarray, weights: np.ndarray) -> None:
     expect_close(
         got,
         weights,
-        "These are not the weights of SGD with this learning rate and a momentum of 0.9. What does SGD remember?",
+        "SGD with this learning rate and a momentum of 0.9 leads to other weights. What does SGD remember?",
         atol=1e-3,
     )
 
@@ -249,13 +253,13 @@ def _replay(rows: dict, batches: list, weights: np.ndarray, lr: float) -> tuple[
         "Which three lines of a program for one process must change? The model is wrapped, the rows are a shard, and each "
         "worker takes only its part of a batch.",
         "`prepare_model(network())`; the optimizer gets the parameters of what that returns.",
-        "`shard = ray.train.get_dataset_shard('train')`, and `shard.iter_torch_batches(batch_size=...)` anew in every epoch. "
+        "`shard = ray.train.get_dataset_shard('train')`, and `shard.iter_torch_batches(batch_size=...)` again in every epoch. "
         "`ray.train.get_context().get_world_size()` is the number of workers.",
         "`ray.train.report({'epoch': epoch, 'loss': loss})` in every worker, once an epoch.",
     ],
 )
 def train_loop(answer: Answer, rng: Generator) -> None:
-    """Write a loop for one process; then wrap the model, take your shard, and share out the batch."""
+    """Write a loop for one process; then wrap the model, take your shard, and divide the batch."""
     # Long: the rehearsal, which the chapter hands out, is two thirds of it: workers that share gradients without a Ray.
     rows, config = _problem(rng, epochs=3)
     with answer.case(f"two workers, {len(rows['row'])} rows, batches of 16, 3 epochs"):
@@ -271,9 +275,9 @@ def train_loop(answer: Answer, rng: Generator) -> None:
 def _judge_alone(epoch: dict, begin: np.ndarray) -> None:
     """Judge a single worker: it takes whole batches, and begins with the same weights."""
     taken = len(epoch["rows"][0])
-    expect(taken == 16, f"The first gradient step was made of {taken} rows: with two workers both numbers fit.")
+    expect(taken == 16, f"The first gradient step used {taken} rows. Dividing by 2 fits two workers only.")
     same = np.array_equal(epoch["before"][0], begin)
-    expect(same, "It began with other weights than before. Is the seed set before the network is made?")
+    expect(same, "It began with different weights than before. Do you set the seed before you make the network?")
 
 
 @exercise(
@@ -282,16 +286,16 @@ def _judge_alone(epoch: dict, begin: np.ndarray) -> None:
     hints=[
         "At the start: `checkpoint = ray.train.get_checkpoint()` is None in the first attempt. Otherwise `with "
         "checkpoint.as_directory() as folder:` and `torch.load(f'{folder}/state.pt')`, in every worker.",
-        "What changes from step to step, besides the weights? Momentum: save `optimizer.state_dict()` too. And the epoch: the "
-        "one that is done, or the one to come next? Decide, and write it down.",
+        "What changes from step to step, besides the weights? The velocity: save `optimizer.state_dict()` too. And the epoch: "
+        "the one that is done, or the next one? Decide, and save it.",
         "After each epoch: worker 0 writes the file into a `tempfile.TemporaryDirectory()`, makes "
         "`ray.train.Checkpoint.from_directory(folder)`, and reports it; the others report `None` as their checkpoint.",
-        "Save `model.module.state_dict()`, and load it before `prepare_model`; or save and load that of the wrapped model. Not half of each.",
+        "Save `model.module.state_dict()` and load it before `prepare_model`, or save and load the wrapped model's. Do not mix the two.",
     ],
 )
 def resume(answer: Answer, rng: Generator) -> None:
-    """Save everything that changes: weights, the optimizer's state, and where to go on; load it in every worker."""
-    # Long: the rehearsal, which the chapter hands out, is two thirds of it: workers that die and go on without a Ray.
+    """Save everything that changes: weights, the optimizer's state, and where to resume; load it in every worker."""
+    # Long: the rehearsal, which the chapter hands out, is two thirds of it: workers that die and resume without a Ray.
     rows, config = _problem(rng, epochs=4)
     killed, step = int(rng.integers(2)), int(rng.integers(7, 9))
     with answer.case(f"two workers, 4 epochs of 3 steps; worker {killed} was killed after step {step}, in epoch 2"):
@@ -309,15 +313,15 @@ def _judge_seam(attempts: list[dict]) -> list[list[dict]]:
     _judge_end(attempts[1])
     for rank, epochs in enumerate(after):
         apart = abs(epochs[0]["before"][0] - before[0][-1]["step"][-1]).max()
-        expect(apart < 1e-5, f"Worker {rank} went on with other weights than those at the end of epoch 1.")
+        expect(apart < 1e-5, f"Worker {rank} did not resume with the weights from the end of epoch 1.")
     return [one + other for one, other in zip(before, after, strict=True)]
 
 
 def _expect_checkpoint(attempts: list[dict]) -> None:
-    """Check that there was a second attempt, and that it had a model to go on from."""
-    expect(len(attempts) == 2, "All workers ended before the step after which one was to be killed.")
+    """Check that there was a second attempt, and that it had a model to resume from."""
+    expect(len(attempts) == 2, "All workers ended too early: before the step after which one of them was to be killed.")
     saved = attempts[1]["saved"]
-    expect(saved is not None, "No checkpoint had been reported by then: the second attempt had nothing to go on from.")
+    expect(saved is not None, "No checkpoint had been reported by then: the second attempt had nothing to resume from.")
     expect("model" in saved, f'The file `state.pt` needs a dict that has "model"; the keys of yours were {saved}.')
 
 
@@ -327,9 +331,9 @@ quiz(
     `ds = ray.data.range(10**9).map_batches(f)` returned after a few milliseconds. How often has `f` been called?
 
     *a) Not once: `ds` is a plan.
-        Right: a dataset is a recipe. Reading, mapping and everything else begins when somebody asks for rows.
+        Right: a dataset is a recipe. Reading, mapping and everything else begins when something asks for rows.
     b) Once for each block: the tasks are running in the background.
-        That is what `ray.remote(f).remote()` would do. A dataset waits until somebody asks.
+        Remote functions start at once. A dataset waits until something asks for rows.
     c) Once, to find out the types of the columns.
         Ray Data may do that when you print the schema, not when you write down a plan.
     """,
@@ -340,7 +344,7 @@ quiz(
     """
     One process trains well with batches of 64. You start 8 workers, and each calls `iter_torch_batches(batch_size=64)`. What is different, apart from speed?
 
-    a) Nothing: gradients are averaged, so the step is the same.
+    a) Nothing: the workers average their gradients, so the step is the same.
         An average of 8 gradients of 64 rows each is the gradient of 512 rows.
     *b) A step is now made of 512 rows, and an epoch has an eighth of the steps.
         Right: fewer and less noisy steps. Divide the batch size by 8, or find a new learning rate.
@@ -355,10 +359,10 @@ quiz(
     1,437 rows, two workers: each is given 718 in every epoch, and one row is left out. Why does Ray Train not give one worker 719?
 
     a) It would take too much memory.
-        A row more is nothing. Think of what the workers do after each batch.
+        One more row is nothing. Think of what the workers do after each batch.
     b) The row is sent to the checkpoint's validation.
-        Nothing is validated here: the row is simply left out.
-    *c) With one row more it could have one batch more, and would then wait for a gradient that nobody sends.
+        Ray Train validates nothing by itself: it leaves the row out.
+    *c) With one more row it could have one more batch, and would then wait for a gradient that never comes.
         Right: each step needs all the workers. With batches of 2, 719 rows are one batch more than 718, and the program hangs.
     """,
 )
@@ -369,10 +373,10 @@ quiz(
     `FailureConfig(max_failures=3)`, 10 epochs, and the loop never reports a checkpoint. A worker dies in the last epoch. What happens?
 
     a) `fit` raises: without a checkpoint nothing can be restarted.
-        The workers are started again all the same. What do they find?
+        Ray Train starts the workers again all the same. What do they find?
     *b) The workers start again, and train from epoch 0.
-        Right: the restart works, and all work is done again. Nobody says so, only the clock.
+        Right: the restart works, and all the work is done again. Only the clock tells you.
     c) The other worker's weights are used, since they are equal.
-        They would be good enough, but the whole group is ended and started anew: processes without a memory.
+        They would do, but Ray Train ends the whole group and starts new processes, which remember nothing.
     """,
 )

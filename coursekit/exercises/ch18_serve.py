@@ -13,10 +13,11 @@ from coursekit.given import ch18_serve as given
 CLOCK = 0.005  # seconds by which a pause may seem shorter than it was
 LATE = 0.5  # seconds by which it may seem longer
 ROOM = 100  # requests that a replica with batches takes at once
+FIRST = 10.0  # a pause so long that a client which begins with one is seen
 
 
 def _network(rng: Generator, actions: int) -> tuple[list, np.ndarray]:
-    """Return random layers of a policy with so many actions, as lists, and 16 observations."""
+    """Return random layers of a policy with this many actions, as lists, and 16 observations."""
     shapes = [[(6, 4), (6,)], [(actions, 6), (actions,)]]
     layers = [[rng.normal(0, 2, size=shape).round(2).tolist() for shape in layer] for layer in shapes]
     return layers, rng.normal(0, 1, size=(16, 4)).round(3)
@@ -43,13 +44,14 @@ def _probe(answer: Answer, probe: Callable, *args: object) -> Any:
         return answer.probe(probe, *args)
     except Raised as raised:
         more = ". Is an `await` missing?" if "coroutine" in raised.message else ""
-        raise Raised(raised.kind, raised.message + more, raised.where, raised.todo) from None
+        message = raised.message.rstrip(".") + more if more else raised.message
+        raise Raised(raised.kind, message, raised.where, raised.todo) from None
 
 
 def _expect_application(facts: dict, replicas: int, cpus: float) -> None:
     expect(
         facts["returned"] == "an application",
-        f"It returned a {facts['returned']}. Return what `.bind(...)` gives: an application, not yet running.",
+        f"It returned a {facts['returned']}. Return what `.bind(...)` gives you: an application that is not running yet.",
     )
     expect_equal(
         facts["replicas"], replicas, f"The application's number of replicas is {facts['replicas']}, not {replicas}."
@@ -61,13 +63,13 @@ def _expect_application(facts: dict, replicas: int, cpus: float) -> None:
     points=3,
     minutes=15,
     hints=[
-        "What the service needs once belongs in `__init__`; what it does for each request, into `__call__`.",
+        "What the service needs once belongs in `__init__`; what it does for each request belongs in `__call__`.",
         "`await request.json()` is the dictionary that was posted. `model.actions` takes a list of observations, here with one.",
         'The number of replicas and their CPUs are options: `Name.options(num_replicas=…, ray_actor_options={"num_cpus": …}).bind(model)`.',
     ],
 )
 def policy_service(answer: Answer, rng: Generator) -> None:
-    """Load once in `__init__`, answer in an async `__call__`, and leave numbers of replicas and CPUs to `.options`."""
+    """Load once in `__init__`, answer in an async `__call__`, and leave replicas and CPUs to the options."""
     # Long: a service is asked in this process, and over HTTP, where the model tells which replicas it was asked in.
     layers, observations = _network(rng, int(rng.integers(5, 9)))
     version, replicas, cpus = int(rng.integers(3, 1000)), 2, float(rng.choice([0.1, 0.15, 0.2, 0.25]))
@@ -101,23 +103,23 @@ def _judge_served(seen: dict, wanted: list[dict], replicas: int) -> None:
     points=3,
     minutes=15,
     hints=[
-        "A loop over the tries. In which cases does it end at once, and in which does it go round again?",
-        "`requests.post(url, json=…, timeout=timeout)` raises a `requests.RequestException` where no answer came in time, or none at all.",
-        "A status of 400 to 499 says that the request is wrong: sending it again changes nothing. Sleep only where a next try follows.",
+        "A loop over the tries. In which cases does it end at once, and in which does it continue?",
+        "`requests.post(url, json=…, timeout=timeout)` raises `requests.Timeout` or `requests.ConnectionError` when no answer comes.",
+        "Of the statuses from 400 to 499, only 408 and 429 may pass: with the others, the same request stays wrong. Sleep only before a next try.",
     ],
 )
 def client(answer: Answer, rng: Generator) -> None:
     """Give every try a time limit, try again only what another try can fix, and wait longer each time."""
     # Long: a service plays seven scripts: it answers, fails, stalls, hangs up, and says that the request is wrong.
-    for script, tries in ([], 3), ([503, 500, 503, 500], 5), (["stall"], 2), (["drop"], 2):
+    for script, tries in ([], 3), ([503, 429, 408, 500], 5), (["stall"], 2), (["drop"], 2):
         with answer.case(f"{tries} tries; what the service does before it answers: {script}"):
             _judge_patience(answer, rng, script, tries)
-    wrong = int(rng.choice([400, 404, 422]))
+    wrong = int(rng.choice([400, 404, 422]))  # 408 and 429 are no faults of the client
     with answer.case(f"a service that answers with {wrong}"):
         seen = _talk(answer, rng, [wrong] * 4, {}, 3, 0.01)
         expect("raised" in seen, f"`client` returned {seen.get('returned')!r}.")
         sent = len(seen["bodies"])
-        expect(sent == 1, f"Requests sent: {sent}, not 1. The request is wrong, and will be wrong again.")
+        expect(sent == 1, f"Requests sent: {sent}, not 1. The request is wrong, and it will be wrong again.")
     for act in (503, "drop"):
         tries = int(rng.integers(2, 5))
         with answer.case(f"{tries} tries; what the service does at each: {act!r}"):
@@ -125,11 +127,13 @@ def client(answer: Answer, rng: Generator) -> None:
 
 
 def _judge_patience(answer: Answer, rng: Generator, script: list, tries: int) -> None:
-    """The service answers at last: the client has to try again until then, with longer and longer pauses."""
-    reply, pause = {"action": int(rng.integers(10_000)), "version": int(rng.integers(10_000))}, 0.1
+    """The service answers in the end: the client has to try again until then, with longer and longer pauses."""
+    reply = {"action": int(rng.integers(10_000)), "version": int(rng.integers(10_000))}
+    pause = 0.1 if script else FIRST
     seen = _talk(answer, rng, script, reply, tries, pause)
     expect("raised" not in seen, f"`client` raised {seen.get('raised')}")
     sent = len(seen["bodies"])
+    expect(bool(script) or seen["before"] < pause, "Your client pauses before its first try: pause only between tries.")
     expect(
         script != ["stall"] or sent > 1,
         "Your client waited for the stalled answer to its end: has each try a time limit, the given one?",
@@ -153,7 +157,7 @@ def _judge_the_end(answer: Answer, rng: Generator, act: object, tries: int) -> N
     expect(sent == tries, f"Requests sent: {sent}, not {tries}.")
     expect(
         seen["after"] < last,
-        f"It went on for {seen['after']:.1f} s after its last try had failed: wait only where another try follows.",
+        f"It returned {seen['after']:.1f} s after its last try had failed: wait only if another try follows.",
     )
 
 
@@ -171,14 +175,14 @@ def _talk(answer: Answer, rng: Generator, script: list, reply: dict, tries: int,
     points=3,
     minutes=10,
     hints=[
-        "From which moment on does a user wait: from `due`, or from `sent`? They differ when the generator was late.",
-        "Only answers with status 200 have a latency that counts. The others are counted, as failed.",
+        "When does a user begin to wait: at `due`, or at `sent`? They differ when the generator was late.",
+        "Only answers with status 200 have a latency that counts. Count the others as failed.",
         "`np.percentile(latencies, [50, 95, 99])`. Answers a second: how many, divided by the time from the first `due` to the last `done`.",
     ],
     returns=dict,
 )
 def load_test(answer: Answer, rng: Generator) -> None:
-    """Count the wait from when a request was due, leave failures out of the latencies, and report them beside."""
+    """Count the wait from when a request was due, leave failures out of the latencies, and report them separately."""
     for late in (False, True):
         count, failed = int(rng.integers(380, 420)), int(rng.integers(20, 40))
         rows = _requests(rng, count, failed, late)
@@ -186,7 +190,7 @@ def load_test(answer: Answer, rng: Generator) -> None:
             got = answer(rows)
             missing = [name for name in ("failed", "per_second", "p50", "p95", "p99") if name not in got]
             expect(not missing, f"The result lacks {missing}.")
-            expect_equal(got["failed"], failed, f"You count {got['failed']} failed ones.")
+            expect_equal(got["failed"], failed, f"You count {got['failed']} failed requests.")
             seconds = max(row["done"] for row in rows) - min(row["due"] for row in rows)
             expect_close(
                 got["per_second"],
@@ -227,7 +231,7 @@ def _judge_percentiles(got: dict, rows: list[dict]) -> None:
         within = low <= value <= high or agree(value, low, 1e-6) or agree(value, high, 1e-6)
         expect(
             within,
-            f"{share:.0%} of the answers had come {high:.4f} s after they were due, or sooner; your {name} is {value:.4f} s.",
+            f"{share:.0%} of the answers came within {high:.4f} s of when they were due; your {name} is {value:.4f} s.",
         )
 
 
@@ -237,7 +241,7 @@ def _judge_percentiles(got: dict, rows: list[dict]) -> None:
     hints=[
         "Two methods: `__call__` gets one request and awaits; the one below `@serve.batch(...)` gets a list and returns a list.",
         "A method of a class inside your function may use the function's arguments: `@serve.batch(max_batch_size=size, …)`.",
-        "How many requests may be in a replica at once? The option `max_ongoing_requests` says; without it, five. The task names a number.",
+        "How many requests may be in a replica at once? That is the option `max_ongoing_requests`, five by default. The task names a number.",
     ],
 )
 def batched_service(answer: Answer, rng: Generator) -> None:
@@ -259,7 +263,7 @@ def batched_service(answer: Answer, rng: Generator) -> None:
     expect(
         facts["at once"] >= ROOM,
         f"With size={size}, a replica of yours takes at most {facts['at once']} requests at once; the task asks for {ROOM} or more. "
-        "The others wait in the proxy, where no batch sees them, and it asks only now and then whether there is room.",
+        "The others wait in the proxy, where no batch sees them, and the proxy asks only now and then whether there is room.",
     )
     with answer.case(f"{2 * size} requests over HTTP at once, with size={size}"):
         seen = answer.probe(given.serve_batches, layers, size, observations.tolist())
@@ -284,7 +288,7 @@ quiz(
     A service has one proxy and four replicas. Who is at the other end of the network connection of the program that asks?
 
     a) The replica that computes the answer.
-        Replicas are Ray actors; they know nothing of the network outside.
+        Replicas are Ray actors, and nothing outside the cluster connects to them.
     b) The controller.
         It starts and watches the others. No request ever passes through it.
     *c) The proxy: it takes the HTTP request, chooses a replica, and hands it over.
@@ -301,7 +305,7 @@ quiz(
         Then the status would be DEPLOY_FAILED after a few tries, with the exception in `message`.
     *b) What a replica asks for, and what is free: it may wait for CPUs that never come.
         Right. `message` says so after 30 s, and so does `ray status`. Ask for less, or make room.
-    c) The port: somebody else may listen there.
+    c) The port: another program may listen there.
         The proxy has the port, not the replica, and Serve had already started.
     """,
 )
@@ -323,13 +327,13 @@ quiz(
 quiz(
     "batch_alone",
     """
-    `@serve.batch(max_batch_size=32, batch_wait_timeout_s=0.1)`, and one single user, who sends the next request after each answer. What happens?
+    `@serve.batch(max_batch_size=32, batch_wait_timeout_s=0.1)`, and a single user, who sends the next request after each answer. What happens?
 
     *a) Every answer takes at least 0.1 s: each request waits for 31 others that never come.
-        Right. Batches help where many ask at once; for one user they are a waiting room.
+        Right. Batches help when many ask at once; for one user they are a waiting room.
     b) Nothing changes: a batch of one is sent at once.
-        How should the replica know that nobody else will come? It waits.
-    c) The user waits for ever.
+        The replica cannot know that no other request will come, so it waits.
+    c) The user waits forever.
         Only until the waiting time is over: then the batch goes as it is.
     """,
 )
@@ -340,10 +344,10 @@ quiz(
     A deployment has ten replicas, and Serve replaces two at a time. Which versions may a client see if it asks again and again?
 
     a) First the old one, and from some request on only the new one.
-        That needs one replica, or all replaced in one moment. Here eight old ones go on when the first two are new.
+        That needs one replica, or all replaced in one moment. Here eight old ones still answer when the first two are new.
     *b) The old one, then for a while now one and now the other, then only the new one.
-        Right: for most of the update both versions answer. A program that remembers something between requests must bear that.
+        Right: for most of the update both versions answer. A program that remembers something between requests must cope with that.
     c) The old one, then errors, then the new one.
-        Old replicas answer what they have before they go. You saw no error.
+        Old replicas answer what they have before they stop. You saw no error.
     """,
 )

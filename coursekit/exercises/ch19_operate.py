@@ -87,7 +87,7 @@ def _programs(rng: Generator) -> list[tuple[str, list[dict], str]]:
     hints=[
         "Four actors of a class that work two seconds each are done after two seconds. How busy is *one* actor of each class?",
         "Add up `ended - started` for each class, count the different `actor_id`s of each, and divide.",
-        'The class is the part of the name before the dot: `call["name"].split(".")[0]`. Being born is not work: look at `kind`.',
+        'The class is the part of the name before the dot: `call["name"].split(".")[0]`. Creating an actor is not a call: look at `kind`.',
     ],
     returns=str,
 )
@@ -104,7 +104,7 @@ def find_the_bottleneck(answer: Answer, rng: Generator) -> None:
                 births[got] < 10,
                 f"{got} took long to be made (its record of the kind 'actor_creation'), and has little to do in calls.",
             )
-            expect_equal(got, slow, f"{got} is not what the others wait for.")
+            expect_equal(got, slow, f"{got} is not the stage that sets the pace.")
 
 
 def _series(name: str, labels: dict[str, str], value: float) -> str:
@@ -254,14 +254,14 @@ def _row(rng: Generator, state: str, asks: dict, is_call: bool) -> dict:
     minutes=20,
     hints=[
         "Four questions, in this order: does it wait for arguments? Is it a call to an actor? Would it fit on some empty living node? And "
-        "would it fit there once all who work have ended?",
-        "For the last question, take the node's resources and subtract what those of its holders keep that are idle or wait.",
+        "would it fit there once all holders that work have ended?",
+        "For the last question, take the node's resources and subtract what its idle and waiting holders keep.",
         "All resources must fit on the same node: `any(all(... for name, amount in asks.items()) for node in living)`.",
     ],
     returns=dict,
 )
 def explain_pending(answer: Answer, rng: Generator) -> None:
-    """Ask for arguments, then for the actor; then compare with empty nodes; then with nodes where only those who work have ended."""
+    """Look at arguments, then at the actor; then at empty nodes; then at nodes where the holders that work have ended."""
     # Long: a cluster with seventeen pending tasks, each of which is PENDING for another reason.
     nodes, holders, cpus, licences = _cluster(rng)
     cases = [
@@ -275,7 +275,7 @@ def explain_pending(answer: Answer, rng: Generator) -> None:
         got = answer(*shuffled)
         expect(
             not any(row["id"] in got for row in running),
-            "There is a word for a task that is RUNNING: only those that are not should have one.",
+            "There is a word for a task that is RUNNING. Only the other tasks should have one.",
         )
         extra = [each for each in got if each not in {row["id"] for row in tasks}]
         expect(not extra, f"There are words for tasks that do not exist: {extra[:3]}.")
@@ -289,7 +289,7 @@ def _judge_word(answer: Answer, got: dict, row: dict, word: str) -> None:
     answer.got = repr(said)
     expect(row["id"] in got, f"There is no word for a task in the state {row['state']}.")
     expect(said in WORDS, f"{said!r} is none of the words {', '.join(WORDS)}.")
-    expect(said != "actor" or row["actor"], "It is no call to an actor: its `actor` is None.")
+    expect(said != "actor" or row["actor"], "It is not a call to an actor: its `actor` is None.")
     expect(said != "arguments" or word == said, f"It does not wait for its arguments: its state is {row['state']}.")
     expect_equal(said, word, f"{said!r} is not what this task waits for.")
 
@@ -316,10 +316,10 @@ def _verb(holder: dict) -> str:
     points=5,
     minutes=20,
     hints=[
-        "One file for each step of each run, named after both. Is it there? Then its value is the step's, and the function is not called.",
+        "One file for each step of each run, named after both. If it is there, it holds the step's value, and you do not call the function.",
         "Write to another name, close the file, then `os.replace(new, path)`: a file that has its right name is always whole.",
-        "The key must be the same at every attempt, and another one for every step and every run: what do you know that is so?",
-        "A result may be None, 0 or an empty list. Ask whether the file exists, not what the value is worth.",
+        "The key must be the same at every attempt, and a different one for every step and every run. Which two names do you have?",
+        "A result may be None, 0 or an empty list. Ask whether the file exists, not whether the value is true.",
     ],
 )
 def durable_pipeline(answer: Answer, rng: Generator) -> None:
@@ -335,11 +335,13 @@ def durable_pipeline(answer: Answer, rng: Generator) -> None:
     with answer.case(f"the run {run}, called a second time after it had finished"):
         _judge_attempts([one, again], steps)
     with answer.case(f"the run {other} in the same folder, after the run {run}, both with the steps 1, 2, 3, 4, 21"):
-        expect(beside["begins"], "It called none of its steps: it took for its own what the other run had left there.")
+        expect(beside["begins"], "It called none of its steps: it took the other run's files for its own.")
         _judge_attempts([beside], steps)
     with answer.case("the step 4 had its effect, and raised a ConnectionError"):
-        expect(failed["end"] == "error", f"The pipeline returned {failed['value']!r} as if all were well.")
-        expect("ConnectionError" in failed["value"], f"What the caller saw was {failed['value']}.")
+        expect(failed["end"] == "error", f"The pipeline returned {failed['value']!r} as if nothing had happened.")
+        expect(
+            "ConnectionError" in failed["value"], f"The caller saw {failed['value']} instead of the step's own error."
+        )
     with answer.case("the step 4 had raised an error; the same run was called by another Python, and nothing failed"):
         _judge_attempts([failed, resumed], steps)
     for killed, after in answer.probe(given.die_at_every_moment, steps, run):
@@ -379,14 +381,14 @@ def _judge_end(end: dict, wanted: object) -> None:
 quiz(
     "which_stage",
     """
-    Three samplers need 0.3 s for a fragment, one preparer 0.12 s, one learner 0.05 s. All work side by side. What do you mend first?
+    Three samplers need 0.3 s for a fragment, one preparer 0.12 s, one learner 0.05 s. All work side by side. What do you fix first?
 
     a) The sampler: its calls are the longest.
         Three of them finish a fragment every 0.1 s between them.
     *b) The preparer.
         Right: it can take one fragment every 0.12 s, the samplers together bring one every 0.1 s, and the learner waits.
     c) All three a little.
-        Whatever you save in the two others becomes waiting: the program is as fast as its slowest stage.
+        Whatever you save in the other two turns into waiting: the program is as fast as its slowest stage.
     """,
 )
 
@@ -396,9 +398,9 @@ quiz(
     An actor with `num_cpus=1` sleeps all night in a cluster that you pay by the hour. What does it cost?
 
     a) Nothing: it does not compute.
-        Its CPU is reserved, so nobody else gets it, and no autoscaler gives the node back.
+        Its CPU is reserved, so no other task gets it, and no autoscaler gives the node back.
     *b) As much as one that computes all night.
-        Right: what is reserved is paid. An idle actor is ended, or reserves less.
+        Right: you pay for what is reserved. End an idle actor, or let it reserve less.
     c) Only its memory.
         Memory too; but its CPU stays reserved until the actor ends, and the node stays rented.
     """,
@@ -410,9 +412,9 @@ quiz(
     A program hangs. `ray status` shows free CPUs and no pending demands. What follows?
 
     a) It is not hung, only slow.
-        It may be; but an idle cluster with work left to do is not slow, it waits.
+        Perhaps; but an idle cluster with work left to do is not slow, it waits.
     b) A node is missing.
-        Then a request would be waiting for it, and stand under the pending demands.
+        Then a request would wait for it, and `ray status` would list it under the pending demands.
     *c) What it waits for is no resource: look at the calls that are running, and at their stacks.
         Right: a call that waits in `ray.get` for an actor that waits for it asks for nothing that a node could give.
     """,
@@ -424,7 +426,7 @@ quiz(
     A step sends a mail, and its process dies before the checkpoint is written. What saves you from a second mail?
 
     a) The checkpoint.
-        It says that the step is not done: the step runs again, and sends again.
+        It was never written: the step runs again, and sends again.
     *b) The key that goes with the mail: the receiver has seen it.
         Right: the step runs twice, and the effect happens once, because both attempts carry the same key.
     c) Writing the checkpoint before the mail.

@@ -46,7 +46,7 @@ def digits() -> tuple[dict, dict]:
 
 
 def in_blocks(rows: dict, blocks: int) -> Any:
-    """Return a dataset of the rows, in so many blocks."""
+    """Return a dataset of the rows, in this many blocks."""
     import ray
 
     items = [{name: column[row] for name, column in rows.items()} for row in range(len(rows["row"]))]
@@ -334,7 +334,7 @@ def standardise(stage_class: Any, images: np.ndarray, batch: dict) -> dict | str
 
 
 def _locked(array: np.ndarray) -> np.ndarray:
-    """Return a copy that nobody can write into, as batches of Ray Data are."""
+    """Return a read-only copy, as batches of Ray Data are."""
     array = np.array(array)
     array.flags.writeable = False
     return array

@@ -133,7 +133,7 @@ class Stumbling(Policy):
 
 
 def free_port() -> int:
-    """Return a port of this machine on which nobody listens now."""
+    """Return a port of this machine that is free now."""
     return free_ports(1)[0]
 
 
@@ -179,13 +179,14 @@ def states(app: str) -> dict[str, int]:
 
 
 def wait_for_message(app: str, longest: float = 30) -> None:
-    """Return once Serve has something to say about an application's deployments, or after so many seconds."""
+    """Return once Serve has something to say about an application's deployments, or after `longest` seconds."""
     from ray import serve
 
     end = time.monotonic() + longest
-    while time.monotonic() < end and not any(
-        each.message for each in serve.status().applications[app].deployments.values()
-    ):
+    while time.monotonic() < end:
+        found = serve.status().applications.get(app)
+        if found and any(each.message for each in found.deployments.values()):
+            return
         time.sleep(0.2)
 
 
@@ -209,21 +210,6 @@ def watch_replicas(app: str, load: Any, most: int, longest: float = 90) -> "Data
 def replaced(app: str, killed: int) -> bool:
     """Return whether the application runs as it should again, without the process that was killed."""
     return killed not in replica_pids(app) and set(states(app)) == {"RUNNING"}
-
-
-def try_lines(lines: dict[str, str], names: dict) -> "DataFrame":
-    """Return a table of lines, tried just now with these names: how each ended, and what is said today."""
-    from pandas import DataFrame
-
-    table = []
-    for line, today in lines.items():
-        try:
-            eval(line, names)
-            ended = "accepted"
-        except Exception as error:
-            ended = f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"
-        table.append((line, ended, today))
-    return DataFrame(table, columns=["line", "how it ended", "today"]).set_index("line")
 
 
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
@@ -291,13 +277,11 @@ def _here(app: Any) -> Iterator[Callable]:
 
 
 def _request(body: dict) -> Any:
-    """Return what a replica gets when somebody posts this body."""
+    """Return what a replica gets when a client posts this body."""
     from starlette.requests import Request
 
     async def receive() -> dict:
-        loop = (
-            asyncio.get_running_loop()
-        )  # the replica's own: a batch that it goes on waiting for is no news when it ends
+        loop = asyncio.get_running_loop()  # the replica's own: a batch that it still waits for is no news when it ends
         loop.set_exception_handler(lambda *_: None)
         return {"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}
 
@@ -338,7 +322,7 @@ def serve_and_ask(
 ) -> dict:
     """Return the answers over HTTP, [observation's number, status, answer] of each, and the processes in which the model was asked.
 
-    Asks for every observation, and goes on until so many processes have answered as there should be replicas, or 100 times.
+    Asks for every observation, and then until as many processes have answered as there should be replicas, or 100 times.
     """
     room = meeting.new_room()
     with deployed(policy_service(Noted(layers, version, room), replicas, cpus)) as (url, stuck):
@@ -481,11 +465,11 @@ class _Scripted(http.server.BaseHTTPRequestHandler):
 
 
 def talk(client: Callable, script: list, obs: list, reply: dict, timeout: float, tries: int, pause: float) -> dict:
-    """Return what a client gives back or raises, the bodies that it sent, and its pauses after each status that it got and at the end."""
+    """Return what a client gives back or raises, the bodies that it sent, and its pauses: before, between and after its tries."""
     with Script(script, reply) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        url, start = f"http://127.0.0.1:{server.server_address[1]}/", time.perf_counter()
         try:
-            url = f"http://127.0.0.1:{server.server_address[1]}/"
             result: dict[str, Any] = {"returned": client(url, obs, timeout, tries, pause)}
         except Exception as error:
             result = {"raised": f"{type(error).__name__}: {error}"[:300]}
@@ -497,4 +481,10 @@ def talk(client: Callable, script: list, obs: list, reply: dict, timeout: float,
         for before, after in zip(arrived, arrived[1:], strict=False)
     ]
     after = over - arrived[-1].get("ended", over) if arrived else 0.0
-    return result | {"bodies": [each["body"] for each in arrived], "pauses": gaps, "after": after}
+    before = arrived[0]["began"] - start if arrived else 0.0
+    return result | {
+        "bodies": [each["body"] for each in arrived],
+        "before": before,
+        "pauses": gaps,
+        "after": after,
+    }

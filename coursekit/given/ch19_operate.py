@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 PLAY_SECONDS = 0.14  # a fragment of the slow simulator
-PREPARE_SECONDS = 0.12  # so long takes the preparation of a fragment, on any machine
+PREPARE_SECONDS = 0.12  # the preparation of a fragment takes this long, on any machine
 
 
 def scale(pixel: int) -> float:
@@ -91,7 +91,7 @@ class Learner:
 
 
 def _frames_in(preparer: Preparer, seconds: float) -> int:
-    """Return how many frames this process prepares in so many seconds."""
+    """Return how many frames this process prepares in this many seconds."""
     frames = Sampler().play(0, 0, 8)
     times = []
     for _ in range(6):
@@ -107,7 +107,8 @@ class Program:
     def __init__(self, samplers: int):
         import ray
 
-        self.samplers = [ray.remote(Sampler).options(num_cpus=0.5).remote() for _ in range(samplers)]
+        remote_sampler = ray.remote(num_cpus=0.5)(Sampler)
+        self.samplers = [remote_sampler.remote() for _ in range(samplers)]
         self.preparer = ray.remote(Preparer).options(num_cpus=1).remote()
         self.learner = ray.remote(Learner).options(num_cpus=1).remote()
         self.launched = 0  # fragments, so far
@@ -336,7 +337,7 @@ def _unfinished(address: str) -> list:
 
 
 def wait_for_reports(of: int) -> None:
-    """Return once so many tasks that have not ended have been reported to the state API."""
+    """Return once this many tasks that have not ended have been reported to the state API."""
     wait_until(lambda: len(_unfinished(_dashboard())) >= of)
 
 
@@ -379,7 +380,7 @@ def _dashboard() -> str:
 
 
 class World:
-    """Something outside that steps act on, as a bank or a mail server: it takes each key once, and its journal outlives everybody."""
+    """Something outside that steps act on, like a bank or a mail server: it takes each key once, and its journal survives every death."""
 
     def __init__(self, path: str = ""):
         self.path = path or os.path.join(new_folder("operate-"), "world")
@@ -427,7 +428,7 @@ def run_sessions(durable_pipeline: Callable, steps: list, sessions: list) -> lis
 
 
 def die_at_every_moment(durable_pipeline: Callable, steps: list, run: str) -> list[list[dict]]:
-    """Return attempts killed at moment 1, 2, 3, … of a run, until one survives; each with another that goes on in its folder."""
+    """Return attempts killed at moment 1, 2, 3, … of a run, until one survives; each with another that resumes in its folder."""
     with tempfile.TemporaryDirectory(prefix="pipeline-") as home:
         found: list[list[dict]] = _in_a_new_python("_deaths", durable_pipeline, steps, os.path.realpath(home), run)
         return found
@@ -554,7 +555,7 @@ class _Clock:
 
 
 def wait_for_count(so_far: Callable[[], list], name: str, count: int, seconds: float = 15) -> None:
-    """Return once the newest page that was scraped shows this count of a counter, or after so many seconds."""
+    """Return once the newest page that was scraped shows this count of a counter, or after this many seconds."""
     line = re.compile(rf"^{re.escape(name)}(?:{{.*}})? (\S+)$", re.MULTILINE)
 
     def arrived() -> bool:

@@ -276,12 +276,12 @@ def another_seed_in_each_worker(config):  # harmless: DDP sends the weights of w
     train(config, told=mean, seed=lambda config: config["seed"] + ray.train.get_context().get_world_rank())
 
 
-@rejects("train_loop", says="Is the seed set")
+@rejects("train_loop", says="set the seed")
 def forgets_the_seed(config):
     train(config, told=mean, seed=lambda config: np.random.default_rng().integers(10**9).item())
 
 
-@rejects("train_loop", says="with two workers both numbers fit")
+@rejects("train_loop", says="fits two workers only")
 def half_a_batch_whatever_the_workers(config):
     train(config, told=mean, share=2)
 

@@ -237,6 +237,10 @@ def everybody_gets_the_answer_of_the_first(model, size, wait, replicas):
     return batching(model, size, wait, replicas, lambda model, rows: [model.actions(rows)[0]] * len(rows))
 
 
+def may_pass(status):
+    return status >= 500 or status in (408, 429)
+
+
 @accepts("client")
 def with_the_standard_library(url, obs, timeout, tries, pause):
     body, error = json.dumps({"obs": obs}).encode(), None
@@ -248,7 +252,7 @@ def with_the_standard_library(url, obs, timeout, tries, pause):
             with urllib.request.urlopen(request, timeout=timeout) as reply:
                 return json.load(reply)
         except urllib.error.HTTPError as refused:
-            if refused.code < 500:
+            if not may_pass(refused.code):
                 raise
             error = refused
         except OSError as failed:
@@ -256,7 +260,24 @@ def with_the_standard_library(url, obs, timeout, tries, pause):
     raise RuntimeError(f"No answer in {tries} tries") from error
 
 
-def tries_again(url, obs, timeout, tries, pause, again=lambda status: status >= 500, longer=2):
+@accepts("client")
+def calls_itself_with_one_try_less(url, obs, timeout, tries, pause):
+    try:
+        reply = requests.post(url, data=json.dumps({"obs": list(obs)}), timeout=(timeout, timeout))
+        if reply.ok:
+            return reply.json()
+        error = ValueError(f"status {reply.status_code}")
+        if not may_pass(reply.status_code):
+            raise error
+    except (requests.ConnectionError, requests.Timeout) as failed:
+        error = failed
+    if tries <= 1:
+        raise error
+    time.sleep(pause)
+    return calls_itself_with_one_try_less(url, obs, timeout, tries - 1, 2 * pause)
+
+
+def tries_again(url, obs, timeout, tries, pause, again=may_pass, longer=2):
     """Return the answer as a client should, unless it is told otherwise."""
     for number in range(tries):
         last = number == tries - 1
@@ -313,6 +334,17 @@ def sleeps_after_the_last_try(url, obs, timeout, tries, pause):
         raise
 
 
+@rejects("client", says="429")
+def gives_up_when_the_service_is_too_busy(url, obs, timeout, tries, pause):
+    return tries_again(url, obs, timeout, tries, pause, again=lambda status: status >= 500)
+
+
+@rejects("client", says="before its first try")
+def pauses_before_the_first_try(url, obs, timeout, tries, pause):
+    time.sleep(pause)
+    return tries_again(url, obs, timeout, tries, pause)
+
+
 @rejects("client")
 def sends_a_wrong_request_again(url, obs, timeout, tries, pause):
     return tries_again(url, obs, timeout, tries, pause, again=lambda status: status >= 400)
@@ -354,7 +386,7 @@ def gives_up_when_the_connection_drops(url, obs, timeout, tries, pause):
     for number in range(tries):
         try:
             reply = requests.post(url, json={"obs": obs}, timeout=timeout)
-            if reply.status_code < 500 or number == tries - 1:
+            if not may_pass(reply.status_code) or number == tries - 1:
                 break
         except requests.Timeout:
             pass

@@ -94,7 +94,7 @@ def longest_wait_before_the_start(calls):
 
 
 @rejects("find_the_bottleneck")
-def whoever_ends_last(calls):
+def the_stage_that_ends_last(calls):
     return class_of(max(calls_only(calls), key=lambda call: call["ended"]))
 
 
