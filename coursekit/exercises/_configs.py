@@ -15,7 +15,7 @@ def judge_settings(answer: Answer, arguments: list, wanted: dict) -> None:
 
 
 def judge_runners(seen: Watched, runners: list[dict], count: int) -> None:
-    """Check that the EnvRunners that answered are so many actors of Ray, each in a process of its own."""
+    """Check that the EnvRunners that answered are `count` actors of Ray, each in a process of its own."""
     pids = {actor["pid"] for actor in seen.actors() if actor["class_name"].endswith("EnvRunner")}
     alive = len(pids & {runner["pid"] for runner in runners})
     expect(alive == count, f"EnvRunner actors that were alive: {alive}. The task asks for {count}.")
