@@ -6,12 +6,12 @@ r"""
 
 **What you will be able to do**
 
-- configure RLlib's PPO for an environment of your own, and train it while you watch its curve grow;
-- find in the result what you want to know, also in an iteration in which no episode has ended;
+- configure RLlib's PPO, and train it while you watch its curve grow;
+- read a result, even in an iteration in which no episode has ended, and know what its mean is a mean of;
 - save an algorithm to a folder, know what is in it, and continue from there;
 - use the trained network without an algorithm and without a running Ray: from an observation to an action in three lines;
 - test the agent fairly, and watch it play;
-- read an older tutorial and know what its names are called today.
+- find out why an agent learns nothing.
 """
 
 # %%
@@ -28,7 +28,6 @@ from gymnasium.spaces import flatten
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
 from coursekit.given.ch11_rllib_ppo import built
-from coursekit.given.old_names import playground, table
 from coursekit.pictures import Drawn, film
 
 begin("ch11_rllib_ppo")
@@ -42,12 +41,12 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.core.rl_module.rl_module import RLModule
 
 ray.init(num_cpus=4, include_dashboard=False)
-keep = tempfile.TemporaryDirectory()  # for checkpoints; it goes when the notebook is closed
+keep = tempfile.TemporaryDirectory()  # for checkpoints; deleted when the notebook is closed
 
 # %% [markdown] tags=["notes"]
 r"""
-Ninety minutes with all five exercises; an hour when `evaluate` and the table of old names are left as homework.
-Let everybody run the two cells above at once: importing RLlib and starting Ray take fifteen seconds on a small laptop.
+Ninety minutes with all five exercises; an hour when `evaluate` and the films are left as homework.
+Have the class run the two cells above right away: importing RLlib and starting Ray take fifteen seconds on a small laptop.
 `num_cpus=4` is a promise, not a measurement: four EnvRunners will live at once, each asks for one logical CPU, and on two cores they share what is there.
 """
 
@@ -56,12 +55,12 @@ r"""
 ## A configuration reads like a sentence
 
 In chapter 10 you wrote PPO; from here on RLlib runs it.
-You say *what* in a `PPOConfig`.
-Nothing happens until `build_algo()` makes an **algorithm** of it: a learner, and *EnvRunners*, which are the samplers of chapter 10.
+You say *what* you want in a `PPOConfig`.
+Nothing happens until `build_algo()` turns it into an **algorithm**: a learner, and *EnvRunners*, which are the samplers of chapter 10.
 
 ![A config is built into an algorithm with a learner and EnvRunners; train returns a result; save writes a folder; from the folder comes an algorithm that trains on, or the network alone, for a program of yours](../img/ch11_parts.svg)
 
-You know nearly all settings, under other names:
+You know nearly all of its settings, under other names:
 
 | chapter 10 | RLlib | method |
 |---|---|---|
@@ -73,8 +72,8 @@ You know nearly all settings, under other names:
 | width of the layers | `DefaultModelConfig(fcnet_hiddens=[...])` | `.rl_module(...)` |
 | actor and critic are two networks | `DefaultModelConfig(vf_share_layers=False)` | `.rl_module(...)` |
 
-**Predict:** chapter 10 took 10 epochs, minibatches of 512, λ = 0.95 and a learning rate of 0.002.
-Which of RLlib's defaults is furthest from that?
+Chapter 10 took 10 epochs, minibatches of 512, λ = 0.95 and a learning rate of 0.002.
+RLlib's defaults differ:
 """
 
 # %% tags=["demo"]
@@ -84,10 +83,10 @@ pandas.Series({name: getattr(PPOConfig(), name) for name in names}, dtype=object
 
 # %% [markdown]
 r"""
-The learning rate: a fortieth.
-RLlib's defaults are careful ones, for problems that take millions of steps, and they make up for some of it: thirty times over each batch, in small minibatches.
-With fewer epochs, as here, a small problem is learned several times faster with a larger rate, and that is the first thing to change.
-(`total_train_batch_size` is what all learners get together; with one learner, it is the batch.)
+The learning rate is a fortieth of chapter 10's.
+The defaults are cautious, made for problems that take millions of steps, and thirty passes over each batch make up for some of that.
+With fewer epochs, as here, a small problem is learned several times faster with a larger rate, so change the rate first.
+`total_train_batch_size` is what all learners get together; with one learner, it is the batch.
 
 This is a whole configuration.
 Read it aloud:
@@ -96,7 +95,7 @@ Read it aloud:
 
 # %%
 def cartpole_config(runners):
-    """Return PPO for CartPole, played by so many EnvRunners."""
+    """Return PPO for CartPole, played by this number of EnvRunners."""
     return (
         PPOConfig()
         .environment("CartPole-v1")
@@ -115,48 +114,33 @@ def cartpole_config(runners):
 
 # %% [markdown]
 r"""
-Your turn, with the corridor of chapter 7: the agent starts on field 0, every step costs 0.1, and the exit at the far end pays 1.
-coursekit ships it as an environment with the name `"coursekit.envs:SimpleCorridor-v0"` and one option, `length`.
-(The module in front of the colon is imported in every EnvRunner.
-An option goes beside the name: `.environment(name, env_config={...})`.)
-
-| setting | value |
-|---|---|
-| length of the corridor, number of EnvRunners | the function's arguments |
-| environments in each EnvRunner | 4 |
-| steps of one iteration | 512 |
-| minibatches, epochs, learning rate | 128, 6, 0.003 |
-| hidden layers | `[32]` |
-| seed, monitor | as above: `.debugging(seed=0, log_sys_usage=False)` |
-
-The check reads your config; then it builds it, lets it train for one iteration, and looks at what is really there: processes, corridors, weights.
-That takes some seconds, because an EnvRunner is a process that imports PyTorch and RLlib.
+The second problem of this chapter is a corridor.
+Yours of chapter 7 began anywhere in its left half; the one that coursekit ships begins every episode on field 0.
+A step costs 0.1, and the one that reaches the exit at the far end pays 1.
+RLlib finds it by its name, and every EnvRunner imports the module in front of the colon.
+An option of the environment, here its length, goes beside the name:
 """
 
 
 # %%
-def corridor_config(length, runners):
-    """Return PPO for a corridor of so many fields, played by so many EnvRunners: the config, not built."""
-    ### BEGIN SOLUTION
+def corridor_config(length):
+    """Return PPO for a corridor of `length` fields, played in this process in four environments."""
     return (
         PPOConfig()
         .environment("coursekit.envs:SimpleCorridor-v0", env_config={"length": length})
-        .env_runners(num_env_runners=runners, num_envs_per_env_runner=4)
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=4)
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32]))
         .training(train_batch_size_per_learner=512, minibatch_size=128, num_epochs=6, lr=0.003)
         .debugging(seed=0, log_sys_usage=False)
     )
-    ### END SOLUTION
 
 
-# %%
-check("corridor_config", corridor_config)
-
-# %% [markdown] tags=["solution"]
+# %% [markdown]
 r"""
 The methods may come in any order, and each changes the config in place *and* returns it, which is why they chain.
-A config is shared, then: to change one without touching the other, take `config.copy(copy_frozen=False)` first.
-An environment of your own class goes in as the class itself, or as a function registered with `ray.tune.register_env`.
+To change a config without touching the original, take `config.copy(copy_frozen=False)` first.
+Instead of a name you can also hand over a class of your own, whose constructor takes the options as one dictionary.
+Configurations in older tutorials are written differently: [Old names](../docs/old_names.md) translates them.
 """
 
 # %% [markdown]
@@ -164,12 +148,12 @@ r"""
 ## The result is a dictionary of dictionaries, and five entries answer most questions
 
 `algo.train()` runs one iteration and returns a **result**.
-The next cell trains on CartPole with tiny iterations of ten steps, five in each of two environments, and reads from every result what people want to know most.
-(A runner finishes what it has begun, so now and then there are a few steps more.)
+The next cell trains on CartPole with tiny iterations of ten steps, five in each of two environments, and reads from every result what people usually want to know.
+A runner finishes what it has begun, so now and then there are a few steps more.
 
-(`built` is a small helper of this chapter: it calls `config.build_algo()`, and `algo.stop()` when the block ends, also when it ends with an error.
-Whoever forgets to stop an algorithm leaves its EnvRunners running.
-With 0 of them, as here, the notebook's own process plays.)
+`built` calls `config.build_algo()`, and `algo.stop()` when the block ends, even when it ends with an error.
+An algorithm that is never stopped leaves its EnvRunners running.
+With 0 of them, as here, the notebook's own process plays.
 
 **Predict:** what is the mean return after the first iteration?
 """
@@ -191,17 +175,19 @@ pandas.DataFrame(rows).set_index("training_iteration")
 # %% [markdown]
 r"""
 At first *there is none*.
-A return is known when its episode is over, and after five steps no pole has fallen: until the first one does, `result["env_runners"]["episode_return_mean"]` raises a KeyError.
+A return is known when its episode is over, and after five steps no pole has fallen.
+Until the first one does, `result["env_runners"]["episode_return_mean"]` raises a KeyError.
 Afterwards it is **NaN** in every iteration in which no episode has ended.
-Neither is an error of yours; environments with long episodes begin like this.
-Read it so, and be ready for NaN:
+You have made no mistake: environments with long episodes begin like this.
+Be ready for both:
 
 ```python
 result["env_runners"].get("episode_return_mean", float("nan"))
 ```
 
-Where there is a number, it is the mean over the episodes that *ended in this iteration* (the last hundred of them at most; the setting is `metrics_num_episodes_for_smoothing`).
-Look at the last column again: one single episode may be behind it.
+Where there is a number, it is a mean over episodes that *ended in this iteration*.
+The setting `metrics_num_episodes_for_smoothing`, 100 by default, limits it to the last hundred of them; it does not reach back into earlier iterations.
+So a single episode may be behind it, as in the last column above.
 And in these episodes the agent was still trying things.
 
 Where the rest stands:
@@ -215,8 +201,7 @@ Where the rest stands:
 | how the learner is doing | `result["learners"]["default_policy"]`: `policy_loss`, `vf_loss`, `entropy` |
 
 `"default_policy"` is the name of the one network; with several agents there are several.
-The rest is counters and stopwatches of every part.
-What there is:
+Everything else is counters and stopwatches:
 """
 
 # %% tags=["demo"]
@@ -234,8 +219,8 @@ quiz("first_iteration", first_iteration)
 
 # %% [markdown]
 r"""
-Now write the loop that everybody writes: train until it is good enough.
-The check runs it first on algorithms whose results were written beforehand, among them one in whose results the mean is missing at first and NaN now and then, one that never gets there, and one whose environment breaks.
+Now write the loop that every training needs: train until it is good enough.
+The check runs it first on algorithms whose results were written beforehand: in one the mean is missing at first and NaN now and then, one never gets there, and one has an environment that breaks.
 Then it lets PPO learn a corridor, with up to three seeds.
 """
 
@@ -245,7 +230,7 @@ def learns_corridor(config, target, most):
     """Return the mean returns, one of each iteration, NaN where there is none.
 
     Builds the config and trains until the mean return is at least `target`, for `most` iterations at most.
-    The algorithm is stopped in the end, also when training ended with an error; the error goes on to the caller.
+    Stops the algorithm in the end, even when training ended with an error; the error reaches the caller.
     """
     ### BEGIN SOLUTION
     algo, returns = config.build_algo(), []
@@ -266,23 +251,23 @@ check("learns_corridor", learns_corridor)
 
 # %% [markdown] tags=["solution"]
 r"""
-Every comparison with NaN is false: `nan >= target` is, and so is `nan < target`.
-A loop that goes on *while the mean is below the target* therefore ends at the first NaN, after one iteration, and says nothing.
+Every comparison with NaN is false, `nan >= target` as well as `nan < target`.
+A loop that continues *while the mean is below the target* therefore ends at the first NaN, after one iteration, and says nothing.
 Ask whether the target *has been reached*.
 """
 
 # %% [markdown]
 r"""
-Put your two answers together.
-The best that one can do in a corridor of twelve fields is ten steps that cost 0.1 and one that pays 1: a return of 0.
+Try it.
+In a corridor of twelve fields, the best possible return is 0: ten steps that cost 0.1 and one that pays 1.
 
 **Predict:** how many iterations of 512 steps until the mean return is above −0.2?
 The agent begins nearly at random, and a coin would need more than a hundred steps to the exit.
 """
 
 # %% tags=["demo"]
-if passed("corridor_config") and passed("learns_corridor"):
-    returns = learns_corridor(corridor_config(length=12, runners=0), target=-0.2, most=30)
+if passed("learns_corridor"):
+    returns = learns_corridor(corridor_config(length=12), target=-0.2, most=30)
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
     axes.plot(range(1, len(returns) + 1), returns, "o-", color="#059669")
     axes.axhline(0, color="#94a3b8", linestyle="--")
@@ -292,70 +277,100 @@ if passed("corridor_config") and passed("learns_corridor"):
 # %% [markdown]
 r"""
 A handful of iterations, to nearly perfect.
-The first point lies higher than you may have thought, and it flatters: the mean is one of the episodes that *ended in this iteration*, and with 128 steps in each corridor only the lucky, short ones had.
-The curve stays below the dashed line: the policy still draws its actions, so that now and then it takes a step back.
+The first point lies higher than you may have thought, and it flatters: only episodes that *ended in this iteration* count, and with 128 steps in each corridor only the short, lucky ones did.
+The curve stays below the dashed line, because the policy still draws its actions and now and then takes a step back.
+
+## Several runners report a mean of means
+
+With several EnvRunners there is a second reason to distrust the mean.
+Each runner reports the mean of *its* episodes, and RLlib averages these numbers without asking how many episodes each stands for.
+Suppose one runner has finished sixty short episodes with a mean return of 20, the other a single one of 490.
+The result says 255; the mean over the 61 episodes is 28.
+
+To see every episode, log it yourself.
+A **callback** is a function that RLlib calls in the EnvRunner, here at the end of each episode; `reduce="item_series"` keeps all values of an iteration, from all runners, as a list.
 """
+
+
+# %%
+def note_return(episode, metrics_logger, **more):
+    """Add the return of a finished episode to the list `result["env_runners"]["returns"]`."""
+    metrics_logger.log_value("returns", episode.get_return(), reduce="item_series")
+
+
+def every_episode(result):
+    """Return the mean return over all episodes that ended in this iteration, NaN where there is none."""
+    returns = result["env_runners"].get("returns", [])
+    return np.mean(returns) if len(returns) else float("nan")
+
 
 # %% [markdown]
 r"""
-## Four runners play, and the curve grows while you wait
-
-Long trainings need a picture that grows.
-A notebook can draw one picture again and again *in its place*: `display(figure, display_id=True)` returns a handle, and `handle.update(figure)` draws it anew.
-That works in Jupyter without any extension.
+A long training needs a picture that grows.
+A notebook can update one picture *in place*: `display(figure, display_id=True)` returns a handle, and `handle.update(figure)` draws it again.
 """
 
 
 # %%
 def train_live(algo, iterations, enough):
-    """Return the mean returns of so many iterations, fewer where one is `enough`; draw them as they come."""
+    """Return two mean returns of each iteration, over all episodes and RLlib's; stop when the first is `enough`."""
     figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
-    picture, returns = display(figure, display_id=True), []
+    picture, means = display(figure, display_id=True), []
     for _ in range(iterations):
         result = algo.train()
-        returns.append(result["env_runners"].get("episode_return_mean", float("nan")))
+        means.append((every_episode(result), result["env_runners"].get("episode_return_mean", float("nan"))))
         axes.clear()
-        axes.plot(range(1, len(returns) + 1), returns, "o-", color="#059669", markersize=4)
-        axes.locator_params(axis="x", integer=True)
+        lines = axes.plot(range(1, len(means) + 1), means, "o-", markersize=4)
+        for line, colour, label in zip(lines, ["#059669", "#94a3b8"], ["all episodes", "RLlib's mean"], strict=True):
+            line.set(color=colour, label=label)
         axes.set(xlabel="iteration", ylabel="mean return", ylim=(0, 510))
         axes.set_title(f"{result['num_env_steps_sampled_lifetime']:.0f} steps, {result['time_total_s']:.0f} s")
+        axes.legend(loc="upper left")
         picture.update(figure)
-        if returns[-1] >= enough:
+        if means[-1][0] >= enough:
             break
     plt.close(figure)  # or the notebook would show it a second time
-    return returns
+    return means
 
 
 # %% [markdown]
 r"""
 The next cell trains on CartPole for up to a hundred iterations with **four** EnvRunners, and stops early when the pole stays up for 475 of 500 steps.
-(In the course's quick mode, for tests and for the impatient, it is five: `COURSEKIT_QUICK=1` before you start JupyterLab.)
-It waits for your `corridor_config`, so that you know what the settings mean.
+In the course's quick mode it is five iterations; set `COURSEKIT_QUICK=1` before you start JupyterLab to get that.
+The cell waits for your `learns_corridor`, so that you know what the loop does.
 
 Four runners are four processes that share the cores of your machine.
 Ray counts *logical* CPUs, those that you named in `ray.init`: with two real cores, four runners play hardly faster than two, and each needs its memory.
-Chapter 12 measures what is gained.
+Chapter 12 measures the gain.
 
-**Predict:** what takes longer, starting the four processes or an iteration of 2,000 steps?
+**Predict:** RLlib's mean of means, does it lie above or below the mean over all episodes?
+Which runner finishes fewer episodes: one with long episodes or one with short ones?
 """
 
 # %% tags=["demo"]
-if passed("corridor_config"):
+if passed("learns_corridor"):
     folder = Path(keep.name) / "cartpole"
     begun = time.perf_counter()
-    with built(cartpole_config(runners=4)) as algo:
+    with built(cartpole_config(runners=4).callbacks(on_episode_end=note_return)) as algo:
         ready = time.perf_counter()
-        live_returns = train_live(algo, budget(100, 5), enough=475)
+        live_means = train_live(algo, budget(100, 5), enough=475)
         algo.save_to_path(folder)
-    print(f"start {ready - begun:.0f} s, then {(time.perf_counter() - ready) / len(live_returns):.1f} s an iteration")
+    print(f"start {ready - begun:.0f} s, then {(time.perf_counter() - ready) / len(live_means):.1f} s an iteration")
+    gaps = [rllibs - ours for ours, rllibs in live_means]
+    print(f"RLlib's mean lies {np.nanmean(gaps):+.1f} from that over all episodes, on average, and {max(gaps, key=abs):+.1f} at most")
 
 # %% [markdown]
 r"""
-The wait before the first point is the start, as the last line says in seconds: four Pythons import PyTorch and RLlib.
-Whoever trains for hours does not care; whoever tries ten settings for a minute each should use `num_env_runners=0` for that.
+On CartPole a long episode is a good one, and a runner with long episodes finishes few of them.
+Each of those few weighs more in a mean of means, so RLlib's number tends to flatter.
+The gap is large while some runners still fail early and others no longer do.
+Where all episodes take about equally long, the two agree.
 
-The last line wrote a *checkpoint*.
-The algorithm is stopped; everything below begins from the folder.
+The wait before the first point is the start: four Pythons import PyTorch and RLlib.
+A training of hours does not notice it; to try ten settings for a minute each, use `num_env_runners=0`.
+
+`save_to_path` wrote a *checkpoint*.
+The algorithm is stopped; everything below starts from the folder.
 """
 
 # %% [markdown] tags=["notes"]
@@ -368,34 +383,35 @@ Half-time: a good moment for a break.
 # %% [markdown]
 r"""
 ## A checkpoint is a folder, and you can look into it
-
-**Predict:** which is the largest file in there, and where are the weights of the network?
 """
 
 # %% tags=["demo"]
-if passed("corridor_config"):
+if passed("learns_corridor"):
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name not in ("metadata.json", "class_and_ctor_args.pkl"):
             print(f"{path.stat().st_size:9,} bytes  {path.relative_to(folder)}")
 
 # %% [markdown]
 r"""
-Left out of the list are two files that every part brings: `class_and_ctor_args.pkl` says how to build it again (its class, and the arguments; for the algorithm, that is your config), `metadata.json` says with which Ray it was written.
+The list leaves out two files that every part brings.
+`class_and_ctor_args.pkl` says how to build the part again, by its class and the arguments; for the algorithm, that is your config.
+`metadata.json` says which Ray wrote it.
 
 | file | what is in it |
 |---|---|
 | `algorithm_state.pkl` | counters and averages: iterations, steps, the last returns |
 | `learner_group/learner/state.pkl` | the optimizer's memory (Adam's averages), counters |
 | `learner_group/learner/rl_module/default_policy/module_state.pkl` | the weights of the network |
-| `..._connector.../state.pkl` | what *connectors* remember (the next section explains them); a file of a few bytes says: nothing |
+| `..._connector.../state.pkl` | what *connectors* remember; the next section explains them. A file of a few bytes means: nothing |
 | `env_runner/state.pkl`, `env_runner/rl_module/...` | the counters of the runners, and the network once more, as it plays |
 
-So it is everything needed to train on: no environment (that is code), and no half-played episodes (a new algorithm begins new ones).
+So the folder holds what you need to train on.
+It holds no environment, which is code, and no half-played episodes: a new algorithm begins new ones.
 The optimizer's memory is about twice the size of the network, because Adam keeps two averages of each weight.
 
-Two calls: `algo.save_to_path(folder)` writes, and `Algorithm.from_checkpoint(folder)` builds a new algorithm from what is there.
-Write `save_and_restore` with them.
-Mind the order: a new algorithm with four EnvRunners waits for four CPUs, and if the old one holds them, it waits for ever.
+`algo.save_to_path(folder)` writes, and `Algorithm.from_checkpoint(folder)` builds a new algorithm from what is there.
+Write `save_and_restore` with these two calls.
+Mind the order: a new algorithm with four EnvRunners waits for four CPUs, and if the old one holds them, it waits forever.
 
 The check hands over an algorithm that has trained, compares the weights, the optimizer and the counters of what comes back, and lets that train on.
 """
@@ -403,7 +419,7 @@ The check hands over an algorithm that has trained, compares the weights, the op
 
 # %%
 def save_and_restore(algo, folder):
-    """Return a new algorithm that goes on where `algo` was; save to `folder` in between, and stop `algo`."""
+    """Return a new algorithm that continues where `algo` was; save to `folder` in between, and stop `algo`."""
     ### BEGIN SOLUTION
     algo.save_to_path(folder)
     algo.stop()
@@ -417,20 +433,19 @@ check("save_and_restore", save_and_restore)
 # %% [markdown] tags=["solution"]
 r"""
 `config.build_algo()` and then `algo.restore_from_path(folder)` does the same, and lets you change the config in between: more runners, a larger batch.
-What must stay is the shape of the network.
+The shape of the network must stay.
 Weights alone are not enough to continue: an optimizer that has forgotten its averages begins with steps of the wrong size, and a dent in the curve is the usual sign of it.
 """
 
 # %% [markdown]
 r"""
-**Predict:** a corridor of twenty fields, four iterations, a checkpoint, four more with the restored algorithm.
-Will the curve have a dent?
+Try it on a corridor of twenty fields: four iterations, a checkpoint, four more with the restored algorithm.
 """
 
 # %% tags=["demo"]
-if passed("corridor_config") and passed("save_and_restore"):
+if passed("learns_corridor") and passed("save_and_restore"):
     curves = []
-    algo = corridor_config(length=20, runners=0).build_algo()
+    algo = corridor_config(length=20).build_algo()
     try:
         for part in ("before", "after"):
             results = [algo.train() for _ in range(4)]
@@ -449,8 +464,8 @@ if passed("corridor_config") and passed("save_and_restore"):
 
 # %% [markdown]
 r"""
-No dent that would be the restored algorithm's fault: weights, optimizer and counters came back.
-Only the episodes are new, so the mean of its first iteration rests, once more, on those that were short enough to end in it.
+The restored algorithm is not to blame for a dent: weights, optimizer and counters came back.
+Only the episodes are new, so the mean of its first iteration rests once more on those that were short enough to end in it.
 """
 
 # %%
@@ -465,8 +480,8 @@ quiz("what_a_checkpoint_lacks", what_a_checkpoint_lacks)
 r"""
 ## The network is PyTorch, and three lines ask it
 
-To *use* what was trained, nobody needs an algorithm, an EnvRunner, or a running Ray; RLlib stays an import.
-The network is an **RLModule**, which is a PyTorch module with three ways to be asked: `forward_train` is for the learner, `forward_exploration` for the runners, and `forward_inference` for use.
+To *use* what you have trained, you need no algorithm, no EnvRunner and no running Ray, only RLlib as an import.
+The network is an **RLModule**, a PyTorch module that you can ask in three ways: `forward_train` is for the learner, `forward_exploration` for the runners, and `forward_inference` for use.
 Deep in the folder it has a checkpoint of its own:
 """
 
@@ -478,7 +493,7 @@ def network_in(folder):
 
 
 # %% tags=["demo"]
-if passed("corridor_config"):
+if passed("learns_corridor"):
     network = network_in(folder)
     obs, _ = gymnasium.make("CartPole-v1").reset(seed=0)
     answer = network.forward_inference({"obs": torch.from_numpy(obs)[None]})
@@ -491,16 +506,16 @@ r"""
 ![An observation is flattened to a vector, made a batch of one, goes through the network, and the largest of the scores is the action](../img/ch11_act.svg)
 
 `action_dist_inputs` are the *scores* of chapter 10: a softmax of them is the distribution from which the policy draws while it trains.
-In use, you take the action with the largest.
+In use, take the action with the largest score.
 Three details:
 
 - **A batch.** Networks take many observations at once.
   One observation is a batch of one: `x[None]` adds the dimension.
-  Some networks forgive a missing one, others do not.
+  Some networks forgive you for leaving it out, others do not.
 - **Tensors of `float32`**, not arrays, and not `float64`.
-- **What connectors did.** While it trained, *connectors* stood between environment and network.
-  FrozenLake's observation is the number of a field; a connector made of it a vector of sixteen zeros and one one.
-  Outside RLlib, nobody does that.
+- **What connectors did.** In training, *connectors* stand between environment and network.
+  FrozenLake's observation is the number of a field; a connector turned it into a vector with a one among fifteen zeros.
+  Outside RLlib that is your job.
   `gymnasium.spaces.flatten(space, obs)` gives the same vector, for a number, a matrix or a dictionary, and leaves a vector as it is.
 
 Without the connector, RLlib cannot even build a network for FrozenLake:
@@ -534,7 +549,14 @@ check("act", act)
 
 # %% [markdown] tags=["solution"]
 r"""
-For actions that are numbers with a fraction (a steering angle), the scores are means and spreads instead: take `network.get_inference_action_dist_cls()`, its `from_logits(scores).to_deterministic().sample()`, which is right for every kind of action.
+Other kinds of actions need more than `argmax`.
+`network.get_inference_action_dist_cls().from_logits(scores).to_deterministic().sample()` picks the best action for each kind: for several choices at once (`MultiDiscrete`) it is a vector of numbers, for a torque or a steering angle the mean.
+
+A continuous action then needs one more step, because a connector stood on the way *out* as well.
+RLlib trains with actions between −1 and 1 (`normalize_actions=True`) and stretches them to the range of the environment.
+Outside, you do that: `unsquash_action(action, env.action_space)` from `ray.rllib.utils.spaces.space_utils`.
+Without it a trained Pendulum pushes with half its strength and never gets up.
+
 A network with a memory (an LSTM) also wants its `state_in`, and returns `state_out`.
 """
 
@@ -550,13 +572,13 @@ quiz("why_flatten", why_flatten)
 r"""
 ## A fair test: fresh episodes, the best actions, more than one
 
-`episode_return_mean` says how training goes.
-It is not what the finished agent can do: in these episodes it drew its actions, and it played them with weights from before the last update.
+`episode_return_mean` says how training is going.
+It does not say what the finished agent can do: in these episodes it drew its actions, and it played them with weights from before the last update.
 A test takes the finished network, the best actions, and many episodes, each from a seed of its own, so that tomorrow's test is the same.
 
 Write `evaluate`, with your `act` inside.
 The check lets it play on FrozenLake, and knows what the best actions earn there.
-An episode may end in two ways; the check's environment tells you when you step on after an end.
+An episode can end in two ways; the check's environment tells you when you step on after an end.
 """
 
 
@@ -583,49 +605,97 @@ check("evaluate", evaluate)
 # %% [markdown] tags=["solution"]
 r"""
 Keep the list, and take the mean afterwards: a mean alone does not say how sure it is.
-With $n$ returns of standard deviation $s$, the mean is sure to about $\pm 2 s / \sqrt n$.
+With $n$ returns of standard deviation $s$, the true mean lies within about $2 s / \sqrt n$ of yours, if $n$ is 20 or more; chapter 12 treats the case of few.
 """
 
 # %% [markdown]
 r"""
-Now all of it on FrozenLake, here without the slipping: train, save, load, test.
+## An agent that learns nothing rarely says why
+
+All of it once more, on FrozenLake without the slipping: train, save, load, test.
 RLlib calls the function `flat` in every process that plays, and uses the connector that it returns.
+A colleague's configuration looks reasonable, and teaches the agent nothing:
 """
 
 
 # %%
 def flat(env, spaces, device):
-    """Return the connector that flattens observations: a number of a field becomes sixteen zeros and ones."""
+    """Return the connector that flattens observations: the number of a field becomes sixteen zeros and ones."""
     return FlattenObservations()
 
 
 # %%
-def lake_config():
-    """Return PPO for FrozenLake without slipping, played in this process in sixteen environments."""
+def lifeless_config():
+    """Return a colleague's PPO for FrozenLake without slipping: it learns nothing."""
     return (
         PPOConfig()
         .environment("FrozenLake-v1", env_config={"is_slippery": False})
-        .env_runners(num_env_runners=0, num_envs_per_env_runner=16, env_to_module_connector=flat)
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=16, explore=False)
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32]))
-        .training(train_batch_size_per_learner=1000, minibatch_size=250, num_epochs=8, lr=0.01)
-        .evaluation(evaluation_interval=7, evaluation_duration=20, evaluation_config={"explore": False})
+        .training(train_batch_size_per_learner=1000, minibatch_size=250, num_epochs=8, gamma=0.0, lr=0.00001)
         .debugging(seed=0, log_sys_usage=False)
     )
 
 
 # %% [markdown]
 r"""
-The line with `.evaluation` is RLlib's own test: in every seventh iteration it plays twenty episodes, and the result then has an entry `"evaluation"`.
-(`algo.evaluate()` runs that test by hand.)
-Both settings that look superfluous are needed: without `"explore": False` the test draws its actions as training does, and without an interval even a test by hand takes the *training's* EnvRunners and settings, and does not look at `evaluation_config`.
+Four things are wrong with it.
+One raises an error as soon as you build it; you have met it above.
+The other three are silent: the config is built and trains, and the mean return stays at 0.
+Ask three questions.
+Does the agent ever try anything new?
+The goal pays 1, six steps after the start; what is that 1 worth in the first step?
+And by how much do the weights change in an iteration?
+
+Write `lake_config`, the repaired one.
+Leave problem, network and batch as they are: seven iterations must be enough for a mean return of 0.5.
+The check reads the settings, then it trains, with up to three seeds.
+"""
+
+
+# %%
+def lake_config():
+    """Return PPO for FrozenLake without slipping, repaired: seven iterations of 1,000 steps in this process are enough."""
+    ### BEGIN SOLUTION
+    return (
+        PPOConfig()
+        .environment("FrozenLake-v1", env_config={"is_slippery": False})
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=16, env_to_module_connector=flat)
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32]))
+        .training(train_batch_size_per_learner=1000, minibatch_size=250, num_epochs=8, lr=0.01)
+        .debugging(seed=0, log_sys_usage=False)
+    )
+    ### END SOLUTION
+
+
+# %%
+check("lake_config", lake_config)
+
+# %% [markdown] tags=["solution"]
+r"""
+`explore=False` makes the runner take the best action in every step, so that it plays one and the same episode; PPO learns from differences, and there are none.
+With `gamma=0.0` only the reward of the very next step counts, so five of the six steps to the goal seem worthless.
+A learning rate of 0.00001 moves the weights by next to nothing.
+Each of the three alone keeps the mean return near 0, so repairing one shows nothing: look at what a setting *does*, not at whether the curve has moved.
+"""
+
+# %% [markdown]
+r"""
+Now add RLlib's own test to your config: in every seventh iteration it plays twenty episodes, and the result then has an entry `"evaluation"`.
+`algo.evaluate()` runs that test by hand.
+
+Two of its settings look superfluous, and both are needed.
+Without `"explore": False` the test draws its actions as training does.
+And RLlib makes EnvRunners for testing only if you set `evaluation_interval` or `evaluation_num_env_runners`; otherwise even a test by hand uses the *training's* runner and settings, and ignores `evaluation_config`.
 
 **Predict:** after seven iterations, which of the three numbers below will be the smallest, and why?
 """
 
 # %% tags=["demo"]
-if passed("act") and passed("evaluate"):
+if passed("lake_config") and passed("act") and passed("evaluate"):
     lake_folder = Path(keep.name) / "lake"
-    with built(lake_config()) as algo:
+    test = {"evaluation_interval": 7, "evaluation_duration": 20, "evaluation_config": {"explore": False}}
+    with built(lake_config().evaluation(**test)) as algo:
         for _ in range(7):
             result = algo.train()
         algo.save_to_path(lake_folder)
@@ -638,11 +708,12 @@ if passed("act") and passed("evaluate"):
 
 # %% [markdown]
 r"""
-The first is smaller: the agent drew its actions, and one wrong step can lead into a hole; besides, it played before the last update.
-The other two agree, and that is the proof that your `act` sees what the network saw in training.
+The first is the smallest: the agent drew its actions, one wrong step can lead into a hole, and it played before the last update.
+The other two agree, which shows that your `act` sees what the network saw in training.
 When such numbers do *not* agree, look for a connector that you forgot.
-(On ice without slipping, an agent that always takes the best action plays the same episode every time.
-So both are all or nothing: an agent that had not yet found the way would earn 0 in every one.)
+
+On ice without slipping, an agent that always takes the best action plays the same episode every time.
+So both tests are all or nothing: an agent that had not yet found the way would earn 0 in every episode.
 """
 
 # %%
@@ -655,41 +726,9 @@ quiz("which_mean", which_mean)
 
 # %% [markdown]
 r"""
-## Older tutorials say it in other words
-
-RLlib has been rewritten more than once, and most of what a search finds was written before.
-
-> **You may have seen** `PPOTrainer`, settings in a dictionary, `num_workers`, `rollouts`, `num_sgd_iter`, `create_env_on_driver`, A3C, `episode_reward_mean`, `compute_single_action` or `tune.run("PPO")`.
-> They all stand in one table, each with the line of today: `OLD_NAMES` in `coursekit/given/old_names.py`.
-
-The next cell *tries* each old line on your Ray, just now, and says how it ended.
-(Whether each new line works is tried by one of the course's own tests.)
-
-**Predict:** which is worse, an old line that fails, or one that does not?
-"""
-
-# %% tags=["demo"]
-with playground() as names:
-    shown = table(names)
-shown
-
-# %% [markdown]
-r"""
-The lines that end with an error are harmless: you notice.
-Those that are accepted and do nothing cost afternoons.
-A config takes any attribute (`config.num_workers = 2`) and any key in a dictionary, and keeps it without a word; so look at what was built, as the checks of this chapter do.
-
-Three more words on the table.
-`config.rollouts(...)` raises only the first time in a process; after that it returns None, and the *next* method of the chain fails with "'NoneType' object has no attribute".
-`tune.run("PPO", ...)` itself is still there, but most of its old arguments are not; chapter 16 shows `Tuner`.
-And A3C and A2C are gone for good: their place is taken by APPO and IMPALA (chapter 13).
-"""
-
-# %% [markdown]
-r"""
 ## Watch it play, with Ray switched off
 
-Numbers can hide much; look at your agent before you believe in it.
+Numbers hide much: look at your agent before you believe in it.
 `Drawn` draws an environment, `film` makes an animation of the pictures.
 To show that the network needs nothing else, Ray ends here.
 """
@@ -718,19 +757,19 @@ Will the agent do better or worse than that, now that it takes the best actions?
 """
 
 # %% tags=["demo"]
-if passed("act") and passed("evaluate"):
+if passed("lake_config") and passed("act") and passed("evaluate"):
     display(film(episode(network_in(lake_folder), Drawn(lake), seed=0), seconds_each=0.4))
 
 # %% tags=["demo"]
-if passed("corridor_config") and passed("act"):
+if passed("learns_corridor") and passed("act"):
     display(film(episode(network_in(folder), Drawn(gymnasium.make("CartPole-v1")), seed=1)[::2]))
 
 # %% tags=["demo"]
-if passed("corridor_config") and passed("act") and passed("evaluate"):
+if passed("learns_corridor") and passed("act") and passed("evaluate"):
     tests = evaluate(network_in(folder), gymnasium.make("CartPole-v1"), seeds=range(20))
     figure, axes = plt.subplots(figsize=(7, 2.2), constrained_layout=True)
     axes.plot(tests, np.random.default_rng(0).uniform(-1, 1, 20), "o", color="#db2777", alpha=0.5)
-    axes.axvline(live_returns[-1], color="#059669", label="end of the live curve")
+    axes.axvline(live_means[-1][0], color="#059669", label="end of the live curve")
     axes.set(xlabel="return", xlim=(0, 510), ylim=(-3, 3), yticks=[])
     axes.set_title(f"Twenty episodes, mean {np.mean(tests):.0f}")
     axes.legend();
@@ -738,20 +777,19 @@ if passed("corridor_config") and passed("act") and passed("evaluate"):
 # %% [markdown]
 r"""
 Better, as a rule: the draws that let it explore also made it stumble.
-After only five iterations (quick mode) it balances for a while, some 200 steps perhaps, and then drifts off the track or falls; after a full training it stands, and there is little left to gain.
+After only five iterations, in quick mode, it balances for a while, some 200 steps perhaps, and then drifts off the track or falls.
+After a full training it stands, and there is little left to gain.
+
 Chapter 18 puts such a network behind a web address, and it can be yours.
-The folder goes when this notebook is closed, so keep a copy: `import shutil; shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`.
+The folder is deleted when you close this notebook, so keep a copy: `import shutil; shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`.
 
-One thing of RLlib is still there, the import that opens the folder.
-It can go as well: the policy is three layers, each a matrix and a vector, with a $\tanh$ between them (`DefaultModelConfig`'s default).
-Taken out once, six arrays are the whole agent; `np.savez` keeps them in a file, for a program that has NumPy and nothing else.
-
-**Predict** the shapes of the three matrices.
-The observation is four numbers, the layers are `[64, 64]`, and there are two actions.
+You still need RLlib to open the folder.
+You can do without that as well: the policy is three layers, each a matrix and a vector, with a $\tanh$ between them, which is `DefaultModelConfig`'s default.
+Once you have taken them out, six arrays are the whole agent; `np.savez` keeps them in a file, for a program that has NumPy and nothing else.
 """
 
 # %% tags=["demo"]
-if passed("corridor_config"):
+if passed("learns_corridor"):
     network = network_in(folder)
     parts = [*network.encoder.actor_encoder.modules(), *network.pi.modules()]
     layers = [(p.weight.detach().numpy(), p.bias.detach().numpy()) for p in parts if isinstance(p, torch.nn.Linear)]
@@ -768,14 +806,14 @@ if passed("corridor_config"):
 
 # %% [markdown]
 r"""
-A row for each unit, a column for each of its inputs: (64, 4), (64, 64), (2, 64).
+Each matrix has a row for each unit and a column for each of its inputs: four numbers in, two layers of 64, two actions out.
 Compare the return with `tests[0]`: it is the first episode of the twenty above, with the same numbers and, but for the last digits that NumPy and PyTorch may round differently, the same actions.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Let everybody show a film.
-Whoever has an agent that stands still in the corridor, or shakes, has found the best question of the day: is it the training, or is it what the network sees outside of RLlib?
+Have everyone show a film.
+An agent that stands still in the corridor, or shakes, asks the best question of the day: is it the training, or is it what the network sees outside of RLlib?
 `evaluate` against `result["evaluation"]` tells.
 """
 
@@ -784,31 +822,27 @@ r"""
 ## What you can do now
 
 - You write a config with the settings that matter, and know which defaults to change on a small problem.
-- You read returns, steps and losses from a result, also before the first episode has ended.
-- You train with a live curve, save, look into the folder, restore, and go on.
+- You read returns, steps and losses from a result, even before the first episode has ended, and you know when its mean is a mean of means.
+- You train with a live curve, save, look into the folder, restore, and continue.
 - You take the network out of the folder and use it without an algorithm and without a running Ray.
 - You test with fresh episodes and the best actions, and look at the agent.
-- You translate older tutorials.
+- You know what to look at when an agent learns nothing and nothing raises.
 
 ## Traps
 
-- **The default learning rate**, 0.00005, is for large problems.
-  With few epochs, a small one seems not to learn at all.
-- **No key** until a first episode has ended, **NaN** where none ended.
-  `while mean < target` ends at NaN.
-- **One episode may be behind a mean**: with long episodes and small batches, the curve jumps.
-- **`algo.evaluate()` draws its actions**, unless `evaluation_interval` and `evaluation_config={"explore": False}` are both set.
+- **The default learning rate**, 0.00005: with few epochs, a small problem seems not to be learned at all.
+- **A mean return that says less than it seems**: missing, NaN, of one episode, or a mean of means.
+- **`algo.evaluate()` draws its actions** unless you tell it otherwise, and give it runners of its own.
 - **A relative path**: `algo.save_to_path("checkpoint")` fails with "URI has empty scheme".
   Give an absolute one: `Path("checkpoint").resolve()`.
 - **`config.environment(env_config={...})` adds** to the options that are there.
   It does not replace them.
-- **Restoring while the old algorithm lives** waits for CPUs, silently, for ever.
 - **A checkpoint is made of pickles**: loading one runs code.
   Load only what you trust, with the Ray that wrote it.
-- **Connectors stay behind** when the network leaves.
-  If it was trained with a running mean of observations, its numbers are in the folder, too.
-- **`RLModule.from_checkpoint(folder)`** of the whole folder fails: the network lies deeper.
-- **Empty folders** in `~/ray_results`: every algorithm leaves one there, also when it wrote nothing.
+- **Connectors stay behind** when the network leaves: the one that flattens observations, and the one that stretches continuous actions.
+  If a network was trained with a running mean of observations, its numbers are in the folder, too.
+- **A setting with an old name may be ignored without a word**: look at what was built, as the checks of this chapter do.
+- **Empty folders** in `~/ray_results`: every algorithm leaves one there, even when it wrote nothing.
 
 ## Read on
 

@@ -6,10 +6,10 @@ r"""
 
 **What you will be able to do**
 
-- say what Ray is, what RLlib is, and what the one uses the other for;
-- set the number of EnvRunners and of environments in each, and see who really runs;
+- say what Ray is, what RLlib is, and what RLlib uses Ray for;
 - measure where the time of a training iteration goes, and predict what more runners would save;
-- time two algorithms fairly, and report their ratio with an interval;
+- find out whether two configurations differ only in what you compare;
+- time two algorithms fairly, and report their ratio with an interval that keeps its promise;
 - choose a number of runners from two measurements;
 - say what happens to a training whose runner is killed, because you killed one.
 """
@@ -23,6 +23,7 @@ import pandas
 import ray
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from scipy import stats
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
 from coursekit.given.ch12_env_runners import flatten, kill_runner, side_by_side, who_runs
@@ -36,22 +37,24 @@ ray.init(num_cpus=4, include_dashboard=False);
 # %% [markdown] tags=["notes"]
 r"""
 A hundred minutes in all; sixty when `choose_runners` and everything after it is left as homework.
-Let everybody run the two cells above at once: importing RLlib and starting Ray take fifteen seconds on a small laptop.
-`num_cpus=4` is a promise, not a measurement: three EnvRunners will live at once later, each asks for one logical CPU, and with `num_cpus=2` the third would wait for ever.
+Have the class run the two cells above right away: importing RLlib and starting Ray take fifteen seconds on a small laptop.
+`num_cpus=4` is a promise, not a measurement: three EnvRunners will live at once later, and each asks for one logical CPU.
+With `num_cpus=2` the third would wait forever.
 """
 
 # %% [markdown]
 r"""
-## Ray runs programs, RLlib is one of them
+## Ray runs programs, and RLlib is one of them
 
-**Ray** is a general-purpose framework for distributed computing: tasks, actors and objects, for whatever you want to compute.
+**Ray** is a general-purpose framework for distributed computing: tasks, actors and objects, for any program you like.
 Several libraries are built on it: Tune, Train, Data, Serve, and **RLlib**, the one for reinforcement learning.
 
-What does RLlib need Ray for?
+Why does RLlib need Ray?
 An agent learns from experience, and experience takes time: millions of steps, one after the other.
 So RLlib keeps actors whose only job is to play.
 They used to be called *rollout workers*; today each is an **EnvRunner**.
 It holds a copy of the policy's network and one or more environments, plays, and hands over the episodes.
+([Old names](../docs/old_names.md) lists what else has been renamed.)
 
 ![A driver with the algorithm and its learner in the middle; an EnvRunner actor with two environments on each side; episodes go in, weights come back](../img/ch12_env_runners.svg)
 
@@ -84,25 +87,26 @@ quiz("how_rllib_uses_ray", how_rllib_uses_ray)
 r"""
 ## An iteration plays first, then it learns
 
-Begin without any other process.
-With `num_env_runners=0` the **local EnvRunner**, an ordinary object in your notebook, plays.
-That is slow, but easy to look into: an exception shows where it happened, and a build takes no time.
+Start without any other process.
+With `num_env_runners=0` the **local EnvRunner** plays, an ordinary object in your notebook.
+It is slow but easy to look into: an exception shows where it happened, and building takes no time.
 
 The problem is FrozenLake: cross a lake of sixteen fields without falling into a hole.
-What the agent sees is the number of its field, 0 to 15.
+The agent observes the number of its field, 0 to 15.
 A network wants a vector, so the *connector* `flatten` turns the number into sixteen zeros and ones.
+One function writes every configuration of this chapter:
 """
 
 
 # %%
-def local_config(envs):
-    """Return PPO on FrozenLake, played in this process in so many environments."""
+def lake_config(batch, runners, envs):
+    """Return PPO on FrozenLake: `batch` steps an iteration, `runners` EnvRunners, `envs` environments in each."""
     return (
         PPOConfig()
         .environment("FrozenLake-v1")
-        .env_runners(num_env_runners=0, num_envs_per_env_runner=envs, env_to_module_connector=flatten)
-        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64, 64]))
-        .training(train_batch_size_per_learner=500)
+        .env_runners(num_env_runners=runners, num_envs_per_env_runner=envs, env_to_module_connector=flatten)
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32, 32]))
+        .training(train_batch_size_per_learner=batch)
         .framework("torch")  # PyTorch, RLlib's default
         .debugging(seed=0)
     )
@@ -112,7 +116,7 @@ def local_config(envs):
 r"""
 `algo.train()` runs one iteration.
 To see inside, take its three steps by hand, with a stopwatch between them.
-(The names are RLlib's own; `train` calls the same methods.)
+The methods are the ones that `train` calls.
 """
 
 
@@ -130,42 +134,40 @@ def one_iteration(algo, sample):
     return np.diff(moments)
 
 
+# %%
+def measure(envs):
+    """Return the seconds of the three steps for 1,000 environment steps: the better of two, since others only slow it down."""
+    steps = budget(2048, 256)
+    with built(lake_config(500, runners=0, envs=envs)) as [algo]:
+        one_iteration(algo, lambda: algo.env_runner.sample(num_timesteps=128))  # prepares things: not counted
+        times = [one_iteration(algo, lambda: algo.env_runner.sample(num_timesteps=steps)) for _ in range(2)]
+    return np.min(times, axis=0) * 1000 / steps
+
+
 # %% [markdown]
 r"""
-`built` is a small helper of this chapter: it calls `config.build_algo()` for each config you give it, and `algo.stop()` when the block ends, also when it ends with an error.
-Whoever forgets to stop an algorithm leaves its EnvRunners running.
+`built` calls `config.build_algo()` for each config that you give it, and `algo.stop()` when the block ends, even when it ends with an error.
+An algorithm that is never stopped keeps its EnvRunners running.
 
 **Predict:** which of the three steps takes longest, and what share of the iteration is it?
 """
 
 # %% tags=["demo"]
-def measure(envs):
-    """Return the seconds of the three steps for 1,000 environment steps: the better of two, since others only slow it down."""
-    steps = budget(2048, 256)
-    with built(local_config(envs)) as [algo]:
-        one_iteration(algo, lambda: algo.env_runner.sample(num_timesteps=128))  # the first one prepares things: not counted
-        times = [one_iteration(algo, lambda: algo.env_runner.sample(num_timesteps=steps)) for _ in range(2)]
-    return np.min(times, axis=0) * 1000 / steps
-
-
 seconds_per_1000 = {1: measure(envs=1)}
 for name, part in zip(["sampling", "learning", "synchronising"], seconds_per_1000[1], strict=True):
     print(f"{name:13} {part:6.3f} s for 1,000 steps, {part / sum(seconds_per_1000[1]):4.0%} of the iteration")
 
 # %% [markdown]
 r"""
-Did you guess the right one?
 FrozenLake's own arithmetic is a small part of the sampling.
-What takes time is everything around it: for every single step a vector goes through the connectors and the network, and an action comes out.
+The time goes into everything around it: for every single step, a vector travels through the connectors and the network, and an action comes out.
 Synchronising costs next to nothing here, because the weights do not even leave the process.
-"""
 
-# %% [markdown]
-r"""
 ## Several environments in one runner share the network's work
 
 A network computes a batch of sixteen vectors in nearly the time of one.
-So an EnvRunner can hold several environments, `num_envs_per_env_runner`, step them all, and ask the network once for all of them.
+So an EnvRunner can hold several environments, step them all, and ask the network once for all of them.
+The setting is `num_envs_per_env_runner`.
 
 **Predict:** with 16 environments instead of one, how much shorter does sampling get?
 And learning?
@@ -175,151 +177,117 @@ And learning?
 seconds_per_1000 |= {envs: measure(envs) for envs in (2, 4, 16)}
 
 # %% tags=["demo"]
-def plot_parts(axes, seconds):
-    """Draw a bar for each number of environments, made of the seconds of the three steps; return the axes."""
-    labels, base = [str(envs) for envs in seconds], 0
-    colours = {"sampling": "#7c3aed", "learning": "#059669", "synchronising": "#d97706"}
-    for (name, colour), part in zip(colours.items(), np.transpose(list(seconds.values())), strict=True):
-        axes.barh(labels, part, left=base, label=name, color=colour)
-        base = base + part
-    axes.set(xlabel="seconds for 1,000 steps")
-    axes.invert_yaxis()
-    return axes
-
-
 figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
-plot_parts(axes, seconds_per_1000).set(ylabel="environments", title="More environments shorten the sampling")
+labels, base = [str(envs) for envs in seconds_per_1000], 0
+colours = {"sampling": "#7c3aed", "learning": "#059669", "synchronising": "#d97706"}
+for (name, colour), part in zip(colours.items(), np.transpose(list(seconds_per_1000.values())), strict=True):
+    axes.barh(labels, part, left=base, label=name, color=colour)
+    base = base + part
+axes.set(xlabel="seconds for 1,000 steps", ylabel="environments", title="More environments shorten the sampling")
+axes.invert_yaxis()
 axes.legend();
 
 # %% [markdown]
 r"""
-The violet part shrinks, though not sixteenfold: connectors still handle every step.
-The green part stays what it is: the learner gets as many steps as before.
-No second process was needed for any of this, so more environments in a runner are the cheapest speed-up there is, as long as a step of the environment itself is quick.
-"""
+The violet part shrinks, though not sixteenfold: the connectors still handle every step.
+The green part stays as it is, because the learner gets as many steps as before.
+None of this took a second process.
+As long as the environment's own step is quick, more environments in a runner are the cheapest speed-up you can get.
 
-# %% [markdown]
-r"""
 ## A second EnvRunner is a second process
 
-Environments in one runner take turns on one core.
+The environments of a runner take turns on one core, unless you set `gym_env_vectorize_mode`.
 For a second core you need a second process: a remote EnvRunner.
-Each is a Ray actor, asks for one logical CPU, and plays its share of the batch while the others play theirs.
+It is a Ray actor, asks for one logical CPU, and plays its share of the batch while the others play theirs.
 
-Now set up the two sides of a comparison.
-Both are PPO on FrozenLake like `local_config`, connector and all, but with **hidden layers [32, 32]** and with `batch` steps an iteration.
-What is not named here stays at its default.
-
-| | EnvRunners | environments in each |
-|---|---|---|
-| `many_config` | 2 | 2 |
-| `single_config` | 1 | 1 |
-
-The check reads your config, then builds it and lets it train for one small iteration.
-It counts the actors and environments that are really there, so it takes some seconds: every EnvRunner is a process that imports PyTorch and RLlib.
-"""
-
-
-# %%
-def many_config(batch):
-    """Return the config of PPO on FrozenLake with two EnvRunners of two environments each."""
-    ### BEGIN SOLUTION
-    return (
-        PPOConfig()
-        .environment("FrozenLake-v1")
-        .env_runners(num_env_runners=2, num_envs_per_env_runner=2, env_to_module_connector=flatten)
-        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32, 32]))
-        .training(train_batch_size_per_learner=batch)
-        .framework("torch")
-        .debugging(seed=0)
-    )
-    ### END SOLUTION
-
-
-# %%
-check("many_config", many_config)
-
-
-# %%
-def single_config(batch):
-    """Return the config of PPO on FrozenLake with one EnvRunner of one environment."""
-    ### BEGIN SOLUTION
-    return (
-        PPOConfig()
-        .environment("FrozenLake-v1")
-        .env_runners(num_env_runners=1, num_envs_per_env_runner=1, env_to_module_connector=flatten)
-        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32, 32]))
-        .training(train_batch_size_per_learner=batch)
-        .framework("torch")
-        .debugging(seed=0)
-    )
-    ### END SOLUTION
-
-
-# %%
-check("single_config", single_config)
-
-# %% [markdown] tags=["solution"]
-r"""
-The two differ in two numbers.
-A shorter solution says exactly that: a helper `config(batch, runners, envs)` that both call.
-Leaving out `num_env_runners` does not give one: PPO's own default is two, and an algorithm's defaults are worth a look (`PPOConfig().to_dict()`).
-`.framework("torch")` and the seed may be left out.
-"""
-
-# %% [markdown]
-r"""
-## Runners divide the violet part, environments shrink it
-
-Now put both knobs into one picture: no remote runner (the local one plays, as measured above), one, and two, each with 1, 4 and 16 environments.
-All come from one algorithm with two EnvRunners: `side_by_side` gives each so many environments, and returns the function that lets the first one or both play their share of the steps at the same time.
-
-**Predict:** is one remote runner faster than the local one?
-And which is better, two runners with one environment each, or one with four?
+The next cell measures the sampling alone, for one and for two remote runners, with 1 and 16 environments in each.
+All four come from one algorithm with two EnvRunners: `side_by_side` gives each that many environments, and returns the function that lets the first runner, or both at once, play their share of the steps.
 """
 
 # %% tags=["demo"]
-parts = {0: {envs: seconds_per_1000[envs] for envs in (1, 4, 16)}, 1: {}, 2: {}}
+sampling = {(0, envs): seconds_per_1000[envs][0] for envs in (1, 16)}
 steps = budget(2048, 256)
-with built(local_config(1).env_runners(num_env_runners=2)) as [algo]:
+with built(lake_config(500, runners=2, envs=1)) as [algo]:
     one_iteration(algo, side_by_side(algo, 2, 1, steps))  # a warm-up
-    for runners, envs in [(1, 1), (2, 1), (1, 4), (2, 4), (1, 16), (2, 16)]:
+    for runners, envs in [(1, 1), (2, 1), (1, 16), (2, 16)]:
         times = [one_iteration(algo, side_by_side(algo, runners, envs, steps)) for _ in range(budget(3, 1))]
-        parts[runners][envs] = np.min(times, axis=0) * 1000 / steps
-
-figure, rows = plt.subplots(3, figsize=(7, 5), sharex=True, constrained_layout=True)
-titles = ["no remote EnvRunner", "one EnvRunner", "two EnvRunners"]
-for axes, seconds, title in zip(rows, parts.values(), titles, strict=True):
-    plot_parts(axes, seconds).set(title=title, xlabel="", ylabel="environments")
-rows[0].legend()
-rows[2].set(xlabel="seconds for 1,000 steps");
+        sampling[runners, envs] = np.min(times, axis=0)[0] * 1000 / steps
+series = pandas.Series(sampling, name="seconds of sampling").rename_axis(["remote EnvRunners", "environments in each"])
+series.unstack().round(3)
 
 # %% [markdown]
 r"""
-One remote runner does what the local one did, only elsewhere: it wins nothing, and its episodes have to travel.
-Two runners divide the violet part where a second core is free.
-More environments shrink it on any machine, and where little violet is left, a second runner has little to divide.
-The green part does not care who played, and synchronising is a sliver even when weights travel to other processes.
-(In the middle row it is a little too large: both runners are alive, so both get the weights, though only one plays.)
+One remote runner does what the local one did, only elsewhere: nothing is gained, and its episodes have to travel.
+Two runners divide the sampling where a second core is free.
+More environments shrink it on any machine, and where little sampling is left, a second runner has little to divide.
+
+By default the local EnvRunner has the network but no environment as soon as there are remote ones, and it never plays.
+`create_env_on_local_worker=True` gives it environments as well, as `algo.env_runner.env`: useful for a test episode in the notebook.
+
+## A comparison is fair when only what you compare differs
+
+Soon you will time **two EnvRunners with two environments each** against **one with one**.
+A colleague has prepared the two configurations for you:
 """
 
-# %% [markdown]
-r"""
-> **You may have seen** `.rollouts(num_rollout_workers=2, num_envs_per_worker=2, create_env_on_driver=True)`, or `"num_workers": 2` in a dictionary.
-> Today the three are settings of `.env_runners`:
->
-> ```python
-> config.env_runners(num_env_runners=2, num_envs_per_env_runner=2, create_env_on_local_worker=True)
-> ```
->
-> The last one is about the local EnvRunner.
-> When there are remote ones, it has the network but no environment, and never plays.
-> With `create_env_on_local_worker=True` it gets environments as well, as `algo.env_runner.env`: some want them for a test episode in the notebook.
-> With `num_env_runners=0` it always has them.
-"""
+
+# %%
+def colleagues_pair():
+    """Return the two configs of a colleague: meant are two runners of two environments, and one of one."""
+    many = lake_config(4000, runners=2, envs=2).training(num_epochs=10)
+    single = (
+        PPOConfig()
+        .environment("FrozenLake-v1")
+        .env_runners(env_to_module_connector=flatten)  # one is enough, so nothing more is needed here
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32, 32]))
+        .training(train_batch_size_per_learner=1000)
+        .debugging(seed=0)
+    )
+    return many, single
+
 
 # %% [markdown]
 r"""
+RLlib would time these two without complaint, and the ratio would mean nothing.
+A config has more than 250 settings, and a setting that you leave out is not absent: it has a default, and each algorithm has defaults of its own.
+Compare settings, not source code: `config.to_dict()` returns them all, the defaults too.
+
+Write `unfair`.
+The check hands it pairs of configs that differ in a few settings, here and there in none.
+"""
+
+
+# %%
+def unfair(one, other, compared):
+    """Return the set of the names of all settings in which two configs differ, except the names in `compared`."""
+    ### BEGIN SOLUTION
+    one, other = one.to_dict(), other.to_dict()
+    return {name for name in one if one[name] != other[name] and name not in compared}
+    ### END SOLUTION
+
+
+# %%
+check("unfair", unfair)
+
+# %% [markdown] tags=["solution"]
+r"""
+Read the settings of both before you time anything: it takes a second, and a wrong number costs the whole measurement.
+The other half of the question is whether the two differ in what they *should* differ in; look at those settings as well.
+"""
+
+# %% tags=["demo"]
+if passed("unfair"):
+    many, single = (config.to_dict() for config in colleagues_pair())
+    compared = ["num_env_runners", "num_envs_per_env_runner"]
+    names = [*compared, *sorted(unfair(*colleagues_pair(), compared))]
+    display(pandas.DataFrame({"many": {n: many[n] for n in names}, "single": {n: single[n] for n in names}}, dtype=object))
+
+# %% [markdown]
+r"""
+The number of epochs and the batch differ and must not.
+The underscore is the dictionary's: it keeps a few settings under such names.
+The number of runners must differ and does not: if you leave out `num_env_runners`, PPO takes two.
+
 ## A fair timing takes both in turn
 
 How much faster are two runners with two environments each than one with one?
@@ -329,14 +297,14 @@ The iterations to compare look like this:
 
 It is easy to measure something else by accident.
 
-- **The build.** Starting processes takes longer than an iteration, and more for two runners than for one.
-  Whoever trains for days does not care, so leave it out, and *say so*.
+- **The build.** Starting processes takes longer than an iteration, and longer for two runners than for one.
+  A training that runs for days does not notice it, so leave the build out, and *say so*.
 - **The first iteration** prepares things.
-  One warm-up each, not counted.
+  Run one warm-up each, and do not count it.
 - **The machine's mood.** Other programs come and go; a laptop gets hot and slows down.
   If you time one algorithm first and the other afterwards, a slow minute hits only one of them.
   So take them in turn: one iteration of the one, one of the other.
-  Never both at once.
+  Never run both at once.
 
 Write `time_training`.
 It gets two algorithms that are already built, and it must not stop them.
@@ -346,7 +314,7 @@ The check first hands over two that nap and write down when they were called; th
 
 # %%
 def time_training(many, single, iterations):
-    """Return {"many": [...], "single": [...]}: the seconds of so many iterations of each, timed in turn.
+    """Return {"many": [...], "single": [...]}: the seconds of `iterations` iterations of each, timed in turn.
 
     Before that, both algorithms train for one iteration that is not timed.
     """
@@ -369,9 +337,9 @@ check("time_training", time_training)
 
 # %% [markdown] tags=["solution"]
 r"""
-`algo.train()` returns when the iteration has ended, so a stopwatch around it is all.
+`algo.train()` returns when the iteration has ended, so a stopwatch around it is enough.
 RLlib's own clock says nearly the same: `algo.train()["time_this_iter_s"]`.
-Its `result["timers"]` look tempting too, but they are smoothed: each new value counts for one per cent, so after five iterations they still tell of the first.
+Its `result["timers"]` look tempting too, but they are smoothed: each new value counts for one per cent, so after five iterations they still report the first.
 """
 
 # %%
@@ -386,8 +354,8 @@ quiz("why_in_turn", why_in_turn)
 r"""
 ## Two runners with two environments are not four times as fast
 
-Here is the measurement: five iterations of each, after one warm-up, the builds left out.
-It takes a minute or two, and more on a slow machine.
+Now measure: five iterations of each, after one warm-up, the builds left out.
+This takes a minute or two, and longer on a slow machine.
 
 **Predict** the ratio of the times.
 There are two runners instead of one, and four environments instead of one.
@@ -396,8 +364,8 @@ You have measured sampling and learning above; which part does each of the twos 
 
 # %% tags=["demo"]
 batch, iterations, times = budget(4000, 1000), 5, None
-if passed("many_config") and passed("single_config") and passed("time_training"):
-    with built(many_config(batch), single_config(batch)) as (many, single):
+if passed("time_training"):
+    with built(lake_config(batch, runners=2, envs=2), lake_config(batch, runners=1, envs=1)) as (many, single):
         alive = {"many": who_runs(many), "single": who_runs(single)}
         times = time_training(many, single, iterations)
         done = many.iteration, single.iteration
@@ -415,32 +383,41 @@ if passed("time_training") and times:
 
 # %% [markdown]
 r"""
-Where your prediction ended up, the next exercise will tell.
-The table shows who really ran: the local EnvRunners have no environments, so they never played; the remote ones are processes with numbers of their own.
+The table shows what really ran.
+The local EnvRunners have no environments, so they never played; the remote ones are processes of their own.
 Look at the curves: where one of them jumps, does the other jump in the same pair?
 
-A ratio without an interval is half a result: would it be the same tomorrow?
-The **bootstrap** estimates that from the five pairs alone.
-Pretend that these pairs are all there is, and measure again *by drawing*: five pairs, with replacement, so that some come twice and others not at all.
-Each such draw has a ratio of its own.
-Do it 2,000 times; the middle 95 % of the ratios are the interval.
-Draw whole pairs: two times that were measured one after the other belong together.
+## A ratio is half a result, and five pairs make a wide interval
+
+Would the ratio be the same tomorrow?
+The pairs themselves tell how far to trust it.
+Each of them gives a ratio, and you work with its logarithm, so that twice as fast and half as fast lie equally far from 1:
+
+$$d_i = \log(\text{single}_i) - \log(\text{many}_i)$$
+
+A slow minute that hit both halves of a pair cancels in the difference.
+The mean $\bar d$ of the $n$ differences leads back to a ratio, $e^{\bar d}$, the geometric mean of the pairs' ratios.
+With their standard deviation $s$, computed with $n - 1$ in the denominator, the 95 % **t interval** is
+
+$$\exp\!\left(\bar d \pm t \cdot \frac{s}{\sqrt n}\right)$$
+
+where $t$ is `stats.t.ppf(0.975, n - 1)` in SciPy.
+It is 2.78 for five pairs, 2.09 for twenty, and comes down to 1.96 for very many.
+The larger factor pays for the fact that $s$ itself is a guess from a few numbers.
 """
 
 
 # %%
 def speedup(times):
-    """Return (ratio, low, high) for the times that time_training gives.
+    """Return (ratio, low, high) for the times that time_training gives, pair by pair.
 
-    The ratio is the total seconds of "single" divided by those of "many"; low and high are its 95 % bootstrap interval.
+    The ratio is exp(mean of log(single / many)); low and high are the ends of its 95 % t interval.
     """
     ### BEGIN SOLUTION
-    many, single = np.array(times["many"]), np.array(times["single"])
-    rng = np.random.default_rng(0)
-    draws = rng.integers(len(many), size=(2000, len(many)))  # each row is one draw: numbers of pairs
-    ratios = single[draws].sum(axis=1) / many[draws].sum(axis=1)
-    low, high = np.quantile(ratios, [0.025, 0.975])
-    return single.sum() / many.sum(), low, high
+    differences = np.log(times["single"]) - np.log(times["many"])
+    n, middle = len(differences), differences.mean()
+    half = stats.t.ppf(0.975, n - 1) * differences.std(ddof=1) / np.sqrt(n)
+    return np.exp(middle), np.exp(middle - half), np.exp(middle + half)
     ### END SOLUTION
 
 
@@ -449,9 +426,9 @@ check("speedup", speedup)
 
 # %% [markdown] tags=["solution"]
 r"""
-Drawing the two lists apart from each other gives an interval that is far too wide as soon as pairs have something in common, as they do on a busy machine.
-`coursekit.compare_times` does all of this for you: it takes several ways in turn and gives medians, a ratio and its interval.
-Its ratio is of medians, because a single hiccup then counts for less.
+SciPy has the interval ready: `stats.ttest_rel(np.log(single), np.log(many)).confidence_interval()`, of which you take `np.exp`.
+NumPy's `std` divides by $n$ unless you say `ddof=1`; with five pairs that alone makes the interval a tenth too narrow.
+`coursekit.compare_times` takes several ways in turn and gives medians, a ratio and its interval.
 """
 
 # %% tags=["demo"]
@@ -462,9 +439,62 @@ if passed("speedup") and times:
 
 # %% [markdown]
 r"""
+Why not the **bootstrap**, which needs no formula?
+It pretends that your pairs are all there is, and measures again *by drawing*: as many pairs, with replacement.
+Every draw has a ratio, and the middle 95 % of a thousand such ratios are the interval.
+For hundreds of pairs that is a fine method.
+
+For five, let a made-up machine decide, on which the true ratio is known to be 1.6.
+The next cells measure on it over and over, and count how many intervals hold the truth: their **coverage**.
+
+**Predict:** out of 100 bootstrap intervals from five pairs, each of them called a 95 % interval, how many hold the true ratio?
+"""
+
+
+# %%
+def made_up(pairs, rng, truth=1.6):
+    """Return the times of `many` and `single` on a machine with slow moments, which both of a pair share."""
+    mood = np.exp(rng.normal(0, 0.3, size=pairs))
+    many, single = mood * np.exp(rng.normal(0, 0.1, size=(2, pairs)))
+    return many, truth * single
+
+
+def bootstrap(many, single, rng):
+    """Return the middle 95 % of the ratios of 1,000 draws of pairs."""
+    drawn = rng.integers(len(many), size=(1000, len(many)))  # each row: the numbers of the pairs of one draw
+    return np.quantile(single[drawn].sum(axis=1) / many[drawn].sum(axis=1), [0.025, 0.975])
+
+
+# %% tags=["demo"]
+if passed("speedup"):
+    rng, ends = np.random.default_rng(0), {}
+    for pairs in (5, 10, 20):
+        measured = [made_up(pairs, rng) for _ in range(budget(1000, 200))]
+        ends["bootstrap", pairs] = np.array([bootstrap(many, single, rng) for many, single in measured])
+        ends["t interval", pairs] = np.array([speedup({"many": many, "single": single})[1:] for many, single in measured])
+    coverage = {key: np.mean((found[:, 0] <= 1.6) & (found[:, 1] >= 1.6)) for key, found in ends.items()}
+    display((100 * pandas.Series(coverage)).unstack().rename_axis(columns="pairs").style.format("{:.0f} %"))
+
+# %% tags=["demo"]
+if passed("speedup"):
+    figure, pair = plt.subplots(1, 2, figsize=(9, 3.6), sharex=True, constrained_layout=True)
+    for axes, name in zip(pair, ["bootstrap", "t interval"], strict=True):
+        for row, (low, high) in enumerate(ends[name, 5][:50]):
+            axes.plot([low, high], [row, row], color="#94a3b8" if low <= 1.6 <= high else "#db2777")
+        axes.axvline(1.6, color="#059669", linestyle="--")
+        axes.set(title=f"{name}: 50 measurements of five pairs", xlabel="ratio", yticks=[])
+
+# %% [markdown]
+r"""
+Each line is an interval; the pink ones miss the truth, which the dashed line marks.
+From five pairs the bootstrap keeps about 85 of its 95 promises, from ten about 90, and it approaches its promise as pairs are added.
+The t interval keeps it from the start, and its width is the price of having only five pairs.
+It relies on two things: the logarithms scatter roughly like a bell, and one pair does not know of the next.
+Do not trust either of them blindly: look at the curves first.
+
 The course from which this exercise comes reported 11.3 s for five iterations with two runners of two environments, and 18.0 s with one of one: 1.59 times as long.
 It had another machine, another RLlib, and one measurement of each, so compare the direction with yours, not the digits.
-Yours comes with an interval, and with a list of who ran.
+Yours comes with an interval, and with a list of what ran.
 
 Three things to be honest about.
 
@@ -473,17 +503,16 @@ Three things to be honest about.
 - **You may not be alone.** On a server that many learners share, or with a browser full of tabs, the second runner may find no free core.
   Then the interval gets wide, or the ratio falls to 1 and below.
   That is a correct result: report it as it is.
-  The check looks at how you measured, not at how much you gained.
-- **A ratio belongs to its settings.** With 10 epochs instead of 30 the learner would need a third of the time, and runners would seem to help more.
+- **A ratio holds for its settings.** With 10 epochs instead of 30 the learner would need about a third of the time, and runners would seem to help more.
   You will compute that below.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Collect the ratios of the room on a board before anybody explains anything.
+Collect the ratios of the room on a board, with their intervals, before you explain anything.
 On machines of their own they lie close together; on a shared server they scatter, and some may fall below 1.
-Ask those why: it is the best lesson of this chapter.
-Nobody loses points for a small ratio.
+Ask why: it is the best lesson of this chapter.
+A small ratio costs no points.
 """
 
 # %%
@@ -504,9 +533,9 @@ $$T(n) = \frac{\text{sampling}}{n} + \text{learning}$$
 
 because only the sampling is divided.
 That is Amdahl's law: however large $n$ gets, $T(n)$ stays above the learning.
-From some number on, one more process is not worth its core and its memory.
+At some point, one more process is not worth its core and its memory.
 
-Write `choose_runners`: walk up from one runner, and stop as soon as one more would shorten the iteration by less than the share `worth`, or when `most` is reached, because there are no more cores.
+Write `choose_runners`: walk up from one runner, and stop as soon as one more would shorten the iteration by less than the share `worth`, or when you reach `most`, because there are no more cores.
 """
 
 
@@ -539,8 +568,6 @@ Without a learner ($\text{learning} = 0$) one more of $n$ runners saves $1 / (n 
 r"""
 The curves below are drawn from *your* times of sampling and learning, with one environment and with sixteen in each runner.
 The dotted lines are the learning alone.
-
-**Predict:** to which number of runners will `choose_runners` go in each case, if cores are no limit?
 """
 
 # %% tags=["demo"]
@@ -548,10 +575,10 @@ if passed("choose_runners"):
     figure, axes = plt.subplots(figsize=(7, 3.5), constrained_layout=True)
     runners = np.arange(1, 33)
     for envs, colour in [(1, "#64748b"), (16, "#7c3aed")]:
-        sampling, learning, _ = seconds_per_1000[envs]
-        best = choose_runners(sampling, learning, most=32)
-        axes.plot(runners, sampling / runners + learning, color=colour, label=f"environments in each: {envs}, choose {best}")
-        axes.plot(best, sampling / best + learning, "o", color=colour)
+        playing, learning, _ = seconds_per_1000[envs]
+        best = choose_runners(playing, learning, most=32)
+        axes.plot(runners, playing / runners + learning, color=colour, label=f"environments in each: {envs}, choose {best}")
+        axes.plot(best, playing / best + learning, "o", color=colour)
         axes.axhline(learning, color=colour, linestyle=":")
     axes.set(xlabel="EnvRunners", ylabel="seconds for 1,000 steps", ylim=(0, None))
     axes.set_title("Predicted from your measurements")
@@ -559,41 +586,40 @@ if passed("choose_runners"):
 
 # %% [markdown]
 r"""
-With sixteen environments in each, fewer runners are enough: there is little sampling left to divide.
-So first more environments in a runner, then more runners.
-It is the other way round when the environment is slow, a robot simulator say: its steps take turns within a runner, and only more processes help.
+With sixteen environments in each, fewer runners are enough, because there is little sampling left to divide.
+So add environments to a runner first, then runners.
+Do it the other way round when the environment is slow, a robot simulator for example: its steps take turns within a runner, and only more processes help.
 
 Was the model right for your timed pairs?
-It can predict those as well, from what one process did at the beginning; and it can say what another number of epochs would do, without another measurement.
-
-**Predict** the ratio with 10 epochs: is it nearer to 1, or further away?
+It can predict those as well, from what one process did at the beginning.
+And it says what another number of epochs would do, without another measurement.
 """
 
 # %% tags=["demo"]
 if passed("time_training") and times:
     alone, in_pairs = seconds_per_1000[1], seconds_per_1000[2]  # one environment, and two in one runner
     for epochs in (30, 10):
-        share = epochs / 30  # of the learning; the sampling does not know of epochs
+        share = epochs / 30  # of the learning; epochs do not change the sampling
         ratio = (alone[0] + share * alone[1]) / (in_pairs[0] / 2 + share * in_pairs[1])
         print(f"{epochs} epochs, predicted: ratio {ratio:.2f}")
     print(f"30 epochs, measured: ratio {sum(times['single']) / sum(times['many']):.2f}")
 
 # %% [markdown]
 r"""
-## A runner that dies is replaced, and training goes on
+## A runner that dies is replaced, and training continues
 
-The more processes, the sooner one of them dies: out of memory, a node switched off, a bug in a simulator.
-Chapter 5 wrote a pool of samplers that heals itself.
+The more processes you run, the sooner one of them dies: out of memory, a node switched off, a bug in a simulator.
+In chapter 5 you wrote a pool of samplers that heals itself.
 RLlib has one built in: `restart_failed_env_runners`, on unless you switch it off.
-See it at work: after the second iteration, the next cell kills the process of an EnvRunner, as the operating system would (`SIGKILL`), and goes on training until the runner is back.
+After the second iteration, the next cell kills the process of an EnvRunner with `SIGKILL`, as the operating system would, and keeps training until the runner is back.
 
-**Predict:** what will the third iteration do: raise, wait for a new process, or go on without it?
+**Predict:** what will the third iteration do: raise, wait for a new process, or continue without it?
 How many steps will its batch have?
 """
 
 # %% tags=["demo"]
 rows, restarts = [], 0
-with built(local_config(1).env_runners(num_env_runners=2)) as [algo]:
+with built(lake_config(500, runners=2, envs=1)) as [algo]:
     while restarts == 0 and len(rows) < 40:
         start = time.perf_counter()
         result = algo.train()
@@ -607,51 +633,50 @@ pandas.DataFrame(rows, columns=["iteration", "seconds", "steps", "EnvRunners", "
 
 # %% [markdown]
 r"""
-No exception (and Ray's half page about the death is left out here, as in chapter 5), no pause, and no smaller batch: the runner that is left plays all of the steps, so only the sampling takes longer.
-Ray meanwhile starts a new process, which has to import PyTorch and RLlib first; as soon as it answers, it gets the current weights and its share of the work.
-It was killed between two iterations, so all that was lost are the episodes that it had not finished.
+No exception, no pause, and no smaller batch.
+The remaining runner plays all of the steps, so only the sampling takes longer.
+Meanwhile Ray starts a new process, which has to import PyTorch and RLlib first; as soon as it answers, it gets the current weights and its share of the work.
+You killed it between two iterations, so all that was lost are the episodes that it had not finished.
+As in chapter 5, Ray's half page about the death is not shown here.
 
-With `.fault_tolerance(restart_failed_env_runners=False)` the third iteration would have raised; with `ignore_env_runner_failures=True` besides, it would have gone on with those that are left, for good.
+With `.fault_tolerance(restart_failed_env_runners=False)` the third iteration would have raised.
+With `ignore_env_runner_failures=True` as well, it would have continued for good with the runners that are left.
 A *learner* that dies is another matter: it holds the weights.
-Against that only a checkpoint helps, as in [chapter 11](ch11_rllib_ppo.ipynb).
-"""
+Only a checkpoint protects you from that, as in [chapter 11](ch11_rllib_ppo.ipynb).
 
-# %% [markdown]
-r"""
 ## Sixteen runners need sixteen cores, memory, and a batch to share
 
 Suppose you want sixteen.
 What would that take?
 
 - **Cores.** Each runner asks for one logical CPU (`num_cpus_per_env_runner=1`).
-  This Ray has four: `build_algo` would start four runners and wait for ever for room for the others.
-  A `num_cpus=16` in `ray.init` lets all of them start, but they still share the cores that are there.
-  With a cluster, sixteen runners spread over its nodes with no change in your program.
-- **Memory.** Look at the table above: every runner has PyTorch and RLlib in memory, however small its network.
+  This Ray has four: `build_algo` would start four runners and wait forever for room for the others.
+  `num_cpus=16` in `ray.init` lets all of them start, but they still share the cores that are there.
+  On a cluster, sixteen runners spread over the nodes, and your program stays the same.
+- **Memory.** Every runner has PyTorch and RLlib in memory, however small its network: see the table of what ran.
 - **A batch to share.** The batch is split evenly, so each environment contributes a **fragment** of batch / (runners × environments) steps.
-  The config knows its length, and nothing needs to be built to ask:
 
-**Predict** the fragment for sixteen runners with four environments each, and a batch of 1,000.
+The config knows the length of a fragment without being built:
 """
 
 # %%
 rows = []
 for runners, envs in [(1, 1), (2, 2), (4, 4), (16, 1), (16, 4)]:
-    config = local_config(envs).env_runners(num_env_runners=runners)
     for size in (1000, 4000, 64_000):
-        config.training(train_batch_size_per_learner=size)
-        fragment = config.get_rollout_fragment_length()
+        fragment = lake_config(size, runners, envs).get_rollout_fragment_length()
         rows.append({"runners": runners, "environments": envs, "batch": size, "fragment": fragment})
 pandas.DataFrame(rows).pivot(index=["runners", "environments"], columns="batch", values="fragment")
 
 # %% [markdown]
 r"""
-Sixteen steps, in some runners fifteen: did you get that?
-Such a fragment cuts every episode of a longer game in pieces.
+Look at sixteen runners with four environments each and a batch of 1,000: sixteen steps, in some runners fifteen.
+Such a fragment cuts every episode of a longer game into pieces.
 PPO copes, since the critic estimates how a cut episode would have gone on, but an estimate is worth less than the real end.
-And each call of a runner then fetches only a handful of steps, so more of its time is overhead.
-Who takes more runners therefore takes a larger batch as well: each iteration sees more experience, and there are fewer iterations.
-Whether the agent learns faster *in seconds* is another question, and chapter 13 measures it; algorithms that do not wait for the slowest runner (APPO, IMPALA) are the answer for hundreds of them.
+And each call of a runner fetches only a handful of steps, so more of its time is overhead.
+
+So when you add runners, increase the batch size too: each iteration sees more experience, and there are fewer iterations.
+Whether the agent learns faster *in seconds* is another question, and chapter 13 measures it.
+Algorithms that do not wait for the slowest runner, APPO and IMPALA, are the answer for hundreds of them.
 """
 
 # %%
@@ -662,18 +687,19 @@ r"""
 ## What you can do now
 
 - You can say what Ray is and what RLlib uses it for: EnvRunners that generate experience side by side.
-- You set runners and environments, and count those that really run.
 - You know which part of an iteration more runners shorten, and which they do not.
-- You time in turn, warm up, leave out what is not meant, and report a ratio with its interval.
+- You check that two configurations differ in what you compare, and in nothing else.
+- You time in turn, warm up, leave out what is not meant, and report a ratio with an interval that keeps its promise.
 - You stop adding runners when one more is not worth it.
 - You know that a killed runner costs unfinished episodes and some seconds, and not the training.
 
 ## Traps
 
-- **A number left out is not one.** `PPOConfig().num_env_runners` is 2.
+- **If you omit `num_env_runners`**, PPO uses two.
+- **A 95 % interval from few pairs** needs the factor of the t distribution, 2.78 for five, not 1.96.
 - **Too few logical CPUs**: `build_algo` waits and says nothing.
   Two algorithms alive at once need the CPUs of both.
-- **`training(model=…)` and `training(train_batch_size=…)`** are still accepted, but belong to the old API: use `.rl_module(...)` and `train_batch_size_per_learner`.
+- **`training(model=…)` and `training(train_batch_size=…)`** are still accepted but are part of the old API: use `.rl_module(...)` and `train_batch_size_per_learner`.
 - **Without `flatten`**, remote runners die while they are built, and what you see is `IndexError: list index out of range`.
   Build once with `num_env_runners=0`: there the error names its cause.
 - **An exception inside `foreach_env_runner`** ends the runner that raised it, after a pause of a minute.
@@ -681,12 +707,12 @@ r"""
   Use a stopwatch.
 - **PyTorch's threads.** On busy cores a learner with two threads can need more than twice the CPU time of one: with so small a network, threads mostly wait for each other.
   `built` calls `torch.set_num_threads(1)`.
-- **An algorithm that is not stopped** keeps its EnvRunners, and their CPUs, until the notebook ends.
 
 ## Read on
 
 - [Chapter 8](ch08_rollouts.ipynb) builds samplers by hand, with a slow simulator; [chapter 13](ch13_algorithms.ipynb) has several learners, GPUs, and algorithms that do not wait.
 - RLlib's documentation: [scaling](https://docs.ray.io/en/latest/rllib/scaling-guide.html) and [AlgorithmConfig](https://docs.ray.io/en/latest/rllib/algorithm-config.html).
 - Liang et al., [*RLlib: Abstractions for Distributed Reinforcement Learning*](https://arxiv.org/abs/1712.09381), 2018.
+- Student, [*The probable error of a mean*](https://doi.org/10.1093/biomet/6.1.1), 1908: the t interval, from a brewery that could afford few samples.
 - Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, chapter 13: percentile intervals.
 """

@@ -14,7 +14,6 @@ r"""
 """
 
 # %%
-import importlib.util
 import math
 import time
 
@@ -44,8 +43,8 @@ ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred minutes; seventy when the section on learners and GPUs is shown from your machine and `pick_algorithm` is homework.
-The comparison is the heart: let everybody write down two orders of arrival *before* it runs, one in steps and one in seconds.
+A hundred minutes; seventy when you show the section on learners and GPUs from your machine and leave `pick_algorithm` as homework.
+The comparison is the heart: have the class write down two orders of arrival *before* it runs, one in steps and one in seconds.
 It takes a minute or two with three algorithms, and several with five, so start it before the coffee break.
 """
 
@@ -59,20 +58,21 @@ RLlib has a handful of others, and two questions sort them.
 **Which experience may it learn from?** An *on-policy* algorithm learns from what its newest policy played, and from nothing older.
 An *off-policy* algorithm may learn from what any policy played: an older one, another program, a human.
 
-**Does playing wait for learning?** In a *synchronous* algorithm all play, then the learner learns, then all play again.
+**Does playing wait for learning?** In a *synchronous* algorithm all runners play, then the learner learns, then all play again.
 In an *asynchronous* one the EnvRunners play on while the learner learns.
 
 | | may learn from | playing and learning | what it keeps |
 |---|---|---|---|
 | **PPO** | its newest policy | in turn | one batch |
-| **IMPALA**, **APPO** | policies a few updates old | at the same time | the fragments in transit |
+| **IMPALA** | policies a few updates old | at the same time | the fragments in transit |
+| **APPO** | policies a few updates old | at the same time | the last few batches, each used twice |
 | **DQN**, **SAC** | any policy | in turn | a replay buffer |
 
 A third question has nothing to do with distribution and yet comes first: *which actions does it take?*
-A discrete action is one of a list (left, right); a continuous one is a number or several (a torque).
-You need not believe anybody here: RLlib refuses to build what it cannot do.
+A discrete action is one of a list, such as left and right; a continuous one is one or more real numbers, such as a torque.
+You need not take this from a table: RLlib refuses to build what it cannot do.
 
-The two problems: `CORRIDOR` is chapter 7's SimpleCorridor, ten fields with the exit at the end, two actions.
+The two problems: `CORRIDOR` is the corridor of chapter 11, ten fields with the exit at the end and two actions.
 Pendulum's action is one torque.
 
 **Predict:** which of the five refuses discrete actions, and which continuous ones?
@@ -96,13 +96,10 @@ pandas.DataFrame({title: {n: takes(kind, env) for n, kind in kinds.items()} for 
 
 # %% [markdown]
 r"""
-DQN computes a value for every action and takes the largest; there is no "every action" among torques.
+DQN computes a value for every action and takes the largest, and there is no "every action" among torques.
 **SAC** (soft actor-critic) is its relative with an actor: two networks rate actions, a third one draws them, and is paid a little for staying undecided.
-It was invented for continuous actions; many texts say that it takes nothing else, but RLlib's takes discrete ones, too.
-"""
+SAC was invented for continuous actions, and many texts say that it takes nothing else, but RLlib's takes discrete ones, too.
 
-# %% [markdown]
-r"""
 ## Off-policy: a step is worth more than one batch
 
 ![On-policy: a batch of the newest policy goes to the learner and is then thrown away. Off-policy: steps stay in a replay buffer, from which the learner draws again and again](../img/ch13_policies.svg)
@@ -113,20 +110,36 @@ DQN asks: *what did this action lead to, here?*
 That stays true whichever policy asks, so DQN keeps each step in a **replay buffer** and learns from it many times.
 The price: each time costs an *update* (a gradient step), and an update takes time.
 
-You wrote all parts of DQN in chapter 9.
-In RLlib they are settings:
+In chapter 9 you wrote a replay buffer, a target network and exploration.
+RLlib's DQN has all three, and it switches on three refinements that you did not write:
+"""
+
+# %% tags=["demo"]
+extras = {name: getattr(DQNConfig(), name) for name in ["double_q", "dueling", "n_step", "num_atoms", "noisy"]}
+pandas.Series({"replay buffer": DQNConfig().replay_buffer_config["type"], **extras}, dtype=object).to_frame("DQN's default")
+
+# %% [markdown]
+r"""
+- **Prioritised replay**: a step whose value the network got badly wrong is drawn more often than the others.
+- **Double Q**: one network chooses the best next action and the target network rates it, because a network that rates its own choice is too optimistic.
+- **Dueling**: the network estimates the value of a field, and for each action how much better it is than the average.
+
+Three others are there but off: returns over several steps (`n_step`), a distribution in place of a mean (`num_atoms`), and noise in the weights (`noisy`).
+So when you compare RLlib's DQN with yours, you compare different algorithms.
+
+The rest you know from chapter 9, as settings:
 
 | argument | what it says | setting |
 |---|---|---|
-| `capacity` | the buffer keeps so many steps, then the oldest episodes leave | `replay_buffer_config={"capacity": ...}` |
-| `first` | learning begins when so many steps have been played | `num_steps_sampled_before_learning_starts` |
-| `every` | the target network, a copy that lags behind, gets the weights whenever so many more steps have been played | `target_network_update_freq` |
-| `replays` | for each step played, the learner learns from so many steps of the buffer | `training_intensity` |
+| `capacity` | the buffer keeps this many steps, then the oldest episodes leave | `replay_buffer_config={"capacity": ...}` |
+| `first` | learning begins when this many steps have been played | `num_steps_sampled_before_learning_starts` |
+| `every` | the target network, a copy that lags behind, gets the weights each time this many more steps have been played | `target_network_update_freq` |
+| `replays` | for each step played, the learner learns from this many steps of the buffer | `training_intensity` |
 
 Write `dqn_config`: DQN on `CORRIDOR`, played in your notebook's own process (no remote EnvRunner) in **four** environments, with these four numbers.
+An update draws 32 steps, RLlib's default; leave that as it is.
 The check builds it, takes its training steps one by one, and looks at the buffer, at the updates and at the weights of both networks.
 Any settings that lead there are right.
-(An update draws 32 steps, RLlib's default; leave that as it is.)
 """
 
 
@@ -153,9 +166,12 @@ check("dqn_config", dqn_config)
 
 # %% [markdown] tags=["solution"]
 r"""
-A draw is 32 steps, RLlib's default, and a training step plays one step in each of the four environments: 32 / 4 = 8 replays come for free.
+A draw is 32 steps, and a training step plays one step in each of the four environments, so 32 / 4 = 8 replays come for free.
 `training_intensity=16` makes it two draws for every four steps; `4` makes it one draw for every eight.
 `train_batch_size_per_learner=64` would give 16 replays as well, with larger draws.
+
+The number means what it says only without remote EnvRunners.
+RLlib divides by the number of runners *plus one*, as if the local runner played, too: with one remote runner you get twice the replays that you asked for, with two half as many again.
 """
 
 # %%
@@ -168,10 +184,8 @@ quiz("which_may_reuse", which_may_reuse)
 
 # %% [markdown]
 r"""
-Put numbers on "more than one batch".
-PPO's learner goes over a batch `num_epochs` times, and each step is in one batch.
-
-**Predict:** with `replays=16` and `capacity=300`, after 600 steps of play: how many steps are in the buffer, and how many has the learner learned from?
+Put numbers on "more than one batch", with `replays=16`, `capacity=300`, and 600 steps of play.
+In PPO each step is in one batch, over which the learner goes `num_epochs` times.
 """
 
 # %% tags=["demo"]
@@ -187,10 +201,11 @@ if passed("dqn_config"):
 
 # %% [markdown]
 r"""
-The first hundred steps only fill the buffer; from then on, each step of play pays for sixteen steps of learning, less what rounding takes: learning comes in whole updates, and begins with the step after the hundredth.
-And the buffer holds somewhat fewer than 300: what leaves is a whole episode.
+The first hundred steps only fill the buffer.
+From then on, each step of play pays for sixteen steps of learning, less what rounding takes: learning comes in whole updates, and begins with the step after the hundredth.
+The buffer holds somewhat fewer than 300 steps, because what leaves is a whole episode.
 
-## Asynchronous: nobody waits, and the weights are a little old
+## Asynchronous: the runners never wait, and the weights are a little old
 
 ![Synchronous: both EnvRunners must finish before the learner begins, and they wait while it learns. Asynchronous: the EnvRunners play on while it learns, and the learner takes each fragment as it comes](../img/ch13_waiting.svg)
 
@@ -212,13 +227,13 @@ Write `appo_config`: APPO on `CORRIDOR` with
 | `batch` | steps that the learner collects for an update | `train_batch_size_per_learner` |
 | 0 | learners in processes of their own: it learns in the notebook's | `.learners(num_learners=...)` |
 
-The check builds it twice, with other numbers and without any remote EnvRunner first, then with a real one, and looks at what arrives at the learner.
+The check builds it twice, first without any remote EnvRunner and then with a real one, and looks at what arrives at the learner.
 """
 
 
 # %%
 def appo_config(runners, fragment, batch):
-    """Return the config of APPO on CORRIDOR: so many runners of two environments, and the learner in this process."""
+    """Return the config of APPO on CORRIDOR: `runners` runners of two environments, and the learner in this process."""
     ### BEGIN SOLUTION
     return (
         APPOConfig()
@@ -255,7 +270,7 @@ quiz("who_waits", who_waits)
 # %% [markdown]
 r"""
 How much waiting is there, really?
-Give each runner a simulator that needs 5 ms for a step, as `SlowSimulator` from chapter 7 does, and ask which share of the time the simulators ran.
+Give each runner a simulator that needs 5 ms for a step, as `SlowSimulator` from chapter 7 does, and ask for which share of the time the simulators ran.
 Everything else is network, messages, learning, and waiting.
 
 `register_env` gives an environment of ours a name that RLlib knows in all processes.
@@ -278,7 +293,6 @@ def common(config):
     return (
         config.rl_module(model_config=network)
         .reporting(
-            metrics_num_episodes_for_smoothing=10,  # mean return of the last 10; RLlib's default is 100
             min_time_s_per_iteration=0.2,  # APPO's and IMPALA's default is 10 seconds
             min_sample_timesteps_per_iteration=100,  # DQN's default is 1,000
         )
@@ -342,19 +356,20 @@ if shares:
 # %% [markdown]
 r"""
 PPO's simulators stand still whenever the learner learns, and the more epochs it learns, the longer.
-APPO's stand still while their runner computes an action, packs a fragment, or waits to be asked for it; not while the learner learns, except that all share the cores of your machine.
+APPO's stand still while their runner computes an action, packs a fragment, or waits to be asked for it.
+They do not wait for the learner, except that all share the cores of your machine.
 So the gap is widest where playing and learning take about equally long.
-A much slower simulator closes it (then both only play), and more runners open it again: they play less each, while one slow runner holds up all of PPO.
+A much slower simulator closes it, because then both only play.
+More runners open it again: they play less each, while one slow runner holds up all of PPO.
 
 What does it cost?
-Look at the age of the weights.
-It is small, but it is not 0.
+Look at the age of the weights: it is small, but it is not 0.
 By its construction V-trace can only weigh down what is too old to be of use; it cannot make it new.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Somebody will ask why one should use PPO at all, then.
+Expect the question why anyone should use PPO at all, then.
 Two answers: where steps are cheap there is little to wait for, as the next section shows; and a synchronous program can give the same result twice from the same seed, an asynchronous one cannot.
 """
 
@@ -362,10 +377,9 @@ Two answers: where steps are cheap there is little to wait for, as the next sect
 r"""
 ## One budget, two clocks
 
-Now compare.
-A comparison of algorithms is fair only if somebody keeps the books:
+A comparison of algorithms is fair only if you keep books:
 
-- **The same budget for all.** RLlib's iteration is no unit: for PPO it is a batch, for DQN a thousand steps, for APPO ten seconds, if nobody says otherwise.
+- **The same budget for all.** RLlib's iteration is no unit: by default it is a batch for PPO, a thousand steps for DQN, ten seconds for APPO.
   Count *environment steps* and *seconds*.
 - **Both clocks.** Steps are what a real robot costs you; seconds are what you wait.
 - **One at a time**, since two at once share the cores.
@@ -408,15 +422,16 @@ check("compare", compare)
 
 # %% [markdown] tags=["solution"]
 r"""
-The mean return of a result is of the episodes *while learning*, dice and exploration included, and it is smoothed: with RLlib's default of 100 episodes, a quick learner seems slow.
-For a paper one would evaluate in between, without exploring (chapter 11).
-For all algorithms alike, this is good enough to see which is where.
+The mean return of a result is of episodes played *while learning*, dice and exploration included.
+For a paper you would evaluate in between, without exploring, as in chapter 11, and repeat all of it with several seeds.
+Here the same handicap applies to all, which is good enough to see which is where.
 """
 
 # %% [markdown]
 r"""
 These are the five, each near RLlib's defaults, with the numbers that a problem of a few thousand steps needs.
 The first three run in quick mode, too.
+None has more than one EnvRunner, so no mean return is a mean of means (chapter 11).
 """
 
 # %%
@@ -439,13 +454,16 @@ if passed("dqn_config") and passed("appo_config"):
 
 # %% [markdown]
 r"""
-The problem is the corridor: nine steps to the right earn $1 - 8 \cdot 0.1 = 0.2$; whoever wanders about for a hundred steps has $-10$.
+The problem is the corridor: nine steps to the right earn $1 - 8 \cdot 0.1 = 0.2$, and a hundred steps of wandering about cost 10.
 Call it solved at a mean return of $-0.5$: sixteen steps, dice included.
 
 DQN goes first and has `STEPS` steps.
 The seconds that these took are then the budget of seconds for all others, so the comparison suits a quick machine as well as a slow one.
 
-**Predict** two orders of arrival: who solves it after the fewest *steps*, and who after the fewest *seconds*?
+One iteration of a hundred steps ends with a few episodes, and a few lucky ones are no solution.
+RLlib does not smooth a mean return across iterations, whatever `metrics_num_episodes_for_smoothing` suggests, so `smoothed` does: a row is the mean of the last five.
+
+**Predict** two orders of arrival: which algorithm solves it after the fewest *steps*, and which after the fewest *seconds*?
 """
 
 
@@ -455,13 +473,21 @@ def on(problem, configs):
     return {name: common(config.copy(copy_frozen=False)).environment(problem) for name, config in configs.items()}
 
 
+def smoothed(curves, last=5):
+    """Return the curves with the mean of the `last` mean returns in each row; the first rows have too few and drop out."""
+    return {
+        name: [(*rows[end - 1][:2], np.mean([row[2] for row in rows[end - last : end]])) for end in range(last, len(rows) + 1)]
+        for name, rows in curves.items()
+    }
+
+
 # %% tags=["demo"]
 SOLVED, STEPS, curves = -0.5, budget(1200, 500), {}
 if configs and passed("compare"):
     chosen = on(CORRIDOR, {name: configs[name] for name in budget(list(configs), ["PPO", "DQN", "APPO"])})
     curves = compare({"DQN": chosen.pop("DQN")}, steps=STEPS, seconds=0)
-    enough = curves["DQN"][-1][1]  # the seconds of DQN's steps: now everybody's budget
-    curves |= compare(chosen, steps=STEPS, seconds=enough)
+    enough = curves["DQN"][-1][1]  # the seconds of DQN's steps: now the budget of all
+    curves = smoothed(curves | compare(chosen, steps=STEPS, seconds=enough))
 
 # %%
 colours = {"PPO": "#059669", "DQN": "#d97706", "APPO": "#2563eb", "IMPALA": "#7c3aed", "SAC": "#db2777"}
@@ -479,7 +505,7 @@ def arrivals(curves, target):
 
 # %%
 def two_pictures(curves, target, most_steps):
-    """Draw the mean returns against steps, up to so many, and against seconds."""
+    """Draw the mean returns against steps, up to `most_steps`, and against seconds."""
     figure, pair = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True, constrained_layout=True)
     for ax, column, limit, label in [(pair[0], 0, most_steps, "environment steps"), (pair[1], 1, None, "seconds")]:
         for name, rows in curves.items():
@@ -497,32 +523,34 @@ if curves:
 
 # %% [markdown]
 r"""
-The same runs, the same returns, and another order.
-(NaN: did not get there within the budget.)
+The same runs, the same returns, and as a rule another order.
+An algorithm with NaN did not get there within the budget.
 Against steps the replay buffer pays: a few hundred steps, learned from again and again.
-Against seconds each of these updates has its price, and PPO, which plays eight environments at once and learns in large batches, makes so many more steps a second that it can afford to waste them.
+Against seconds each of these updates has its price.
+PPO plays eight environments at once and learns in large batches, so it makes many more steps a second and can afford to waste them.
 
 And the asynchronous ones?
 On two cores, with a simulator that takes no time, there is nothing to wait for: they pay for messages and old weights, and gain little.
-Their day comes with so many runners that playing takes no longer than learning, and with steps of unequal length.
+They win when there are enough runners that playing takes no longer than learning, and when steps take unequal times.
 
 Neither picture is the true one.
 A step of this corridor costs microseconds; for a robot or a large simulator the left picture is the one you live in.
+And this is one seed: before you decide anything that matters, run it with several (`.debugging(seed=1)`), and compare as in chapter 12.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
 Ask for hands: whose two orders were right?
-Hardly anybody's.
+Hardly anyone's.
 Then ask what would have to change for the right picture to look like the left one: that is the next section.
 """
 
 # %% [markdown]
 r"""
-Is it so for another problem?
-With more time (not in quick mode), the same five on CartPole, where a good policy keeps the pole up for 500 steps.
-The budget is too small to get there; who is ahead, and by which clock?
-This cell takes about three minutes.
+Does this hold for another problem?
+Outside quick mode, the next cell runs the same five on CartPole, where a good policy keeps the pole up for 500 steps.
+The budget is too small to get there; which is ahead, and by which clock?
+It takes about three minutes.
 """
 
 # %% tags=["demo"]
@@ -530,7 +558,7 @@ if curves and budget(full=True, quick=False):
     cartpole = on("CartPole-v1", configs)
     cartpole["DQN"].training(epsilon=[(0, 1.0), (1500, 0.05)], target_network_update_freq=200, training_intensity=16)
     longer = compare({"DQN": cartpole.pop("DQN")}, steps=3000, seconds=0)
-    longer |= compare(cartpole, steps=3000, seconds=longer["DQN"][-1][1])
+    longer = smoothed(longer | compare(cartpole, steps=3000, seconds=longer["DQN"][-1][1]))
     two_pictures(longer, target=100, most_steps=10_000)
     display(arrivals(longer, target=100).sort_values("steps"))
 
@@ -546,7 +574,7 @@ Three numbers of an algorithm decide how long it takes to solve a problem:
 
 And two of yours: the seconds of a simulator's step, and the number of runners among which the playing is shared out, each on a core of its own.
 For one step, playing takes $\text{step\_seconds} / \text{runners}$.
-An algorithm that waits takes the *sum* of playing and its own time; one that does not, the *longer* of the two, because they overlap.
+An algorithm that waits takes the *sum* of playing and its own time; one that does not takes the *longer* of the two, because they overlap.
 
 Write `pick_algorithm`.
 It returns the name of the one that solves the problem in the fewest seconds, among those that take such actions; or `None`, if none does.
@@ -576,13 +604,14 @@ check("pick_algorithm", pick_algorithm)
 # %% [markdown] tags=["solution"]
 r"""
 `min` with `key=seconds.get` gives the key with the smallest value.
-The model leaves things out (more runners also mean older weights and larger batches), but it gets the large effects right, and it needs one cheap measurement instead of five expensive ones.
+The model leaves things out: more runners also mean older weights and larger batches.
+But it gets the large effects right, and it needs one cheap measurement instead of five expensive ones.
 """
 
 # %% [markdown]
 r"""
 Feed it with *your* curves.
-`steps` is where each curve first reached the target, `own` is what 1,000 steps took, since the corridor itself takes no time to speak of.
+`steps` is where each curve first reached the target, `own` is what 1,000 steps took, since the corridor itself takes next to no time.
 
 **Predict:** you have just seen the order for a step that costs nothing.
 At how many milliseconds a step does the winner change?
@@ -620,7 +649,7 @@ if measured:
 r"""
 On the left the lines lie as in the picture against seconds, on the right as in the picture against steps, and in between they cross.
 Where they cross, neither choice is a mistake.
-(Who did not arrive has no line.)
+Algorithms that never solved the task have no line.
 """
 
 # %%
@@ -645,19 +674,16 @@ Everything so far learned in one process.
 | `num_learners=n` | in n processes: copies of one network. Each gets its own `train_batch_size_per_learner` steps; their gradients are averaged, so the copies stay alike |
 | `num_gpus_per_learner=1` | each of them has a GPU |
 
-A `LearnerGroup` can be built without any EnvRunner.
-**Predict:** how many processes learn for each number, and how large is an iteration's batch?
+You can build a `LearnerGroup` without any EnvRunner, and ask each learner for its process:
 """
 
 # %% tags=["demo"]
 rows = []
-for learners in (0, 1, 2):
+for learners in budget([0, 1, 2], [0, 2]):
     config = common(PPOConfig()).training(train_batch_size_per_learner=500).learners(num_learners=learners)
-    pids = "only in full mode"
-    if learners in budget([0, 1, 2], [0]):
-        group = config.build_learner_group(env=gymnasium.make(CORRIDOR))
-        pids = learner_pids(group)
-        group.shutdown()
+    group = config.build_learner_group(env=gymnasium.make(CORRIDOR))
+    pids = learner_pids(group)
+    group.shutdown()
     rows.append({"num_learners": learners, "processes": pids, "batch": config.total_train_batch_size})
 pandas.DataFrame(rows)
 
@@ -708,25 +734,15 @@ pandas.concat([frame.round(3), (frame / frame.iloc[0]).round(1).add_suffix(", ti
 
 # %% [markdown]
 r"""
-Sixteen times as wide (in quick mode eight times) is some 250 (60) times the multiplications, and takes only a few times as long: for the small network most of the time goes into everything around the multiplications, and no GPU shortens that.
+Sixteen times as wide is some 250 times the multiplications (in quick mode eight times and 60), and takes only a few times as long.
+For the small network most of the time goes into everything around the multiplications, and no GPU shortens that.
 A GPU pays where the network is large (pictures, attention) and the batch as well.
 And as chapter 12 showed for runners: it shortens only the learner's part.
 
-**You may have seen** A3C and A2C.
-In A3C (Mnih et al. 2016) every worker computed gradients on its own weights and sent them to a shared network, asynchronously; chapter 9 built such a shared agent by hand.
+Older texts add two algorithms to the list, A3C and A2C, which RLlib has removed ([Old names](../docs/old_names.md)).
+In A3C every worker computed gradients on its own weights and sent them to a shared network, as in the shared agent of chapter 9.
 IMPALA and APPO took its place: their workers send *experience*, and one learner with large batches computes the gradients.
-A2C is A3C that waits for all its workers; PPO with one pass over an undivided batch comes close to it, since in a first pass every ratio is 1 and nothing is clipped.
-RLlib removed both:
 """
-
-# %% tags=["demo"]
-for old in ("a3c", "a2c"):
-    print(
-        f"ray.rllib.algorithms.{old}:", importlib.util.find_spec(f"ray.rllib.algorithms.{old}") or "not there any more"
-    )
-asynchronous = APPOConfig().environment(CORRIDOR).env_runners(num_env_runners=4)  # where A3C stood
-waiting = PPOConfig().environment(CORRIDOR).training(num_epochs=1, minibatch_size=4000)  # near A2C
-print("today:", asynchronous.algo_class.__name__, "and", waiting.algo_class.__name__)
 
 # %%
 ray.shutdown()
@@ -735,31 +751,29 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You sort an algorithm by two questions: which experience it may learn from, and who waits for whom.
-- You set up DQN's memory and APPO's fragments, and check what they do, not what you typed.
+- You sort an algorithm by two questions: which experience it may learn from, and what waits for what.
+- You set up DQN's memory and APPO's fragments, check what they do, not what you typed, and know what RLlib's DQN adds to yours.
 - You compare under one budget, one at a time, with both clocks.
 - You predict from three numbers which algorithm to try, and know where the lines cross.
 - You know what learners and GPUs shorten: the learning, and only where it is long.
 
 ## Traps
 
-- **An iteration is no unit.** PPO: a batch.
-  DQN: at least 1,000 steps.
-  APPO, IMPALA: at least 10 s.
-  SAC: at least 1 s and 100 steps.
-  `.reporting(...)` changes it.
+- **An iteration is no unit.** For SAC, for example, it is at least 1 s and 100 steps; `.reporting(...)` changes it.
 - **DQN explores for 10,000 steps** (`epsilon`) unless told otherwise: on a problem that takes a thousand it plays dice to the end.
 - **`training_intensity` is rounded** to whole draws: ask for 12 and you get 16.
+  And with remote EnvRunners it is larger than you asked for: RLlib divides by their number plus one.
+- **`metrics_num_episodes_for_smoothing` does not smooth a curve**: no mean reaches back into an earlier iteration.
 - **APPO and IMPALA start more processes than you think**: a learner (`num_learners=1`), and a server that hands out weights (`use_env_runner_state_server`).
-- **With `timeout_s_sampler_manager=0.0`**, their default, your notebook's process asks the runners for news without a pause, and keeps a core busy with that.
+- **`timeout_s_sampler_manager=0.0`**, their default, keeps a core busy with asking the runners for news.
 - **`DefaultModelConfig` shares layers** between policy and critic unless you say `vf_share_layers=False`.
   PPO's own default does not share, and on CartPole the difference is large.
-- **The mean return can be NaN** when no episode has ended; a comparison with NaN is never true.
 - **Two learners double the batch.** Compare at the same total, or you compare two batch sizes.
 
 ## Read on
 
 - Mnih et al., [*Human-level control through deep reinforcement learning*](https://www.nature.com/articles/nature14236), 2015: DQN.
+  Hessel et al., [*Rainbow*](https://arxiv.org/abs/1710.02298), 2018: the refinements of DQN, and what each is worth.
 - Haarnoja et al., [*Soft Actor-Critic*](https://arxiv.org/abs/1801.01290), 2018; Christodoulou, [*SAC for discrete action settings*](https://arxiv.org/abs/1910.07207), 2019.
 - Espeholt et al., [*IMPALA*](https://arxiv.org/abs/1802.01561), 2018: V-trace is section 4.
   Luo et al., [*IMPACT*](https://arxiv.org/abs/1912.00167), 2020: the circular buffer and target network of RLlib's APPO.

@@ -1,75 +1,56 @@
 """The judge's side of chapter 12."""
 
-from typing import Any
-
 import numpy as np
 from numpy.random import Generator
+from scipy import stats
 
 from coursekit.answer import Answer
 from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
-from coursekit.exercises._configs import judge_runners, judge_settings
 from coursekit.given import ch12_env_runners as given
-from coursekit.given import rllib_configs
 
-WEIGHTS = [[32, 16], [32, 32], [4, 32]]  # 16 fields, two hidden layers of 32, 4 directions
+SETTINGS: dict[str, list] = {  # two values of each, neither of them what RLlib takes by default
+    "num_env_runners": [1, 3],
+    "num_envs_per_env_runner": [2, 4],
+    "lr": [0.001, 0.003],
+    "gamma": [0.9, 0.95],
+    "num_epochs": [6, 10],
+    "minibatch_size": [64, 256],
+    "vf_clip_param": [1.0, 5.0],
+    "grad_clip": [1.0, 5.0],
+    "env_config": [{"is_slippery": False}, {"map_name": "8x8"}],
+    "seed": [1, 2],
+}
 CLOCK = 0.003  # seconds by which two clocks of one machine may differ
 
 
 @exercise(
-    points=2,
+    points=3,
     minutes=10,
     hints=[
-        "Start from `local_config` above: which of its lines must change, and which stay?",
-        "`.env_runners(...)` takes the number of runners and the number of environments *in each*, not in all.",
-        "The hidden layers go into `.rl_module(...)`; the size of the batch is the function's argument.",
+        "A config as a dict: `config.to_dict()`. It holds what was set and what is left at its default.",
+        "Go through the names, compare the two values of each, and leave out the names in `compared`.",
+        "`{name for name in one if one[name] != other[name]}` is a set of names. What is missing from it?",
     ],
 )
-def many_config(answer: Answer, rng: Generator) -> None:
-    """Say both numbers: how many runners, and how many environments each of them holds."""
-    # Long: it reads the config, builds it, and counts the processes, environments and weights that are really there.
-    _judge_config(answer, rng, runners=2, environments=2)
+def unfair(answer: Answer, rng: Generator) -> None:
+    """Compare what the configs say, not how they were written: a setting that is left out has a default."""
+    knobs = ["num_env_runners", "num_envs_per_env_runner"]
+    for differing, compared in ((2, knobs), (4, knobs), (0, knobs), (3, []), (2, ["lr", "num_epochs"])):
+        others = rng.permutation([name for name in SETTINGS if name not in compared])[:differing].tolist()
+        changed = [*others, *compared]
+        left, right = ({name: SETTINGS[name][side] for name in changed} for side in (0, 1))
+        for one, other in ((left, right), (right, {})):  # the second config leaves all at its default
+            _judge_names(answer, one, other, sorted(others), compared)
 
 
-@exercise(
-    points=1,
-    minutes=5,
-    hints=[
-        "Everything but two numbers is as in `many_config`: only then does the comparison say something.",
-        "What does PPO take when nobody names a number of runners? Print `PPOConfig().num_env_runners`.",
-    ],
-)
-def single_config(answer: Answer, rng: Generator) -> None:
-    """Change two numbers and nothing else, and name both: PPO's own default is two runners."""
-    # Long: it reads the config, builds it, and counts the processes, environments and weights that are really there.
-    _judge_config(answer, rng, runners=1, environments=1)
-
-
-def _judge_config(answer: Answer, rng: Generator, runners: int, environments: int) -> None:
-    """Read the config first, which costs nothing; then build it, let it train, and count what really ran."""
-    batch = int(rng.integers(140, 260))
-    wanted = {
-        "algorithm": "PPO",
-        "env_config": {},
-        "num_env_runners": runners,
-        "num_envs_per_env_runner": environments,
-        "hidden layers": [32, 32],
-        "total_train_batch_size": batch,
-        "num_epochs": 30,
-        "minibatch_size": 128,
-    }
-    with answer.case(f"batch={batch}"):
-        judge_settings(answer, [batch], wanted)
-        problem = answer.probe(given.problem, batch)
-        readable = "obs space=Discrete" not in problem
-        expect(readable, "The network cannot read the number of a field. Is `flatten` in its place?")
-        expect(not problem, f"The config cannot be built: {problem}")
-        with answer.watch() as seen:
-            ran = answer.probe(rllib_configs.run_once, batch)
-        judge_runners(seen, ran["runners"], runners)
-        for runner in ran["runners"]:
-            names = runner["environments"]
-            expect_equal(names, ["FrozenLake-v1"] * environments, f"An EnvRunner held the environments {names}.")
-        expect_equal(ran["weights"], WEIGHTS, f"The network's weights had the shapes {ran['weights']}.")
+def _judge_names(answer: Answer, one: dict, other: dict, names: list[str], compared: list[str]) -> None:
+    with answer.case(f"configs with {one} and {other}, all else alike, compared={compared}"):
+        got = answer.probe(given.two_configs, one, other, compared)
+        plain = isinstance(got, list | tuple | set | frozenset | dict)
+        expect(plain, f"`unfair` returned {got!r:.80}, not a set of names.")
+        missed, extra = sorted(set(names) - set(got)), sorted(set(got) - set(names))
+        expect(not missed, f"The two configs differ in {missed}, which your answer does not name.")
+        expect(not extra, f"Your answer names {extra}: there the two agree, or may differ.")
 
 
 @exercise(
@@ -78,7 +59,7 @@ def _judge_config(answer: Answer, rng: Generator, runners: int, environments: in
     alone=True,
     hints=[
         "One round is: time one iteration of `many`, then one of `single`. How many rounds are there?",
-        "Before the first round each algorithm trains once, and nobody looks at the clock.",
+        "Before the first round each algorithm trains once, off the clock.",
         "`start = time.perf_counter()`, one `train()`, then `time.perf_counter() - start`: nothing else in between.",
     ],
 )
@@ -117,7 +98,9 @@ def _judge_order(names: list[str], iterations: int) -> None:
     """Check that each algorithm trained as often as asked and once more, in turn with the other, and still runs."""
     order = " ".join(names)
     stopped = [name for name in names if name.endswith(".stop")]
-    expect(not stopped, "`time_training` stopped an algorithm that it did not build. Leave that to whoever built it.")
+    expect(
+        not stopped, "`time_training` stopped an algorithm that it did not build. Leave that to the code that built it."
+    )
     for name in ("many", "single"):
         count = names.count(name)
         expect(
@@ -157,15 +140,15 @@ def _judge_times(name: str, seen: dict, iterations: int) -> None:
     points=3,
     minutes=20,
     hints=[
-        "The ratio is of totals: all seconds of `single`, divided by all seconds of `many`.",
-        "Draw the numbers of the pairs, with replacement: `rng.integers(n, size=n)`. Take *both* times of each pair drawn.",
-        "Do that 2,000 times, keep the ratios, and cut off 2.5 % at each end with `np.quantile(ratios, [0.025, 0.975])`.",
+        "One number for each pair first: `np.log(single) - np.log(many)`, as arrays. Everything else comes from these.",
+        "Their mean, and their standard deviation with `ddof=1`. How does the deviation of a *mean* of n numbers follow from it?",
+        "Half the width is `stats.t.ppf(0.975, n - 1) * s / np.sqrt(n)`. Take `np.exp` of the mean and of both ends.",
     ],
 )
 def speedup(answer: Answer, rng: Generator) -> None:
-    """Draw pairs, not times: what slowed one of a pair probably slowed the other too."""
+    """Judge pairs, not times: what slowed one of a pair probably slowed the other, and their ratio does not notice."""
     for usual in (1.6, 0.8):
-        pairs = int(rng.integers(7, 10))
+        pairs = int(rng.integers(5, 10))
         moods = np.exp(rng.normal(0, 0.6, size=pairs))  # slow moments of the machine, which a pair shares
         many, single = (moods * scale * rng.uniform(0.9, 1.1, size=pairs) for scale in (1.0, usual))
         got = answer({"many": many.tolist(), "single": single.tolist()})
@@ -174,29 +157,56 @@ def speedup(answer: Answer, rng: Generator) -> None:
             f"Return three numbers, the ratio and both ends of the interval, not {got!r}.",
         )
         ratio, low, high = got
+        each = single / many
         expect_close(
             ratio,
-            single.sum() / many.sum(),
-            f"Totals {single.sum():.3f} s and {many.sum():.3f} s; your ratio is {ratio}.",
+            np.exp(np.log(each).mean()),
+            f"Your ratio is {ratio}. Take the mean of the logarithms of the pairs' ratios, and then `np.exp`.",
+            mistakes={
+                "That is the ratio of the totals, in which a slow pair counts more than a quick one.": single.sum()
+                / many.sum(),
+                "That is the mean of the ratios. Twice as fast and half as fast would not cancel: use logarithms.": each.mean(),
+                "That is the ratio upside down: more than 1 has to mean that `many` is faster.": np.exp(
+                    -np.log(each).mean()
+                ),
+                "That is still a logarithm: `np.exp` leads back to a ratio.": np.log(each).mean(),
+            },
         )
-        _judge_interval(low, high, _draw(many, single, rng))
+        _judge_interval([low, high], each)
 
 
-def _draw(many: np.ndarray, single: np.ndarray, rng: Generator) -> np.ndarray:
-    """Return the ratio of the totals of 20,000 samples of pairs, drawn with replacement."""
-    picks = rng.integers(len(many), size=(20_000, len(many)))
-    return single[picks].sum(axis=1) / many[picks].sum(axis=1)
-
-
-def _judge_interval(low: Any, high: Any, ratios: np.ndarray) -> None:
-    """Check both ends with room for the luck of a thousand draws: 2.5 % may come out as anything from 0.5 to 4.7 %."""
-    below, above = 100 * np.mean(ratios < low), 100 * np.mean(ratios > high)
-    expect(
-        0.5 <= below <= 4.7, f"Drawn again as pairs, {below:.1f} % of the ratios lie below your interval, not 2.5 %."
+def _judge_interval(got: list, ratios: np.ndarray) -> None:
+    """Check both ends, to less than what the next degree of freedom would change."""
+    few = len(ratios) - 1
+    expect_close(
+        got,
+        _t_interval(ratios),
+        f"Your interval is {got[0]} to {got[1]}. Half its width, in logarithms, is t times s over the root of n.",
+        atol=5e-4,
+        mistakes={
+            "With so few pairs 1.96 is too small a factor: take `stats.t.ppf(0.975, n - 1)`.": _t_interval(
+                ratios, 1.96
+            ),
+            "That factor is for a 90 % interval: 2.5 % is cut off at *each* end.": _t_interval(
+                ratios, stats.t.ppf(0.95, few)
+            ),
+            "Your factor is that of one pair more: t has n - 1 degrees of freedom.": _t_interval(
+                ratios, stats.t.ppf(0.975, few + 1)
+            ),
+            "Your standard deviation divides by n: NumPy wants `ddof=1`.": _t_interval(ratios, ddof=0),
+            "That is where single pairs lie. The mean of n pairs is surer: divide by the root of n.": _t_interval(
+                ratios, root=False
+            ),
+        },
     )
-    expect(
-        0.5 <= above <= 4.7, f"Drawn again as pairs, {above:.1f} % of the ratios lie above your interval, not 2.5 %."
-    )
+
+
+def _t_interval(ratios: np.ndarray, factor: float | None = None, ddof: int = 1, root: bool = True) -> list[float]:
+    """Return both ends of the 95 % t interval; the options make the usual mistakes."""
+    logs = np.log(ratios)
+    factor = factor or float(stats.t.ppf(0.975, len(logs) - 1))
+    half = factor * logs.std(ddof=ddof) / (np.sqrt(len(logs)) if root else 1)
+    return [float(np.exp(logs.mean() - half)), float(np.exp(logs.mean() + half))]
 
 
 @exercise(
@@ -241,7 +251,7 @@ quiz(
     *b) A general-purpose framework for distributed computing, which includes RLlib.
         Right: tasks, actors and objects for any program; RLlib, Tune, Train, Data and Serve are built on them.
     c) A simulator that runs many environments at once.
-        Environments come from Gymnasium, or from you. Ray moves and schedules whatever you give it.
+        Environments come from Gymnasium, or from you. Ray moves and schedules what you give it.
     d) A faster replacement for PyTorch on several machines.
         The network and its gradients are PyTorch's, also inside RLlib. Ray decides where they run.
     """,
@@ -283,7 +293,7 @@ quiz(
     Why are the two algorithms timed in turn, and not five iterations of one and then five of the other?
 
     *a) So that a slow minute of the machine does not hit only one of them.
-        Right: both of a pair meet nearly the same machine. That is also why the interval is drawn from pairs.
+        Right: both of a pair meet nearly the same machine. That is also why the interval is computed from pairs.
     b) So that both learn from the same experience.
         Each has environments, weights and random numbers of its own; they never exchange anything.
     c) So that the two run at the same time, which is faster.

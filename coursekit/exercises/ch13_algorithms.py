@@ -90,7 +90,7 @@ def _judge_target(rows: list[dict], every: int) -> None:
     hints=[
         "Three of the table's lines are arguments of `.env_runners(...)`, one of `.training(...)`, one of `.learners(...)`.",
         "A fragment is what a runner hands over at once, for each of its environments: `rollout_fragment_length`.",
-        "What does APPO take when nobody says how many runners and learners? Print `APPOConfig().num_env_runners` and `APPOConfig().num_learners`.",
+        "What does APPO take when you do not say how many runners and learners? Print `APPOConfig().num_env_runners` and `APPOConfig().num_learners`.",
     ],
 )
 def appo_config(answer: Answer, rng: Generator) -> None:
@@ -302,13 +302,13 @@ quiz(
     Four EnvRunners; three hand over a fragment every 1 s, the fourth every 4 s. How many fragments in 4 s, synchronously (PPO) and asynchronously (APPO)? The learner takes no time.
 
     *a) 4 and 13.
-        Right: one of each and then everybody waits; or 3 × 4 + 1. A machine that stutters costs APPO one machine, and PPO all.
+        Right: one of each, and then three wait; or 3 × 4 + 1. A machine that stutters costs APPO one machine, and PPO all of them.
     b) 13 and 13.
         PPO begins the next round when the last of the four has come: one round in 4 s.
     c) 16 and 16.
-        The fourth cannot hand over more than one in 4 s, whoever waits for it.
+        The fourth cannot hand over more than one in 4 s, whether the others wait for it or not.
     d) 4 and 16.
-        The first number is right. Asynchronous runners are not faster; they only do not wait.
+        The first number is right. But the fourth runner hands over one in 4 s: runners that do not wait are no faster for it.
     """,
 )
 

@@ -58,7 +58,7 @@ class Scripted:
         return {"env_runners": env_runners, "training_iteration": self.iteration}
 
     def stop(self) -> None:
-        """Write down that somebody stopped the algorithm."""
+        """Write down that the algorithm was stopped."""
         self.seen["stops"] += 1
 
 
@@ -213,7 +213,7 @@ def act_on(act: Callable, kind: str, size: list[int], layers: list, observations
 
 
 class Guarded(gymnasium.Wrapper):
-    """An environment that says so when somebody steps on after the end of an episode; counts the episodes begun."""
+    """An environment that refuses a step after the end of an episode, and counts the episodes begun."""
 
     def __init__(self, env: gymnasium.Env):
         super().__init__(env)
@@ -243,3 +243,20 @@ def play(evaluate: Callable, layers: list, rewards: list[float], limit: int, see
     env = Guarded(lake(rewards, limit))
     fields = int(env.observation_space.n)  # type: ignore[attr-defined]
     return {"returned": evaluate(network(fields, layers), env, seeds), "episodes": env.episodes}
+
+
+def build_problem(make_config: Callable) -> str:
+    """Return what goes wrong when the config is built, "" where nothing does."""
+    try:
+        with rllib_configs.quietly_built(make_config, ()):
+            return ""
+    except Exception as error:  # whatever RLlib finds wrong with the learner's config
+        return f"{type(error).__name__}: {error}"
+
+
+def train_lake(make_config: Callable, seed: int, iterations: int) -> float:
+    """Return the mean return of the last iteration, 0 where no episode ended in it."""
+    with rllib_configs.quietly_built(lambda: make_config().debugging(seed=seed), ()) as algo:
+        results = [algo.train()["env_runners"] for _ in range(iterations)]
+    mean = float(results[-1].get("episode_return_mean", np.nan))
+    return 0.0 if np.isnan(mean) else mean

@@ -52,7 +52,7 @@ def side_by_side(algo: Any, runners: int, envs: int, steps: int) -> Callable[[],
 
 
 def _hold(runner: Any, envs: int) -> None:
-    """Give an EnvRunner so many environments; runs in the runner's own process."""
+    """Give an EnvRunner this number of environments; runs in the runner's own process."""
     runner.config = runner.config.copy(copy_frozen=False).env_runners(num_envs_per_env_runner=envs)
     runner.make_env()
     runner._needs_initial_reset = True
@@ -71,14 +71,18 @@ def kill_runner(algo: Any, number: int) -> None:
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def problem(make_config: Callable, batch: int) -> str:
-    """Return what goes wrong when the config is built without remote runners: there an error still says what it is."""
-    try:
-        config = make_config(batch).copy(copy_frozen=False).env_runners(num_env_runners=0)
-        with built(config.debugging(log_sys_usage=False)):  # its monitor stops slowly
-            return ""
-    except Exception as error:  # whatever RLlib finds wrong with the learner's config
-        return f"{type(error).__name__}: {error}"
+def two_configs(unfair: Callable, one: dict, other: dict, compared: list[str]) -> Any:
+    """Return what `unfair` says of two PPO configs that differ in these settings."""
+    return unfair(_ppo_with(one), _ppo_with(other), compared)
+
+
+def _ppo_with(settings: dict) -> Any:
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    config = PPOConfig().environment("FrozenLake-v1").env_runners(env_to_module_connector=flatten)
+    for name, value in settings.items():
+        setattr(config, name, value)
+    return config
 
 
 class NappingAlgorithm:
@@ -98,7 +102,7 @@ class NappingAlgorithm:
         return {"training_iteration": self.iteration, "time_this_iter_s": end - begin}
 
     def stop(self) -> None:
-        """Write down that somebody stopped this algorithm."""
+        """Write down that this algorithm was stopped."""
         self._calls.append([f"{self._name}.stop", time.perf_counter(), time.perf_counter()])
 
 

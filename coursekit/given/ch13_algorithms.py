@@ -52,7 +52,7 @@ def _fingerprint(networks: Any) -> float:
 
 
 def run_appo(make_config: Callable, arguments: list[int], batches: int, patience: float = 60.0) -> dict:
-    """Return what is there after the learner of an asynchronous algorithm has had so many batches."""
+    """Return what is there after the learner of an asynchronous algorithm has had `batches` batches."""
     with quietly_built(make_config, tuple(arguments)) as algo:
         network = algo.learner_group._learner.module["default_policy"]
         before = _fingerprint([network])

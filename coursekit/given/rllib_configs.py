@@ -50,16 +50,6 @@ def settings(make_config: Callable, arguments: list, names: list[str]) -> dict:
     return {name: getattr(config, name) for name in names if name not in said} | said
 
 
-def run_once(make_config: Callable, *arguments: Any) -> dict:
-    """Return what is there when the config has been built and has trained for one iteration."""
-    with quietly_built(make_config, arguments) as algo:
-        algo.train()
-        return {
-            "runners": algo.env_runner_group.foreach_env_runner(facts, local_env_runner=False),
-            "weights": [list(weights.shape) for weights in algo.get_module().parameters() if weights.ndim == 2],
-        }
-
-
 def facts(runner: Any) -> dict:
     """Return the process of an EnvRunner, and its environments with the lengths of corridors; runs in its own process."""
     # An exception in here would end the runner, after a minute's pause: ask only for what every environment has.

@@ -4,102 +4,14 @@ import numpy as np
 import torch
 from gymnasium.spaces import flatten
 from ray.rllib.algorithms.algorithm import Algorithm
-from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.ppo import PPO, PPOConfig
+from ray.rllib.connectors.env_to_module import FlattenObservations
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
-from coursekit import envs
+from coursekit.given.ch11_rllib_ppo import built
 from tests.answers import accepts, rejects
 
 RAY = {"num_cpus": 4}
-CORRIDOR = "coursekit.envs:SimpleCorridor-v0"
-
-
-def ppo(length, runners, environments=4, hidden=(32,), **training):
-    training = {"train_batch_size_per_learner": 512, "minibatch_size": 128, "num_epochs": 6, "lr": 0.003} | training
-    return (
-        PPOConfig()
-        .environment(CORRIDOR, env_config={"length": length})
-        .env_runners(num_env_runners=runners, num_envs_per_env_runner=environments)
-        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=list(hidden)))
-        .training(**training)
-    )
-
-
-class Corridor(envs.SimpleCorridor):
-    """A class of one's own, which takes its options as a dict."""
-
-    def __init__(self, config):
-        super().__init__(config["length"])
-
-
-# corridor_config: what differs from the defaults
-
-
-@accepts("corridor_config")
-def sets_attributes(length, runners):
-    config = PPOConfig().environment(CORRIDOR)
-    config.env_config = {"length": length}
-    config.num_env_runners, config.num_envs_per_env_runner = runners, 4
-    config.rl_module(model_config={"fcnet_hiddens": [32]})
-    return config.training(train_batch_size_per_learner=512, minibatch_size=128, num_epochs=6, lr=0.003, gamma=0.9)
-
-
-@accepts("corridor_config")
-def the_class_itself(length, runners):
-    return ppo(length, runners).environment(Corridor)
-
-
-@rejects("corridor_config")
-def leaves_the_corridor_at_its_default(length, runners):
-    config = ppo(length, runners)
-    config.env_config = {}
-    return config
-
-
-@rejects("corridor_config")
-def leaves_the_runners_at_their_default(length, runners):
-    return ppo(length, PPOConfig().num_env_runners)
-
-
-@rejects("corridor_config")
-def shares_out_four_environments(length, runners):
-    return ppo(length, runners, environments=max(1, 4 // runners))
-
-
-@rejects("corridor_config")
-def default_batch(length, runners):
-    return ppo(length, runners, train_batch_size_per_learner=None)
-
-
-@rejects("corridor_config")
-def layers_in_the_old_place(length, runners):
-    return ppo(length, runners, hidden=(256, 256)).training(model={"fcnet_hiddens": [32]})
-
-
-@rejects("corridor_config")
-def thirty_epochs_as_by_default(length, runners):
-    return ppo(length, runners, num_epochs=30)
-
-
-@rejects("corridor_config")
-def default_learning_rate(length, runners):
-    return ppo(length, runners, lr=5e-5)
-
-
-@rejects("corridor_config")
-def another_algorithm(length, runners):
-    return DQNConfig().environment(CORRIDOR, env_config={"length": length}).env_runners(num_env_runners=runners)
-
-
-@rejects("corridor_config")
-def builds_it(length, runners):
-    return ppo(length, runners).build_algo()
-
-
-@rejects("corridor_config")
-def forgets_to_return(length, runners):
-    ppo(length, runners)
 
 
 # learns_corridor: until the mean return reaches the target
@@ -118,6 +30,18 @@ def while_not_there(config, target, most):
     finally:
         algo.stop()
     return np.array(means)
+
+
+@accepts("learns_corridor")
+def with_the_chapters_helper(config, target, most):
+    means = []
+    with built(config) as algo:
+        for _ in range(most):
+            played = algo.train()["env_runners"]
+            means.append(played.get("episode_return_mean", np.nan))
+            if means[-1] >= target:
+                return means
+    return means
 
 
 def until(reached, config, most):
@@ -339,6 +263,13 @@ def with_numpy_in_the_end(network, space, obs):
 
 
 @accepts("act")
+def by_the_forward_pass_for_exploring(network, space, obs):
+    x = torch.from_numpy(flatten(space, obs)).float().unsqueeze(0)
+    with torch.no_grad():
+        return network.forward_exploration({"obs": x})["action_dist_inputs"].squeeze(0).argmax().item()
+
+
+@accepts("act")
 def by_the_distribution(network, space, obs):
     kind = network.get_inference_action_dist_cls()
     return int(kind.from_logits(scores_of(network, space, obs)).to_deterministic().sample())
@@ -414,6 +345,11 @@ def played(network, env, seed, choose=best):
 
 
 @accepts("evaluate")
+def a_tuple(network, env, seeds):
+    return tuple(np.float32(sum(played(network, env, seed))) for seed in seeds)
+
+
+@accepts("evaluate")
 def sums_lists(network, env, seeds):
     return np.array([sum(played(network, env, seed)) for seed in seeds])
 
@@ -472,3 +408,59 @@ def steps_counted_in_all_episodes(network, env, seeds):
         total += sum(played(network, env, seed))
         returns.append(total)
     return returns
+
+
+# lake_config: a connector, exploration, a future that counts, steps that move the weights
+
+
+def lake(lr=0.01, gamma=0.99, explore=True, slippery=False, batch=1000, hidden=32, connector=True):
+    config = (
+        PPOConfig()
+        .environment("FrozenLake-v1", env_config={"is_slippery": slippery})
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=16, explore=explore)
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[hidden]))
+        .training(train_batch_size_per_learner=batch, minibatch_size=250, num_epochs=8, gamma=gamma, lr=lr)
+    )
+    return config.env_runners(env_to_module_connector=lambda *_, **__: FlattenObservations()) if connector else config
+
+
+@accepts("lake_config")
+def smaller_steps_more_often():
+    return lake(lr=0.005, gamma=0.95).training(num_epochs=20, minibatch_size=125)
+
+
+@accepts("lake_config")
+def changes_the_broken_config():
+    config = lake(lr=1e-5, gamma=0.0, explore=False)
+    config.lr, config.gamma, config.explore = 0.01, 0.98, True
+    return config
+
+
+@rejects("lake_config", says="never explores")
+def leaves_exploration_off():
+    return lake(explore=False)
+
+
+@rejects("lake_config", says="six steps away")
+def lives_for_the_moment():
+    return lake(gamma=0.0)
+
+
+@rejects("lake_config", says="learning rate")
+def the_default_learning_rate():
+    return lake(lr=5e-5)
+
+
+@rejects("lake_config", says="cannot be built")
+def forgets_the_connector():
+    return lake(connector=False)
+
+
+@rejects("lake_config", says="total_train_batch_size")
+def ten_times_the_steps():
+    return lake(batch=10_000)
+
+
+@rejects("lake_config", says="env_config")
+def on_slippery_ice():
+    return lake(slippery=True)

@@ -1,164 +1,69 @@
 """Right and wrong answers of chapter 12."""
 
+import math
+import statistics
 import time
 
 import numpy as np
-from ray.rllib.algorithms.dqn import DQNConfig
-from ray.rllib.algorithms.ppo import PPOConfig
-from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from scipy import stats
 
-from coursekit.given.ch12_env_runners import flatten
 from tests.answers import accepts, rejects
 
 RAY = {"num_cpus": 4}
 
 
-def ppo(batch, runners, environments, hidden=(32, 32), epochs=30, lake="FrozenLake-v1", **options):
-    return (
-        PPOConfig()
-        .environment(lake, env_config=options)
-        .env_runners(num_env_runners=runners, num_envs_per_env_runner=environments, env_to_module_connector=flatten)
-        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=list(hidden)))
-        .training(train_batch_size_per_learner=batch, num_epochs=epochs)
-    )
+# unfair: the settings in which two configs differ, besides those compared
 
 
-# many_config: two EnvRunners with two environments each
+@accepts("unfair")
+def collects_a_sorted_list(one, other, compared):
+    said, names = other.to_dict(), []
+    for name, value in one.to_dict().items():
+        if said[name] == value or name in compared:
+            continue
+        names.append(name)
+    return sorted(names)
 
 
-@accepts("many_config")
-def sets_attributes(batch):
-    config = PPOConfig().environment(env="FrozenLake-v1").framework("torch")
-    config.num_env_runners = config.num_envs_per_env_runner = 2
-    config.env_runners(env_to_module_connector=lambda env, spaces=None, device=None: flatten())
-    config.rl_module(model_config={"fcnet_hiddens": [32, 32]})
-    return config.training(train_batch_size_per_learner=batch, lr=0.001)
+@accepts("unfair")
+def by_the_attributes(one, other, compared):
+    return {name for name, value in vars(one).items() if getattr(other, name) != value}.difference(compared)
 
 
-@rejects("many_config")
-def swapped_with_single(batch):
-    return ppo(batch, 1, 1)
+def all_names(one, other):
+    one, other = one.to_dict(), other.to_dict()
+    return {name for name in one if one[name] != other[name]}
 
 
-@rejects("many_config")
-def only_the_local_runner(batch):
-    return ppo(batch, 0, 2)
+@rejects("unfair", says="or may differ")
+def forgets_what_is_compared(one, other, compared):
+    return all_names(one, other)
 
 
-@rejects("many_config")
-def one_environment_in_each(batch):
-    return ppo(batch, 2, 1)
+@rejects("unfair")
+def only_what_is_compared(one, other, compared):
+    return all_names(one, other) & set(compared)
 
 
-@rejects("many_config")
-def four_environments_in_one_runner(batch):
-    return ppo(batch, 1, 4)
+@rejects("unfair", says="does not name")
+def only_the_usual_suspects(one, other, compared):
+    return all_names(one, other) & {"lr", "gamma", "num_epochs", "train_batch_size_per_learner"} - set(compared)
 
 
-@rejects("many_config")
-def hidden_layers_left_at_the_default(batch):
-    return ppo(batch, 2, 2, hidden=(256, 256))
+@rejects("unfair")
+def looks_for_the_same_object(one, other, compared):
+    one, other = one.to_dict(), other.to_dict()
+    return {name for name in one if one[name] is not other[name] and name not in compared}
 
 
-@rejects("many_config")
-def hidden_layers_in_the_old_place(batch):
-    return (
-        PPOConfig()
-        .environment("FrozenLake-v1")
-        .env_runners(num_env_runners=2, num_envs_per_env_runner=2, env_to_module_connector=flatten)
-        .training(model={"fcnet_hiddens": [32, 32]}, train_batch_size_per_learner=batch)
-    )
+@rejects("unfair")
+def the_first_one_only(one, other, compared):
+    return sorted(all_names(one, other) - set(compared))[:1]
 
 
-@rejects("many_config")
-def the_larger_lake(batch):
-    return ppo(batch, 2, 2, lake="FrozenLake8x8-v1")
-
-
-@rejects("many_config")
-def another_map(batch):
-    return ppo(batch, 2, 2, map_name="8x8")
-
-
-@rejects("many_config")
-def a_batch_of_its_own(batch):
-    return ppo(4000, 2, 2)
-
-
-@rejects("many_config")
-def less_work_for_the_learner(batch):
-    return ppo(batch, 2, 2, epochs=5)
-
-
-@rejects("many_config")
-def another_algorithm(batch):
-    return (
-        DQNConfig()
-        .environment("FrozenLake-v1")
-        .env_runners(num_env_runners=2, num_envs_per_env_runner=2, env_to_module_connector=flatten)
-        .training(train_batch_size_per_learner=batch)
-    )
-
-
-@rejects("many_config")
-def forgets_to_return(batch):
-    ppo(batch, 2, 2)
-
-
-@rejects("many_config")
-def network_cannot_read_a_number(batch):
-    return (
-        PPOConfig()
-        .environment("FrozenLake-v1")
-        .env_runners(num_env_runners=2, num_envs_per_env_runner=2, sample_timeout_s=5)
-        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32, 32]))
-        .training(train_batch_size_per_learner=batch)
-    )
-
-
-# single_config: one EnvRunner with one environment
-
-
-@accepts("single_config")
-def changes_a_copy(batch):
-    config = ppo(batch, 2, 2).copy(copy_frozen=False)
-    return config.env_runners(num_env_runners=1, num_envs_per_env_runner=1)
-
-
-@rejects("single_config")
-def swapped_with_many(batch):
-    return ppo(batch, 2, 2)
-
-
-@rejects("single_config")
-def leaves_the_default_of_two_runners(batch):
-    return (
-        PPOConfig()
-        .environment("FrozenLake-v1")
-        .env_runners(num_envs_per_env_runner=1, env_to_module_connector=flatten)
-        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32, 32]))
-        .training(train_batch_size_per_learner=batch)
-    )
-
-
-@rejects("single_config")
-def no_runner_of_its_own(batch):
-    return ppo(batch, 0, 1)
-
-
-@rejects("single_config")
-def a_smaller_network_is_unfair(batch):
-    return ppo(batch, 1, 1, hidden=(8,))
-
-
-@rejects("single_config")
-def a_quarter_of_the_batch(batch):
-    return ppo(batch // 4, 1, 1)
-
-
-@rejects("single_config")
-def builds_it(batch):
-    return ppo(batch, 0, 1).build_algo()
+@rejects("unfair")
+def yes_or_no(one, other, compared):
+    return bool(all_names(one, other) - set(compared))
 
 
 # time_training: in turn, after one warm-up each
@@ -178,6 +83,15 @@ def other_order_every_other_time_by_rllibs_own_clock(many, single, iterations):
         for name, algo in [("many", many), ("single", single)][:: (-1) ** number]:
             times[name][number] = algo.train()["time_this_iter_s"]
     return times
+
+
+@accepts("time_training")
+def pairs_in_tuples_the_single_one_first(many, single, iterations):
+    for algo in (single, many):
+        algo.train()
+    pairs = [(seconds_of(single), seconds_of(many)) for _ in range(iterations)]
+    singles, manys = zip(*pairs, strict=True)
+    return {"single": singles, "many": manys}
 
 
 def in_turn(many, single, iterations):
@@ -278,87 +192,103 @@ def stops_what_it_did_not_build(many, single, iterations):
     return times
 
 
-# speedup: the ratio of the totals, and an interval from pairs
+# speedup: the geometric mean of the ratios, and a t interval of the pairs
 
 
-def ratio_of(times):
-    return sum(times["single"]) / sum(times["many"])
+def interval(differences, factor, spread):
+    middle = np.mean(differences)
+    return tuple(np.exp([middle, middle - factor * spread, middle + factor * spread]))
 
 
-def from_pairs(times, low=0.025, high=0.975, draws=2000):
-    pairs, rng = np.array([times["many"], times["single"]]), np.random.default_rng(7)
-    sums = [pairs[:, rng.integers(pairs.shape[1], size=pairs.shape[1])].sum(axis=1) for _ in range(draws)]
-    ratios = [single / many for many, single in sums]
-    return ratio_of(times), np.quantile(ratios, low), np.quantile(ratios, high)
+def differences_of(times):
+    return np.log(times["single"]) - np.log(times["many"])
+
+
+def t_of(times, confidence=0.95):
+    return stats.t.ppf((1 + confidence) / 2, len(times["many"]) - 1)
+
+
+def standard_error(times, ddof=1):
+    return np.std(differences_of(times), ddof=ddof) / math.sqrt(len(times["many"]))
 
 
 @accepts("speedup")
-def all_at_once(times):
-    return np.array(from_pairs(times, draws=5000))
+def with_scipys_paired_test(times):
+    test = stats.ttest_rel(np.log(times["single"]), np.log(times["many"]))
+    low, high = test.confidence_interval()
+    return [stats.gmean(np.divide(times["single"], times["many"])), *np.exp([low, high])]
 
 
 @accepts("speedup")
-def sorts_and_counts(times):
-    rng, pairs = np.random.default_rng(3), list(zip(times["many"], times["single"], strict=True))
-    ratios = []
-    for _ in range(2000):
-        drawn = [pairs[i] for i in rng.integers(len(pairs), size=len(pairs))]
-        ratios.append(sum(s for _, s in drawn) / sum(m for m, _ in drawn))
-    ratios.sort()
-    return ratio_of(times), ratios[50], ratios[-51]
+def with_the_standard_library(times):
+    logs = [math.log(s / m) for s, m in zip(times["single"], times["many"], strict=True)]
+    factor = {5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306}[len(logs)]
+    middle, half = statistics.fmean(logs), factor * statistics.stdev(logs) / len(logs) ** 0.5
+    return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
+
+
+@rejects("speedup", says="1.96 is too small")
+def a_normal_interval(times):
+    return interval(differences_of(times), 1.96, standard_error(times))
+
+
+@rejects("speedup", says="ddof=1")
+def divides_by_n(times):
+    return interval(differences_of(times), t_of(times), standard_error(times, ddof=0))
+
+
+@rejects("speedup", says="90 %")
+def five_percent_at_each_end(times):
+    return interval(differences_of(times), t_of(times, 0.9), standard_error(times))
+
+
+@rejects("speedup", says="root of n")
+def forgets_the_root_of_n(times):
+    return interval(differences_of(times), t_of(times), np.std(differences_of(times), ddof=1))
 
 
 @rejects("speedup")
+def draws_pairs_again(times):
+    many, single = np.array(times["many"]), np.array(times["single"])
+    drawn = np.random.default_rng(0).integers(len(many), size=(2000, len(many)))
+    ratios = single[drawn].sum(axis=1) / many[drawn].sum(axis=1)
+    return np.exp(np.mean(differences_of(times))), *np.quantile(ratios, [0.025, 0.975])
+
+
+@rejects("speedup")
+def as_if_the_times_were_not_paired(times):
+    many, single = np.log(times["many"]), np.log(times["single"])
+    low, high = stats.ttest_ind(single, many).confidence_interval()
+    return np.exp([single.mean() - many.mean(), low, high])
+
+
+@rejects("speedup", says="totals")
+def ratio_of_the_totals(times):
+    return sum(times["single"]) / sum(times["many"]), *interval(
+        differences_of(times), t_of(times), standard_error(times)
+    )[1:]
+
+
+@rejects("speedup", says="mean of the ratios")
+def without_logarithms(times):
+    ratios = np.divide(times["single"], times["many"])
+    half = t_of(times) * ratios.std(ddof=1) / math.sqrt(len(ratios))
+    return ratios.mean(), ratios.mean() - half, ratios.mean() + half
+
+
+@rejects("speedup", says="upside down")
 def upside_down(times):
-    ratio, low, high = from_pairs(times)
-    return 1 / ratio, 1 / high, 1 / low
+    return interval(-differences_of(times), t_of(times), standard_error(times))
 
 
-@rejects("speedup")
-def draws_each_alone(times):
-    rng, drawn = np.random.default_rng(0), {}
-    for name, seconds in times.items():
-        drawn[name] = [rng.choice(seconds, size=len(seconds)).sum() for _ in range(2000)]
-    ratios = np.array(drawn["single"]) / np.array(drawn["many"])
-    return ratio_of(times), *np.quantile(ratios, [0.025, 0.975])
-
-
-@rejects("speedup")
-def draws_without_replacement(times):
-    return (ratio_of(times),) * 3
-
-
-@rejects("speedup")
-def smallest_and_largest_pair(times):
-    ratios = np.array(times["single"]) / np.array(times["many"])
-    return ratio_of(times), ratios.min(), ratios.max()
-
-
-@rejects("speedup")
-def mean_of_the_ratios(times):
-    ratios = np.array(times["single"]) / np.array(times["many"])
-    return ratios.mean(), *from_pairs(times)[1:]
-
-
-@rejects("speedup")
-def cuts_five_percent_at_each_end(times):
-    return from_pairs(times, low=0.06, high=0.94, draws=20_000)
-
-
-@rejects("speedup")
-def draws_one_pair_each_time(times):
-    ratios = np.array(times["single"]) / np.array(times["many"])
-    return ratio_of(times), *np.quantile(ratios, [0.025, 0.975])
-
-
-@rejects("speedup")
-def the_earlier_courses_figures(times):
-    return 18.0 / 11.3, 1.5, 1.7
+@rejects("speedup", says="still a logarithm")
+def forgets_to_come_back_from_the_logarithms(times):
+    return tuple(np.log(interval(differences_of(times), t_of(times), standard_error(times))))
 
 
 @rejects("speedup")
 def only_the_ratio(times):
-    return ratio_of(times)
+    return math.exp(np.mean(differences_of(times)))
 
 
 # choose_runners: stop where one more saves too little
@@ -373,6 +303,13 @@ def walks_up(sampling, learning, most, worth=0.05):
             break
         runners += 1
     return runners
+
+
+@accepts("choose_runners")
+def with_arrays(sampling, learning, most, worth=0.05):
+    seconds = sampling / np.arange(1, most + 1) + learning
+    too_little = np.flatnonzero(1 - seconds[1:] / seconds[:-1] < worth)
+    return too_little[0] + 1 if len(too_little) else most
 
 
 @rejects("choose_runners")

@@ -1,0 +1,266 @@
+"""What chapters 11 to 13 say of RLlib, held against the pinned Ray: each test's name is the sentence."""
+
+import numpy as np
+import pytest
+from ray.rllib.algorithms.appo import APPOConfig
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.dqn.dqn import calculate_rr_weights
+from ray.rllib.algorithms.impala import IMPALAConfig
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.sac import SACConfig
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+from scipy import stats
+
+from coursekit.given.ch13_algorithms import CORRIDOR
+
+
+def test_ppo_takes_two_runners_thirty_epochs_minibatches_of_128_and_a_rate_of_5e_5():
+    config = PPOConfig()
+    assert (config.num_env_runners, config.num_epochs, config.minibatch_size, config.lr) == (2, 30, 128, 5e-5)
+
+
+def test_ppo_does_not_share_layers_by_default_but_default_model_config_does():
+    assert PPOConfig().model_config["vf_share_layers"] is False
+    assert DefaultModelConfig().vf_share_layers is True
+
+
+def test_dqn_replays_by_priority_with_double_q_and_dueling_by_default_and_without_noise_or_a_distribution():
+    config = DQNConfig()
+    assert config.replay_buffer_config["type"] == "PrioritizedEpisodeReplayBuffer"
+    assert (config.double_q, config.dueling) == (True, True)
+    assert (config.noisy, config.num_atoms, config.n_step) == (False, 1, 1)
+
+
+def test_dqn_explores_for_ten_thousand_steps_by_default():
+    assert DQNConfig().epsilon == [(0, 1.0), (10000, 0.05)]
+
+
+def rounds(intensity, runners, envs=4):
+    """Return how often DQN plays and learns in one round."""
+    config = DQNConfig().env_runners(num_env_runners=runners, num_envs_per_env_runner=envs)
+    return calculate_rr_weights(config.training(training_intensity=intensity))
+
+
+def test_training_intensity_counts_the_local_runner_as_one_that_plays_also_where_it_does_not():
+    assert rounds(16, runners=0) == [1, 2]  # 2 draws of 32 for 4 steps: 16 for each, as asked
+    assert rounds(16, runners=1) == [1, 4]  # 4 draws for 4 steps: 32 for each, twice what was asked
+    assert rounds(16, runners=2) == [1, 6]  # 6 draws for 8 steps: 24 for each, half as much again
+
+
+def test_training_intensity_is_rounded_to_whole_draws():
+    assert rounds(12, runners=0) == rounds(16, runners=0)
+
+
+def test_an_iteration_is_a_thousand_steps_of_dqn_ten_seconds_of_appo_and_impala_a_second_and_a_hundred_steps_of_sac():
+    assert DQNConfig().min_sample_timesteps_per_iteration == 1000
+    assert APPOConfig().min_time_s_per_iteration == IMPALAConfig().min_time_s_per_iteration == 10
+    assert (SACConfig().min_time_s_per_iteration, SACConfig().min_sample_timesteps_per_iteration) == (1, 100)
+
+
+@pytest.mark.parametrize("kind", [APPOConfig, IMPALAConfig])
+def test_an_asynchronous_algorithm_has_a_learner_process_a_weight_server_and_asks_without_a_pause(kind):
+    config = kind()
+    assert (config.num_learners, config.use_env_runner_state_server, config.timeout_s_sampler_manager) == (1, True, 0.0)
+
+
+def test_appo_keeps_eight_batches_and_learns_from_each_twice():
+    config = APPOConfig()
+    assert (config.circular_buffer_num_batches, config.circular_buffer_iterations_per_batch) == (8, 2)
+
+
+def test_two_learners_double_the_batch():
+    config = PPOConfig().training(train_batch_size_per_learner=500).learners(num_learners=2)
+    assert config.total_train_batch_size == 1000
+
+
+def test_environments_of_a_runner_take_turns_unless_told_otherwise():
+    assert PPOConfig().gym_env_vectorize_mode == "sync"
+
+
+def test_a_failed_runner_is_restarted_after_a_minute_by_default_and_never_ignored():
+    config = PPOConfig()
+    assert (config.restart_failed_env_runners, config.ignore_env_runner_failures) == (True, False)
+    assert config.delay_between_env_runner_restarts_s == 60
+
+
+def test_a_mean_forgets_what_earlier_iterations_reported_however_large_its_window():
+    logger = MetricsLogger(root=True)
+    for value in (10.0, 20.0):
+        logger.log_value("mean", value, window=100)
+    assert logger.reduce()["mean"] == 15
+    logger.log_value("mean", 100.0, window=100)
+    assert logger.reduce()["mean"] == 100
+    assert np.isnan(logger.reduce()["mean"])
+
+
+def test_means_of_several_runners_are_averaged_without_their_counts():
+    reports = []
+    for returns in ([20.0] * 60, [490.0]):
+        runner = MetricsLogger(root=False)
+        for value in returns:
+            runner.log_value("mean", value, window=100)
+        reports.append(runner.reduce(compile=False))
+    whole = MetricsLogger(root=True)
+    whole.aggregate(reports)
+    assert whole.reduce()["mean"] == 255
+
+
+def test_a_timer_is_smoothed_each_new_value_counting_for_one_per_cent():
+    logger = MetricsLogger(root=True)
+    for seconds in (1.0, 2.0):
+        logger.log_value("timer", seconds, reduce="ema")
+    assert logger.reduce()["timer"] == pytest.approx(1.01)
+
+
+def coverage(pairs, interval, trials=1000):
+    """Return the share of made-up measurements whose 95 % interval holds the true ratio, 1."""
+    rng, held = np.random.default_rng(0), 0
+    for _ in range(trials):
+        mood = np.exp(rng.normal(0, 0.3, size=pairs))
+        many, single = mood * np.exp(rng.normal(0, 0.1, size=(2, pairs)))
+        low, high = interval(many, single, rng)
+        held += low <= 1 <= high
+    return held / trials
+
+
+def bootstrap(many, single, rng):
+    drawn = rng.integers(len(many), size=(1000, len(many)))
+    return np.quantile(single[drawn].sum(axis=1) / many[drawn].sum(axis=1), [0.025, 0.975])
+
+
+def t_interval(many, single, rng):
+    return np.exp(stats.ttest_rel(np.log(single), np.log(many)).confidence_interval())
+
+
+@pytest.mark.parametrize(("pairs", "low", "high"), [(5, 0.81, 0.88), (10, 0.86, 0.92), (20, 0.90, 0.945)])
+def test_a_bootstrap_of_5_10_and_20_pairs_holds_the_truth_about_85_90_and_92_times_in_100(pairs, low, high):
+    assert low < coverage(pairs, bootstrap) < high
+
+
+@pytest.mark.parametrize("pairs", [5, 10, 20])
+def test_a_t_interval_of_log_ratios_holds_the_truth_95_times_in_100_however_few_the_pairs(pairs):
+    assert 0.93 < coverage(pairs, t_interval) < 0.97
+
+
+@pytest.fixture(scope="module")
+def local_ray():
+    import ray
+
+    from coursekit.quiet import quiet
+
+    quiet()
+    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def ppo(env, **runners):
+    return (
+        PPOConfig()
+        .environment(env)
+        .env_runners(**{"num_env_runners": 0} | runners)
+        .training(train_batch_size_per_learner=400, minibatch_size=200, num_epochs=1)
+        .debugging(seed=0, log_sys_usage=False)
+    )
+
+
+def uneven(options):
+    """Return an environment whose episodes are short in the first runner and long in the second; a step earns 1."""
+    import gymnasium
+
+    class Uneven(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            self.steps = 0
+            return np.zeros(2, np.float32), {}
+
+        def step(self, action):
+            self.steps += 1
+            return np.zeros(2, np.float32), 1.0, self.steps >= length, False, {}
+
+    length = 5 if options.worker_index == 1 else 100
+    return Uneven()
+
+
+def note_return(episode, metrics_logger, **more):
+    metrics_logger.log_value("returns", episode.get_return(), reduce="item_series")
+
+
+@pytest.mark.slow
+def test_episode_return_mean_is_a_mean_of_the_runners_means_and_an_item_series_has_every_episode(local_ray):
+    from ray import tune
+
+    from coursekit.given.rllib_configs import built
+
+    tune.register_env("uneven", uneven)
+    with built(ppo("uneven", num_env_runners=2).callbacks(on_episode_end=note_return)) as [algo]:
+        played = algo.train()["env_runners"]
+    assert sorted(set(played["returns"])) == [5, 100]
+    assert played["episode_return_mean"] == 52.5
+    assert len(played["returns"]) == played["num_episodes"] == 42
+    assert np.mean(played["returns"]) < 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "own"),
+    [({}, False), ({"evaluation_interval": 1}, True), ({"evaluation_num_env_runners": 1}, True)],
+)
+def test_rllib_has_runners_for_a_test_only_with_an_interval_or_a_number_of_them(settings, own, local_ray):
+    from coursekit.given.rllib_configs import built
+
+    config = ppo(CORRIDOR).evaluation(evaluation_config={"explore": False}, **settings)
+    with built(config) as [algo]:
+        assert (algo.eval_env_runner_group is not None) == own
+
+
+@pytest.mark.slow
+def test_rllib_stretches_a_continuous_action_to_the_range_of_the_environment_and_unsquash_action_does_the_same(
+    local_ray,
+):
+    import gymnasium
+    import torch
+    from ray import tune
+    from ray.rllib.utils.spaces.space_utils import unsquash_action
+
+    from coursekit.given.rllib_configs import built
+
+    taken = []
+
+    class Noted(gymnasium.ActionWrapper):
+        def action(self, action):
+            taken.append(float(action[0]))
+            return action
+
+    tune.register_env("noted", lambda options: Noted(gymnasium.make("Pendulum-v1")))
+    with built(ppo("noted")) as [algo]:
+        network = algo.get_module()
+        with torch.no_grad():
+            network.pi.net.mlp[-1].weight.zero_()
+            network.pi.net.mlp[-1].bias.copy_(torch.tensor([0.25, 0.0]))  # the mean, and the logarithm of the spread
+        algo.env_runner.sample(num_timesteps=3, explore=False)
+        scores = network.forward_inference({"obs": torch.zeros(1, 3)})["action_dist_inputs"]
+    best = network.get_inference_action_dist_cls().from_logits(scores).to_deterministic().sample()[0].numpy()
+    assert best == pytest.approx([0.25])
+    assert taken == pytest.approx([0.5] * 3)  # Pendulum's torques go from -2 to 2
+    assert unsquash_action(best, gymnasium.spaces.Box(-2, 2, (1,))) == pytest.approx([0.5])
+
+
+@pytest.mark.slow
+def test_the_best_action_of_several_choices_at_once_is_a_vector(local_ray):
+    import gymnasium
+    import torch
+    from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
+    from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+
+    network = RLModuleSpec(
+        module_class=DefaultPPOTorchRLModule,
+        observation_space=gymnasium.spaces.Box(-1, 1, (2,), np.float32),
+        action_space=gymnasium.spaces.MultiDiscrete([2, 3]),
+        model_config={"fcnet_hiddens": [4]},
+    ).build()
+    scores = network.forward_inference({"obs": torch.zeros(1, 2)})["action_dist_inputs"]
+    assert network.get_inference_action_dist_cls().from_logits(scores).to_deterministic().sample().shape == (1, 2)
