@@ -1,6 +1,7 @@
 """The capstone's runner: a budget that counts every process, a judge outside, errors that help, a leaderboard that stays."""
 
 import ast
+import functools
 import json
 import linecache
 import os
@@ -12,16 +13,18 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from coursekit.capstone import board, command, inside, judge
 from coursekit.capstone.board import Row
-from coursekit.capstone.chart import _frame, chart, ticks
+from coursekit.capstone.chart import APART, _frame, chart, ticks
 from coursekit.capstone.contestant import INSIDE, Contestant, Learned
 from coursekit.capstone.entry import LARGEST, Entry, EntryFailed, read_entry
 from coursekit.capstone.judge import Score
@@ -35,6 +38,7 @@ from coursekit.given.cpu_budget import Budget
 from coursekit.given.cpu_clock import CpuClock
 from coursekit.paths import ROOT, SOLUTIONS
 from coursekit.sandbox.nursery import Nursery, available
+from tests.answers import ch20_capstone as answers
 
 EXAMPLE = ROOT / "docs/example_entry.py"
 BURN = "import time\nwhile time.process_time() < 0.4: pass\n"
@@ -160,7 +164,7 @@ def learned(monkeypatch) -> Callable[[str], str]:
 
     def learn(source: str) -> str:
         monkeypatch.setenv("COURSEKIT_QUICK", "1")
-        inside.prepare(textwrap.dedent(source), "mine.py", 5.0)
+        inside.prepare(textwrap.dedent(source), "mine.py", 5.0, 3)
         inside.learn()
         return inside.result().get("failed", "")
 
@@ -257,11 +261,41 @@ def test_a_score_is_the_mean_with_its_interval():
 
 
 def test_the_same_policy_earns_the_same_in_the_same_episodes():
-    one, again = (judge.judge(warehouse.baseline, 7) for _ in range(2))
-    other = judge.judge(warehouse.baseline, 8)
+    one, again = (judge.judge(warehouse.baseline, warehouse.WORLD, 7) for _ in range(2))
+    other = judge.judge(warehouse.baseline, warehouse.WORLD, 8)
     assert one.shape == (judge.EPISODES,)
     assert np.array_equal(one, again)
     assert not np.array_equal(one, other)
+
+
+# --- four entries: what looking at a world is worth
+
+
+@functools.cache
+def learned_in(world: warehouse.World) -> warehouse.Policy:
+    """Return what the chapter's agent has learned in a world after 80 rounds: some ten CPU seconds."""
+    torch.manual_seed(0)
+    np.random.seed(0)
+    envs = functools.partial(warehouse.make_envs, world=world)
+    return answers.chapter().greedy(answers.alone(envs, Budget(1000), 80, goal=np.inf).weights())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("here", "elsewhere"), [(2, 5), (5, 2)])
+def test_who_reads_or_fits_the_prices_or_brings_weights_along_loses_to_who_has_learned(here, elsewhere):
+    world, other = warehouse.draw_world(here), warehouse.draw_world(elsewhere)
+    envs = functools.partial(warehouse.make_envs, world=world)
+    others = {
+        "reads envs.prices": warehouse.paying(envs(1).prices),
+        "fits the prices by least squares": warehouse.paying(answers.least_squares(envs)),
+        "brings weights learned under other prices": learned_in(other),
+        "baseline": warehouse.baseline,
+    }
+    ours = judge.judge(learned_in(world), world, 7)
+    for name, policy in others.items():
+        lead = judge.score(ours - judge.judge(policy, world, 7))
+        print(f"world {here}: {name}: ours leads by {lead.signed()}")
+        assert lead.low > 0, name
 
 
 # --- what an entry tells
@@ -289,8 +323,8 @@ def test_of_too_many_points_some_are_kept_the_last_one_too():
 def row(name: str = "mine", mean: float = 50.0, **more: object) -> Row:
     score = Score(mean, mean - 2, mean + 2)
     some = {
-        "file": f"{name}.py", "fingerprint": "0a0b0c0d", "when": "2026-01-02T03:04:05+00:00", "version": 1, "budget": 60.0,
-        "baseline": Score(40, 38, 42), "chance": Score(2, 1, 3), "cpu": 58.0, "wall": 33.0, "measured": "control group",
+        "file": f"{name}.py", "fingerprint": "0a0b0c0d", "when": "2026-01-02T03:04:05+00:00", "version": 2, "budget": 60.0,
+        "lead": Score(mean - 40, mean - 42, mean - 38), "baseline": Score(40, 38, 42), "informed": Score(45, 43, 47), "chance": Score(2, 1, 3), "cpu": 58.0, "wall": 33.0, "measured": "control group",
         "seed": 5, "chosen": False, "sandboxed": True, "curve": ((10.0, 5.0), (58.0, mean)),
     }  # fmt: skip
     return Row(**{"name": name, "score": score, **some, **more})
@@ -315,19 +349,37 @@ def test_a_line_that_is_no_row_takes_no_other_with_it():
 
 
 def test_only_equal_budgets_and_versions_compete():
-    rows = [row("a", 50), row("b", 70), row("c", 90, budget=20.0), row("d", 99, version=2, when="2027")]
+    rows = [row("a", 50), row("b", 70), row("c", 90, budget=20.0), row("d", 99, version=3, when="2027")]
     leagues = {league: [each.name for each in ranked] for league, ranked in board.leagues(rows).items()}
-    assert leagues == {(2, 60.0): ["d"], (1, 60.0): ["b", "a"], (1, 20.0): ["c"]}
-    assert next(iter(leagues)) == (2, 60.0)
+    assert leagues == {(3, 60.0): ["d"], (2, 60.0): ["b", "a"], (2, 20.0): ["c"]}
+    assert next(iter(leagues)) == (3, 60.0)
 
 
 def test_who_chose_the_seed_has_no_rank():
-    ranked = board.leagues([row("knows", 99, chosen=True), row("a", 50), row("b", 70)])[1, 60.0]
+    ranked = board.leagues([row("knows", 99, chosen=True), row("a", 50), row("b", 70)])[2, 60.0]
     assert [(each.name, rank) for each, rank in zip(ranked, board.ranks(ranked), strict=True)] == [
         ("b", 1),
         ("a", 2),
         ("knows", None),
     ]
+
+
+def test_the_lead_ranks_and_not_the_score_in_an_easy_world():
+    easy = row("easy", 80, baseline=Score(75, 74, 76), lead=Score(5, 3, 7))
+    assert [each.name for each in board.leagues([easy, row("hard", 60)])[2, 60.0]] == ["hard", "easy"]
+
+
+def test_leads_that_could_be_equal_share_a_rank():
+    ranked = board.leagues([row("a", 70), row("b", 67), row("c", 65), row("d", 50)])[2, 60.0]
+    ranks = board.ranks(ranked)  # each interval has 2 to each side
+    assert [board.spoken(rank, ranks) for rank in ranks] == ["1=", "1=", "3", "4"]
+
+
+def test_the_picture_has_the_par_lines_and_keeps_their_names_apart():
+    lines = dict(re.findall(r'y="([\d.]+)" text-anchor="end" class="">([a-z ]+)<', chart([row("one")])))
+    assert set(lines.values()) == {"ours", "prices known", "baseline", "chance"}
+    heights = sorted(map(float, lines))
+    assert all(below - above >= APART for above, below in pairwise(heights))
 
 
 def test_the_page_needs_nothing_else_and_knows_light_and_dark():
@@ -355,8 +407,8 @@ def test_the_page_says_what_a_reader_has_to_know_of_a_row():
 def test_a_claim_from_the_moon_flattens_no_curve():
     honest, boaster = row("honest", 50), row("boaster", 3, curve=((1.0, 1e12), (2.0, -1e300)))
     frame = _frame([honest, boaster])
-    assert -30 < frame.low < 0
-    assert 52 < frame.high < 80
+    assert -90 < frame.low < -37
+    assert 45 < frame.high < 80
     heights = [float(y) for y in re.findall(r'cy="([-\d.]+)"', chart([honest, boaster]))]
     assert all(-100 < y < 500 for y in heights)
 
@@ -454,7 +506,7 @@ def contest(nursery: Nursery, source: str, rules: Rules = SMALL) -> tuple[Learne
         contestant = Contestant(entry, rules, sandbox, lambda spent: None)
         learned = contestant.learn()
         contestant.be_asked(learned)
-        returns = judge.judge(contestant.decide, 7)
+        returns = judge.judge(contestant.decide, warehouse.draw_world(0), 7)
         return contestant.counted(learned), returns, contestant.watch.spent()
 
 
@@ -643,7 +695,7 @@ def test_who_only_waits_is_stopped_by_the_clock(nursery, body, clock, says):
 def test_without_a_sandbox_an_entry_runs_too():
     ran = run(Entry("mine", "mine.py", BASELINE), Rules(2, seed=7, isolated=False, imports=False))
     assert ran.row.score == ran.row.baseline
-    assert ran.lead.mean == 0
+    assert ran.row.lead.mean == 0
     assert (ran.row.sandboxed, ran.row.chosen, ran.row.seed) == (False, True, 7)
 
 

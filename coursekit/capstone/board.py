@@ -24,8 +24,10 @@ class Row:
     version: int  # of the warehouse
     budget: float  # CPU seconds
     score: Score
-    baseline: Score  # in the same episodes
+    lead: Score  # over the baseline, episode by episode
+    baseline: Score  # in the same episodes, as the next two
     chance: Score
+    informed: Score  # the rule that knows all prices
     cpu: float
     wall: float
     measured: str
@@ -64,7 +66,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("name", "file", "fingerprint", "when", "measured"), str),
     **dict.fromkeys(("version", "seed"), int),
     **dict.fromkeys(("budget", "cpu", "wall"), _finite),
-    **dict.fromkeys(("score", "baseline", "chance"), _score),
+    **dict.fromkeys(("score", "lead", "baseline", "chance", "informed"), _score),
     **dict.fromkeys(("chosen", "sandboxed"), bool),
     "curve": _curve,
 }
@@ -99,16 +101,30 @@ def _readable(journal: Journal) -> Iterator[Row]:
 
 
 def leagues(found: list[Row]) -> dict[League, list[Row]]:
-    """Return the rows of each league, the best score first; the league that was played last comes first."""
+    """Return the rows of each league, the largest lead first; the league that was played last comes first."""
     latest = {row.league: row.when for row in sorted(found, key=lambda row: row.when)}
     order = sorted(latest, key=lambda league: latest[league], reverse=True)
     return {league: _ranked([row for row in found if row.league == league]) for league in order}
 
 
 def _ranked(found: list[Row]) -> list[Row]:
-    return sorted(found, key=lambda row: (row.chosen, -row.score.mean, row.when))
+    return sorted(found, key=lambda row: (row.chosen, -row.lead.mean, row.when))
 
 
 def ranks(ranked: list[Row]) -> list[int | None]:
-    """Return the rank of each row of a league, None where the seed was chosen: who knows the episodes is in no race."""
-    return [None if row.chosen else number for number, row in enumerate(ranked, 1)]
+    """Return the rank of each row of a league, None where the seed was chosen: such an entry may know the episodes.
+
+    Rows share a rank where the interval of the lead reaches into that of the first of them.
+    """
+    found: list[int | None] = []
+    rank, first = 0, math.inf  # the rank that is shared, and the lower end of its first interval
+    for number, row in enumerate(ranked, 1):
+        if row.lead.high < first:
+            rank, first = number, row.lead.low
+        found.append(None if row.chosen else rank)
+    return found
+
+
+def spoken(rank: int | None, among: list[int | None]) -> str:
+    """Return a rank as it is shown: "2=" where several share it."""
+    return f"{rank}{'=' * (among.count(rank) > 1)}" if rank else "–"

@@ -75,15 +75,20 @@ def _show(ran: Ran) -> None:
         print(f"What it printed{' (its last lines)' if len(lines) > PRINTED else ''}:")
         print("\n".join(f"  {line}" for line in lines[-PRINTED:]))
     ranked = board.leagues(board.rows())[row.league]
-    rank = board.ranks(ranked)[ranked.index(row)]
-    place = f"{rank} of {len(ranked)}" if rank else "none: who names the seed may know the episodes"
+    ranks = board.ranks(ranked)
+    rank = ranks[ranked.index(row)]
+    place = (
+        f"{board.spoken(rank, ranks)} of {len(ranked)}" if rank else "none: who names the seed may know the episodes"
+    )
     for label, value, note in (
-        ("score", str(row.score), f"mean return of {judge.EPISODES} episodes it has not seen, with its 95 % interval"),
         (
-            "baseline",
-            str(row.baseline),
-            f"the same episodes: {ran.lead.mean:+.1f} ± {(ran.lead.high - ran.lead.low) / 2:.1f} for {row.name}",
+            "lead",
+            row.lead.signed(),
+            "over the baseline, episode by episode, with its 95 % interval: this is what ranks",
         ),
+        ("score", str(row.score), f"mean return of {judge.EPISODES} episodes it has not seen"),
+        ("informed", str(row.informed), "the same episodes: the rule that knows all prices"),
+        ("baseline", str(row.baseline), "the same episodes"),
         ("random", str(row.chance), "the same episodes"),
         ("learned in", f"{row.cpu:.1f} CPU s", f"of {row.budget:g}; {row.wall:.1f} s by the clock, {_points(row)}"),
         ("rank", place, f"with {row.budget:g} CPU seconds on version {row.version} of the warehouse"),

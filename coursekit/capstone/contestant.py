@@ -32,14 +32,14 @@ class Learned(NamedTuple):
 class Contestant:
     """One entry in one sandbox; whatever it does wrong ends in EntryFailed."""
 
-    def __init__(self, entry: Entry, rules: Rules, sandbox: Sandbox, tick: Callable[[float], object]):
+    def __init__(self, entry: Entry, rules: Rules, sandbox: Sandbox, tick: Callable[[float], object], world: int = 0):
         self._entry, self._rules, self._sandbox = entry, rules, sandbox
         began = sandbox.run(f"from {INSIDE} import decide, learn, prepare, result")
         if began.error:
             raise NurseryFailed(f"The capstone could not be loaded in its sandbox: {began.error['message']}.")
         self._curve, self._until = Curve(), 0.0
         self._over = ""  # what is said where too many CPU seconds were used
-        self._ask("prepare", 60.0, entry.source, entry.file, rules.seconds)
+        self._ask("prepare", 60.0, entry.source, entry.file, rules.seconds, world)
         self.watch = Watch(sandbox, tick)
 
     def learn(self) -> Learned:

@@ -16,7 +16,7 @@ PAGE = """<!doctype html>
 <style>
 :root {{ color-scheme: light dark; --ground: #fcfcfb; --ink: #1c1c1a; --soft: #5c5b57; --line: #dddcd6; {light} }}
 @media (prefers-color-scheme: dark) {{ :root {{ --ground: #1a1a19; --ink: #f1f0ea; --soft: #b4b2a9; --line: #3b3a37; {dark} }} }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 58rem; margin: 2rem auto; padding: 0 1rem;
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 2rem auto; padding: 0 1rem;
   background: var(--ground); color: var(--ink) }}
 h1 {{ font-size: 1.5rem; margin-bottom: 0 }} h2 {{ font-size: 1.1rem; margin: 2rem 0 .2rem }}
 .small {{ color: var(--soft); font-size: .9rem }}
@@ -34,13 +34,13 @@ th {{ color: var(--soft); font-weight: 500 }} .left {{ text-align: left; white-s
 .swatch {{ display: inline-block; width: .7rem; height: .7rem; border-radius: 50%; margin-right: .4rem }}
 </style>
 <h1>Capstone leaderboard</h1>
-<p class="small">The score is the mean return of {episodes} episodes that the entry has not seen, played by the judge, with its 95 % interval;
-baseline and random actions played the same ones. Two scores whose intervals overlap may change places in another run.
-A learning curve is what the entry said of itself.</p>
+<p class="small">Each run has a world of its own: prices, customers, map. What ranks is the lead over the baseline in the same {episodes} episodes,
+which the entry has not seen, with its 95 % interval. Where the intervals of two leads overlap, the entries share a rank.
+A learning curve is what the entry said of itself, less what the baseline earns in its world.</p>
 {leagues}
 """
 EMPTY = "<p>No entry has been judged yet. Run one: <code>coursekit capstone run my_entry.py</code></p>"
-HEADS = ("rank", "entry", "score", "baseline", "CPU s", "clock s", "judged", "remarks")
+HEADS = ("rank", "entry", "lead", "score", "baseline", "prices known", "CPU s", "clock s", "judged", "remarks")
 
 
 def write_board() -> Path:
@@ -75,8 +75,10 @@ def _variables(colours: tuple[str, ...]) -> str:
 def _section(league: board.League, ranked: list[Row]) -> str:
     version, seconds = league
     heads = "".join(f"<th{' class=left' if head in ('entry', 'remarks') else ''}>{head}</th>" for head in HEADS)
+    ranks = board.ranks(ranked)
     lines = [
-        _row(row, rank, place) for place, (row, rank) in enumerate(zip(ranked, board.ranks(ranked), strict=True), 1)
+        _row(row, board.spoken(rank, ranks), place)
+        for place, (row, rank) in enumerate(zip(ranked, ranks, strict=True), 1)
     ]
     return (
         f"<h2>{seconds:g} CPU seconds, version {version} of the warehouse</h2>\n"
@@ -84,19 +86,19 @@ def _section(league: board.League, ranked: list[Row]) -> str:
     )
 
 
-def _row(row: Row, rank: int | None, place: int) -> str:
+def _row(row: Row, rank: str, place: int) -> str:
     swatch = f'<span class="swatch c{place}"></span>' if place <= SHOWN else ""
     cells = [
-        f"{swatch}{rank or '–'}",
+        f"{swatch}{rank}",
         f"<b>{html.escape(row.name)}</b>",
-        f"<b>{row.score.mean:.1f}</b> ± {(row.score.high - row.score.low) / 2:.1f}",
-        f"{row.baseline.mean:.1f}",
+        f"<b>{row.lead.mean:+.1f}</b> ± {(row.lead.high - row.lead.low) / 2:.1f}",
+        *(f"{score.mean:.1f}" for score in (row.score, row.baseline, row.informed)),
         f"{row.cpu:.1f}",
         f"{row.wall:.1f}",
         html.escape(row.when[:10]),
         html.escape(remarks(row)),
     ]
-    left = {1, 7}
+    left = {1, len(cells) - 1}
     return (
         "<tr>"
         + "".join(f"<td{' class=left' if i in left else ''}>{cell}</td>" for i, cell in enumerate(cells))

@@ -17,11 +17,10 @@ from coursekit.sandbox.nursery import Nursery
 
 
 class Ran(NamedTuple):
-    """What came of a run: the row for the leaderboard, what the entry printed, its lead over the baseline episode by episode."""
+    """What came of a run: the row for the leaderboard, and what the entry printed."""
 
     row: Row
     output: str
-    lead: judge.Score
 
 
 def run(entry: Entry, rules: Rules, tick: Callable[[float], object] = lambda spent: None) -> Ran:
@@ -33,18 +32,19 @@ def run(entry: Entry, rules: Rules, tick: Callable[[float], object] = lambda spe
         Nursery(rules.limits(), isolated=rules.isolated, imports=rules.imports, rooms=[INSIDE]) as nursery,
         nursery.sandbox() as sandbox,
     ):
-        contestant = Contestant(entry, rules, sandbox, tick)
+        seed = secrets.randbits(60) if rules.seed is None else rules.seed
+        contestant = Contestant(entry, rules, sandbox, tick, judge.drawn(seed, "world"))
         learned = contestant.learn()
         contestant.be_asked(learned)
-        seed = secrets.randbits(60) if rules.seed is None else rules.seed  # drawn when nothing can be learned any more
-        returns = judge.judge(contestant.decide, seed)
-        return _ran(entry, rules, contestant.counted(learned), contestant.watch.how, seed, returns)
+        world, episodes = warehouse.draw_world(judge.drawn(seed, "world")), judge.drawn(seed, "episodes")
+        exam = {"score": judge.judge(contestant.decide, world, episodes)}
+        for name, policy in judge.rules(world).items():
+            exam[name] = judge.judge(policy, world, episodes)
+        return _ran(entry, rules, contestant.counted(learned), contestant.watch.how, seed, exam)
 
 
-def _ran(entry: Entry, rules: Rules, learned: Learned, how: str, seed: int, returns: np.ndarray) -> Ran:
-    """Return the run with what the baseline and chance earn in the same episodes."""
-    baseline = judge.judge(warehouse.baseline, seed)
-    chance = judge.judge(warehouse.random_actions, seed)
+def _ran(entry: Entry, rules: Rules, learned: Learned, how: str, seed: int, exam: dict[str, np.ndarray]) -> Ran:
+    """Return the run; `exam` has what the entry, and what each rule, earned in the same episodes."""
     row = Row(
         name=entry.name,
         file=entry.file,
@@ -52,9 +52,8 @@ def _ran(entry: Entry, rules: Rules, learned: Learned, how: str, seed: int, retu
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         version=warehouse.VERSION,
         budget=rules.seconds,
-        score=judge.score(returns),
-        baseline=judge.score(baseline),
-        chance=judge.score(chance),
+        lead=judge.score(exam["score"] - exam["baseline"]),
+        **{name: judge.score(returns) for name, returns in exam.items()},
         cpu=learned.cpu,
         wall=learned.wall,
         measured=how,
@@ -63,4 +62,4 @@ def _ran(entry: Entry, rules: Rules, learned: Learned, how: str, seed: int, retu
         sandboxed=rules.isolated,
         curve=tuple(learned.curve),
     )
-    return Ran(row, learned.output, judge.score(returns - baseline))
+    return Ran(row, learned.output)
