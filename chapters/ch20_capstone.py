@@ -41,7 +41,7 @@ warm_up(2)
 # %% [markdown] tags=["notes"]
 r"""
 The last chapter is a workshop: an hour together up to `beats_random`, then alone or in pairs, then the board.
-Put the board on the wall (`coursekit capstone board --open`).
+Put the board on the wall (`coursekit capstone board --open`); `coursekit capstone class FOLDER` runs the entries of a whole class in one world, and adds a film of each.
 With two hours and a competitive room, let `beats_baseline` end the first hour and the leaderboard fill the second.
 Run all entries on one machine, or the board compares machines.
 """
@@ -714,6 +714,25 @@ In a file of your own Ray has to be started, and that is on your bill: about two
 Does this warehouse need Ray at all, where a step costs microseconds?
 That is a fair question to the board: enter both.
 
+## By the clock, samplers pay
+
+In CPU seconds an actor is a pure cost.
+Real simulators, games and robots mostly make you wait, and then the clock counts.
+That is the second league:
+
+```
+coursekit capstone run my_entry.py --by-clock --seconds 60
+```
+
+Its simulator takes 0.2 ms for a step of *one* warehouse, so 64 in one process keep you waiting for 13 ms a step.
+The budget is seconds by the clock, and two cores' worth of computing.
+And once, at a moment that you cannot know, **the judge kills one of your actors**.
+An entry that ends with a `RayActorError` has no score ([Chapter 5](ch05_faults.ipynb) knows what to do), and one that has no actor to kill is not ranked.
+The entry of [docs/example_entry.py](../docs/example_entry.py) learns before and after yours, on the same machine, and is the baseline: how far its two runs lie apart says how much the machine's mood is worth.
+
+What would you change in your agent?
+How many samplers now, and may they play on while the learner learns?
+
 ## There is always a next idea
 
 - **Cheap ones.** `GAMMA`, `ENTROPY`, `MINIBATCH`, `EPOCHS`, the width of the networks: with Tune and ASHA ([Chapter 16](ch16_tune.ipynb)), and with more than one seed.
@@ -729,7 +748,7 @@ That is a fair question to the board: enter both.
   What does its generality cost within 60 CPU seconds?
 - **No gradients.** Evolution strategies send a seed and get back a number: the simplest distributed learner there is (Salimans et al. 2017).
   It needs thirty lines and `ray.wait`.
-- **Serve it.** Put the policy behind HTTP ([Chapter 18](ch18_serve.ipynb)), kill a sampler while it learns and have another take over ([Chapter 5](ch05_faults.ipynb)).
+- **Serve it.** Put the policy behind HTTP ([Chapter 18](ch18_serve.ipynb)).
 """
 
 # %% tags=["demo"]

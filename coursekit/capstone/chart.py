@@ -40,7 +40,7 @@ def chart(ranked: list[Row]) -> str:
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">',
         f'<clipPath id="plot"><rect x="{LEFT}" y="{TOP}" width="{RIGHT - LEFT + 4}" height="{BOTTOM - TOP}"/></clipPath>',
-        *_axes(frame),
+        *_axes(frame, ranked[0].by_clock),
         *_references(frame, ranked),
         '<g clip-path="url(#plot)">',
         *(_line(frame, row, "others") for row in ranked[SHOWN:]),
@@ -61,7 +61,7 @@ def _frame(ranked: list[Row]) -> Frame:
     claimed = [value - row.baseline.mean for row in ranked for _, value in row.curve]
     low = max(min([low, *claimed]), low - BEYOND * room)
     high = min(max([high, *claimed]), high + BEYOND * room)
-    longest = max(seconds for row in ranked for seconds in (row.budget, row.cpu))
+    longest = max(seconds for row in ranked for seconds in (row.budget, row.wall if row.by_clock else row.cpu))
     return Frame(longest, low - 0.05 * room, high + 0.05 * room)
 
 
@@ -77,7 +77,7 @@ def _text(x: float, y: float, text: str, anchor: str = "start", kind: str = "") 
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}" class="{kind}">{html.escape(text)}</text>'
 
 
-def _axes(frame: Frame) -> Iterable[str]:
+def _axes(frame: Frame, by_clock: bool) -> Iterable[str]:
     for value in ticks(frame.low, frame.high):
         y = frame.y(value)
         yield f'<path class="grid" d="M{LEFT} {y}H{RIGHT}M{LANE} {y}H{LANE_END}"/>'
@@ -87,7 +87,7 @@ def _axes(frame: Frame) -> Iterable[str]:
     yield f'<path class="axis" d="M{LEFT} {BOTTOM}H{RIGHT}M{LANE} {BOTTOM}H{LANE_END}"/>'
     yield _text(LEFT, TOP - 16, "Lead over the baseline, as the entries reported it", kind="head")
     yield _text(LANE, TOP - 16, "As the judge found it", kind="head")
-    yield _text(RIGHT, BOTTOM + 38, "CPU seconds spent", "end")
+    yield _text(RIGHT, BOTTOM + 38, "seconds by the clock" if by_clock else "CPU seconds spent", "end")
     yield _text(LANE_END, BOTTOM + 38, "entry, 95 % interval", "end")
 
 
@@ -100,15 +100,14 @@ def _references(frame: Frame, ranked: list[Row]) -> Iterable[str]:
 
 
 def _par(ranked: list[Row]) -> dict[str, float]:
-    """Return the mean leads of what is known: chance, the rules, and the course's own agent where it was measured."""
+    """Return the mean leads of what is known: chance, the rules, and in the league of CPU seconds the chapter's agent."""
     rows = len(ranked)
     leads = {
         "baseline": 0.0,
         "chance": sum(row.chance.mean - row.baseline.mean for row in ranked) / rows,
         "prices known": sum(row.informed.mean - row.baseline.mean for row in ranked) / rows,
     }
-    ours = OURS.get(ranked[0].budget)
-    return leads if ours is None else leads | {"ours": ours}
+    return leads if ranked[0].by_clock else leads | {"ours, 10 s": OURS}
 
 
 def _line(frame: Frame, row: Row, kind: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from coursekit.capstone.entry import FORM
 from coursekit.failure import describe
-from coursekit.given.cpu_budget import Budget
+from coursekit.given.cpu_budget import Budget, ClockBudget
 
 MARK, END = "\x1e", "\x1f"  # around a reported point among what an entry prints
 MODULE = "capstone_entry"
@@ -30,18 +30,22 @@ class Unusable(Exception):
     """Why an entry cannot be used: the reason, and the next step."""
 
 
-def prepare(source: str, file: str, seconds: float, world: int) -> None:
+def prepare(source: str, file: str, seconds: float, world: int, by_clock: bool = False) -> None:
     """Take the entry and the seed of its world, and import what every entry is handed: that costs it nothing."""
     from coursekit.given.warehouse import draw_world, make_envs
 
     os.environ.pop("COURSEKIT_QUICK", None)  # no quick mode: a budget is spent in full
-    given.update(source=source, file=file, seconds=seconds, make_envs=partial(make_envs, world=draw_world(world)))
+    envs = partial(make_envs, world=draw_world(world), slow=by_clock)
+    given.update(source=source, file=file, seconds=seconds, make_envs=envs, by_clock=by_clock)
 
 
 def learn() -> None:
     """Load the entry and have it learn within its budget; `result` says what came of it."""
     global policy
-    budget = Budget(given["seconds"], root=os.getppid(), tell=_tell)
+    if given["by_clock"]:
+        budget: Budget = ClockBudget(given["seconds"], tell=_tell)
+    else:
+        budget = Budget(given["seconds"], root=os.getppid(), tell=_tell)
     outcome.clear()
     try:
         policy = _trained(_load(given["source"], given["file"]), budget)

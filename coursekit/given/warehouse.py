@@ -8,6 +8,7 @@ lasts for sixty fields; with an empty one it creeps.
 """
 
 import functools
+import time
 from collections import deque
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
@@ -36,6 +37,7 @@ EPISODE_STEPS = 150
 ROOM = 3  # parcels that the robot carries
 BATTERY, CREEP = 60, 4  # fields that a battery lasts for; steps that a field takes without
 WAITING_STEPS = (20, 60)  # steps after which a colleague fetches a parcel: at least, below
+WAIT = 0.0002  # seconds that the slow simulator takes for a step of one warehouse
 FAR = 13  # fields: no way is longer
 
 Policy = Callable[[np.ndarray], np.ndarray]
@@ -61,8 +63,11 @@ def draw_world(seed: int) -> World:
     shares[kinds] = rng.dirichlet([80, 80, 20, 20])
     follows[bait], follows[trial] = trouble, regular
     rates = rng.uniform(0.02, 0.04, SHELVES)
-    numbers = [tuple(part.tolist()) for part in (prices, follows, shares, rates)]
-    return World(*numbers, plan=_plan(rng))
+
+    def plain(part: np.ndarray) -> tuple:
+        return tuple(part.tolist())
+
+    return World(plain(prices), plain(follows), plain(shares), plain(rates), _plan(rng))
 
 
 def _plan(rng: np.random.Generator) -> tuple[str, ...]:
@@ -306,9 +311,18 @@ class Warehouses(VectorEnv):
         return obs
 
 
-def make_envs(count: int, world: World = WORLD) -> VectorEnv:
+class SlowWarehouses(Warehouses):
+    """The same by a simulator that keeps its caller waiting, as games and robots do: twice as long for twice as many."""
+
+    def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict]:
+        """Wait, then return what `Warehouses` returns."""
+        time.sleep(WAIT * self.num_envs)
+        return super().step(actions)
+
+
+def make_envs(count: int, world: World = WORLD, *, slow: bool = False) -> VectorEnv:
     """Return this many warehouses of one world that step together."""
-    return Warehouses(count, world)
+    return (SlowWarehouses if slow else Warehouses)(count, world)
 
 
 def random_actions(observations: np.ndarray) -> np.ndarray:
