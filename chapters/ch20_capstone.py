@@ -6,11 +6,11 @@ r"""
 
 **What you will be able to do**
 
-- take an environment that nobody has solved for you: look at it, measure chance and a simple rule, and only then learn;
+- take an environment that comes without a solution: look at it, measure chance and a simple rule, and only then learn;
 - say what a program costs in CPU seconds, all its processes counted, and stop it in time;
 - put together a distributed agent from what you wrote in this course: samplers, weights, a learner;
-- have it judged by somebody else, on episodes that it has never seen, and compare it fairly;
-- go on alone: a leaderboard, and ideas for weeks.
+- have it judged on episodes that it has never seen, and compare it fairly;
+- keep going on your own: a leaderboard, and ideas for weeks.
 """
 
 # %%
@@ -27,8 +27,8 @@ from torch import nn
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution, warm_up
 from coursekit.given.ch20_capstone import side_by_side, write_entry
 from coursekit.given.cpu_budget import Budget
-from coursekit.given.warehouse import EPISODE_STEPS, NUMBERS, OWN, SHELVES, STATION, TABLE, VIEWS, Warehouse
-from coursekit.given.warehouse import baseline, evaluate, make_envs, random_actions
+from coursekit.given.warehouse import EACH, EPISODE_STEPS, NUMBERS, OWN, SHELVES, STATION, TABLE, VIEWS, WORLD, Warehouse
+from coursekit.given.warehouse import baseline, evaluate, make_envs, paying, random_actions
 from coursekit.pictures import film, strip
 
 torch.set_num_threads(1)  # the networks are tiny: more threads would mostly wait for each other, and waiting costs CPU seconds
@@ -40,19 +40,19 @@ warm_up(2)
 
 # %% [markdown] tags=["notes"]
 r"""
-The last chapter is a workshop: an hour together up to `beats_random`, then everybody alone or in pairs, then the board.
-Put the board on the wall (`coursekit capstone board --open`).
-Where you have two hours and a competitive room, let `beats_baseline` be the end of the first, and the leaderboard the whole second one.
-All entries must run on one machine to be compared.
+The last chapter is a workshop: an hour together up to `beats_random`, then alone or in pairs, then the board.
+Put the board on the wall (`coursekit capstone board --open`); `coursekit capstone class FOLDER` runs the entries of a whole class in one world, and adds a film of each.
+With two hours and a competitive room, let `beats_baseline` end the first hour and the leaderboard fill the second.
+Run all entries on one machine, or the board compares machines.
 """
 
 # %% [markdown]
 r"""
-## A warehouse in which some parcels cost more than they pay
+## A warehouse in which some customers cost more than they pay
 
 A robot fetches parcels.
-On eight shelves orders appear, each for one parcel of one of three kinds.
-An order waits a while (the black bar below the parcel); then somebody else fetches the parcel.
+Orders appear on eight shelves, each for one parcel of one of four kinds.
+An order waits a while (the black bar below the parcel), and then a colleague fetches it.
 The robot carries three parcels.
 Only what it delivers at the packing table (green) pays.
 Its battery lasts for sixty fields; at the station (yellow) it gets another.
@@ -62,10 +62,14 @@ An episode is 150 steps.
 An **action** names a place: 0 to 7 are the shelves, 8 is the table, 9 the station.
 The robot drives *one field* towards it, by a shortest way, and in the next step you may change your mind.
 
-The **price list** is the catch.
-One kind pays 9, one pays 3, and one *costs* 3: such parcels come back, and the customer is angry.
+Two things make it hard.
+Each kind has a **price**: two kinds pay, and two cost money, because the customer sends things back.
+And customers have **habits**: one whose parcel arrives may order again at once, always the same next kind, which then lies on the first empty shelf.
 The pictures show the prices.
-The observations do not.
+The observations show neither prices nor habits.
+Prices, habits, map and the flow of orders together are a **world**.
+This notebook has one, every check draws another, and so does the judge of the leaderboard.
+Nothing that you know about this one will help your entry in the next.
 """
 
 # %% tags=["demo"]
@@ -80,12 +84,15 @@ strip(pictures, ["step 0", "step 20", "step 60"], columns=3);
 
 # %% [markdown]
 r"""
-An **observation** is 46 numbers between 0 and 1: six about the robot (its battery, the ways to table and station, how much of each kind it carries), then five for each shelf: how far, how long the parcel still waits (0: there is none), and its kind, as three numbers of which one is 1.
-That each shelf has its own five will help.
+An **observation** is 55 numbers between 0 and 1.
+Seven are about the robot: its battery, the ways to table and station, and how much it carries of each of the four kinds.
+Then come six for each shelf: how far it is, how long the parcel still waits (0: there is none), and its kind, as four numbers of which one is 1.
+That each shelf has its own six will help.
 
 `make_envs(64)` gives 64 warehouses that step together in NumPy, as Gymnasium's vector environments do ([Chapter 7](ch07_environments.ipynb)).
-`evaluate(policy, episodes=200, seed=0, make_envs=make_envs)` plays whole episodes with any policy, a function from observations [N, 46] to actions [N], and returns what each episode earned.
-Leave out what suits you: without the last argument it plays in warehouses with the usual prices, and the same seed means the same orders.
+`evaluate(policy, episodes=200, seed=0, make_envs=make_envs)` plays whole episodes with any policy, a function from observations [N, 55] to actions [N], and returns what each episode earned.
+Every argument but the first may be left out.
+Without the last, it plays in this notebook's world, and the same seed means the same orders.
 """
 
 # %% tags=["demo"]
@@ -98,64 +105,68 @@ print(f"{64 * steps / (time.perf_counter() - start):,.0f} frames a second, obser
 
 # %% [markdown]
 r"""
-## First measure chance, then the obvious
+## First measure chance, then the obvious, then the obvious with the price list
 
-Before anything learns you need two numbers: what pure chance earns, and what the simplest sensible rule earns.
+Before anything learns you need to know what pure chance earns, and what the simplest sensible rule earns.
 Without the first you cannot say that something was learned, without the second not that learning was worth it.
-The course's `baseline` is such a rule: *change the battery when less than a quarter is left; fetch the nearest parcel while there is room; then to the table*.
+The course's `baseline` is such a rule: *change the battery when less than a quarter is left; fetch the nearest parcel while there is room; then go to the table*.
 
-**Predict:** what does each earn in an episode, and how many parcels does it deliver?
-(A tour for three parcels is some twenty steps; a parcel pays 3 on average.)
+And what would inside knowledge be worth?
+`paying(prices)` is the same rule with the price list in its hands: it fetches the nearest parcel *that pays*.
+
+**Predict:** what does each of the three earn in an episode, and how many parcels does it deliver?
+(A tour for three parcels takes some fifteen steps.)
 """
 
 # %% tags=["demo"]
-returns, colours = {}, {"chance": "#94a3b8", "baseline": "#2563eb"}
-figure, panels = plt.subplots(2, 1, figsize=(7, 3.6), sharex=True, constrained_layout=True)
-for axes, name, policy in zip(panels, colours, [random_actions, baseline], strict=True):
-    values = returns[name] = evaluate(policy)
+rules = {"chance": random_actions, "baseline": baseline, "knows all prices": paying(WORLD.prices)}
+each_pays_one = WORLD._replace(prices=(1, 1, 1, 1))
+returns, colours = {}, dict(zip(rules, ["#94a3b8", "#2563eb", "#d97706"], strict=True))
+figure, panels = plt.subplots(3, 1, figsize=(7, 5), sharex=True, constrained_layout=True)
+for axes, (name, rule) in zip(panels, rules.items(), strict=True):
+    values = returns[name] = evaluate(rule)
     half = 1.96 * values.std() / len(values) ** 0.5
-    parcels = evaluate(policy, make_envs=lambda count: make_envs(count, prices=(1, 1, 1)))  # a return of 1 for each
+    parcels = evaluate(rule, make_envs=lambda count: make_envs(count, each_pays_one))
     axes.hist(values, bins=range(-20, 140, 5), color=colours[name])
     axes.set_title(f"{name}: earns {values.mean():.1f} ± {half:.1f}, delivers {parcels.mean():.1f} parcels", fontsize=10)
     axes.set_ylabel("episodes of 200")
-panels[1].set_xlabel("return of an episode");
+panels[-1].set_xlabel("return of an episode");
 
 # %% [markdown]
 r"""
-Chance does not stay at one idea for ten steps, so it hardly arrives anywhere.
-The baseline works hard, and delivers parcel after parcel.
-What does it not do?
-It fetches what costs.
-It does not see that a parcel will be gone before it arrives.
-It takes one for 3, because that was a field nearer, and comes too late for one that pays 9.
-All that is room.
+Chance does not stick to one idea for ten steps, so it hardly arrives anywhere.
+The baseline works hard, and delivers parcel after parcel, also those that cost.
+The surprise is the third: the rule that knows more earns far less.
+It refuses what costs, and so it never meets the customers who would come back for what pays best.
+It takes what pays a little, and never asks what that customer brings next.
+A price says what a parcel pays *now*; what counts is everything that comes of it.
+That is a value, and values have to be learned.
 
 (The ± is half of the 95 % interval of the mean.)
 """
 
 # %% [markdown]
 r"""
-## A budget in CPU seconds counts everybody who works for you
+## A budget in CPU seconds counts every process that works for you
 
-An agent that may learn for ever proves little.
+An agent that may learn forever proves little.
 So the capstone has a budget: **CPU seconds**, as the operating system counts them, of your process *and of everything that it started*.
-Ray's workers are processes; so are Ray's own, the raylet and the GCS.
-All are on the bill.
+Ray's workers are processes; so are the raylet and the GCS.
+All of them are on the bill.
 
 ![An entry's process, Ray's processes and the samplers stand inside one frame whose CPU seconds are counted; the judge stands outside, sends observations and gets actions](../img/ch20_capstone.svg)
 
 `bill = Budget(60)` starts to count when it is made.
 `bill.spent()` and `bill.left()` say how things stand, and `bill.report(mean_return)` writes down a point of your learning curve.
-An entry is handed such a thing as its argument `budget`.
+An entry gets such an object as its argument `budget`.
 (The `budget(2000, 300)` of the cells is another: this course's choice between full and quick mode.)
 
 **Predict** both columns of the next cell, clock and CPU: half a second of sleep, half a second of work here, and half a second of work in each of two Ray tasks at the same time.
 """
 
-
 # %%
 def work(seconds):
-    """Keep a core busy until this process has used so many CPU seconds more."""
+    """Keep a core busy until this process has used this many CPU seconds more."""
     end = time.process_time() + seconds
     while time.process_time() < end:
         pass
@@ -177,13 +188,16 @@ for name, way in ways.items():
 
 # %% [markdown]
 r"""
-Waiting is free, and two who work cost twice, at best in half a second by the clock, and in a whole one or more where they have to share a core.
-So CPU seconds are what you would pay a cloud for, and they depend far less than the clock on what else your machine is doing just now.
-(Only with one thread each, as the first cell has set it for PyTorch: threads that wait for each other use CPU seconds as well.)
+Waiting uses no CPU seconds, and two tasks that work use twice as many as one.
+By the clock they take half a second where each has a core, and a whole one or more where they share.
+So CPU seconds depend far less than the clock on what else your machine is doing just now, and that makes them a fair budget.
+They are not what a cloud sends a bill for: it charges for a machine by the clock, waiting included ([Chapter 19](ch19_operate.ipynb)).
+Threads that wait for each other in a busy loop use CPU seconds as well, which is why the first cell gives PyTorch one thread.
+
 Two samplers make you *faster*; they do not make the budget *longer*.
 And Ray itself is not free: starting it costs some CPU seconds, up to ten, a new actor about one.
-(Here Ray runs already.
-What it had used before does not count; what its processes use meanwhile does, and that is the surplus in the table.)
+Here Ray runs already.
+What it had used before does not count; what its processes use meanwhile does, and that is the surplus in the table.
 """
 
 # %%
@@ -200,23 +214,23 @@ r"""
 
 An **entry** is a function `train(make_envs, budget)` that returns a policy.
 `make_envs(count)` gives warehouses to learn in.
-What the policy is worth is found out by somebody else.
+What the policy is worth, the judge finds out.
 
 The first one need not learn anything.
 `hurry` is a rule of its own: it fetches the parcel that will be gone soonest.
-(`OWN` is 6: so many numbers are about the robot.
+(`OWN` is 7, the count of numbers about the robot, and `EACH` is 6, the count for each shelf.
 `SHELVES` is 8; `TABLE` and `STATION` are the actions 8 and 9.)
 Finish `valid_entry`: measure what `hurry` earns in 50 episodes **of the warehouses that the entry was given**, report the mean, and return the policy.
 (Another rule of your own will do as well, the baseline will not; more episodes only make the mean surer.)
 
-The check gives it warehouses with other prices than yours, and 3 CPU seconds, asks the policy about one warehouse, about seven, about many, and compares what it earns with what you reported.
+The check gives it another world with prices several times as high, and 3 CPU seconds.
+It asks the policy about one warehouse, about seven, about many, and compares what it earns with what you reported.
 """
-
 
 # %%
 def hurry(observations):
-    """Return where to: the parcel that is gone soonest, the table, in time the station; [N, 46] -> [N]."""
-    shelves = observations[:, OWN:].reshape(len(observations), SHELVES, -1)
+    """Return where to: the parcel that is gone soonest, the table, in time the station; [N, 55] -> [N]."""
+    shelves = observations[:, OWN:].reshape(len(observations), SHELVES, EACH)
     waits = np.where(shelves[..., 1] > 0, shelves[..., 1], np.inf)
     full = observations[:, 3:OWN].sum(axis=1) > 0.99
     actions = np.where(full | np.isinf(waits).all(axis=1), TABLE, waits.argmin(axis=1))
@@ -237,7 +251,7 @@ check("valid_entry", valid_entry)
 
 # %% [markdown] tags=["solution"]
 r"""
-`evaluate` without its last argument would play in *our* warehouses, at our prices.
+`evaluate` without its last argument would play in the notebook's world, at its prices.
 It is the same mistake as training in one simulator and shipping to another, and nothing complains.
 """
 
@@ -264,8 +278,8 @@ The parts that learn are those of chapter 10, fitted to the warehouse.
 Read them; you will change them later.
 
 The policy uses what you know, as `ScoreEach` did in [Chapter 14](ch14_custom.ipynb).
-A shelf is a shelf: **one network of a few hundred weights judges each of the eight**, from the six numbers of the robot and the shelf's own five.
-`VIEWS`, shape [8, 11], says which numbers of an observation these are.
+A shelf is a shelf: **one network of a few hundred weights judges each of the eight**, from the seven numbers of the robot and the shelf's own six.
+`VIEWS`, shape [8, 13], says which numbers of an observation these are.
 What is learned at one shelf holds for all of them.
 """
 
@@ -281,18 +295,19 @@ def network(inputs, hidden, outputs, gain):
 
 # %%
 class Policy(nn.Module):
-    """Scores of the ten places, shape [B, 10], and values, shape [B], for observations [B, 46]."""
+    """Scores of the ten places, shape [B, 10], and values, shape [B], for observations [B, 55]."""
 
     def __init__(self):
         super().__init__()
         self.shelf = network(VIEWS.shape[1], 16, 1, gain=0.1)  # judges one shelf, and so all
         self.rest = network(NUMBERS, 16, 2, gain=0.1)  # the table and the station
-        self.critic = network(NUMBERS, 64, 1, gain=1.0)
+        self.critic = network(VIEWS.shape[1], 32, 1, gain=0.3)  # what each shelf adds to the value
 
     def forward(self, obs):
         """Return scores and values."""
-        shelves = self.shelf(obs[:, VIEWS])[..., 0]
-        return torch.cat([shelves, self.rest(obs)], dim=-1), self.critic(obs)[..., 0]
+        views = obs[:, VIEWS]
+        scores = torch.cat([self.shelf(views)[..., 0], self.rest(obs)], dim=-1)
+        return scores, self.critic(views)[..., 0].sum(dim=-1)
 
     def weights(self):
         """Return copies of all weights as arrays: {"shelf": [...], "rest": [...], "critic": [...]}."""
@@ -315,9 +330,14 @@ def compute(part, x):
 
 
 def scores_of(weights, obs):
-    """Return the score of each place: [..., 46] -> [..., 10]."""
+    """Return the score of each place: [..., 55] -> [..., 10]."""
     shelves = compute(weights["shelf"], obs[..., VIEWS])[..., 0]
     return np.concatenate([shelves, compute(weights["rest"], obs)], axis=-1)
+
+
+def values_of(weights, obs):
+    """Return the value of each observation: [..., 55] -> [...]."""
+    return compute(weights["critic"], obs[..., VIEWS])[..., 0].sum(axis=-1)
 
 
 def greedy(weights):
@@ -332,14 +352,14 @@ No warehouse ever *terminates*, the clock only truncates, so every end has a boo
 """
 
 # %%
-STEPS, GAMMA, LAMBDA = 64, 0.97, 0.95  # steps of a fragment, the discount, GAE's λ
+STEPS, GAMMA, LAMBDA = 64, 0.98, 0.95  # steps of a fragment, the discount, GAE's λ
 SCALE = 0.1  # rewards are multiplied by this: networks like numbers of about 1
 
 
 def rows_of(frames, last_obs, weights):
     """Return the real frames of a fragment as rows; `frames` holds arrays of shape [T, N, ...]."""
     obs, actions = frames["obs"], frames["actions"]
-    values = compute(weights["critic"], np.concatenate([obs, last_obs[None]]))[..., 0]  # [T+1, N]
+    values = values_of(weights, np.concatenate([obs, last_obs[None]]))  # [T+1, N]
     advantages, later = np.zeros_like(values[:-1]), 0.0
     for t in reversed(range(len(obs))):
         delta = SCALE * frames["rewards"][t] + GAMMA * values[t + 1] - values[t]
@@ -390,7 +410,7 @@ And the learner, chapter 10's PPO in two short functions: the clipped loss, and 
 """
 
 # %%
-CLIP, ENTROPY = 0.2, 0.02
+CLIP, ENTROPY = 0.2, 0.01
 
 
 def ppo_loss(policy, rows):
@@ -407,7 +427,7 @@ def ppo_loss(policy, rows):
 
 
 # %%
-ENVS, EPOCHS, MINIBATCH, LEARNING_RATE = 64, 4, 1024, 8e-3  # ENVS: warehouses in all, shared out among the samplers
+ENVS, EPOCHS, MINIBATCH, LEARNING_RATE = 64, 6, 1024, 8e-3  # ENVS: warehouses in all, shared out among the samplers
 
 
 def joined(parts):
@@ -433,20 +453,20 @@ r"""
 ## First alone, until it is clearly better than chance
 
 A distributed program that does not learn is hard to debug.
-So first everything in this one process: one sampler, an ordinary object, with all 64 warehouses.
+So first run everything in this one process: one sampler, an ordinary object, with all 64 warehouses.
 
 A round: the sampler gets the weights, plays, the policy learns from the rows.
 Every few rounds test it: 50 episodes of `evaluate` with `greedy`, from a seed far from the sampler's (warehouse i gets `seed + i`: with the same seed the test would begin where the sampler has learned).
-Report each test; the check asks for three reports at least, so do not test too seldom.
+Report each test; the check asks for at least three reports, so do not test too seldom.
 Stop when a test is as good as `goal` times the baseline's mean in the same episodes, or when less than two CPU seconds are left: a round must fit in.
 
-The check gives it 30 CPU seconds and the usual prices in another order, so nobody can know by heart which parcels pay, and asks for three quarters of what the baseline earns, on episodes of its own.
-(It tries up to three times: agents can be unlucky.
+The check gives it 30 CPU seconds and a world of its own, and asks for three quarters of what the baseline earns there, on new episodes.
+It tries up to three times, because agents can be unlucky.
 So it takes about half a minute, some minutes where it tries again or your machine is busy.
-Why not simply more than chance?
-A network that has learned nothing, played *greedily*, at least sticks to its ideas; one in a hundred is lucky enough to earn half of what the baseline earns.)
-"""
 
+Why not simply ask for more than chance?
+A network that has learned nothing, played *greedily*, at least sticks to its ideas, and a lucky one earns a good part of what the baseline earns.
+"""
 
 # %%
 def beats_random(make_envs, budget, goal=0.9):
@@ -472,24 +492,25 @@ check("beats_random", beats_random)
 
 # %% [markdown] tags=["solution"]
 r"""
-The goal was measured and not typed in: with other prices, or in another warehouse, it would be another number.
+The goal was measured and not typed in: in another world it would be another number.
 And a test costs about a third of a round.
 Test after every round, and a quarter of your budget goes into looking at yourself.
 """
 
 # %% [markdown]
 r"""
-## Then two samplers, and past the baseline
+## Then two samplers, and past both rules
 
 Now the same with two samplers that are actors.
-This much is given: it starts Ray where none runs (as in a file of your own, or when you come back here after the last cell; the budget pays for it), starts the actors with half of the warehouses each, and ends them whatever happens.
+`started` is given.
+It starts Ray where none runs, as in a file of your own, and then the budget pays for it.
+It starts the actors with an equal share of the warehouses each, and ends them whatever happens.
 """
-
 
 # %%
 @contextmanager
 def started(make_envs, count):
-    """Yield so many samplers as actors, with ENVS warehouses in all; end them with the block, also after an error."""
+    """Yield `count` samplers as actors, with ENVS warehouses in all; end them with the block, also after an error."""
     if not ray.is_initialized():
         ray.init(num_cpus=count, include_dashboard=False)
     seeds = np.random.randint(10**6, size=count)  # far apart: warehouse i of a sampler has the seed `seed + i`
@@ -503,25 +524,29 @@ def started(make_envs, count):
 
 # %% [markdown]
 r"""
-`beats_baseline` is the agent of this course.
-In each round:
+Build `beats_baseline`: **two samplers that play side by side, one learner, and a stop when it is good enough.**
+How the three fit together you have worked out in [Chapter 10](ch10_actor_learner.ipynb); here it has to pay.
 
-1. the weights go into the object store once, and each sampler is sent the reference;
-2. all samplers are told to play; then you collect what they played;
-3. the learner learns from all rows together;
-4. now and then a test, a report, and the question whether to stop.
+The check draws a world and gives you 60 CPU seconds.
+This is what it measures:
 
-One thing more pays off: a learning rate that falls as the budget is used up, `LEARNING_RATE * max(budget.left() / budget.seconds, 0.05)`, set with `optimizer.param_groups[0]["lr"] = ...` in each round.
-Big steps first, fine ones at the end.
+- in Ray's records, that both actors played, and played at the same time;
+- that each learned weights before it played: what it was sent changed as the policy did;
+- your policy in 200 episodes that are new to it, against the baseline *and* against the rule that knows all prices, episode by episode: both leads need a 95 % interval above 0;
+- that you stayed within the budget.
 
-The check gives it 60 CPU seconds and prices in another order, reads in Ray's records who was told to `sample`, and when, looks at the weights that each was sent, and asks for a clear lead over the baseline in 200 episodes that are new to both: its 95 % interval must be above 0, which takes a mean lead of about three.
-(That lasts about a minute, some minutes where it tries again or your machine is busy.)
-Keep `goal` above 1 by a margin: the first test above the baseline was perhaps lucky.
+Some questions to answer before you write.
+How often does a set of weights travel, and how often does it have to?
+In which episodes do you compare yourself with the baseline, so that luck cancels?
+How far beyond the baseline must a test be before you trust it?
+And should a step of learning be as large at the end of the budget as at its beginning?
+(`optimizer.param_groups[0]["lr"]` can be set in every round.)
+
+The check takes about a minute, some minutes where it tries again or your machine is busy.
 """
 
-
 # %%
-def beats_baseline(make_envs, budget, goal=1.15):
+def beats_baseline(make_envs, budget, goal=1.2):
     """Return a policy that two samplers and a learner have made; stops at `goal` times the baseline's mean return."""
     policy = Policy()
     optimizer = torch.optim.Adam(policy.parameters(), LEARNING_RATE, fused=True)
@@ -548,14 +573,17 @@ check("beats_baseline", beats_baseline)
 # %% [markdown] tags=["solution"]
 r"""
 The test plays the same 100 episodes every time, and the baseline's mean comes from them, too: so a test compares like with like, and needs fewer episodes to be sure.
-That you *choose* the moment to stop by these episodes makes them a little flattering; therefore the goal is 1.15 and not 1, and therefore the judge has others.
+You *choose* the moment to stop by these episodes, and that makes them a little flattering.
+Therefore the goal is 1.2 and not 1, and the judge has episodes of its own.
+The learning rate falls as the budget is used up: big steps first, fine ones at the end.
+The weights go into the object store once in a round, and each actor gets the reference.
 """
 
 # %% [markdown]
 r"""
 **Predict:** now without a goal, until the budget is used up.
-Where does the curve cross the baseline, and does it still rise at the end?
-(In quick mode the budget is 12 CPU seconds, and it may not get so far.)
+Where does the curve cross the two rules, and does it still rise at the end?
+(In quick mode the budget is 12 CPU seconds, and it may not get that far.)
 """
 
 # %% tags=["demo"]
@@ -578,26 +606,25 @@ if agent:
 
 # %% [markdown]
 r"""
-At first it learns to arrive anywhere at all; then, quickly, what pays; then slowly the rest, where to go first, and when to turn back.
-(The curve does not begin at 0: the two actors had to start, and the first rounds to be played.
+At first it learns to arrive anywhere at all; then, quickly, what pays; then, slowly, which customers come back, where to go first, and when to turn back.
+The curve does not begin at 0: the two actors had to start, and the first rounds had to be played.
 The dashed lines were measured in other episodes than your tests.
-The band around each shows where a mean of a hundred episodes may lie, 19 times out of 20: a point inside the baseline's band decides nothing.)
+The band around each shows where a mean of a hundred episodes may lie, 19 times out of 20, so a point inside a band decides nothing.
 
 Compare the bill with the clock, too.
 While the samplers play, two cores work; while the learner learns, only one, and the samplers wait.
-On a busy machine the clock runs ahead: waiting for a core costs you nothing here.
+On a busy machine the clock runs ahead: waiting for a core uses no CPU seconds.
 
 How good is it, and how sure are we?
-Play new episodes, the same for both, and look at the differences.
+Play new episodes, the same for all, and look at the differences.
 """
 
 # %% tags=["demo"]
 if agent:
-    exam = {name: evaluate(policy, 200, 2026) for name, policy in [("baseline", baseline), ("agent", agent)]}
-    lead = exam["agent"] - exam["baseline"]
-    for name, values in [*exam.items(), ("lead", lead)]:
-        print(f"{name:10}{values.mean():7.1f} ± {1.96 * values.std() / len(values) ** 0.5:.1f}")
-    print(f"better in {(lead > 0).sum()} of {len(lead)} episodes")
+    exam = {name: evaluate(policy, 200, 2026) for name, policy in [*rules.items(), ("agent", agent)]}
+    leads = {f"lead over {name}": exam["agent"] - exam[name] for name in rules}
+    for name, values in (exam | leads).items():
+        print(f"{name:28}{values.mean():7.1f} ± {1.96 * values.std() / len(values) ** 0.5:.1f}")
 
 # %%
 ### BEGIN SOLUTION
@@ -611,13 +638,11 @@ quiz("close_race", close_race)
 r"""
 ## Pictures say how it is better
 
-Numbers say by how much it is better; pictures say how.
+The rule with the price list and the agent get the same orders from new customers.
+**Predict** three things that the agent does differently, then look.
 (In quick mode it had a fifth of the time, and may still be behind.
 One film is one episode: it may even show the opposite of the means.)
-Baseline and agent get the same orders.
-**Predict** three things that it does differently, then look.
 """
-
 
 # %%
 def played(policy, seed, steps):
@@ -634,16 +659,19 @@ def played(policy, seed, steps):
 # %% tags=["demo"]
 movie = None
 if agent:
-    sides = [played(policy, seed=7, steps=budget(EPISODE_STEPS, 50)) for policy in (baseline, agent)]
-    pairs = [side_by_side({"baseline": left, "agent": right}) for left, right in zip(*sides, strict=True)]
+    sides = [played(policy, seed=7, steps=budget(EPISODE_STEPS, 50)) for policy in (rules["knows all prices"], agent)]
+    pairs = [side_by_side({"knows all prices": left, "agent": right}) for left, right in zip(*sides, strict=True)]
     movie = film(pairs, seconds_each=0.15)
 movie
 
 # %% [markdown]
 r"""
-After sixty CPU seconds most of the red ones stay where they are, until somebody else fetches them.
-Nobody told the agent.
-It had three numbers in an observation, a payment some ten steps later, and a great many tries.
+Watch a parcel that costs 1 or 2.
+The rule leaves it on its shelf, where it takes up room until a colleague fetches it.
+After sixty CPU seconds the agent carries it to the table, pays, and at once the best parcel of the warehouse lies on the first empty shelf.
+No observation told it so.
+It had the kinds that it carried, a payment some ten steps later, a better one some ten steps after that, and a great many tries.
+
 Look also at what it does *not* do well.
 Does it turn back half empty?
 Does it drive to parcels that it cannot reach in time?
@@ -658,12 +686,13 @@ In the notebook you were your own judge.
 `coursekit capstone run` is a stricter one.
 It runs a *file* with a function `train`, in a sandbox.
 That needs Linux; where it says that no sandbox can be made, add `--no-sandbox`, for code that you trust.
-It counts the CPU seconds from outside and stops what uses too many, keeps the warehouses and their seeds to itself, sends only observations and takes only actions.
-The score is the mean return of 200 episodes, with its interval.
+It draws a world for the run, counts the CPU seconds from outside, and stops what uses too many.
+It keeps the episodes and their seeds to itself, sends only observations and takes only actions.
+What counts is your lead over the baseline in the same 200 episodes, with its interval.
 
 The next cell writes your agent into a file: the cells that it needs, and its own.
 If it calls functions from cells of your own, add them to `needs`.
-(Each run of the cell writes the file anew.)
+Each run of the cell writes the file again.
 """
 
 # %% tags=["demo"]
@@ -680,27 +709,46 @@ coursekit capstone run my_entry.py --name "first try" --seconds 60
 coursekit capstone board --open
 ```
 
-The first prints score, baseline, chance, what was spent, and your rank; the second writes the board, a page with everybody's learning curve, and opens it.
+The first prints your score, those of chance and both rules, what was spent, and your rank; the second writes the board, a page with the learning curves of all entries, and opens it.
 In a file of your own Ray has to be started, and that is on your bill: about two of the sixty seconds in the sandbox, up to ten without it.
-(Does this warehouse need Ray at all, where a step costs microseconds?
-That is a fair question to the board: enter both.)
+Does this warehouse need Ray at all, where a step costs microseconds?
+That is a fair question to the board: enter both.
+
+## By the clock, samplers pay
+
+In CPU seconds an actor is a pure cost.
+Real simulators, games and robots mostly make you wait, and then the clock counts.
+That is the second league:
+
+```
+coursekit capstone run my_entry.py --by-clock --seconds 60
+```
+
+Its simulator takes 0.2 ms for a step of *one* warehouse, so 64 in one process keep you waiting for 13 ms a step.
+The budget is seconds by the clock, and two cores' worth of computing.
+And once, at a moment that you cannot know, **the judge kills one of your actors**.
+An entry that ends with a `RayActorError` has no score ([Chapter 5](ch05_faults.ipynb) knows what to do), and one that has no actor to kill is not ranked.
+The entry of [docs/example_entry.py](../docs/example_entry.py) learns before and after yours, on the same machine, and is the baseline: how far its two runs lie apart says how much the machine's mood is worth.
+
+What would you change in your agent?
+How many samplers now, and may they play on while the learner learns?
 
 ## There is always a next idea
 
 - **Cheap ones.** `GAMMA`, `ENTROPY`, `MINIBATCH`, `EPOCHS`, the width of the networks: with Tune and ASHA ([Chapter 16](ch16_tune.ipynb)), and with more than one seed.
-- **Rules first.** A dozen lines that *measure* which kind costs, and from then on play the baseline without it, come further in a single CPU second than our agent in twelve, perhaps than in sixty.
-  Try it!
-  In practice one begins with that, and lets learning add to it: let the agent choose between rules, or imitate the rule first ([Chapter 15](ch15_offline.ipynb)) and improve on it then.
+- **Rules first.** There are sixteen sets of kinds, and so sixteen rules "the nearest parcel of these".
+  Measure all of them, and keep the best: how many CPU seconds does that take, and how far does it come?
+  In practice one begins there, and lets learning add to it: let the agent choose between rules, or imitate the best one first ([Chapter 15](ch15_offline.ipynb)).
 - **Better eyes.** The network that judges a shelf does not know what lies beside it, or how far it is from there to the table.
   Add that; or let shelves look at each other (attention).
 - **A hint.** Pay a little for what is loaded, as a potential ([Chapter 14](ch14_custom.ipynb)); the best policy stays the best.
-- **Nobody waits.** Let the samplers play on while the learner learns, and correct for their age: IMPALA and APPO ([Chapter 13](ch13_algorithms.ipynb)).
+- **No waiting.** Let the samplers play on while the learner learns, and correct for their age: IMPALA and APPO ([Chapter 13](ch13_algorithms.ipynb)).
   By the clock it gains; does it in CPU seconds?
 - **RLlib.** `PPOConfig().environment("coursekit.given.warehouse:Warehouse-v0")` plays it, too, and the entry may use RLlib.
   What does its generality cost within 60 CPU seconds?
 - **No gradients.** Evolution strategies send a seed and get back a number: the simplest distributed learner there is (Salimans et al. 2017).
   It needs thirty lines and `ray.wait`.
-- **Serve it.** Put the policy behind HTTP ([Chapter 18](ch18_serve.ipynb)), kill a sampler while it learns and have another take over ([Chapter 5](ch05_faults.ipynb)).
+- **Serve it.** Put the policy behind HTTP ([Chapter 18](ch18_serve.ipynb)).
 """
 
 # %% tags=["demo"]
@@ -717,7 +765,7 @@ This is the end of the course, so this list is longer than those before.
 - **Distributed RL by hand**: you write environments, samplers, a replay buffer, DQN and PPO, send weights once, keep resets out of the experience, and know when a second sampler helps and when not.
 - **RLlib**: you configure its algorithms as sentences, read its results, choose runners by measurement, and put your own connector, module, callback and reward where they belong.
 - **The ecosystem**: you search settings with Tune, train on several workers, serve what was learned, and operate it.
-- **And this**: you took an unknown world, measured chance and a rule, set a budget, built an agent of several processes that beats them, and had somebody else confirm it.
+- **And this**: you took an unknown world, measured chance and a rule, set a budget, built an agent of several processes that beats them, and had a judge confirm it.
   That is the whole craft in small.
 
 What a cluster would change is not the code.
@@ -729,9 +777,9 @@ It is the price of a mistake: now you know how to look before you scale.
   Measure chance and the obvious rule first.
 - **More processes, same budget**: work is only divided, never made less; starting and sending come on top.
 - **The test that chose the moment to stop** is not the result.
-  Test again, on what nobody has used.
+  Test again, in episodes that chose nothing.
 - **Testing too often** eats the budget; too seldom wastes it.
-- **Seeds side by side**: warehouse i gets `seed + i`, so samplers with the seeds 0 and 1 would live through nearly the same episodes.
+- **Seeds side by side**: warehouse i gets `seed + i`, so samplers with the seeds 0 and 1 would play nearly the same episodes.
 - **Measuring in your own world** what was trained in another: hand `make_envs` on.
 - **A policy that knows how many will ask**: the judge may send one observation or two hundred.
 

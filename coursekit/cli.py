@@ -313,10 +313,16 @@ app.add_typer(capstone, name="capstone")
 def capstone_run(
     entry: Annotated[Path, typer.Argument(help="A Python file with train(make_envs, budget), which returns a policy.")],
     name: Annotated[str, typer.Option(help="What the leaderboard calls it; without it the file's name.")] = "",
-    seconds: Annotated[float, typer.Option(help="CPU seconds to learn with, those of all its processes.")] = 60,
+    seconds: Annotated[
+        float, typer.Option(help="CPU seconds to learn with, those of all its processes; seconds with --by-clock.")
+    ] = 60,
     seed: Annotated[
         int | None, typer.Option(min=0, help="The seed of the judge's episodes; secret and new by default.")
     ] = None,
+    by_clock: Annotated[
+        bool,
+        typer.Option("--by-clock", help="The other league: seconds by the clock, a slow simulator, a killed actor."),
+    ] = False,
     no_sandbox: Annotated[
         bool, typer.Option("--no-sandbox", help="Run the entry unprotected (it is yours, or you trust it).")
     ] = False,
@@ -326,7 +332,7 @@ def capstone_run(
         from coursekit.capstone.command import run_entry
         from coursekit.capstone.rules import Rules
 
-        run_entry(entry, name, Rules(seconds=seconds, seed=seed, isolated=not no_sandbox))
+        run_entry(entry, name, Rules(seconds=seconds, by_clock=by_clock, seed=seed, isolated=not no_sandbox))
 
 
 @capstone.command("board", epilog=example("coursekit capstone board --open"))
@@ -338,6 +344,22 @@ def capstone_board(
         from coursekit.capstone.command import show_board
 
         show_board(in_browser)
+
+
+@capstone.command("class", epilog=example("coursekit capstone class entries --seconds 60"))
+def capstone_class(
+    folder: Annotated[Path, typer.Argument(help="A folder with the class's entries, a Python file for each.")],
+    seconds: Annotated[float, typer.Option(help="The budget of each, as for `run`.")] = 60,
+    by_clock: Annotated[bool, typer.Option("--by-clock", help="The other league, as for `run`.")] = False,
+    no_sandbox: Annotated[bool, typer.Option("--no-sandbox", help="Run entries that you trust unprotected.")] = False,
+    in_browser: Annotated[bool, typer.Option("--open", help="Open the board in a browser.")] = False,
+) -> None:
+    """Run a class's entries in one world, and write their board, with learning curves and films of their best episodes."""
+    with plain_errors():
+        from coursekit.capstone.command import class_board
+        from coursekit.capstone.rules import Rules
+
+        class_board(folder, Rules(seconds=seconds, by_clock=by_clock, isolated=not no_sandbox), in_browser)
 
 
 if __name__ == "__main__":

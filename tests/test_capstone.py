@@ -1,6 +1,7 @@
 """The capstone's runner: a budget that counts every process, a judge outside, errors that help, a leaderboard that stays."""
 
 import ast
+import functools
 import json
 import linecache
 import os
@@ -12,29 +13,33 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
-from coursekit.capstone import board, command, inside, judge
+from coursekit.capstone import board, command, inside, judge, strike
 from coursekit.capstone.board import Row
-from coursekit.capstone.chart import _frame, chart, ticks
+from coursekit.capstone.chart import APART, _frame, chart, ticks
 from coursekit.capstone.contestant import INSIDE, Contestant, Learned
 from coursekit.capstone.entry import LARGEST, Entry, EntryFailed, read_entry
 from coursekit.capstone.judge import Score
 from coursekit.capstone.page import page
 from coursekit.capstone.rules import DECIDING, Rules
 from coursekit.capstone.run import run
+from coursekit.capstone.together import run_class
 from coursekit.capstone.watch import POINTS, separated
 from coursekit.cli import app
 from coursekit.given import warehouse
-from coursekit.given.cpu_budget import Budget
+from coursekit.given.cpu_budget import Budget, ClockBudget
 from coursekit.given.cpu_clock import CpuClock
 from coursekit.paths import ROOT, SOLUTIONS
 from coursekit.sandbox.nursery import Nursery, available
+from tests.answers import ch20_capstone as answers
 
 EXAMPLE = ROOT / "docs/example_entry.py"
 BURN = "import time\nwhile time.process_time() < 0.4: pass\n"
@@ -160,7 +165,7 @@ def learned(monkeypatch) -> Callable[[str], str]:
 
     def learn(source: str) -> str:
         monkeypatch.setenv("COURSEKIT_QUICK", "1")
-        inside.prepare(textwrap.dedent(source), "mine.py", 5.0)
+        inside.prepare(textwrap.dedent(source), "mine.py", 5.0, 3)
         inside.learn()
         return inside.result().get("failed", "")
 
@@ -257,11 +262,41 @@ def test_a_score_is_the_mean_with_its_interval():
 
 
 def test_the_same_policy_earns_the_same_in_the_same_episodes():
-    one, again = (judge.judge(warehouse.baseline, 7) for _ in range(2))
-    other = judge.judge(warehouse.baseline, 8)
+    one, again = (judge.judge(warehouse.baseline, warehouse.WORLD, 7) for _ in range(2))
+    other = judge.judge(warehouse.baseline, warehouse.WORLD, 8)
     assert one.shape == (judge.EPISODES,)
     assert np.array_equal(one, again)
     assert not np.array_equal(one, other)
+
+
+# --- four entries: what looking at a world is worth
+
+
+@functools.cache
+def learned_in(world: warehouse.World) -> warehouse.Policy:
+    """Return what the chapter's agent has learned in a world after 80 rounds: some ten CPU seconds."""
+    torch.manual_seed(0)
+    np.random.seed(0)
+    envs = functools.partial(warehouse.make_envs, world=world)
+    return answers.chapter().greedy(answers.alone(envs, Budget(1000), 80, goal=np.inf).weights())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("here", "elsewhere"), [(2, 5), (5, 2)])
+def test_who_reads_or_fits_the_prices_or_brings_weights_along_loses_to_who_has_learned(here, elsewhere):
+    world, other = warehouse.draw_world(here), warehouse.draw_world(elsewhere)
+    envs = functools.partial(warehouse.make_envs, world=world)
+    others = {
+        "reads envs.prices": warehouse.paying(envs(1).prices),
+        "fits the prices by least squares": warehouse.paying(answers.least_squares(envs)),
+        "brings weights learned under other prices": learned_in(other),
+        "baseline": warehouse.baseline,
+    }
+    ours = judge.judge(learned_in(world), world, 7)
+    for name, policy in others.items():
+        lead = judge.score(ours - judge.judge(policy, world, 7))
+        print(f"world {here}: {name}: ours leads by {lead.signed()}")
+        assert lead.low > 0, name
 
 
 # --- what an entry tells
@@ -283,14 +318,94 @@ def test_of_too_many_points_some_are_kept_the_last_one_too():
     assert curve[-1] == (9_999, 9_999)
 
 
+# --- by the clock
+
+PLAYS = """
+import ray
+@ray.remote
+class Player:
+    def __init__(self, make_envs):
+        self.envs = make_envs(8)
+        self.envs.reset(seed=0)
+    def play(self):
+        for _ in range(20): self.envs.step([0] * 8)
+        return 1.0
+def train(make_envs, budget):
+    ray.init(num_cpus=2, include_dashboard=False)
+    players, lost = [Player.remote(make_envs) for _ in range(2)], 0
+    while not lost:
+        for i, player in enumerate(players):
+            try:
+                budget.report(ray.get(player.play.remote()))
+            except ray.exceptions.RayActorError:
+                lost += 1
+                {answer}
+    print("lost", lost, "and played on", ray.get([player.play.remote() for player in players]))
+    ray.shutdown()
+    return lambda obs: obs[:, 0].astype(int) * 0
+"""
+BY_CLOCK = Rules(200, by_clock=True)
+
+
+def test_a_slow_simulator_plays_the_same_and_keeps_its_caller_waiting(monkeypatch):
+    waited = []
+    monkeypatch.setattr(warehouse.time, "sleep", waited.append)
+    slow = functools.partial(warehouse.make_envs, slow=True)
+    assert np.array_equal(*(warehouse.evaluate(warehouse.baseline, 5, 1, envs) for envs in (slow, warehouse.make_envs)))
+    assert waited == [5 * warehouse.WAIT] * warehouse.EPISODE_STEPS
+
+
+def test_a_budget_by_the_clock_counts_sleep():
+    budget = ClockBudget(10)
+    time.sleep(0.2)
+    budget.report(1)
+    assert 0.2 <= budget.curve[0][0] == pytest.approx(10 - budget.left(), abs=0.2)
+
+
+@real_sandbox
+@pytest.mark.slow
+def test_the_judge_kills_an_actor_and_an_entry_that_starts_another_goes_on(monkeypatch):
+    monkeypatch.setattr(strike, "BETWEEN", (0.0, 0.0))  # as soon as there is one
+    with Nursery(BY_CLOCK.limits(), rooms=[INSIDE]) as nursery, nursery.sandbox() as sandbox:
+        contestant = Contestant(
+            Entry("m", "m.py", PLAYS.replace("{answer}", "players[i] = Player.remote(make_envs)")),
+            BY_CLOCK, sandbox, lambda spent: None,
+        )  # fmt: skip
+        learned = contestant.learn()
+    assert learned.output.endswith("lost 1 and played on [1.0, 1.0]")
+    assert "Player" in contestant.strike.victim
+
+
+@real_sandbox
+@pytest.mark.slow
+def test_an_entry_that_does_not_expect_a_loss_is_told_what_happened(monkeypatch):
+    monkeypatch.setattr(strike, "BETWEEN", (0.0, 0.0))
+    with Nursery(BY_CLOCK.limits(), rooms=[INSIDE]) as nursery, nursery.sandbox() as sandbox:
+        contestant = Contestant(
+            Entry("m", "m.py", PLAYS.replace("{answer}", "raise")), BY_CLOCK, sandbox, lambda spent: None
+        )
+        with pytest.raises(EntryFailed, match=r"The judge had killed one of its actors, ray::.*: go on without it"):
+            contestant.learn()
+
+
+def test_by_the_clock_only_what_lived_through_a_loss_is_ranked():
+    rows = [row("alone", 80, by_clock=True), row("lived", 60, by_clock=True, killed=True, spread=3.0)]
+    ranked = board.leagues(rows)[2, True, 60.0]
+    assert [each.name for each in ranked] == ["lived", "alone"]
+    assert board.ranks(ranked) == [1, None]
+    text = page(rows)
+    assert "no actor to kill: not ranked" in text
+    assert "an actor was killed, 2 cores, the baseline&#x27;s two runs 3.0 apart" in text
+
+
 # --- the leaderboard
 
 
 def row(name: str = "mine", mean: float = 50.0, **more: object) -> Row:
     score = Score(mean, mean - 2, mean + 2)
     some = {
-        "file": f"{name}.py", "fingerprint": "0a0b0c0d", "when": "2026-01-02T03:04:05+00:00", "version": 1, "budget": 60.0,
-        "baseline": Score(40, 38, 42), "chance": Score(2, 1, 3), "cpu": 58.0, "wall": 33.0, "measured": "control group",
+        "file": f"{name}.py", "fingerprint": "0a0b0c0d", "when": "2026-01-02T03:04:05+00:00", "version": 2, "by_clock": False, "machine": "2 cores", "spread": 0.0, "killed": False, "budget": 60.0,
+        "lead": Score(mean - 40, mean - 42, mean - 38), "baseline": Score(40, 38, 42), "informed": Score(45, 43, 47), "chance": Score(2, 1, 3), "cpu": 58.0, "wall": 33.0, "measured": "control group",
         "seed": 5, "chosen": False, "sandboxed": True, "curve": ((10.0, 5.0), (58.0, mean)),
     }  # fmt: skip
     return Row(**{"name": name, "score": score, **some, **more})
@@ -315,19 +430,37 @@ def test_a_line_that_is_no_row_takes_no_other_with_it():
 
 
 def test_only_equal_budgets_and_versions_compete():
-    rows = [row("a", 50), row("b", 70), row("c", 90, budget=20.0), row("d", 99, version=2, when="2027")]
+    rows = [row("a", 50), row("b", 70), row("c", 90, budget=20.0), row("d", 99, version=3, when="2027")]
     leagues = {league: [each.name for each in ranked] for league, ranked in board.leagues(rows).items()}
-    assert leagues == {(2, 60.0): ["d"], (1, 60.0): ["b", "a"], (1, 20.0): ["c"]}
-    assert next(iter(leagues)) == (2, 60.0)
+    assert leagues == {(3, False, 60.0): ["d"], (2, False, 60.0): ["b", "a"], (2, False, 20.0): ["c"]}
+    assert next(iter(leagues)) == (3, False, 60.0)
 
 
 def test_who_chose_the_seed_has_no_rank():
-    ranked = board.leagues([row("knows", 99, chosen=True), row("a", 50), row("b", 70)])[1, 60.0]
+    ranked = board.leagues([row("knows", 99, chosen=True), row("a", 50), row("b", 70)])[2, False, 60.0]
     assert [(each.name, rank) for each, rank in zip(ranked, board.ranks(ranked), strict=True)] == [
         ("b", 1),
         ("a", 2),
         ("knows", None),
     ]
+
+
+def test_the_lead_ranks_and_not_the_score_in_an_easy_world():
+    easy = row("easy", 80, baseline=Score(75, 74, 76), lead=Score(5, 3, 7))
+    assert [each.name for each in board.leagues([easy, row("hard", 60)])[2, False, 60.0]] == ["hard", "easy"]
+
+
+def test_leads_that_could_be_equal_share_a_rank():
+    ranked = board.leagues([row("a", 70), row("b", 67), row("c", 65), row("d", 50)])[2, False, 60.0]
+    ranks = board.ranks(ranked)  # each interval has 2 to each side
+    assert [board.spoken(rank, ranks) for rank in ranks] == ["1=", "1=", "3", "4"]
+
+
+def test_the_picture_has_the_par_lines_and_keeps_their_names_apart():
+    lines = dict(re.findall(r'y="([\d.]+)" text-anchor="end" class="">([a-z][a-z0-9, ]+)<', chart([row("one")])))
+    assert set(lines.values()) == {"ours, 10 s", "prices known", "baseline", "chance"}
+    heights = sorted(map(float, lines))
+    assert all(below - above >= APART for above, below in pairwise(heights))
 
 
 def test_the_page_needs_nothing_else_and_knows_light_and_dark():
@@ -355,8 +488,8 @@ def test_the_page_says_what_a_reader_has_to_know_of_a_row():
 def test_a_claim_from_the_moon_flattens_no_curve():
     honest, boaster = row("honest", 50), row("boaster", 3, curve=((1.0, 1e12), (2.0, -1e300)))
     frame = _frame([honest, boaster])
-    assert -30 < frame.low < 0
-    assert 52 < frame.high < 80
+    assert -90 < frame.low < -37
+    assert 45 < frame.high < 80
     heights = [float(y) for y in re.findall(r'cy="([-\d.]+)"', chart([honest, boaster]))]
     assert all(-100 < y < 500 for y in heights)
 
@@ -376,7 +509,7 @@ def test_one_entry_without_a_spread_can_be_drawn():
 # --- the commands
 
 
-@pytest.mark.parametrize("name", ["run", "board"])
+@pytest.mark.parametrize("name", ["run", "board", "class"])
 def test_every_help_shows_an_example(name):
     shown = CliRunner().invoke(app, ["capstone", name, "--help"])
     assert shown.exit_code == 0
@@ -429,6 +562,50 @@ def test_the_board_is_written_where_the_command_says():
     assert "<b>one</b>" in path.read_text()
 
 
+# --- a class
+
+RULE = """
+from coursekit.given import warehouse
+def train(make_envs, budget):
+    budget.report(5)
+    return warehouse.paying(make_envs(1).prices)
+"""
+
+
+def test_a_folder_without_entries_is_said(tmp_path):
+    said = CliRunner().invoke(app, ["capstone", "class", str(tmp_path), "--no-sandbox"])
+    assert said.exit_code == 1
+    assert "There is no entry in" in said.output
+
+
+@pytest.mark.slow
+def test_a_class_plays_in_one_world_and_has_one_board_with_a_film_of_each(tmp_path):
+    for name, source in {"ada": RULE, "bob": RULE, "eve": "x = 1"}.items():
+        (tmp_path / f"{name}.py").write_text(source)
+    said = []
+    path = run_class(tmp_path, Rules(2, isolated=False, imports=False), said.append)
+    text = path.read_text()
+    assert said[0].removeprefix("ada") == said[1].removeprefix("bob")  # the same world, the same episodes
+    assert text.count("data:image/gif;base64,") == 2
+    assert text.count(">1=</td>") == 2
+    assert re.search("No score. eve.py: it has no function `train`", text)
+    assert not board.rows()  # a class's board is its own
+
+
+def test_a_film_shows_the_episode_that_was_judged():
+    world, seed = warehouse.draw_world(3), 11
+    actions = []
+
+    def policy(obs):
+        actions.append(warehouse.baseline(obs))
+        return actions[-1]
+
+    returns = judge.judge(policy, world, seed)
+    env = warehouse.Warehouse(world)
+    env.reset(seed=seed + 4)
+    assert sum(env.step(step[4])[1] for step in actions) == returns[4]
+
+
 # --- in a real sandbox
 
 BASELINE = """
@@ -454,7 +631,7 @@ def contest(nursery: Nursery, source: str, rules: Rules = SMALL) -> tuple[Learne
         contestant = Contestant(entry, rules, sandbox, lambda spent: None)
         learned = contestant.learn()
         contestant.be_asked(learned)
-        returns = judge.judge(contestant.decide, 7)
+        returns = judge.judge(contestant.decide, warehouse.draw_world(0), 7)
         return contestant.counted(learned), returns, contestant.watch.spent()
 
 
@@ -643,7 +820,7 @@ def test_who_only_waits_is_stopped_by_the_clock(nursery, body, clock, says):
 def test_without_a_sandbox_an_entry_runs_too():
     ran = run(Entry("mine", "mine.py", BASELINE), Rules(2, seed=7, isolated=False, imports=False))
     assert ran.row.score == ran.row.baseline
-    assert ran.lead.mean == 0
+    assert ran.row.lead.mean == 0
     assert (ran.row.sandboxed, ran.row.chosen, ran.row.seed) == (False, True, 7)
 
 

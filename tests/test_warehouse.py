@@ -1,5 +1,6 @@
 """The capstone's warehouse: Gymnasium's rules, the same world one by one and side by side, and what is known of its rules."""
 
+import functools
 import pickle
 
 import gymnasium
@@ -10,20 +11,25 @@ from gymnasium.utils.env_checker import check_env
 from coursekit.given.warehouse import (
     BATTERY,
     CREEP,
+    EACH,
     EPISODE_STEPS,
-    GOALS,
+    FAR,
     NUMBERS,
+    OWN,
     PLACES,
-    PRICES,
     ROOM,
     SHELVES,
     STATION,
     TABLE,
+    WORLD,
     Warehouse,
     baseline,
+    draw_world,
     evaluate,
     make_envs,
+    paying,
     random_actions,
+    routes,
 )
 
 
@@ -33,8 +39,8 @@ def test_it_passes_gymnasiums_own_checker():
 
 
 def test_many_warehouses_are_as_many_single_ones_step_by_step():
-    count, prices, rng = 5, (2.0, -1.0, 7.0), np.random.default_rng(0)
-    singles, together = [Warehouse(prices) for _ in range(count)], make_envs(count, prices)
+    count, world, rng = 5, draw_world(5), np.random.default_rng(0)
+    singles, together = [Warehouse(world) for _ in range(count)], make_envs(count, world)
     obs, _ = together.reset(seed=40)
     assert np.array_equal(obs, [single.reset(seed=40 + i)[0] for i, single in enumerate(singles)])
     over, earned, loads = False, 0.0, set()
@@ -49,7 +55,7 @@ def test_many_warehouses_are_as_many_single_ones_step_by_step():
             assert np.array_equal(got, want)
         over, earned = truncated.all(), earned + rewards.sum()
         loads |= {len(single.load) for single in singles}
-    assert (loads, earned > 100) == ({0, 1, 2, 3}, True)  # so that much happened
+    assert (loads, earned > 100) == ({0, 1, 2, 3}, True)  # a lot happened
 
 
 def test_an_episode_lasts_so_many_steps_and_is_truncated():
@@ -65,13 +71,13 @@ def driven(env: Warehouse, place: int) -> float:
     pay = 0.0
     for _ in range(EPISODE_STEPS):
         pay += env.step(place)[1]
-        if env.field == GOALS[place]:
+        if env.field == env.goals[place]:
             return pay
     raise AssertionError("It never arrived.")
 
 
 def test_a_parcel_pays_when_it_is_delivered_and_no_sooner():
-    env = Warehouse(prices=(5.0, -2.0, 1.0))
+    env = Warehouse(WORLD._replace(prices=(5.0, -2.0, 1.0, 0.0)))
     env.reset(seed=0)
     env.kind[:2], env.patience[:2] = [0, 1], [150, 150]
     assert [driven(env, 0), env.load, driven(env, 1), env.load] == [0.0, [0, 1], 0.0, [0, 1]]
@@ -114,27 +120,50 @@ def test_without_a_battery_it_creeps_and_the_station_exchanges_it():
 
 
 def test_observations_say_what_there_is_and_not_what_it_pays():
-    cheap, dear = Warehouse((1, 1, 1)), Warehouse((9, 9, 9))
+    cheap, dear = (Warehouse(WORLD._replace(prices=(price,) * 4)) for price in (1, 9))
     (obs, _), (other, _) = cheap.reset(seed=3), dear.reset(seed=3)
     assert obs.shape == (NUMBERS,)
     assert np.array_equal(obs, other)
-    waits, kinds = obs[6:].reshape(SHELVES, 5)[:, 1], obs[6:].reshape(SHELVES, 5)[:, 2:]
+    shelves = obs[OWN:].reshape(SHELVES, EACH)
+    waits, kinds = shelves[:, 1], shelves[:, 2:]
     assert np.array_equal(kinds.sum(axis=1), waits > 0)
 
 
-def test_random_is_poor_and_the_baseline_leaves_room():
-    refuses = PRICES.index(min(PRICES))
+def test_who_got_a_parcel_orders_again_on_the_first_empty_shelf():
+    env = Warehouse(WORLD._replace(follows=(3, -1, -1, -1)))
+    env.reset(seed=0)
+    env.coming[:] = -1
+    env.load, env.kind, env.patience = [0, 1], [2, -1] + [2] * 6, [50, 0] + [50] * 6
+    env.step(TABLE)
+    assert (env.kind[1], env.patience[1], env.kind.count(3)) == (3, 59, 1)
 
-    def choosy(obs):
-        """What the baseline does where no parcel of the kind that costs is shown."""
-        obs = obs.copy()
-        shelves = obs[:, 6:].reshape(len(obs), SHELVES, -1)
-        shelves[shelves[..., 2 + refuses] == 1, 1] = 0
-        return baseline(obs)
 
-    chance, rule, better = (evaluate(policy, 100).mean() for policy in (random_actions, baseline, choosy))
-    assert chance < 0.1 * rule
-    assert better > 1.2 * rule
+@pytest.mark.parametrize("seed", range(8))
+def test_a_world_has_ways_to_all_places_and_a_customer_who_is_worth_a_loss(seed):
+    world = draw_world(seed)
+    assert routes(world.plan).steps[:, routes(world.plan).goals].max() <= FAR
+    (trial,) = [k for k, p in enumerate(world.prices) if p < 0 <= world.follows[k]]
+    assert world.prices[trial] + world.prices[world.follows[trial]] > max(p for p in world.prices if p < 10)
+    assert sum(world.shares) == pytest.approx(1)
+
+
+def test_prices_customers_and_map_differ_from_world_to_world():
+    worlds = [draw_world(seed) for seed in range(20)]
+    assert draw_world(7) == draw_world(7)
+    for part in zip(*worlds, strict=True):
+        assert len(set(part)) > 5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_is_poor_and_who_thinks_ahead_earns_far_more_than_who_knows_the_prices(seed):
+    world = draw_world(seed)
+    in_all = [p + (world.prices[f] if f >= 0 else 0) for p, f in zip(world.prices, world.follows, strict=True)]
+    policies = random_actions, baseline, paying(world.prices), paying(in_all)
+    envs = functools.partial(make_envs, world=world)
+    chance, rule, informed, ahead = (evaluate(policy, 100, 1, envs).mean() for policy in policies)
+    assert chance < 0.2 * rule
+    assert ahead > 1.2 * rule
+    assert ahead > 1.5 * informed
 
 
 def test_it_goes_to_other_processes_as_it_is_and_the_same_seed_gives_the_same_episodes():

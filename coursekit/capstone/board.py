@@ -10,7 +10,7 @@ from coursekit.capstone.judge import Score
 from coursekit.journal import Journal
 from coursekit.overview import home
 
-League = tuple[int, float]
+League = tuple[int, bool, float]
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,22 @@ class Row:
     fingerprint: str  # of its source
     when: str
     version: int  # of the warehouse
-    budget: float  # CPU seconds
+    by_clock: bool
+    budget: float  # CPU seconds, or seconds by the clock
     score: Score
-    baseline: Score  # in the same episodes
+    lead: Score  # over the baseline, episode by episode
+    baseline: Score  # in the same episodes, as the next two
     chance: Score
+    informed: Score  # the rule that knows all prices
     cpu: float
     wall: float
     measured: str
     seed: int
     chosen: bool  # the seed was, so that somebody may have known the episodes
     sandboxed: bool
+    machine: str  # its cores and what they are
+    spread: float  # by the clock: between the two runs of the baseline, before and after
+    killed: bool  # one of its actors was, and it went on
     curve: tuple[tuple[float, float], ...]
 
     @classmethod
@@ -41,8 +47,13 @@ class Row:
 
     @property
     def league(self) -> League:
-        """Return what has to be the same for two scores to be compared: the warehouse's version and the budget."""
-        return self.version, self.budget
+        """Return what has to be the same for two leads to be compared: the warehouse's version, the way to count, the budget."""
+        return self.version, self.by_clock, self.budget
+
+    @property
+    def ranked(self) -> bool:
+        """Whether it is in the race: its episodes were a secret and, by the clock, it has lived through the loss of an actor."""
+        return not self.chosen and (self.killed or not self.by_clock)
 
 
 def _finite(value: Any) -> float:
@@ -61,11 +72,11 @@ def _curve(value: Any) -> tuple[tuple[float, float], ...]:
 
 
 _READ: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("name", "file", "fingerprint", "when", "measured"), str),
+    **dict.fromkeys(("name", "file", "fingerprint", "when", "measured", "machine"), str),
     **dict.fromkeys(("version", "seed"), int),
-    **dict.fromkeys(("budget", "cpu", "wall"), _finite),
-    **dict.fromkeys(("score", "baseline", "chance"), _score),
-    **dict.fromkeys(("chosen", "sandboxed"), bool),
+    **dict.fromkeys(("budget", "cpu", "wall", "spread"), _finite),
+    **dict.fromkeys(("score", "lead", "baseline", "chance", "informed"), _score),
+    **dict.fromkeys(("chosen", "sandboxed", "by_clock", "killed"), bool),
     "curve": _curve,
 }
 
@@ -99,16 +110,30 @@ def _readable(journal: Journal) -> Iterator[Row]:
 
 
 def leagues(found: list[Row]) -> dict[League, list[Row]]:
-    """Return the rows of each league, the best score first; the league that was played last comes first."""
+    """Return the rows of each league, the largest lead first; the league that was played last comes first."""
     latest = {row.league: row.when for row in sorted(found, key=lambda row: row.when)}
     order = sorted(latest, key=lambda league: latest[league], reverse=True)
     return {league: _ranked([row for row in found if row.league == league]) for league in order}
 
 
 def _ranked(found: list[Row]) -> list[Row]:
-    return sorted(found, key=lambda row: (row.chosen, -row.score.mean, row.when))
+    return sorted(found, key=lambda row: (not row.ranked, -row.lead.mean, row.when))
 
 
 def ranks(ranked: list[Row]) -> list[int | None]:
-    """Return the rank of each row of a league, None where the seed was chosen: who knows the episodes is in no race."""
-    return [None if row.chosen else number for number, row in enumerate(ranked, 1)]
+    """Return the rank of each row of a league, None for one that is in no race.
+
+    Rows share a rank where the interval of the lead reaches into that of the first of them.
+    """
+    found: list[int | None] = []
+    rank, first = 0, math.inf  # the rank that is shared, and the lower end of its first interval
+    for number, row in enumerate(ranked, 1):
+        if row.lead.high < first:
+            rank, first = number, row.lead.low
+        found.append(rank if row.ranked else None)
+    return found
+
+
+def spoken(rank: int | None, among: list[int | None]) -> str:
+    """Return a rank as it is shown: "2=" where several share it."""
+    return f"{rank}{'=' * (among.count(rank) > 1)}" if rank else "–"

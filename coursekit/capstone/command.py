@@ -13,6 +13,7 @@ from coursekit.capstone.entry import Entry, EntryFailed, read_entry
 from coursekit.capstone.page import write_board
 from coursekit.capstone.rules import Rules
 from coursekit.capstone.run import Ran, run
+from coursekit.capstone.together import run_class
 from coursekit.course import CommandError
 from coursekit.sandbox.nursery import NurseryFailed, available
 
@@ -25,15 +26,7 @@ NO_SANDBOX = (
 def run_entry(path: Path, name: str, rules: Rules) -> None:
     """Run an entry and say what came of it; raises CommandError."""
     entry = read_entry(path, name)
-    if not 1 <= rules.seconds <= 3600:
-        raise CommandError(f"A budget of {rules.seconds:g} CPU seconds is none: give --seconds from 1 to 3600.")
-    if rules.isolated and (reason := available()):
-        raise CommandError(
-            f"No sandbox can be made here: {reason}. Use Linux; or, for code that you trust, add --no-sandbox."
-        )
-    console = Console(stderr=True)
-    if not rules.isolated:
-        console.print(NO_SANDBOX, soft_wrap=True)
+    console = _ready(rules)
     try:
         with _progress(console, entry, rules) as tick:
             ran = run(entry, rules, tick)
@@ -43,6 +36,31 @@ def run_entry(path: Path, name: str, rules: Rules) -> None:
         raise CommandError(str(failed)) from None
     board.add(ran.row)
     _show(ran)
+
+
+def _ready(rules: Rules) -> Console:
+    """Return a console to tell of runs by these rules, once it is certain that they can take place; raises CommandError."""
+    if not 1 <= rules.seconds <= 3600:
+        raise CommandError(f"A budget of {rules.seconds:g} seconds is none: give --seconds from 1 to 3600.")
+    if rules.isolated and (reason := available()):
+        raise CommandError(
+            f"No sandbox can be made here: {reason}. Use Linux; or, for code that you trust, add --no-sandbox."
+        )
+    console = Console(stderr=True)
+    if not rules.isolated:
+        console.print(NO_SANDBOX, soft_wrap=True)
+    return console
+
+
+def class_board(folder: Path, rules: Rules, in_browser: bool) -> None:
+    """Run a class's entries and name their board; raises CommandError."""
+    console = _ready(rules)
+    try:
+        path = run_class(folder, rules, lambda line: console.print(line, soft_wrap=True, markup=False, highlight=False))
+    except NurseryFailed as failed:
+        raise CommandError(str(failed)) from None
+    print(f"wrote {path}")
+    _open(path, in_browser)
 
 
 @contextmanager
@@ -75,21 +93,38 @@ def _show(ran: Ran) -> None:
         print(f"What it printed{' (its last lines)' if len(lines) > PRINTED else ''}:")
         print("\n".join(f"  {line}" for line in lines[-PRINTED:]))
     ranked = board.leagues(board.rows())[row.league]
-    rank = board.ranks(ranked)[ranked.index(row)]
-    place = f"{rank} of {len(ranked)}" if rank else "none: who names the seed may know the episodes"
+    ranks = board.ranks(ranked)
+    rank = ranks[ranked.index(row)]
+    place = f"{board.spoken(rank, ranks)} of {len(ranked)}" if rank else "none: " + _unranked(row)
     for label, value, note in (
-        ("score", str(row.score), f"mean return of {judge.EPISODES} episodes it has not seen, with its 95 % interval"),
         (
-            "baseline",
-            str(row.baseline),
-            f"the same episodes: {ran.lead.mean:+.1f} ± {(ran.lead.high - ran.lead.low) / 2:.1f} for {row.name}",
+            "lead",
+            row.lead.signed(),
+            "over the baseline, episode by episode, with its 95 % interval: this is what ranks",
         ),
+        ("score", str(row.score), f"mean return of {judge.EPISODES} episodes it has not seen"),
+        ("informed", str(row.informed), "the same episodes: the rule that knows all prices"),
+        ("baseline", str(row.baseline), "the same episodes"),
         ("random", str(row.chance), "the same episodes"),
-        ("learned in", f"{row.cpu:.1f} CPU s", f"of {row.budget:g}; {row.wall:.1f} s by the clock, {_points(row)}"),
-        ("rank", place, f"with {row.budget:g} CPU seconds on version {row.version} of the warehouse"),
+        (
+            "learned in",
+            f"{row.cpu:.1f} CPU s",
+            f"{row.wall:.1f} s by the clock; the budget is {row.budget:g}; {_points(row)}",
+        ),
+        (
+            "rank",
+            place,
+            f"with {row.budget:g} {'seconds by the clock' if row.by_clock else 'CPU seconds'} on version {row.version} of the warehouse",
+        ),
     ):
         print(f"{label:11}{value:18}{note}")
     print("The leaderboard: coursekit capstone board --open")
+
+
+def _unranked(row: board.Row) -> str:
+    if row.chosen:
+        return "with a chosen seed the episodes may be known"
+    return "the judge found no actor to kill; let Ray's actors play until the budget is used up"
 
 
 def _points(row: board.Row) -> str:
@@ -101,5 +136,9 @@ def show_board(in_browser: bool) -> None:
     path = write_board()
     count = len(board.rows())
     print(f"wrote {path} ({count} run{'' if count == 1 else 's'})")
-    if in_browser and not webbrowser.open(path.as_uri()):
+    _open(path, in_browser)
+
+
+def _open(path: Path, in_browser: bool) -> None:
+    if in_browser and not webbrowser.open(path.resolve().as_uri()):
         raise CommandError(f"No browser could be opened. Open {path} yourself.")

@@ -10,6 +10,7 @@ from coursekit import wire
 from coursekit.capstone.entry import Entry, EntryFailed, printable
 from coursekit.capstone.judge import NotActions, checked
 from coursekit.capstone.rules import DECIDING, Rules
+from coursekit.capstone.strike import Strike
 from coursekit.capstone.watch import Curve, Watch, separated
 from coursekit.sandbox.limits import SandboxDied
 from coursekit.sandbox.nursery import NurseryFailed
@@ -32,15 +33,16 @@ class Learned(NamedTuple):
 class Contestant:
     """One entry in one sandbox; whatever it does wrong ends in EntryFailed."""
 
-    def __init__(self, entry: Entry, rules: Rules, sandbox: Sandbox, tick: Callable[[float], object]):
+    def __init__(self, entry: Entry, rules: Rules, sandbox: Sandbox, tick: Callable[[float], object], world: int = 0):
         self._entry, self._rules, self._sandbox = entry, rules, sandbox
         began = sandbox.run(f"from {INSIDE} import decide, learn, prepare, result")
         if began.error:
             raise NurseryFailed(f"The capstone could not be loaded in its sandbox: {began.error['message']}.")
         self._curve, self._until = Curve(), 0.0
         self._over = ""  # what is said where too many CPU seconds were used
-        self._ask("prepare", 60.0, entry.source, entry.file, rules.seconds)
+        self._ask("prepare", 60.0, entry.source, entry.file, rules.seconds, world, rules.by_clock)
         self.watch = Watch(sandbox, tick)
+        self.strike = Strike(sandbox.pid, rules.seconds)
 
     def learn(self) -> Learned:
         """Have it learn until it returns a policy."""
@@ -50,28 +52,42 @@ class Contestant:
             f"it used more than {rules.most:.4g} of its {rules.seconds:.4g} CPU seconds, and was stopped. {EARLIER}"
         )
         began = time.monotonic()
+        if rules.by_clock:
+            self._over = (
+                f"it used more than the {rules.most:.4g} CPU seconds that {rules.cores} cores have, and was stopped."
+            )
+            self.strike.begin(watch)
         try:
             told = self._sandbox.run("learn()", rules.clock)
         except SandboxDied as died:
             _, self._curve = separated(self._sandbox.last_output(), rules.most)
             raise self._ended(died) from None
         output, self._curve = separated(told.output, rules.most)
-        if told.error and told.error["kind"] == "TimeoutError":
+        late = bool(told.error and told.error["kind"] == "TimeoutError")
+        if rules.by_clock and (
+            late or time.monotonic() - began > rules.clock
+        ):  # a busy process is given more time to stop
+            raise self._failed(
+                f"it had {rules.seconds:.4g} s by the clock, and took more than {rules.clock:.4g}. {EARLIER}{self._struck()}"
+            )
+        if late:
             raise self._failed(
                 f"it was stopped after {rules.clock:.0f} s by the clock, of which it computed for {watch.spent():.1f} s: what "
                 f"does it wait for? A Ray task that asks for more CPUs than there are waits forever."
             )
         problem = self._ask("result", 60.0).get("failed")  # which an entry can replace, so it is part of learning
         wall, cpu = time.monotonic() - began, watch.spent()
+        watch.also = lambda: None  # what has learned is safe
         if cpu > watch.limit:
             raise self._failed(self._over)
         if problem:
-            raise self._failed(f"{problem}.")
+            raise self._failed(f"{problem}.{self._struck()}")
         return Learned(cpu, wall, output, self._curve)
 
     def be_asked(self, learned: Learned) -> None:
         """Get ready for the judge's episodes: what a policy may use for all of them counts from here."""
-        seconds = DECIDING + max(0.0, self._rules.seconds - learned.cpu)
+        left = 0.0 if self._rules.by_clock else self._rules.seconds - learned.cpu
+        seconds = DECIDING + max(0.0, left)
         self._over = self._too_slow(f"{seconds:.4g} CPU seconds")
         self.watch.limit = self.watch.spent() + seconds
         self._until = time.monotonic() + self._rules.deciding_clock
@@ -104,6 +120,14 @@ class Contestant:
         if raised:
             raise self._failed(f"its policy cannot be asked. {raised.get('message')}")
         return value
+
+    def _struck(self) -> str:
+        """Return what the judge has done to the entry, "" for nothing."""
+        return (
+            f" The judge had killed one of its actors, {self.strike.victim}: go on without it, or start another."
+            if self.strike.victim
+            else ""
+        )
 
     def _too_slow(self, limit: str) -> str:
         return f"its policy is too slow: the judge's episodes took more than {limit}. Decide for all rows at once, in NumPy or torch."

@@ -10,12 +10,13 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 from coursekit.capstone.entry import FORM
 from coursekit.failure import describe
-from coursekit.given.cpu_budget import Budget
+from coursekit.given.cpu_budget import Budget, ClockBudget
 
 MARK, END = "\x1e", "\x1f"  # around a reported point among what an entry prints
 MODULE = "capstone_entry"
@@ -29,18 +30,22 @@ class Unusable(Exception):
     """Why an entry cannot be used: the reason, and the next step."""
 
 
-def prepare(source: str, file: str, seconds: float) -> None:
-    """Take the entry, and import what every entry is handed: that costs it nothing."""
-    from coursekit.given.warehouse import make_envs
+def prepare(source: str, file: str, seconds: float, world: int, by_clock: bool = False) -> None:
+    """Take the entry and the seed of its world, and import what every entry is handed: that costs it nothing."""
+    from coursekit.given.warehouse import draw_world, make_envs
 
     os.environ.pop("COURSEKIT_QUICK", None)  # no quick mode: a budget is spent in full
-    given.update(source=source, file=file, seconds=seconds, make_envs=make_envs)
+    envs = partial(make_envs, world=draw_world(world), slow=by_clock)
+    given.update(source=source, file=file, seconds=seconds, make_envs=envs, by_clock=by_clock)
 
 
 def learn() -> None:
     """Load the entry and have it learn within its budget; `result` says what came of it."""
     global policy
-    budget = Budget(given["seconds"], root=os.getppid(), tell=_tell)
+    if given["by_clock"]:
+        budget: Budget = ClockBudget(given["seconds"], tell=_tell)
+    else:
+        budget = Budget(given["seconds"], root=os.getppid(), tell=_tell)
     outcome.clear()
     try:
         policy = _trained(_load(given["source"], given["file"]), budget)
@@ -77,7 +82,7 @@ def _load(source: str, file: str) -> Callable:
         _send_by_value(module)  # it may have imported Ray
     except SyntaxError as error:
         line = f"line {error.lineno}: {error.msg}: `{(error.text or '').strip()}`"
-        raise Unusable(f"it is not valid Python, {line}. Mend that line and run it again") from None
+        raise Unusable(f"it is not valid Python, {line}. Fix that line and run it again") from None
     except ModuleNotFoundError as error:
         hint = "An entry is one file, and imports only what the course installs"
         raise Unusable(f"it ended with {_described(error)} while it was loaded. {hint}") from None

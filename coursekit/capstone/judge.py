@@ -1,6 +1,7 @@
 """The judge: it owns the environments and their seeds, and all that it takes from a policy are actions, as plain data."""
 
 import functools
+import hashlib
 import math
 from typing import Any, NamedTuple
 
@@ -22,6 +23,10 @@ class Score(NamedTuple):
     def __str__(self) -> str:
         return f"{self.mean:.1f} ± {(self.high - self.low) / 2:.1f}"
 
+    def signed(self) -> str:
+        """Return it as a difference is written."""
+        return f"{self.mean:+.1f} ± {(self.high - self.low) / 2:.1f}"
+
 
 def score(returns: Returns) -> Score:
     """Return the mean of independent returns with its 95 % interval: 1.96 standard errors to each side."""
@@ -29,9 +34,20 @@ def score(returns: Returns) -> Score:
     return Score(mean, mean - half, mean + half)
 
 
-def judge(policy: warehouse.Policy, seed: int) -> Returns:
-    """Return what a policy earns in each episode of a seed."""
-    return warehouse.evaluate(policy, EPISODES, seed)
+def drawn(seed: int, what: str) -> int:
+    """Return a seed made from the judge's, by a way with no way back: one tells nothing of another."""
+    return int.from_bytes(hashlib.sha256(f"{what} {seed}".encode()).digest()[:7])
+
+
+def judge(policy: warehouse.Policy, world: warehouse.World, seed: int) -> Returns:
+    """Return what a policy earns in each of a seed's episodes in a world."""
+    return warehouse.evaluate(policy, EPISODES, seed, functools.partial(warehouse.make_envs, world=world))
+
+
+def rules(world: warehouse.World) -> dict[str, warehouse.Policy]:
+    """Return what an entry is compared with: chance, the baseline, and the same rule where all prices are known."""
+    informed = warehouse.paying(world.prices)
+    return {"chance": warehouse.random_actions, "baseline": warehouse.baseline, "informed": informed}
 
 
 class NotActions(ValueError):

@@ -16,7 +16,7 @@ PAGE = """<!doctype html>
 <style>
 :root {{ color-scheme: light dark; --ground: #fcfcfb; --ink: #1c1c1a; --soft: #5c5b57; --line: #dddcd6; {light} }}
 @media (prefers-color-scheme: dark) {{ :root {{ --ground: #1a1a19; --ink: #f1f0ea; --soft: #b4b2a9; --line: #3b3a37; {dark} }} }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 58rem; margin: 2rem auto; padding: 0 1rem;
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 2rem auto; padding: 0 1rem;
   background: var(--ground); color: var(--ink) }}
 h1 {{ font-size: 1.5rem; margin-bottom: 0 }} h2 {{ font-size: 1.1rem; margin: 2rem 0 .2rem }}
 .small {{ color: var(--soft); font-size: .9rem }}
@@ -31,16 +31,18 @@ svg text {{ fill: var(--soft) }} svg .head {{ fill: var(--ink); font-weight: 600
 table {{ border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .95rem }}
 th, td {{ padding: .3rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }}
 th {{ color: var(--soft); font-weight: 500 }} .left {{ text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 9rem }}
-.swatch {{ display: inline-block; width: .7rem; height: .7rem; border-radius: 50%; margin-right: .4rem }}
+img {{ max-width: 100% }} .swatch {{ display: inline-block; width: .7rem; height: .7rem; border-radius: 50%; margin-right: .4rem }}
 </style>
 <h1>Capstone leaderboard</h1>
-<p class="small">The score is the mean return of {episodes} episodes that the entry has not seen, played by the judge, with its 95 % interval;
-baseline and random actions played the same ones. Two scores whose intervals overlap may change places in another run.
-A learning curve is what the entry said of itself.</p>
+<p class="small">Each run has a world of its own: prices, customers, map. What ranks is the lead over the baseline in the same {episodes} episodes,
+which the entry has not seen, with its 95 % interval. Where the intervals of two leads overlap, the entries share a rank.
+By the clock, the baseline is docs/example_entry.py, which learns before and after each entry on the same machine; the judge kills one actor of each.
+A learning curve is what the entry said of itself, less what the baseline earns in its world.</p>
 {leagues}
+{below}
 """
 EMPTY = "<p>No entry has been judged yet. Run one: <code>coursekit capstone run my_entry.py</code></p>"
-HEADS = ("rank", "entry", "score", "baseline", "CPU s", "clock s", "judged", "remarks")
+HEADS = ("rank", "entry", "lead", "score", "baseline", "prices known", "CPU s", "clock s", "judged", "remarks")
 
 
 def write_board() -> Path:
@@ -51,8 +53,8 @@ def write_board() -> Path:
     return path
 
 
-def page(rows: list[Row]) -> str:
-    """Return the page with a section for each league."""
+def page(rows: list[Row], below: str = "") -> str:
+    """Return the page with a section for each league, and `below` them what else is to be shown, as HTML."""
     sections = [_section(league, ranked) for league, ranked in board.leagues(rows).items()]
     every = range(1, SHOWN + 1)
     return PAGE.format(
@@ -65,6 +67,7 @@ def page(rows: list[Row]) -> str:
         ),
         episodes=EPISODES,
         leagues="\n".join(sections) or EMPTY,
+        below=below,
     )
 
 
@@ -73,30 +76,33 @@ def _variables(colours: tuple[str, ...]) -> str:
 
 
 def _section(league: board.League, ranked: list[Row]) -> str:
-    version, seconds = league
+    version, by_clock, seconds = league
+    name = f"{seconds:g} seconds by the clock, on a slow simulator" if by_clock else f"{seconds:g} CPU seconds"
     heads = "".join(f"<th{' class=left' if head in ('entry', 'remarks') else ''}>{head}</th>" for head in HEADS)
+    ranks = board.ranks(ranked)
     lines = [
-        _row(row, rank, place) for place, (row, rank) in enumerate(zip(ranked, board.ranks(ranked), strict=True), 1)
+        _row(row, board.spoken(rank, ranks), place)
+        for place, (row, rank) in enumerate(zip(ranked, ranks, strict=True), 1)
     ]
     return (
-        f"<h2>{seconds:g} CPU seconds, version {version} of the warehouse</h2>\n"
+        f"<h2>{name}, version {version} of the warehouse</h2>\n"
         f'<div class="wide">{chart(ranked)}</div>\n<div class="wide"><table>\n<tr>{heads}</tr>\n{"".join(lines)}</table></div>'
     )
 
 
-def _row(row: Row, rank: int | None, place: int) -> str:
+def _row(row: Row, rank: str, place: int) -> str:
     swatch = f'<span class="swatch c{place}"></span>' if place <= SHOWN else ""
     cells = [
-        f"{swatch}{rank or '–'}",
+        f"{swatch}{rank}",
         f"<b>{html.escape(row.name)}</b>",
-        f"<b>{row.score.mean:.1f}</b> ± {(row.score.high - row.score.low) / 2:.1f}",
-        f"{row.baseline.mean:.1f}",
+        f"<b>{row.lead.mean:+.1f}</b> ± {(row.lead.high - row.lead.low) / 2:.1f}",
+        *(f"{score.mean:.1f}" for score in (row.score, row.baseline, row.informed)),
         f"{row.cpu:.1f}",
         f"{row.wall:.1f}",
         html.escape(row.when[:10]),
         html.escape(remarks(row)),
     ]
-    left = {1, 7}
+    left = {1, len(cells) - 1}
     return (
         "<tr>"
         + "".join(f"<td{' class=left' if i in left else ''}>{cell}</td>" for i, cell in enumerate(cells))
@@ -104,11 +110,17 @@ def _row(row: Row, rank: int | None, place: int) -> str:
     )
 
 
+def _by_clock(row: Row) -> list[str]:
+    lived = "an actor was killed" if row.killed else "no actor to kill: not ranked"
+    return [lived, row.machine, f"the baseline's two runs {row.spread:.1f} apart"]
+
+
 def remarks(row: Row) -> str:
     """Return what a reader has to know of a row beside its numbers."""
     notes = [
         f"{row.file} {row.fingerprint}",
         *(["seed chosen: not ranked"] if row.chosen else []),
+        *(_by_clock(row) if row.by_clock else []),
         *([] if row.sandboxed else ["without a sandbox"]),
         *(["CPU by process times"] if row.measured == "processes" else []),
         *([] if row.curve else ["no curve reported"]),

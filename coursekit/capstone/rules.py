@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from coursekit.sandbox.limits import Limits
 
 OVER = 1.1  # times its budget: there an entry is stopped
+OURS = 36.0  # the mean lead over the baseline of the chapter's agent after ten CPU seconds, in ten worlds
 DECIDING = 5.0  # CPU seconds that a policy has for the judge's episodes, beside what it left of its budget
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What an entry may use, and where it runs; `seed`, of the judge's episodes, is secret and new where it is None."""
+    """What an entry may use, and where it runs; `seed`, of the world and the judge's episodes, is secret and new where it is None."""
 
-    seconds: float = 60.0
+    seconds: float = 60.0  # CPU seconds; in the league by the clock, seconds
+    by_clock: bool = False  # the slow simulator, a sampler that is killed, and `cores` cores
+    cores: int = 2
     seed: int | None = None
     isolated: bool = True
     memory_mb: int = 6000
@@ -23,12 +26,12 @@ class Rules:
     @property
     def clock(self) -> float:
         """Return the seconds by the clock that learning may take."""
-        return self.learning_clock or 60 + 5 * self.seconds
+        return self.learning_clock or (OVER * self.seconds if self.by_clock else 60 + 5 * self.seconds)
 
     @property
     def most(self) -> float:
-        """Return the CPU seconds at which learning is stopped."""
-        return OVER * self.seconds
+        """Return the CPU seconds at which learning is stopped: by the clock, what that many cores can compute."""
+        return OVER * self.seconds * (self.cores if self.by_clock else 1)
 
     def limits(self) -> Limits:
         """Return them as grading's sandbox knows them."""

@@ -24,6 +24,7 @@ class Watch:
 
     def __init__(self, sandbox: Sandbox, tick: Callable[[float], object] = lambda spent: None):
         self.limit, self.passed = math.inf, False
+        self.also: Callable[[], object] = lambda: None  # called with each look
         self._sandbox, self._tick, self._seen, self._when = sandbox, tick, 0.0, -math.inf
         self.how = "control group" if sandbox.counts_cpu else "processes"
         self._clock = None if sandbox.counts_cpu else CpuClock(sandbox.pid)
@@ -37,6 +38,7 @@ class Watch:
         return max(self._seen, self._clock.seconds())
 
     def _exceeded(self) -> str:
+        self.also()
         if self._clock is None or time.monotonic() - self._when > LOOK_SECONDS:
             self._seen, self._when = self.spent(), time.monotonic()
             self._tick(self._seen)

@@ -1,6 +1,5 @@
 """The judge's side of chapter 20."""
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -11,7 +10,7 @@ from coursekit.capstone.judge import NotActions, checked, score
 from coursekit.exercise import Wrong, exercise, expect, quiz
 from coursekit.exercises._samplers import expect_samplers_kept_up
 from coursekit.given import ch20_capstone as given
-from coursekit.given.warehouse import PRICES, baseline, evaluate, make_envs
+from coursekit.given.warehouse import Policy, World, baseline, draw_world, evaluate, make_envs, paying
 
 TRIES = 3  # an agent may be unlucky: the first that reaches the goal is enough
 OVER = 1.1  # times the budget: so much is forgiven
@@ -30,22 +29,23 @@ ENOUGH = 0.75  # of the baseline's mean: the luckiest of 150 greedy networks tha
 def valid_entry(answer: Answer, rng: Generator) -> None:
     """Measure in the warehouses that you were given, report what you measured, return the function."""
     # Long: the judge owns the warehouses in which an entry learns and is measured; they are the capstone's own.
-    prices = _prices(rng) * int(rng.integers(3, 7))
-    told = _told(answer, prices, 3.0, rng)
+    world, dearer = _world(rng), int(rng.integers(3, 7))
+    world = world._replace(prices=tuple(dearer * price for price in world.prices))
+    told = _told(answer, world, 3.0, rng)
     for count in (1, 7):  # a policy does not know how many warehouses there will be
-        _actions(answer, make_envs(count).reset(seed=int(rng.integers(1, 10**6)))[0])
+        _actions(answer, make_envs(count, world).reset(seed=int(rng.integers(1, 10**6)))[0])
     episodes, exam = int(rng.integers(150, 250)), int(rng.integers(1, 10**6))
-    returns = _returns(answer, prices, episodes, exam)
+    returns = _returns(answer, world, episodes, exam)
     mean = float(returns.mean())
     expect(told["curve"], "It reported nothing: `budget.report(mean_return)` writes a point of the learning curve.")
     said = float(told["curve"][-1][1])
     expect(
-        abs(said - mean) <= 0.2 * abs(mean) + 0.5 * max(prices),
-        f"It reported a mean return of {said:.0f}. In the warehouses that it was given, where parcels pay {_listed(prices)}, "
+        abs(said - mean) <= 0.2 * abs(mean) + 0.5 * max(world.prices),
+        f"It reported a mean return of {said:.0f}. In the warehouses that it was given, where parcels pay {_listed(world)}, "
         f"its policy earned {mean:.0f}. In which warehouses was that measured, and is it a mean for one episode?",
     )
     expect(
-        (returns != evaluate(baseline, episodes, exam, _made(prices))).any(),
+        (returns != _others(baseline, world, episodes, exam)).any(),
         f"In each of {episodes} episodes its policy earned exactly what the baseline earns: it is the baseline. Which rule was to be measured and returned?",
     )
 
@@ -64,19 +64,19 @@ def beats_random(answer: Answer, rng: Generator) -> None:
     # Long: the judge owns the warehouses in which an entry learns and is measured; they are the capstone's own.
     means: list[float] = []
     for _ in range(TRIES):
-        prices, exam = _prices(rng), int(rng.integers(1, 10**6))
-        told = _told(answer, prices, 30.0, rng)
+        world, exam = _world(rng), int(rng.integers(1, 10**6))
+        told = _told(answer, world, 30.0, rng)
         expect(told["curve"], "It reported no test: `budget.report(mean_return)` writes a point of the learning curve.")
-        rule = _others(baseline, prices, exam)
+        rule = _others(baseline, world, 200, exam)
         expect(
             len(told["curve"]) >= 3,
             f"Tests reported: {len(told['curve'])}, the last with a mean return of {told['curve'][-1][1]:.1f} (the baseline earns about {rule.mean():.0f}). "
             f"It used {told['spent']:.1f} of 30 CPU seconds. At least three tests are asked for. How many rounds lie between two of them, and when does the loop end?",
         )
-        returns = _returns(answer, prices, 200, exam)
+        returns = _returns(answer, world, 200, exam)
         means.append(float(returns.mean()))
         if means[-1] >= ENOUGH * rule.mean():
-            _expect_learned(answer, prices, returns, exam, rng)
+            _expect_learned(answer, world, returns, exam, rng)
             return
         if means[-1] < rule.mean() / 4:
             break  # that was no bad luck
@@ -87,11 +87,11 @@ def beats_random(answer: Answer, rng: Generator) -> None:
     )
 
 
-def _expect_learned(answer: Answer, prices: np.ndarray, returns: np.ndarray, exam: int, rng: Generator) -> None:
+def _expect_learned(answer: Answer, world: World, returns: np.ndarray, exam: int, rng: Generator) -> None:
     """Have it learn where the kinds of parcels pay something else: what has learned the prices plays differently then."""
-    _told(answer, np.roll(prices, 1), 4.0, rng)
+    _told(answer, world._replace(prices=tuple(np.roll(world.prices, 1).tolist())), 4.0, rng)
     expect(
-        (_returns(answer, prices, 200, exam) != returns).any(),
+        (_returns(answer, world, 200, exam) != returns).any(),
         "It learned again, with other prices and less time, and earned exactly the same, episode by episode: a rule, nothing was learned.",
     )
 
@@ -110,44 +110,42 @@ def beats_baseline(answer: Answer, rng: Generator) -> None:
     # Long: besides what `beats_random` needs, Ray's records say whether both samplers played, with new weights.
     leads: list[str] = []
     for number in range(TRIES):
-        prices, exam = _prices(rng), int(rng.integers(1, 10**6))
+        world, exam = _world(rng), int(rng.integers(1, 10**6))
         if number:
-            _told(answer, prices, 60.0, rng)
+            _told(answer, world, 60.0, rng)
         else:
             with answer.watch() as seen:
-                told = _told(answer, prices, 60.0, rng)
+                told = _told(answer, world, 60.0, rng)
             expect_samplers_kept_up(seen.tasks(), told["sent"])
-        returns, rule = _returns(answer, prices, 200, exam), _others(baseline, prices, exam)
+        returns = _returns(answer, world, 200, exam)
+        rules = [_others(rule, world, 200, exam) for rule in (baseline, paying(world.prices))]
         expect(
-            (returns != rule).any(),
+            (returns != rules[0]).any(),
             "It earned exactly what the baseline earns, episode by episode: it is the baseline.",
         )
-        if score(returns - rule).low > 0:
+        if all(score(returns - rule).low > 0 for rule in rules):
             return
-        leads.append(f"{returns.mean():.1f} : {rule.mean():.1f}")
-        if returns.mean() < 0.7 * rule.mean():
+        leads.append(" : ".join(f"{each.mean():.1f}" for each in (returns, *rules)))
+        if returns.mean() < 0.7 * rules[0].mean():
             break  # that was no bad luck
     raise Wrong(
-        f"Mean return in 200 episodes that it has not seen, and the baseline's in the same: {', '.join(leads)}. "
-        f"The lead must be clear, its 95 % interval above 0. Parcels paid {_listed(prices)}, which no observation says."
+        f"Mean returns in 200 episodes that it has not seen, its own, the baseline's and that of the rule that knows all prices: {', '.join(leads)}. "
+        f"Both leads must be clear, with their 95 % intervals above 0. Parcels paid {_listed(world)}."
     )
 
 
-def _prices(rng: Generator) -> np.ndarray:
-    """Return the usual prices in another order than the usual one: what a kind pays must be learned."""
-    while True:
-        prices = rng.permutation(PRICES)
-        if prices.argmin() != np.argmin(PRICES):
-            return prices
+def _world(rng: Generator) -> World:
+    """Return a world that is new to the entry: prices, customers and map must be learned."""
+    return draw_world(int(rng.integers(1, 10**6)))
 
 
-def _listed(prices: np.ndarray) -> str:
-    return ", ".join(f"{price:g}" for price in prices)
+def _listed(world: World) -> str:
+    return ", ".join(f"{price:g}" for price in world.prices)
 
 
-def _told(answer: Answer, prices: np.ndarray, seconds: float, rng: Generator) -> dict:
+def _told(answer: Answer, world: World, seconds: float, rng: Generator) -> dict:
     """Return what is told of an entry that has learned, once it is certain that it returned a function within its budget."""
-    told = answer.probe(given.have_it_learn, prices.tolist(), seconds, int(rng.integers(1, 10**6)))
+    told = answer.probe(given.have_it_learn, [list(part) for part in world], seconds, int(rng.integers(1, 10**6)))
     expect(
         told["returned"] == "a function",
         f"The entry returned something of the type {told['returned']}. "
@@ -168,17 +166,13 @@ def _actions(answer: Answer, obs: np.ndarray) -> np.ndarray:
         raise Wrong(f"Asked about {len(obs)} observations, {wrong}") from None
 
 
-def _returns(answer: Answer, prices: np.ndarray, episodes: int, seed: int) -> np.ndarray:
-    return evaluate(partial(_actions, answer), episodes, seed, _made(prices))
+def _returns(answer: Answer, world: World, episodes: int, seed: int) -> np.ndarray:
+    return _others(partial(_actions, answer), world, episodes, seed)
 
 
-def _others(policy: Callable, prices: np.ndarray, seed: int) -> np.ndarray:
-    """Return what a policy of ours earns in the 200 episodes of an exam."""
-    return evaluate(policy, 200, seed, _made(prices))
-
-
-def _made(prices: np.ndarray) -> Callable:
-    return partial(make_envs, prices=tuple(prices.tolist()))
+def _others(policy: Policy, world: World, episodes: int, seed: int) -> np.ndarray:
+    """Return what a policy earns in each episode of an exam."""
+    return evaluate(policy, episodes, seed, partial(make_envs, world=world))
 
 
 quiz(
@@ -191,7 +185,7 @@ quiz(
     *b) It is done sooner by the clock, and has about the same number of frames to learn from.
         Right, at best. Each further process also costs its start and its messages, which are frames that you do not get.
     c) Nothing: CPU seconds are seconds by the clock.
-        Only where one core works all the time. Whoever sleeps uses none, and two cores use two in each second.
+        Only where one core works all the time. A process that sleeps uses none, and two cores use two in each second.
     """,
 )
 
@@ -204,8 +198,8 @@ quiz(
         It arrives at once. The question is whether it can be believed.
     b) Because your tests cost CPU seconds that the judge wants to save.
         They come out of your budget, and the judge plays another 200 episodes.
-    *c) Because whoever trains has chosen, by testing, and may have tested in episodes that were learned from.
-        Right. The best of many tests is partly luck, and a program can also err about itself. New episodes, owned by somebody else, know nothing of that.
+    *c) Because the trainer has chosen, by testing, and may have tested in episodes that were learned from.
+        Right. The best of many tests is partly luck, and a program can also err about itself. New episodes, which the judge owns, know nothing of that.
     """,
 )
 

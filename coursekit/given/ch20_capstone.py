@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from coursekit.given._sent import sent_to_actors
-from coursekit.given.warehouse import make_envs
+from coursekit.given.warehouse import World, make_envs
 from coursekit.overview import home
 
 IMPORTS = '''"""An entry for the capstone: change it, and run it with `coursekit capstone run`."""
@@ -69,7 +69,7 @@ def _cell(part: Any) -> str:
 _learned: dict[str, Callable] = {}
 
 
-def have_it_learn(entry: Callable, prices: list[float], seconds: float, seed: int) -> dict:
+def have_it_learn(entry: Callable, world: list, seconds: float, seed: int) -> dict:
     """Return what an entry returned (its kind), what it used and sent, and its curve; its policy stays here.
 
     `spent` are CPU seconds.
@@ -84,7 +84,7 @@ def have_it_learn(entry: Callable, prices: list[float], seconds: float, seed: in
     _learned.clear()
     budget = Budget(seconds)
     with sent_to_actors() as sent:
-        policy = entry(partial(make_envs, prices=tuple(prices)), budget)
+        policy = entry(partial(make_envs, world=World(*map(tuple, world))), budget)
         spent = budget.spent()
     kind = "a function" if callable(policy) else type(policy).__name__
     if callable(policy):
@@ -93,5 +93,5 @@ def have_it_learn(entry: Callable, prices: list[float], seconds: float, seed: in
 
 
 def ask_it(entry: Callable, observations: np.ndarray) -> Any:
-    """Return what the policy that was learned last does with these observations, [N, 46]."""
+    """Return what the policy that was learned last does with these observations, [N, 55]."""
     return _learned["policy"](observations)

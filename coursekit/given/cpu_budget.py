@@ -19,6 +19,8 @@ class Budget:
     another process whose descendants count, `tell` is called with each point that is reported.
     """
 
+    unit = "CPU seconds"
+
     def __init__(
         self, seconds: float, *, root: int | None = None, tell: Callable[[float, float], object] | None = None
     ):
@@ -58,7 +60,21 @@ class Budget:
             self._tell(*point)
 
     def __repr__(self) -> str:
-        return f"Budget({self.seconds:g}): {self.spent():.1f} CPU seconds spent, {self.left():.1f} left"
+        return f"{type(self).__name__}({self.seconds:g}): {self.spent():.1f} {self.unit} spent, {self.left():.1f} left"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A Budget stays in the process that made it: give your workers `budget.left()`, a number.")
+
+
+class ClockBudget(Budget):
+    """The same by the clock: seconds to learn with, whatever waits or computes in them."""
+
+    unit = "seconds"
+
+    def __init__(self, seconds: float, *, tell: Callable[[float, float], object] | None = None):
+        super().__init__(seconds, tell=tell)
+        self._began = time.monotonic()
+
+    def spent(self) -> float:
+        """Return the seconds since it was made."""
+        return time.monotonic() - self._began

@@ -1,14 +1,17 @@
-"""The capstone's environment: a robot fetches parcels in a warehouse, and what a kind of parcel pays it must find out.
+"""The capstone's environment: a robot fetches parcels in a warehouse, and what a customer is worth it must find out.
 
 `Warehouse` is one of them, a Gymnasium environment whose rules read from top to bottom; `make_envs(count)` gives many that
 step together in NumPy, by the same rules. An action names a place, and the robot drives one field towards it: one of eight
 shelves, the packing table or the battery station. At a shelf it takes the parcel that it came for; at the table it delivers
-what it carries, and only that pays. It carries three parcels. A battery lasts for sixty fields; with an empty one it creeps.
+what it carries, and only that pays. Customers who got their parcel may order again. It carries three parcels. A battery
+lasts for sixty fields; with an empty one it creeps.
 """
 
+import functools
+import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -18,34 +21,81 @@ from gymnasium.vector.utils import batch_space
 
 from coursekit.given.warehouse_picture import draw_warehouse
 
-VERSION = 1  # changes when scores stop being comparable
-MAP = [
-    "...........",
-    ".#A#B.C#D#.",
-    "...........",
-    ".#E#F.G#H#.",
-    "...........",
-    "...........",
-    "...+..=....",
-]  # A to H: shelves for parcels, served from the field below; #: other shelves; =: packing table; +: battery station
+VERSION = 2  # changes when scores stop being comparable
+HALL = (
+    ".........",
+    ".###.###.",  # #: racks; eight of them become the shelves A to H, served from the field below
+    ".........",
+    ".###.###.",
+    ".........",
+    ".........",  # here stand the packing table (=) and the battery station (+)
+)
 SHELVES, TABLE, STATION = 8, 8, 9  # actions 0 to 7 are the shelves
 PLACES = 10
-PRICES = (9.0, -3.0, 3.0)  # what a parcel of each kind pays; no observation says so
+KINDS = 4  # of parcels
 EPISODE_STEPS = 150
 ROOM = 3  # parcels that the robot carries
 BATTERY, CREEP = 60, 4  # fields that a battery lasts for; steps that a field takes without
-ORDERS = 0.03  # probability that an empty shelf gets a parcel in a step
-WAITING_STEPS = (20, 60)  # steps after which a parcel is fetched by somebody else: at least, below
+WAITING_STEPS = (20, 60)  # steps after which a colleague fetches a parcel: at least, below
+WAIT = 0.0002  # seconds that the slow simulator takes for a step of one warehouse
+FAR = 13  # fields: no way is longer
 
 Policy = Callable[[np.ndarray], np.ndarray]
 
 
-def _routes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return each place's field, and for each place and field: the next field on a shortest way, and the steps left."""
-    width = len(MAP[0])
-    marks = {mark: i for i, mark in enumerate("".join(MAP))}
+class World(NamedTuple):
+    """What is drawn once for a run, and is the same in all its episodes."""
+
+    prices: tuple[float, ...]  # what a parcel of each kind pays; no observation says so
+    follows: tuple[int, ...]  # the kind that its customer orders next; -1: nothing more
+    shares: tuple[float, ...]  # of each kind among the orders of new customers
+    rates: tuple[float, ...]  # probability that a new customer orders at an empty shelf in a step
+    plan: tuple[str, ...]  # the map
+
+
+def draw_world(seed: int) -> World:
+    """Return the world of a seed: prices and habits of the four kinds of customers, their number, the map."""
+    rng = np.random.default_rng(seed)
+    # A bait pays, and brings trouble; a trial costs, and brings a regular, who pays well.
+    bait, trial, trouble, regular = kinds = rng.permutation(KINDS)
+    prices, follows, shares = np.zeros(KINDS), np.full(KINDS, -1), np.zeros(KINDS)
+    prices[kinds] = [rng.integers(3, 6), -rng.integers(1, 3), -rng.integers(3, 6), rng.integers(11, 15)]
+    shares[kinds] = rng.dirichlet([80, 80, 20, 20])
+    follows[bait], follows[trial] = trouble, regular
+    rates = rng.uniform(0.02, 0.04, SHELVES)
+
+    def plain(part: np.ndarray) -> tuple:
+        return tuple(part.tolist())
+
+    return World(plain(prices), plain(follows), plain(shares), plain(rates), _plan(rng))
+
+
+def _plan(rng: np.random.Generator) -> tuple[str, ...]:
+    """Return a map: the hall with eight shelves, the table and the station somewhere in it."""
+    fields, width = list("".join(HALL)), len(HALL[0])
+    racks = [field for field, mark in enumerate(fields) if mark == "#"]
+    for field, letter in zip(sorted(rng.choice(racks, SHELVES, replace=False)), "ABCDEFGH", strict=True):
+        fields[field] = letter
+    for column, mark in zip(rng.choice(width, 2, replace=False), "=+", strict=True):
+        fields[len(fields) - width + column] = mark
+    return tuple("".join(fields[start : start + width]) for start in range(0, len(fields), width))
+
+
+class Routes(NamedTuple):
+    """Each place's field; for each place and field, the next field on a shortest way, and the steps left."""
+
+    goals: np.ndarray
+    towards: np.ndarray
+    steps: np.ndarray
+
+
+@functools.cache
+def routes(plan: tuple[str, ...]) -> Routes:
+    """Return the shortest ways on a map."""
+    width = len(plan[0])
+    marks = {mark: i for i, mark in enumerate("".join(plan))}
     goals = [marks[mark] + width for mark in "ABCDEFGH"] + [marks["="], marks["+"]]
-    free = [mark in ".=+" for mark in "".join(MAP)]
+    free = [mark in ".=+" for mark in "".join(plan)]
     towards = np.tile(np.arange(len(free)), (PLACES, 1))
     steps = np.full((PLACES, len(free)), 99)
     for place, goal in enumerate(goals):
@@ -57,7 +107,7 @@ def _routes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
                 if free[there] and steps[place, there] == 99:
                     towards[place, there], steps[place, there] = here, steps[place, here] + 1
                     queue.append(there)
-    return np.array(goals), towards, steps
+    return Routes(np.array(goals), towards, steps)
 
 
 def _neighbours(field: int, width: int, fields: int) -> list[int]:
@@ -66,43 +116,44 @@ def _neighbours(field: int, width: int, fields: int) -> list[int]:
     return sides + [other for other in (field - width, field + width) if 0 <= other < fields]
 
 
-GOALS, TOWARDS, STEPS = _routes()
-FAR = STEPS[STEPS < 99].max()
-OWN = 3 + len(PRICES)  # numbers of an observation about the robot itself
-NUMBERS = OWN + SHELVES * (2 + len(PRICES))  # of an observation
+WORLD = draw_world(0)  # the one that the notebook learns in
+OWN = 3 + KINDS  # numbers of an observation about the robot itself
+EACH = 2 + KINDS  # about a shelf
+NUMBERS = OWN + SHELVES * EACH  # of an observation
 VIEWS = np.array(
-    [[*range(OWN), *range(start, start + 5)] for start in range(OWN, NUMBERS, 5)]
-)  # [8, 11]: what concerns a shelf
+    [[*range(OWN), *range(start, start + EACH)] for start in range(OWN, NUMBERS, EACH)]
+)  # [8, 13]: what concerns a shelf
 
 
-def _episode(rng: np.random.Generator) -> np.ndarray:
+def _episode(rng: np.random.Generator, world: World) -> np.ndarray:
     """Return what would be ordered at each step and shelf, shape [EPISODE_STEPS + 1, SHELVES, 2]: kind (-1: nothing), patience."""
     shape = (EPISODE_STEPS + 1, SHELVES)
-    kinds = rng.integers(len(PRICES), size=shape)
-    kinds[1:][rng.random((EPISODE_STEPS, SHELVES)) >= ORDERS] = -1
+    kinds = rng.choice(KINDS, size=shape, p=world.shares)
+    kinds[1:][rng.random((EPISODE_STEPS, SHELVES)) >= world.rates] = -1
     kinds[0][rng.random(SHELVES) >= 0.5] = -1
     return np.stack([kinds, rng.integers(*WAITING_STEPS, size=shape)], axis=-1)
 
 
 class Warehouse(gymnasium.Env):
-    """One warehouse; the observation is that of `make_envs`, shape [46], all between 0 and 1.
+    """One warehouse; the observation is that of `make_envs`, shape [55], all between 0 and 1.
 
     It holds the battery, the ways to the table and to the station, and how much is loaded of each kind; then for each shelf the
-    way, the time for which its parcel still waits (0: there is none), and its kind, as three numbers of which one is 1.
+    way, the time for which its parcel still waits (0: there is none), and its kind, as four numbers of which one is 1.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 8}
 
-    def __init__(self, prices: tuple = PRICES, render_mode: str | None = None):
-        self.prices, self.render_mode = tuple(prices), render_mode
+    def __init__(self, world: World = WORLD, render_mode: str | None = None):
+        self.world, self.render_mode = world, render_mode
+        self.goals, self._towards, self._ways = routes(world.plan)
         self.observation_space = Box(0, 1, (NUMBERS,), np.float32)
         self.action_space = Discrete(PLACES)
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
         """Return the first observation: the robot stands at the table, with a full battery and nothing to carry."""
         super().reset(seed=seed)
-        self.coming = _episode(self.np_random)
-        self.steps, self.field, self.battery, self.earned = 0, int(GOALS[TABLE]), BATTERY, 0.0
+        self.coming = _episode(self.np_random, self.world)
+        self.steps, self.field, self.battery, self.earned = 0, int(self.goals[TABLE]), BATTERY, 0.0
         self.load: list[int] = []
         self.kind, self.patience = [-1] * SHELVES, [0] * SHELVES
         self._receive_orders()
@@ -112,9 +163,9 @@ class Warehouse(gymnasium.Env):
         """Drive one field towards a place; return the five values. An episode is truncated after EPISODE_STEPS."""
         place, self.steps = int(action), self.steps + 1
         if self.battery > 0 or self.steps % CREEP == 0:
-            before, self.field = self.field, int(TOWARDS[place, self.field])
+            before, self.field = self.field, int(self._towards[place, self.field])
             self.battery = max(self.battery - (self.field != before), 0)
-        reward = self._serve(place) if self.field == GOALS[place] else 0.0
+        reward = self._serve(place) if self.field == self.goals[place] else 0.0
         self._let_orders_expire()
         self._receive_orders()
         self.earned += reward
@@ -125,12 +176,20 @@ class Warehouse(gymnasium.Env):
         if place == STATION:
             self.battery = BATTERY
         elif place == TABLE:
-            pay, self.load = sum(self.prices[kind] for kind in self.load), []
-            return float(pay)
+            delivered, self.load = sorted(self.load), []
+            for kind in delivered:
+                self._order_again(self.world.follows[kind])
+            return float(sum(self.world.prices[kind] for kind in delivered))
         elif self.kind[place] >= 0 and len(self.load) < ROOM:
             self.load.append(self.kind[place])
             self.kind[place], self.patience[place] = -1, 0
         return 0.0
+
+    def _order_again(self, kind: int) -> None:
+        """Put what a customer orders next on the first empty shelf, if there is one."""
+        if kind >= 0 and -1 in self.kind:
+            shelf = self.kind.index(-1)
+            self.kind[shelf], self.patience[shelf] = kind, WAITING_STEPS[1]
 
     def _let_orders_expire(self) -> None:
         for shelf in range(SHELVES):
@@ -144,11 +203,11 @@ class Warehouse(gymnasium.Env):
                 self.kind[shelf], self.patience[shelf] = kind, patience
 
     def _observation(self) -> np.ndarray:
-        ways = STEPS[:, self.field] / FAR
+        ways = self._ways[:, self.field] / FAR
         numbers = [self.battery / BATTERY, ways[TABLE], ways[STATION]]
-        numbers += [self.load.count(kind) / ROOM for kind in range(len(PRICES))]
+        numbers += [self.load.count(kind) / ROOM for kind in range(KINDS)]
         for shelf in range(SHELVES):
-            kinds = [float(self.kind[shelf] == kind) for kind in range(len(PRICES))]
+            kinds = [float(self.kind[shelf] == kind) for kind in range(KINDS)]
             numbers += [ways[shelf], self.patience[shelf] / WAITING_STEPS[1], *kinds]
         return np.array(numbers, np.float32)
 
@@ -156,7 +215,7 @@ class Warehouse(gymnasium.Env):
         """Return a picture, shape [height, width, 3], where the environment was made with `render_mode="rgb_array"`."""
         if self.render_mode != "rgb_array":
             return None
-        return draw_warehouse(self, MAP, GOALS[:SHELVES], WAITING_STEPS[1], BATTERY)
+        return draw_warehouse(self, WAITING_STEPS[1], BATTERY)
 
 
 class Warehouses(VectorEnv):
@@ -164,8 +223,9 @@ class Warehouses(VectorEnv):
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
 
-    def __init__(self, num_envs: int, prices: tuple = PRICES):
-        self.num_envs, self.prices = num_envs, np.array(prices, float)
+    def __init__(self, num_envs: int, world: World = WORLD):
+        self.num_envs, self.world, self.prices = num_envs, world, np.array(world.prices)
+        self._goals, self._towards, self._ways = routes(world.plan)
         self.single_observation_space, self.single_action_space = Box(0, 1, (NUMBERS,), np.float32), Discrete(PLACES)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -173,14 +233,14 @@ class Warehouses(VectorEnv):
         self._dice = [np.random.default_rng() for _ in range(num_envs)]
 
     def reset(self, *, seed: Any = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
-        """Return the first observations, shape [N, 46]; warehouse i gets the seed `seed + i`, or `seed[i]` of a list."""
+        """Return the first observations, shape [N, 55]; warehouse i gets the seed `seed + i`, or `seed[i]` of a list."""
         if seed is not None:
             seeds = range(seed, seed + self.num_envs) if isinstance(seed, int | np.integer) else seed
             self._dice = [np.random.default_rng(each) for each in seeds]
         n = self.num_envs
         self._coming = np.zeros((n, EPISODE_STEPS + 1, SHELVES, 2), int)
         self._steps, self._field, self._battery = np.zeros((3, n), int)
-        self._load = np.zeros((n, len(PRICES)), int)
+        self._load = np.zeros((n, KINDS), int)
         self._kind, self._patience = np.zeros((2, n, SHELVES), int)
         self._begin(np.ones(n, bool))
         return self._observations(), {}
@@ -203,22 +263,25 @@ class Warehouses(VectorEnv):
     def _begin(self, which: np.ndarray) -> None:
         """Start an episode where `which` is True."""
         for i in np.flatnonzero(which):
-            self._coming[i] = _episode(self._dice[i])
-        self._steps[which], self._field[which], self._battery[which] = 0, GOALS[TABLE], BATTERY
+            self._coming[i] = _episode(self._dice[i], self.world)
+        self._steps[which], self._field[which], self._battery[which] = 0, self._goals[TABLE], BATTERY
         self._load[which], self._kind[which], self._patience[which] = 0, -1, 0
         self._receive_orders(which[:, None])
 
     def _drive(self, places: np.ndarray) -> None:
         moves = (self._battery > 0) | (self._steps % CREEP == 0)
-        field = np.where(moves, TOWARDS[places, self._field], self._field)
+        field = np.where(moves, self._towards[places, self._field], self._field)
         self._battery = np.maximum(self._battery - (field != self._field), 0)
         self._field = field
 
     def _serve(self, places: np.ndarray) -> np.ndarray:
-        arrived = self._field == GOALS[places]
+        arrived = self._field == self._goals[places]
         self._battery[arrived & (places == STATION)] = BATTERY
         delivers = arrived & (places == TABLE)
         rewards = np.where(delivers, self._load @ self.prices, 0.0)
+        for kind, following in enumerate(self.world.follows):
+            for number in range(ROOM if following >= 0 else 0):
+                self._order_again(np.flatnonzero(delivers & (self._load[:, kind] > number)), following)
         self._load[delivers] = 0
         robots = np.flatnonzero(arrived & (places < SHELVES) & (self._load.sum(axis=1) < ROOM))
         robots = robots[self._kind[robots, places[robots]] >= 0]
@@ -227,6 +290,12 @@ class Warehouses(VectorEnv):
         self._kind[robots, shelves], self._patience[robots, shelves] = -1, 0
         return rewards
 
+    def _order_again(self, robots: np.ndarray, kind: int) -> None:
+        """Put a parcel of this kind on the first empty shelf of each of these warehouses that has one."""
+        robots = robots[(self._kind[robots] < 0).any(axis=1)]
+        shelves = (self._kind[robots] < 0).argmax(axis=1)
+        self._kind[robots, shelves], self._patience[robots, shelves] = kind, WAITING_STEPS[1]
+
     def _receive_orders(self, which: Any = True) -> None:
         kinds, patience = np.moveaxis(self._coming[self._every, self._steps], -1, 0)
         new = which & (self._kind < 0) & (kinds >= 0)
@@ -234,38 +303,55 @@ class Warehouses(VectorEnv):
 
     def _observations(self) -> np.ndarray:
         obs = np.empty((self.num_envs, NUMBERS), np.float32)
-        ways = (STEPS[:, self._field] / FAR).T
+        ways = (self._ways[:, self._field] / FAR).T
         obs[:, 0], obs[:, 1:3], obs[:, 3:OWN] = self._battery / BATTERY, ways[:, SHELVES:], self._load / ROOM
         shelves = obs[:, OWN:].reshape(self.num_envs, SHELVES, -1)
         shelves[..., 0], shelves[..., 1] = ways[:, :SHELVES], self._patience / WAITING_STEPS[1]
-        shelves[..., 2:] = self._kind[..., None] == np.arange(len(PRICES))
+        shelves[..., 2:] = self._kind[..., None] == np.arange(KINDS)
         return obs
 
 
-def make_envs(count: int, prices: tuple = PRICES) -> VectorEnv:
-    """Return so many warehouses that step together; `prices` is what the three kinds of parcels pay."""
-    return Warehouses(count, prices)
+class SlowWarehouses(Warehouses):
+    """The same by a simulator that keeps its caller waiting, as games and robots do: twice as long for twice as many."""
+
+    def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict]:
+        """Wait, then return what `Warehouses` returns."""
+        time.sleep(WAIT * self.num_envs)
+        return super().step(actions)
+
+
+def make_envs(count: int, world: World = WORLD, *, slow: bool = False) -> VectorEnv:
+    """Return this many warehouses of one world that step together."""
+    return (SlowWarehouses if slow else Warehouses)(count, world)
 
 
 def random_actions(observations: np.ndarray) -> np.ndarray:
-    """Return any action for each observation: [N, 46] -> [N]."""
+    """Return any action for each observation: [N, 55] -> [N]."""
     return np.random.default_rng().integers(PLACES, size=len(observations))
 
 
-def baseline(observations: np.ndarray) -> np.ndarray:
-    """Return what a sensible rule does, [N, 46] -> [N]: the nearest parcel until nothing more fits, the table, the station in time."""
+def baseline(observations: np.ndarray, kinds: Collection[int] = range(KINDS)) -> np.ndarray:
+    """Return what a sensible rule does, [N, 55] -> [N]: the nearest parcel until nothing more fits, the table, the station in time.
+
+    It fetches parcels of these kinds only.
+    """
     battery, loaded = observations[:, 0], observations[:, 3:OWN].sum(axis=1)
-    shelves = observations[:, OWN:].reshape(len(observations), SHELVES, -1)
-    ways, waits = shelves[..., 0], shelves[..., 1] > 0
-    nearest = np.where(waits, ways, np.inf).argmin(axis=1)
-    work = np.where(waits.any(axis=1) & (loaded < 0.99), nearest, TABLE)
+    shelves = observations[:, OWN:].reshape(len(observations), SHELVES, EACH)
+    ways, wanted = shelves[..., 0], np.any(shelves[..., [2 + kind for kind in kinds]], axis=2)
+    nearest = np.where(wanted, ways, np.inf).argmin(axis=1)
+    work = np.where(wanted.any(axis=1) & (loaded < 0.99), nearest, TABLE)
     return np.where(battery < 0.25, STATION, work)
+
+
+def paying(prices: Collection[float]) -> Policy:
+    """Return the rule that knows all prices: the baseline, but it fetches only what pays."""
+    return functools.partial(baseline, kinds=[kind for kind, price in enumerate(prices) if price > 0])
 
 
 def evaluate(
     policy: Policy, episodes: int = 200, seed: int = 0, make_envs: Callable[[int], VectorEnv] = make_envs
 ) -> np.ndarray:
-    """Return what the policy earned in each of so many episodes; those of one seed are the same for every policy."""
+    """Return what the policy earned in each of `episodes` episodes; those of one seed are the same for every policy."""
     if callable(seed):
         raise TypeError("evaluate(policy, episodes, seed, make_envs): the third is the seed, a number. Where is it?")
     envs = make_envs(episodes)

@@ -7,17 +7,15 @@ import numpy as np
 from coursekit.pictures import FINE
 
 SIZE, HEAD = 34, 26  # pixels of a field, and of the line above the map
-KINDS = ("#d97706", "#dc2626", "#2563eb")  # the three kinds of parcels, in the order of the prices
+KINDS = ("#d97706", "#dc2626", "#2563eb", "#0d9488")  # the four kinds of parcels, in the order of the prices
 FLOOR, RACK, INK, ROBOT, TABLE, STATION = "#eef2f6", "#94a3b8", "#334155", "#7c3aed", "#a7f3d0", "#fde68a"
 
 
-def draw_warehouse(env: Any, plan: list[str], shelves: np.ndarray, longest_wait: int, full_battery: int) -> np.ndarray:
-    """Return a picture of a `Warehouse`: shelves with their parcels, the robot and its load, the battery, what it has earned.
-
-    `plan` is the map, `shelves` the fields from which the shelves are served.
-    """
+def draw_warehouse(env: Any, longest_wait: int, full_battery: int) -> np.ndarray:
+    """Return a picture of a `Warehouse`: shelves with their parcels, the robot and its load, the battery, what it has earned."""
     from PIL import Image, ImageDraw
 
+    plan = env.world.plan
     rows, columns = len(plan), len(plan[0])
     picture = Image.new("RGB", (FINE * SIZE * columns, FINE * (SIZE * rows + HEAD)), "white")
     pen = ImageDraw.Draw(picture)
@@ -25,9 +23,9 @@ def draw_warehouse(env: Any, plan: list[str], shelves: np.ndarray, longest_wait:
     for row, line in enumerate(plan):
         for column, mark in enumerate(line):
             _field(pen, column, row, mark)
-    for field, kind, wait in zip(shelves, env.kind, env.patience, strict=True):
+    for field, kind, wait in zip(env.goals, env.kind, env.patience, strict=False):
         if kind >= 0:
-            _order(pen, *_corner(field - columns, columns), kind, env.prices[kind], wait / longest_wait)
+            _order(pen, *_corner(field - columns, columns), kind, env.world.prices[kind], wait / longest_wait)
     _robot(pen, env, *_corner(env.field, columns))
     _head(pen, env, SIZE * columns, env.battery / full_battery)
     return np.asarray(picture.reduce(FINE))
@@ -64,6 +62,8 @@ def _field(pen: Any, column: int, row: int, mark: str) -> None:
         pen.rectangle(_box(left, top + 2, SIZE, SIZE - 4), fill=RACK)
         for line in (6, SIZE - 8):
             pen.rectangle(_box(left, top + line, SIZE, 2), fill="#cbd5e1")
+        if mark != "#":  # a shelf that is served
+            pen.rounded_rectangle(_box(left + 4, top + 2, SIZE - 8, SIZE - 10), 2 * FINE, fill=FLOOR)
     else:
         pen.rectangle(_box(left, top, SIZE, SIZE), outline="#e2e8f0", width=FINE // 2)
 
