@@ -763,7 +763,7 @@ The price: two methods can now run at the same time on one object, so the actor 
 `ping` only answers, so nothing can go wrong.
 Methods that change something need a `threading.Lock`, or must share a group with one thread.
 The order is gone as well: an actor with threads, or with `async` methods, may run a call before one that the same caller sent earlier.
-And threads of one Python process take turns at computing: for more computation you need more actors, as the curve above showed.
+And the threads of one process take turns at running Python code: for more of that you need more actors, as the curve above showed.
 """
 
 # %% [markdown]

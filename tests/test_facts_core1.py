@@ -83,7 +83,29 @@ def test_fetching_a_result_frees_nothing_and_dropping_the_last_reference_does():
     assert (length, held, held_mb(0)) == (MILLION, 8, 0)
 
 
+def test_ray_wait_keeps_the_order_of_its_argument():
+    import ray
+
+    from coursekit import meeting
+
+    room = meeting.new_room()
+    task = ray.remote(
+        lambda name, after: (meeting.wait_for(room, after) if after else None, meeting.signal(room, name))
+    )
+    late, early = task.remote("late", "early"), task.remote("early", "")
+    ready, _ = ray.wait([late, early], num_returns=2, timeout=60)
+    assert ready == [late, early]
+
+
 # Chapter 2
+
+
+def test_the_limits_of_functions_and_of_the_store_are_those_that_the_chapter_names():
+    from ray._private import ray_constants
+
+    assert (ray_constants.FUNCTION_SIZE_WARN_THRESHOLD, ray_constants.FUNCTION_SIZE_ERROR_THRESHOLD) == (10**7, 10**8)
+    assert ray_constants.DEFAULT_OBJECT_STORE_MEMORY_PROPORTION == 0.3
+    assert ray_constants.MAC_DEGRADED_PERF_MMAP_SIZE_LIMIT == 2 * 2**30
 
 
 def shares_memory(first: np.ndarray, second: np.ndarray) -> bool:
@@ -173,3 +195,56 @@ def test_an_actor_with_threads_or_out_of_order_may_run_a_call_before_one_sent_ea
     meeting.signal(room, "go")
     ray.get(first)
     assert ray.get(diary.read.remote()) == [1, 0]
+
+
+def test_an_async_actor_runs_up_to_1000_calls_at_once():
+    from ray._common.ray_constants import DEFAULT_MAX_CONCURRENCY_ASYNC
+
+    assert DEFAULT_MAX_CONCURRENCY_ASYNC == 1000
+
+
+def test_a_running_actor_occupies_no_cpu_unless_it_asks_for_one():
+    import ray
+
+    def free() -> float:
+        return ray.available_resources().get("CPU", 0)
+
+    def soon(wanted: float) -> bool:
+        end = time.monotonic() + 30
+        while free() != wanted and time.monotonic() < end:
+            time.sleep(0.2)
+        return free() == wanted
+
+    diary = ray.remote(Diary)
+    modest, greedy = diary.remote(), diary.options(num_cpus=1).remote()
+    ray.get([modest.read.remote(), greedy.read.remote()])
+    assert soon(1)  # of two: the greedy one has the other
+    del greedy
+    assert soon(2)
+
+
+def test_an_actor_ends_with_its_last_handle_but_not_while_a_function_captures_one():
+    import ray
+
+    from coursekit.records import actors
+
+    def alive(actor_id: str, wait: float) -> bool:
+        end = time.monotonic() + wait
+        while (living := any(a["actor_id"] == actor_id and a["state"] == "ALIVE" for a in actors())) and (
+            time.monotonic() < end
+        ):
+            time.sleep(0.2)
+        return living
+
+    def read_by_capture(diary: object) -> str:
+        ray.get(ray.remote(lambda: ray.get(diary.read.remote())).remote())
+        return diary._actor_id.hex()
+
+    diary = ray.remote(Diary)
+    captured = read_by_capture(diary.remote())
+    handle = diary.remote()
+    dropped = handle._actor_id.hex()
+    ray.get(handle.read.remote())
+    del handle
+    assert not alive(dropped, wait=30)
+    assert alive(captured, wait=3)

@@ -122,7 +122,7 @@ def BestSoFar(answer: Answer, rng: Generator) -> None:
         seen = answer.probe(given.offer_in_order, offers)
         expect(seen["before"] is None, f"Before any offer, `best()` must be None; it was {seen['before']}.")
         _expect_told(seen)
-        expect_equal(seen["best"], (high, "c"), f"`best()` gave {seen['best']}.")
+        expect_equal(seen["best"], (high, "c"), f"`best()` returned {seen['best']}. Is that the best score together with what reached it?")
     _judge_many_offers(answer, -rng.permutation(_distinct(rng, 12, 1000)).astype(float))
 
 
@@ -145,7 +145,7 @@ def _judge_many_offers(answer: Answer, scores: np.ndarray) -> None:
     ):
         many = answer.probe(given.offer_from_many, lists)
         best = max(sum(lists, []))
-        expect_equal(many["best"], best, f"`best()` gave {many['best']}.")
+        expect_equal(many["best"], best, f"With four tasks at once, `best()` returned {many['best']}.")
         told = zip(sum(lists, []), sum(many["answers"], []), strict=True)
         expect(
             [yes for offer, yes in told if offer == best] == [True],
