@@ -152,7 +152,7 @@ r"""
 
 A handle is an argument like any other.
 Give it to a task, and the task can call the same actor: handles travel, the object stays where it is.
-So many tasks can work on one state.
+This lets many tasks work on one state.
 
 Here four customers pay 1 into an account, ten times each.
 `pay(balance, 1)` returns the balance plus 1, and takes 20 ms for the bookkeeping.
