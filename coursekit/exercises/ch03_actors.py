@@ -122,7 +122,11 @@ def BestSoFar(answer: Answer, rng: Generator) -> None:
         seen = answer.probe(given.offer_in_order, offers)
         expect(seen["before"] is None, f"Before any offer, `best()` must be None; it was {seen['before']}.")
         _expect_told(seen)
-        expect_equal(seen["best"], (high, "c"), f"`best()` returned {seen['best']}. Is that the best score together with what reached it?")
+        expect_equal(
+            seen["best"],
+            (high, "c"),
+            f"`best()` returned {seen['best']}. Is that the best score together with what reached it?",
+        )
     _judge_many_offers(answer, -rng.permutation(_distinct(rng, 12, 1000)).astype(float))
 
 
