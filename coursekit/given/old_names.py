@@ -353,7 +353,7 @@ OLD_DICTIONARY = "\n".join(
         "trainer = PPOTrainer(",
         '    env="CartPole-v1",',
         "    config={",
-        *(f"        {name.old}," for name in DICTIONARY),
+        *(f"        {entry}," for name in DICTIONARY for entry in name.old.replace(', "', '\n"').splitlines()),
         "    },",
         ")",
     ]
