@@ -325,6 +325,7 @@ def train_live(algo, iterations, enough):
             line.set(color=colour, label=label)
         axes.set(xlabel="iteration", ylabel="mean return", ylim=(0, 510))
         axes.set_title(f"{result['num_env_steps_sampled_lifetime']:.0f} steps, {result['time_total_s']:.0f} s")
+        axes.locator_params(axis="x", integer=True)
         axes.legend(loc="upper left")
         picture.update(figure)
         if means[-1][0] >= enough:
