@@ -6,12 +6,12 @@ r"""
 
 **What you will be able to do**
 
-- name the five places, and choose the right one for what you want to change;
+- choose the right place for what you want to change;
 - write a connector that makes unreadable observations readable, for the module *and* for the learner;
 - write a module of your own in PyTorch, with a value function that PPO can use;
-- write a callback that measures what you really want, and see with it what a return hides;
-- shape a reward without changing what is best;
-- put two agents into one environment, and decide which module plays whom.
+- write a callback that measures what you really want, and catch a return that misleads;
+- shape a reward without changing which policy is best;
+- put two agents into one environment, and decide which module plays each of them.
 """
 
 # %%
@@ -51,32 +51,37 @@ from ray.tune import register_env
 # %% [markdown] tags=["notes"]
 r"""
 Two hours and twenty minutes with all six exercises.
-For ninety minutes leave out the module (`ScoreEach`), or give it as homework: nothing after it needs it.
-The imports take a while, so run the three cells above before you begin to speak.
-Every training in this chapter takes seconds and runs in the notebook's own process, so mistakes show their own traceback; that is also how one should develop such code at home.
+The last two, `Bridge` and `two_minds`, make a session of their own: the first four take about ninety minutes.
+The imports are slow, so run the three cells above before you begin to speak.
+Every training in this chapter takes seconds and runs in the notebook's own process, so mistakes show their own traceback.
+Recommend that for development at home, too.
 """
 
 # %% [markdown]
 r"""
-## RLlib leaves five places open
+## RLlib has a place for each kind of change
 
 So far RLlib played environments that suited it: small observations, rewards at every step, one agent.
-Yours will not.
-Here is one round of its loop, and the five places where you can put code of your own:
+Yours will be different.
+Here is one round of its loop, with five places for code of your own:
 
 ![An environment, perhaps with a reward wrapper, hands observations to a connector, which feeds the module; the module's action goes back; a callback watches the episodes; a mapping decides which module plays which agent](../img/ch14_places.svg)
 
-| place | what you write | what it is for |
+| place | what you write | what it controls |
 |---|---|---|
 | 1 **connector** | a `ConnectorV2` | what the module sees |
 | 2 **module** | an `RLModule` | how it decides |
-| 3 **callback** | an `RLlibCallback`, or a function | what you get to know |
+| 3 **callback** | an `RLlibCallback`, or a function | what you find out |
 | 4 **reward** | a Gymnasium wrapper | what the agent is after |
 | 5 **agents** | a `MultiAgentEnv` and a mapping | who plays |
 
-You will meet four small worlds in which the default fails; train it there, then your own code, and compare the curves.
+These five leave the algorithm itself alone.
+To change that, subclass the **Learner** and write a loss of your own (`compute_loss_for_module`), put connectors on the learner's side or between module and environment (`learner_connector`, `module_to_env_connector`), or override the algorithm's `training_step`.
+For research on algorithms, start with the Learner.
+
+In each of four small worlds you train the default, watch it fail, add your own code, and compare the curves.
 All trainings share one config.
-`lr` is a hundred times PPO's default, and batches are small: these worlds are forgiving, and you do not want to wait.
+Its `lr` is a hundred times PPO's default and its batches are small: these worlds forgive that, and you wait less.
 """
 
 
@@ -130,11 +135,11 @@ r"""
 ## A network that sees 100,000 sees nothing
 
 The first world is a hot-air balloon.
-It should fly at about 500 m and can burn gas, wait, or let air out.
-It has no altimeter, only a barometer: an observation is the **air pressure in pascals**, some 101,325 on the ground and 90,000 at 1,000 m, and the vertical speed in m/s.
+It should fly at about 500 m, and it can burn gas, wait, or let air out.
+It has a barometer and no altimeter, so an observation is the **air pressure in pascals**, about 101,325 on the ground and 90,000 at 1,000 m, and the vertical speed in m/s.
 Each of the 20 steps that ends less than 100 m from the goal earns 1.
 
-**Predict:** all that the balloon has to know is in the observation.
+**Predict:** the observation holds everything the balloon needs to know.
 How much of the 20 does PPO reach with its default network?
 """
 
@@ -154,22 +159,23 @@ pandas.DataFrame(rows, index=["let air out", "wait", "burn gas"]).T
 
 # %% [markdown]
 r"""
-Compare the return with 4: so much earns a balloon that only waits, since it starts anywhere and a fifth of all heights pay.
-And the rows of the table are the same: the network answers alike at 100 m and at 900 m.
-Its first layer adds up weights times 100,000, and then comes a $\tanh$, which is 1 (or $-1$) for everything beyond 3 or so.
-All pressures look alike behind it, and where nothing changes there is no gradient either.
-A good rule: numbers between $-1$ and 1, whatever the environment speaks.
+Compare the return with 4, which is about what a balloon earns that only waits: it starts at a random height, and a fifth of all heights pay.
+The rows of the table are the same: the network gives one answer at 100 m and at 900 m.
+Its first layer adds up weights times 100,000 and passes the sum through a $\tanh$, which is 1 or $-1$ for anything beyond about 3.
+After that layer all pressures look alike, and where nothing changes there is no gradient either.
+As a rule, feed a network numbers between $-1$ and 1.
 
-The right place to mend this is neither the environment (somebody else's, often) nor the network, but the way between the two.
-A **connector** is a piece of a pipeline; the *env-to-module* pipeline runs in each EnvRunner, after each step, on the episodes that are being played.
-RLlib has a base class for the most frequent case, *look at the newest observation and put another in its place*: `SingleAgentObservationPreprocessor`.
-It wants two things from you:
+You could fix this in the environment, but it often belongs to someone else, or in the network.
+The best place lies between the two.
+A **connector** is one piece of a pipeline; the *env-to-module* pipeline runs in each EnvRunner, before the module is asked for an action, on the episodes that are being played.
+RLlib has a base class for the most frequent case, *take the newest observation and put another in its place*: `SingleAgentObservationPreprocessor`.
+You write two methods:
 
 - `preprocess(observation, episode)` returns the new observation;
-- `recompute_output_observation_space(...)` returns the *space* of what comes out, since the module is built for that.
+- `recompute_output_observation_space(...)` returns the *space* of what comes out, because RLlib builds the module for that space.
 
 Write `Rescale`.
-It should fit any environment with a `Box` space: for each number of the observation, the space names the smallest (`low`) and largest value (`high`).
+It should fit any environment with a bounded `Box` space: for each number of the observation, the space names the smallest value (`low`) and the largest (`high`).
 Map `low` to $-1$, `high` to 1, and what lies between in proportion.
 The space that goes in is `self.input_observation_space`.
 """
@@ -199,19 +205,17 @@ check("Rescale", Rescale)
 
 # %% [markdown] tags=["solution"]
 r"""
-It only works where the bounds are honest: CartPole names infinite ones for its speeds, and a share of infinity is no number.
-RLlib's own `MeanStdFilter` does not ask the space; it keeps a running mean and standard deviation of what it sees.
-That is a state, which RLlib has to carry between EnvRunners.
+`Rescale` works only where the bounds are honest.
+CartPole's speeds have infinite bounds, and a share of infinity is not a number.
+RLlib's own `MeanStdFilter` does not look at the space; it keeps a running mean and standard deviation of what it sees, a state that RLlib has to carry between EnvRunners.
 Where you know the range, `Rescale` is simpler.
 """
 
 # %% [markdown]
 r"""
-A config takes a function that makes the connector, so that every EnvRunner can have one of its own.
-The function gets the environment, its spaces and the device (processor or GPU), and may use them.
-
-**Predict:** same network, same number of steps.
-How far does the balloon get now?
+A config takes a *function* that makes the connector, so that every EnvRunner gets its own.
+RLlib calls it with the environment, its spaces and the device; you may ignore them.
+Now train again with the same network and the same number of steps:
 """
 
 
@@ -228,15 +232,13 @@ if passed("Rescale"):
 
 # %% [markdown]
 r"""
-Nothing in the learning has changed, only the numbers.
-(A little over 18 is all there is on average, since a balloon that starts far from the goal needs up to four steps that earn nothing.
-Lucky starts may lift a dot above that.)
+The learning has not changed, only the numbers it sees.
+The best possible mean is a little over 18, because a balloon that starts far from the goal needs up to four steps that earn nothing; lucky starts may lift a dot above that.
 
-One thing is easy to miss.
-After the action the batch is thrown away.
-What reaches the learner, later and perhaps on another machine, are the **episodes**, so what a connector wants to keep it must write into the episode.
-Your base class does.
-Whoever writes a plain `ConnectorV2` must do it: `episode.set_observations(at_indices=-1, new_data=...)`.
+One thing is easy to miss: RLlib throws the batch away once the module has acted.
+What reaches the learner, later and perhaps on another machine, are the **episodes**, so a connector must write into the episode whatever should last.
+Your base class does that for you.
+In a plain `ConnectorV2` you do it yourself: `episode.set_observations(at_indices=-1, new_data=...)`.
 """
 
 # %%
@@ -251,17 +253,14 @@ quiz("only_the_batch", only_the_batch)
 r"""
 ## What you know about the problem belongs in the module
 
-The second world is one that you know: a scheduler.
+The second world is a job scheduler.
 Ten jobs come one after the other, and each goes to one of twelve nodes.
-About each node the agent sees three numbers from 0 to 1: how full its queue is, how fast it is, and whether it already holds the job's data.
-It earns 1 when no other node would have ended the job sooner.
+For each node the agent sees three numbers from 0 to 1: how full its queue is, how fast it is, and whether it already holds the job's data.
+The agent earns 1 if no other node would have finished the job sooner; guessing earns 10/12 of a point an episode.
 
 An observation is a table, shape [12, 3].
-The default network wants a vector, so `FlattenObservations` makes 36 numbers of it.
-Each job stands for itself; no decision has consequences for later ones, so $\gamma = 0$.
-
-**Predict:** guessing gives 10/12 of a point an episode.
-How many of the ten will the default network get right after the same number of steps as above?
+The default network wants a vector, so `FlattenObservations` turns the table into 36 numbers.
+A decision here has no consequences for later jobs, so $\gamma = 0$.
 """
 
 
@@ -278,29 +277,28 @@ print(f"return at the end: {queue_curves['default network']['episode_return_mean
 
 # %% [markdown]
 r"""
-It learns, but slowly: twelve times it must find out by itself, for 3 of its 36 inputs each, that a full queue is bad.
+The default network learns, but slowly: it has to discover twelve times, for 3 of its 36 inputs each, that a full queue is bad.
 It cannot know that number 7 and number 10 are both a *queue*.
-You know.
-So build that in: **one small network judges one node, and the same network judges them all**.
+You know, so build that in: **one small network judges one node, and the same network judges them all**.
 
 ![The same small network is applied to each row of the table and gives each node a score; a second one gives each node a number, and their mean is the value](../img/ch14_scores.svg)
 
 An `RLModule` for PPO has three parts:
 
 - `setup()` makes the layers.
-  Sizes are in `self.observation_space` and `self.action_space`; `self.model_config` is what your config says: it hands the class over as `RLModuleSpec(module_class=ScoreEach, model_config={"hidden": 32})`.
-- `_forward(batch)` stands for all three `forward_...` of [Chapter 11](ch11_rllib_ppo.ipynb).
+  Sizes come from `self.observation_space` and `self.action_space`.
+  `self.model_config` holds what your config hands over with the class: `RLModuleSpec(module_class=ScoreEach, model_config={"hidden": 32})`.
+- `_forward(batch)` stands in for all three `forward_...` methods of [Chapter 11](ch11_rllib_ppo.ipynb).
   It gets `batch[Columns.OBS]`, here with shape [B, nodes, 3], and returns a dict with `Columns.ACTION_DIST_INPUTS`: for discrete actions one score (*logit*) for each action, shape [B, nodes].
-  RLlib makes the probabilities and draws the action.
+  RLlib turns scores into probabilities and draws the action.
 - `compute_values(batch)` is the critic: it returns one estimate for each table, shape **[B]**.
-  The base class `ValueFunctionAPI` says that the module has one; EnvRunners never call it, the learner does.
-  (`embeddings` may stay unused: it is for modules that share their first layers and have computed them already.)
+  The base class `ValueFunctionAPI` promises that the module has one; the learner calls it, and EnvRunners do not.
+  Ignore `embeddings`: it serves modules whose two networks share their first layers.
 
 Write `ScoreEach` with two small networks, one for the scores and one for the values: a `Linear` to `self.model_config["hidden"]` units, a `Tanh`, and a `Linear` to one number.
 The value of a table is the **mean** over its nodes.
-(The two may share their first layer, and another bend than `Tanh` will do as well.)
-The check puts the nodes into another order, and it asks about more nodes than the module was built for.
-It looks at your module inside a real algorithm, before and after an iteration.
+The two networks may share their first layer, and another nonlinearity than `Tanh` will do as well.
+The check trains your module for one iteration inside a real algorithm, then shuffles the nodes and adds more of them.
 """
 
 
@@ -334,10 +332,10 @@ check("ScoreEach", ScoreEach)
 
 # %% [markdown] tags=["solution"]
 r"""
-The two `squeeze(-1)` are not cosmetics.
-A value of shape [B, 1] minus targets of shape [B] gives a [B, B] table of differences, whose mean PyTorch happily minimises: every value is pulled to the mean of all targets, and no error is raised.
-Layers in a plain Python list would not be found by the optimiser either (`nn.ModuleList` would); they would stay as they were born.
-The check finds that by training.
+Both `squeeze(-1)` matter.
+A value of shape [B, 1] minus targets of shape [B] gives a [B, B] table of differences, and PyTorch minimises its mean without complaint: every value is pulled towards the mean of all targets, and nothing raises an error.
+Keep layers out of a plain Python list, too: the optimiser finds them only as attributes or in an `nn.ModuleList`.
+Layers that it does not find keep their first weights forever, which is why the check trains.
 """
 
 # %% tags=["demo"]
@@ -348,9 +346,7 @@ if passed("ScoreEach"):
 
 # %% [markdown]
 r"""
-The same algorithm, the same steps, fewer weights.
-(Would the default network catch up with ten times as many steps?
-Try it, when you have some minutes.)
+Same algorithm, same steps, fewer weights.
 
 **Predict:** now take the trained module as it is, and give it a cluster of 40 nodes.
 How many of a hundred jobs go to the best of 40?
@@ -392,24 +388,28 @@ r"""
 The third world is a dark cave, 20 by 20 fields.
 You start in a corner; the exit is the field (14, 12), and stepping on it earns 1 and ends the episode.
 Nothing else earns anything, and after 80 steps the episode is truncated.
-We shall try several rewards on it, and a return of 20 here and one of 0.5 there cannot be compared.
-What we want to know is: **how many arrive?**
+We shall try several rewards here, and a return of 20 under one reward cannot be compared with 0.5 under another.
+So measure what we want to know: **how many arrive?**
 
-RLlib calls you at many moments: `on_episode_start`, `on_episode_step`, `on_episode_end`, `on_sample_end`, `on_train_result` and more.
-You get the episode and a `metrics_logger`.
-What you log there is collected from all EnvRunners, wherever they run, and comes back in `result["env_runners"]` under the name that you gave it.
+RLlib calls your code at many moments: `on_episode_start`, `on_episode_step`, `on_episode_end`, `on_sample_end`, `on_train_result` and more.
+The moments of an episode get the episode and a `metrics_logger`.
+RLlib collects what you log there from all EnvRunners and returns it in `result["env_runners"]`, under the name that you gave it.
 
-Two things to know:
+Three things to know:
 
 - **An episode may come in pieces.** An EnvRunner plays a fixed number of steps in each environment and hands over what it has.
   What `on_episode_end` gets as `episode` is only the *last* piece; the earlier ones are the list `prev_episode_chunks`.
   Each piece has `get_actions()`, `get_rewards()` and so on: an array in the earlier pieces, a plain list in the last (`np.asarray` makes them alike).
   The last piece knows the end: `episode.is_terminated` and `episode.is_truncated`.
-- **`log_value` must be told how to sum up.** With `reduce="mean"` the report is the mean of what was logged since the last report.
-  Without it, it is a moving average, in which each new value counts for one per cent.
+- **Tell `log_value` how to summarise.** With `reduce="mean"` an EnvRunner reports the mean of what it logged since its last report.
+  Without it you get a moving average, in which each new value counts for one per cent.
+- **The mean of several EnvRunners is a mean of means.** RLlib averages what the runners report and does not weight it: nine episodes that failed on one runner and a single one that arrived on another make 0.5, not 0.1.
+  `episode_return_mean` is made the same way.
+  In this chapter a single runner plays, so the mean is the mean.
+  Where several play, log counts with `reduce="sum"`, here arrivals and episodes, and divide them yourself: sums add up exactly.
 
 Write `Diary`.
-For each episode that ends it logs `"arrived"`, 1 if the episode terminated and 0 if it was truncated, and `"steps_back"`: how often action 0 (to the left) was taken **in the whole episode**.
+For each episode that ends, it logs two numbers, to be summarised by their mean: `"arrived"`, 1 if the episode terminated and 0 if it was truncated, and `"steps_back"`, how often action 0 (to the left) was taken **in the whole episode**.
 """
 
 
@@ -432,9 +432,9 @@ check("Diary", Diary)
 
 # %% [markdown] tags=["solution"]
 r"""
-Each EnvRunner has a Diary of its own, in its own process, so a list kept in `self` never comes home: use the logger.
-Functions do as well, `config.callbacks(on_episode_end=my_function)`, and several callbacks can live side by side.
-The callback also gets `env`, the vector of environments, and `env_index`: with these it can read what no observation tells.
+Each EnvRunner has its own Diary in its own process, so a list kept in `self` never comes home: use the logger.
+A function works too, `config.callbacks(on_episode_end=my_function)`, and you can register several callbacks.
+The callback also gets `env`, the vector of environments, and `env_index`; with these it can read what no observation shows.
 """
 
 # %%
@@ -447,11 +447,10 @@ quiz("a_number_without_reduce", a_number_without_reduce)
 
 # %% [markdown]
 r"""
-**Predict:** the walk starts at random.
-How many episodes of 80 steps find an exit that is 26 steps away, and how many after PPO has learned for a while?
-($\gamma$ is 0.99 in the cave: the reward is far away.)
+Does PPO find an exit that is 26 steps away, when its walk starts at random?
+In the cave $\gamma$ is 0.99, because the reward is far away.
 
-An environment that is put together from several parts gets a name first, with `register_env`: names reach the EnvRunners on every machine.
+To build an environment from several parts, register a function that makes it under a name, with `register_env`; RLlib's EnvRunners, on any machine, look the name up.
 """
 
 # %% tags=["demo"]
@@ -464,7 +463,7 @@ cave_curves, modules = {}, {}
 def explore(name):
     """Return PPO for a cave, with a diary; in an iteration every environment plays 80 steps, as long as an episode may be."""
     config = ppo(name, gamma).training(train_batch_size_per_learner=800).callbacks(Diary)
-    return config.training(entropy_coeff=0.006)  # a little praise for staying undecided: who explores must not settle too soon
+    return config.training(entropy_coeff=0.006)  # rewards staying undecided, so that exploring does not end too soon
 
 
 if passed("Diary"):
@@ -473,11 +472,12 @@ if passed("Diary"):
 
 # %% [markdown]
 r"""
-Nobody arrives, so no reward is seen, so there is nothing to learn.
-(With another seed somebody may stumble upon the exit: a walk at random finds it about once in 650 episodes.)
-That is what a **sparse** reward means.
+As a rule no episode arrives.
+Without arrivals there is no reward, and without reward nothing to learn; a random walk finds the exit about once in 650 episodes.
+With another seed a walk may stumble upon it.
+Such a reward is **sparse**.
 
-The obvious help: praise every step in the right direction.
+The obvious help is to praise every step in the right direction.
 `Praised(Cave())` adds 0.5 for each step that leads nearer to the exit, and takes nothing away for the others.
 
 **Predict** two curves: the return, and the share that arrives.
@@ -492,13 +492,13 @@ if passed("Diary"):
 
 # %% [markdown]
 r"""
-A fine return and hardly anybody at the exit.
-(It begins at about 20, since half of the steps of a random walk lead nearer; the straight way to the exit would bring only 14.
-So learning means staying away from the exit.)
+The return is fine, and hardly any episode reaches the exit.
+The return begins at about 20, since half of the steps of a random walk lead nearer, while the straight way to the exit would earn only 14.
+So learning means staying away from the exit.
+
 The agent is not stupid: it has understood the reward better than its author.
-A step forward brings 0.5, a step back costs nothing, and the exit ends the fun.
-So it steps to and fro until the time is up.
-(Randløv and Alstrøm, who praised a bicycle for riding towards its goal, got one that rode in circles.)
+A step forward earns 0.5, a step back costs nothing, and the exit ends the fun, so it steps to and fro until the time is up.
+Randløv and Alstrøm praised a bicycle for riding towards its goal, and it learned to ride in circles.
 Without the diary you would have seen only the left picture.
 """
 
@@ -519,23 +519,28 @@ Give each state a height, its **potential** $\Phi(s)$, and pay for the climb:
 
 $$r' = r + \gamma\,\Phi(s') - \Phi(s), \qquad \Phi(s') = 0 \text{ where the episode terminated.}$$
 
-Add that up over an episode, discounted as the agent does it: everything in between cancels, and for an episode that terminates there remains
+Add that up over an episode, discounted as the agent discounts it.
+Everything in between cancels, and for an episode that terminates there remains
 
 $$\sum_t \gamma^t r'_t = \sum_t \gamma^t r_t - \Phi(s_0).$$
 
-The last term depends on the start and on nothing that the agent *does*.
-(An episode that was truncated after $T$ steps also keeps $\gamma^T\,\Phi(s_T)$: had it gone on, that would have been taken back.)
-Going to and fro pays nothing, and with $\gamma < 1$ it even costs a little; whichever policy was best is still best, only that now every step says so.
+The last term depends on the start and on nothing that the agent *does*, so the policy that was best is still best, and now every step says so.
+An episode truncated after $T$ steps also keeps $\gamma^T\,\Phi(s_T)$, which it would have given back later.
+
+Look at a round trip, from $s$ to $s'$ and back: it pays $\gamma\Phi(s') - \Phi(s)$, and one step later $\gamma\Phi(s) - \Phi(s')$.
+Discounted, these add up to $-(1 - \gamma^2)\,\Phi(s)$.
+Where the potential is positive, going to and fro costs a little.
+Where it is negative, as with $\Phi = -\text{distance}$, it *earns* a little, and the agent still gains nothing by it: the last step pays $-\Phi$ of the place before the end, which is worth less the later it comes.
 
 ![Praise pays on the way up and not on the way down, so a round trip earns; a potential takes back on the way down what it paid on the way up](../img/ch14_shaping.svg)
 
-Two ends need care, as always.
+Two ends need care.
 *Terminated*: nothing comes after, so $\Phi(s')$ is 0, whatever the last observation looks like.
-*Truncated*: it would have gone on, so $\Phi(s')$ counts as usual.
+*Truncated*: the episode would have continued, so $\Phi(s')$ counts as usual.
 
 Write the wrapper.
 `potential` is a function of an observation.
-Everything but the reward is passed on as it is.
+Pass on everything but the reward as it is.
 """
 
 
@@ -571,15 +576,15 @@ check("Shaped", Shaped)
 
 # %% [markdown] tags=["solution"]
 r"""
-The $\gamma$ here and that of the algorithm must be the same number, or the terms in between do not cancel.
-And a potential need not be clever.
+Use the same $\gamma$ here as in the algorithm, or the terms in between do not cancel.
+A potential need not be clever.
 It should rise on the way to the goal; where it misleads, the agent takes longer, but what is best stays best.
 """
 
 # %% [markdown]
 r"""
 `nearness(obs)` is 1 at the exit and 0 as far away as the start.
-**Predict** the third curve, and its return: can it be more than 1?
+Here is the third curve, with its return:
 """
 
 # %% tags=["demo"]
@@ -593,10 +598,10 @@ if passed("Shaped") and passed("Diary"):
 # %% [markdown]
 r"""
 They arrive.
-What the potential paid on the way it took back at the end.
-The return is a little less than 1 even so, because the reported return is not discounted: each step takes back one per cent of the potential more than was paid.
-And now the return at least points the right way: nearer is more.
-Count the arrivals all the same: an episode that is cut off one field before the exit has kept almost the whole potential.
+What the potential paid on the way, it took back at the end.
+The return is a little less than 1 because RLlib reports it undiscounted: each step that continues costs one per cent of the potential that it reaches.
+This return points the right way: nearer is more.
+Count the arrivals all the same: an episode cut off one field before the exit has kept almost the whole potential.
 
 Look at how the three walk when each takes its most probable action.
 Where a line has fewer dots than its title has steps, the agent went to and fro between two fields, or pushed against a wall, until the time was up:
@@ -625,8 +630,8 @@ if len(modules) == 3:
 
 # %% [markdown] tags=["notes"]
 r"""
-A good moment for a round: who has rewarded something once and got something else?
-Everybody has a story, and few have to do with computers.
+Good moment for a round: who has once rewarded something and got something else?
+Most people have a story, and few of the stories are about computers.
 Then ask what the diary should have logged.
 """
 
@@ -634,26 +639,26 @@ Then ask what the diary should have logged.
 r"""
 ## Two agents are dicts of everything
 
-The last world has two robots and a bridge that carries one.
+The last world has two robots and a bridge that carries one of them.
 One comes from the north, the other from the south.
 In RLlib an environment with several agents is a `MultiAgentEnv`: like Gymnasium's, but observations, actions, rewards and flags are **dicts with a key for each agent**.
 Three rules, and most errors in such environments break one of them:
 
 - Of the agents that have not ended, those act next that get an observation now.
-- An agent that has ended gets its last observation and reward together with `terminated`, and then appears in no dict ever again.
-- `terminateds` and `truncateds` have one key more, `"__all__"`, for the episode as a whole.
+- An agent that has ended gets its last observation and reward together with `terminated`, and appears in no dict after that.
+- `terminateds` and `truncateds` have one more key, `"__all__"`, for the episode as a whole.
 
 The rules of the bridge.
 Fields 1 and 2 are on it, 0 is before it and 3 behind it.
 
-1. Action 0 waits, 1 goes from field 0 to field 1.
-   A robot on the bridge cannot stop: it goes one field further, whatever its action.
+1. Action 0 waits, 1 moves from field 0 to field 1.
+   A robot on the bridge cannot stop: it moves one field further, whatever its action.
 2. If *after* the step both are on the bridge, both fall: −1 for each, both terminated, all over.
 3. Otherwise, a robot that has reached field 3 gets 1 and is terminated.
    Every other robot that acted gets −0.2: time is money.
 4. When both are across, all is over.
    After step 20, if it is not, everything is truncated.
-   (What `truncateds` then says of a robot that is across may be either.)
+   What `truncateds` then says of a robot that is across may be either.
 
 Write `step`; the rest is there.
 `actions` holds the robots that are still in the game, and so do all dicts that you return.
@@ -702,7 +707,7 @@ check("Bridge", Bridge)
 
 # %% [markdown] tags=["solution"]
 r"""
-Gymnasium's `TimeLimit` cannot be put around a `MultiAgentEnv`: it would set `truncated` to True where a dict belongs.
+Gymnasium's `TimeLimit` does not fit around a `MultiAgentEnv`: it would set `truncated` to True where a dict is expected.
 So such environments count their own steps.
 """
 
@@ -717,7 +722,8 @@ One module for both is the usual first idea: half the weights, twice the experie
 The callback is a function this time.
 It asks the environment itself whether both are across.
 
-**Predict:** how many of the pairs get across when both robots share one module, and it has learned for a while?
+**Predict:** both robots share one module.
+When it has learned for a while, how many of the pairs get across?
 """
 
 
@@ -747,8 +753,8 @@ if passed("Bridge"):
 r"""
 Many do not get across, often more than half, and more iterations bring nothing that lasts.
 At the start both see the same, (0, 0), and the same module gives both the same probability $p$ to go.
-Both go with $p^2$, none with $(1-p)^2$, and exactly one with $2p(1-p)$, which is never more than a half.
-If none goes they may try again, but every step costs, so the module does not stay patient: where the other mostly waits it pays to go, where the other mostly goes it pays to wait, and since both are the same module, it swings to and fro.
+Both go with $p^2$, neither with $(1-p)^2$, and exactly one with $2p(1-p)$, which is never more than a half.
+If neither goes they may try again, but every step costs, so the module does not stay patient: where the other mostly waits it pays to go, where the other mostly goes it pays to wait, and since both are the same module, it swings to and fro.
 "After you."
 "No, after you."
 What is missing is a convention, and one module cannot hold it: it does not know which robot it is.
@@ -776,15 +782,15 @@ check("two_minds", two_minds)
 
 # %% [markdown] tags=["solution"]
 r"""
-The function is called once for each agent and episode, so an agent keeps its module until the episode ends.
+RLlib calls the function once for each agent and episode, so an agent keeps its module until the episode ends.
 It may look at the episode too, or draw: that is how self-play picks an opponent.
 With `policies_to_train=["north"]` the other side would stay as it is.
 """
 
 # %% [markdown]
 r"""
-**Predict** the second curve.
-And who will go first, north or south: can you know?
+Here is the second curve.
+Can you know which of the two will go first?
 """
 
 # %% tags=["demo"]
@@ -825,10 +831,10 @@ if len(minds) == 2:
 r"""
 With one mind and no dice, both lines lie on top of each other: both go and fall, or both wait till the end.
 With two minds one goes and the other lets it.
-Who goes first was decided by chance, in the first iterations; with another seed it may be the other way round.
-Nobody told them to cooperate, and there is no shared reward: giving way simply pays.
+Chance decided in the first iterations who goes first; with another seed it may be the other way round.
+The robots share no reward, and no rule tells them to cooperate: giving way simply pays.
 
-A module each is not the only way.
+A module for each is not the only way.
 Had the observation said *who* one is, one module could have learned both parts; large teams are often trained like that, since all share their experience.
 """
 
@@ -845,12 +851,9 @@ r"""
 ## Your code travels to the EnvRunners
 
 All of this ran in the notebook's process.
-Must anything change for EnvRunners in processes, or machines, of their own?
-Try it.
-This callback logs where an episode was played.
-
-**Predict:** will you see the notebook's process number or another?
-And how does your class `Rescale`, which exists only in this notebook, get there?
+What must change for EnvRunners in processes, or on machines, of their own?
+The callback below logs where an episode was played.
+It and the class `Rescale` exist only in this notebook, so watch whether they get there:
 """
 
 
@@ -876,40 +879,40 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-Nothing changed but a number.
-Ray pickled your classes *by value*, code and all, together with the config, so nothing needs to be installed on the workers.
-That is convenient in a notebook; for a real project put such classes into a package that is installed everywhere, or send it along with a runtime environment (chapter 6).
+Only a number changed.
+Ray pickled your classes *by value*, code and all, together with the config, so you need not install anything on the workers.
+In a real project, put such classes into a package that is installed on every node, or send it along with a runtime environment (chapter 6).
 Note the moment: the algorithm got the class as it was when you called `build_algo`.
-Edit the class afterwards, and the running algorithm knows nothing of it.
+If you edit the class afterwards, the running algorithm keeps the old one.
 
-> **You may have seen**, in older code, `ModelCatalog.register_custom_model` and `TorchModelV2` (today an `RLModule`), `DefaultCallbacks` with `on_postprocess_trajectory` (today `RLlibCallback`, and connectors for what touches the data), `episode.custom_metrics[...]` (today `metrics_logger.log_value`), filters such as `observation_filter="MeanStdFilter"` (today a connector), and a `policy_mapping_fn` with `worker` as an argument.
-> They belong to the old API stack.
+For what older tutorials call custom models, filters and `on_postprocess_trajectory`, see [Old names](../docs/old_names.md).
 """
 
 # %% [markdown]
 r"""
 ## What you can do now
 
-- You know five places for code of your own, and which is for what.
+- You know five places for code of your own, which to use for what, and where to look when you must change the algorithm itself.
 - Your connector changes what the module sees *and* what the learner gets.
-- Your module is plain PyTorch with a value function, and knows what you know about the problem.
-- Your diary tells what a return hides, and a potential helps an agent without misleading it.
-- You write environments for several agents, and decide which module plays whom.
+- Your module is plain PyTorch with a value function, and it knows what you know about the problem.
+- Your diary tells what a return hides, and your potential helps an agent without misleading it.
+- You write environments for several agents, and decide which module plays each of them.
 
 ## Traps
 
 - **Numbers far outside $-1 … 1$** make a task look as if it could not be learned.
-- **A connector that changes only the batch** lets the learner train on something else than what was played.
+- **A connector that changes only the batch** lets the learner train on other numbers than the module saw.
 - **Values of shape [B, 1]** raise no error and spoil the critic.
 - **`log_value` without `reduce=`** reports a moving average that hardly moves.
+- **A mean over several EnvRunners** is the mean of their means: a runner with one episode counts as much as one with a hundred.
 - **`on_episode_end` gets the last piece** of an episode; the others are in `prev_episode_chunks`.
-- **Praise that is not taken back** is collected for ever.
-- **`terminated` and `truncated`** are two things for a potential, too.
-- **A robot that has left** must not appear in any dict again, and `"__all__"` must appear in two of them always.
+- **Praise that is not taken back** is collected forever.
+- **`terminated` and `truncated`** differ for a potential, too.
+- **A robot that has left** must not appear in any dict again, and `terminateds` and `truncateds` need `"__all__"` at every step.
 
 ## Read on
 
-- Chapter 15 learns from experience that others have recorded: [Chapter 15](ch15_offline.ipynb).
+- [Chapter 15](ch15_offline.ipynb) learns from experience that others have recorded.
 - RLlib's documentation: [RLModules](https://docs.ray.io/en/latest/rllib/rl-modules.html), [connectors](https://docs.ray.io/en/latest/rllib/connector-v2.html), [callbacks](https://docs.ray.io/en/latest/rllib/rllib-callback.html), [multi-agent environments](https://docs.ray.io/en/latest/rllib/multi-agent-envs.html).
 - Ng, Harada and Russell, *Policy invariance under reward transformations*, ICML 1999.
 - Randløv and Alstrøm, *Learning to drive a bicycle using reinforcement learning and shaping*, ICML 1998: the bicycle that rode in circles.

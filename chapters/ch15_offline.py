@@ -8,9 +8,9 @@ r"""
 
 - record experience as rows in Parquet files, in the form that RLlib reads;
 - read it with Ray Data, look at it before you learn from it, and hold out episodes instead of rows;
-- clone a teacher from a log, and say what the log can tell about the clone, and what only playing can;
+- clone a teacher from a log, and tell what the log says about the clone from what only playing shows;
 - find a column that makes the loss perfect and the clone useless;
-- weigh what ended well, so that the clone plays better than the log does on average;
+- give more weight to what ended well, so that the clone plays better than the log does on average;
 - do the same with RLlib, without any environment.
 """
 
@@ -44,28 +44,29 @@ folder = Path(keep.name)
 r"""
 A hundred minutes with all five exercises; seventy without `hold_out` and `weights`, whose solutions you then show.
 No training here takes longer than a few seconds, so let the room predict every table before it appears.
-The heart is the section about the meter: do not give the answer away, let somebody find it.
+The heart is the section about the meter: do not give the answer away, let someone in the room find it.
 """
 
 # %% [markdown]
 r"""
-## Somebody has already played
+## Someone has already played
 
 Every chapter so far let the agent try things.
-A crane does not: nobody lets a network swing a load over a harbour in order to find out.
-But cranes keep a **log**: what was seen, what the operator did, what came of it.
+With a crane you cannot: a network that swings a load over a harbour in order to find out is not an option.
+But a crane keeps a **log**: what the operator saw, what the operator did, what came of it.
 Learning from a log, without trying anything, is called **offline** reinforcement learning.
 
 ![Operators play and write rows into Parquet files; Ray Data reads them; a network learns to answer as the operators did; only at the end does it play itself](../img/ch15_offline.svg)
 
-Our crane is CartPole: balance a load that stands on top of a cart; each step that it stays up earns 1, and after 500 steps the shift is over.
+Our crane is CartPole: balance a load that stands on top of a cart.
+Each step that it stays up earns 1, and after 500 steps the shift is over.
 Two operators work on it.
 Each sees position $x$, speed $v$, lean $\varphi$, and how fast the lean changes, $\dot\varphi$:
 
 - the **expert** pushes to the right where $0.1\,x + 0.25\,v + \varphi + 0.5\,\dot\varphi > 0$, else to the left;
 - the **novice** pushes to the right where $\varphi > 0$.
 
-**Predict** the mean return of each.
+`mean_return` plays ten episodes, always from the same ten starts:
 """
 
 # %% tags=["demo"]
@@ -74,8 +75,7 @@ for operator in (expert, novice):
 
 # %% [markdown]
 r"""
-The novice moves the cart to where the load leans, which is right, and ignores how fast it falls, which is too little.
-(`mean_return` plays ten episodes, always from the same ten starts.)
+The novice moves the cart to where the load leans, which is right, but ignores how fast the load falls.
 """
 
 # %%
@@ -91,7 +91,7 @@ r"""
 ## A row knows its episode
 
 A log is a table, one row for each step.
-With these names RLlib reads it as it is (all but `t`, which *we* shall need):
+RLlib reads these columns by these names; `t` is for *our* use.
 
 | column | what it holds |
 |---|---|
@@ -103,23 +103,24 @@ With these names RLlib reads it as it is (all but `t`, which *we* shall need):
 | `new_obs` | what was seen after it (the last row needs it: no row follows) |
 | `terminateds`, `truncateds` | whether the episode ended with this step, by itself or because time was up (chapter 7) |
 
-**Parquet** is the usual file for such tables: it stores each column in one piece, typed and compressed, so that whoever needs two columns reads two.
-Ray Data writes a *dataset* as a folder of such files, one for each of the dataset's *blocks*, and so many tasks can write and read side by side:
+**Parquet** is the usual file format for such tables.
+It stores each column in one piece, typed and compressed, so a reader that needs two columns reads only two.
+Ray Data writes a *dataset* as a folder of such files, one for each of the dataset's *blocks*, so that many tasks can write and read side by side:
 
 ```python
 ray.data.from_items(rows, override_num_blocks=2).write_parquet(folder)  # rows: a list of dicts
 ```
 
 Write `record`.
-It plays one episode for each seed, `env.reset(seed=seed)`, with `policy(obs)`, which returns an action, until the episode is over.
+For each seed it plays one episode from `env.reset(seed=seed)` to its end, with `policy(obs)`, which returns an action.
 It writes all rows into `folder`, as `files` Parquet files.
-Two traps are laid out for you: a simulator may use *the same array* for every observation and overwrite it at each step; and Ray Data cuts a list of items into up to 200 blocks if nobody says otherwise.
+Two traps await you: a simulator may return *the same array* for every observation and overwrite it at each step, and Ray Data cuts a list of items into up to 200 blocks unless you say otherwise.
 """
 
 
 # %%
 def record(env, policy, seeds, folder, files):
-    """Play an episode for each seed, and write all rows into a folder, as so many Parquet files."""
+    """Play an episode for each seed, and write all rows into a folder, as this number of Parquet files."""
     ### BEGIN SOLUTION
     rows = []
     for episode, seed in enumerate(seeds):
@@ -143,9 +144,9 @@ check("record", record)
 
 # %% [markdown] tags=["solution"]
 r"""
-Without the copies every row of an episode would show the same numbers, the last ones, because all rows would point at the one array.
-Nothing warns you: the file is valid, the clone learns nothing.
-For a log that does not fit into memory, a task writes each episode: `ray.data.from_items(seeds).flat_map(play_one).write_parquet(folder)`.
+Without the copies, every row of an episode would point at one array and show the numbers of the last step.
+Nothing warns you: the file is valid, and the clone learns nothing.
+For a log that does not fit into memory, let a task write each episode: `ray.data.from_items(seeds).flat_map(play_one).write_parquet(folder)`.
 """
 
 # %% tags=["demo"]
@@ -162,13 +163,11 @@ r"""
 
 The crane has four logs.
 One is the **expert's**.
-One is a **shaky** expert's, half of whose actions are coin flips.
+One comes from a **shaky** expert, half of whose actions are coin flips.
 One is **mixed**: 250 episodes of novices and 3 of the expert, in one table, and no column says who it was.
-And one shift only flipped **coins**.
-`materialize()` reads the files once and keeps the rows in the object store; without it, Ray Data would read them again in every epoch.
+And in one shift the operator only flipped **coins**.
 
-**Predict:** 3 of the mixed log's 253 episodes are the expert's.
-What share of its *rows* is that?
+`materialize()` reads the files once and keeps the rows in the object store; without it, Ray Data would read them again in every epoch.
 """
 
 # %% tags=["demo"]
@@ -190,16 +189,15 @@ print(f"mixed, the expert's share of the rows:     {by_the_expert.sum() / return
 
 # %% [markdown]
 r"""
-One per cent of the episodes, and about an eighth of the rows, since a good episode is longer.
-So the expert is outvoted, seven to one.
+In the mixed log, the expert has one per cent of the episodes and about an eighth of the rows, since a good episode is longer.
+So the novices outvote the expert, seven to one.
 Remember that ratio.
-(Where dots lie on top of each other, as the expert's all do at 500, you see fewer than there are.)
+Where dots lie on top of each other, as the expert's all do at 500, you see fewer than there are.
 
 ## A test can be too kind
 
-Before anybody learns, put something aside for the test.
-Here is a task from the crane's office: an early warning.
-From what is seen, predict **how many steps are left** until the episode ends.
+Before you train anything, put something aside for the test.
+The crane's office wants an early warning: from what the operator sees, predict **how many steps are left** until the episode ends.
 The shaky operator's log has one more column, the outside temperature.
 A decision tree gets it as well, and the number of the step.
 
@@ -224,8 +222,8 @@ print(f"without temperature:   {early_warning(frames['shaky'], rows_apart, more=
 
 # %% [markdown]
 r"""
-Splendid, and too good to be true: the temperature outside has nothing to do with the load, and yet nearly all hangs on it.
-It is the same in a whole episode, so it is as good as a name tag: the tree has met other rows of *this very episode*, learned how long it lasted, and only has to look how late it is.
+Splendid, and too good to be true: the temperature outside has nothing to do with the load, and yet the result depends almost entirely on it.
+The temperature stays the same for a whole episode, so it serves as a name tag: the tree has met other rows of *this very episode*, knows how long it lasted, and only has to look at how late it is.
 **Rows of one episode are neighbours**, and a test among neighbours tests memory.
 Tomorrow's episodes have no neighbours in the log.
 
@@ -249,8 +247,8 @@ check("hold_out", hold_out)
 
 # %% [markdown] tags=["solution"]
 r"""
-A `set` of strings would come in another order in every new Python process, and with it another test.
-Where a log grows from day to day, people take a hash of the episode's name instead of a draw, so that an episode never changes sides.
+A `set` of strings has another order in every new Python process, and that would change the test.
+Where a log grows from day to day, take a hash of the episode's name instead of a draw, so that an episode never changes sides.
 """
 
 # %% tags=["demo"]
@@ -266,33 +264,32 @@ if passed("hold_out"):
 
 # %% [markdown]
 r"""
-About 0, and mostly far below: in new episodes the tree is no better, and mostly worse, than someone who always names the mean.
+The honest score is about 0, and mostly far below: in new episodes the tree does no better than naming the mean, and mostly worse.
 The tree has not become worse; now you know.
-Whatever splits your data (Ray Data's `train_test_split` splits rows), ask what a *neighbour* is there: an episode, a patient, a day.
+Ray Data's `train_test_split` splits rows, too, so before you split, ask what a *neighbour* is in your data: an episode, a patient, a day.
 """
 
 # %% [markdown]
 r"""
 ## Cloning is classification
 
-The simplest way to learn from a log: **behaviour cloning**.
+The simplest way to learn from a log is **behaviour cloning**.
 Take what the operator saw as the input and what the operator did as the class, and train a classifier.
-No rewards, no values, no $\gamma$.
-For a row with observation $o$ and action $a$, the loss is $-\log \pi(a \mid o)$: how surprised is the network by what the teacher did?
+It needs no rewards, no values, no $\gamma$.
+For a row with observation $o$ and action $a$, the loss is $-\log \pi(a \mid o)$: how much does the teacher's action surprise the network?
 PyTorch computes it from the two scores that `brain()` gives: `nn.functional.cross_entropy(scores, actions)`.
 
-A Ray dataset hands out batches of tensors, in an order mixed within a buffer of rows:
+A Ray dataset hands out batches of tensors, and shuffles within a buffer of rows:
 
 ```python
 for batch in rows.iter_torch_batches(batch_size=128, local_shuffle_buffer_size=2000):
     batch["obs"]  # shape [128, 4]
 ```
 
-Write `clone`: `epochs` times through the log, with Adam and a learning rate of 0.01.
-The check lets it clone an expert on *another* crane: the cables of its observations are swapped, perhaps left and right, too.
-So knowing CartPole by heart does not help.
+Write `clone`: `epochs` times through the log in batches of 128, with Adam and a learning rate of 0.01.
+The check lets it clone an expert on *another* crane, whose cables are connected in another order and perhaps with left and right swapped, so knowing CartPole by heart does not help.
 Then the clone plays, and its mean return must be 450 or more.
-The check also gives it a log whose operators do not agree: there the network's probabilities (the softmax of its scores) should come near the shares of the log.
+The check also gives it a log whose operators disagree: there the network's probabilities (the softmax of its scores) should come near the shares of the log.
 """
 
 
@@ -316,17 +313,17 @@ check("clone", clone)
 
 # %% [markdown] tags=["solution"]
 r"""
-`local_shuffle_buffer_size` mixes within a buffer, which is cheap; `rows.random_shuffle()` mixes everything, and moves all rows through the object store for it.
-A column of text, such as an `eps_id` that is a string, makes `iter_torch_batches` fail, since text is no tensor: `rows.select_columns(["obs", "actions"])` first.
+`local_shuffle_buffer_size` shuffles within a buffer, which is cheap; `rows.random_shuffle()` shuffles everything, and moves all rows through the object store for it.
+A column of text, such as an `eps_id` that is a string, makes `iter_torch_batches` fail, because text cannot become a tensor: call `rows.select_columns(["obs", "actions"])` first.
 """
 
 # %% [markdown]
 r"""
 Now clone all four.
 The seed fixes the network's first weights.
-Two numbers from the log, both from held-out episodes: the loss, and how often the clone's favourite is what the operator did.
-And one from the environment: the return.
-Your `hold_out` has drawn the episodes for the test, so the last line says how many of the mixed log's three by the expert are among them.
+The table shows two numbers from held-out episodes of the log: the loss, and how often the clone's favourite is what the operator did.
+It shows one number from the environment: the return.
+Your `hold_out` has drawn the episodes for the test, so the last line says how many of the expert's three in the mixed log are among them.
 
 **Predict** the four returns of the clones.
 Which are above, which below their teacher's?
@@ -375,16 +372,16 @@ Read it line by line.
   Why?
   That is the next question.
 - **mixed**: it plays mostly like a novice, since it does what the majority did, and the majority were novices.
-  What the test says of it is a matter of who is in the test.
-  With none of the expert's three episodes there, the loss is the smallest of all, and nearly every decision is the operator's.
-  With each of the three that is held out the loss grows and the agreement falls, until with all three about a quarter of the decisions differ.
-  The play is about as poor each time.
-- **coins**: agreement is what a coin has.
+  What the test says depends on which episodes it holds.
+  With none of the expert's three among them, the loss is the smallest of all, and nearly every decision is the operator's.
+  Each of the three in the test raises the loss and lowers the agreement, until with all three about a quarter of the decisions differ.
+  The clone plays about as poorly each time.
+- **coins**: the agreement is that of a coin.
   There is nothing to imitate, and what the clone does is chance: try another `manual_seed`.
   Often it pushes to one side only and drops the load after 9 or 10 steps, sooner than its teacher.
 
 Loss and agreement say how well the clone predicts *these operators*.
-They do not compare across logs, and neither is the return.
+You cannot compare them across logs, and neither of them is the return.
 """
 
 # %%
@@ -399,9 +396,9 @@ quiz("better_than_shaky", better_than_shaky)
 r"""
 ## The best loss of the day drops the load
 
-Somebody finds another column in the expert's log: the meter of the motor, in newtons: +10 while it pushes to the right and −10 to the left.
+The expert's log turns out to have another column: the meter of the motor, in newtons, +10 while it pushes to the right and −10 to the left.
 More information cannot hurt, can it?
-`with_motor(rows)` puts it beside the four numbers of the observation, and everything else stays as it was.
+`with_motor(rows)` puts the meter beside the four numbers of the observation, and everything else stays as it was.
 
 **Predict:** the held-out loss of a clone that also sees the meter; then its return.
 """
@@ -426,13 +423,13 @@ A perfect score, on held-out *episodes*, and a load on the ground after a few st
 
 ![In the log, a row's meter shows the push of the row's own action; while playing, at the moment of choosing, the meter still shows the push before](../img/ch15_meter.svg)
 
-A row of a log is written when its step is *over*.
-The meter in it shows the push that the action of this row has caused: the answer stands beside the question.
+The crane writes a row when its step is *over*.
+The meter in it shows the push that this row's action has caused: the answer stands beside the question.
 The clone learned to copy it, and hardly anything else.
-When it plays, the meter still shows the *last* push, so it does again what it did last, and again, until the load is down.
+When it plays, the meter still shows the *last* push, so the clone repeats it, again and again, until the load is down.
 
 No split finds that, since every episode leaks alike.
-It is found by asking when each number is known, and by playing.
+You find it by asking when each number is known, and by playing.
 """
 
 # %%
@@ -445,9 +442,9 @@ quiz("find_the_leak", find_the_leak)
 
 # %% [markdown] tags=["notes"]
 r"""
-Ask for leaks people have met: a hospital's number that is given only after the diagnosis, a price series adjusted afterwards, `new_obs` joined by mistake.
-Then: what if one may *not* play, as on a real crane?
-One tests in a simulator, lets the clone advise while a human acts, and starts with light loads.
+Ask for leaks people have met: a hospital's number that is assigned only after the diagnosis, a price series adjusted afterwards, `new_obs` joined by mistake.
+Then ask what to do where playing is forbidden, as on a real crane.
+Test in a simulator, let the clone advise while a human acts, and start with light loads.
 Estimates from the log alone exist, and they are shaky where the clone does what no row shows.
 """
 
@@ -457,12 +454,13 @@ r"""
 
 Back to the mixed log.
 It holds three episodes that show how it is done, and the clone followed the other 250.
-But the log says who did well: there is a column of rewards.
+But the log says who did well, in its column of rewards.
 Cloning just did not look at it.
 
 For each row, add up what came after, discounted, in its own episode: the **return-to-go** $R_t = \sum_{k \ge 0} \gamma^k r_{t+k}$.
-How much better than usual it is, measured in standard deviations, is the row's **advantage** $A_t$, and its loss is multiplied by a weight $w_t$.
-Mean and deviation are those of all rows of the log (`np.std`; the `std` of pandas and of torch divides by one row less, and comes out a little larger):
+How far that lies above the mean, measured in standard deviations, is the row's **advantage** $A_t$, and a weight $w_t$ multiplies its loss.
+Mean and deviation are those of all rows of the log.
+Use `np.std`: the `std` of pandas and of torch divides by one row less, and comes out a little larger.
 
 $$A_t = \frac{R_t - \text{mean of all } R}{\text{standard deviation of all } R}, \qquad w_t = \frac{e^{\beta A_t}}{\text{mean of all } e^{\beta A}} .$$
 
@@ -470,7 +468,7 @@ $\beta = 0$ is cloning; the larger $\beta$ is, the more the clone listens only t
 This is the idea of **MARWIL** (Wang et al. 2018), whose advantage compares with what a critic expects in that state; the mean of all rows is the simplest critic there is.
 
 Write `weights`.
-`eps_ids`, `t` and `rewards` are arrays with one number for each row; so is what it returns.
+`eps_ids`, `t` and `rewards` are arrays with one number for each row, and so is what it returns.
 The rows come **in any order**.
 """
 
@@ -493,7 +491,7 @@ check("weights", weights)
 
 # %% [markdown] tags=["solution"]
 r"""
-An episode that was *truncated* would have gone on, so the last rows of the expert's episodes look worse than they are.
+An episode that was *truncated* would have continued, so the last rows of the expert's episodes look worse than they are.
 A critic would put the value of the last observation there (chapter 8, `gae`).
 Here a few rows of 500 do not matter.
 """
@@ -513,7 +511,7 @@ Now put it together.
 `beats_the_teacher` gets the mixed log of another crane as a dataset, a network, and the number of epochs, and returns the trained network.
 Its mean return must be 450 or more; the log's is about 50.
 Weights are one way; any that learns from the log will do.
-(`ray.data.from_pandas(frame)` makes a dataset of a table, new columns included; `cross_entropy(..., reduction="none")` gives one loss for each row.)
+`ray.data.from_pandas(frame)` makes a dataset of a table, new columns included, and `cross_entropy(..., reduction="none")` gives one loss for each row.
 """
 
 
@@ -541,7 +539,7 @@ check("beats_the_teacher", beats_the_teacher)
 
 # %% [markdown] tags=["solution"]
 r"""
-Keeping only the best tenth of the episodes and cloning them mostly works here too, and is a good first thing to try.
+Keeping only the best episodes and cloning them works here, too, and is a good first thing to try.
 It throws whole episodes away, though; weights judge row by row, and so can learn from an operator who is good only in parts.
 """
 
@@ -558,10 +556,10 @@ if clones and passed("beats_the_teacher"):
 
 # %% [markdown]
 r"""
-It beats its teachers *on average*, because one of them was good.
-And where nobody was?
+The clone beats its teachers *on average*, because one of them was good.
+What if none is?
 The best of the coin flippers' 150 episodes is far from 500.
-A weight of 3 says as much as a row that comes three times, so let us draw the rows of that log as often as their weights say, and clone what was drawn.
+A weight of 3 counts as much as a row that comes three times, so draw the rows of that log as often as their weights say, and clone what was drawn.
 
 **Predict:** what does that clone earn, compared with the best episode of the log: less, as much, more?
 """
@@ -580,16 +578,18 @@ if clones and passed("weights"):
 
 # %% [markdown]
 r"""
-As a rule far more than the best episode, although nobody there could play.
+As a rule far more than the best episode, although none of those operators could play.
 The coins have tried both actions in all kinds of states, and the weights tell which went better.
 The log took the better one half of the time; the clone takes it again and again.
 So weights put good rows of *different* episodes together.
-What they cannot do: choose an action that nobody took there, or find a difference where all did equally well.
-And more is not always better: with `gamma=0.99, beta=3`, which served the mixed log so well, nearly all votes go to one tenth of these rows, the lucky ones, and the clone mostly plays far worse.
+They cannot choose an action that no row took there, or find a difference where all did equally well.
+
+More is not always better.
+With `gamma=0.99, beta=3`, which served the mixed log so well, nearly all votes go to one tenth of these rows, the lucky ones, and the clone mostly plays far worse.
 Try it.
 
 Methods that learn values offline (RLlib has **CQL** and **IQL**) go a step further: they ask what a row is worth if *better* actions follow it than those of the log.
-They have to be held back from actions that the log never shows, about which they know nothing.
+They have to be held back from actions that the log never shows, because they know nothing about those.
 """
 
 # %%
@@ -605,11 +605,9 @@ r"""
 ## RLlib clones from the same files, and needs no environment
 
 RLlib's `BC` reads the folder as it is.
-There is no environment to ask, so the config names the two *spaces* instead.
+It has no environment to ask, so the config names the two *spaces* instead.
 `dataset_num_iters_per_learner=1` makes one `train()` one update with one batch.
 Reading and preparing run in Ray Data, in actors of their own, so that a learner on a GPU need not wait for files; one actor is enough here.
-
-**Predict:** what takes longer, the first iteration or all others together?
 """
 
 # %% tags=["demo"]
@@ -653,7 +651,7 @@ r"""
 The first iteration starts Ray Data's processes; the others take batches that lie ready.
 Dips that come back every 47 iterations are no progress: 6,000 rows are 47 batches, and RLlib takes them in the order of the files, unlike your `clone`.
 And a loss is not a return.
-What is kept is a folder with a network in it (chapter 11), so let it play:
+RLlib keeps a folder with a network in it (chapter 11), so let it play:
 """
 
 # %% tags=["demo"]
@@ -666,45 +664,18 @@ if (folder / "rllib").exists():
 # %% [markdown]
 r"""
 `MARWILConfig().training(beta=1.0)` is the same with weights, and a critic.
-Mind that it weighs by what came *after* a row, so it wants whole episodes: `input_read_episodes=True`, with data that RLlib's own EnvRunners have written.
-Given single rows, as in our files, RLlib takes each for an episode of one step; and since every step on our crane earns 1, the rewards of single steps do not tell an expert from a novice.
-(Your `weights` would divide by 0 there: all $R_t$ are 1, and their deviation is 0.)
+It weighs by what came *after* a row, so it wants whole episodes: `input_read_episodes=True`, with data that RLlib's own EnvRunners have written.
+From single rows, as in our files, RLlib makes episodes of one step each.
+All that came later must then come from the critic's guess for `new_obs` instead of from the log.
 
-How an EnvRunner writes: `config.offline_data(output=folder)` makes it write whole episodes as it plays; on Ray 2.60 that needs a package, msgpack-numpy, that Ray does not install.
-With `output_write_episodes=False` it writes rows like ours, without `t`, each call of `sample` up to 200 files of them, and the observations compressed into text unless you set `output_compress_columns=[]`.
+An EnvRunner writes whole episodes as it plays if you set `config.offline_data(output=folder)`.
+On Ray 2.60 both writing and reading them need a package, msgpack-numpy, that Ray does not install.
+With `output_write_episodes=False` it writes rows like ours, without `t`, up to 200 files for each call of `sample`, and compresses the observations into text unless you set `output_compress_columns=[]`.
 
-> **You may have seen**, in older code, `config={"input": "/tmp/out/*.json", "output": "/tmp/out"}` with JSON files, and `"input_evaluation": ["is", "wis"]` or `off_policy_estimation_methods={...}`, which estimated from the log alone how well another policy than the log's would play.
-> They belong to RLlib's old API.
-> Today it is `.offline_data(input_=[folder])` with Parquet, as above; how well the clone plays is asked of an environment, where there is one: `.environment("CartPole-v1").evaluation(evaluation_interval=50)`.
-> What becomes of the old lines on this Ray:
-"""
-
-
-# %% tags=["demo"]
-def tried(line):
-    """Return what a line of code does: the error that it raises, or what it leaves in the config."""
-    try:
-        return f"accepted: {line()}"
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error).rpartition('() ')[2]}"
-
-
-methods = {"is": {"type": "ImportanceSampling"}}
-old = {
-    'offline_data(input="...")': lambda: BCConfig().offline_data(input="/tmp/out"),
-    "offline_data(input_evaluation=...)": lambda: BCConfig().offline_data(input_evaluation=["is"]),
-    "evaluation(off_policy_estimation_methods=...)": lambda: (
-        BCConfig().evaluation(off_policy_estimation_methods=methods).off_policy_estimation_methods
-    ),
-}
-for line, action in old.items():
-    print(f"{line:47} {tried(action)}")
-
-# %% [markdown]
-r"""
-A line that raises an error is harmless: you notice.
-The worst kind is *accepted*.
-Where the list above says that of `off_policy_estimation_methods`, the config has kept it without looking at it, and no estimate ever comes of it.
+To let a clone play while it trains, give it an environment: `.environment("CartPole-v1").evaluation(evaluation_interval=50)`.
+Where there is none, RLlib can evaluate on a log with `.evaluation(offline_evaluation_interval=50)`: the loss by default, or an estimate of the return by importance sampling (`offline_evaluation_type="is"` or `"pdis"`), which compares how probable the log's actions are for the clone and for the operator.
+So importance sampling needs a log that says how probable each action was.
+Older tutorials write JSON files and `input_evaluation`: see [Old names](../docs/old_names.md).
 """
 
 # %%
@@ -716,24 +687,24 @@ r"""
 
 - You write experience as rows that RLlib can read, and read them with Ray Data.
 - You hold out episodes, and know what a test among neighbours is worth.
-- You clone a teacher, and know from the log whether the clone follows a majority of experts or of novices.
+- You clone a teacher, and look in the log for the majority that the clone will follow.
 - You ask of every column when it is known, and let the clone play before you believe a loss.
-- You weigh rows by what came after them, and know what a weight can choose from: the actions that somebody took.
+- You weigh rows by what came after them, and know what a weight can choose from: the actions that are in the log.
 
 ## Traps
 
 - **An array that the simulator overwrites** makes all rows of an episode equal: keep copies.
 - **`from_items` without `override_num_blocks`** writes up to 200 files, and each has its cost.
-- **A dataset that was not materialized** is read anew in every epoch.
+- **A dataset that is not materialized** is read again in every epoch.
 - **Rows of one episode on both sides** of a split: the test measures memory.
 - **A number that is known only afterwards** gives the best loss, and a clone that copies it.
 - **The majority** of rows decides what a clone does, not the best of them.
 - **`algo.get_module()` fails** on RLlib's BC: it asks an EnvRunner, and there is none.
-  Save it, and load the module from the folder.
+  Save the algorithm, and load the module from the folder.
 
 ## Read on
 
-- Chapter 17 does more with Ray Data and trains on several workers: [Chapter 17](ch17_data_train.ipynb).
+- [Chapter 17](ch17_data_train.ipynb) does more with Ray Data and trains on several workers.
 - RLlib's documentation: [offline RL](https://docs.ray.io/en/latest/rllib/rllib-offline.html); Ray Data's: [loading data](https://docs.ray.io/en/latest/data/loading-data.html).
 - Wang et al., *Exponentially weighted imitation learning for batched historical data*, NeurIPS 2018: MARWIL.
 - de Haan, Jayaraman and Levine, *Causal confusion in imitation learning*, NeurIPS 2019: clones that copy what they did last.

@@ -6,12 +6,12 @@ r"""
 
 **What you will be able to do**
 
-- turn a training into a *trial*, which can be stopped after any epoch and go on later;
+- turn a training into a *trial*, which can stop after any epoch and continue later;
 - search a grid, and read the results as a DataFrame;
-- let ASHA stop bad trials early, and count what that saved, and what it cost;
+- let ASHA stop bad trials early, count what that saves, and explain why the order of the trials matters;
 - change a learning rate in the middle of a training, by population-based training;
 - kill an experiment, restore it, and say which epochs were trained twice;
-- say what a trial asks for, see why one stays PENDING, and tune RLlib's PPO on two CPUs.
+- work out what a trial asks for, see why one stays PENDING, and tune RLlib's PPO on two CPUs.
 """
 
 # %%
@@ -28,7 +28,7 @@ from ray import tune
 from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
-from coursekit.given.ch16_tune import Elsewhere, Network, after, ancestry, diary, digits, running, small_ppo, tried_lines
+from coursekit.given.ch16_tune import Elsewhere, Network, after, ancestry, diary, digits, running, small_ppo
 
 begin("ch16_tune")
 
@@ -39,9 +39,9 @@ place = Path(keep.name).resolve()
 
 # %% [markdown]
 r"""
-Two logical CPUs, whatever your machine has: so the waiting of the last sections happens to everybody.
-`log_to_driver=False`: Tune's processes announce every checkpoint, and that stays in their log files.
-A cell below that starts an experiment takes some seconds, or a minute or two on a machine that is busy.
+Ray gets two logical CPUs, whatever your machine has, so that you see the waiting of the last sections on any machine.
+`log_to_driver=False` keeps what Tune's processes announce, every checkpoint, in their log files.
+A cell below that starts an experiment takes some seconds, or a minute or two on a busy machine.
 """
 
 # %% [markdown] tags=["notes"]
@@ -55,19 +55,18 @@ Ask the room for a learning rate for the digits first, and keep the answers on a
 r"""
 ## A trial is a function that reports after every epoch
 
-Which learning rate?
+Which learning rate should you use?
 How many hidden units?
-Nobody can compute that; one has to try.
-**Tune** tries for you: it runs your training many times with different settings, each run a **trial** in a Ray actor of its own, and learns of its progress from what it *reports*.
+You cannot compute that; you have to try.
+**Tune** tries for you.
+It runs your training many times with different settings, each run a **trial** in a Ray actor of its own, and follows it by what it *reports*.
 
-![Tune gives each trial a config; the trial reports an accuracy and a checkpoint after every epoch; a scheduler answers: go on, or stop](../img/ch16_tune.svg)
+![Tune gives each trial a config; the trial reports an accuracy and a checkpoint after every epoch; a scheduler answers: continue, or stop](../img/ch16_tune.svg)
 
 What we train is small on purpose: scikit-learn's digits, 8 × 8 pixels each, and a network with one hidden layer in NumPy (`Network`, forty lines in `coursekit/given/ch16_tune.py`).
-An epoch takes milliseconds.
-All the rest is as it would be with hours.
-
-**Predict:** of ten classes, guessing gets 10 % right.
-What does one epoch get, with 32 hidden units and a learning rate of 0.03?
+An epoch takes milliseconds; everything else is as it would be with hours.
+Of ten classes, guessing gets 10 % right.
+Three epochs, with 32 hidden units and a learning rate of 0.03, get this:
 """
 
 # %% tags=["demo"]
@@ -80,19 +79,19 @@ for _ in range(3):
 # %% [markdown]
 r"""
 The images come in three parts: a thousand to `"train"`, four hundred to `"choose"` settings by, and the rest to look at `"once"`, at the very end.
-Whoever tries fifty settings and reports the best result has also picked the luckiest; only images that chose nothing can say how good it really is.
+If you try fifty settings and report the best result, you have also picked the luckiest; only images that chose nothing can say how good it really is.
 
 As a trial, this loop becomes a function of a `config`.
 Two calls connect it with Tune:
 
 ```python
 tune.report({"accuracy": 0.5}, checkpoint=tune.Checkpoint.from_directory(folder))   # after every epoch
-start = tune.get_checkpoint()   # None, or the checkpoint that this trial is to go on from
+start = tune.get_checkpoint()   # None, or the checkpoint from which this trial is to continue
 ```
 
 `report` keeps a copy of the folder, hands the numbers to Tune, and *waits for an answer*: perhaps the trial ends there.
-So a trial has to be able to go on from any of its checkpoints, with its weights and its count of epochs.
-Everything else in this chapter rests on that: ASHA, population-based training, and the restored experiment.
+So a trial has to be able to continue from any of its checkpoints, with its weights and its count of epochs.
+ASHA, population-based training and restored experiments all rest on that.
 
 Write it.
 `network.save(folder)` writes everything into a folder, `network.load(folder)` reads it back, `with start.as_directory() as folder:` opens a checkpoint.
@@ -105,7 +104,7 @@ def objective(config, data):
     """Train on data["train"] until there are config["epochs"] epochs, with config["hidden"] units and config["lr"].
 
     After every epoch, report {"epoch": its number, "accuracy": ..., "loss": ...}, the last two as the network's test on
-    data["choose"] returns them, with a checkpoint. Where there is a checkpoint to go on from, go on from that.
+    data["choose"] returns them, with a checkpoint. If there is a checkpoint to continue from, continue from that.
     """
     ### BEGIN SOLUTION
     network = Network(config["hidden"])
@@ -127,9 +126,9 @@ check("objective", objective)
 
 # %% [markdown] tags=["solution"]
 r"""
-`while network.epochs < config["epochs"]` does both at once, a new trial and one that goes on.
+`while network.epochs < config["epochs"]` serves a new trial and one that continues.
 The temporary folder may go as soon as `report` has returned: Tune has its copy by then.
-An epoch that takes an hour deserves a checkpoint; one that takes milliseconds would do with every tenth, if copying took long.
+An epoch that takes an hour deserves a checkpoint; with epochs of milliseconds, every tenth would do if copying were slow.
 """
 
 # %% [markdown]
@@ -138,15 +137,15 @@ r"""
 
 A `Tuner` takes four things: *what* runs, over which *space*, *how* to search, and *where* results go.
 
-| what | where it is said |
+| what | where you say it |
 |---|---|
 | the function, and what a trial asks for | `tune.with_resources(trainable, {"cpu": 1})` |
 | the space: for each name a value, or `tune.grid_search([...])` | `param_space={...}` |
 | what is best, and who may stop trials | `tune_config=tune.TuneConfig(metric="accuracy", mode="max", scheduler=...)` |
-| where results go; *callbacks*, objects that are told of every report; how much is printed | `run_config=tune.RunConfig(storage_path=..., callbacks=..., verbose=0)` |
+| where results go; *callbacks*, objects that hear every report; how much is printed | `run_config=tune.RunConfig(storage_path=..., callbacks=..., verbose=0)` |
 
 Write `tuner` for the whole chapter.
-Add `reuse_actors=True` to the `TuneConfig`: a trial then takes over the process of one that has ended, and need not start a Python of its own (on a small laptop: two seconds, against milliseconds of training).
+Add `reuse_actors=True` to the `TuneConfig`: a trial then takes over the process of one that has ended, instead of starting a Python of its own, which on a small laptop takes two seconds, against milliseconds of training.
 
 The check hands over a function that writes down what it sees: its config, its CPUs.
 """
@@ -175,8 +174,8 @@ check("tuner", tuner)
 
 # %% [markdown] tags=["solution"]
 r"""
-A list as it is (`"lr": [0.1, 0.01]`) is a value like any other: one trial, whose learning rate is a list.
-The `storage_path` must be absolute, or an address such as `s3://bucket/folder`; without it results go to `~/ray_results`, for ever.
+A plain list (`"lr": [0.1, 0.01]`) is a value like any other: one trial, whose learning rate is a list.
+The `storage_path` must be absolute, or an address such as `s3://bucket/folder`; without it, results go to `~/ray_results` and stay there.
 """
 
 # %% [markdown]
@@ -221,9 +220,9 @@ if grid:
 
 # %% [markdown]
 r"""
-A learning rate too small is slow, one too large destroys what was learned; between them lies the one that wins, and more units help.
-The picture also says what a grid wastes: many of the trials were hopeless after three epochs, and trained to the end.
-The table says which rate wins for 8 units and which for 32: if it is not the same one, they lie near each other.
+Too small a learning rate is slow, and too large a rate destroys what was learned; between them lies the one that wins, and more units help.
+If 8 units and 32 have different winners, the two lie near each other.
+The picture also shows what a grid wastes: many of the trials were hopeless after three epochs, and trained to the end.
 Compare `accuracy`, the last report of each trial, with the best one, too: in many rows they are the same, but where the rate is large, a trial has been better than it is in the end.
 The column `pid` shows what `reuse_actors` does: fourteen trials, and only two processes.
 """
@@ -239,10 +238,10 @@ quiz("last_or_best", last_or_best)
 # %% [markdown]
 r"""
 Every epoch has left a checkpoint, so you may choose the best *epoch*, not only the best trial.
-`results[i]`, and `results.get_best_result(...)`, give one trial: its `config`, its last `metrics`, and all its reports as `metrics_dataframe`.
-Which of a trial's reports `get_best_result` compares is said by its `scope`.
-A trial that died before its first report has an empty one.
-The check hands over results whose accuracies were written beforehand.
+`results[i]` and `results.get_best_result(...)` give one trial: its `config`, its last `metrics`, and all its reports as `metrics_dataframe`.
+The `scope` of `get_best_result` says which of a trial's reports it compares.
+For a trial that died before its first report, `metrics_dataframe` is empty.
+The check hands over results with accuracies that it knows.
 """
 
 
@@ -262,7 +261,7 @@ check("best_config", best_config)
 # %% [markdown] tags=["solution"]
 r"""
 `scope="all"` compares the best report of each trial.
-The weights of that epoch lie in `best.get_best_checkpoint("accuracy", "max")`.
+To get the weights of that epoch, call `best.get_best_checkpoint("accuracy", "max")`.
 """
 
 # %% tags=["demo"]
@@ -286,17 +285,17 @@ With so few settings the difference is small, sometimes even the other way round
 r"""
 ## ASHA asks after one epoch, after three, after nine
 
-**ASHA** (asynchronous successive halving) is a *scheduler*: it answers each report with "go on" or "stop".
+**ASHA** (asynchronous successive halving) is a *scheduler*: it answers each report with "continue" or "stop".
 It has **rungs**, here after 1, 3 and 9 epochs; at 27 (in quick mode at 9) training ends anyway.
-Whoever reaches a rung is compared with all that have been there before; only the best third goes on.
-With `reduction_factor=3`, three times as many epochs are spent only on a third as many trials.
-Nobody waits for the others; that is what "asynchronous" means.
+ASHA compares a trial that reaches a rung with all that have been there before, and only the best third continues.
+With `reduction_factor=3`, only a third of the trials get three times as many epochs.
+No trial waits for the others; that is what "asynchronous" means.
 
-![Rungs after 1, 3, 9 and 27 epochs; of those that reach a rung, about a third goes on](../img/ch16_asha.svg)
+![Rungs after 1, 3, 9 and 27 epochs; of those that reach a rung, about a third continues](../img/ch16_asha.svg)
 
-The same fourteen trials, the same seeds, in the same order.
+Here are the same fourteen trials, with the same seeds, in the same order.
 
-**Predict:** what share of the epochs will be saved, and will the winner be among those that are stopped?
+**Predict:** what share of the epochs will ASHA save, and will it stop the winner?
 """
 
 # %% tags=["demo"]
@@ -310,100 +309,94 @@ if grid:
 # %% tags=["demo"]
 if asha:
     figure, sides = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, constrained_layout=True)
-    plot_trials(sides[0], grid, "Grid: everybody to the end").set(ylabel="accuracy")
+    plot_trials(sides[0], grid, "Grid: every trial to the end").set(ylabel="accuracy")
     plot_trials(sides[1], asha, "ASHA: stopped at a rung");
 
 # %% [markdown]
 r"""
 Seconds say little here, with processes that start and epochs of milliseconds.
 Count what would cost money: **epochs that were trained**.
-`training_iteration` is the number of reports of a trial, and yours reports once an epoch.
-(Again some of the check's trials died before their first report.)
+`training_iteration` is the number of reports of a trial, and yours reports once an epoch:
+"""
+
+# %% tags=["demo"]
+if asha and passed("best_config"):
+    for name, results in [("grid", grid), ("ASHA", asha)]:
+        trained = int(results.get_dataframe()["training_iteration"].sum())  # not len(results) * epochs: that was the plan
+        reached = results.get_dataframe(filter_metric="accuracy", filter_mode="max")["accuracy"].max()
+        print(f"{name}: {trained} epochs, best accuracy {reached:.3f} with {best_config(results)}")
+    print(f"ASHA saved {1 - trained / (len(grid) * epochs):.0%}")
+
+# %% [markdown]
+r"""
+Could ASHA have saved more?
+You need not run it again to find out: the grid has recorded every curve, and ASHA's rule is short.
+
+Write `replay_asha`.
+It takes the curves of a grid, lets the trials come *one after the other* in a given order, and returns how many epochs ASHA trains and the best accuracy that it sees.
+This is the rule at a rung, for `reduction_factor=3`:
+
+- ASHA compares the trial's accuracy with those that earlier trials had *at this rung*, whether they stopped there or continued.
+- The bar is `np.percentile(earlier, 200 / 3)`: a trial below it stops there.
+- The first trial to reach a rung continues.
 """
 
 
 # %%
-def asha_budget(grid, asha):
-    """Return (epochs, epochs, saved): those trained in both experiments, and the share of the grid's that ASHA saved."""
+def replay_asha(curves, order, rungs):
+    """Return (epochs, best): the epochs that ASHA trains in all, and the highest accuracy that it sees.
+
+    `curves[number]` has the accuracies of trial `number`, one for each epoch, as the grid recorded them. The trials come
+    one by one in `order`, a list of their numbers. `rungs` has the epochs, counted from 1, after which ASHA compares.
+    """
     ### BEGIN SOLUTION
-    first, second = (int(results.get_dataframe()["training_iteration"].sum()) for results in (grid, asha))
-    return first, second, 1 - second / first
+    reached, epochs, best = {rung: [] for rung in rungs}, 0, 0.0
+    for number in order:
+        for epoch, accuracy in enumerate(curves[number], 1):
+            epochs, best = epochs + 1, max(best, accuracy)
+            if epoch in reached:
+                earlier = reached[epoch]
+                stops = bool(earlier) and accuracy < np.percentile(earlier, 200 / 3)
+                earlier.append(accuracy)
+                if stops:
+                    break
+    return epochs, best
     ### END SOLUTION
 
 
 # %%
-check("asha_budget", asha_budget)
+check("replay_asha", replay_asha)
 
 # %% [markdown] tags=["solution"]
 r"""
-The number of trials times `config["epochs"]` is what was planned.
-What ran stands in the reports, and nowhere else.
+The rungs remember a trial that they stop: its accuracy still tells what the next one is up against.
+The best accuracy may belong to a trial that was stopped later.
 """
-
-# %% tags=["demo"]
-if asha and passed("asha_budget") and passed("best_config"):
-    first, second, saved = asha_budget(grid, asha)
-    for name, results, count in [("grid", grid, first), ("ASHA", asha, second)]:
-        reached = results.get_dataframe(filter_metric="accuracy", filter_mode="max")["accuracy"].max()
-        print(f"{name}: {count} epochs, best accuracy {reached:.3f} with {best_config(results)}")
-    print(f"saved: {saved:.0%}")
 
 # %% [markdown]
 r"""
-ASHA could have saved more; it depends on who came first.
-The grid begins with the smallest learning rate, each rate first with 8 units and then with 32.
-Up to the middle each trial with 32 units is better than all before it: nobody beats it, so it runs to the end, however slow it is, and mostly small networks are stopped.
-The last stretch is the longest one, from 9 epochs to 27 (in quick mode from 3 to 9): most is saved where a trial does not enter it.
+Now replay your grid in four orders.
+The grid itself begins with the smallest learning rate, each rate first with 8 units and then with 32.
 
-You need not run it again to see what another order would do: the grid has recorded every curve, and ASHA's rule has ten lines.
-`replay` lets the trials come one after the other, in any order.
-(Yours ran two at a time, so even the same order gives a somewhat different number here.)
-"""
-
-
-# %%
-def replay(curves, order):
-    """Return the epochs that ASHA trains and the best accuracy it sees, when the trials come one by one in this order."""
-    rungs, spent, best = {1: [], 3: [], 9: []}, 0, 0.0
-    for number in order:
-        for epoch, accuracy in enumerate(curves[number], 1):
-            spent, best = spent + 1, max(best, accuracy)
-            if epoch in rungs:
-                bar = np.percentile(rungs[epoch], 100 * 2 / 3) if rungs[epoch] else 0.0
-                rungs[epoch].append(accuracy)
-                if accuracy < bar:
-                    break
-    return spent, best
-
-
-# %% [markdown]
-r"""
-**Predict:** of 500 random orders, how many save more than the one that you have run?
-And in how many is the winner lost?
+**Predict:** which order trains the fewest epochs, and does any of them lose the winner?
 """
 
 # %% tags=["demo"]
-if asha:
+if asha and passed("replay_asha"):
     curves = [result.metrics_dataframe["accuracy"].tolist() for result in grid]
-    rng = np.random.default_rng(0)
-    tries = np.array([replay(curves, rng.permutation(len(curves))) for _ in range(500)])
-    figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
-    axes.hist(tries[:, 0], bins=30, color="#2563eb", alpha=0.7, label="random orders")
-    ran = sum(len(result.metrics_dataframe) for result in asha)
-    axes.axvline(replay(curves, range(len(curves)))[0], color="#d97706", label="the grid's own order")
-    axes.axvline(ran, color="#059669", label="your run, two at a time")
-    axes.axvline(len(curves) * epochs, color="#64748b", linestyle="--", label="no scheduler")
-    axes.set(xlabel="epochs trained", ylabel="orders", xlim=(0, None), title="ASHA in 500 other orders, replayed")
-    axes.legend()
-    kept = np.mean(tries[:, 1] == max(map(max, curves)))
-    print(f"{np.mean(tries[:, 0] < ran):.0%} of the orders train fewer epochs than your run, which trained {ran}")
-    print(f"half of the orders save at least {1 - np.median(tries[:, 0]) / (len(curves) * epochs):.0%}")
-    print(f"the best accuracy of the grid was reached in {kept:.1%} of them")
+    worst_first = sorted(range(len(curves)), key=lambda number: max(curves[number]))
+    orders = {"as the grid": range(len(curves)), "worst first": worst_first, "best first": worst_first[::-1]}
+    orders["shuffled"] = np.random.default_rng(0).permutation(len(curves)).tolist()
+    for name, order in orders.items():
+        spent, reached = replay_asha(curves, order, rungs=[1, 3, 9])
+        print(f"{name:12} {spent:4} of {len(curves) * epochs} epochs, best accuracy {reached:.3f}")
 
 # %% [markdown]
 r"""
-Nearly every order trains less than the grid's own, and the winner is hardly ever lost.
-An order that brings a good trial early sets the bar high for all that follow; the grid's, with its slow trials first, is among the most expensive ones.
+"As the grid" may differ a little from your run, which trained two trials at a time.
+A good trial that comes early sets the bar high for all that follow.
+The grid, with its slow trials first, is among the most expensive orders: up to the middle nearly every trial with 32 units is better than all before it, so it runs to the end, however slow it is.
+The last stretch is the longest, from 9 epochs to 27 (in quick mode from 3 to 9), so ASHA saves most where a trial does not enter it.
 """
 
 # %%
@@ -416,14 +409,16 @@ quiz("order_matters", order_matters)
 
 # %% [markdown]
 r"""
-So give ASHA its trials in random order: with `tune.loguniform(0.001, 1)` in place of a grid and `num_samples=50` in the `TuneConfig`, every trial is drawn at random, and nobody has to choose seven rates.
-What it cannot know is a trial that starts slowly and wins in the end: a small learning rate looks bad after one epoch.
-`grace_period` is how many epochs you grant to those.
+So give ASHA its trials in random order.
+With `tune.loguniform(0.001, 1)` in place of a grid and `num_samples=50` in the `TuneConfig`, Tune draws every trial at random, and you need not choose seven rates.
+ASHA cannot know that a trial starts slowly and wins in the end: a small learning rate looks bad after one epoch.
+`grace_period` is how many epochs you grant such trials.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Collect "saved" and "best accuracy" from the room: trials and seeds are the same everywhere, but two run at a time, and who reaches a rung first is the machine's choice.
+Collect "saved" and "best accuracy" from the room.
+Trials and seeds are the same everywhere, but two run at a time, and the machine decides which reaches a rung first.
 That is a good moment for the word *asynchronous*.
 """
 
@@ -439,19 +434,17 @@ A population of trials trains side by side; every few epochs each of the worst q
 1. **exploits**: it takes over the weights of one of the best (from its checkpoint), and
 2. **explores**: it takes that one's learning rate too, and halves or doubles it.
 
-No trial is stopped.
-What is thrown away are the weights of a bad trial, and with them its epochs.
+PBT stops no trial.
+It throws away the weights of a bad trial, and with them its epochs.
 
-By default all of the population lives at once, nobody waits, and each trial looks at the others as they are just then.
-That is for large clusters and long epochs; with epochs of milliseconds one trial is at its end before another one's process has started.
-With `synch=True` nobody goes on before all have come to the look, so they may take turns: here each asks for both CPUs, trains up to the next look, leaves a checkpoint and makes place for the next one.
+By default no trial waits at a look: it compares itself with whatever the others have reported by then.
+That suits large clusters and long epochs; with epochs of milliseconds, one trial may be far ahead before another one's process has started.
+With `synch=True` no trial continues before all have come to the look, so they may take turns.
+Here each asks for both CPUs, trains up to the next look, leaves a checkpoint and makes room for the next one.
 
 The population starts with four rates, none of them good.
-(`diary` is a callback: it writes down each report as it arrives, into a list of yours.
-Why not `metrics_dataframe`?
-See *Traps*.)
-
-**Predict:** where will the learning rates be in the end?
+`diary` is a callback: it writes each report into a list of yours as it arrives.
+*Traps*, at the end, says why `metrics_dataframe` will not do.
 """
 
 # %% tags=["demo"]
@@ -459,12 +452,12 @@ rows = []
 if passed("objective") and passed("tuner"):
     random.seed(2)  # PBT draws from here
     breed = PopulationBasedTraining(
-        synch=True,  # nobody goes on before all have come to the look
+        synch=True,  # no trial continues before all have come to the look
         time_attr="training_iteration",
         perturbation_interval=budget(4, 2),  # epochs between two looks
         hyperparam_mutations={"lr": tune.loguniform(0.001, 1)},  # the name of what may change
         perturbation_factors=(2, 0.5),
-        resample_probability=0,  # never drawn anew from there
+        resample_probability=0,  # never drawn from there, only halved or doubled
     )
     four = {"lr": [0.0003, 0.001, 0.5, 1.0], "hidden": 32, "epochs": budget(30, 11)}
     tuner(trial, four, 2, place / "pbt", scheduler=breed, callbacks=[diary(rows)]).fit()
@@ -485,7 +478,7 @@ if rows:
 r"""
 Where a line jumps in the upper picture, a trial gave up its own way, and the lower picture jumps with it: it got the weights as well.
 Now take the weights that ended best, and go back: in which trials were they, and with which rates were they trained?
-That is a schedule, which nobody has written into a grid.
+That is a schedule, and you wrote it into no grid.
 """
 
 # %% tags=["demo"]
@@ -497,8 +490,8 @@ if rows:
 
 # %% [markdown]
 r"""
-Large at first, then smaller, as a rule.
-Whether a copy halves the rate or doubles it is drawn by chance; whoever drew badly falls behind, and copies in turn.
+The rate is large at first, then smaller, as a rule.
+Chance decides whether a copy halves the rate or doubles it; a trial that draws badly falls behind, and copies in turn.
 `ancestry` reads the files `pbt_policy_….txt` of the experiment's folder, and `PopulationBasedTrainingReplay` runs such a schedule again.
 
 With four trials on a problem this small, all of that is a demonstration and no proof: a single good rate does as well here.
@@ -515,19 +508,18 @@ quiz("what_is_cloned", what_is_cloned)
 
 # %% [markdown]
 r"""
-## A killed experiment goes on where its last snapshot was
+## A killed experiment continues where its last snapshot was
 
-Searches run for hours, and something always happens: a closed laptop, a machine taken back, no memory left.
+Searches run for hours, and something always happens: someone closes the laptop, the cloud takes the machine back, memory runs out.
 Tune writes down its own state, the **snapshot**: which trials there are, how far each is, which checkpoints it has.
 `Tuner.restore` reads it.
 
 To kill an experiment without killing your notebook, the next cell starts it in a *program of its own* (`Elsewhere`), which joins this Ray and calls `fit()`.
 Each image is taken twenty times, so that an epoch takes long enough to be caught in the middle.
-As soon as the snapshot knows that some of the four trials have ended and the others have begun, the program gets `SIGKILL`: nothing in it can react to that.
-(Its snapshots come every 0.2 s here.
-By default Tune takes one about every ten seconds.)
+As soon as the snapshot knows two epochs of each of the four trials, the program gets `SIGKILL`: nothing in it can react to that.
+Its snapshots come every 0.2 s here; by default Tune takes one about every ten seconds.
 
-**Predict:** when the program is dead, do its trials go on training?
+**Predict:** when the program is dead, do its trials continue training?
 They are processes of their own.
 """
 
@@ -550,9 +542,7 @@ if passed("objective") and passed("tuner"):
 r"""
 The trials belonged to the program: Ray ends the actors of a driver that dies (chapter 5).
 What is left is a folder.
-Restoring needs that folder and the function, since Tune does not keep your code.
-
-**Predict:** how many epochs will each of the four train now?
+To restore, you need that folder and the function, since Tune does not keep your code.
 """
 
 # %% tags=["demo"]
@@ -565,7 +555,7 @@ if before:
         last, name = result.metrics, Path(result.path).name
         again = last["timestamp"] > killed_at
         trained = last["iterations_since_restore"] if again else 0
-        start = f"goes on after epoch {last['epoch'] - trained}" if again else "not run again"
+        start = f"continues after epoch {last['epoch'] - trained}" if again else "not run again"
         twice = before[name] + trained - last["epoch"]
         lines.append([result.config["lr"], before[name], known.get(name), start, trained, twice, last["epoch"]])
     names = ["lr", "checkpoints", "snapshot", "restored", "epochs trained now", "trained twice", "in the end"]
@@ -573,13 +563,12 @@ if before:
 
 # %% [markdown]
 r"""
-Whoever had ended stayed ended; the others went on from a checkpoint, in new processes, and every trial has its twelve epochs, each with the weights of the one before.
+Trials that had ended stayed ended; the others continued from a checkpoint, in new processes, and every trial has its twelve epochs, each with the weights of the one before.
 Where a line says that some epochs were trained twice, their checkpoints were on the disk, but newer than the last snapshot, so Tune did not know of them.
 With snapshots every 0.2 s there are often none; run both cells again, and there may be some.
 With the default of ten seconds, and epochs as short as these, Tune might not even know that the trials had begun.
 
-And when a *single trial* dies, and not the program?
-The others go on, and it stays dead, unless you say `tune.RunConfig(failure_config=tune.FailureConfig(max_failures=3))`: then Tune starts it again from its last checkpoint, up to three times.
+When a *single trial* dies and the program lives, the others continue, and it stays dead, unless you say `tune.RunConfig(failure_config=tune.FailureConfig(max_failures=3))`: then Tune starts it again from its last checkpoint, up to three times.
 """
 
 # %%
@@ -597,8 +586,8 @@ r"""
 Tune asks Ray for a place for each trial (a placement group, chapter 4), and waits until there is one.
 It does not ask whether there ever will be.
 
-**Predict:** a trial that asks for three CPUs, on two: an error, a warning, or nothing?
-`after(seconds, ...)` starts an experiment, looks at it after so many seconds, and ends it.
+**Predict:** a trial asks for three CPUs, and there are two: an error, a warning, or nothing?
+`after(seconds, ...)` starts an experiment, looks at it after that time, and ends it.
 """
 
 # %% tags=["demo"]
@@ -610,12 +599,11 @@ if passed("objective") and passed("tuner"):
 # %% [markdown]
 r"""
 Nothing, and with `verbose=0` not even a table that would say so.
-(After a minute Tune does log a warning, "You asked for 3.0 CPUs … per trial, but the cluster only has 2.0 CPUs".
-By then one has gone for coffee.)
+After a minute Tune does log a warning, "You asked for 3.0 CPUs … per trial, but the cluster only has 2.0 CPUs", when you may have left for coffee.
 
 Most people meet this with RLlib.
 An algorithm brings its own request: one CPU for itself, where the learner is, and one for each EnvRunner *beside* it.
-`small_ppo()` is PPO for CartPole, with all that concerns processes as RLlib has it.
+`small_ppo()` is PPO for CartPole, with RLlib's defaults for everything that concerns processes.
 The name `"PPO"` is the trainable, and the config is the space:
 """
 
@@ -631,20 +619,21 @@ pandas.DataFrame(after(2, straight))[["config", "asks for", "status"]]
 
 # %% [markdown]
 r"""
-Two runners is PPO's default, so each trial asks for three CPUs, and both are PENDING until the evening.
-Three ways out:
+Two runners is PPO's default, so each trial asks for three CPUs, and both stay PENDING.
+There are three ways out:
 
 | | a trial asks for | what it means |
 |---|---|---|
-| `num_env_runners=0` | 1 | the trial's own process plays; nothing to start beside it |
+| `num_env_runners=0` | 1 | the trial's own process plays, and none starts beside it |
 | `num_cpus_per_env_runner=0.25`, `.resources(num_cpus_for_main_process=0.5)`, `.learners(num_cpus_per_learner=0.5)` | 1 | 0.5 + 0.25 + 0.25: three processes share a CPU, and take turns. The main process is also the learner, and gets the larger of its two numbers |
-| `ray.init(num_cpus=6)` | 3 | Ray is told of six CPUs where there are two cores: two trials at a time, which take turns |
+| `ray.init(num_cpus=6)` | 3 | you tell Ray of six CPUs where there are two cores: two trials at a time, which take turns |
 
-While many trials run, the first is best as a rule: trials side by side already use the cores.
-(Runners pay when *one* training is to be fast, chapter 12.)
+While many trials run, the first is usually best: trials side by side already use the cores.
+Runners pay when *one* training is to be fast (chapter 12).
 
 Write `tune_ppo`, so that **two trials run side by side** on two CPUs.
-What is best is the mean return, `"env_runners/episode_return_mean"`: Tune joins the names of nested results with a slash.
+The best trial has the highest mean return, `"env_runners/episode_return_mean"`: Tune joins the names of nested results with a slash.
+With one runner or none it is the mean over the iteration's episodes; with several, RLlib averages the runners' means without weights (chapter 14), so short bad episodes count for less than they should.
 `stop={"training_iteration": ...}` in the `RunConfig` ends a trial; nothing else would.
 The check looks at the trials before they start, then lets one train.
 """
@@ -652,7 +641,7 @@ The check looks at the trials before they start, then lets one train.
 
 # %%
 def tune_ppo(config, rates, iterations, folder, callbacks=None):
-    """Return a Tuner that tries PPO with each of these learning rates, for so many iterations.
+    """Return a Tuner that tries PPO with each of these learning rates, for this number of iterations.
 
     `config` is a PPOConfig. Two trials fit on two logical CPUs side by side. Best is the highest mean return. Results
     go into `folder`; callbacks are handed on.
@@ -675,14 +664,14 @@ check("tune_ppo", tune_ppo)
 
 # %% [markdown] tags=["solution"]
 r"""
-`lr=[0.001, 0.01]` without `grid_search` would be read as a *schedule* of one training.
+Without `grid_search`, RLlib takes `lr=[0.001, 0.01]` for a *schedule* of one training, and since a schedule is a list of pairs, it raises a `TypeError`.
 There is no `reuse_actors` here: an algorithm of RLlib cannot take over another one's process, and Tune would end with an error.
 """
 
 # %% [markdown]
 r"""
-**Predict:** which of the rates is best after a few iterations, 0.00005 or 0.005?
-(The full mode also tries 0.0005, and has more iterations.)
+Let RLlib's default, 0.00005, compete with a hundred times as much.
+The full mode also tries 0.0005, and has more iterations.
 """
 
 # %% tags=["demo"]
@@ -702,10 +691,11 @@ if passed("tune_ppo"):
 
 # %% [markdown]
 r"""
-0.00005 is RLlib's default.
-You have just measured what chapter 11 said about it.
-The last line says 2 as a rule: two trials ran side by side.
-(It says 1 where one had ended before the other one's process was there.)
+You have just measured what chapter 11 said about the default rate.
+The last line usually says 2: two trials ran side by side.
+It says 1 where one had ended before the other one's process was there.
+
+For `tune.run`, `session.report` and `resources_per_trial` in older tutorials, see [Old names](../docs/old_names.md).
 """
 
 # %%
@@ -716,27 +706,6 @@ ppo_pending = "b"
 # %%
 quiz("ppo_pending", ppo_pending)
 
-# %% [markdown]
-r"""
-## Older tutorials say it in other words
-
-> **You may have seen** `tune.run`, `tune.track`, `tune.report(accuracy=...)`, `session.report`, `checkpoint_dir` or `resources_per_trial`.
-> `tune.run` still works, and is what `Tuner.fit` calls; most of its arguments have moved.
-
-The next cell tries each old line and each new one on your Ray, just now, inside a trial.
-"""
-
-# %% tags=["demo"]
-cell = {"text-align": "left", "white-space": "pre-wrap", "vertical-align": "top", "max-width": "330px"}
-pandas.DataFrame(tried_lines()).style.hide(axis="index").set_properties(**cell, **{"overflow-wrap": "anywhere"})
-
-# %% [markdown]
-r"""
-Where the table says "works" of an old line, it works for the time being: that is how such lines get into new programs.
-The others end with an error, also where it is called a `DeprecationWarning`: Ray raises it.
-That you notice.
-"""
-
 # %%
 ray.shutdown()
 
@@ -744,7 +713,7 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You write a training that reports, keeps checkpoints, and goes on from any of them.
+- You write a training that reports, keeps checkpoints, and continues from any of them.
 - You search a grid, and read from a DataFrame which trial, and which epoch, was best.
 - You let ASHA stop trials, count the epochs that it saved, and know why the order matters.
 - You read a schedule from a population.
@@ -756,18 +725,18 @@ r"""
 - **The last report is not the best one**: `get_best_result()` and `get_dataframe()` take the last, unless you say otherwise.
 - **The best of many is lucky**: look at images, or seeds, that have chosen nothing.
 - **A list without `grid_search`** is one value.
-- **No checkpoint in a report**: PBT has nothing to copy, restoring starts anew, and nobody says so.
+- **No checkpoint in a report**: PBT has nothing to copy, a restored trial starts from scratch, and no message says so.
 - **PBT with `synch=True` may stand still** in Ray 2.60 where trials run side by side: now and then all of them stay PAUSED.
   Here only one runs at a time, so it cannot happen.
 - **`metrics_dataframe` after a restore may lack rows.** Tune copies its files to `storage_path` every now and then.
-  When a trial goes on from a checkpoint, also in PBT, it takes up the copy, and reports since then are gone from the file (not from the trial).
+  When a trial continues from a checkpoint, also in PBT, it takes up the copy, and reports since then are gone from the file (not from the trial).
   A callback such as `diary` hears them all.
 - **`verbose=0` also hides PENDING.** While you try something new, leave `verbose` alone.
 - **PPO asks for 1 + `num_env_runners` CPUs**, and its default is two runners.
 - **`training_iteration` counts reports**, whatever you mean by one.
 - **Thousands of checkpoints**: `tune.RunConfig(checkpoint_config=tune.CheckpointConfig(num_to_keep=3))` keeps the newest three.
   For PBT keep more: a trial may still want to copy an older one.
-- **`~/ray_results`** fills up when nobody sets `storage_path`.
+- **`~/ray_results`** fills up if you do not set `storage_path`.
 
 ## Read on
 

@@ -25,9 +25,9 @@ def _tape(rng: Generator, low: np.ndarray, high: np.ndarray, lengths: list[int],
     points=2,
     minutes=15,
     hints=[
-        "What share of the way from `low` to `high` has the number gone? From a share, 0 to 1, it is one step to -1 to 1.",
+        "How far along the way from `low` to `high` is the number, as a share from 0 to 1? Then stretch that share to -1 ... 1.",
         "`self.input_observation_space.low` and `.high` are arrays, one number for each number of the observation.",
-        "The space that comes out has the shape of the one that goes in, and the bounds -1 and 1: `Box(-1, 1, shape, np.float32)`.",
+        "The space that comes out keeps its shape and has the bounds -1 and 1: `Box(-1, 1, shape, np.float32)`.",
     ],
 )
 def Rescale(answer: Answer, rng: Generator) -> None:  # noqa: N802
@@ -45,17 +45,17 @@ def _judge_rescaled(answer: Answer, rng: Generator, low: np.ndarray, high: np.nd
     tape = _tape(rng, low, high, lengths=[4, 5], ends=["truncated", "terminated"])
     with answer.case(f"observations between {_short(low)} and {_short(high)}"):
         got = answer.probe(given.through_connector, tape, [3, 6])
-        expect(got["connector"], "The class is not a connector. Leave its base class as it was.")
+        expect(got["connector"], "The class is not a connector. Keep the base class that the cell gave it.")
         _judge_space(got["space"], low.shape)
-        rows = np.concatenate([episode["rows"] for episode in tape["episodes"]])[:-1]  # nobody acts on the last
+        rows = np.concatenate([episode["rows"] for episode in tape["episodes"]])[:-1]  # no action follows the last
         want = (2 * (rows - low) / (high - low) - 1).reshape(len(rows), -1)
         _judge_seen(rows, np.array(got["module saw"]), want)
-        learned = np.delete(want, 4, axis=0)  # nobody learns from what comes after the end of an episode
+        learned = np.delete(want, 4, axis=0)  # the learner never sees what comes after the end of an episode
         gets = np.asarray(got["learner gets"])
         expect(
             len(gets) == len(learned) and agree(gets.reshape(len(gets), -1), learned, 0.0, 2e-3),
             f"The module acts on {_short(want[0])}, but the learner gets {_short(gets[0])} for the same step. "
-            "What is not written into the episode is lost.",
+            "Only what you write into the episode reaches the learner.",
         )
 
 
@@ -64,21 +64,23 @@ def _judge_space(space: list | str, shape: tuple) -> None:
     low, high = np.asarray(space[0]), np.asarray(space[1])
     expect(
         low.shape == shape,
-        f"The space that you announce must say what comes out. Its shape is {low.shape}; observations had the shape {shape}.",
+        f"The space that you announce must describe what comes out. Its shape is {low.shape}; observations have the shape {shape}.",
     )
     expect(
         agree([low, high], [-np.ones(shape), np.ones(shape)]),
-        f"The space that you announce must say what comes out. Its bounds are {low.tolist()} and {high.tolist()}.",
+        f"The space that you announce must describe what comes out. Its bounds are {low.tolist()} and {high.tolist()}.",
     )
 
 
 def _judge_seen(rows: np.ndarray, saw: np.ndarray, want: np.ndarray) -> None:
-    expect(saw.shape == want.shape, f"The module saw {saw.shape} numbers of {want.shape} observations.")
+    expect(
+        saw.shape == want.shape, f"The module saw numbers of shape {saw.shape}, for observations of shape {want.shape}."
+    )
     for row, seen, expected in zip(rows, saw, want, strict=True):
         expect_close(
             seen,
             expected,
-            f"Of {_short(row)} the module saw {_short(seen)} (expected: {_short(expected)}).",
+            f"For the observation {_short(row)} the module saw {_short(seen)} (expected: {_short(expected)}).",
             rtol=0,
             atol=2e-3,
         )
@@ -95,7 +97,7 @@ def _short(numbers: np.ndarray) -> str:
     hints=[
         "`nn.Linear` works on the last dimension and leaves the others alone: [B, nodes, features] becomes [B, nodes, hidden].",
         "A network that ends in one number gives [B, nodes, 1]. A score for each node is [B, nodes]: `.squeeze(-1)`.",
-        "The value is one number for each table, shape [B]: the mean over the nodes of what a second small network says.",
+        "The value is one number for each table, shape [B]: let a second small network judge each node, then take the mean over the nodes.",
     ],
 )
 def ScoreEach(answer: Answer, rng: Generator) -> None:  # noqa: N802
@@ -104,6 +106,8 @@ def ScoreEach(answer: Answer, rng: Generator) -> None:  # noqa: N802
     nodes, features, hidden = (int(rng.integers(*ends)) for ends in [(6, 10), (3, 6), (10, 15)])  # no two alike
     order = np.roll(np.arange(nodes), rng.integers(1, nodes))
     tables = rng.random((6, nodes, features)).astype(np.float32)
+    tables[:3] **= 6  # near 0, and near 1 where they are joined with them: a network of means is not a mean of networks
+    tables[3:] **= 1 / 6
     asked = {
         "plain": tables,
         "shuffled": tables[:, order],
@@ -118,7 +122,10 @@ def ScoreEach(answer: Answer, rng: Generator) -> None:  # noqa: N802
             shown = np.shape(got["before"][name])
             expect(shown == shape, f"The {name} have the shape {shown}, not {shape}.")
         sizes = got["sizes"]
-        expect(hidden in sizes, f'The layers have the sizes {sizes}. The middle one is `self.model_config["hidden"]`.')
+        expect(
+            hidden in sizes,
+            f'Your layers have the sizes {sizes}. The middle one should be `self.model_config["hidden"]`.',
+        )
         _judge_networks(got, order)
 
 
@@ -126,32 +133,35 @@ def _judge_networks(got: dict, order: np.ndarray) -> None:
     """Check that both networks learn, that they have a bend, and that each node is judged by its row alone."""
     scores, values = got["plain"]["scores"], got["plain"]["values"]
     sums = scores.sum(axis=1)
-    expect(not agree(sums, np.ones(6), 0, 1e-4), "The scores of a table add up to 1. PPO makes the probabilities.")
+    expect(
+        not agree(sums, np.ones(6), 0, 1e-4),
+        "The scores of a table add up to 1. Return plain scores: PPO turns them into probabilities.",
+    )
     for name, plain in got["plain"].items():
         expect(
             not agree(got["before"][name], plain, 1e-6, 1e-7),
-            f"An iteration of PPO did not change the {name}. Are all layers attributes of the module, "
-            "so that PyTorch finds them? Does anything cut the gradient (`no_grad`, `detach`)?",
+            f"An iteration of PPO did not change the {name}. Can PyTorch find all layers, as attributes of the module? "
+            "Does anything cut the gradient (`no_grad`, `detach`)?",
         )
         expect(
             not agree(got["halfway"][name], _mean_of_pairs(plain), 1e-4, 1e-6),
-            f"The {name} halfway between two tables lie halfway: what stands between the two `Linear`?",
+            f"For a table halfway between two others, the {name} are exactly halfway, too: is there a nonlinearity between the two `Linear`?",
         )
     expect(
         not agree(values, scores.mean(axis=1), 1e-3, 1e-6),
-        "The value of each is the mean of its scores: one network says both, and there should be two.",
+        "The value of each table is the mean of its scores: one network gives both, and there should be two.",
     )
     shuffled, joined = got["shuffled"], got["joined"]
     kept, both = scores[:, order], np.concatenate([scores, scores[::-1]], axis=1)
-    expect_close(shuffled["scores"], kept, "In another order of the nodes, the scores did not follow.", atol=1e-4)
-    expect_close(shuffled["values"], values, "In another order of the nodes, the value changed.", atol=1e-4)
+    expect_close(shuffled["scores"], kept, "The nodes came in another order, and the scores did not follow.", atol=1e-4)
+    expect_close(shuffled["values"], values, "The nodes came in another order, and the value changed.", atol=1e-4)
     expect_close(
-        joined["scores"], both, "Two tables were joined, and their nodes did not keep their scores.", atol=1e-4
+        joined["scores"], both, "Two tables were joined into one, and their nodes did not keep their scores.", atol=1e-4
     )
     expect_close(
         joined["values"],
         _mean_of_pairs(values),
-        "Two tables were joined, and the value is not the mean of theirs: take the mean over the nodes.",
+        "Two tables were joined into one, and the value is not the mean of their values. Judge each node, then take the mean over the nodes.",
         rtol=1e-3,
         atol=1e-4,
     )
@@ -167,7 +177,7 @@ def _mean_of_pairs(answers: np.ndarray) -> np.ndarray:
     hints=[
         "The episode knows how it ended: `episode.is_terminated` or `episode.is_truncated`.",
         "`episode` may be only the last piece. The pieces before it are in the list `prev_episode_chunks`; all of them have `get_actions()`.",
-        "Without `reduce=` RLlib keeps a moving average in which a new value counts for one per cent. Ask for the mean.",
+        "Without `reduce=`, RLlib keeps a moving average in which a new value counts for one per cent. Ask for the mean.",
     ],
 )
 def Diary(answer: Answer, rng: Generator) -> None:  # noqa: N802
@@ -204,7 +214,7 @@ def _reports(episodes: list[dict], fragments: list[int]) -> list[list[tuple[str,
 def _judge_report(got: dict, want: list) -> None:
     if not want:
         quiet = all(value != value for value in got.values())  # nothing, or not a number
-        expect(quiet, f"No episode ended, and yet {got} was logged.")
+        expect(quiet, f"No episode ended, but {got} was logged.")
         return
     means = {
         "arrived": float(np.mean([end == "terminated" for end, _, _ in want])),
@@ -215,7 +225,7 @@ def _judge_report(got: dict, want: list) -> None:
         expect_close(
             got[name],
             mean,
-            f'What is reported as "{name}" is {got[name]:.4g} (expected: {mean:.4g}, the mean).',
+            f'The report says {got[name]:.4g} for "{name}" (expected: {mean:.4g}, the mean).',
             atol=1e-6,
         )
 
@@ -225,12 +235,12 @@ def _judge_report(got: dict, want: list) -> None:
     minutes=15,
     hints=[
         "`step` needs the potential of the place where it began: `reset` and `step` keep it in an attribute.",
-        "Ask the formula what comes after the last step of an episode that *terminated*, and of one that was *truncated*.",
+        "What does the formula say of the last step of an episode that *terminated*, and of one that was *truncated*?",
         "The new reward is `reward + self.gamma * after - self.before`; then `after` becomes `before`.",
     ],
 )
 def Shaped(answer: Answer, rng: Generator) -> None:  # noqa: N802
-    """Pay for potential gained and take back for potential lost, so that no way round is worth anything."""
+    """Pay for potential gained and take back for potential lost, so that no detour is worth anything."""
     # Long: four episodes, each with an end of its own, and a `reset` in the middle of one.
     gamma, weights = float(rng.uniform(0.6, 0.9)), rng.uniform(1, 4, size=2).round(2).tolist()
     lengths, ends = [6, 3, 4, 3], ["terminated", "terminated", "truncated", "terminated"]
@@ -275,21 +285,21 @@ def _judge_step(got: list, episode: dict, step: int, potentials: list[float], ga
     expect_equal(info, {"step": step}, "The wrapper changed `info`. Only the reward may change.")
     raw, (before, after) = episode["rewards"][step - 1], potentials
     want = raw + gamma * (0.0 if ends[0] else after) - before
-    expect_close(reward, want, f"Reward {raw:.3f}; yours came out as {reward:.3f}.", atol=1e-4)
+    expect_close(reward, want, f"The reward was {raw:.3f}, and your wrapper made it {reward:.3f}.", atol=1e-4)
 
 
 @exercise(
     points=3,
     minutes=25,
     hints=[
-        "First move everybody in `actions`, then look at who is on the bridge, then fill the dicts.",
+        "First move every robot in `actions`, then look at who is on the bridge, then fill the dicts.",
         "`actions` has exactly those robots that are still in the game, so `for agent in actions` is right for every dict.",
         '`terminateds` and `truncateds` both need the key "__all__": it is about the whole episode.',
     ],
 )
 def Bridge(answer: Answer, rng: Generator) -> None:  # noqa: N802
     """Move first, then judge; every dict is about the robots that acted, and `__all__` about the episode."""
-    # Long: the rules of the bridge are played beside the answer, over nine plans.
+    # Long: the rules of the bridge are played beside the answer, over ten plans.
     first, second = rng.permutation(["north", "south"]).tolist()
     waits, pauses, rests = (
         int(rng.integers(low, high)) for low, high in [(1, 10), (1, 10), (0, 5)]
@@ -301,7 +311,8 @@ def Bridge(answer: Answer, rng: Generator) -> None:  # noqa: N802
         + [{second: 1}, {second: 0}, {second: 1}],
         "both at once": [{first: 0, second: 0}] * pauses + [{first: 1, second: 1}],
         "one while the other is on the bridge": [{first: 1, second: 0}, {first: 0, second: 1}],
-        "nobody": [{first: 0, second: 0}] * 20,
+        "neither goes": [{first: 0, second: 0}] * 20,
+        "both at once, in step 20": [{first: 0, second: 0}] * 19 + [{first: 1, second: 1}],
         "one goes, the other never": [{first: 1, second: 0}] * 3 + [{second: 0}] * 17,
     }
     for leaves, enters in (first, second), (second, first):
@@ -344,7 +355,7 @@ def _judge_part(part: str, got: dict, want: dict) -> None:
             }  # said for each or for all: both will do
     else:
         strangers = set(got) - set(want)
-    expect(not strangers, f"Your {part} speak of {sorted(strangers)}, which did not act in this step.")
+    expect(not strangers, f"Your {part} mention {sorted(strangers)}, which did not act in this step.")
     expect(
         set(got) == set(want),
         f"Your {part} leave out {sorted(set(want) - set(got))}, which acted in this step.",
@@ -375,8 +386,8 @@ def _seen(fields: dict, agents: dict) -> dict:
     points=2,
     minutes=10,
     hints=[
-        "`.multi_agent(policies=..., policy_mapping_fn=...)`: the names of the modules, and a function from a robot to one of them.",
-        'The side is what stands before the dash: `"north-3".split("-")[0]`.',
+        "`.multi_agent(policies=..., policy_mapping_fn=...)` takes the names of the modules, and a function that maps a robot to one of them.",
+        'The side is the part before the dash: `"north-3".split("-")[0]`.',
         "RLlib calls your function with the agent, its episode, and more: take `**kwargs` as well.",
     ],
 )
@@ -424,9 +435,9 @@ quiz(
     A connector changes the batch that goes to the module, and does not write into the episode. What happens in training?
 
     a) Nothing bad: the module has seen the right numbers.
-        It has acted on them. But the batch is thrown away after the action, and the learner builds its own from the episodes.
+        It has, and RLlib throws that batch away after the action. The learner builds its own batch from the episodes.
     *b) The learner trains on other numbers than those on which the module acted.
-        Right. No error tells you: the ratio of PPO just compares answers to two different questions.
+        Right, and no error tells you: PPO's ratio then compares answers to two different questions.
     c) RLlib applies the connector again on the learner's side.
         The env-to-module pipeline runs only in the EnvRunners. The learner has a pipeline of its own.
     """,
@@ -438,10 +449,10 @@ quiz(
     Twelve nodes, then forty: why can the trained ScoreEach be used as it is?
 
     a) Because PyTorch pads what is missing with zeros.
-        It pads nothing: a layer with 36 inputs refuses 120.
+        PyTorch pads nothing: a layer with 36 inputs refuses 120.
     *b) Because its weights belong to the features of one node, of which there are still three.
         Right: the number of nodes is only the length of a dimension along which nothing was learned.
-    c) Because RLlib builds it anew for the larger table.
+    c) Because RLlib rebuilds it for the larger table.
         Nothing was built or trained again: it is the same object.
     """,
 )
@@ -449,14 +460,14 @@ quiz(
 quiz(
     "a_number_without_reduce",
     """
-    `metrics_logger.log_value("arrived", 1.0)`, without `reduce=`. The first 20 episodes fail, the next 20 arrive. What, roughly, is reported then?
+    `metrics_logger.log_value("arrived", 1.0)`, without `reduce=`. On one EnvRunner the first 20 episodes fail and the next 20 arrive. What, roughly, does it report then?
 
     a) 1: the last value.
         Nothing is overwritten; values are averaged.
     b) 0.5: the mean of all.
-        That would be a plain mean. The default is another one.
+        That would be a plain mean, and the default is not a plain mean.
     *c) About 0.2: a moving average in which each new value counts for one per cent.
-        Right: 1 - 0.99 to the power of 20 is 0.18. Whoever wants to see what happened since the last report asks for the mean.
+        Right: 1 - 0.99 to the power of 20 is 0.18. To see what happened since the last report, ask for the mean.
     """,
 )
 
@@ -466,9 +477,9 @@ quiz(
     The return of a shaped environment rises from iteration to iteration. What do you know?
 
     a) That the agent solves its task better and better.
-        So it looked with the praise, too, while nobody arrived.
+        The praised return looked like that, too, while hardly an episode arrived.
     *b) That it collects more of the reward that you wrote, and nothing else.
-        Right. What you want must be counted on its own: that is what the diary is for.
+        Right. Count what you want separately: that is what the diary is for.
     c) Nothing: shaped returns are noise.
         They are what the agent is trained on, so they say how well the training works.
     """,
@@ -479,10 +490,10 @@ quiz(
     """
     Both robots share one module, and it always takes the most probable action. Both see the same at the start. What happens?
 
-    a) They take turns, since RLlib asks one after the other.
-        It asks about both in one batch, and the same question gets the same answer.
-    *b) Both go, or both wait for ever.
-        Right. Only chance could tell them apart, and now there is none. What helps: a module each, or an observation that says who one is.
+    a) They take turns, since RLlib asks about one after the other.
+        RLlib asks about both in one batch, and the same question gets the same answer.
+    *b) Both go, or both wait forever.
+        Right. Only chance could tell them apart, and now there is none. A module for each helps, or an observation that says which robot it is.
     c) The one that learns faster goes first.
         There is one module, and it learns from both.
     """,

@@ -18,13 +18,13 @@ Log = tuple[np.ndarray, np.ndarray, np.ndarray]  # the columns `eps_id`, `t` and
     points=3,
     minutes=20,
     hints=[
-        "One list of rows for all episodes. Inside the loop over the steps: which of the observations does a row hold as `obs`, which as `new_obs`?",
+        "Keep one list of rows for all episodes. Inside the loop over the steps, which observation belongs in the row as `obs`, which as `new_obs`?",
         "An environment may write each observation into the same array. Keep a copy: `obs.copy()`.",
-        "`ray.data.from_items(rows)` cuts the rows into up to 200 pieces, and each becomes a file; `override_num_blocks=files` makes fewer.",
+        "`ray.data.from_items(rows)` cuts the rows into up to 200 blocks, and each becomes a file; `override_num_blocks=files` sets the number.",
     ],
 )
 def record(answer: Answer, rng: Generator) -> None:
-    """A row says what was seen, what was done, what came of it, and to which episode it belongs."""
+    """A row says what was seen, what was done, what came of it, and which episode it was in."""
     # Long: the judge brings a simulator of its own, whose every step it knows.
     tape = _tape(rng)
     lengths, files = [len(episode["rewards"]) for episode in tape], int(rng.integers(2, 4))
@@ -41,10 +41,10 @@ def record(answer: Answer, rng: Generator) -> None:
 
 def _by_name(rows: list[dict], lengths: list[int]) -> list[list[dict]]:
     """Return the rows of each episode, in order; check how many there are."""
-    expect(len(rows) == sum(lengths), f"{sum(lengths)} steps are as many rows; the files hold {len(rows)}.")
+    expect(len(rows) == sum(lengths), f"{sum(lengths)} steps make {sum(lengths)} rows; the files hold {len(rows)}.")
     names = [row["eps_id"] for row in rows]
     counts = [names.count(name) for name in set(names)]
-    expect_equal(sorted(counts), sorted(lengths), f"By `eps_id`, the log has episodes of {counts} steps.")
+    expect_equal(sorted(counts), sorted(lengths), f"Going by `eps_id`, the log has episodes of {counts} steps.")
     in_order = sorted(rows, key=lambda row: row["t"])
     return [[row for row in in_order if row["eps_id"] == name] for name in sorted(set(names))]
 
@@ -63,13 +63,15 @@ def _tape(rng: Generator) -> list[dict]:
 
 
 def _expect_files(got: dict, files: int) -> None:
-    """Check that there are so many Parquet files, with the columns that RLlib reads."""
+    """Check the number of Parquet files, and that they have the columns that RLlib reads."""
     count = got["files"].count(".parquet")
-    expect(count > 0, f"In the folder lie {len(got['files'])} files, and no Parquet file.")
+    expect(count > 0, f"The folder holds {len(got['files'])} files, and none of them is a Parquet file.")
     expect(count == files, f"There are {count} Parquet files.")
     for columns in got["columns"]:
         missing, more = sorted(set(COLUMNS) - set(columns)), sorted(set(columns) - set(COLUMNS))
-        expect(not missing, f"Columns that a file lacks: {missing}. Columns that the table does not name: {more}.")
+        expect(
+            not missing, f"A file lacks these columns: {missing}. It has these, which the table does not name: {more}."
+        )
 
 
 def _expect_row(row: dict, step: int, episode: dict, last_seen: list) -> None:
@@ -77,7 +79,7 @@ def _expect_row(row: dict, step: int, episode: dict, last_seen: list) -> None:
     expect_equal(row["t"], step, f"`t` is {row['t']}; the first step of an episode is 0.")
     _expect_seen(row, episode["obs"][step : step + 2].tolist(), last_seen)
     action, reward = given.tape_action(episode["obs"][step]), episode["rewards"][step]
-    expect_equal(row["actions"], action, f"The operator did {action}; `actions` is {row['actions']}.")
+    expect_equal(row["actions"], action, f"The operator chose {action}; `actions` is {row['actions']}.")
     expect_close(row["rewards"], reward, f"It earned {reward}; `rewards` is {row['rewards']}.")
     last = step == len(episode["rewards"]) - 1
     got = [row["terminateds"], row["truncateds"]]
@@ -94,7 +96,7 @@ def _expect_seen(row: dict, both: list, last_seen: list) -> None:
             seen,
             f"The operator saw {before}, and then {after}. `{name}` is {row[name]}.",
             mistakes={
-                f"`{name}` is {last_seen}, the last that was ever seen: is it the simulator's own array, or a copy?": last_seen
+                f"`{name}` is {last_seen}, the last observation of all: is it the simulator's own array, or a copy?": last_seen
             },
         )
 
@@ -103,21 +105,21 @@ def _expect_seen(row: dict, both: list, last_seen: list) -> None:
     points=2,
     minutes=10,
     hints=[
-        "Decide about episodes first, then look up each row's episode: `np.isin(eps_ids, chosen)`.",
+        "Choose episodes first, then look up each row's episode: `np.isin(eps_ids, chosen)`.",
         "`np.unique` gives every episode once, sorted, whatever the order of the rows.",
     ],
     returns=np.ndarray,
 )
 def hold_out(answer: Answer, rng: Generator) -> None:
-    """Draw episodes, not rows: what is tested must not be a neighbour of what was learned."""
+    """Draw episodes, not rows: what you test on must not be a neighbour of what you learned from."""
     for share in (0.25, 0.33, 0.12, 0.5):  # of 20: 6.6 and 2.4 tell rounding from cutting off, and from rounding up
         eps_ids = np.repeat(rng.choice(10_000, size=20, replace=False), rng.integers(1, 60, size=20))
         seed, wanted = int(rng.integers(1000)), round(share * 20)
         with answer.case(f"{len(eps_ids)} rows of 20 episodes, share={share}"):
             out = _held_out(answer, eps_ids, share, seed)
-            expect(len(out) == wanted, f"{len(out)} episodes are held out, and {wanted} are asked for.")
+            expect(len(out) == wanted, f"You held out {len(out)} episodes instead of {wanted}.")
             same = _held_out(answer, rng.permutation(eps_ids), share, seed) == out
-            expect(same, "The same rows came in another order, with the same seed, and other episodes were held out.")
+            expect(same, "The same rows came in another order, with the same seed, and you held out other episodes.")
     draws = {_held_out(answer, eps_ids, 0.4, seed + more) for more in range(1, 5)}
     expect(len(draws) > 1, "Four other seeds held out the same episodes: `seed` must make a difference.")
 
@@ -127,11 +129,11 @@ def _held_out(answer: Answer, eps_ids: np.ndarray, share: float, seed: int) -> f
     mask, shape = answer(eps_ids, share, seed), eps_ids.shape
     expect(
         isinstance(mask, np.ndarray) and mask.shape == shape and mask.dtype == bool,
-        f"It must return an array of {len(eps_ids)} times True or False, one for each row.",
+        f"Return an array of {len(eps_ids)} truth values (dtype bool), one for each row.",
     )
     out = frozenset(eps_ids[mask].tolist())
     split = out.intersection(eps_ids[~mask].tolist())
-    expect(not split, f"{len(split)} episodes are cut in two, some rows held out and others not.")
+    expect(not split, f"Your split cuts {len(split)} episodes in two: some of their rows are held out, others are not.")
     return out
 
 
@@ -140,13 +142,13 @@ def _held_out(answer: Answer, eps_ids: np.ndarray, share: float, seed: int) -> f
     minutes=15,
     hints=[
         "`for batch in rows.iter_torch_batches(batch_size=128, local_shuffle_buffer_size=2000):` is one time through the log; `batch` is a dict of tensors.",
-        "Two scores for each row, and the number of the right one: that is what `nn.functional.cross_entropy(scores, actions)` is for.",
+        "You have two scores for each row, and the number of the right one: give both to `nn.functional.cross_entropy(scores, actions)`.",
         "Each batch: loss, `optimiser.zero_grad()`, `loss.backward()`, `optimiser.step()`. After the last epoch, return the network.",
     ],
 )
 def clone(answer: Answer, rng: Generator) -> None:
     """Ask the network what the teacher would do, and move it towards what the teacher did."""
-    # Long: it learns from the log of a crane that nobody knows, and is asked and played in states that the judge chooses.
+    # Long: it learns from the log of an unknown crane, and is asked and played in states that the judge chooses.
     with answer.case("the log of an expert, on a crane that is wired differently"):
         _expect_returns(best_of(partial(_cloned, answer, rng), rng, TARGET))
     with answer.case("a log whose operators do not agree: four observations, each seen 400 times"):
@@ -165,12 +167,12 @@ def _cloned(answer: Answer, rng: Generator, seed: int) -> float:
 
 
 def _expect_doubts(answer: Answer, rng: Generator) -> None:
-    """Check that the network is no surer than the shares of the actions in a log, seen again and again, allow."""
+    """Check that the network is no surer than the shares of the actions in the log allow."""
     places, pushes = _disagreement(rng)
     said = np.asarray(answer.probe(given.probabilities, places, pushes, int(rng.integers(1_000_000)), EPOCHS))
     expect(
         np.abs(said - 0.5).mean() < 0.25 + 0.12,
-        f"The shares of the action 1 are {pushes.mean(axis=1).tolist()}; your network gives it the probabilities "
+        f"In the log, action 1 has the shares {pushes.mean(axis=1).tolist()}; your network gives it the probabilities "
         f"{said.round(2).tolist()}: it is too sure. What does `cross_entropy` expect as its first argument?",
     )
 
@@ -187,14 +189,14 @@ def _disagreement(rng: Generator) -> tuple[np.ndarray, np.ndarray]:
     points=2,
     minutes=15,
     hints=[
-        "Go through the rows from the largest `t` to the smallest: `np.argsort(-t)`. What comes after a row is then known already.",
+        "Go through the rows from the largest `t` to the smallest: `np.argsort(-t)`. By the time you reach a row, you know what comes after it.",
         "A dict keeps for each episode what its later rows earned: `after[eps] = reward + gamma * after.get(eps, 0.0)`.",
         "Advantage: return-to-go minus its mean, divided by its standard deviation. Weight: `np.exp(beta * advantage)`, divided by the mean weight.",
     ],
     returns=np.ndarray,
 )
 def weights(answer: Answer, rng: Generator) -> None:
-    """What an action led to is the sum of what came after it, in its own episode; `exp` makes of better more."""
+    """What an action led to is the sum of what came after it, in its own episode; `exp` turns better into more."""
     lengths = [int(steps) for steps in rng.permutation([4, 9, 6, 2])]
     log = _log(rng, lengths)
     gamma, beta = (round(float(rng.uniform(*ends)), 2) for ends in [(0.6, 0.95), (0.5, 2)])
@@ -204,7 +206,13 @@ def weights(answer: Answer, rng: Generator) -> None:
     order = rng.permutation(sum(lengths))
     with answer.case(f"four episodes of {lengths} steps, rows in any order, gamma {gamma}, beta {beta}"):
         again = answer(*(column[order] for column in log), gamma, beta)
-        expect_close(again, want[order], "With the rows in order it was right.", rtol=1e-6, atol=1e-9)
+        expect_close(
+            again,
+            want[order],
+            "With the rows in order, your weights were right; in another order they are not.",
+            rtol=1e-6,
+            atol=1e-9,
+        )
 
 
 def _log(rng: Generator, lengths: list[int]) -> Log:
@@ -215,8 +223,8 @@ def _log(rng: Generator, lengths: list[int]) -> Log:
 
 
 def _expect_weights(got: np.ndarray, want: np.ndarray, log: Log, gamma: float, beta: float) -> None:
-    """Check the weights of rows in order; each of the mistakes is often made."""
-    expect(got.shape == want.shape, f"{len(want)} rows need as many weights; yours have shape {got.shape}.")
+    """Check the weights of rows in order; each of these mistakes is common."""
+    expect(got.shape == want.shape, f"{len(want)} rows need {len(want)} weights; yours have the shape {got.shape}.")
     expect(abs(got.mean() - 1) < 1e-6, f"The mean of the weights should be 1; it is {got.mean():.4g}.")
     eps_ids, t, _ = log
     at = int(np.argmax(np.abs(got - want)))
@@ -228,11 +236,11 @@ def _expect_weights(got: np.ndarray, want: np.ndarray, log: Log, gamma: float, b
         rtol=1e-6,
         atol=1e-9,
         mistakes={
-            "These are the weights you get when one episode runs on into the next.": through,
-            "These are the weights you get when the discount counts from the start of the episode, and not from the row.": from_start,
-            "These are the weights you get when every row has the return of its whole episode.": whole,
-            "These are the weights you get when a row has what came before it.": before,
-            "These are the weights you get when the standard deviation divides by one row less.": unbiased,
+            "You get these weights when one episode runs on into the next.": through,
+            "You get these weights when the discount counts from the start of the episode instead of from the row.": from_start,
+            "You get these weights when every row has the return of its whole episode.": whole,
+            "You get these weights when a row has what came before it.": before,
+            "You get these weights when the standard deviation divides by one row less.": unbiased,
         },
     )
 
@@ -266,12 +274,12 @@ def _weigh(values: np.ndarray, beta: float, ddof: int = 0) -> np.ndarray:
     hints=[
         "`frame = rows.to_pandas()` is the whole log. `weights(...)` wants columns of it as arrays: `frame['eps_id'].to_numpy()`.",
         "Put the weights into the frame as a column; `ray.data.from_pandas(frame)` is a dataset again.",
-        "`cross_entropy(..., reduction='none')` gives one loss for each row. Weigh these, then take the mean.",
-        "Weights must tell the one from the other: try a `beta` of 3.",
+        "`cross_entropy(..., reduction='none')` gives one loss for each row. Multiply them by the weights, then take the mean.",
+        "Make the weights strong enough to outvote 250 novices: try a `beta` of 3.",
     ],
 )
 def beats_the_teacher(answer: Answer, rng: Generator) -> None:
-    """Imitate what ended well more than what did not: the clone then follows the few who can do it."""
+    """Imitate what ended well more than what did not: the clone then follows the few operators who can do it."""
     # Long: as in `clone`.
     with answer.case(
         "the log of 250 novices and 3 episodes of an expert, mean return about 50, on a crane that is wired differently"
@@ -286,8 +294,8 @@ def _chosen(answer: Answer, rng: Generator, seed: int) -> float:
         same >= 0.7,
         f"In states that the expert met, your network does what the expert does in {same:.0%} of them. "
         "(Half of these are chosen so that a novice would do something else.) "
-        "Whom does it follow, the 250 novices or the 3 episodes of the expert? "
-        "Print the share of the weight that each group has.",
+        "Does it follow the 250 novices or the 3 episodes of the expert? "
+        "Print the share of the weight that each group has, and how often the network is updated.",
     )
     return earned
 
@@ -298,7 +306,7 @@ def _trained(answer: Answer, rng: Generator, shift: str, seed: int) -> tuple[flo
     wiring = _wiring(rng, asked)
     got = answer.probe(given.trained, shift, wiring, seed, EPOCHS, asked)
     kind = got["returned"]
-    expect(kind == "a network", f"It must return the trained network; what came back is of type {kind}.")
+    expect(kind == "a network", f"Return the trained network; what came back is of type {kind}.")
     scores, count = np.asarray(got["scores"]), len(asked)
     expect(scores.shape == (count, 2), f"For {count} observations the network gave scores {scores.shape}.")
     same = scores.argmax(1) ^ wiring["swap"] == given.expert(asked)
@@ -310,13 +318,13 @@ def _trained(answer: Answer, rng: Generator, shift: str, seed: int) -> tuple[flo
 def _expect_returns(returns: list[float]) -> None:
     expect(
         max(returns) >= TARGET,
-        f"The mean return should be {TARGET} or more. In none of three trainings it was; your networks had {returns}. "
-        "Did they go through the whole log as often as `epochs` says?",
+        f"The mean return should be {TARGET} or more, and none of three trainings reached it; your networks had {returns}. "
+        "Did each go through the whole log as often as `epochs` says, in batches of 128 rows?",
     )
 
 
 def _wiring(rng: Generator, asked: np.ndarray) -> dict:
-    """Return how the cables of a crane are swapped: so that nobody who ignores the log does what the expert does."""
+    """Return how the cables of a crane are swapped: so that a network that ignores the log does not do what the expert does."""
     while True:
         wiring = {
             "order": rng.permutation(4).tolist(),
@@ -342,10 +350,10 @@ quiz(
 
     a) Nothing: a log is a replay buffer on a disk.
         A buffer gets new rows from the agent's own play; that is how DQN finds out where it is wrong. A log never answers.
-    *b) The agent cannot try what it believes: about actions that nobody took, the log says nothing.
+    *b) The agent cannot try what it believes: about actions that are not in it, the log says nothing.
         Right. No new experience corrects a wrong belief, so offline methods stay close to what the log shows.
     c) Rewards are missing in a log.
-        They may be there: cloning ignores them, and weighing needs them.
+        They may be there: cloning ignores them, and weights need them.
     """,
 )
 
@@ -356,10 +364,10 @@ quiz(
 
     a) It learned from the rewards which actions were good.
         Look at `clone`: the column `rewards` does not appear in it.
-    *b) It takes the most probable action, and the coins, which fall this way and that, never make up a majority.
-        Right: cloning averages over rows. Mistakes without a system cancel; those of the novices have one, and stay.
+    *b) It takes the most probable action, and the coins, which fall both ways, do not make a majority for the wrong one.
+        Right: cloning averages over rows. Random mistakes cancel; the novices' mistakes are systematic, and stay.
     c) It saw more episodes than the expert's clone.
-        Of the coin flippers it saw even more, and that did not help.
+        The coin flippers' clone saw even more, and that did not help.
     """,
 )
 
@@ -369,10 +377,10 @@ quiz(
     What would have told you about the meter *before* the crane fell?
 
     a) Held-out episodes instead of held-out rows.
-        They were held out by episodes, and the score was perfect: the column leaks in every episode alike.
+        The split was by episodes, and the score was perfect: the column leaks in every episode alike.
     b) A smaller loss.
         It could hardly have been smaller. That was the alarm, not the success.
-    *c) Asking of every column: is this number known at the moment at which the action is chosen?
+    *c) Asking of every column: is this number known at the moment of choosing the action?
         Right. And when a score is too good to be true, look first for the column that made it so.
     """,
 )
@@ -382,8 +390,8 @@ quiz(
     """
     You weigh the *expert's* log by what came after each action. By how much will the clone beat the expert?
 
-    *a) Not at all: every episode in it ends at 500, and nobody can have more.
-        Right. All went equally well, so the weights say nothing about who was good: they only favour early rows. To surpass a teacher, a log must hold rows that went better than others.
+    *a) Not at all: every episode in it ends at 500, and no episode can earn more.
+        Right. All episodes went equally well, so the weights do not tell good from bad: they only favour early rows. To surpass a teacher, a log must hold rows that went better than others.
     b) A little: weights always help.
         Weights tell good rows from bad ones. Where all are equally good, they only add noise.
     c) A lot: with `beta` large enough.

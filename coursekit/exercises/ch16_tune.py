@@ -14,14 +14,14 @@ from coursekit.given import ch16_tune as given
     points=3,
     minutes=15,
     hints=[
-        "Before the loop: `start = tune.get_checkpoint()` is None in a new trial. Otherwise open it and `network.load(...)`.",
-        "`with start.as_directory() as folder: ...` opens one. The loaded network knows how many epochs it has behind it.",
+        "Before the loop, call `start = tune.get_checkpoint()`. It is None in a new trial; otherwise open it and `network.load(...)`.",
+        "`with start.as_directory() as folder: ...` opens a checkpoint. The loaded network knows how many epochs it has behind it.",
         "`network.save(folder)` into a `tempfile.TemporaryDirectory()`, and inside that block "
         "`tune.report({...}, checkpoint=tune.Checkpoint.from_directory(folder))`.",
     ],
 )
 def objective(answer: Answer, rng: Generator) -> None:
-    """A trial that reports a checkpoint with every epoch can be stopped anywhere and go on anywhere."""
+    """A trial that reports a checkpoint with every epoch can stop anywhere and continue anywhere."""
     # Long: the network and the two lives of a trial, which Tune itself leads here, are most of it.
     data, epochs, first = _images(rng), int(rng.integers(5, 8)), int(rng.integers(2, 4))
     config = {"lr": float(rng.uniform(0.01, 0.03)), "hidden": int(rng.integers(5, 20)), "epochs": epochs}
@@ -30,7 +30,7 @@ def objective(answer: Answer, rng: Generator) -> None:
     with answer.case(f"a trial with {_brief(config)} was stopped after {first} epochs"):
         seen = answer.probe(given.two_lives, data, config, first, other)
         _judge_reports(seen["first"], _lived(network, data, config["lr"], first))
-        expect(seen["saved"], "None of its reports had come with a checkpoint, so it cannot go on.")
+        expect(seen["saved"], "None of its reports came with a checkpoint, so it cannot continue.")
     with answer.case(
         f"stopped after {first} of {epochs} epochs; started again from its checkpoint with lr={other:.3g}"
     ):
@@ -44,7 +44,7 @@ def _images(rng: Generator) -> given.Data:
 
 
 def _lived(network: given.Network, data: given.Data, rate: float, epochs: int) -> list[dict]:
-    """Return what so many more epochs of a network should report."""
+    """Return what this number of further epochs of a network should report."""
     rows = []
     for _ in range(epochs):
         network.train(*data["train"], lr=rate)
@@ -56,7 +56,7 @@ def _judge_reports(rows: list[dict], wanted: list[dict]) -> None:
     """Compare the reports of one life with those of our network: which epochs, then how good it was."""
     expect(rows, "It reported nothing: is there a `tune.report({...})` in every epoch?")
     epochs = [row["epoch"] for row in rows]
-    expect_equal(epochs, [row["epoch"] for row in wanted], f'Its reports had the entries "epoch" {epochs}.')
+    expect_equal(epochs, [row["epoch"] for row in wanted], f'Its reports gave "epoch" as {epochs}.')
     for row, should in zip(rows, wanted, strict=True):
         for name in ("accuracy", "loss"):
             _judge_number(name, row, should[name])
@@ -66,12 +66,12 @@ def _judge_reports(rows: list[dict], wanted: list[dict]) -> None:
 
 def _judge_number(name: str, row: dict, should: float) -> None:
     got = row[name]
-    expect(got is not None, f'Its report has no entry "{name}": report all that the test returns.')
+    expect(got is not None, f'Its report has no entry "{name}": report everything that `network.test` returns.')
     expect(isinstance(got, int | float), f'Its report has the entry "{name}": {got!r}, which should be a number.')
     expect(
         agree(got, should, atol=1e-6),
         f"In epoch {row['epoch']} it reported the {name} {got:.4f}. "
-        'Which weights, which rate, which images "to choose by"?',
+        'Does it use the weights, the rate and the images "to choose by" that it should?',
     )
 
 
@@ -86,13 +86,13 @@ def _brief(config: dict) -> str:
     minutes=15,
     hints=[
         "`tune.grid_search(values)` for a list, the value itself for all else: a dictionary comprehension over `space.items()`.",
-        'What a trial asks for is wrapped around it: `tune.with_resources(trainable, {"cpu": cpus})`.',
+        'Wrap what a trial asks for around it: `tune.with_resources(trainable, {"cpu": cpus})`.',
         "`tune.TuneConfig(metric=..., mode=..., scheduler=..., reuse_actors=True)` and "
         "`tune.RunConfig(storage_path=..., callbacks=..., verbose=0)`.",
     ],
 )
 def tuner(answer: Answer, rng: Generator) -> None:
-    """Space, resources, scheduler and folder are four separate settings, and the trial knows of none but its own config."""
+    """Space, resources, scheduler and folder are four separate settings, and a trial knows only its own config."""
     # Long: a plan is read before any trial starts, so that most mistakes cost no processes; then a few trials run.
     space, cpus = _space(rng), float(rng.choice([0.25, 0.5, 0.75]))
     with answer.case(f"{space}, cpus={cpus}"):
@@ -121,19 +121,25 @@ def _judge_run(seen: dict, wanted: list[dict], cpus: float, salt: float) -> None
     """Compare what trials saw with what they should have seen, and the best of them with ours."""
     ran = seen["ran"]
     configs, had = [row["saw"] for row in ran], [row["cpus"] for row in ran]
-    expect(_same(wanted, configs), f"Their configs were {configs}.")
-    expect_equal(had, [cpus] * len(ran), f"They had these numbers of CPUs: {had}.")
+    expect(_same(wanted, configs), f"The trials had the configs {configs}.")
+    expect_equal(had, [cpus] * len(ran), f"The trials had these numbers of CPUs: {had}.")
     _expect_one_report([row["training_iteration"] for row in ran])
     scores = {_brief(config): sum(salt * value for value in config.values()) % 1.0 for config in configs}
     own = all(agree(row["accuracy"], scores[_brief(row["saw"])], atol=1e-6) for row in ran)
-    expect(own, "Their reports are not those of the function that was handed over.")
+    expect(own, "The reports are not those of the function that you were given.")
     best = max(scores, key=lambda name: scores[name])
-    expect_equal(_brief(seen["best"]), best, f"By its results the best one is {seen['best']}; accuracies: {scores}.")
+    expect_equal(
+        _brief(seen["best"]), best, f"Your Tuner takes {seen['best']} for the best one; the accuracies were {scores}."
+    )
 
 
 def _expect_one_report(counts: list[int]) -> None:
     ones = [1] * len(counts)
-    expect_equal(counts, ones, f"The scheduler ends a trial at its first report; they reported {counts} times.")
+    expect_equal(
+        counts,
+        ones,
+        f"The scheduler that you were given ends a trial at its first report; yours reported {counts} times.",
+    )
 
 
 def _same(wanted: list[dict], got: list[dict]) -> bool:
@@ -145,21 +151,23 @@ def _same(wanted: list[dict], got: list[dict]) -> bool:
 def _judge_plan(plan: dict, wanted: list[dict], cpus: float) -> None:
     """Refuse at once what cannot come out right: no trial has been started for this."""
     trials = plan["trials"]
-    expect(trials, "The `callbacks` never heard of a trial. Are they handed on to the RunConfig?")
+    expect(trials, "The `callbacks` never heard of a trial. Do you pass them to the RunConfig?")
     configs, asked = [trial["config"] for trial in trials], [trial["asks for"].get("CPU") for trial in trials]
     expect(
         _same(wanted, configs),
-        f"The Tuner plans {configs}, and every combination should come once: trials planned: {len(trials)}, combinations: {len(wanted)}.",
+        f"The Tuner plans {configs}. Every combination should come once; trials planned: {len(trials)}, combinations: {len(wanted)}.",
     )
     expect_equal(asked, [cpus] * len(trials), f"A trial asks for {trials[0]['asks for']}.")
     _judge_settings(plan, ["accuracy", "max"])
-    expect(plan["reuses"], "Each trial would start a process of its own. What lets it take over one that is there?")
+    expect(
+        plan["reuses"], "Each trial would start a process of its own. Which setting lets it take over an existing one?"
+    )
     expect_equal(plan["verbose"], 0, f"With verbose={plan['verbose']} in the RunConfig, Tune prints tables as it runs.")
 
 
 def _judge_settings(plan: dict, wanted: list[str]) -> None:
     """Results must go into the folder, and the best is what has the highest value of the right entry."""
-    expect_equal(plan["trials"][0]["folder"], plan["folder"], "The results would lie elsewhere than in `folder`.")
+    expect_equal(plan["trials"][0]["folder"], plan["folder"], "The results would not go into `folder`.")
     metric, mode = plan["best by"]
     expect_equal(
         [metric, mode],
@@ -178,7 +186,7 @@ def _judge_settings(plan: dict, wanted: list[str]) -> None:
     ],
 )
 def best_config(answer: Answer, rng: Generator) -> None:
-    """Each epoch has a checkpoint, so the best epoch counts, not the last one."""
+    """Each epoch has a checkpoint, so you can have the best epoch instead of the last one."""
     for _ in range(2):
         runs, best = _curves(rng)
         tried = "\n".join(f"{config}: {_told(curve)}" for config, curve in runs)
@@ -191,7 +199,7 @@ def _judge_choice(returned: Any, config: dict, curve: list[float]) -> None:
     expect(isinstance(returned, list) and len(returned) == 2, f"Return a config and an epoch, not {returned!r}.")
     expect(agree(returned[0], config), f"You returned the config {returned[0]}.")
     epoch = int(np.argmax(curve)) + 1
-    expect_equal(returned[1], epoch, f"You returned the right config, and the epoch {returned[1]!r}.")
+    expect_equal(returned[1], epoch, f"The config is right, the epoch {returned[1]!r} is not.")
 
 
 def _told(curve: list[float]) -> str:
@@ -221,44 +229,84 @@ def _curves(rng: Generator) -> tuple[list, int]:
 
 @exercise(
     points=2,
-    minutes=5,
+    minutes=15,
     hints=[
-        "A trial that ASHA stopped in epoch 3 has trained three epochs, whatever its config says.",
-        "`results.get_dataframe()` has one row for each trial, its last report: which column counts the reports?",
-        "A trial that died before its first report has no row there, and no such entry in its `metrics`.",
+        "Keep a list for each rung: the accuracies that trials had when they reached it.",
+        "A trial that stops at a rung has reached it, too. Does its accuracy get into the list before the next trial comes?",
+        "`np.percentile` of an empty list fails: the first trial at a rung needs no bar.",
     ],
 )
-def asha_budget(answer: Answer, rng: Generator) -> None:
-    """What was trained is what was reported: add up the epochs of the trials, not those of the plan."""
-    for dead in (False, True):
-        grid, asha = _two_searches(rng, dead)
-        lengths = [[len(curve) for _, curve in runs] for runs in (grid, asha)]
-        with answer.case(f"epochs reported by the trials: {lengths[0]} and {lengths[1]}"):
-            _judge_budget(answer.probe(given.judge_results, grid, asha), *map(sum, lengths))
+def replay_asha(answer: Answer, rng: Generator) -> None:
+    """ASHA decides at once, with the trials that have come by so far: the same trials in another order cost other epochs."""
+    # Long: each case is replayed with the usual mistakes, too, so that each of them comes out differently.
+    for _ in range(3):
+        curves, order, rungs = _telling_case(rng)
+        with answer.case(f"{len(curves)} trials in the order {order}, rungs after the epochs {rungs}"):
+            returned = answer(curves, order, rungs)
+            pair = isinstance(returned, list | tuple) and len(returned) == 2
+            expect(pair, f"Return two numbers, the epochs and the best accuracy, not {returned!r}.")
+            _judge_replay(returned, curves, order, rungs)
 
 
-def _two_searches(rng: Generator, dead: bool) -> tuple[list, list]:
-    """Return the trials of a grid, which all run to the end, and those of ASHA; if so told, one died before its first report."""
-    epochs, trials = int(rng.integers(9, 30)), int(rng.integers(5, 9))
-    grid = [_short_run(rng, epochs, epochs) for _ in range(trials)]
-    asha = [_short_run(rng, epochs, int(length)) for length in [epochs, *rng.integers(1, epochs, size=trials - 1)]]
-    if dead:
-        asha[int(rng.integers(1, trials))][1] = []
-    return grid, asha
+def _judge_replay(returned: Any, curves: list, order: list, rungs: list) -> None:
+    epochs, best = _replayed(curves, order, rungs)
+    forgets, with_itself, one_list, as_stored, too_high = (
+        _replayed(curves, order, rungs, name)[0] for name in MISTAKES
+    )
+    expect_close(
+        returned[0],
+        epochs,
+        f"You counted {returned[0]!r} epochs.",
+        mistakes={
+            "You get this number of epochs when a rung does not remember the trials that it stops.": forgets,
+            "You get this number of epochs when a trial's own accuracy counts among the earlier ones.": with_itself,
+            "You get this number of epochs when all rungs share one list.": one_list,
+            "You get this number of epochs when the trials come in the order of `curves`.": as_stored,
+            "You get this number of epochs when the bar is the best of the earlier accuracies.": too_high,
+        },
+    )
+    expect_close(
+        returned[1],
+        best,
+        f"The number of epochs is right. The best accuracy that ASHA sees is not {returned[1]!r}.",
+        atol=1e-9,
+    )
 
 
-def _judge_budget(returned: Any, first: int, second: int) -> None:
-    """Compare what came back with the sums of both searches."""
-    expect(isinstance(returned, list) and len(returned) == 3, f"Return three numbers, not {returned!r}.")
-    got = returned[:2]
-    expect_equal(got, [first, second], f"You returned {got[0]} and {got[1]} epochs.")
-    share = returned[2]
-    expect_close(share, 1 - second / first, f"You returned {share!r} for the share that was saved.", atol=1e-6)
+MISTAKES = ["forgets", "with itself", "one list", "as stored", "too high"]
 
 
-def _short_run(rng: Generator, epochs: int, length: int) -> list:
-    config = {"lr": float(rng.uniform(0.001, 1)), "epochs": epochs}
-    return [config, rng.uniform(0.1, 0.9, size=length).round(3).tolist()]
+def _telling_case(rng: Generator) -> tuple[list, list, list]:
+    """Return curves, an order and rungs for which each of the usual mistakes leads to other epochs."""
+    while True:
+        rungs = [1, int(rng.integers(2, 4)), int(rng.integers(5, 7))]
+        curves = (
+            np.sort(rng.uniform(0.1, 0.9, size=(12, 8)) * rng.uniform(0.3, 1, size=(12, 1)), axis=1).round(4).tolist()
+        )
+        curves = [curve[: int(rng.integers(7, 9))] for curve in curves]
+        order = rng.permutation(12).tolist()
+        epochs, best = _replayed(curves, order, rungs)
+        others = {_replayed(curves, order, rungs, name)[0] for name in MISTAKES}
+        if len(others | {epochs}) == 6 and best < max(map(max, curves)):
+            return curves, order, rungs
+
+
+def _replayed(curves: list, order: list, rungs: list, mistake: str = "") -> tuple[int, float]:
+    """Return the epochs that ASHA trains and the best accuracy that it sees, or what a mistake makes of them."""
+    reached: dict[int, list[float]] = {}
+    epochs, best = 0, 0.0
+    for number in sorted(order) if mistake == "as stored" else order:
+        for epoch, accuracy in enumerate(curves[number], 1):
+            epochs, best = epochs + 1, max(best, accuracy)
+            if epoch in rungs:
+                earlier = reached.setdefault(0 if mistake == "one list" else epoch, [])
+                compared = [*earlier, accuracy] if mistake == "with itself" else earlier
+                stops = bool(compared) and accuracy < np.percentile(compared, 100 if mistake == "too high" else 200 / 3)
+                if not (mistake == "forgets" and stops):
+                    earlier.append(accuracy)
+                if stops:
+                    break
+    return epochs, best
 
 
 @exercise(
@@ -271,7 +319,7 @@ def _short_run(rng: Generator, epochs: int, length: int) -> list:
     ],
 )
 def tune_ppo(answer: Answer, rng: Generator) -> None:
-    """An algorithm of RLlib is a trial like any other, except that it brings its own request for resources."""
+    """An RLlib algorithm is a trial like any other, except that it brings its own request for resources."""
     # Long: a plan is read before any trial starts, so that most mistakes cost no processes; then one trial runs.
     rates = rng.uniform(0.0005, 0.01, size=int(rng.integers(2, 5))).round(5).tolist()
     with answer.case(f"rates={rates}; nothing has been started yet"):
@@ -286,15 +334,15 @@ def _judge_plan_of_ppo(plan: dict, rates: list[float]) -> None:
     _judge_search(plan, rates)
     _judge_request(plan["trials"][0])
     _judge_settings(plan, ["env_runners/episode_return_mean", "max"])
-    expect(plan["ends"], "Nothing ends a trial: it would train forever. What does the RunConfig take for that?")
+    expect(plan["ends"], "Nothing ends a trial, so it would train forever. Which argument of the RunConfig stops it?")
 
 
 def _judge_run_of_ppo(ran: dict, rates: list[float], iterations: int) -> None:
     """Judge how long a trial trained, with which rate, and where."""
     count = ran["iterations"]
-    expect(count <= iterations, "It went on training after that.")
-    expect_equal(count, iterations, f"It trained for {count}.")
-    expect_close(ran["rate"], rates[0], f"Its learner worked with {ran['rate']:.3g}.", atol=1e-7)
+    expect(count <= iterations, "It kept training after that.")
+    expect_equal(count, iterations, f"Its number of iterations was {count}.")
+    expect_close(ran["rate"], rates[0], f"Its learner used the rate {ran['rate']:.3g}.", atol=1e-7)
     expect(not ran["in this process"], "It ran in the notebook's own process.")
 
 
@@ -302,10 +350,10 @@ def _judge_search(plan: dict, rates: list[float]) -> None:
     """Every rate must have a trial, and two of them must be allowed side by side."""
     expect(
         plan["schedule"] is None,
-        f"The config has lr={plan['schedule']}. RLlib reads a list as a schedule of one training. What tells Tune to search it?",
+        f"The config has lr={plan['schedule']}. RLlib takes a list for a schedule of one training. What tells Tune to search it?",
     )
-    expect(plan["trials"], "The `callbacks` never heard of a trial. Are they handed on to the RunConfig?")
-    expect(plan["limit"] >= 2, f"Trials that may run at a time: {plan['limit']}.")
+    expect(plan["trials"], "The `callbacks` never heard of a trial. Do you pass them to the RunConfig?")
+    expect(plan["limit"] >= 2, f"Your Tuner lets only this number of trials run at a time: {plan['limit']}.")
     got = [trial["config"]["lr"] for trial in plan["trials"]]
     first = rates[: plan["limit"]]  # the others begin when one of these has ended
     expect(agree(sorted(got, key=str), sorted(first, key=str)), f"The first trials have the learning rates {got}.")
@@ -328,14 +376,14 @@ quiz(
     "last_or_best",
     """
     A trial reports the accuracies 0.3, 0.9, 0.4, another 0.5, 0.6, 0.7. Every epoch has a checkpoint. Which one
-    does `results.get_best_result()` give you, if you say nothing more?
+    does a plain `results.get_best_result()` give you?
 
     a) The first: it has reached 0.9.
         That would be `scope="all"`. Without it Tune compares only the last reports, 0.4 and 0.7.
     *b) The second: its last report is higher.
         Right: `scope="last"` is the default, also in `get_dataframe()`.
     c) The second: its mean is higher.
-        The mean is higher (0.6 against 0.53), but that is `scope="avg"`; by default only the last report counts.
+        The mean is higher, 0.6 against 0.53, but that is `scope="avg"`; by default only the last report counts.
     """,
 )
 
@@ -344,12 +392,12 @@ quiz(
     """
     Suppose that a grid begins with its worst trial, that each trial is better than the one before, and that one runs at a time. What does ASHA save?
 
-    a) As much as is possible: it knows that the first ones are bad.
-        It knows nothing when the first one comes: there is nobody to compare it with yet.
+    a) As much as possible: it knows that the first ones are bad.
+        It knows nothing when the first one comes: there is no other trial to compare it with.
     *b) Nothing: every trial is the best so far when it reaches a rung.
-        Right: nobody is ever below the others that were there before. Shuffle what you try.
+        Right: no trial is ever below those that came before it. Shuffle what you try.
     c) The same as in any other order, since the same trials run.
-        ASHA decides at once, with those that have come by so far. So the order decides what it sees.
+        ASHA decides at once, with the trials that have come by so far, so the order decides what it sees.
     """,
 )
 
@@ -358,12 +406,12 @@ quiz(
     """
     In population-based training a bad trial is told to copy a good one. What does it get?
 
-    a) The good one's learning rate, and it starts anew with that.
-        Then all that the good one has learned would be lost, and a *schedule* could not arise.
+    a) The good one's learning rate, with which it starts from scratch.
+        Then all that the good one has learned would be lost, and no *schedule* could arise.
     b) The good one's weights; its own learning rate stays.
-        The rate it had led to bad results. It takes over the weights and a rate near the good one's.
+        Its own rate led to bad results. It takes over the weights, and a rate near the good one's.
     *c) The good one's weights, and its learning rate changed a little.
-        Right: exploit, then explore. So the rate changes in the middle of a training.
+        Right: exploit, then explore. So a rate can change in the middle of a training.
     """,
 )
 
@@ -373,24 +421,24 @@ quiz(
     The program that runs Tune is killed with SIGKILL, and you restore. What is trained a second time?
 
     a) Nothing, since every epoch had written a checkpoint.
-        Tune goes on from the checkpoints that its last *snapshot* knows. What came after that, it trains again.
+        Tune continues from the checkpoints that its last *snapshot* knows. What came after that, it trains again.
     *b) The epochs since the last snapshot of the experiment: by default up to about ten seconds of them.
-        Right: with small epochs that may be many, with epochs of an hour at most one of each trial.
+        Right: with short epochs that may be many, with epochs of an hour at most one of each trial.
     c) All trials that had not ended, from their beginning.
-        They would, if the trial reported no checkpoints. Yours does.
+        That would happen if your trials reported no checkpoints.
     """,
 )
 
 quiz(
     "ppo_pending",
     """
-    A Ray with 4 logical CPUs. A trial of PPO has 2 EnvRunners, all else is as RLlib has it. How many trials run at a time?
+    Ray has 4 logical CPUs. A trial of PPO has 2 EnvRunners and RLlib's defaults otherwise. How many trials run at a time?
 
     a) Two: four CPUs, two runners each.
         The algorithm itself asks for one more. Two trials ask for six.
     *b) One: it asks for three CPUs, and one stays free.
         Right: 1 + 2. The next trial is PENDING, and one CPU does nothing.
     c) Four: one for each CPU.
-        That is true of a plain function, which asks for one CPU unless you say otherwise. PPO brings its own request.
+        A plain function asks for one CPU unless you say otherwise. PPO brings its own request.
     """,
 )

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-# Every algorithm that is built from a class of environments registers it anew, which Gymnasium reports on stderr.
+# Every algorithm that is built from a class of environments registers it again, which Gymnasium reports on stderr.
 warnings.filterwarnings("ignore", message=".*Overriding environment rllib-")
 
 
@@ -66,7 +66,7 @@ class Dispatcher(gymnasium.Env):
         return self._table(), reward, self.job == 10, False, {}
 
     def _table(self) -> np.ndarray:
-        """Draw the nodes anew, and remember which would end the job first."""
+        """Draw new nodes, and remember which would end the job first."""
         queue, speed = self.np_random.random((2, self.nodes))
         holds_data = self.np_random.random(self.nodes) < 0.5
         self._best = int(np.argmin((1 + 4 * queue) / (1 + 2 * speed) + 2 * ~holds_data))

@@ -79,7 +79,7 @@ def greedy(network: Any) -> Operator:
 
 
 def mean_return(operator: Operator, episodes: int = 10, seed: int = 10_000) -> float:
-    """Return the mean return of so many episodes of CartPole; the same seed gives everybody the same starts."""
+    """Return the mean return of some episodes of CartPole; the same seed gives every operator the same starts."""
     return float(np.mean([sum(played["rewards"]) for played in play(operator, range(seed, seed + episodes))]))
 
 
@@ -105,7 +105,7 @@ def rows_of(episodes: list[dict]) -> list[dict]:
 
 
 def mixed(seed: int, novices: int = 250, experts: int = 3) -> list[dict]:
-    """Return the episodes of a shift of many novices and of an expert who seldom comes."""
+    """Return the episodes of a shift of many novices, and of an expert who rarely comes."""
     return play(novice, range(seed, seed + novices)) + play(expert, range(seed + novices, seed + novices + experts))
 
 
@@ -180,7 +180,7 @@ def brain(inputs: int = 4) -> Any:
 
 
 class Tape(gymnasium.Env):
-    """An environment that plays what it was told, whatever the actions are; the seed of `reset` is the number of the episode.
+    """An environment that plays a fixed script, whatever the actions are; the seed of `reset` is the number of the episode.
 
     Like many a simulator it has one array for its observations, which it overwrites at each step. `episodes` is a list of
     dicts: `obs` [T+1, 3], `rewards` [T], `end` ("terminated" or "truncated").
@@ -191,6 +191,10 @@ class Tape(gymnasium.Env):
 
     def __init__(self, episodes: list[dict]):
         self._episodes, self._array = episodes, np.zeros(3, np.float32)
+
+    def __setstate__(self, state: dict) -> None:
+        """Come out of a pickle with an array to write into: in a task, those from the object store are read-only."""
+        self.__dict__ |= state | {"_array": state["_array"].copy()}
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
         """Start the episode with this number."""

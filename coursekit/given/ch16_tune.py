@@ -182,7 +182,7 @@ class Elsewhere:
         return {trial.storage.trial_dir_name: trial.last_result.get("training_iteration", 0) for trial in trials}
 
     def run_until(self, trials: int, epochs: int) -> None:
-        """Return when a snapshot knows so many trials with so many epochs each, or when the program has ended."""
+        """Return when a snapshot knows this number of trials with this number of epochs each, or when the program has ended."""
         while self.process.poll() is None:
             known = self.known()
             if len(known) == trials and min(known.values()) >= epochs:
@@ -232,7 +232,7 @@ def _trial(objective: Callable, config: dict, folder: str) -> Iterator[Any]:
 
 
 def two_lives(objective: Callable, data: dict, config: dict, epochs: int, other_rate: float) -> dict:
-    """Return what a trial reports in a life of so many epochs, and in a second one that starts from its checkpoint.
+    """Return what a trial reports in a life of `epochs` epochs, and in a second one that starts from its checkpoint.
 
     In the second life the learning rate is another one, as it may be in population-based training.
     """
@@ -269,7 +269,7 @@ class Seen(Exception):
 
 
 def watcher(rows: list[dict], seconds: float = 0.0) -> Any:
-    """Return a callback for Tune: after so many seconds it adds a row for each trial, and ends the experiment."""
+    """Return a callback for Tune: after some seconds it adds a row for each trial, and ends the experiment."""
     from ray import tune
 
     class Watcher(tune.Callback):
@@ -295,14 +295,14 @@ def _row(trial: Any) -> dict:
 
 
 def after(seconds: float, make_tuner: Callable) -> list[dict]:
-    """Return a row for each trial of an experiment as it is after so many seconds; then end it.
+    """Return a row for each trial of an experiment as it is after some seconds; then end it.
 
     `make_tuner` gets the callbacks that the Tuner is to use.
     """
     rows: list[dict] = []
     watching = watcher(rows, seconds)
     tuner = make_tuner([watching])
-    if watching in (tuner._local_tuner.get_run_config().callbacks or []):  # else nobody would end it
+    if watching in (tuner._local_tuner.get_run_config().callbacks or []):  # else nothing would end it
         with contextlib.suppress(Seen):
             tuner.fit()
     return rows

@@ -171,20 +171,20 @@ class TakesTheNodesForTheFeatures(Scores):
         self.score, self.worth = small(nodes, hidden), small(nodes, hidden)
 
 
-@rejects("ScoreEach", says="one network says both")
+@rejects("ScoreEach", says="one network gives both")
 class ScoresAreTheValues(Scores):
     def compute_values(self, batch, embeddings=None):
         return self.score(batch[Columns.OBS]).mean(dim=(-2, -1))
 
 
-@rejects("ScoreEach", says="The scores halfway")
+@rejects("ScoreEach", says="the scores are exactly halfway")
 class ScoresWithoutABend(Scores):
     def setup(self):
         super().setup()
         self.score[1] = nn.Identity()
 
 
-@rejects("ScoreEach", says="The values halfway")
+@rejects("ScoreEach", says="the values are exactly halfway")
 class ValuesWithoutABend(Scores):
     def setup(self):
         super().setup()
@@ -244,6 +244,12 @@ class ValuesAreAddedUp(Scores):
 class ValueOfTheBestNode(Scores):
     def compute_values(self, batch, embeddings=None):
         return self.worth(batch[Columns.OBS]).amax(dim=(-2, -1))
+
+
+@rejects("ScoreEach", says="not the mean of their values")
+class ValueOfTheMeanNode(Scores):
+    def compute_values(self, batch, embeddings=None):
+        return self.worth(batch[Columns.OBS].mean(dim=1)).squeeze(-1)
 
 
 @rejects("ScoreEach")
@@ -601,6 +607,13 @@ class NeverTruncates(Crossing):
     def step(self, actions):
         *rest, _, infos = super().step(actions)
         return *rest, {"__all__": False}, infos
+
+
+@rejects("Bridge", says="Your truncateds are")
+class TruncatesEvenWhatIsOver(Crossing):
+    def step(self, actions):
+        *rest, _, infos = super().step(actions)
+        return *rest, {"__all__": self.steps == 20}, infos
 
 
 @rejects("Bridge")

@@ -43,12 +43,20 @@ def names_its_episodes(env, policy, seeds, folder, files):
     ray.data.from_pandas(pandas.DataFrame(rows)).repartition(files).write_parquet(folder)
 
 
+@accepts("record")
+def plays_each_episode_in_a_task(env, policy, seeds, folder, files):
+    def played(row):
+        return rows_of(env, policy, [row["item"]], eps_id=lambda step: row["item"])
+
+    ray.data.from_items(seeds).flat_map(played).repartition(files).write_parquet(folder)
+
+
 @rejects("record", says="the simulator's own array, or a copy?")
 def keeps_no_copies(env, policy, seeds, folder, files):
     write(rows_of(env, policy, seeds, keep=lambda obs: obs), folder, files)
 
 
-@rejects("record", says="lacks: ['t'].")
+@rejects("record", says="lacks these columns: ['t'].")
 def leaves_out_the_number_of_the_step(env, policy, seeds, folder, files):
     rows = rows_of(env, policy, seeds)
     write([{name: value for name, value in row.items() if name != "t"} for row in rows], folder, files)
@@ -322,7 +330,7 @@ def runs_on_into_the_next_episode(eps_ids, t, rewards, gamma, beta):
     return heard(togo_of(eps_ids * 0, np.arange(len(t)), rewards, gamma), beta)
 
 
-@rejects("weights", says="in order it was right")
+@rejects("weights", says="your weights were right")
 def trusts_the_order_of_the_rows(eps_ids, t, rewards, gamma, beta):
     return heard(togo_of(eps_ids, np.arange(len(t)), rewards, gamma), beta)
 

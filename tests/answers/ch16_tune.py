@@ -2,6 +2,7 @@
 
 import tempfile
 
+import numpy as np
 from ray import tune
 from ray.rllib.algorithms.ppo import PPO
 
@@ -314,58 +315,90 @@ def does_not_expect_a_dead_trial(results):
     return best.config, epoch_of(best)
 
 
-# asha_budget: epochs that were really trained
+# replay_asha: ASHA's rule, played over recorded curves
 
 
-def epochs_of(results):
-    return sum(result.metrics.get("training_iteration", 0) for result in results)
+def replayed(curves, order, rungs, bar=lambda earlier: np.percentile(earlier, 200 / 3), keep=lambda stops: True):
+    """The right rule; the samples change a part of it. Return the epochs of each trial, and the accuracies that were seen."""
+    reached, trained, seen = {rung: [] for rung in rungs}, [], []
+    for number in order:
+        for epoch, accuracy in enumerate(curves[number], 1):
+            seen.append(accuracy)
+            if epoch not in reached:
+                continue
+            stops = len(reached[epoch]) > 0 and accuracy < bar(reached[epoch])
+            if keep(stops):
+                reached[epoch].append(accuracy)
+            if stops:
+                break
+        trained.append(epoch)
+    return trained, seen
 
 
-@accepts("asha_budget")
-def from_the_reports(grid, asha):
-    counts = [
-        sum(len(one.metrics_dataframe) for one in runs if one.metrics_dataframe is not None) for runs in (grid, asha)
-    ]
-    return counts[0], counts[1], (counts[0] - counts[1]) / counts[0]
+@accepts("replay_asha")
+def with_a_stretch_for_each_rung(curves, order, rungs):
+    came = [(number, list(curves[number])) for number in order]
+    history = {}
+    pieces = []
+    for _, curve in came:
+        stop = len(curve)
+        for rung in sorted(rungs):
+            if rung > len(curve):
+                break
+            others = np.array(history.get(rung, []))
+            history[rung] = [*others, curve[rung - 1]]
+            if others.size and curve[rung - 1] < np.percentile(others, 66 + 2 / 3):
+                stop = rung
+                break
+        pieces.append(curve[:stop])
+    return np.sum([len(piece) for piece in pieces]), np.max(np.concatenate(pieces))
 
 
-@rejects("asha_budget")
-def the_plan_instead_of_what_ran(grid, asha):
-    counts = [sum(result.config["epochs"] for result in runs if result.config) for runs in (grid, asha)]
-    return *counts, 1 - counts[1] / counts[0]
+@accepts("replay_asha")
+def as_a_list(curves, order, rungs):
+    trained, seen = replayed(curves, order, rungs)
+    return [sum(trained), max(seen)]
 
 
-@rejects("asha_budget", says="epochs.")
-def the_plan_of_every_trial(grid, asha):
-    counts = [sum(result.config["epochs"] for result in runs) for runs in (grid, asha)]
-    return *counts, 1 - counts[1] / counts[0]
+@rejects("replay_asha", says="does not remember")
+def forgets_the_trials_that_stopped(curves, order, rungs):
+    trained, seen = replayed(curves, order, rungs, keep=lambda stops: not stops)
+    return sum(trained), max(seen)
 
 
-@rejects("asha_budget")
-def counts_trials(grid, asha):
-    return len(grid), len(asha), 1 - len(asha) / len(grid)
+@rejects("replay_asha", says="in the order of `curves`")
+def ignores_the_order(curves, order, rungs):
+    trained, seen = replayed(curves, range(len(curves)), rungs)
+    return sum(trained), max(seen)
 
 
-@rejects("asha_budget")
-def does_not_expect_a_trial_without_reports(grid, asha):
-    counts = [sum(result.metrics["training_iteration"] for result in runs) for runs in (grid, asha)]
-    return *counts, 1 - counts[1] / counts[0]
+@rejects("replay_asha", says="The number of epochs is right.")
+def the_best_of_the_whole_grid(curves, order, rungs):
+    trained, _ = replayed(curves, order, rungs)
+    return sum(trained), max(map(max, curves))
 
 
-@rejects("asha_budget")
-def says_what_is_left(grid, asha):
-    return epochs_of(grid), epochs_of(asha), epochs_of(asha) / epochs_of(grid)
+@rejects("replay_asha", says="the best of the earlier")
+def the_bar_is_the_best_so_far(curves, order, rungs):
+    trained, seen = replayed(curves, order, rungs, bar=max)
+    return sum(trained), max(seen)
 
 
-@rejects("asha_budget")
-def upside_down(grid, asha):
-    return epochs_of(asha), epochs_of(grid), 1 - epochs_of(asha) / epochs_of(grid)
+@rejects("replay_asha", says="You counted")
+def compares_one_epoch_late(curves, order, rungs):
+    trained, seen = replayed(curves, order, [rung + 1 for rung in rungs])
+    return sum(trained), max(seen)
 
 
-@rejects("asha_budget")
-def only_the_longest_trial(grid, asha):
-    most = [max(result.metrics.get("training_iteration", 0) for result in runs) for runs in (grid, asha)]
-    return *most, 1 - most[1] / most[0]
+@rejects("replay_asha")
+def does_not_expect_an_empty_rung(curves, order, rungs):
+    reached, epochs, best = {rung: [] for rung in rungs}, 0, 0.0
+    for number in order:
+        for epoch, accuracy in enumerate(curves[number], 1):
+            epochs, best = epochs + 1, max(best, accuracy)
+            if epoch in reached and accuracy < np.percentile(reached[epoch], 200 / 3):
+                break
+    return epochs, best
 
 
 # tune_ppo: rates as a grid, and no runners beside the trial
@@ -414,7 +447,7 @@ def forgets_the_cpu_of_the_learner(config, rates, iterations, folder, callbacks=
     return ppo_tuner(config.resources(num_cpus_for_main_process=0.5), iterations, folder, callbacks)
 
 
-@rejects("tune_ppo", says="as a schedule")
+@rejects("tune_ppo", says="for a schedule")
 def a_list_without_grid_search(config, rates, iterations, folder, callbacks=None):
     return ppo_tuner(config.env_runners(num_env_runners=0).training(lr=rates), iterations, folder, callbacks)
 

@@ -1,0 +1,220 @@
+"""What chapters 14, 15 and 16 say of Ray, each fact held by a test named as the sentence that it holds."""
+
+import inspect
+
+import gymnasium
+import numpy as np
+import pytest
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.algorithms.ppo import PPO, PPOConfig
+from ray.rllib.core.learner import Learner
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+
+# Chapter 14
+
+
+def reported_by_two_runners(**how):
+    """Return what is reported of nine episodes that failed on one EnvRunner and one that arrived on another."""
+    busy, idle, both = MetricsLogger(), MetricsLogger(), MetricsLogger(root=True)
+    for logger, arrivals in (busy, [0.0] * 9), (idle, [1.0]):
+        for arrived in arrivals:
+            logger.log_value("arrived", arrived, **how)
+    both.aggregate([busy.reduce(), idle.reduce()])
+    return both.peek("arrived")
+
+
+def test_the_mean_of_several_env_runners_is_a_mean_of_means():
+    assert reported_by_two_runners(reduce="mean") == 0.5
+
+
+def test_sums_of_several_env_runners_add_up_exactly():
+    assert reported_by_two_runners(reduce="sum") == 1.0
+
+
+def test_without_reduce_each_new_value_counts_for_one_per_cent():
+    logger = MetricsLogger()
+    for arrived in [0.0] * 20 + [1.0] * 20:
+        logger.log_value("arrived", arrived)
+    assert logger.peek("arrived") == pytest.approx(1 - 0.99**20)
+
+
+def test_a_mean_is_of_what_was_logged_since_the_last_report():
+    logger = MetricsLogger()
+    reports = []
+    for arrived in (0.0, 1.0):
+        logger.log_value("arrived", arrived, reduce="mean")
+        reports.append(logger.reduce(compile=True)["arrived"])
+    assert reports == [0.0, 1.0]
+
+
+def test_beside_the_five_places_are_the_loss_more_connectors_and_the_training_step():
+    assert callable(Learner.compute_loss_for_module)
+    assert callable(Algorithm.training_step)
+    assert "learner_connector" in inspect.signature(AlgorithmConfig.training).parameters
+    assert "module_to_env_connector" in inspect.signature(AlgorithmConfig.env_runners).parameters
+
+
+def test_the_chapters_learning_rate_is_a_hundred_times_ppos_default():
+    assert pytest.approx(100 * PPOConfig().lr) == 0.005
+
+
+def test_the_default_network_has_tanh():
+    assert DefaultModelConfig().fcnet_activation == "tanh"
+
+
+def test_cartpoles_speeds_have_infinite_bounds():
+    space = gymnasium.make("CartPole-v1").observation_space
+    assert np.isinf(space.high[[1, 3]]).all()
+
+
+@pytest.mark.parametrize(("gamma", "potential", "earns"), [(0.9, 2.0, False), (0.9, -2.0, True)])
+def test_a_round_trip_earns_only_where_the_potential_is_negative(gamma, potential, earns):
+    there, back = gamma * 5 - potential, gamma * potential - 5
+    assert there + gamma * back == pytest.approx(-(1 - gamma**2) * potential)
+    assert (there + gamma * back > 0) == earns
+
+
+# Chapter 15
+
+
+def test_ray_data_cuts_a_list_into_up_to_200_blocks():
+    from ray.data import DataContext
+
+    assert DataContext().read_op_min_num_blocks == 200
+
+
+@pytest.mark.slow
+def test_a_column_of_text_makes_iter_torch_batches_fail():
+    import ray.data
+
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    try:
+        rows = ray.data.from_items([{"eps_id": "monday", "actions": 1}], override_num_blocks=1)
+        with pytest.raises(Exception, match=r"(?i)convert|torch|type"):
+            list(rows.iter_torch_batches())
+        assert len(list(rows.select_columns(["actions"]).iter_torch_batches())) == 1
+    finally:
+        ray.shutdown()
+
+
+def test_rllib_makes_episodes_of_one_step_of_single_rows():
+    from ray.rllib.algorithms.marwil import MARWILConfig
+    from ray.rllib.offline.offline_prelearner import OfflinePreLearner
+
+    reader = object.__new__(OfflinePreLearner)
+    reader.config = MARWILConfig()
+    obs = np.zeros((3, 4), np.float32)
+    rows = {"eps_id": np.zeros(3, int), "obs": obs, "new_obs": obs + 1, "actions": np.zeros(3, int)}
+    rows |= {"rewards": np.ones(3), "terminateds": np.array([False, False, True]), "truncateds": np.zeros(3, bool)}
+    episodes = reader._map_to_episodes(rows)["episodes"]
+    assert [len(episode) for episode in episodes] == [1, 1, 1]
+    assert np.array_equal(episodes[0].get_observations(-1), obs[0] + 1)
+
+
+def test_whole_episodes_need_a_package_that_ray_does_not_install():
+    from importlib.metadata import requires
+
+    from ray.rllib.offline import offline_env_runner, offline_prelearner
+
+    assert "import msgpack_numpy" in inspect.getsource(offline_env_runner)
+    assert "import msgpack_numpy" in inspect.getsource(offline_prelearner)
+    assert not [need for need in requires("ray") if need.replace("_", "-").startswith("msgpack-numpy")]
+
+
+def test_an_env_runner_writes_whole_episodes_by_default_and_compresses_observations_of_rows():
+    config = AlgorithmConfig()
+    assert config.output_write_episodes
+    assert config.output_compress_columns == ["obs", "new_obs"]
+
+
+def test_rllib_evaluates_on_a_log_by_the_loss_or_by_importance_sampling_which_reads_how_probable_actions_were():
+    from ray.rllib.offline import offline_policy_evaluation_runner as runner
+
+    assert AlgorithmConfig().offline_evaluation_type == "eval_loss"
+    assert {kind.value for kind in runner.OfflinePolicyEvaluationTypes} == {"eval_loss", "is", "pdis"}
+    assert "Columns.ACTION_LOGP" in inspect.getsource(runner)
+
+
+def test_rllib_has_cql_and_iql():
+    from ray.rllib.algorithms.cql import CQLConfig
+    from ray.rllib.algorithms.iql import IQLConfig
+
+    assert CQLConfig().algo_class
+    assert IQLConfig().algo_class
+
+
+# Chapter 16
+
+
+def test_asha_lets_the_best_third_of_those_before_continue_stopped_ones_included():
+    from types import SimpleNamespace
+
+    from ray.tune.schedulers.async_hyperband import _Bracket
+
+    from coursekit.exercises.ch16_tune import _replayed
+
+    curves = np.sort(np.random.default_rng(0).uniform(size=(20, 26)), axis=1).tolist()
+    bracket, trained = _Bracket(min_t=1, max_t=26, reduction_factor=3, s=0), 0
+    for number, curve in enumerate(curves):
+        trial = SimpleNamespace(trial_id=str(number))
+        for epoch, accuracy in enumerate(curve, 1):
+            trained += 1
+            if bracket.on_result(trial, epoch, accuracy) == "STOP":
+                break
+    assert [rung for rung, _ in bracket._rungs] == [9, 3, 1]
+    assert trained == _replayed(curves, list(range(20)), [1, 3, 9])[0]
+
+
+def test_a_list_of_rates_without_grid_search_raises_a_type_error():
+    from ray.rllib.utils.schedules.scheduler import Scheduler
+
+    with pytest.raises(TypeError):
+        Scheduler.validate(fixed_value_or_schedule=[0.001, 0.01], setting_name="lr", description="learning rate")
+
+
+def test_an_algorithm_cannot_take_over_another_ones_process():
+    from ray.tune import Trainable
+
+    assert Algorithm.reset_config is Trainable.reset_config
+    assert Trainable.reset_config(None, {}) is False
+
+
+def cpus(config):
+    return PPO.default_resource_request(config).required_resources["CPU"]
+
+
+def test_a_trial_of_ppo_asks_for_three_cpus_unless_you_say_otherwise():
+    shared = PPOConfig().env_runners(num_cpus_per_env_runner=0.25).learners(num_cpus_per_learner=0.5)
+    assert cpus(PPOConfig()) == 3
+    assert cpus(PPOConfig().env_runners(num_env_runners=0)) == 1
+    assert cpus(shared.resources(num_cpus_for_main_process=0.5)) == 1
+
+
+def test_tune_warns_after_a_minute_that_a_trial_asks_for_too_much():
+    from ray.tune.execution import insufficient_resources_manager as manager
+
+    assert '"TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S", "60"' in inspect.getsource(manager)
+    assert manager.MSG_TUNE_INSUFFICIENT.startswith("You asked for {asked_cpus} CPUs")
+
+
+def test_results_must_go_to_an_absolute_path():
+    from ray.train._internal.storage import get_fs_and_path
+
+    with pytest.raises(ValueError, match="absolute|URI"):
+        get_fs_and_path("results")
+
+
+def test_a_quarter_of_a_population_copies_and_by_default_no_trial_waits():
+    from ray.tune.schedulers import PopulationBasedTraining
+
+    settings = inspect.signature(PopulationBasedTraining.__init__).parameters
+    assert settings["quantile_fraction"].default == 0.25
+    assert settings["synch"].default is False
+
+
+def test_a_trial_that_dies_stays_dead_unless_you_say_otherwise():
+    from ray import tune
+
+    assert tune.FailureConfig().max_failures == 0
