@@ -6,10 +6,10 @@ r"""
 
 **What you will be able to do**
 
-- name every process of a Ray cluster, say what it is for, and what is lost when it dies;
+- name every process of a Ray cluster, say what it is for, and see which one a broken node lacks;
 - start a head and let other machines join it, with a token that keeps strangers out;
 - submit a job from the shell, from Python and over HTTP, and know for sure how it ended;
-- say what a job costs, when it is the right tool, and when a task or Ray Client is;
+- say what a job costs, and when to use a job, a task or Ray Client;
 - write a `cluster.yaml` for a cloud and a manifest for Kubernetes, and have both checked before they cost money.
 """
 
@@ -35,10 +35,10 @@ begin("ch06_cluster")
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and ten minutes; seventy when `cluster_yaml`, Kubernetes and everything after them are left as reading.
-Let everybody run the next cell at once: a head takes ten to fifteen seconds on a small laptop.
-Nobody needs a cloud account.
-Say early that this chapter never runs `ray stop`, and why: it would end every Ray on the machine, also that of a neighbour on a shared server.
+A hundred and ten minutes; seventy if you leave `cluster_yaml`, Kubernetes and everything after them as reading.
+Let all run the next cell at once: a head takes ten to fifteen seconds on a small laptop.
+You need no cloud account.
+Say early that this chapter never runs `ray stop`, and why: it would end every Ray on the machine, including a neighbour's on a shared server.
 """
 
 # %% [markdown]
@@ -46,15 +46,16 @@ r"""
 ## One command starts the head
 
 So far `ray.init()` started Ray, and when the notebook ended, Ray ended too.
-A cluster outlives the programs that use it, so it is started by a command of its own.
+A cluster outlives the programs that use it, so a command of its own starts it.
 The first machine is the **head**:
 
     ray start --head
 
-That alone would take the standard ports (6379, 8265, 10001, 52365) and the folder `/tmp/ray`, and with them collide with any other Ray on this machine.
+That alone would take the standard ports (6379, 8265, 10001, 52365) and the folder `/tmp/ray`, and so collide with any other Ray on this machine.
 So here the command names free ports (0: any that is free) and a folder of its own.
-`OwnCluster` chose them; it also wrote a **token**, a secret of which more below, and it will stop what it started, and nothing else, when you say so, when this notebook ends, and even when its kernel is killed.
-`--block` keeps the command in the foreground, which makes it the parent of all that it starts.
+`OwnCluster` chose them; it also wrote a **token**, a secret of which more below.
+It will stop what it started, and nothing else: when you say so, when this notebook ends, and even when its kernel is killed.
+`--block` keeps the command in the foreground, as the parent of everything that it starts.
 
 **Predict:** how many processes will this one command start?
 """
@@ -81,68 +82,74 @@ for pid, words in lines.items():
 r"""
 Most people guess three or four.
 Here is the whole family, on a head and on a worker node.
-About half of what you counted stands in one box, the dashboard's own helpers; the rest has a box for each kind.
-Keep this picture: when a cluster misbehaves, the first question is always which of these boxes is missing.
+About half of what you counted are helpers of the dashboard, in one box; each other kind has a box of its own.
+Keep this picture: when a cluster misbehaves, first ask which of these boxes is missing.
 
 ![Head node: GCS, dashboard with its API helpers, monitor, client server, and what every node has; worker node: raylet with object store, two agents, log monitor, workers; with what each does and what is lost when it dies](../img/ch06_anatomy.svg)
 
 Every node has the lower half: a **raylet** that manages it, two **agents**, a **log monitor** and **workers**.
-The head has above it what the cluster needs only once: the **GCS** (global control service), the **dashboard**, the **monitor** (the autoscaler of Chapter 4) and the **client server**.
-`ps` shows them all under long command lines, and these signs tell them apart:
+The head also has what the cluster needs only once: the **GCS** (global control service), the **dashboard**, the **monitor** (the autoscaler of Chapter 4) and the **client server**.
+`ps` shows them all under long command lines.
+These signs tell them apart:
 
-| role | sign |
-|---|---|
-| `"gcs"` | the program is `gcs_server` |
-| `"raylet"` | the program is `raylet` |
-| `"dashboard"` | Python runs the script `dashboard.py`; or a title that begins with `ray-dashboard-`: one of its helpers |
-| `"monitor"` | Python runs the script `monitor.py` |
-| `"log monitor"` | Python runs the script `log_monitor.py` |
-| `"client server"` | Python runs the module `ray.util.client.server` |
-| `"agent"` | the title `ray::DashboardAgent` or `ray::RuntimeEnvAgent` |
-| `"worker"` | any other title that begins with `ray::` |
-| `"other"` | everything else, such as the command `ray start` itself, or a helper of Python's (`multiprocessing`) |
+| part | sign | where |
+|---|---|---|
+| `"gcs"` | the program is `gcs_server` | head |
+| `"dashboard"` | Python runs the script `dashboard.py` | head |
+| `"monitor"` | Python runs the script `monitor.py` | head |
+| `"client server"` | Python runs the module `ray.util.client.server` | head |
+| `"raylet"` | the program is `raylet` | every node |
+| `"log monitor"` | Python runs the script `log_monitor.py` | every node |
+| `"dashboard agent"` | the title `ray::DashboardAgent` | every node |
+| `"runtime env agent"` | the title `ray::RuntimeEnvAgent` | every node |
 
 A *title* is a name that a process gave itself; then the list of words has only that one.
 Otherwise the first word is the program, with its folder, and the others are its arguments.
+Everything else comes and goes or only helps: workers under other titles that begin with `ray::`, the dashboard's helpers (`ray-dashboard-…`), the command `ray start` itself.
 Careful: the arguments of nearly every process mention the raylet and the GCS.
+
+Nodes of some cluster are ill, and you have a list of the processes on each.
+Which part does a node lack?
+You are not told whether it is the head; what would a healthy worker node never have?
 """
 
 
 # %%
-def who_is_who(words):
-    """Return the role of a process: one of the nine texts of the table. `words` is its command line, a list of strings."""
+def what_is_missing(processes):
+    """Return the parts of the table that this node should have and lacks, as a sorted list of their names.
+
+    `processes` is a list of command lines, each a list of words. A node is the head if it has anything that only a head has.
+    """
     ### BEGIN SOLUTION
-    names = [word.rpartition("/")[2] for word in words]
     scripts = {"dashboard.py": "dashboard", "monitor.py": "monitor", "log_monitor.py": "log monitor"}
-    if names[0] in ("gcs_server", "raylet"):
-        return {"gcs_server": "gcs", "raylet": "raylet"}[names[0]]
-    if words[0] in ("ray::DashboardAgent", "ray::RuntimeEnvAgent"):
-        return "agent"
-    if words[0].startswith("ray::"):
-        return "worker"
-    if words[0].startswith("ray-dashboard-"):
-        return "dashboard"
-    if "ray.util.client.server" in words:
-        return "client server"
-    return next((scripts[name] for name in names if name in scripts), "other")
+    programs = {"gcs_server": "gcs", "raylet": "raylet"}
+    titles = {"ray::DashboardAgent": "dashboard agent", "ray::RuntimeEnvAgent": "runtime env agent"}
+    found = set()
+    for words in processes:
+        names = [word.rpartition("/")[2] for word in words]
+        found.add(titles.get(words[0]) or programs.get(names[0]))
+        found.update(scripts[name] for name in names[1:] if name in scripts)
+        if "ray.util.client.server" in words:
+            found.add("client server")
+    every, head = {"raylet", "log monitor", *titles.values()}, {"gcs", "dashboard", "monitor", "client server"}
+    return sorted((every | head if found & head else every) - found)
     ### END SOLUTION
 
 
 # %%
-check("who_is_who", who_is_who)
+check("what_is_missing", what_is_missing)
 
 # %% [markdown] tags=["solution"]
 r"""
 The habit behind it is worth more than the function: compare whole names.
-`pkill -f raylet` looks for a *part* of a command line; it also ends every worker and agent whose arguments mention the raylet, those of other people's clusters included.
+`pkill -f raylet` looks for a *part* of a command line; it also ends every worker and agent whose arguments mention the raylet, including those of other people's clusters.
+And a node without a GCS is ill only if it is the head: know what belongs where before you look for what is missing.
 """
 
 # %% [markdown]
 r"""
-And here is what each of them does, and who started it.
-So that there is a worker among them, the cell joins the cluster for a moment and runs a task.
-
-**Predict** which of them the raylet has started, and how much memory an almost idle head needs.
+Here is what each process does, and which one started it.
+The cell joins the cluster for a moment and runs a task, so that there is a worker among them.
 """
 
 # %% tags=["demo"]
@@ -157,9 +164,9 @@ processes
 r"""
 About half are the dashboard's own helpers, with two of Python's to start them.
 The agents and the workers are children of the raylet: a raylet that dies takes them along, and it ends itself when an agent dies.
-The rest are children of `ray start --block`, which watches them: when one dies, it ends the whole node, so that whoever supervises it (systemd, Kubernetes) starts a fresh one.
+The rest are children of `ray start --block`, which watches them: when one dies, it ends the whole node, so that systemd or Kubernetes can start a fresh one.
 A worker is there because a driver had a task for it, and Ray may have started a second one ahead of need.
-The pieces in Python weigh more than the GCS and the raylet, which are written in C++.
+The parts written in Python weigh more than the GCS and the raylet, which are written in C++.
 """
 
 # %%
@@ -174,21 +181,21 @@ quiz("who_must_not_die", who_must_not_die)
 r"""
 ## A token keeps strangers out
 
-A head listens on ports, and it runs programs for whoever asks.
-A **token** keeps others out: one secret that all parts of the cluster share.
+A head listens on ports, and runs the programs that it is asked to run.
+A **token** keeps strangers out: one secret that all parts of the cluster share.
 With `ray.init()` you never noticed: it made one, wrote it to `~/.ray/auth_token`, and switched tokens on.
 `ray start --head` takes a token that is there; without one it only warns, and starts a cluster open to all.
 And `ray start --address` never switches tokens on by itself.
-So say it, with two variables, in every shell, before every `ray` command:
+So set two variables, in every shell, before every `ray` command:
 
     export RAY_AUTH_MODE=token
     export RAY_AUTH_TOKEN_PATH=/path/to/the/token      # without it: ~/.ray/auth_token
 
-(`RAY_AUTH_TOKEN`, with the secret itself, goes before the file.
-`ray get-auth-token --generate` makes a first token.)
+`RAY_AUTH_TOKEN`, with the secret itself, takes precedence over the file.
+`ray get-auth-token --generate` makes a first token.
 Over HTTP the token travels in a header, `Authorization: Bearer …`.
 
-**Predict** what the dashboard answers to a request without it.
+Ask the dashboard for something, first without the token, then with it:
 """
 
 # %% tags=["demo"]
@@ -200,9 +207,9 @@ for headers in ({}, {"Authorization": f"Bearer {cluster.token}"}):
 # %% [markdown]
 r"""
 401: who are you?
-(A wrong token gets 403: not you.)
+A wrong token gets 403: not you.
 The token says *who may ask*; it does not hide what is said.
-Nothing is encrypted by it, so a cluster belongs in a network of its own, or behind an SSH tunnel, even with a token.
+It encrypts nothing, so keep a cluster in a network of its own, or behind an SSH tunnel, even with a token.
 """
 
 # %%
@@ -222,14 +229,14 @@ Two options say what the node offers: `--num-cpus` and `--resources`, the latter
 Nothing stops you from starting that "second machine" on the same one: Ray counts raylets, not computers.
 That is how you can practise here.
 
-`join_node` returns what somebody would type there: the command as a list of words, and the environment variables that it needs as a dictionary.
+`join_node` returns what you would type there: the command as a list of words, and the environment variables that it needs as a dictionary.
 A list of words has no shell, which would take quotes away.
 And `token_file` is a path on *that* machine: pass the path on, do not read it.
-The check first reads them, then really runs them, waits for the node, and stops it again.
+The check first reads both, then really runs them, waits for the node, and stops it again.
 
-(On macOS and Windows Ray refuses to build clusters of several nodes unless `RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=1` is set; `OwnCluster` has set it.
+On macOS and Windows Ray refuses to build clusters of several nodes unless `RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=1` is set; `OwnCluster` has set it.
 In WSL you are on Linux.
-Real clusters are made of Linux machines.)
+Real clusters are made of Linux machines.
 """
 
 
@@ -247,21 +254,19 @@ def join_node(address, token_file, cpus, resources):
     return command, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": token_file}
     ### END SOLUTION
 
-
 # %%
 check("join_node", join_node)
 
 # %% [markdown] tags=["solution"]
 r"""
 Without the variables `ray start --address` tries for some twenty seconds and ends with `InvalidAuthToken`; the usual next step is to blame the firewall.
-The Python version and Ray's version must be the same on all nodes, and the token's file must exist on each.
+All nodes need the same versions of Python and Ray, and the token's file must exist on each.
 """
 
 # %% [markdown]
 r"""
-Let one stay for a moment: yours, or a plain one as long as yours has not passed.
-**Predict:** which processes does a node bring that joins, and which not?
-And what does the head know of it?
+Let one stay for a moment: yours, or a plain one until yours has passed.
+Which processes does a node bring that joins, and what does the head know of it?
 """
 
 # %% tags=["demo"]
@@ -284,11 +289,11 @@ r"""
 The command, a raylet, its agents and a log monitor: the lower half of the picture, and nothing of the upper.
 Workers come with work, as on the head.
 The new node asked the GCS for everything else it had to know.
-(A node that is `DEAD` is the check's: the GCS remembers it.)
+A node that is `DEAD` was the check's: the GCS remembers it.
 Only the head has the resource `node:__internal_head__`.
-The new node was stopped with `SIGTERM` to its own `ray start --block`, so it had time to say goodbye; chapter 5 shows what happens when a node dies without a word.
+The new node was stopped with `SIGTERM` to its own `ray start --block`, so it had time to say goodbye; Chapter 5 shows what happens when a node dies without a word.
 
-> **`ray stop` ends every Ray on the machine**, whoever started it.
+> **`ray stop` ends every Ray on the machine**, no matter who started it.
 > On a machine of your own that is fine.
 > On a shared one, end the command that you started.
 """
@@ -305,14 +310,14 @@ The exercise with cluster.yaml does that.)
 r"""
 ## A job is a program that runs there, without you
 
-A task belongs to a driver, and the driver was your notebook.
+A task needs a driver, and so far the driver was your notebook.
 A **job** is a whole program, handed over as a shell command, the *entrypoint*.
 The cluster runs the driver itself, keeps its output, and remembers how it ended.
 Your laptop may sleep meanwhile.
 
 ![Your request goes over HTTP to the dashboard, to the agent on the head, which starts a supervisor actor; the supervisor runs the entrypoint as a process: the driver, which asks raylets for workers; status and log go back](../img/ch06_job.svg)
 
-Since it runs elsewhere, it needs its files and settings there: the **runtime environment**.
+The program runs elsewhere, so it needs its files and settings there: the **runtime environment**.
 `working_dir` is a folder that Ray packs, sends and unpacks; `env_vars` are variables; `pip` and `py_modules` bring packages.
 Here is a small project for it:
 """
@@ -334,6 +339,7 @@ for x in range(100):
     calls.append(time.perf_counter() - start)
 print(json.dumps(calls))
 """)
+
 # %% [markdown]
 r"""
 ### From the shell
@@ -363,7 +369,7 @@ print(f"\n{shell_seconds:.1f} s")
 r"""
 A long time for a fraction of a second's work.
 The command itself has to start a Python and import Ray; then the job starts.
-How much is which, you will measure below.
+You will measure below how much of it is which.
 
 ### From Python
 
@@ -385,10 +391,10 @@ print("the last line of its log:", client.get_job_logs(job).splitlines()[-1])
 
 # %% [markdown]
 r"""
-Submitting worked, so nothing is raised: what you get is the *id* of a job that is `PENDING`.
-Then it is `RUNNING`, and at last one of three final statuses: `SUCCEEDED`, `FAILED`, or `STOPPED` when somebody called `stop_job`.
-Whoever wants the result must ask again and again, and at the end look at *which* end it was.
-That deserves a function: it takes a client, and gives back what the job printed, but only when it succeeded.
+Submitting worked, so nothing is raised: you get the *id* of a job that is `PENDING`.
+Then it is `RUNNING`, and at last it has one of three final statuses: `SUCCEEDED`, `FAILED`, or `STOPPED` after a call of `stop_job`.
+If you want the result, you must ask again and again, and in the end look at *which* end it was.
+That deserves a function: it takes a client, and returns what the job printed, but only when the job succeeded.
 
 The check rehearses first with a client that only pretends, for the three ways to end; then it runs a real job on your cluster.
 """
@@ -410,14 +416,13 @@ def submit_and_wait(client, entrypoint, runtime_env):
     return log
     ### END SOLUTION
 
-
 # %%
 check("submit_and_wait", submit_and_wait)
 
 # %% [markdown] tags=["solution"]
 r"""
 `status != "SUCCEEDED"` works because a status is text as well.
-The classic mistakes: to wait `while status == "RUNNING"`, which ends at once because the job is still `PENDING`; to wait for `SUCCEEDED` alone, which never ends when the job fails; and to take the end for success.
+Three classic mistakes: waiting `while status == "RUNNING"`, which ends at once because the job is still `PENDING`; waiting for `SUCCEEDED` alone, which never ends when the job fails; and taking the end for success.
 """
 
 # %% [markdown]
@@ -435,11 +440,9 @@ Shell and Python both send HTTP requests to the dashboard, so any program in any
 | stop | `POST /api/jobs/ID/stop` | `stopped` |
 
 The final slash of `/api/jobs/` counts.
-A `submission_id` of your own is worth having: a second request with the same id is refused, with a status of 500, so a request that is sent twice (a shaky network, an impatient user) does not run the job twice.
-
-> **You may have seen** `"metadata": {"job_submission_id": "123"}` in a request.
-> Metadata is a note that travels with the job, and Ray keeps it, but the job gets an id that Ray made up.
-> Today the field is `submission_id`, at the top; `job_id` is its deprecated name.
+Choose a `submission_id` of your own.
+Ray refuses a second request with the same id, with a status of 500, so a request that is sent twice (a shaky network, an impatient user) does not run the job twice.
+The id is a field of its own: `metadata` is a note that travels with the job, and an id in there is not the job's.
 """
 
 
@@ -459,7 +462,6 @@ def submit_rest(url, token, submission_id, entrypoint, runtime_env):
     return reply.json()["submission_id"]
     ### END SOLUTION
 
-
 # %%
 check("submit_rest", submit_rest)
 
@@ -478,7 +480,7 @@ Your notebook then looks like a driver, but the real one is a process that the *
 Every call travels there and back.
 
 **Predict:** a task call from a driver within the cluster takes a few milliseconds; `squares.py` has timed 100 of them.
-And over Ray Client?
+How long does it take over Ray Client?
 """
 
 # %% tags=["demo"]
@@ -497,10 +499,10 @@ print(f"{1000 * median(client_calls):.1f} ms for a call over Ray Client")
 
 # %% [markdown]
 r"""
-It is handy, and it has limits.
+Ray Client is handy, and it has limits.
 The versions of Ray and Python must match on both sides.
-A loop of many small calls pays the way each time, and on a real network more than here.
-And the driver lives only as long as your connection: when that is gone for more than 30 seconds, everything it started is ended.
+A loop of many small calls pays the way each time, and more on a real network than here.
+And the driver lives only as long as your connection: once that has been gone for more than 30 seconds, Ray ends everything it started.
 So play with Ray Client, and run what matters as a job.
 
 | | where the driver runs | survives your laptop | good for |
@@ -523,14 +525,14 @@ r"""
 ## Submitting a job is not calling a task
 
 `submit_job` and `.remote()` look alike: both return at once with a receipt.
-So people submit a job where they would call a task.
+So people submit a job where they should call a task.
 What does each cost?
 
-The next cell submits jobs that do nothing, and notes when the request was answered and when the job had ended.
-The rest has been measured already: `squares.py` timed 100 task calls from within, Ray noted how long it took as a job, and you have the times of Ray Client and of the shell.
+The next cell submits jobs that do nothing, and notes when Ray answered the request and when the job had ended.
+You have measured the rest already: `squares.py` timed 100 task calls from within, Ray noted how long it took as a job, and you have the times of Ray Client and of the shell.
 
 **Predict** the three: a task call, the answer to a submission, and a whole job that does nothing.
-Each as a number with a unit.
+Write each as a number with a unit.
 """
 
 # %% tags=["demo"]
@@ -559,14 +561,15 @@ axes.set(xscale="log", xlabel="seconds (each mark is ten times the one before)",
 axes.margins(x=0.1)
 calls = median(costs["job that does nothing, to its end"]) / median(costs["task call, in the cluster"])
 axes.set_title(f"A job that does nothing costs as much as {calls:,.0f} task calls")
+
 # %% [markdown]
 r"""
-The answer to a submission comes soon, after hundredths or tenths of a second: that is where the belief comes from.
-But the receipt is not the work.
+The answer to a submission comes soon, after hundredths or tenths of a second, and that misleads.
+The receipt is not the work.
 The job itself takes seconds, hundreds to thousands of times a task call, because it starts processes: a supervisor (a Ray actor, a Python with Ray in it), a shell, and for a job that uses Ray one more Python that imports it, plus workers of its own.
 From the shell, the command `ray` comes on top.
 
-So a job is the unit of *a piece of work that somebody waits for*, a training or a nightly evaluation; and within it, tasks and actors do the parallel work.
+So use a job for *a piece of work that you wait for as a whole*, a training or a nightly evaluation; within it, tasks and actors do the parallel work.
 """
 
 # %%
@@ -583,10 +586,9 @@ r"""
 
 Open the dashboard in a browser: the next cell prints its address and the token that it will ask for.
 *Jobs* lists what you have submitted, with logs; *Cluster* shows nodes, workers, memory and load; *Actors*, *Logs* and *Metrics* speak for themselves.
-On a cluster far away, bring it to your machine through a tunnel: `ssh -L 8265:localhost:8265 head`, or `ray dashboard cluster.yaml`.
+If the cluster is far away, bring the dashboard to your machine through a tunnel: `ssh -L 8265:localhost:8265 head`, or `ray dashboard cluster.yaml`.
 
-Behind the page is the **state API**.
-The same questions from the shell and from Python:
+Behind the page is the **state API**, which answers the same questions in the shell and in Python:
 
 | | shell | Python (`ray.util.state`) |
 |---|---|---|
@@ -597,9 +599,8 @@ The same questions from the shell and from Python:
 | a process's log | `ray logs worker-…` | `get_log()` |
 | slots, demand, autoscaler | `ray status` | – |
 
-**Predict:** you submitted some jobs, and so did the checks.
-What are their statuses?
-And does Ray Client show up?
+You submitted some jobs, and so did the checks.
+Here they all are, with their statuses:
 """
 
 # %% tags=["demo"]
@@ -610,15 +611,16 @@ jobs[["submission_id", "type", "status", "entrypoint"]].fillna("")
 
 # %% [markdown]
 r"""
-Ray Client left a row as well, and so did the notebook itself, when it ran a task at the beginning: each driver is a job to Ray, whether it was submitted or not; those that were not have no submission id.
-Lists are cut at 100 rows unless you say `limit=`, and they need a dashboard that runs.
+Ray Client left a row as well, and so did the notebook itself, when it ran a task at the beginning.
+Each driver is a job to Ray; those that you did not submit have no submission id.
+The lists stop at 100 rows unless you say `limit=`, and they need a dashboard that runs.
 """
 
 # %% [markdown]
 r"""
 ## A cloud needs a cluster.yaml, and Ray checks it before you pay
 
-Nobody types `ray start` on fifty machines.
+You don't type `ray start` on fifty machines.
 The **cluster launcher** rents machines, installs what you say, and runs `ray start` on each, by SSH:
 
 | command | what it does |
@@ -634,8 +636,7 @@ The file says what to rent.
 Ray brings a schema for it, and defaults for what is left out; both work offline.
 `given.validated` calls the two functions that `ray up` calls first.
 
-**Predict:** this file has 6 sections.
-How many will there be with the defaults filled in?
+This file has 6 sections; see how many there are once the defaults are filled in.
 """
 
 # %% tags=["demo"]
@@ -691,14 +692,13 @@ for slip, (right, wrong) in slips.items():
 
 # %% [markdown]
 r"""
-Names and types are caught; a machine type that nobody rents is not, and neither is a `min_workers` at the top, which meant something in older versions: it is dropped without a word, and your cluster starts without workers.
+Ray catches wrong names and types; it does not catch a machine type that does not exist, and neither is a `min_workers` at the top, which meant something in older versions: it is dropped without a word, and your cluster starts without workers.
 It belongs to a node type.
 
 Now one that you could use: the head is small, and is there for the GCS, not for tasks.
 Tasks stay away from a node whose type says `CPU: 0` in its `resources`.
 A type that says nothing gets the CPUs that its machine has.
 """
-
 
 # %%
 def cluster_yaml(name, region, worker, least, most):
@@ -725,7 +725,6 @@ available_node_types:
 """
     ### END SOLUTION
 
-
 # %%
 check("cluster_yaml", cluster_yaml)
 
@@ -743,7 +742,7 @@ r"""
 The general part is the same for all.
 Ray's own defaults show what is different; the table lists the fields that not all three share, without those of disks and images.
 
-**Predict** under which names the three hide the machine type and the cheap machines that may be taken away (*spot*).
+Look for the names under which the three hide the machine type, and the cheap machines that may be taken away (*spot*).
 """
 
 # %% tags=["demo"]
@@ -786,16 +785,18 @@ Take Kubernetes there (Alibaba has it, and KubeRay runs on it), or machines of y
 r"""
 ## On Kubernetes you describe the cluster, and KubeRay keeps it so
 
-Where there is a Kubernetes cluster, its administrator installs the **KubeRay operator** once (with Helm: `helm install kuberay-operator kuberay/kuberay-operator`).
+Where there is a Kubernetes cluster, its administrator installs the **KubeRay operator** once, for example with Helm:
+
+    helm repo add kuberay https://ray-project.github.io/kuberay-helm/
+    helm install kuberay-operator kuberay/kuberay-operator
+
 From then on there are new kinds of objects.
 You write down what you want in a manifest, `kubectl apply -f` hands it over, and the operator starts, replaces and removes *pods*, one for each node:
 
 - **RayCluster**: a head, groups of workers, and how many of each;
 - **RayJob**: a RayCluster, a job for it, and whether the cluster goes away when the job has ended.
 
-> **You may have seen** a Helm chart in Ray's own repository: `helm install … deploy/charts/ray` brought an operator of Ray's and a cluster in one.
-> KubeRay has replaced it.
-> Helm still installs the operator, and KubeRay's own chart `kuberay/ray-cluster` makes a RayCluster from a file of values.
+KubeRay's own chart `kuberay/ray-cluster` makes a RayCluster from a file of values.
 
 A manifest has many fields, and a misspelt one is the usual mistake.
 `check_fields` compares a manifest with a table made from the reference of KubeRay 1.6.2: the fields of its own types, and the common ones of pods.
@@ -837,7 +838,7 @@ A node's CPUs come from the pod's `resources`.
 
 A RayJob wraps this.
 Its fields are the job's: `entrypoint`, and the runtime environment as YAML within the YAML.
-**Predict** which three fields of the second one are wrong, before you run the cell.
+Three fields of the second one are wrong: which?
 """
 
 # %% tags=["demo"]
@@ -873,7 +874,7 @@ That is the better judge, since it knows its own version of KubeRay; the table h
 # %% [markdown] tags=["notes"]
 r"""
 Ten minutes for this section, no exercise.
-If somebody has a Kubernetes cluster at hand, `kubectl explain rayjob.spec --recursive` is the table, live.
+If anyone in the room has a Kubernetes cluster at hand, `kubectl explain rayjob.spec --recursive` is the table, live.
 """
 
 # %% [markdown]
@@ -888,11 +889,10 @@ So the chapters of this course run on a cluster with
 - `coursekit` on all nodes: as `py_modules`, or `pip install`ed on each;
 - one change in each notebook: `ray.init(num_cpus=4, …)` becomes `ray.init()`, because a program cannot tell a cluster how large it is.
 
-The job below takes a function of chapter 1 there, by your own `submit_and_wait`.
+The job below takes a function of Chapter 1 there, by your own `submit_and_wait`, and tries `num_cpus=4` first.
 It ships the package itself, so the nodes need not have it.
-
-**Predict** what the job prints where it asks for four CPUs.
 """
+
 
 # %%
 (project / "chapter1.py").write_text("""
@@ -905,9 +905,11 @@ except ValueError as error:
 ray.init()
 print("RAY_ADDRESS leads to", os.environ["RAY_ADDRESS"] and "the cluster")
 print("coursekit came with the job:", "runtime_resources" in coursekit.__file__)
-inside = sum(ray.get([ray.remote(points_inside).remote(500_000, seed) for seed in range(4)]))
+points = ray.remote(points_inside)
+inside = sum(ray.get([points.remote(500_000, seed) for seed in range(4)]))
 print("pi is about", 4 * inside / 2_000_000)
 """)
+
 # %% tags=["demo"]
 if passed("submit_and_wait"):
     import coursekit
@@ -921,8 +923,8 @@ if passed("submit_and_wait"):
 
 # %% [markdown]
 r"""
-The exercises are better done at home: their checks want a cluster whose size they know.
-What belongs on a cluster is the long part, a training of chapters 11 to 17, as a job that saves its checkpoints where you can reach them.
+Do the exercises at home: their checks want a cluster whose size they know.
+Take the long part to a cluster, a training of Chapters 11 to 17, as a job that saves its checkpoints where you can reach them.
 
 Now stop what this notebook started: the head, and everything below it.
 """
@@ -939,7 +941,7 @@ progress()
 r"""
 ## What you can do now
 
-- You know the processes of head and worker, what each is for, and what dies with it.
+- You know the processes of head and worker, what each is for, and which one a broken node lacks.
 - You start a head, let nodes join it with address and token, and stop exactly what you started.
 - You submit jobs from the shell, from Python and over HTTP, wait for their end, and look at which end it was.
 - You know that a job costs seconds and a task call a few milliseconds, and which of the two you need.
@@ -951,7 +953,7 @@ r"""
 - **`ray stop` on a shared machine** ends the clusters of others.
 - **Done is not succeeded.** `FAILED` and `STOPPED` are ends, too; `submit_job` never raises for them.
 - **`PENDING` is not `RUNNING`**: a loop `while status == "RUNNING"` ends before the job has begun.
-- **`metadata.job_submission_id`** is not the job's id.
+- **An id in `metadata`** is not the job's id.
 - **`python` in an entrypoint** is the one on the cluster, and the files there are those of `working_dir`.
 - **`max_workers` at the top** of a `cluster.yaml` is 2 unless you say otherwise, and `min_workers` at the top is dropped.
 - **`ray.init(num_cpus=…)`** raises where `RAY_ADDRESS` is set.
@@ -962,4 +964,5 @@ r"""
 - [Chapter 19](ch19_operate.ipynb): operating what you have trained.
 - Ray's documentation: [jobs](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html) and their [REST API](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/rest.html), [cluster.yaml](https://docs.ray.io/en/latest/cluster/vms/references/ray-cluster-configuration.html), [token authentication](https://docs.ray.io/en/latest/ray-security/token-auth.html).
 - KubeRay's [API reference](https://github.com/ray-project/kuberay/blob/v1.6.2/docs/reference/api.md) of release 1.6.2, from which the table of fields was made.
+- [Old names](../docs/old_names.md): the id in `metadata`, the Helm chart in Ray's repository, and others that you may meet in older texts.
 """

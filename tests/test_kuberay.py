@@ -1,6 +1,7 @@
 """The manifests of chapter 6 against KubeRay's reference, and the checker against each kind of mistake."""
 
 import copy
+import re
 
 import pandas
 import pytest
@@ -95,3 +96,8 @@ def test_every_type_in_the_table_is_one_that_the_checker_knows():
 def test_the_chapter_names_the_release_of_the_table():
     assert f"KubeRay {RELEASE}" in CHAPTER
     assert f"kuberay/blob/v{RELEASE}/" in CHAPTER
+
+
+def test_every_helm_chart_comes_from_a_repository_that_the_chapter_adds():
+    added = set(re.findall(r"helm repo add (\S+) https://", CHAPTER))
+    assert set(re.findall(r"helm install \S+ (\w+)/", CHAPTER)) == added == {"kuberay"}

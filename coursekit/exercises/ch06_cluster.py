@@ -9,54 +9,67 @@ from coursekit.answer import Answer
 from coursekit.exercise import Wrong, exercise, expect, expect_equal, quiz
 from coursekit.given import ch06_cluster as given
 
-ROLES = ("gcs", "raylet", "dashboard", "monitor", "log monitor", "client server", "agent", "worker", "other")
+EVERY_NODE = ("raylet", "log monitor", "dashboard agent", "runtime env agent")
+HEAD_ONLY = ("gcs", "dashboard", "monitor", "client server")
+SIGNS = {
+    "gcs": "gcs_server",
+    "dashboard": "dashboard.py",
+    "monitor": "monitor.py",
+    "client server": "ray.util.client.server",
+    "raylet": "raylet",
+    "log monitor": "log_monitor.py",
+    "dashboard agent": "ray::DashboardAgent",
+    "runtime env agent": "ray::RuntimeEnvAgent",
+}
+RESEMBLES = {  # what a part is easily taken for, and found although it is gone
+    "gcs": "raylet",
+    "dashboard": "helper",
+    "monitor": "log monitor",
+    "client server": "start",
+    "raylet": "log monitor",
+    "log monitor": "driver",
+    "dashboard agent": "runtime env agent",
+    "runtime env agent": "dashboard agent",
+}
 
 
-def _command_lines(rng: Generator) -> list[tuple[list[str], str]]:
-    """Return command lines as Ray 2.60 writes them, each with its role, in random order."""
+def _command_lines(rng: Generator) -> dict[str, list[str]]:
+    """Return a command line of each part as Ray 2.60 writes it, and of processes that are no part."""
     home = f"/home/{rng.choice(['ann', 'raylet', 'monitor'])}/env"  # users have names too
     ray, port = f"{home}/lib/python3.11/site-packages/ray", int(rng.integers(20_000, 60_000))
     python, session = f"{home}/bin/python3", f"/tmp/ray-{rng.integers(1000, 9999)}/session"
     gcs, raylet = f"--gcs-address=10.0.0.7:{port}", f"--raylet-name={session}/sockets/raylet"
-    task = str(rng.choice(["square", "slow_square", "add", "monitor.py", "gcs_server"]))
-    lines = [
-        ([f"{ray}/core/src/ray/gcs/gcs_server", f"--log_dir={session}/logs", f"--gcs_server_port={port}"], "gcs"),
-        ([f"{ray}/core/src/ray/raylet/raylet", f"--raylet_socket_name={session}/sockets/raylet", gcs], "raylet"),
-        ([python, f"{ray}/dashboard/dashboard.py", "--host=127.0.0.1", gcs], "dashboard"),
-        ([f'ray-dashboard-JobHead-0 ({python} -B -c "from multiprocessing.forkserver")'], "dashboard"),
-        ([f"ray-dashboard-StateHead-{rng.integers(9)} ({python} -B -c main)"], "dashboard"),
-        ([python, "-u", f"{ray}/autoscaler/_private/monitor.py", gcs, f"--logs-dir={session}"], "monitor"),
-        ([python, "-u", f"{ray}/_private/log_monitor.py", f"--session-dir={session}", gcs], "log monitor"),
-        ([python, "-m", "ray.util.client.server", f"--address=10.0.0.7:{port}", "--mode=proxy"], "client server"),
-        (["ray::DashboardAgent"], "agent"),
-        (["ray::RuntimeEnvAgent"], "agent"),
-        (["ray::IDLE"], "worker"),
-        (["ray::JobSupervisor"], "worker"),
-        ([f"ray::{task}"], "worker"),
-        ([python, f"{home}/bin/ray", "start", "--head", f"--port={port}", "--ray-client-server-port=10001"], "other"),
-        ([python, "-B", "-c", "from multiprocessing.forkserver import main; main(['ray.dashboard'])"], "other"),
-        ([python, f"{home}/train.py", raylet], "other"),
-    ]
-    return [lines[place] for place in rng.permutation(len(lines))]
+    return {
+        "gcs": [f"{ray}/core/src/ray/gcs/gcs_server", f"--log_dir={session}/logs", f"--gcs_server_port={port}"],
+        "raylet": [f"{ray}/core/src/ray/raylet/raylet", f"--raylet_socket_name={session}/sockets/raylet", gcs],
+        "dashboard": [python, f"{ray}/dashboard/dashboard.py", "--host=127.0.0.1", gcs],
+        "monitor": [python, "-u", f"{ray}/autoscaler/_private/monitor.py", gcs, f"--logs-dir={session}"],
+        "log monitor": [python, "-u", f"{ray}/_private/log_monitor.py", f"--session-dir={session}", gcs, raylet],
+        "client server": [python, "-m", "ray.util.client.server", f"--address=10.0.0.7:{port}", "--mode=proxy"],
+        "dashboard agent": ["ray::DashboardAgent"],
+        "runtime env agent": ["ray::RuntimeEnvAgent"],
+        "helper": [f'ray-dashboard-JobHead-0 ({python} -B -c "from multiprocessing.forkserver")'],
+        "start": [python, f"{home}/bin/ray", "start", "--block", f"--port={port}", "--ray-client-server-port=10001"],
+        "idle": ["ray::IDLE"],
+        "task": [f"ray::{rng.choice(['square', 'monitor.py', 'gcs_server', 'log_monitor'])}"],
+        "driver": [python, f"{home}/train.py", raylet, f"--logs={session}/logs/log_monitor.log"],
+    }
 
 
-def _role(words: list[str]) -> str:
-    """Return the role of a real process by the judge's own reading of its command line."""
-    names = [str(word).rpartition("/")[2] for word in words]
-    scripts = {"dashboard.py": "dashboard", "monitor.py": "monitor", "log_monitor.py": "log monitor"}
-    if names[0] in ("gcs_server", "raylet"):
-        return {"gcs_server": "gcs", "raylet": "raylet"}[names[0]]
-    if words[0].startswith(("ray::DashboardAgent", "ray::RuntimeEnvAgent")):
-        return "agent"
-    if words[0].startswith("ray::"):
-        return "worker"
-    if words[0].startswith("ray-dashboard-"):
-        return "dashboard"
-    return next((scripts[name] for name in names[1:] if name in scripts), _module(words))
+def _ill_nodes(rng: Generator) -> list[tuple[bool, list[str]]]:
+    """Return nodes, each as whether it is a head, and what it lacks; in random order."""
+    two = rng.choice(HEAD_ONLY, size=2, replace=False).tolist()
+    lacks = [(True, [part]) for part in (*HEAD_ONLY, *EVERY_NODE)] + [(False, [part]) for part in EVERY_NODE]
+    nodes = [*lacks, (True, two), (True, []), (False, []), (False, list(EVERY_NODE))]
+    return [nodes[place] for place in rng.permutation(len(nodes))]
 
 
-def _module(words: list[str]) -> str:
-    return "client server" if "ray.util.client.server" in words else "other"
+def _missing(processes: list[list[str]]) -> list[str]:
+    """Return what a node lacks, by the judge's own reading of its command lines."""
+    names = {word if "::" in word else word.rpartition("/")[2] for line in processes for word in given.leading(line)}
+    there = {part for part, sign in SIGNS.items() if sign in names}
+    wanted = EVERY_NODE + HEAD_ONLY if there & set(HEAD_ONLY) else EVERY_NODE
+    return sorted(set(wanted) - there)
 
 
 def _short(words: list[str]) -> str:
@@ -66,30 +79,65 @@ def _short(words: list[str]) -> str:
 
 @exercise(
     points=2,
-    minutes=10,
+    minutes=15,
     hints=[
-        "Which word says what the process is? For a program it is the first, for Python it is the script or the module.",
+        "First collect the parts that *are* there. Which one word of a command line says what the process is?",
         '`word.rpartition("/")[2]` is the last part of a path. Compare it with `==`: "monitor.py" is part of "log_monitor.py".',
-        "A title that begins with `ray::` is a worker, unless it is one of the two agents: ask for those first.",
+        "A set of what a node should have, minus the set of what it has. The first set depends on whether it is a head: "
+        "does it have any of the four parts that only a head has?",
     ],
 )
-def who_is_who(answer: Answer, rng: Generator) -> None:
-    """Look at the word that names the program, whole and alone: the others are arguments, and mention everybody else."""
-    # Long: command lines as Ray writes them, and the processes that run here.
-    for words, role in _command_lines(rng):
-        _judge_role(answer(words), role, words)
-    there = answer.probe(given.who_runs_here)
-    for words, got in there:
-        expect_equal(got, _role(words), f"In your own cluster, this process came out as {got!r}: {_short(words)}")
-    found = [_role(words) for words, _ in there]
-    alive = found.count("gcs") == 1 and "raylet" in found and "agent" in found
-    expect(alive, "There is no head to look at: run the cell that starts it, and check again.")
+def what_is_missing(answer: Answer, rng: Generator) -> None:
+    """Compare whole names, collect what is there, and subtract it from what this kind of node should have."""
+    # Long: nodes that lack something, as Ray writes their command lines, and the cluster that runs here.
+    lines = _command_lines(rng)
+    others = ["start", "idle", "task", "driver"]
+    for head, lacks in _ill_nodes(rng):
+        parts = EVERY_NODE + (*HEAD_ONLY, "helper") if head else EVERY_NODE
+        there = [name for name in (*parts, *others) if name not in lacks]
+        node = {there[place]: lines[there[place]] for place in rng.permutation(len(there))}
+        with answer.case(f"a node with {len(node)} processes"):
+            _judge_node(answer(list(node.values())), lacks, node)
+    _judge_here(answer, rng)
 
 
-def _judge_role(got: object, role: str, words: list[str]) -> None:
-    expect(got in ROLES, f"The role must be one of {', '.join(ROLES)}.")
-    expect(got == role or role != "other", f"Look at this process again, no sign of the table fits it: {_short(words)}")
-    expect_equal(got, role, f"Look at this process again: {_short(words)}")
+def _judge_node(got: object, lacks: list[str], node: dict[str, list[str]]) -> None:
+    """Judge what an answer says of a node, of which the judge knows what it lacks."""
+    names = _names(got)
+    alive = [part for part in names if part in node]
+    shown = _short(node[alive[0]]) if alive else ""
+    expect(not alive, f"Your list names {alive}, and this process is there: {shown}")
+    extra = sorted(set(names) - set(lacks))
+    expect(
+        not extra,
+        f"This node has nothing that only a head has, and your list names {extra}: do all nodes need these?",
+    )
+    lost = [part for part in lacks if part not in names]
+    decoy = node.get(RESEMBLES[lost[0]], []) if lost else []
+    expect(
+        not decoy,
+        f"A part is missing that is not on your list. Did you take this process for it: {_short(decoy)}",
+    )
+    expect(not lost, f"Your list is {sorted(names)}, and this node lacks more than that.")
+
+
+def _names(got: object) -> list[str]:
+    """Return the names of parts that came back."""
+    names = list(got) if isinstance(got, list | tuple | set | frozenset) else [None]
+    known = all(isinstance(name, str) and name in SIGNS for name in names)
+    expect(known, f"The list must hold names of the table: {', '.join(SIGNS)}.")
+    return names
+
+
+def _judge_here(answer: Answer, rng: Generator) -> None:
+    """Judge what an answer says of the reader's own head, whole and with a part left out."""
+    left_out = str(rng.choice(list(SIGNS)))
+    for part, processes, got in answer.probe(given.what_is_missing_here, [["", ""], [left_out, SIGNS[left_out]]]):
+        names = sorted(set(_names(got)))
+        with answer.case(
+            f"the processes of your own head, without its {part}" if part else "the processes of your own head"
+        ):
+            expect_equal(names, _missing(processes), f"Your list for your own head is {names}.")
 
 
 @exercise(
@@ -103,7 +151,7 @@ def _judge_role(got: object, role: str, words: list[str]) -> None:
 )
 def join_node(answer: Answer, rng: Generator) -> None:
     """Everything a new node needs is the address of the GCS and the token: the GCS tells it the rest."""
-    # Long: the command is read, then run: a node joins, and is ended.
+    # Long: reads the command, then runs it: a node joins, and is ended.
     cpus, amount = int(rng.integers(1, 4)), int(rng.integers(2, 60))
     resources = {f"robot_{rng.integers(100, 999)}": amount, "camera": int(rng.integers(1, 9))}
     made = answer.probe(given.joining_command, "10.0.0.7:6379", "/etc/ray/token", cpus, resources)
@@ -159,13 +207,13 @@ def _stand_in(answer: Answer, rng: Generator, ends_as: str) -> tuple[dict, str]:
     _judge_submitted(seen, *job)
     expect(
         "still_asking" not in seen,
-        f"The job had ended as {ends_as}, and `submit_and_wait` went on asking. Which statuses end a job?",
+        f"The job had ended as {ends_as}, and `submit_and_wait` kept asking. Which statuses end a job?",
     )
     return seen, log
 
 
 def _judge_submitted(seen: dict, entrypoint: str, runtime_env: dict) -> None:
-    """Judge what arrived at the client that is played."""
+    """Judge what arrived at the client that only pretends."""
     submitted = seen["submitted"]
     expect(len(submitted) == 1, f"One job was asked for; {len(seen['submitted'])} were submitted.")
     expect_equal(submitted[0][0], entrypoint, "The entrypoint that arrived at the client is another one.")
@@ -182,8 +230,8 @@ def _judge_submitted(seen: dict, entrypoint: str, runtime_env: dict) -> None:
     ],
 )
 def submit_and_wait(answer: Answer, rng: Generator) -> None:
-    """Ask until the status is final, pausing in between; then look at which one it is: done is not the same as succeeded."""
-    # Long: a client that is played, for every end of a job, and then a real job.
+    """Ask until the status is final, with pauses; then look at which one it is: done is not the same as succeeded."""
+    # Long: a client that only pretends, for every end of a job, and then a real job.
     with answer.case("a job that was PENDING, then RUNNING, then SUCCEEDED"):
         _judge_success(*_stand_in(answer, rng, "SUCCEEDED"))
     for ends_as in ("FAILED", "STOPPED"):
@@ -198,7 +246,7 @@ def _judge_success(seen: dict, log: str) -> None:
     expect_equal(seen["returned"], log, f"It printed {log!r}, and `submit_and_wait` returned {seen['returned']!r}.")
     expect(
         seen["polls"] <= 200,
-        f"The status was asked for {seen['polls']} times in half a second. Each is a request to the head: pause in between.",
+        f"You asked for the status {seen['polls']} times in half a second. Each is a request to the head: pause in between.",
     )
 
 
@@ -206,7 +254,7 @@ def _judge_failure(seen: dict, log: str) -> None:
     expect("raised" in seen, f"`submit_and_wait` returned {seen.get('returned')!r} as if all were well.")
     expect(
         log.strip() in seen["raised"],
-        f"The message of your RuntimeError is {seen['raised']!r}: its reader wants to see what the job printed.",
+        f"The message of your RuntimeError is {seen['raised']!r}: its reader will want to see what the job printed.",
     )
 
 
@@ -232,7 +280,7 @@ def _judge_real_job(answer: Answer, rng: Generator) -> None:
 )
 def submit_rest(answer: Answer, rng: Generator) -> None:
     """POST JSON to /api/jobs/ with the token in the header; and notice when the answer is no."""
-    # Long: the request goes to a real head, with the right token and with a wrong one.
+    # Long: sends the request to a real head, with the right token and with a wrong one.
     number = int(rng.integers(1000, 9999))
     name = f"course-{rng.integers(10**9)}-{uuid.uuid4().hex[:8]}"  # fresh, for the head remembers the ids of earlier checks
     runtime_env = {"env_vars": {"NUMBER": str(number)}}
@@ -375,11 +423,11 @@ quiz(
     a) A worker.
         Its raylet starts another, and the task runs again (chapter 5).
     b) The raylet of a worker node.
-        That node is lost, with its workers and objects. The others go on.
+        That node is lost, with its workers and objects. The others keep working.
     *c) The GCS on the head.
         Right: the raylets wait a minute for it, then end. Only with a Redis outside can a new one come back and remember.
     d) The log monitor.
-        Then you see no more of what workers print. They work on.
+        Then you no longer see what workers print. They keep working.
     """,
 )
 
@@ -391,9 +439,9 @@ quiz(
     a) Look at the dashboard, nothing more.
         A page that submits jobs is more than a page to look at. What is a job?
     *b) Run any program on your nodes, as you.
-        Right: a job's entrypoint is a shell command. Running programs for whoever asks is what Ray is for; the token says who may ask.
+        Right: a job's entrypoint is a shell command. Ray runs the programs that it is asked to run; the token says who may ask.
     c) Nothing, as long as they do not know the job ids.
-        Nobody needs an id to submit a job of his own.
+        You need no id to submit a job of your own.
     """,
 )
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas
 
+from coursekit.given.folders import wait_until
 from coursekit.given.own_cluster import CommandFailed, OwnCluster, Started
 
 LONGEST_WAIT = 60.0  # seconds, for a request to the head or for what it was asked to do
@@ -217,7 +218,7 @@ class RehearsedClient:
         return "raysubmit_rehearsal"
 
     def get_job_status(self, job_id: str) -> Any:
-        """Return the status of the moment; raises once somebody has asked too often after the end."""
+        """Return the status of the moment; raises StillAsking after too many questions after the end."""
         from ray.job_submission import JobStatus
 
         passed = time.monotonic() - self._submitted
@@ -238,22 +239,37 @@ class RehearsedClient:
         return JobDetails(type=JobType.SUBMISSION, submission_id=job_id, status=status, entrypoint="", message="")
 
     def get_job_logs(self, job_id: str) -> str:
-        """Return what the job has printed until now: nothing until somebody has seen it end."""
+        """Return what the job has printed until now: nothing until its end has been seen."""
         self.calls.append(["logs", self._polls_after_end, job_id])
         return self._log if self._polls_after_end else ""
 
 
 class StillAsking(BaseException):
-    """Somebody asks for the status of a job again and again after its end."""
+    """An answer asks for the status of a job again and again after its end."""
 
 
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def who_runs_here(who_is_who: Callable) -> list[list]:
-    """Return [command line, role] for each living process of the cluster."""
-    lines = command_lines(cluster_here()).values()
-    return [[[word[:200] for word in words[:60]], who_is_who(list(words))] for words in lines]
+def what_is_missing_here(what_is_missing: Callable, left_out: list[list[str]]) -> list[list]:
+    """Return for each [part, sign] the command lines of the cluster without those that show the sign, and what is missing then."""
+    cluster = cluster_here()
+    titles = (["ray::DashboardAgent"], ["ray::RuntimeEnvAgent"])
+    wait_until(lambda: all(title in command_lines(cluster).values() for title in titles), LONGEST_WAIT)
+    seen = []
+    for part, sign in left_out:
+        lines = [
+            [word[:200] for word in words[:60]]
+            for words in command_lines(cluster).values()
+            if not any(sign and sign in (word, Path(word).name) for word in leading(words))
+        ]
+        seen.append([part, lines, what_is_missing([list(words) for words in lines])])
+    return seen
+
+
+def leading(words: list[str]) -> list[str]:
+    """Return the words of a command line that can say what runs: the first few, without options."""
+    return [str(word) for word in words[:4] if not str(word).startswith("-")]
 
 
 def submit_to_a_stand_in(submit_and_wait: Callable, ends_as: str, entrypoint: str, runtime_env: dict, log: str) -> dict:

@@ -4,6 +4,7 @@ import json
 import os
 import time
 import urllib.request
+from collections import Counter
 from pathlib import Path
 
 import requests
@@ -14,57 +15,75 @@ from tests.answers import accepts, rejects
 STOP = given.stop  # ends the cluster that the checks of this chapter have started
 
 
-@accepts("who_is_who")
-def with_a_table(words):
-    first = words[0]
-    titles = [("ray::DashboardAgent", "agent"), ("ray::RuntimeEnvAgent", "agent"), ("ray::", "worker")]
-    titles.append(("ray-dashboard-", "dashboard"))
-    programs = {"gcs_server": "gcs", "raylet": "raylet"}
-    scripts = {"dashboard.py": "dashboard", "monitor.py": "monitor", "log_monitor.py": "log monitor"}
-    scripts["ray.util.client.server"] = "client server"
-    for title, role in titles:
-        if first.startswith(title):
-            return role
-    if os.path.basename(first) in programs:
-        return programs[os.path.basename(first)]
-    for word in words[1:4]:
-        if os.path.basename(word) in scripts:
-            return scripts[os.path.basename(word)]
-    return "other"
+EVERY_NODE = {"raylet", "log monitor", "dashboard agent", "runtime env agent"}
+HEAD_ONLY = {"gcs", "dashboard", "monitor", "client server"}
 
 
-@rejects("who_is_who")
-def looks_for_parts_of_words(words):
-    line = " ".join(words)
-    signs = {"gcs_server": "gcs", "raylet": "raylet", "dashboard": "dashboard", "log_monitor": "log monitor"}
-    signs |= {"monitor": "monitor", "client.server": "client server", "Agent": "agent", "ray::": "worker"}
-    return next((role for sign, role in signs.items() if sign in line), "other")
+def _part(words):
+    signs = {"gcs_server": "gcs", "raylet": "raylet", "dashboard.py": "dashboard", "monitor.py": "monitor"}
+    signs |= {"log_monitor.py": "log monitor", "ray.util.client.server": "client server"}
+    signs |= {"ray::DashboardAgent": "dashboard agent", "ray::RuntimeEnvAgent": "runtime env agent"}
+    for word in words:
+        name = word if word.startswith("ray::") else os.path.basename(word)
+        if name in signs and not word.startswith("--"):
+            return signs[name]
+    return ""
 
 
-@rejects("who_is_who")
-def monitor_is_part_of_log_monitor(words):
-    role = with_a_table(words)
-    return "monitor" if role == "log monitor" else role
+def _lacks(processes, part=_part, every=EVERY_NODE, head=HEAD_ONLY):
+    found = {part(words) for words in processes}
+    return sorted((every | HEAD_ONLY if found & head else every) - found)
 
 
-@rejects("who_is_who")
-def takes_agents_for_workers(words):
-    return "worker" if words[0].startswith("ray::") else with_a_table(words)
+@accepts("what_is_missing")
+def with_counts(processes):
+    counts = Counter(_part(words) for words in processes)
+    is_head = any(counts[part] for part in HEAD_ONLY)
+    wanted = [*EVERY_NODE, *HEAD_ONLY] if is_head else EVERY_NODE
+    return tuple(part for part in wanted if not counts[part])
 
 
-@rejects("who_is_who")
-def forgets_the_dashboards_helpers(words):
-    return "other" if words[0].startswith("ray-") else with_a_table(words)
+@rejects("what_is_missing")
+def looks_for_parts_of_words(processes):
+    signs = {"gcs_server": "gcs", "raylet": "raylet", "dashboard.py": "dashboard", "log_monitor": "log monitor"}
+    signs |= {"monitor.py": "monitor", "client.server": "client server", "DashboardAgent": "dashboard agent"}
+    signs |= {"RuntimeEnvAgent": "runtime env agent"}
+    text = " ".join(" ".join(words) for words in processes)
+    found = {part for sign, part in signs.items() if sign in text}
+    return sorted((EVERY_NODE | HEAD_ONLY if found & HEAD_ONLY else EVERY_NODE) - found)
 
 
-@rejects("who_is_who")
-def whatever_mentions_the_raylet(words):
-    return "raylet" if any("raylet" in word for word in words) else with_a_table(words)
+@rejects("what_is_missing")
+def takes_the_log_monitor_for_the_monitor(processes):
+    monitors = any("monitor.py" in word for words in processes for word in words[1:])
+    return [part for part in _lacks(processes) if part != "monitor" or not monitors]
 
 
-@rejects("who_is_who")
-def everything_unknown_is_a_worker(words):
-    return with_a_table(words).replace("other", "worker")
+@rejects("what_is_missing")
+def takes_the_helpers_for_the_dashboard(processes):
+    return _lacks(processes, lambda words: "dashboard" if words[0].startswith("ray-dashboard-") else _part(words))
+
+
+@rejects("what_is_missing")
+def one_agent_is_enough(processes):
+    missing = _lacks(processes)
+    agents = [part for part in missing if part.endswith("agent")]
+    return [part for part in missing if part not in agents or len(agents) == 2]
+
+
+@rejects("what_is_missing", says="do all nodes need these?")
+def expects_a_head_everywhere(processes):
+    return _lacks(processes, every=EVERY_NODE | HEAD_ONLY)
+
+
+@rejects("what_is_missing")
+def only_the_gcs_makes_a_head(processes):
+    return _lacks(processes, head={"gcs"})
+
+
+@rejects("what_is_missing")
+def lists_what_is_there(processes):
+    return sorted({_part(words) for words in processes} - {""})
 
 
 def _join(address, token_file, cpus, resources):
