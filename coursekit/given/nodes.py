@@ -120,8 +120,8 @@ def ray_status(until: str = "", seconds: float = 15) -> str:
 def autoscaler(cluster: Cluster, settings: str) -> Iterator["Decisions"]:
     """Run Ray's autoscaler on the head node with these settings (YAML) while the block runs; end it and its nodes after.
 
-    Ray's fake provider starts a raylet on this machine where a cloud's provider would rent a machine. These raylets do not end with
-    whoever started them: should this process be killed, the guard of the folder ends them.
+    Ray's fake provider starts a raylet on this machine where a cloud's provider would rent a machine. These raylets outlive
+    the process that started them: if this process is killed, the guard of the folder ends them.
     """
     config = _complete(cluster, yaml.safe_load(settings))
     with guarded_folder("autoscaler-") as folder:
