@@ -6,12 +6,12 @@ r"""
 
 **What you will be able to do**
 
-- say what a task asks for, in whole CPUs, fractions and resources of your own, and what Ray does with that number;
+- say what a task needs, in whole CPUs, fractions and resources of your own, and what Ray does with that number;
 - see why a task or trial stays PENDING, and tell a long queue from a request that can never run;
 - recognise nested work that locks up, and write it so that it cannot;
-- send work to a certain node, or over all nodes, by affinity and by labels;
+- send work to a certain node, or to all nodes, by affinity and by labels;
 - reserve places for a gang, all or none, and measure when PACK beats SPREAD;
-- watch an autoscaler add nodes because work is waiting, and take them away again.
+- watch an autoscaler add nodes because work is waiting, and remove them again.
 """
 
 # %%
@@ -33,12 +33,13 @@ begin("ch04_scheduling")
 # %% [markdown]
 r"""
 Until now `ray.init` started everything.
-This time you build a cluster out of parts: `small_cluster` starts a **head node** with Ray's own `ray.cluster_utils.Cluster`, and `ray.init(address=...)` joins it as a driver.
+This time you build a cluster from its parts: `small_cluster` starts a **head node** with Ray's own `ray.cluster_utils.Cluster`, and `ray.init(address=...)` joins it as a driver.
 More nodes come later.
-Each node is a raylet with its own workers and its own object store, as on a machine of its own; only the machine underneath is shared: yours.
+Each node is a raylet with its own workers and its own object store, as it would be on a machine of its own.
+Only the machine underneath is shared: yours.
 
-The head has two CPUs, and two **licences**: say, for a simulator that you may run twice at a time.
-A resource of your own is a name and a number, nothing else.
+The head has two CPUs and two **licences**, say for a simulator that you may run twice at a time.
+A custom resource is a name and a number, nothing else.
 """
 
 # %%
@@ -49,25 +50,27 @@ ledger()
 
 # %% [markdown] tags=["notes"]
 r"""
-Ninety minutes with all four exercises; the autoscaler (ten minutes) can be shown from the front.
+Ninety minutes with all four exercises; you can show the autoscaler (ten minutes) from the front.
 Start the first two cells before you speak.
-Cluster is Ray's own test tool: it starts real raylets, so everything here holds on real machines, except that these nodes share their cores, memory and disk.
+`Cluster` is Ray's own test tool.
+It starts real raylets, so everything here holds on real machines, except that these nodes share their cores, memory and disk.
 """
 
 # %% [markdown]
 r"""
 ## A CPU is an entry in a ledger
 
-A task says what it asks for; the raylet subtracts it from what the node has, and starts the task when there is enough.
-That is all.
-Nothing measures what the task really uses, and nothing ties it to a core.
-(There is one hint: unless you have set it, the worker gets `OMP_NUM_THREADS`, the whole CPUs asked for and at least 1.
-NumPy and torch heed it; threads of your own do not.)
-So a **logical** CPU may be cut: `num_cpus=0.5` halves the entry.
-`.options(...)`, which you know from actors, sets it for one call of a task.
+A task states what it needs.
+The raylet subtracts that from what the node has, and starts the task when enough is left.
+That is all: Ray does not measure what the task really uses, and does not tie it to a core.
+It only drops one hint: unless you have set `OMP_NUM_THREADS`, Ray sets it for the worker to the whole CPUs requested, at least 1.
+NumPy and torch respect it; threads that you start yourself do not.
+
+So a **logical** CPU can be divided: `num_cpus=0.5` takes half an entry.
+`.options(...)`, which you know from actors, sets the request for one call of a task.
 
 **Predict:** four naps of half a second, on two CPUs.
-How many rounds with `num_cpus=0.5`, with `1`, and with `2`?
+How many rounds do they take with `num_cpus=0.5`, with `1`, and with `2`?
 """
 
 # %% tags=["demo"]
@@ -87,14 +90,17 @@ for axes in rows:
 r"""
 One round, two rounds, four rounds.
 Your machine's real cores were idle all the time; the ledger decided.
-That is useful: a task that mostly waits (for a network, for a slow simulator) can ask for a tenth of a CPU, a task with eight busy threads should ask for eight, and a task that needs a licence asks for `resources={"licence": 1}`.
+Use that.
+A task that mostly waits, for a network or a slow simulator, can ask for a tenth of a CPU.
+A task with eight busy threads should ask for eight, and a task that needs a licence asks for `resources={"licence": 1}`.
 
 An **actor** holds what it asked for as long as it lives, busy or not.
-(`Member` is a small class of this chapter; its `node()` says where it lives.)
+`Member` is a small class of this chapter; its `node()` says where it lives.
 """
 
 # %% tags=["demo"]
-holder = ray.remote(Member).options(num_cpus=0.5, resources={"licence": 0.25}).remote()
+member_actor = ray.remote(Member)
+holder = member_actor.options(num_cpus=0.5, resources={"licence": 0.25}).remote()
 ray.get(holder.node.remote())  # once it answers, it lives
 display(ledger())
 ray.kill(holder)
@@ -109,11 +115,12 @@ quiz("what_num_cpus_does", what_num_cpus_does)
 
 # %% [markdown]
 r"""
-**Predict:** three actors for which you write no `num_cpus`, on two CPUs: how many of them live, and what does the ledger say?
+**Predict:** three actors for which you write no `num_cpus`, on two CPUs.
+How many of them live, and what does the ledger say?
 """
 
 # %% tags=["demo"]
-members = [ray.remote(Member).remote() for _ in range(3)]
+members = [member_actor.remote() for _ in range(3)]
 alive, _ = ray.wait([member.node.remote() for member in members], num_returns=3, timeout=20)
 print(len(alive), "actors live")
 display(ledger())
@@ -122,8 +129,8 @@ for member in members:
 
 # %% [markdown]
 r"""
-An actor for which you write no `num_cpus` asks for 1 to be *placed*, and for 0 once it lives.
-So all three live, and the ledger has two CPUs to give.
+If you write no `num_cpus`, an actor asks for 1 to be *placed*, and for 0 once it lives.
+So all three live, and both CPUs are still free.
 """
 
 # %%
@@ -138,10 +145,10 @@ quiz("default_actor", default_actor)
 r"""
 ## Nothing fails: the task is PENDING
 
-A classic of the first week: a tuning job is started on a laptop, prints that a trial is PENDING, and says so until the evening.
-The trial asks for one CPU for itself and one for each of two samplers: three CPUs on a machine with two.
+A classic of the first week: you start a tuning job on a laptop, and until the evening it prints that a trial is PENDING.
+The trial asks for one CPU for itself and one for each of its two samplers: three CPUs, on a machine with two.
 
-**Predict:** what does Ray do with a task that asks for three CPUs here: an error, a warning, or nothing?
+Here is the same request in small: a task that asks for three CPUs.
 """
 
 # %% tags=["demo"]
@@ -152,13 +159,13 @@ waiting()
 
 # %% [markdown]
 r"""
-No error, and here it waits for ever.
-The state is `PENDING_NODE_ASSIGNMENT`: the task looks for a node, and "asks for" says why none will do.
-Ray waits, because a larger node might join.
-(It mentions this in its log, which `log_to_driver=False` keeps out of this chapter.
-In a long log, or in a job that runs while you sleep, nobody sees it.)
+No error, no warning here: it waits forever.
+The state is `PENDING_NODE_ASSIGNMENT`: the task looks for a node, and the column "asks for" says why none will do.
+Ray waits because a larger node might join.
+It does mention the problem in its log, which `log_to_driver=False` keeps out of this chapter.
+In a long log, or in a job that runs while you sleep, that line is easy to miss.
 
-`ray status`, in a terminal, tells the same from the cluster's side.
+`ray status`, in a terminal, reports the same thing from the cluster's side.
 Look at the last lines:
 """
 
@@ -174,11 +181,11 @@ r"""
 | what each node has, and what is free | `ray status`, under *Total Usage*, for all nodes together | `ledger()` |
 
 A queue and a dead end look alike: both are PENDING.
-The difference is arithmetic.
-In a queue the request fits on some node once others have ended.
-In a dead end, it fits on no node even when all is free.
+Arithmetic tells them apart.
+In a queue, the request fits on some node once other tasks have ended.
+In a dead end, it fits on no node, even when everything is free.
 
-Write this arithmetic down.
+Now write this arithmetic.
 `nodes` is what `ray.nodes()` returns: a list of dicts, of which these keys matter here.
 """
 
@@ -194,7 +201,7 @@ The check tries made-up clusters first, then asks Ray itself.
 
 # %%
 def fits(nodes, request):
-    """Return the NodeIDs of the nodes that could run a task with this request, once all is free there.
+    """Return the NodeIDs of the nodes that could run a task with this request when nothing else runs there.
 
     `request` is a dict such as {"CPU": 2, "licence": 0.5}.
     """
@@ -206,14 +213,13 @@ def fits(nodes, request):
     return [node["NodeID"] for node in nodes if node["Alive"] and has(node["Resources"])]
     ### END SOLUTION
 
-
 # %%
 check("fits", fits)
 
 # %% [markdown] tags=["solution"]
 r"""
-Compare with `ray.cluster_resources()`, which adds up all nodes: right for "how much work at a time?", wrong for "does this task fit?".
-`ray.available_resources()` would be wrong twice: it adds up, and it says what is free now.
+Compare this with `ray.cluster_resources()`, which adds up all nodes: right for "how much work at a time?", wrong for "does this task fit?".
+`ray.available_resources()` would be wrong twice: it adds up, and it reports only what is free right now.
 """
 
 # %% tags=["demo"]
@@ -223,13 +229,14 @@ if passed("fits"):
 
 # %% [markdown]
 r"""
-## Whoever waits must not hold what the others need
+## Don't hold what others need while you wait for them
 
-Chapter 1 ended well: four parents on four slots waited for children, and each **lent its CPU** while it waited.
+Chapter 1 ended well: four parents on four slots waited for their children, and each **lent its CPU** while it waited.
 Now the parents are actors.
-A coach lets a helper play and waits for it.
-(`__ray_ready__` is a method that every actor has: its call ends as soon as the actor lives.
-`ray.cancel` ends a task, or takes it out of the queue: here the one that can never run.)
+A coach lets a helper play, and waits for it.
+The cell uses two tools that are new here.
+Every actor has a method `__ray_ready__`, and a call to it ends as soon as the actor lives.
+`ray.cancel` ends a task or takes it out of the queue: here the one that can never run.
 
 **Predict:** two coaches with `num_cpus=1`, on two CPUs.
 Does this end?
@@ -239,6 +246,7 @@ Does this end?
 ray.cancel(big)  # the task that can never run
 
 
+@ray.remote
 class Coach:
     """Waits for a helper."""
 
@@ -247,7 +255,7 @@ class Coach:
         return ray.get(nap_task.remote(0.1))
 
 
-coaches = [ray.remote(Coach).options(num_cpus=1).remote() for _ in range(2)]
+coaches = [Coach.options(num_cpus=1).remote() for _ in range(2)]
 ray.get([coach.__ray_ready__.remote() for coach in coaches])  # both live, and hold their CPU
 games = [coach.play.remote() for coach in coaches]
 ready, _ = ray.wait(games, num_returns=2, timeout=budget(3, 1))
@@ -256,20 +264,20 @@ display(waiting(), ledger())
 
 # %% [markdown]
 r"""
-A **deadlock**: both CPUs belong to coaches, who wait for helpers, who wait for a CPU.
-It is no queue; waiting longer helps nobody.
-The sign is in the tables: some tasks are RUNNING and wait for those that are PENDING, and no CPU is free.
-(The calls of the coaches ask for nothing: their actors hold the two CPUs.)
+A **deadlock**: the coaches hold both CPUs and wait for helpers, and the helpers wait for a CPU.
+This is not a queue, so waiting longer does not help.
+The tables show the sign: some tasks are RUNNING and wait for tasks that are PENDING, and no CPU is free.
+The coaches' calls themselves ask for nothing; it is their actors that hold the two CPUs.
 
 ![Two coaches hold both CPUs and wait for helpers, which wait for a CPU](../img/ch04_deadlock.svg)
 
 The rule has three lines:
 
-- a **task** that waits in `ray.get` or `ray.wait` lends its CPU, and takes it again after;
-- it lends nothing else: a licence, a GPU or memory stays with it;
+- a **task** that waits in `ray.get` or `ray.wait` lends its CPU, and takes it back afterwards;
+- it lends nothing else: it keeps a licence, a GPU or memory;
 - an **actor** lends nothing at all.
 
-The first two lines in one look: a task holds a CPU and a licence, and waits for a helper, which asks for one CPU.
+You can see the first two lines at work: a task holds a CPU and a licence, and waits for a helper that asks for one CPU.
 """
 
 # %% tags=["demo"]
@@ -294,15 +302,15 @@ The licence is still taken.
 
 There are three ways to write around a deadlock:
 
-1. make the one who waits a task, not an actor: then it lends its CPU;
-2. let it hold nothing that its helpers need: a coach computes nothing itself, so `num_cpus=0`;
-3. let nobody wait inside: launch all helpers from the driver, and pass their references on.
+1. make the one who waits a task, not an actor: a task lends its CPU;
+2. let it hold nothing that its helpers need: a coach computes nothing itself, so `num_cpus=0` is enough;
+3. don't wait inside at all: launch all helpers from the driver, and pass their references on.
 
 Here is the second.
 """
 
 # %% tags=["demo"]
-coaches = [ray.remote(Coach).options(num_cpus=0).remote() for _ in range(2)]
+coaches = [Coach.options(num_cpus=0).remote() for _ in range(2)]
 ready, _ = ray.wait([coach.play.remote() for coach in coaches], num_returns=2, timeout=60)
 print(f"{len(ready)} of 2 games have ended")
 for coach in coaches:
@@ -319,13 +327,13 @@ quiz("who_lends", who_lends)
 # %% [markdown]
 r"""
 Your turn.
-Each of several teams has a few inputs to simulate.
-`simulate(x)` needs one licence, in a task of its own, and there are two licences for all.
-The check takes more teams than there are CPUs and licences.
-When nothing moves any more, you wait half a minute for the verdict.
+Several teams have a few inputs each to simulate.
+`simulate(x)` needs one licence, in a task of its own, and there are two licences for all teams.
+The check uses more teams than there are CPUs and licences.
+If your code locks up, the verdict takes half a minute.
 
 A team may wait for its simulations, as above.
-If you find a way in which nobody waits but your notebook, that is right, too.
+If you find a way in which only your notebook waits, that is right, too.
 """
 
 
@@ -333,7 +341,7 @@ If you find a way in which nobody waits but your notebook, that is right, too.
 def no_deadlock(simulate, teams):
     """Return a list: for each team, the sum of simulate(x) over its inputs; `teams` is a list of lists of inputs.
 
-    Each simulate(x) runs in a task of its own, which holds one `licence`. All teams are at work side by side.
+    Each simulate(x) runs in a task of its own, which holds one `licence`. The teams work side by side.
     """
     ### BEGIN SOLUTION
     simulation = ray.remote(simulate).options(resources={"licence": 1})
@@ -345,31 +353,30 @@ def no_deadlock(simulate, teams):
     return ray.get([team_sum.remote(team) for team in teams])
     ### END SOLUTION
 
-
 # %%
 check("no_deadlock", no_deadlock)
 
 # %% [markdown] tags=["solution"]
 r"""
 The teams are tasks and hold only a CPU, which they lend while they wait: the first way.
-Sums in the notebook, after all simulations have been launched from there, do as well: nothing is nested, so nothing can lock.
+You can also launch all simulations from the notebook and add up the sums there: nothing is nested, so nothing can lock.
 The third way is as short, and better where it is possible: launch all simulations from the driver and pass their references to a task that adds them up.
-Ray starts it when the values exist, so it never holds anything in vain.
-It is not possible where a team must see one result to choose its next input; then it has to wait inside.
+Ray starts that task when the values exist, so it never holds anything in vain.
+This does not work where a team must see one result before it can choose its next input; then it has to wait inside.
 """
 
 # %% [markdown]
 r"""
-## Three pairs of CPUs are not a three
+## Three nodes with two CPUs each cannot run a three-CPU task
 
 Now the cluster grows.
 `add_nodes` calls Ray's `cluster.add_node(...)` for each name.
-First comes `south`, and is removed at once; then `west` and `east`, each with a **label**, a word that you can choose nodes by.
-`ledger()` shows the three that live, `ray.nodes()` all four.
+The cell adds `south` and removes it at once, then adds `west` and `east`, each with a **label**, a word that you can choose nodes by.
+`ledger()` shows the three nodes that live, `ray.nodes()` all four.
 
-**Predict:** the task with `num_cpus=3` is launched again.
-There will be six CPUs.
-Does it run?
+**Predict:** you launch the task with `num_cpus=3` again.
+The cluster now has six CPUs.
+Does the task run?
 """
 
 # %%
@@ -394,7 +401,7 @@ r"""
 ![A request for three CPUs fits on none of three nodes with two CPUs each, a gang of three requests for one does](../img/ch04_fits.svg)
 
 A task is a process, and a process lives on one machine.
-Work for more than one node has to be cut into tasks (or actors) that fit.
+If your work needs more than one node, cut it into tasks or actors that fit.
 """
 
 # %%
@@ -413,14 +420,13 @@ When several nodes have room, the **scheduling strategy** decides:
 
 | strategy | what it does |
 |---|---|
-| `"DEFAULT"` | takes this node until it is half full, then others that are less than half full; when all are, the emptiest. Likes nodes that already have the data |
+| `"DEFAULT"` | takes this node until it is half full, then others that are less than half full; when all are, the emptiest. Prefers nodes that already have the data |
 | `"SPREAD"` | takes the nodes in turn, as far as they have room |
 | `NodeAffinitySchedulingStrategy(node_id, soft=False)` | this node and no other; an error when the node is gone, or could never run the task |
 | `label_selector={"zone": "west"}` | any node with this label |
 | `resources={"licence": 1}` | any node that has such a resource |
 
-**Predict:** four naps under each of these.
-Which nodes do they run on?
+The next cell runs four naps under each strategy, and counts them by node.
 """
 
 
@@ -446,8 +452,9 @@ pandas.DataFrame(choices).T.reindex(columns=["head", "west", "east"]).fillna(0).
 # %% [markdown]
 r"""
 The last three rows are certain.
-The first two are not: run the cell again, and they may change, because both depend on what is free at the moment when each task is placed.
-On idle nodes, `DEFAULT` often gives 2, 1, 1: one nap makes this node half full, so the next two go to the others; then all are half full, none is emptier, and the last stays here.
+The first two are not: run the cell again and they may change, because both depend on what is free when each task is placed.
+On idle nodes, `DEFAULT` often gives 2, 1, 1.
+One nap makes this node half full, so the next two go to the others; then all are half full, none is emptier, and the last one stays here.
 
 `SPREAD` is a **wish**, the other three are **conditions**.
 When no node has the label or the resource, the task waits.
@@ -468,17 +475,17 @@ for text, options in {
 
 # %% [markdown]
 r"""
-Sometimes you need certainty: one evaluation for each node, a cache warmed up everywhere, data shared out evenly.
+Sometimes you need certainty: one evaluation on each node, a cache warmed up everywhere, data shared out evenly.
 During the check, one of the three nodes is busy for a while.
-When nothing moves any more, you wait half a minute for the verdict.
+If your code locks up, the verdict takes half a minute.
 """
 
 
 # %%
 def spread_over_nodes(function, xs):
-    """Return [function(x) for x in xs]: one task each, equally many on every living node.
+    """Return [function(x) for x in xs]: one task each, the same number on every living node.
 
-    The number of inputs is a multiple of the number of living nodes. A node that is busy delays its own share and no other.
+    The number of inputs is a multiple of the number of living nodes. A busy node delays its own share and no other.
     """
     ### BEGIN SOLUTION
     task = ray.remote(function)
@@ -490,15 +497,14 @@ def spread_over_nodes(function, xs):
     return ray.get(refs)
     ### END SOLUTION
 
-
 # %%
 check("spread_over_nodes", spread_over_nodes)
 
 # %% [markdown] tags=["solution"]
 r"""
-With `"SPREAD"` the busy node gets nothing, as it should: idle nodes are better places.
+With `"SPREAD"` the busy node gets nothing, and that is what SPREAD is for: idle nodes are better places.
 Even shares need affinity.
-Its price: hard affinity fails when the node dies (chapter 5), so use it only where the node matters; `soft=True` falls back to any other node.
+It has a price: hard affinity fails when the node dies (Chapter 5), so use it only where the node matters; `soft=True` falls back to any other node.
 Each node also carries its own id as a label, so `label_selector={"ray.io/node-id": node_id}` does the same.
 """
 
@@ -507,14 +513,14 @@ r"""
 ## A gang is placed together or not at all
 
 Some work only makes sense when all of its members run at the same time: the processes of one training step exchange gradients, a learner waits for its samplers.
-Launched as single tasks, two such gangs can each get half of the cluster, and both wait for the rest: a deadlock again.
+If you launch two such gangs as single tasks, each can get half of the cluster, and both wait for the rest: a deadlock again.
 
 A **placement group** reserves first.
-It is a list of **bundles**, each a small request that must fit on one node; the group gets all bundles or none.
+It is a list of **bundles**, each a small request that must fit on one node; the group gets all of its bundles or none.
 A strategy says how they should lie: `PACK` close together, `SPREAD` apart; the `STRICT_` forms are conditions.
 
-**Predict:** three bundles of one CPU on three nodes with two CPUs each.
-Which of the four strategies never gets its places?
+One of the four strategies can never place three bundles of one CPU on three nodes with two CPUs each.
+Which one?
 """
 
 
@@ -540,19 +546,19 @@ pandas.DataFrame({strategy: places(strategy) for strategy in strategies}).T.fill
 r"""
 ![PACK puts bundles close together, SPREAD apart; the STRICT forms are conditions](../img/ch04_groups.svg)
 
-`STRICT_PACK` wants all three on one node: PENDING for ever, as the large task was.
-`PACK` and `SPREAD` are wishes: PACK took the fewest nodes, SPREAD the most that there were.
+`STRICT_PACK` wants all three on one node: PENDING forever, like the large task.
+`PACK` and `SPREAD` are wishes: PACK took the fewest nodes, SPREAD as many as there were.
 
-A group is used in four steps:
+You use a group in four steps:
 
 1. make it: `group = placement_group([...])`;
 2. wait until it is placed: `ray.get(group.ready())`, for `ready()` returns a reference;
 3. send tasks or actors into it: `scheduling_strategy=PlacementGroupSchedulingStrategy(group)`.
    Ray finds a bundle with room; a second argument, a number, chooses the bundle;
 4. **remove** it: `remove_placement_group(group)`.
-   It ends with your program at the latest, but until then nobody else gets these CPUs.
+   Otherwise it keeps its CPUs from all other work until your program ends.
 
-When nothing moves any more, you wait half a minute for the verdict.
+In the exercise, too, the verdict takes half a minute if your code locks up.
 """
 
 
@@ -560,7 +566,7 @@ When nothing moves any more, you wait half a minute for the verdict.
 def gang(function, size):
     """Return [function(rank) for rank in range(size)], each in a task with one CPU.
 
-    All run at the same time, or none runs. Afterwards nothing is reserved any more, also when a member has raised an error.
+    All run at the same time, or none runs. Afterwards nothing stays reserved, even when a member has raised an error.
     """
     ### BEGIN SOLUTION
     group = placement_group([{"CPU": 1}] * size)
@@ -573,14 +579,13 @@ def gang(function, size):
         remove_placement_group(group)
     ### END SOLUTION
 
-
 # %%
 check("gang", gang)
 
 # %% [markdown] tags=["solution"]
 r"""
 One bundle for each member, not one bundle with `{"CPU": size}`: a bundle must fit on one node.
-Tune and Train make such groups for you: the "trial that stays PENDING" is a placement group whose bundles do not fit.
+Tune and Train make such groups for you: the trial that stays PENDING is a placement group whose bundles do not fit.
 """
 
 # %% [markdown] tags=["notes"]
@@ -596,10 +601,10 @@ r"""
 ## SPREAD is not faster
 
 "Spread it out, then every member has a machine to itself."
-People say so, and it is true for members that do not talk.
-Here is a gang that does: one member makes an array, the other reads it, as a learner reads what a sampler has collected.
+That is true for members that do not talk to each other.
+Here is a gang that does: one member makes an array, and the other reads it, as a learner reads what a sampler has collected.
 
-**Predict:** for 0.01, 1, 8 and 32 MB: how many times longer does it take from node to node than within a node?
+**Predict:** for 0.01, 1, 8 and 32 MB, how many times longer does it take from node to node than within a node?
 """
 
 # %% tags=["demo"]
@@ -607,7 +612,7 @@ sizes, seconds = (0.01, 1, 8, 32), {}
 for strategy in ("STRICT_PACK", "STRICT_SPREAD"):
     group = placement_group([{"CPU": 1}] * 2, strategy=strategy)
     inside = [PlacementGroupSchedulingStrategy(group, bundle) for bundle in (0, 1)]
-    pair = [ray.remote(Member).options(num_cpus=1, scheduling_strategy=bundle).remote() for bundle in inside]
+    pair = [member_actor.options(num_cpus=1, scheduling_strategy=bundle).remote() for bundle in inside]
     seconds[strategy] = [pass_arrays(*pair, megabytes, budget(25, 4)) for megabytes in sizes]
     remove_placement_group(group)  # ends the two actors as well
 
@@ -633,18 +638,18 @@ table.round(1)
 
 # %% [markdown]
 r"""
-Within a node the reader looks at the array where it lies (chapter 2: no copy), whatever its size.
-From node to node, the object stores copy it, and the time grows with the size.
-Here the "network" is the inside of your machine: a real one is usually slower still.
-At the left end, where almost nothing is exchanged, the two hardly differ (an array that small travels inside the call's own message): then spread for other reasons.
+Within a node the reader looks at the array where it lies, without a copy (Chapter 2), whatever its size.
+From node to node the object stores copy it, and the time grows with the size.
+Here the "network" is the inside of your machine; a real one is usually slower still.
+At the left end the two hardly differ: an array of 0.01 MB is a small result, so it never enters a store and travels inside the messages, as in Chapter 1.
 
 | PACK, when members | SPREAD, when members |
 |---|---|
 | exchange much: gradients, experience, large arrays | exchange little and each load a disk, a network card or the memory's bandwidth |
 | should leave whole nodes free, for large requests or to be switched off | must not all die with one node: replicas of a service, copies of a state |
 
-The right column this machine cannot show: its nodes share one disk, one memory and one plug.
-Say which line is yours, then choose.
+This machine cannot show the right column: its nodes share one disk, one memory and one plug.
+Decide which line describes your work, then choose.
 """
 
 # %%
@@ -660,16 +665,16 @@ r"""
 ## Pending work is what makes a cluster grow
 
 So far you added nodes by hand.
-In a cloud, the **autoscaler** does: a process on the head node that looks at the pending demands, works out which nodes would satisfy them, starts these, and ends them when they have been idle for a while.
+In a cloud, the **autoscaler** does it: a process on the head node that looks at the pending demands, works out which nodes would satisfy them, starts these, and ends them when they have been idle for a while.
 It reads the same ledger as you.
 
 ![Pending demands go to the autoscaler, which starts nodes; idle nodes are ended](../img/ch04_autoscaler.svg)
 
 First send the two nodes home.
-Then give the autoscaler of Ray a menu: one type of node, at most two of it.
-Its provider here is a fake, made by Ray's developers for tests: it starts a real raylet on your machine where the provider for AWS would rent one.
-And it looks once a second here; by itself, once in five.
-All else is real.
+Then give Ray's autoscaler a menu: one type of node, at most two of them.
+Its provider here is a fake that Ray's developers made for tests: where the provider for AWS would rent a machine, it starts a real raylet on yours.
+And it looks once a second instead of every five seconds.
+Everything else is real.
 """
 
 # %% tags=["demo"]
@@ -685,9 +690,8 @@ available_node_types:
 
 # %% [markdown]
 r"""
-**Predict:** three tasks ask for a simulator each, and nap for two seconds.
-No node has a simulator.
-After how many seconds will the nodes come, and when will they be gone?
+Three tasks ask for a simulator each, and nap for two seconds.
+No node has a simulator yet.
 """
 
 # %% tags=["demo"]
@@ -707,15 +711,17 @@ for axes, (column, colour) in zip(panels, colours.items(), strict=True):
     axes.set(ylabel=column, yticks=range(4), ylim=(-0.2, 3.2))
 panels[0].set_title("Demand comes first, nodes follow, idle nodes go")
 axes.set(xlabel="seconds since the launch", xlim=(0, None));
+
 # %% [markdown]
 r"""
-Above the plot, the autoscaler's own words; "Resized to 2 CPUs" is its first count, the head alone.
-The tasks were pending first; then nodes came, with a delay that is the price of elasticity (here a raylet's start, in a cloud a machine's: one to several minutes).
+Above the plot you read the autoscaler's own words; "Resized to 2 CPUs" is its first count, the head alone.
+First the tasks were pending.
+Then nodes came, with a delay that is the price of elasticity: here a raylet has to start, in a cloud a machine, which takes one to several minutes.
 Two nodes were allowed, so at most two tasks could run at once; if your second node came late, fewer did.
-Some seconds after the last work, the nodes went.
+Some seconds after the last work, the nodes went away.
 
 Two rules follow.
-An autoscaler only sees **declared** demand: a task that asks for one CPU and starts eight threads makes nothing grow.
+An autoscaler sees only **declared** demand: a task that asks for one CPU and starts eight threads makes nothing grow.
 And a request that fits on no type of its menu stays PENDING, with an autoscaler as without.
 """
 
@@ -724,11 +730,8 @@ stop()
 
 # %% [markdown]
 r"""
-> **You may have seen** `ray.experimental.set_resource(...)`, which changed a node's resources while it ran, `ray.init(redis_address=...)` to join a cluster, and `placement_group=group` as an option of its own.
-> Today a node's resources are fixed when it starts, the option is `address=`, and a group is passed as `scheduling_strategy=PlacementGroupSchedulingStrategy(group)`.
-
 > **On a Mac** the nodes talk over the loopback address only, and keep their objects in files instead of shared memory; the rest is the same.
-> **In WSL** all is as on Linux.
+> **In WSL** everything works as on Linux.
 > On Windows without WSL, Ray does not support several nodes on one machine.
 """
 
@@ -739,16 +742,16 @@ r"""
 - You declare what a task needs, down to fractions and resources of your own, and know that this is bookkeeping.
 - You find what is PENDING, and work out whether it is a queue or a dead end.
 - You see a deadlock in a table of states, and know three ways to write around it.
-- You place work by affinity, label and resource, and reserve for a gang, all or none.
+- You place work by affinity, label and resource, and reserve places for a gang, all or none.
 - You choose PACK or SPREAD by what the members exchange, and have measured it.
 
 ## Traps
 
-- **PENDING raises no error** (only a hard affinity does, to a node that is gone or too small).
+- **PENDING raises no error**; only a hard affinity does, to a node that is gone or too small.
   Compare the request with each node, not with the sum.
 - **An actor with `num_cpus=1` that waits for tasks** holds the CPU that they need.
 - **A licence, a GPU or memory is not lent** while a task waits.
-- **A placement group stays** until it is removed; a task without the strategy runs outside of it.
+- **A placement group stays** until you remove it, or your program ends; a task without the strategy runs outside of it.
 - **`SPREAD` and `PACK` are wishes.** Only the STRICT forms, affinity, labels and resources are conditions.
 
 ## Read on
@@ -756,4 +759,5 @@ r"""
 - [Chapter 5](ch05_faults.ipynb): what happens when one of these nodes dies.
 - Ray's documentation: [resources](https://docs.ray.io/en/latest/ray-core/scheduling/resources.html), [scheduling](https://docs.ray.io/en/latest/ray-core/scheduling/index.html), [placement groups](https://docs.ray.io/en/latest/ray-core/scheduling/placement-group.html).
 - Moritz et al., [*Ray*](https://arxiv.org/abs/1712.05889), 2018, section 4.2.2: a scheduler on every node, and one above them.
+- [Old names](../docs/old_names.md): `set_resource`, `redis_address` and others that you may meet in older code.
 """

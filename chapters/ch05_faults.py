@@ -6,10 +6,10 @@ r"""
 
 **What you will be able to do**
 
-- tell from an exception who has died, and keep the results that are there when others are missing;
+- tell from an exception what died, and keep the results that are there when others are missing;
 - say what Ray repeats by itself and what it leaves to you, and measure what a repetition costs;
 - write calls that survive deaths and time-outs, and that do no harm when they happen twice;
-- give an actor a state that outlives its process, and a pool of actors that replaces its dead;
+- give an actor a state that outlives its process, and build a pool that replaces its dead actors;
 - kill a process, an actor and a whole node on purpose, to see whether all that is true.
 """
 
@@ -47,9 +47,9 @@ news = keep_news_of_deaths()
 r"""
 Two things are unusual here.
 You are about to kill some dozens of processes, and Ray reports each death in half a page.
-In this chapter these reports are collected in `news` instead of being printed; you will read one of them below.
+In this chapter `news` collects these reports instead of printing them; you will read one of them below.
 In your own programs, leave them on.
-And the `_system_config` lets Ray ask every half second whether a node is still there, so that you need not wait as long as usual when you kill one.
+And `_system_config`, which Ray means for tests only, lets it ask every half second whether a node is still there, so that you need not wait as long as usual when you kill one.
 """
 
 # %% [markdown] tags=["notes"]
@@ -57,25 +57,22 @@ r"""
 Two hours with all five exercises; ninety minutes when `collect` is homework.
 Start with a question to the room: your training runs on 100 machines, and each machine fails once in three years.
 How often does something fail?
-(About once in eleven days.)
+About once in eleven days.
 Everything that follows is about that day.
 """
 
 # %% [markdown]
 r"""
-## A failure waits until somebody asks for the result
+## A failure waits until you ask for the result
 
-`.remote()` never fails: it returns a reference.
-What went wrong stands behind the reference, and `ray.get` raises it.
-(An error that nobody fetches is easily overlooked.)
-The type of the exception says who failed.
+`.remote()` returns a reference before the function has begun.
+So whatever goes wrong in the function stands behind that reference, and `ray.get` raises it.
+If you never fetch the result, you can easily miss the error.
+The type of the exception tells you what failed.
 
 The task below fails in a way of your choice, and so does the actor.
 `signal.SIGKILL` ends a process on the spot: no `except`, no `finally`, no goodbye.
-So does a power cut, and so does the operating system when memory runs out.
-
-**Predict:** a function raises; its process dies; its actor's process dies; it takes too long; it is cancelled.
-How many different exceptions?
+A power cut does the same, and so does the operating system when memory runs out.
 """
 
 
@@ -96,7 +93,6 @@ class Trouble:
         """Fail."""
         return trouble(kind)
 
-
 # %% tags=["demo"]
 def caught(title, ref, seconds=None):
     """Return a row of the table: what happened, which exception came out, and its cause."""
@@ -105,7 +101,6 @@ def caught(title, ref, seconds=None):
     except Exception as error:
         cause = repr(getattr(error, "cause", None))
         return {"what happened": title, "exception": type(error).__name__, "cause": cause}
-
 
 # %% tags=["demo"]
 task = ray.remote(trouble).options(max_retries=0)
@@ -121,15 +116,34 @@ pandas.DataFrame(rows)
 
 # %% [markdown]
 r"""
-Five ways, five types.
+Five kinds of failure, five types.
 All of them are a `ray.exceptions.RayError`.
 The first is special: Ray makes a type that is a `RayTaskError` *and* a `ZeroDivisionError`, so `except ZeroDivisionError` catches it as if the function had run right here.
-The original is in `error.cause`, which the other four do not have: where a process died, nobody was left to say why.
+The original is in `error.cause`.
+The other four have no cause, because no code of yours raised anything.
+
+Only a call that is wrong in itself fails at `.remote()`:
+"""
+
+# %% tags=["demo"]
+wrong_calls = {
+    "an argument too many": lambda: task.remote("raises", 2),
+    "an argument that cannot be sent": lambda: task.remote(letter for letter in "raises"),
+}
+for title, call in wrong_calls.items():
+    try:
+        call()
+    except Exception as error:
+        print(f"{title}: {type(error).__name__} from .remote()")
+
+# %% [markdown]
+r"""
+So does a call to an actor whose queue is full, if you limit it with `max_pending_calls`.
 
 With many calls, one failure must not cost you the results of the others.
-`ray.get(refs)` on a list raises the first error that it meets and hands out nothing.
+`ray.get(refs)` on a list raises the first error that it meets and returns nothing.
 Write `survivors`, which keeps results and failures apart.
-(Left to itself, Ray tries a task that died three more times, as the next section shows; `max_retries=0` forbids it.)
+By default Ray tries a task that died three more times, as the next section shows; `max_retries=0` turns that off.
 If your tasks cannot run side by side, the check takes 20 s longer.
 """
 
@@ -139,8 +153,8 @@ def survivors(function, xs):
     """Return (results, errors): the value of function(x) where there is one, else the kind of error.
 
     Both are dicts with x as key. An error is the name of a type: that of the exception which the
-    function raised, or "WorkerCrashedError". Each call is made once, in a task of its own, and all
-    are launched before the first is waited for.
+    function raised, or "WorkerCrashedError". Make each call once, in a task of its own, and launch all
+    of them before you wait for the first.
     """
     ### BEGIN SOLUTION
     task = ray.remote(function).options(max_retries=0)
@@ -156,37 +170,36 @@ def survivors(function, xs):
     return results, errors
     ### END SOLUTION
 
-
 # %%
 check("survivors", survivors)
 
 # %% [markdown] tags=["solution"]
 r"""
 The tempting short cut is `except Exception: pass`.
-It turns a crash into a missing key, and a month later somebody asks why the averages are wrong.
-A failure that you can go on without is still a result: write it down.
+It turns a crash into a missing key, and a month later you wonder why the averages are wrong.
+If you can live with a failure, it is still a result: write it down.
 """
 
 # %% [markdown]
 r"""
 ## Ray tries again when a process dies, not when a function raises
 
-A task whose process dies is launched again, up to `max_retries=3` times: somebody may have pulled a plug, and another attempt is likely to succeed.
+When the process of a task dies, Ray launches the task again, up to `max_retries=3` times: perhaps a machine lost its power, and another attempt is likely to succeed.
 A function that *raises* is not called again: a mistake in the code is still there the next time.
 
-To watch, you need a witness that survives.
-A `Diary` is a file into which every process writes what it does.
+To watch this, you need a witness that survives.
+A `Diary` is a file in which every process notes what it does.
 `work` does `parts` of work, a nap each, and notes every one; at its first attempt it kills its own process after `dies_after` of them.
-(`diary.write(event)` returns how often the event had been written *before*: that is how a process knows that it is the first.)
+`diary.write(event)` returns how often the event had been written *before*: that tells a process whether it is the first.
 
 **Predict:** ten parts, and the process dies after seven.
 How many parts does the diary list in the end?
 """
 
 # %% tags=["demo"]
-diary = Diary()
+work_task, diary = ray.remote(work), Diary()
 with recorded() as run:
-    ray.get(ray.remote(work).remote(diary, 10, dies_after=7))
+    ray.get(work_task.remote(diary, 10, dies_after=7))
 print(f"{diary.count('begins')} attempts, {diary.count('part')} parts")
 pandas.DataFrame(run.tasks())[["name", "attempt", "state", "error", "worker_pid"]]
 
@@ -195,9 +208,9 @@ r"""
 Seventeen, not ten: the second attempt, in another process, knew nothing of the first.
 Ray's own records show both attempts.
 
-This is how Ray reports such a death when nobody silences it (the wording differs a little from run to run).
-*SYSTEM_ERROR* means that the process ended without a goodbye; Ray saw no more than a closed connection.
-In practice the usual reason is memory: the operating system kills what takes too much (unless Ray is quicker, see the end).
+Here is the report that Ray prints for such a death; the wording differs a little from run to run.
+*SYSTEM_ERROR* means that the process ended without a goodbye; all that Ray saw was a closed connection.
+In practice the usual reason is memory: the operating system kills the process that takes too much, unless Ray is quicker (see the last section).
 """
 
 # %% tags=["demo"]
@@ -212,7 +225,7 @@ Name them, and only them:
 ray.remote(function).options(retry_exceptions=[ConnectionError], max_retries=5)
 ```
 
-`retry_exceptions=True` repeats on every exception, mistakes in your code included.
+`retry_exceptions=True` repeats after every exception, including those from mistakes in your code.
 """
 
 # %%
@@ -225,31 +238,28 @@ quiz("how_many_runs", how_many_runs)
 
 # %% [markdown]
 r"""
-## A retry does the work again, not just what was lost
+## A retry does all of the work again
 
-Many believe that a retry goes on where the last attempt stopped.
-How should it?
-All that the process knew is gone.
+You might expect a retry to resume where the last attempt stopped.
+It can't: the process that knew how far it had come is gone.
 
 ![Without a checkpoint the second attempt does all parts again; with one it does only those that are missing](../img/ch05_retry.svg)
 
 `work_in_steps` does the same work, but looks into the diary first and begins with the first part that is not there.
-That is a **checkpoint**: progress written to where the death of the process cannot reach it.
+That is a **checkpoint**: progress written to a place that survives the process.
 
-**Predict** four numbers: twenty parts of 0.05 s make one second in all.
-How long is the work, with and without a checkpoint, if the process dies after 18 parts, and if it dies after two?
-(Leave out the wait before the second attempt.)
-
-The next cell may take half a minute and prints nothing; the plot comes after it.
+The next cell lets both kinds of work die at several moments.
+Twenty parts of 0.05 s make one second of work.
+The cell may take half a minute and prints nothing; the plot comes after it.
 """
 
 # %% tags=["demo"]
-ways, stories = {"all again": work, "with a checkpoint": work_in_steps}, {}
+ways, stories = {"all again": work_task, "with a checkpoint": ray.remote(work_in_steps)}, {}
 for dies_after in budget([2, 6, 10, 14, 18], [18]):
-    for name, function in ways.items():
+    for name, way in ways.items():
         warm_up(2)  # so that the second attempt need not wait for a process to start
         diary = Diary()
-        ray.get(ray.remote(function).remote(diary, 20, dies_after))
+        ray.get(way.remote(diary, 20, dies_after))
         stories[f"dies after {dies_after},\n{name}"] = story(diary)
 
 # %% tags=["demo"]
@@ -268,29 +278,29 @@ axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False);
 # %% [markdown]
 r"""
 Compare the dark bars.
-Without a checkpoint they are all one second long: whenever it dies, *all* the work is done again.
-So a late death costs most, and a task of ten hours that dies in its last minute costs twenty.
-With a checkpoint, pale and dark bar together make one second.
+Without a checkpoint each is one second long: whenever the process dies, *all* the work is done again.
+So a late death costs most, and a task of ten hours that dies in its last minute takes twenty.
+With a checkpoint, the pale and the dark bar together make one second.
 
-There is a second cure: smaller tasks (not too small, as chapter 1 measured).
+There is a second cure: smaller tasks, though not too small, as Chapter 1 measured.
 If the twenty parts are twenty tasks, a death costs one of them.
-What remains in every case is the grey gap; you will find out below where it comes from.
+The grey gap remains in every case; you will find out below where it comes from.
 """
 
 # %% [markdown]
 r"""
-## What does a time-out end?
+## A time-out ends your wait, not the task
 
 Not everything that fails dies.
-Some calls hang, and `ray.get` waits for ever unless you say for how long.
+Some calls hang, and `ray.get` waits forever unless you give it a limit.
 
-**Predict:** the task needs one second, your patience ends after 0.3 s.
+**Predict:** the task needs one second, and your patience ends after 0.3 s.
 How many parts will have been done in the end?
 """
 
 # %% tags=["demo"]
 diary = Diary()
-ref = ray.remote(work).remote(diary, 20)
+ref = work_task.remote(diary, 20)
 try:
     ray.get(ref, timeout=0.3)
 except GetTimeoutError:
@@ -299,12 +309,32 @@ print(f"asked again: {ray.get(ref)} parts")
 
 # %% [markdown]
 r"""
-`GetTimeoutError` says nothing about the task, which ran on and held its slot.
-Whoever gives up for good must say so: `ray.cancel(ref)` raises `KeyboardInterrupt` in the task, and `ray.cancel(ref, force=True)` kills its process, for code that does not listen.
+`GetTimeoutError` says nothing about the task, which kept running and kept its slot.
+If you give up for good, say so: `ray.cancel(ref)` raises `KeyboardInterrupt` in the task, and `ray.cancel(ref, force=True)` kills its process, for code that does not listen.
 
-> **A trap of Ray 2.60.** Cancel what timed out, and only that.
-> Cancelling a task that has *just raised an exception* can end your whole program with "An unexpected system state has occurred".
-> (It took us some twenty tries to see it.)
+The clock starts with your `ray.get`, not with the task.
+Here four long tasks hold all four CPUs, and a short one asks for its turn:
+"""
+
+# %% tags=["demo"]
+long, short = Diary(), Diary()
+busy = [work_task.remote(long, 1, seconds=60) for _ in range(4)]
+try:
+    ray.get(work_task.remote(short, 1), timeout=1)
+except GetTimeoutError:
+    print(f"time-out, and the short task has begun {short.count('begins')} times")
+for ref in busy:
+    ray.cancel(ref, force=True)
+
+# %% [markdown]
+r"""
+The limit covers the time in the queue and the start of a process as well.
+On a loaded cluster a tight limit cancels attempts that never ran, so leave room for the queue.
+
+> **A trap of Ray 2.60.** Cancel what timed out, and nothing else.
+> If you cancel a task at the very moment when it ends, with a result or with an exception, your whole program can end with "An unexpected system state has occurred".
+> That moment lasts well under a millisecond, but a task may end just between your time-out and your `ray.cancel`, and no second look closes this gap.
+> If your program must not die, let an actor do such work and end it with `ray.kill`, which has no such trap.
 """
 
 # %%
@@ -318,7 +348,7 @@ quiz("what_a_timeout_ends", what_a_timeout_ends)
 # %% [markdown]
 r"""
 Deaths, exceptions and time-outs in one function: `resilient_call` makes a call that may fail in each of these ways.
-It does the counting itself, because Ray's `max_retries` knows nothing of time-outs.
+It counts the attempts itself, because Ray's `max_retries` knows nothing of time-outs.
 The check makes functions die, raise and hang, and counts how often yours were called.
 If you do not cancel what hangs, the check takes 20 s longer.
 
@@ -331,9 +361,10 @@ It arrives as a `RayTaskError` *and* a `GetTimeoutError`.
 def resilient_call(function, x, attempts, seconds):
     """Return function(x), computed by a task that is tried `attempts` times in all.
 
-    Another attempt is made when the process died, or when the call took longer than `seconds`; such
-    a call is cancelled. After the last attempt its error is raised. An exception of the function
-    itself is raised at once.
+    Another attempt is made when the process died, or when the result was not there `seconds` after
+    the launch, time in the queue included; such a call is cancelled. After the last attempt its error
+    is raised, a time-out as a TimeoutError (Ray's is one). An exception of the function itself is
+    raised at once.
     """
     ### BEGIN SOLUTION
     task = ray.remote(function).options(max_retries=0)
@@ -357,9 +388,10 @@ check("resilient_call", resilient_call)
 
 # %% [markdown] tags=["solution"]
 r"""
-With the default `max_retries=3` inside the loop, attempts multiply: three of yours are up to twelve.
-And a time-out that is too short is worse than none: every attempt is cancelled just before it would have ended.
-Real systems also wait a little longer before each further attempt, so that a struggling server is not hit by everybody at once.
+With the default `max_retries=3` inside the loop, attempts multiply: three of yours become up to twelve.
+And too short a time-out is worse than none: every attempt is cancelled just before it would have ended, or before it has begun.
+Real systems also wait a little longer before each further attempt, so that a struggling server does not get all retries at once.
+The trap above is in this solution, too: a task that ends just between the time-out and the cancel may take the program along.
 """
 
 # %% [markdown]
@@ -368,10 +400,9 @@ r"""
 
 A task may do something to the world: send a mail, write a row, move money.
 The dangerous moment lies between the effect and the answer.
-Whoever dies there has done it, and nobody knows.
+A process that dies there has done it, and could not tell.
 
-**Predict:** one payment of 100, whose process dies right after the deposit.
-What is the balance?
+Here is one payment of 100, whose process dies right after the deposit:
 """
 
 
@@ -387,7 +418,6 @@ class NaiveLedger:
         """Add the amount and return the balance."""
         self.total += amount
         return self.total
-
 
 # %% tags=["demo"]
 @ray.remote
@@ -407,19 +437,19 @@ r"""
 ![A deposit reaches the ledger, the task dies before it can say so, and the retry deposits again; with a key, the ledger recognises the repeat](../img/ch05_once.svg)
 
 With retries, a task that succeeds has run once, and perhaps more often.
-Nobody can promise exactly once.
+No system can promise exactly once.
 So what may be repeated must be **idempotent**: doing it twice has the effect of doing it once.
 Setting a value is idempotent, adding to it is not.
 
-The cure for everything that adds, sends or pays is a key.
-Each payment gets one when it is *ordered*; a ledger that sees a key again knows that it has been served, and gives the same answer as the first time.
+For everything that adds, sends or pays, the cure is a key.
+Each payment gets one when it is *ordered*; a ledger that sees a key again knows that it has served it, and gives the same answer as the first time.
 Banks do it this way, and so do web shops.
 """
 
 
 # %%
 class Ledger:
-    """Keep a balance to which every payment is added once, however often it comes."""
+    """Keep a balance that counts every payment once, however often it comes."""
 
     def __init__(self):
         ### BEGIN SOLUTION
@@ -445,7 +475,6 @@ class Ledger:
         return self.total
         ### END SOLUTION
 
-
 # %%
 check("Ledger", Ledger)
 
@@ -454,7 +483,7 @@ r"""
 Why the old answer, and not today's balance?
 Because the caller of the first attempt never got it.
 An idempotent call looks, from outside, as if it had happened once.
-(A real ledger forgets keys after a day or so; this one keeps them all.)
+A real ledger forgets keys after a day or so; this one keeps them all.
 """
 
 # %%
@@ -469,15 +498,15 @@ quiz("where_the_key_comes_from", where_the_key_comes_from)
 r"""
 ## What does a restarted actor know?
 
-An actor is not restarted unless you ask for it, and its calls are not repeated unless you ask for that too:
+Ray restarts an actor only if you ask for it, and repeats its calls only if you ask for that too:
 
 | option | default | with -1 |
 |---|---|---|
 | `max_restarts` | 0: dead is dead, every call raises `ActorDiedError` | the process is started again, as often as needed |
-| `max_task_retries` | 0: a call that was under way raises `ActorDiedError`, or `ActorUnavailableError` if the actor is being restarted | the call is made again, *even if it had taken effect* |
+| `max_task_retries` | 0: a call that was under way raises `ActorDiedError`, or `ActorUnavailableError` if the actor is being restarted | the call is made again, *even if it had taken effect*, and perhaps after calls that you made later |
 
 Both exceptions are a `RayActorError`, which is what you catch.
-`ActorDiedError` is for good; after `ActorUnavailableError`, a later call may work.
+`ActorDiedError` is final; after `ActorUnavailableError`, a later call may work.
 
 **Predict:** the counter below stands at 3 when its process is killed.
 What does the next `add(1)` return?
@@ -506,16 +535,17 @@ print("next total:", ray.get(counter.add.remote(1)))
 # %% [markdown]
 r"""
 One, not four: a restart runs `__init__` again, with the arguments of the first time, and that is all it can do.
+A sampler that comes back this way has lost its weights and the state of its environment; your program has to send it the weights again.
 If the state matters, the actor must save it, and `__init__` must look for what was saved.
 Two rules make it safe:
 
-- **Save before you answer.** Whoever has an answer will rely on it.
-- **Never overwrite the only copy.** `open(path, "w")` empties the file, and writing fills it again; who dies in between leaves half a file, or none.
+- **Save before you answer.** The caller will rely on the answer.
+- **Never overwrite the only copy.** `open(path, "w")` empties the file, and writing fills it again; a process that dies in between leaves half a file, or none.
   Write to another name in the same folder and rename: `os.replace(new, path)` is *atomic*, which means that a reader finds the old file or the new one, never a mixture.
 
-The check kills the process between two calls, and also inside an `add`: after each thing that it does to a file.
-(The file must lie where the restarted actor can read it.
-It may come back on another node: on a cluster, use shared storage.)
+The check kills the process between two calls, and also inside an `add`: after each change that it makes to a file.
+The file must lie where the restarted actor can read it.
+On a cluster the actor may come back on another node, so use shared storage there.
 """
 
 
@@ -541,13 +571,12 @@ class CheckpointedCounter:
         return self.total
         ### END SOLUTION
 
-
 # %%
 check("CheckpointedCounter", CheckpointedCounter)
 
 # %% [markdown] tags=["solution"]
 r"""
-Saving in `atexit`, `__del__` or `finally` looks elegant and is never reached: SIGKILL asks nobody.
+Saving in `atexit`, `__del__` or `finally` looks elegant and never happens: SIGKILL runs none of them.
 Saving every hundredth call is a fair deal when a call is cheap to repeat, as in training: then you lose up to 99 steps, and you know it.
 To survive a power cut as well as a dead process, the file also needs `os.fsync` before the rename.
 """
@@ -564,7 +593,7 @@ if passed("CheckpointedCounter"):
 r"""
 Saving is half of it.
 With `max_task_retries=-1`, a call whose process died after the save is made again and counts twice, so an `add` needs a key, like a payment; and a ledger must save its keys together with its total.
-Your choice is between *at most once*, the default of actors, and *at least once*, the default of tasks (up to `max_retries`).
+You choose between *at most once*, the default of actors, and *at least once*, the default of tasks (up to `max_retries`).
 "Exactly once" is what at least once looks like when the call is idempotent.
 """
 
@@ -583,12 +612,12 @@ r"""
 A node is more than its processes: the large results in its object store die with it.
 But Ray has noted for every result which task made it, with which arguments.
 That is its **lineage**.
-When somebody needs a lost object, Ray makes it again.
+When you need a lost object, Ray makes it again.
 
 Now kill a node.
 `second_node` adds one to your Ray: real processes of its own, though on the same machine.
 A `NodeAffinitySchedulingStrategy` names the node on which a task is to run, and `soft=True` means: there as long as it lives, anywhere else afterwards.
-(Chapter 4 has more of both.)
+Chapter 4 has more of both.
 
 **Predict:** two tasks ran on that node, and one needed the other's result.
 You ask only for the second result.
@@ -610,7 +639,6 @@ def double(array, diary):
     """Return the array times two, and write that down."""
     diary.write("double")
     return 2 * array
-
 
 # %% tags=["demo"]
 diary = Diary()
@@ -639,7 +667,7 @@ If the task draws random numbers, or reads a file that has changed, its second r
 Lineage has limits.
 An array stored with `ray.put` has no recipe.
 The results of an actor's methods come back only if the actor does, and with `max_task_retries`.
-Whoever *launched* the task keeps the recipe: if that process dies, its objects are lost (`OwnerDiedError`).
+The process that *launched* the task keeps the recipe: if it dies, its objects are lost (`OwnerDiedError`).
 And every repetition counts against `max_retries`.
 """
 
@@ -653,11 +681,11 @@ quiz("what_comes_back", what_comes_back)
 
 # %% [markdown]
 r"""
-## What a failure costs depends on who notices it
+## What a failure costs depends on how it is noticed
 
 Back to the grey gap: the time between a failure and the next attempt.
 Measure it for everything that can fail, on your machine.
-`stumble` fails once and then works, by an exception or by the death of its process.
+`stumble` fails once and then works; the failure is an exception or the death of its process.
 
 **Predict** the order of the five: an exception repeated by a loop of your own; an exception repeated by Ray (`retry_exceptions`); a dead process; a dead actor; a dead node.
 
@@ -675,7 +703,6 @@ def own_loop(diary):
         ray.get(stumble_task.remote(diary))
     except ConnectionError:
         ray.get(stumble_task.remote(diary))
-
 
 # %% tags=["demo"]
 stumble_task = ray.remote(stumble)
@@ -713,23 +740,22 @@ axes.set_title("The gap before the next attempt");
 # %% [markdown]
 r"""
 From milliseconds to seconds, and each for a reason.
-(The order may differ from machine to machine: where a new process must start, as for the actor, a busy machine can take longer than for all the rest.)
+The order may differ from machine to machine: where a new process must start, as for the actor, a busy machine can take longer than for all the rest.
 
 - **Your own loop** gets the exception at once and launches again: that costs one trip of a message, milliseconds.
 - **Ray's retries** are handed in once a second.
   The process that launched the task looks that often for tasks to repeat, so you wait for up to a second, even if all is well otherwise.
-  Many small tasks that fail often should not leave this to Ray.
+  If you have many small tasks that fail often, repeat them yourself.
 - **A process** that dies is noticed at once, because its connection closes.
   Then comes the wait for the next second, and for a new process if no idle one is there (here `warm_up` left one).
   An actor is started again without that second, but its process and its `__init__` take their time too.
 - **A node**: Ray asks each node whether it lives, and gives it up after five failed questions.
-  Here the machine still answers "nobody there", so a question fails at once, and the pauses between them add up.
+  Here the machine still answers that no process listens there, so a question fails at once, and the pauses between them add up.
   You set them to half a second; the default is three seconds, so expect a quarter of a minute.
   A machine without power does not even refuse: each question then waits for its own time-out, by default ten seconds, so expect about a minute.
 
-Add to that the work which is done again, and state that must be loaded.
-A retry is a safety net.
-It is not free.
+Add to that the work which is done again, and the state that must be loaded.
+A retry is a safety net, and it is not free.
 """
 
 # %% [markdown]
@@ -740,14 +766,15 @@ A *sampler* is an actor that plays and returns a *fragment*, a stretch of experi
 A learner takes fragments from a pool of samplers, for days.
 Some of them will die; the learner should not notice.
 `max_restarts` restarts *the same* actor, which does not help when it is the work that kills it.
-So keep the pool yourself, and know at every moment who works on what.
+So keep the pool yourself, and know at every moment which sampler works on which seed.
 When a sampler dies,
 
 1. its seed goes back to those still to do: nothing is lost, and nothing else is repeated;
 2. a new sampler takes its place, at once: a pool that shrinks is slow in the evening and empty by morning;
 3. a seed over which three samplers have died ends the collection, with its error.
-   It is a **poison pill**: it would kill every sampler that you make (whether the third of them is still replaced does not matter);
-4. an exception that `sample` *raises* is no death, be it an error of Ray's (as in `resilient_call`).
+   It is a **poison pill**: it would kill every sampler that you make.
+   Whether you still replace the third of them does not matter;
+4. an exception that `sample` *raises* is no death, even if it is an error of Ray's (as in `resilient_call`).
    Raise it: a new sampler would not help.
 
 The check has two samplers at work and kills some of them.
@@ -788,31 +815,28 @@ def collect(new_sampler, samplers, seeds):
     return [fragments[seed] for seed in seeds]
     ### END SOLUTION
 
-
 # %%
 check("collect", collect)
 
 # %% [markdown] tags=["solution"]
 r"""
-`under_way` is the heart of it: a reference alone says that *something* died, the dict says who and over what.
+`under_way` is the heart of it: a reference alone tells you that *something* died, the dict tells you which sampler, and over which seed.
 `RayActorError` is the common parent of `ActorDiedError` and `ActorUnavailableError`.
 Old samplers need no `ray.kill`: an actor ends when the last handle to it is gone.
 """
 
 # %% [markdown]
 r"""
-Here is your pool at work: three samplers, twelve fragments, and two deaths.
+Here is your pool at work: three samplers, twelve fragments, and deaths over the seeds 3 and 7.
 The picture is drawn from the diary, because a process that is killed may take Ray's record of its last call with it.
-
-**Predict:** where in the picture will the deaths be, and what do the other samplers do meanwhile?
 """
 
 # %% tags=["demo"]
 from coursekit.given.ch05_faults import FragileSampler, calls_in
 
 if passed("collect"):
-    diary = Diary()
-    fragments = collect(lambda: ray.remote(FragileSampler).remote(diary, [3, 7]), 3, range(12))
+    diary, fragile = Diary(), ray.remote(FragileSampler)
+    fragments = collect(lambda: fragile.remote(diary, [3, 7]), 3, range(12))
     calls = calls_in(diary)
     timeline(calls).set_title(f"{len(fragments)} fragments in {len(calls)} calls, {diary.count('dies')} deaths")
 
@@ -820,7 +844,7 @@ if passed("collect"):
 r"""
 A hatched bar is a call that failed: the last one of its process.
 The rows need not begin together: each sampler waits until a process of its own has started, and so does each replacement.
-Whoever is there goes on meanwhile.
+The other samplers keep working.
 """
 
 # %% tags=["demo"]
@@ -828,26 +852,27 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-## Some deaths nobody survives
+## Some deaths end everything
 
-- **The driver**, your notebook: with it go its tasks, its objects and its actors, except detached ones (chapter 3) on a cluster that stays.
-- **The head node**: the GCS lives there, and it knows where everything is.
-  Without it the cluster is gone, unless its tables are kept in a Redis outside (KubeRay, which runs Ray on Kubernetes, can do that for you; chapter 6).
-- **Memory.** When a node is nearly full, Ray kills a worker before the operating system does, and says `OutOfMemoryError`.
-  The retry needs as much memory as the first attempt: use fewer tasks at a time.
+- **The driver**, your notebook, takes its tasks, its objects and its actors along, except detached ones (Chapter 3) on a cluster that stays.
+- **The head node** runs the GCS, which knows where everything is.
+  Without it the cluster is gone, unless its tables are kept in a Redis outside.
+  KubeRay, which runs Ray on Kubernetes, can do that for you (Chapter 6).
+- **Memory.** When a node is nearly full, Ray kills a worker before the operating system does.
+  It does not count such a death against `max_retries`: the limit for them, `task_oom_retries`, is infinite by default.
+  So a task that needs more memory than the node has does not fail after four attempts; Ray kills it and starts it again, forever.
+  With `max_retries=0` it fails at once, with `OutOfMemoryError`.
+  Each retry needs as much memory as the first attempt: run fewer such tasks at a time.
 
 On a Mac all this works as here; only `second_node` has to ask for it, because Ray calls several nodes on a Mac experimental.
-Windows has no `SIGKILL`: run the course in WSL, as chapter 0 says.
-
-> **You may have seen**, in older code, `max_reconstructions=3` for actors, `RayTimeoutError` or `UnreconstructableError`.
-> Today these are `max_restarts`, `GetTimeoutError` and `ObjectReconstructionFailedError`.
+Windows has no `SIGKILL`: run the course in WSL, as Chapter 0 says.
 """
 
 # %% [markdown]
 r"""
 ## What you can do now
 
-- You keep results and failures apart, and read from an exception who has died.
+- You keep results and failures apart, and read from an exception what died.
 - You know what Ray repeats (deaths), what it does not (exceptions), and that it starts from the beginning.
 - You have measured the gap before a next attempt: milliseconds, a second, or many seconds.
 - You write calls that may happen twice, actors that remember, and pools that heal.
@@ -857,14 +882,16 @@ r"""
 - **`except Exception: pass`** around a `ray.get` turns a failure into a wrong result.
 - **`max_retries=3` is the default.** A task with effects is repeated without a word: give it a key, or `max_retries=0`.
 - **A key made inside the task** is a new key at every attempt.
-- **A time-out cancels nothing.** And cancel only what timed out.
+- **A time-out cancels nothing**, and its clock runs while the task is still in the queue.
 - **`max_restarts` brings the process back, not its state**; `max_task_retries` repeats calls that had taken effect.
 - **Cleaning up in `finally`, `atexit` or `__del__`** does not happen when a process is killed.
+- **A task too large for the node's memory** is retried forever, not four times.
 
 ## Read on
 
 - [Chapter 6](ch06_cluster.ipynb): the processes that you have been killing, one by one.
 - Ray's documentation on fault tolerance of [tasks](https://docs.ray.io/en/latest/ray-core/fault_tolerance/tasks.html), [actors](https://docs.ray.io/en/latest/ray-core/fault_tolerance/actors.html) and [objects](https://docs.ray.io/en/latest/ray-core/fault_tolerance/objects.html).
 - Wang et al., [*Ownership: A Distributed Futures System for Fine-Grained Tasks*](https://www.usenix.org/conference/nsdi21/presentation/cheng), NSDI 2021: how Ray keeps lineage.
-- Candea and Fox, *Crash-Only Software*, HotOS 2003: programs that are always ended by killing them.
+- Candea and Fox, *Crash-Only Software*, HotOS 2003: programs that you always end by killing them.
+- [Old names](../docs/old_names.md): `max_reconstructions`, `RayTimeoutError` and others that you may meet in older code.
 """

@@ -13,8 +13,8 @@ from coursekit.given import ch04_scheduling as given
     points=2,
     minutes=10,
     hints=[
-        "Look at one node at a time. When does one node have enough of *one* resource? Then: of all that are asked for?",
-        "A node that lacks a resource has 0 of it. And what does a request for 0 CPUs say about a node that is dead?",
+        "Look at one node at a time. When does it have enough of *one* resource? And when of every resource in the request?",
+        "A node that lacks a resource has 0 of it. And would a dead node pass a request for 0 CPUs?",
         "`row['Resources'].get(name, 0) >= amount` for every name of the request, and `row['Alive']`.",
     ],
     returns=list,
@@ -54,7 +54,7 @@ def _requests(cpus: int, licences: int) -> list[tuple[dict, list[str]]]:
 def _judge_ids(got: list, request: dict, nodes: dict[str, dict], names: list[str]) -> None:
     """Compare what came back with the nodes on which the request fits."""
     dead = nodes["dead"]["NodeID"]
-    expect(dead not in got, "A node that is not alive was on the list: `ray.nodes()` keeps the dead ones.")
+    expect(dead not in got, "A dead node was on your list: `ray.nodes()` keeps the rows of nodes that have died.")
     for name, row in nodes.items():
         here, fit, has = row["NodeID"] in got, name in names, row["Resources"]
         expect(fit or not here, f"{has} is not enough for {request}: one node must have all of it.")
@@ -67,7 +67,7 @@ def _judge_on_ray(answer: Answer, request: dict) -> None:
     seen = answer.probe(given.where_ray_runs_it, {name: amount for name, amount in request.items() if amount})
     expect(
         seen["running"],
-        "Right for made-up nodes. Now Ray itself is asked, and no Ray is running: run the cells above first.",
+        "Right for made-up nodes. Next the check asks Ray itself, and no Ray is running: run the cells above first.",
     )
     ran = sorted(node for node, taken in seen["taken"].items() if taken)
     expect(ran or request["CPU"] == 3, "Ray itself found no node here for a small task: run the chapter's first cells.")
@@ -87,7 +87,7 @@ def _judge_on_ray(answer: Answer, request: dict) -> None:
     ],
 )
 def no_deadlock(answer: Answer, rng: Generator) -> None:
-    """Whoever waits for others holds nothing that they need: the licence belongs to the simulation, not to the team."""
+    """Hold nothing that others need while you wait for them: the licence belongs to the simulation, not to the team."""
     # Long: a call that may never return runs in a thread, is watched for progress, and what it left is ended.
     inputs = rng.choice(500, size=20, replace=False).tolist()
     groups, offset = [inputs[place : place + 2] for place in range(0, 20, 2)], int(rng.integers(1, 1000))
@@ -106,12 +106,13 @@ def _expect_no_lock(ended: bool, states: Counter) -> None:
     waiting = states.pop("PENDING_NODE_ASSIGNMENT", 0)
     expect(
         ended or not waiting,
-        f"Nothing moved any more: tasks PENDING_NODE_ASSIGNMENT: {waiting}; tasks that had begun and not ended: "
-        f"{sum(states.values())}. What do those hold that the others ask for?",
+        f"Nothing moved any more. Tasks PENDING_NODE_ASSIGNMENT: {waiting}; tasks that had begun and not ended: "
+        f"{sum(states.values())}. What do these hold that the others ask for?",
     )
     expect(
         ended,
-        f"Nothing moved any more, and no task waited for a resource: for what do the {sum(states.values())} wait that have begun?",
+        f"Nothing moved any more, though no task waited for a resource. Tasks that had begun and not ended: "
+        f"{sum(states.values())}. What do they wait for?",
     )
 
 
@@ -140,9 +141,12 @@ def _judge_simulations(notes: list) -> None:
     ],
 )
 def spread_over_nodes(answer: Answer, rng: Generator) -> None:
-    """Name the node of each task: SPREAD is a wish about idle nodes, node affinity a promise."""
+    """Name the node of each task: SPREAD is a wish about idle nodes, node affinity is a condition."""
     # Long: a call that may never return runs in a thread, while one node is kept busy.
-    xs, which = rng.choice(500, size=24, replace=False).tolist(), int(rng.integers(3))  # so many meet by luck nowhere
+    xs, which = (
+        rng.choice(500, size=24, replace=False).tolist(),
+        int(rng.integers(3)),
+    )  # with 24, even shares are no luck
     seen = answer.probe(given.one_node_is_busy, xs, which)
     _expect_three_nodes(seen["nodes"])
     _expect_an_end(seen)
@@ -150,7 +154,7 @@ def spread_over_nodes(answer: Answer, rng: Generator) -> None:
     _expect_eight_each(Counter(seen["ran"][x] for x in xs), seen["nodes"])
     expect(
         seen["kept_moving"],
-        "While one node was busy, calls for the other nodes did not run: does something wait before all are launched?",
+        "While one node was busy, calls for the other nodes did not run: do you wait before you have launched them all?",
     )
 
 
@@ -164,11 +168,11 @@ def _expect_three_nodes(nodes: list[str]) -> None:
 def _expect_an_end(seen: dict) -> None:
     expect(
         not seen["unschedulable"],
-        "A task was sent to a node that cannot run it. `ray.nodes()` has rows of dead nodes too: which of the ids live?",
+        "You sent a task to a node that cannot run it. `ray.nodes()` has rows of dead nodes too: which of the ids live?",
     )
     expect(
         seen["ended"],
-        "One node was busy, then free again, and still the call did not come back: what does it wait for?",
+        "One node was busy, then free again, and your call still did not come back: what does it wait for?",
     )
 
 
@@ -187,7 +191,7 @@ def _expect_eight_each(counts: Counter, nodes: list[str]) -> None:
     hints=[
         "A placement group with one bundle for each member; a bundle is a dict of resources: `{'CPU': 1}`.",
         "`PlacementGroupSchedulingStrategy(group)` puts a task into the group; a task without it runs outside.",
-        "`remove_placement_group(group)` in a `finally`: the reservation stays until somebody ends it, also after an error.",
+        "`remove_placement_group(group)` in a `finally`: the reservation stays until you remove it, even after an error.",
     ],
 )
 def gang(answer: Answer, rng: Generator) -> None:
@@ -199,7 +203,7 @@ def gang(answer: Answer, rng: Generator) -> None:
     with answer.case(f"a gang of {size}, one of which raises an error"):
         failed = answer.probe(given.gang_of, size, offset, int(rng.integers(size)))
         expect(failed["ended"], "The call did not come back.")
-        expect(not failed["left"], "The call has failed, and its group is still there: who removes it?")
+        expect(not failed["left"], "The call has failed, and its group is still there: what removes it?")
 
 
 def _judge_gang(seen: dict, want: list[int]) -> None:
@@ -210,13 +214,13 @@ def _judge_gang(seen: dict, want: list[int]) -> None:
         seen["ended"] or state != "PENDING",
         f"The group ({strategy}, bundles {bundles}) stayed PENDING with every CPU free. Where would it fit?",
     )
-    expect(seen["ended"], "The group was there, and still the call did not come back: who waits for what?")
+    expect(seen["ended"], "The group was placed, and your call still did not come back: what does it wait for?")
     expect_equal(seen["value"], want, "One result for each rank, in order.")
     expect(all(seen["members"]), "Not every rank ran.")
     met, groups = zip(*seen["members"], strict=True)
-    expect(all(groups), "A member ran outside of the placement group, which reserved its place in vain.")
-    expect(not seen["left"], f"The call is over, but its group is {state}: the next program cannot use these CPUs.")
-    expect(all(met), f"The members were never all there at the same time. Has each a bundle of its own ({bundles})?")
+    expect(all(groups), "A member ran outside the placement group, which reserved a place for it in vain.")
+    expect(not seen["left"], f"The call is over, but its group is still {state}: other work cannot use these CPUs.")
+    expect(all(met), f"The members never all ran at the same time. Does each have a bundle of its own ({bundles})?")
 
 
 quiz(
@@ -250,13 +254,13 @@ quiz(
 quiz(
     "who_lends",
     """
-    Who gives its CPU to others while it waits in `ray.get`?
+    What lends its CPU to others while it waits in `ray.get`?
 
     a) A task does, and so does an actor.
-        You have seen two actors with `num_cpus=1` wait for ever.
+        You have seen two actors with `num_cpus=1` wait forever.
     *b) A task does, and an actor does not.
         Right. And neither lends a licence, a GPU or memory.
-    c) Nobody does: it is held until the end.
+    c) Neither does: each holds it until the end.
         Then the nested tasks of chapter 1 would have locked up.
     """,
 )

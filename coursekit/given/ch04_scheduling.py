@@ -40,7 +40,7 @@ class Member:
 
 
 def pass_arrays(maker: Any, reader: Any, megabytes: float, repeats: int) -> list[float]:
-    """Return the seconds that a reader took to get and read an array that a maker had put into its node's store, each time anew."""
+    """Return the seconds that a reader took to get and read an array that a maker had just made, a new one each time."""
     import ray
 
     times = []
@@ -213,7 +213,7 @@ def _until(done: Callable[[], bool], since: float) -> bool:
     while not done():
         if (now := _activity(since)) != seen:
             last, seen = time.monotonic(), now
-        if time.monotonic() - last > 1.5 * meeting.patience():  # whoever meets gives up before
+        if time.monotonic() - last > 1.5 * meeting.patience():  # calls that meet each other give up sooner
             return done()
         time.sleep(0.1)
     return True
@@ -238,7 +238,7 @@ def _groups(before: Iterable[str] = ()) -> dict[str, dict]:
 
 
 def _stop(since: float) -> None:
-    """End whatever a wrong answer has left: placement groups, and what began after `since` and waits for ever."""
+    """End whatever a wrong answer has left: placement groups, and what began after `since` and waits forever."""
     import ray
     from ray._private.worker import global_worker
     from ray.util.placement_group import PlacementGroup, remove_placement_group

@@ -6,11 +6,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from coursekit import meeting
-from coursekit.given.folders import done_to_a_file, new_folder, wait_until
+from coursekit.given.folders import new_folder, wait_until
 
 
 class Diary:
@@ -31,7 +32,7 @@ class Diary:
         """Return the events in the order written, as dicts with `time`, `pid` and `event`; only one kind if given."""
         if not os.path.exists(self.path):
             return []
-        whole = Path(self.path).read_text().rpartition("\n")[0]  # somebody may be writing the next line
+        whole = Path(self.path).read_text().rpartition("\n")[0]  # another process may be writing the next line
         rows = [line.split(" ", 2) for line in whole.splitlines()]
         found = [{"time": float(when), "pid": int(pid), "event": what} for when, pid, what in rows]
         return [row for row in found if event in ("", row["event"])]
@@ -171,7 +172,7 @@ def second_node(num_cpus: int = 2) -> Iterator[Any]:
 def fetch_all(survivors: Callable, plan: dict[int, str]) -> dict:
     """Return what `survivors` makes of a function that does for each x what the plan says, and how often it was called.
 
-    `here` counts the calls in this process, where nobody can die or be met.
+    `here` counts the calls in this process, where a call can neither die nor meet another.
     """
     diary, room = Diary(), meeting.new_room()
     guests = [x for x, act in plan.items() if act == "meets"]
@@ -202,7 +203,7 @@ def _all_here(room: str, me: int, guests: list[int]) -> bool:
 
 
 def _comes(room: str, guest: int) -> bool:
-    """Return whether a guest comes; where one has been missed, nobody waits for the others."""
+    """Return whether a guest comes; once one has been missed, no call waits for the others."""
     comes = meeting.wait_for(room, str(guest), unless="missed")
     if not comes:
         meeting.signal(room, "missed")
@@ -273,7 +274,7 @@ def _lives(pid: int) -> bool:
 def pay(ledger_class: Any, payments: list, dying: list[int]) -> dict:
     """Return what payments were told, each paid by a task; those at the places `dying` lose their process after the deposit.
 
-    `hidden` are the methods that an attribute of the same name hides: an actor's caller still finds them, nobody else does.
+    `hidden` are the methods that an attribute of the same name hides: only an actor's caller still finds them.
     """
     import ray
 
@@ -320,7 +321,7 @@ def count_and_kill(counter_class: Any, steps: list[int], kills: list[int]) -> di
 def die_while_saving(counter_class: Any, first: int, second: int, moments: int = 4) -> dict:
     """Return the totals before and after each restart; the process died in `add(second)`, each time a moment later.
 
-    A moment is when it has opened a file for writing, removed one or renamed one. Ends with the first `add` that survives.
+    A moment is when a file of the folder has changed, appeared or gone, whatever did it. Ends with the first `add` that survives.
     `elsewhere` are the folders from which `add` brought a file to the folder of the path.
     """
     import ray
@@ -365,26 +366,45 @@ def _watched(counter_class: Any) -> Any:
 
 
 def _die_at(moment: int, folder: str, diary: Diary) -> None:
-    """Kill this process as soon as it has done its n-th thing to the files of a folder, before it does anything else."""
-    done: list[str] = []
+    """Kill this process as soon as the files of a folder have changed for the n-th time, before it does anything else."""
+    states = [_files(folder)]
 
-    def strike(frame: Any, event: str, arg: object) -> None:
-        if frame.f_code is not on_event.__code__:  # its own return comes before the thing is done
-            os.kill(os.getpid(), signal.SIGKILL)
+    def look(frame: Any, event: str, arg: object) -> None:
+        now = _files(folder)
+        if now != states[-1]:
+            states.append(now)
+            if len(states) > moment:
+                diary.write(_difference(*states[-2:]))
+                os.kill(os.getpid(), signal.SIGKILL)
 
     def on_event(event: str, args: tuple) -> None:
         if event == "os.rename":
             source, target = (os.path.dirname(os.path.realpath(str(name))) for name in args[:2])
             if target == os.path.realpath(folder) != source:
                 diary.write(_FROM + source)
-        what = done_to_a_file(event, args, folder) if len(done) < moment else ""
-        if what:
-            done.append(what)
-            if len(done) == moment:
-                diary.write(what)
-                sys.setprofile(strike)
 
     sys.addaudithook(on_event)
+    sys.setprofile(look)  # calls it whenever a function begins or ends, one written in C as well
+
+
+def _files(folder: str) -> dict[str, bytes]:
+    """Return what is in each file of a folder."""
+    files = {}
+    for name in os.listdir(folder):
+        with contextlib.suppress(OSError):  # a folder, or gone meanwhile
+            files[name] = Path(folder, name).read_bytes()
+    return files
+
+
+def _difference(before: dict[str, bytes], after: dict[str, bytes]) -> str:
+    """Return what has happened to the files of a folder, in words that follow "it had just"."""
+    gone, new = sorted(before.keys() - after), sorted(after.keys() - before)
+    changed = sorted(name for name in before.keys() & after if before[name] != after[name])
+    for old, name in product(gone, new + changed):
+        if before[old] == after[name]:
+            return f"renamed {old} to {name}"
+    did = [f"removed {name}" for name in gone] + [f"created {name}" for name in new]
+    return " and ".join(did + [f"{'changed' if after[name] else 'emptied'} {name}" for name in changed])
 
 
 def collect_with_deaths(collect: Callable, samplers: int, plan: dict[int, str], plus: int) -> dict:
@@ -398,6 +418,7 @@ def collect_with_deaths(collect: Callable, samplers: int, plan: dict[int, str], 
     diary, room = Diary(), meeting.new_room()
     guests = [seed for seed, act in plan.items() if act == "meets"]
 
+    @ray.remote
     class Sampler:
         def sample(self, seed: int) -> int:
             times, (act, *more) = diary.write(f"samples {seed}"), plan[seed].split()
@@ -413,7 +434,7 @@ def collect_with_deaths(collect: Callable, samplers: int, plan: dict[int, str], 
 
     def new_sampler() -> Any:
         diary.write("sampler")
-        return ray.remote(Sampler).remote()
+        return Sampler.remote()
 
     outcome = _outcome(lambda: collect(new_sampler, samplers, list(plan)))
     times = {seed: diary.count(f"samples {seed}") for seed in plan}

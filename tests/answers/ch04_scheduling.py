@@ -98,7 +98,7 @@ def passes_references_instead_of_waiting(simulate, teams):
 
 
 @accepts("no_deadlock")
-def nobody_waits_but_the_notebook(simulate, teams):
+def only_the_notebook_waits(simulate, teams):
     simulation = ray.remote(simulate).options(resources={"licence": 1})
     refs = [[simulation.remote(x) for x in team] for team in teams]
     return [sum(ray.get(of_a_team)) for of_a_team in refs]
@@ -106,10 +106,12 @@ def nobody_waits_but_the_notebook(simulate, teams):
 
 @accepts("no_deadlock")
 def teams_without_a_cpu(simulate, teams):
+    simulation = ray.remote(resources={"licence": 1})(simulate)
+
     @ray.remote(num_cpus=0)
     class Team:
         def total(self, team):
-            return sum(ray.get([ray.remote(resources={"licence": 1})(simulate).remote(x) for x in team]))
+            return sum(ray.get([simulation.remote(x) for x in team]))
 
     actors = [Team.remote() for _ in teams]
     return ray.get([actor.total.remote(team) for actor, team in zip(actors, teams, strict=True)])

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import ray
+import torch
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError, WorkerCrashedError
 
 from tests.answers import accepts, rejects
@@ -176,6 +177,25 @@ def waits_then_gets(function, x, attempts, seconds):
 
 
 @accepts("resilient_call")
+def waits_without_an_exception(function, x, attempts, seconds):
+    task, last = ray.remote(function).options(max_retries=0), None
+    for _ in range(attempts):
+        ref = task.remote(x)
+        ready, _ = ray.wait([ref], timeout=seconds)
+        if not ready:
+            ray.cancel(ref, force=True)
+            last = TimeoutError(f"nothing after {seconds} s")
+            continue
+        try:
+            return ray.get(ref)
+        except WorkerCrashedError as error:
+            if isinstance(error, RayTaskError):
+                raise
+            last = error
+    raise last
+
+
+@accepts("resilient_call")
 def cancels_gently(function, x, attempts, seconds):
     for left in reversed(range(attempts)):
         ref = ray.remote(function).options(max_retries=0).remote(x)
@@ -289,7 +309,7 @@ def forgets_to_cancel(function, x, attempts, seconds):
 
 
 @rejects("resilient_call")
-def waits_for_ever(function, x, attempts, seconds):
+def waits_forever(function, x, attempts, seconds):
     return loop(function, x, attempts, None)
 
 
@@ -495,6 +515,32 @@ class WritesInPlace(Counts):
 
 
 @rejects("CheckpointedCounter")
+class TruncatesInPlace(Counts):
+    def save(self):
+        with open(self.path, "r+" if os.path.exists(self.path) else "w") as file:
+            file.truncate(0)
+            json.dump(self.total, file)
+
+
+@rejects("CheckpointedCounter")
+class WritesInPlaceWithTorch(Counts):
+    def __init__(self, path):
+        self.path, self.total = path, 0
+        if os.path.exists(path):
+            self.total = torch.load(path)
+
+    def save(self):
+        torch.save(self.total, self.path)
+
+
+@accepts("CheckpointedCounter")
+class SavesWithTorchAndRenames(WritesInPlaceWithTorch):
+    def save(self):
+        torch.save(self.total, f"{self.path}.new")
+        os.replace(f"{self.path}.new", self.path)
+
+
+@rejects("CheckpointedCounter")
 class StartsAgainAtZeroAfterATornWrite(WritesInPlace):
     def __init__(self, path):
         try:
@@ -630,7 +676,7 @@ def in_the_order_of_the_ends(new_sampler, samplers, seeds):
 
 
 @rejects("collect")
-def tries_for_ever(new_sampler, samplers, seeds):
+def tries_forever(new_sampler, samplers, seeds):
     fragments = pool(new_sampler, samplers, seeds, most=1000)
     return [fragments[seed] for seed in seeds]
 

@@ -1,0 +1,111 @@
+"""What chapters 4 and 5 say of Ray, held against the Ray that is pinned; the name of each test is the sentence."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+CANCELS_TASKS = """
+import sys, ray
+ray.init(address=sys.argv[1], log_to_driver=False)
+task = ray.remote(lambda: None).options(max_retries=0)
+for _ in range(300):
+    ref = task.remote()
+    ray.get(ref)
+    ray.cancel(ref, force=True)
+"""
+KILLS_ACTORS = """
+import sys, ray
+ray.init(address=sys.argv[1], log_to_driver=False)
+actor_class = ray.remote(num_cpus=0)(type("Idle", (), {"call": lambda self: None}))
+for _ in range(8):
+    actor = actor_class.remote()
+    ray.get(actor.call.remote())
+    ray.kill(actor)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def address() -> Iterator[str]:
+    import ray
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield ray.get_runtime_context().gcs_address
+    ray.shutdown()
+
+
+def run(script: str, address: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-c", script, address], capture_output=True, text=True)
+
+
+@pytest.mark.skipif("OMP_NUM_THREADS" in os.environ, reason="the variable is set, so Ray leaves it alone")
+def test_a_worker_gets_omp_num_threads_the_whole_cpus_requested_and_at_least_one():
+    import ray
+
+    threads = ray.remote(lambda: os.environ["OMP_NUM_THREADS"])
+    assert [ray.get(threads.options(num_cpus=cpus).remote()) for cpus in (0.5, 1.5, 2)] == ["1", "1", "2"]
+
+
+def test_an_actor_that_holds_a_cpu_lends_none_while_it_waits():
+    import ray
+
+    class Waits:
+        def wait(self, task):
+            return ray.wait([task.remote()], timeout=2)[0] == []
+
+    holder = ray.remote(Waits).options(num_cpus=2).remote()
+    assert ray.get(holder.wait.remote(ray.remote(lambda: None)))
+    ray.kill(holder)
+
+
+def test_a_call_that_is_wrong_in_itself_fails_at_remote():
+    import ray
+
+    task = ray.remote(lambda x: x)
+    with pytest.raises(TypeError, match="too many positional arguments"):
+        task.remote(1, 2)
+    with pytest.raises(TypeError, match="Could not serialize"):
+        task.remote(letter for letter in "generator")
+
+
+def test_a_call_to_an_actor_whose_queue_is_full_fails_at_remote():
+    import time
+
+    import ray
+
+    class Sleeps:
+        def sleep(self):
+            time.sleep(60)
+
+    actor = ray.remote(Sleeps).options(num_cpus=0, max_pending_calls=1).remote()
+    actor.sleep.remote()
+    with pytest.raises(ray.exceptions.PendingCallsLimitExceeded):
+        actor.sleep.remote()
+    ray.kill(actor)
+
+
+def test_to_cancel_a_task_at_the_moment_when_it_ends_can_end_the_program(address):
+    """Should this fail, Ray has closed the gap: the trap goes from chapter 5."""
+    ended = run(CANCELS_TASKS, address)
+    assert ended.returncode != 0
+    assert "An unexpected system state has occurred" in ended.stderr
+
+
+def test_to_kill_an_actor_at_the_moment_when_its_call_ends_is_safe(address):
+    ended = run(KILLS_ACTORS, address)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+
+
+def test_all_failures_of_a_call_are_a_ray_error_and_only_the_one_that_was_raised_has_a_cause():
+    from ray import exceptions
+
+    types = ("RayTaskError", "WorkerCrashedError", "ActorDiedError", "GetTimeoutError", "TaskCancelledError")
+    assert all(issubclass(getattr(exceptions, name), exceptions.RayError) for name in types)
+    assert exceptions.RayTaskError("f", "", ValueError()).cause is not None
+    assert [hasattr(exceptions.ActorDiedError(), "cause"), hasattr(exceptions.GetTimeoutError(), "cause")] == [
+        False
+    ] * 2
