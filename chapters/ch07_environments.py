@@ -2,13 +2,13 @@
 r"""
 # Chapter 7 · Experience comes from environments, one step at a time
 
-*About 110 minutes · builds on [Chapter 1](ch01_tasks.ipynb) and [Chapter 3](ch03_actors.ipynb)*
+*About 100 minutes · builds on [Chapter 1](ch01_tasks.ipynb) and [Chapter 3](ch03_actors.ipynb)*
 
 **What you will be able to do**
 
 - play episodes in any Gymnasium environment, and compute their returns;
 - write an environment of your own that passes Gymnasium's `check_env`;
-- collect from many environments at once without taking a reset for experience;
+- collect from many environments at once without mistaking a reset for experience;
 - measure environment steps a second, and predict when more environments are faster and when they are slower.
 """
 
@@ -32,9 +32,9 @@ begin("ch07_environments")
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and ten minutes with all five exercises; seventy-five when `SimpleCorridor` is left as homework.
-There is no Ray before the last section, so nobody waits for anything.
-Say where we are: part A taught to run things side by side; from here on the things that run are players.
+A hundred minutes with all five exercises; seventy when `SimpleCorridor` is homework.
+Ray appears only in the last section, so no one has to wait for it to start.
+Say where we are: part A taught how to run things side by side; from here on, what runs is players.
 """
 
 # %% [markdown]
@@ -43,26 +43,25 @@ r"""
 
 In **reinforcement learning** an agent learns from what happens to it.
 It sees an **observation**, chooses an **action**, and gets a number for it, the **reward**.
-The rule by which it chooses is its **policy**; all that lies outside is the **environment**.
-The games, robots and power plants of this world all fit behind two methods, and [Gymnasium](https://gymnasium.farama.org) has fixed what they are called:
+The rule by which it chooses is its **policy**; everything outside the agent is the **environment**.
+Games, robots and power plants all fit behind two methods, and [Gymnasium](https://gymnasium.farama.org) has settled their names:
 
 ![The policy sends an action to the environment; step sends back observation, reward, terminated, truncated and info; reset starts an episode and sends observation and info](../img/ch07_loop.svg)
 
-`reset` begins an **episode**, `step` goes on with it, until one of two flags is set:
+`reset` begins an **episode** and `step` continues it until one of two flags is set:
 
 - `terminated`: the game itself is over.
-  The agent has arrived, fallen, won.
-- `truncated`: somebody stopped watching, most often because a limit of steps was reached.
-  The game could have gone on.
+  The agent has arrived, fallen or won.
+- `truncated`: we stopped watching, most often because a limit on the number of steps was reached.
+  The game could have continued.
 
-The fifth value, `info`, is a dict for people and tools.
-A policy does not get to see it.
+The fifth value, `info`, is a dict for people and tools; the policy does not see it.
+Older programs use Gym, Gymnasium's predecessor, whose `step` returned four values with a single flag `done`: [Old names](../docs/old_names.md).
 
-FrozenLake is a field of ice, 4 by 4, with four holes; the goal is at the bottom right.
+FrozenLake is a 4 by 4 field of ice with four holes; the goal is at the bottom right.
 The observation is the number of the field.
-The ice is slippery: the agent goes where it wants in one of three cases, and to one of the two sides in the others.
-
-**Predict:** when the actions are drawn at random, how does the episode end, and after about how many steps?
+The ice is slippery: one step in three goes where the agent wants, the others slide to one side or the other.
+Here is an episode with random actions.
 """
 
 # %% tags=["demo"]
@@ -81,25 +80,14 @@ strip(frames, titles, columns=5);
 
 # %% [markdown]
 r"""
-In a hole, with no reward, and after some eight steps on average: nearly all random walks end like that.
-Compare titles and pictures: where did the agent slip?
+Nearly every random walk ends like this one: in a hole, without a reward, after about eight steps on average.
+Compare the titles with the pictures: where did the agent slip?
 
 A picture is an array of shape [height, width, 3], which Gymnasium calls `rgb_array`.
-For most of its environments it draws such pictures itself when you make them with `render_mode="rgb_array"` and have installed `pygame`; this course draws its three with the small wrapper `Drawn`.
-
-> **You may have seen** `import gym`, `env.seed(0)`, `obs = env.reset()` and `obs, reward, done, info = env.step(action)`.
-> Gym is no longer maintained; Gymnasium is its successor.
-> `reset` takes the seed and returns two values, and `done` was split in two:
->
-> ```python
-> obs, info = env.reset(seed=0)
-> obs, reward, terminated, truncated, info = env.step(action)
-> done = terminated or truncated
-> ```
+Gymnasium draws such pictures itself when you pass `render_mode="rgb_array"` and have `pygame` installed; this course draws its three environments with the small wrapper `Drawn`.
 
 Why two flags for one end?
-Because they say different things about the future.
-You will need the difference in a moment.
+Because they say different things about the future, as you will see in a moment.
 """
 
 # %% [markdown]
@@ -109,9 +97,6 @@ r"""
 A **space** is a set of values: `action_space` holds the actions that an environment takes, `observation_space` what it may show.
 From these two a learning program knows how many inputs and outputs its network needs.
 You will need two kinds: `Discrete(n)` holds the integers from 0 to n − 1, and `Box` the arrays of numbers between two limits.
-
-**Predict:** CartPole is a pole on a cart that you push to the left or to the right.
-How many numbers does one need to know where it will go next?
 """
 
 # %% tags=["demo"]
@@ -122,37 +107,36 @@ for name in names:
 
 # %% [markdown]
 r"""
-Four: the cart's position and velocity, the pole's angle and angular velocity.
-(The velocities have no limit, so `Box` says `inf`.)
-The name in front of the colon is a module: Gymnasium imports it, and finds `SimpleCorridor` there.
-That works in every process, which will matter when others play for you.
+CartPole is a pole on a cart that you push to the left or to the right.
+Its four numbers are the cart's position and velocity and the pole's angle and angular velocity; the velocities have no limit, so `Box` says `inf`.
+The name in front of the colon is a module: Gymnasium imports it and finds `SimpleCorridor` there.
+That works in every process, which will matter when other processes play for you.
 """
 
 # %% [markdown]
 r"""
 ## An environment of your own is a class with two methods
 
-The corridor is the "hello, world" of RLlib.
-Here is yours; it has a few more rules than the one that coursekit ships for later chapters:
+The corridor is RLlib's "hello, world".
+Yours has a few more rules than the one that coursekit ships for later chapters:
 
 - There are `length` fields, numbered from 0.
   The exit is the last one.
 - `reset` puts the agent on a random field of the left half, 0 to `length // 2 - 1`.
-- Action 0 goes one field to the left, action 1 one to the right.
-  On field 0 there is a wall: who goes left there stays.
-- Every step earns −0.1.
-  The step that reaches the exit earns 1 (and not 0.9), and the episode is terminated.
+- Action 0 moves one field to the left, action 1 one field to the right.
+  Field 0 has a wall: moving left there changes nothing.
+- Every step earns −0.1, except the one that reaches the exit: it earns 1, and the episode is terminated.
 - After `max_steps` steps the episode is truncated.
-  (When that very step reaches the exit, `truncated` may be either.)
-- The observation is the number of the field, as an array of shape [1] and type `float32`: networks want that.
+  If that very step reaches the exit, `truncated` may be either.
+- The observation is the number of the field, as an array of shape [1] and type `float32`, because networks want that.
   Its space is a `Box` from the first field to the last one.
 
 A word on chance.
-`super().reset(seed=seed)` gives the environment random numbers of its own, `self.np_random` (a NumPy generator).
-Draw from those and from nothing else: then a seed makes an episode repeatable, in whichever process it runs.
+`super().reset(seed=seed)` gives the environment a random generator of its own, `self.np_random`, which is a NumPy generator.
+Draw only from that one: then a seed makes an episode repeatable in any process.
 
 The last method is given and expects the number of the field in `self.position`; the rest is yours.
-The check looks at the spaces, asks Gymnasium's `check_env`, resets a few times, and then goes for walks.
+The check looks at the spaces, runs Gymnasium's `check_env`, resets a few times, and then takes some walks.
 """
 
 
@@ -198,9 +182,9 @@ check("SimpleCorridor", SimpleCorridor)
 
 # %% [markdown] tags=["solution"]
 r"""
-An episode may be terminated and truncated at once, when the last step that is allowed is the one that arrives.
-`terminated` then wins: there is no future to estimate.
-Many people leave the limit to a wrapper, `TimeLimit`; you will meet it below.
+An episode may be terminated and truncated at once, when the last step allowed is the one that arrives.
+Then `terminated` wins: there is no future to estimate.
+Many programs leave the limit to a wrapper, `TimeLimit`; you will meet it below.
 """
 
 # %% tags=["demo"]
@@ -226,12 +210,12 @@ quiz("seed_every_episode", seed_every_episode)
 
 # %% [markdown]
 r"""
-## An episode is written down once, and used many times
+## Record an episode once, use it many times
 
 The loop around `step` is the same for every environment and every policy, so write it once.
 `policy` is any function from an observation to an action.
-`obs` gets one more entry than `actions`: it begins with what `reset` showed, and ends with what the last step showed.
-The check counts your calls, too.
+`obs` has one more entry than `actions`: it begins with what `reset` showed and ends with what the last step showed.
+The check also counts your calls.
 """
 
 
@@ -260,16 +244,15 @@ check("rollout", rollout)
 
 # %% [markdown] tags=["solution"]
 r"""
-Only `terminated` is kept: an episode that has ended and is not terminated was truncated.
-The slip that costs most is `while not terminated`: it never ends on an environment that only truncates, and nothing complains.
+Only `terminated` is kept: an episode that ended without it was truncated.
+The costliest slip is `while not terminated`: on an environment that only truncates it never ends, and nothing complains.
 """
 
 # %% [markdown]
 r"""
 The sum of the rewards of an episode is its **return**.
 CartPole pays 1 for every step, so there it is the number of steps.
-
-**Predict:** how long does the pole stand on average when the pushes are drawn at random?
+How long does the pole stand when the pushes are drawn at random?
 """
 
 # %% tags=["demo"]
@@ -288,19 +271,19 @@ r"""
 ## The return of a step looks ahead
 
 What was a step worth?
-Not its own reward alone: a good push pays later.
-Not what had been before it either.
-The **discounted return** of step $t$ counts what comes from then on, and the further away a reward, the less:
+More than its own reward: a good push pays off later.
+And nothing that came before it counts.
+The **discounted return** of step $t$ adds up what comes from then on, and counts a reward less the further away it is:
 
 $$G_t = r_t + \gamma\, r_{t+1} + \gamma^2 r_{t+2} + \dots = r_t + \gamma\, G_{t+1}, \qquad 0 \le \gamma \le 1.$$
 
-And behind the last step?
+And after the last step?
 After `terminated` there is nothing, so $G_T = 0$.
-After `truncated` there is a future that nobody has seen.
-Whoever has an estimate of its worth puts it in the place of $G_T$: the **bootstrap**.
-In chapters 8 to 10 a network makes that estimate; for now it is an argument.
+After `truncated` there is a future that we did not see.
+If you have an estimate of its worth, put it in the place of $G_T$: that is the **bootstrap**.
+In chapters 8 to 10 a network makes the estimate; here it is an argument.
 
-**Predict**, with paper and pencil: the returns for the rewards 1, 2, 3 with $\gamma = 0.5$, once without a bootstrap and once with one of 8.
+**Predict**, with pencil and paper: the returns for the rewards 1, 2, 3 with $\gamma = 0.5$, once without a bootstrap and once with one of 8.
 """
 
 
@@ -321,8 +304,8 @@ check("discounted_returns", discounted_returns)
 
 # %% [markdown] tags=["solution"]
 r"""
-2.75, 3.5, 3 without, and 3.75, 5.5, 7 with the bootstrap: it counts half on the last step, a quarter on the one before.
-Forwards, with a sum for each step, is right too, but does $T^2$ multiplications where $T$ are enough.
+2.75, 3.5, 3 without the bootstrap, and 3.75, 5.5, 7 with it: half of it counts on the last step, a quarter on the one before.
+A forward sum for each step is also right, but takes about $T^2/2$ multiplications where $T$ are enough.
 """
 
 # %%
@@ -336,9 +319,7 @@ quiz("time_is_up", time_is_up)
 # %% [markdown]
 r"""
 How far ahead does a step look?
-Take an episode of a corridor that is only paid at its end.
-
-**Predict:** on a way of 40 steps, what is the reward of 1 at its end worth at the start: with $\gamma = 0.99$, with 0.9, with 0.5?
+Take a walk of 40 steps that pays 1 at its end and nothing before, and look at it with three values of $\gamma$.
 """
 
 # %% tags=["demo"]
@@ -352,8 +333,8 @@ if passed("discounted_returns"):
 
 # %% [markdown]
 r"""
-With 0.5 the first thirty steps do not know that there is an exit.
-With 0.99 they all do.
+With 0.5 the first thirty steps do not notice that there is an exit.
+With 0.99 all of them do.
 Most of this course uses 0.99.
 """
 
@@ -362,12 +343,12 @@ r"""
 ## A rule of one line beats chance
 
 Before you let anything learn, find out how far a simple rule gets.
-It is a baseline, and it tests your environment.
+It gives you a baseline, and it tests your environment.
 
-CartPole's episode is over when the pole leans by more than 12°, or the cart is more than 2.4 from the middle.
-Write a policy that keeps it going for **200 steps**, from every start that `reset` draws.
-(The environment itself goes on to 500.)
-To the right is positive; angles are in radians.
+CartPole's episode ends when the pole leans by more than 12°, or when the cart is more than 2.4 from the middle.
+Write a policy that keeps it going for **200 steps** from every start that `reset` draws.
+(The environment itself stops at 500.)
+Right is positive, and angles are in radians.
 
 **Predict:** is it enough to push to the side to which the pole leans?
 """
@@ -387,9 +368,9 @@ check("cartpole_policy", cartpole_policy)
 
 # %% [markdown] tags=["solution"]
 r"""
-`angle + 0.5 * angular_velocity` is where the pole would be half a second from now if it went on as it swings.
-The angle alone holds it for some 40 steps: it pushes until the pole swings through the middle, and then lets it swing on.
-The angular velocity alone holds it upright, but half the episodes run off the track before step 200.
+`angle + 0.5 * angular_velocity` is where the pole would be in half a second if it kept swinging at this speed.
+The angle alone holds it for some 40 steps: the cart pushes until the pole swings through the middle, and by then it swings too fast.
+The angular velocity alone keeps the pole up, but about half the episodes run off the track before step 200.
 """
 
 # %% tags=["demo"]
@@ -405,14 +386,14 @@ if passed("cartpole_policy") and passed("rollout"):
     for (name, policy), colour in zip(policies.items(), ["#64748b", "#db2777"], strict=True):
         angles = np.degrees([obs[2] for obs in rollout(cartpole, policy, seed=0)["obs"]])
         axes.plot(angles, color=colour, label=f"{name}: {len(angles) - 1} steps")
-    axes.set(xlabel="step", ylabel="angle (degrees)", title="Whoever looks ahead keeps the pole calm")
+    axes.set(xlabel="step", ylabel="angle (degrees)", title="Looking ahead keeps the pole calm")
     axes.legend(loc="lower right");
 
 # %% [markdown] tags=["notes"]
 r"""
 Half-time.
 Ask for the shortest rule in the room, and for one that reaches 500.
-Somebody will ask why we learn at all if one line does it: because nobody can write that line for a robot with thirty joints.
+When the question comes why we learn at all if one line will do: no one can write that line for a robot with thirty joints.
 """
 
 # %% [markdown]
@@ -422,12 +403,12 @@ r"""
 A **wrapper** is an environment around an environment.
 Print one that `make` gave you, and you see several, each of which does one thing:
 
-- `TimeLimit` sets `truncated` after so many steps;
+- `TimeLimit` sets `truncated` after a given number of steps;
 - `OrderEnforcing` raises when `step` comes before `reset`;
-- `PassiveEnvChecker` looks at what the first calls of `reset` and `step` return, and warns when it is not as the spaces say.
+- `PassiveEnvChecker` compares what the first calls of `reset` and `step` return with the spaces, and warns where they differ.
 
-`env.unwrapped` is the environment below all of them.
-**Predict:** how much longer does a step take through the three wrappers?
+`env.unwrapped` is the environment inside all of them.
+What do three wrappers cost?
 """
 
 # %% tags=["demo"]
@@ -442,11 +423,11 @@ comparison
 
 # %% [markdown]
 r"""
-A wrapper is one more Python call: three of them make a step as short as this one some ten per cent longer, and around a step of a millisecond nobody feels it.
-(If the interval holds 1, your machine was busy with something else: compare the column `fastest`, or run the cell again.)
-Remember the microseconds of a step, though: they decide what comes next.
+A wrapper is one more Python call: three of them make a step as short as this one some ten per cent longer, which disappears in a step of a millisecond.
+If the interval includes 1, your machine was busy: compare the column `fastest`, or run the cell again.
+Remember the microseconds of a step: they decide what comes next.
 
-A wrapper of your own overrides the method it wants to change and inherits the rest.
+A wrapper of your own overrides the method that it changes and inherits the rest.
 This one makes every step take longer, as if the environment ran on another machine:
 
 ```python
@@ -456,8 +437,8 @@ class Napping(gymnasium.Wrapper):
         return self.env.step(action)
 ```
 
-`SlowSimulator` of `coursekit.envs` is that, with a choice: it naps (somebody else is working), or with `busy=True` it keeps one of your cores busy (the simulator runs here).
-A physics engine, a game or a web shop takes milliseconds a step, so in this course a slow simulator stands for them.
+`SlowSimulator` from `coursekit.envs` does the same, with a choice: it naps, as if another machine did the work, or with `busy=True` it keeps one of your cores busy, as a simulator does that runs here.
+A physics engine, a game or a web shop takes milliseconds a step; in this course a slow simulator stands in for them.
 """
 
 # %% [markdown]
@@ -465,14 +446,14 @@ r"""
 ## Many environments step together, and reset themselves
 
 A **vector environment** holds $N$ environments and steps them all: $N$ actions go in, arrays with $N$ rows come out.
-`SyncVectorEnv` steps one after the other in your process; `AsyncVectorEnv` has a process for each.
+`SyncVectorEnv` steps them one after the other in your process; `AsyncVectorEnv` starts a process for each.
 
-Their episodes end at different times, and nobody wants to stop the others for that.
+Their episodes end at different times, and it would be a waste to stop the others each time.
 So a vector environment resets by itself.
-Below are two environments that observe the number of the episode and of the step, and earn the number of the step.
-Episodes are two steps long in A and three in B. The action is always 0.
+Below are two environments that observe the numbers of the episode and of the step, and earn the number of the step.
+Episodes have two steps in A and three in B; the action is always 0.
 
-**Predict** the row after the end of A's first episode: what is A's observation, and what its reward?
+**Predict** the row after the end of A's first episode: what is A's observation, and what is its reward?
 """
 
 # %% tags=["demo"]
@@ -497,20 +478,17 @@ frames_of(AutoresetMode.NEXT_STEP)
 # %% [markdown]
 r"""
 Each row of the table is a **frame**, one call of `envs.step`.
-Each `END` is followed by one with step 0 and reward 0.
+After each `END` comes a frame with step 0 and reward 0.
 In that frame the environment was reset, *your action was ignored*, and no time passed in any episode.
-It is a **frame, but not experience**: nothing led from the observation before it to its own.
+It is a **frame, but not experience**: no action led from the observation before it to its own.
 
-There are three modes, and every program that learns from a vector environment has to know which one it has:
+There are three modes, and every program that learns from a vector environment has to know which one it uses:
 
 ![With next step, the default, a frame of its own shows the reset; with same step, the last observation is replaced by the first of the next episode and kept in the infos; disabled leaves the reset to you](../img/ch07_autoreset.svg)
 
-(In the mode disabled you reset those that have ended: `envs.reset(options={"reset_mask": terminated | truncated})`.
-Before version 1.0 Gymnasium reset in the same step.
-Programs from that time look for `infos["final_observation"]`, which is called `final_obs` today.)
+In the mode disabled you reset the environments that have ended: `envs.reset(options={"reset_mask": terminated | truncated})`.
 
-Here are the same seven steps in the mode same step.
-**Predict:** which observations are missing?
+Here are the same seven steps in the mode same step, which was Gymnasium's only one before version 1.0.
 """
 
 # %% tags=["demo"]
@@ -518,8 +496,8 @@ frames_of(AutoresetMode.SAME_STEP)
 
 # %% [markdown]
 r"""
-The last one of every episode: beside `END` stands the beginning of the next episode.
-The last observation is in `infos["final_obs"]`, and a program that does not fetch it believes that the end of one episode looks like the start of another.
+The last observation of every episode is missing: beside `END` stands the beginning of the next one.
+You find it in `infos["final_obs"]`, and a program that does not fetch it believes that one episode ends where the next one starts.
 """
 
 # %%
@@ -533,7 +511,7 @@ quiz("autoreset_frame", autoreset_frame)
 # %% [markdown]
 r"""
 Now collect, in the default mode.
-A **transition** is what happened to one environment in one step: `obs`, the action chosen for it, the reward, the observation that came next, and whether that was a terminal one.
+A **transition** is what happened to one environment in one step: `obs`, the action chosen for it, the reward, the observation that came next, and whether the episode terminated there.
 Return the transitions that really happened.
 `policy` takes the observations of all environments and returns an array of actions.
 """
@@ -541,7 +519,7 @@ Return the transitions that really happened.
 
 # %%
 def vector_rollout(envs, policy, steps, seed):
-    """Return the transitions of so many steps of `envs`, in any order, as a dict of arrays with a row for each.
+    """Return the transitions of `steps` calls of `envs.step`, in any order, as a dict of arrays with a row for each.
 
     The keys are "obs", "actions", "rewards", "next_obs", "terminated". Resets are left out.
     """
@@ -566,19 +544,19 @@ check("vector_rollout", vector_rollout)
 # %% [markdown] tags=["solution"]
 r"""
 `obs[real]` takes the rows in which `real` is true, and copies them.
-Nothing marks a reset frame: its reward of 0 and its flags occur in ordinary steps as well, so you have to remember who ended one frame earlier.
-For a truncated episode `terminated` stays False, so a learner will bootstrap from `next_obs`, which here is the true last observation.
+Nothing marks a reset frame: its reward of 0 and its flags occur in ordinary steps as well, so you have to remember which episodes ended one frame earlier.
+After a truncated end `terminated` stays False, so a learner will bootstrap from `next_obs`, which here is the true last observation.
 """
 
 # %% [markdown]
 r"""
-**Predict:** sixteen environments, a random policy, CartPole: what share of the frames are resets?
-You know how long an episode is.
+What share of the frames are resets?
+Sixteen CartPoles with a random policy, whose episodes last some 22 steps, have about one in 23.
 """
 
 # %% tags=["demo"]
 if passed("vector_rollout"):
-    steps, envs = budget(2000, 300), gymnasium.make_vec("CartPole-v1", num_envs=16)  # a SyncVectorEnv
+    steps, envs = budget(2000, 300), gymnasium.make_vec("CartPole-v1", num_envs=16, vectorization_mode="sync")
     dice = np.random.default_rng(0)
     found = vector_rollout(envs, lambda obs: dice.integers(2, size=16), steps, seed=0)
     real, frames = len(found["rewards"]), 16 * steps
@@ -586,8 +564,8 @@ if passed("vector_rollout"):
 
 # %% [markdown]
 r"""
-One frame for every episode.
-Whoever counts frames as experience learns from transitions that never happened, mostly while episodes are short: at the beginning, when it hurts most.
+That is one frame for every episode.
+A program that counts them as experience learns from transitions that never happened, and it does so most while episodes are short: at the beginning, when it hurts most.
 """
 
 # %% [markdown]
@@ -595,11 +573,11 @@ r"""
 ## More environments at once are often slower
 
 "Vectorised" sounds like "fast".
-Measure it: eight environments, stepped one after the other and stepped in eight processes, beside a single one in a plain loop.
-All count environment steps a second, of all environments together.
-Three kinds: CartPole, CartPole that naps for 5 ms in each step, and CartPole that keeps a core busy for 5 ms.
+Measure it: eight environments stepped one after the other, eight stepped in eight processes, and a single one in a plain loop.
+The numbers are environment steps a second, of all environments together.
+There are three kinds: CartPole, CartPole that naps for 5 ms in each step, and CartPole that keeps a core busy for 5 ms.
 
-**Predict** the order of the three bars, for each of the three kinds.
+**Predict** the order of the three bars for each kind.
 """
 
 # %% tags=["demo"]
@@ -638,17 +616,17 @@ axes.legend(frameon=False);
 # %% [markdown]
 r"""
 Read it kind by kind.
+The scale is logarithmic: each line is ten times the one below it.
 
-- **CartPole**: a plain loop wins.
+- **CartPole**: the plain loop wins.
   A step takes some ten microseconds; `SyncVectorEnv` adds the handling of arrays, and `AsyncVectorEnv` a message to a process and back, which costs many times the step itself.
 - **Naps**: eight naps at once take little longer than one, so eight processes are six to eight times as fast.
-  `SyncVectorEnv` naps eight times in a row: no gain at all.
-- **Busy**: eight processes are as fast as you have cores, and no faster.
-  On two cores the ratio is below two, whatever the number of processes.
+  `SyncVectorEnv` naps eight times in a row and gains nothing.
+- **Busy**: eight processes are at most as many times as fast as you have cores.
+  On two cores the ratio stays below two, however many processes you start.
 
-(The scale is logarithmic: each line is ten times the one below it.
-A machine that is busy with something else can turn a bar: run it twice.
-On a Mac each of the processes is a new Python, so opening an `AsyncVectorEnv` takes seconds there; the steps take no longer.)
+Another program that needs the cores can turn a bar around: run it twice.
+On a Mac each process starts a new Python, so opening an `AsyncVectorEnv` takes seconds there; the steps take no longer.
 """
 
 # %%
@@ -665,13 +643,10 @@ r"""
 
 So what is `SyncVectorEnv` for?
 For the policy.
-A network takes nearly as long for one observation as for sixty-four.
-With $N$ environments, one call serves $N$ steps.
+A network takes nearly as long for one observation as for sixteen, and with $N$ environments one call serves $N$ steps.
 
-The third way has no environments inside at all: Gymnasium ships a CartPole that is written for arrays, where one multiplication moves all the carts.
-
-**Predict:** from how many environments on does `SyncVectorEnv` with a network beat a single environment with the same network?
-And how fast are arrays?
+There is a third way, with no environments inside at all: Gymnasium ships a CartPole written for arrays, in which one multiplication moves all the carts.
+Where an environment has such a version, `gymnasium.make_vec` takes it unless you ask for another.
 """
 
 # %% tags=["demo"]
@@ -687,60 +662,38 @@ def choose(obs):
     return network(torch.as_tensor(obs)).argmax(-1).numpy()
 
 
-def arrays(count):
-    """Return so many CartPoles, written as arrays."""
-    return gymnasium.make_vec("CartPole-v1", num_envs=count, vectorization_mode="vector_entry_point")
-
-
-# %% tags=["demo"]
-sizes, steps = [1, 4, 16, 64, 256], budget(15_000, 2000)
-curves = {"Sync": [], "Sync, with a network": [], "arrays, with a network": []}
-for size in sizes:
-    envs = SyncVectorEnv([cart] * size)
-    curves["Sync"].append(steps_a_second(envs, steps, rounds=rounds))
-    curves["Sync, with a network"].append(steps_a_second(envs, steps, choose, rounds=rounds))
-    curves["arrays, with a network"].append(steps_a_second(arrays(size), steps, choose, rounds=rounds))
-one = {
-    "one": steps_a_second(cart(), steps, rounds=rounds),
-    "one, with a network": steps_a_second(cart(), steps, choose, rounds=rounds),
-}
-
-# %% tags=["demo"]
-figure, axes = plt.subplots(figsize=(8, 3.8), constrained_layout=True)
-for (name, speed), colour in zip(curves.items(), ["#94a3b8", "#db2777", "#7c3aed"], strict=True):
-    axes.loglog(sizes, speed, "o-", color=colour, label=name)
-for (name, speed), colour in zip(one.items(), ["#94a3b8", "#db2777"], strict=True):
-    axes.axhline(speed, color=colour, linestyle="--", label=name)
-axes.set_xticks(sizes, sizes)
-axes.minorticks_off()
-axes.set_title("One call of the network serves them all")
-axes.set(xlabel="environments", ylabel="environment steps a second")
-axes.legend(frameon=False, bbox_to_anchor=(1, 1));
+crews, steps, speeds = {"one": cart(), "SyncVectorEnv of 16": SyncVectorEnv([cart] * 16)}, budget(15_000, 2000), {}
+for count in (16, 256):
+    arrays = gymnasium.make_vec("CartPole-v1", num_envs=count)
+    crews[f"{type(arrays).__name__} of {count}"] = arrays
+for name, envs in crews.items():
+    for column, policy in {"without a network": None, "with a network": choose}.items():
+        speeds[column, name] = steps_a_second(envs, steps, policy, rounds=rounds)
+pandas.Series(speeds).unstack(0, sort=False).round(-2).astype(int)
 
 # %% [markdown]
 r"""
-Compare lines of one colour.
-Without a network (grey) `SyncVectorEnv` hardly ever beats the dashed single environment.
-With one (pink) it wins with a few environments already, because the network's time is shared.
-And arrays (violet) leave both behind once there are a few dozen: where somebody has written the environment for arrays, no process is as fast.
-Few environments are written that way; most of the rest of this course is about those that are not.
+Without a network, `SyncVectorEnv` hardly beats the single environment.
+With one it wins clearly, because sixteen steps share one call.
+The arrays win by far once there are many of them: no process is as fast as an environment written this way.
+Few are; most of the rest of this course is about those that are not.
 """
 
 # %% [markdown]
 r"""
 ## Lockstep waits for the slowest
 
-Real simulators are not only slow, they are slow in different ways from step to step.
+Real simulators are not only slow: some steps are slower than others.
 `AsyncVectorEnv` works in **lockstep**: no environment makes its next step before all have made this one.
 Of four environments the slowest decides, at every step.
 
-An actor of chapter 3 can do better.
+An actor, as in chapter 3, can do better.
 It owns an environment and plays a **fragment** of many steps before it reports.
-Somebody is still the slowest of the four, but now only once in a fragment, and over many steps luck evens out.
+One of the four is still the slowest, but now they wait for it only once a fragment, and over many steps luck evens out.
 
 ![In lockstep four environments wait for each other after every step; as actors each plays a fragment of steps without waiting](../img/ch07_lockstep.svg)
 
-**Predict:** naps of 5 ms *on average*, some short, some long.
+**Predict:** the naps take 5 ms *on average*, some short, some long.
 How many times as long does the lockstep take for the same number of steps?
 """
 
@@ -750,6 +703,7 @@ def jittery():
     return SlowSimulator(cart(), seconds=0.005, spread=1.0)
 
 
+@ray.remote
 class Player:
     """Owns an environment and plays on its own."""
 
@@ -769,7 +723,7 @@ class Player:
 fragment, four = budget(150, 40), range(4)
 with contextlib.closing(AsyncVectorEnv([jittery] * 4)) as envs, ray.init(num_cpus=4, include_dashboard=False):
     envs.reset(seed=0)
-    players = [ray.remote(Player).remote(seed) for seed in four]
+    players = [Player.remote(seed) for seed in four]
     ray.get([player.play.remote(1) for player in players])
     ways = {
         "four actors": lambda: ray.get([player.play.remote(fragment) for player in players]),
@@ -781,20 +735,20 @@ comparison
 
 # %% [markdown]
 r"""
-As many naps of the same kind, and nearly twice the time: the longest of four such naps is on average about twice as long as one of them.
+The naps are the same in number and kind, and still the lockstep takes nearly twice as long: the longest of four such naps is on average about twice as long as one of them.
 The actors wait for each other only at the end of a fragment.
 
 That is the bridge to distributed reinforcement learning.
 Players become actors, experience flows in fragments, and new questions come up.
 How do the players get the newest policy?
-What does a fragment cost on its way?
+What does it cost to send a fragment?
 And what if one player is always the slowest?
-[Chapter 8](ch08_rollouts.ipynb) builds it.
+[Chapter 8](ch08_rollouts.ipynb) answers them.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-The last plot is worth five minutes: draw four bars of different lengths on the board and ask who waits for whom.
+The last plot is worth five minutes: draw four bars of different lengths on the board and ask which ones wait.
 If time is short, skip the section on the network, not this one.
 """
 
@@ -803,18 +757,18 @@ r"""
 ## What you can do now
 
 - You play any environment with one loop, and know why an episode ended.
-- You can write an environment that other people's programs accept.
-- You compute returns, and know what belongs behind a truncated end.
+- You write environments that other people's programs accept.
+- You compute returns, and know what to put after a truncated end.
 - You collect from many environments and leave out the frames in which one was reset.
-- You can predict from the length of a step whether processes, arrays or a plain loop will be fastest, and measure it.
+- You predict from the length of a step whether processes, arrays or a plain loop will be fastest, and measure it.
 
 ## Traps
 
 - **`while not terminated`** never ends where an episode is only truncated.
-- **A seed in every `reset`** plays the same episode again and again.
+- **A seed in every `reset`** plays the same episode over and over.
   Seed once.
 - **Treating `truncated` as `terminated`** tells the agent that a good state is worth nothing.
-- **Frames of a reset** in a vector environment are no experience.
+- **Reset frames** in a vector environment are not experience.
   Know the mode: `envs.metadata["autoreset_mode"]`.
 - **`AsyncVectorEnv` around a fast environment** is slower than a loop.
   Measure before you add processes.
@@ -824,5 +778,5 @@ r"""
 - [Chapter 8](ch08_rollouts.ipynb): players as actors, a learner in the middle.
 - Gymnasium's documentation: [create an environment](https://gymnasium.farama.org/introduction/create_custom_env/), [vector environments](https://gymnasium.farama.org/api/vector/), and [autoreset modes](https://farama.org/Vector-Autoreset-Mode).
 - Sutton and Barto, [*Reinforcement Learning: An Introduction*](http://incompleteideas.net/book/the-book-2nd.html), 2018, chapter 3: episodes, returns, discounting.
-- Pardo et al., [*Time Limits in Reinforcement Learning*](https://arxiv.org/abs/1712.00378), 2018: why an end by the clock is not an end.
+- Pardo et al., [*Time Limits in Reinforcement Learning*](https://arxiv.org/abs/1712.00378), 2018: why running out of time is not an end.
 """

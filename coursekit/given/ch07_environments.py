@@ -24,7 +24,7 @@ def steps_a_second(env: Any, steps: int, policy: Callable | None = None, rounds:
     """Return how many steps of experience a second come from an environment, or from many that step together.
 
     Without a policy the actions are drawn beforehand. Resets are in the time; frames that are only a reset are not in the count.
-    The fastest of the rounds counts: whatever else the machine does only slows them down.
+    The fastest of the rounds counts: whatever else the machine does can only slow a round down.
     """
     frames = max(steps // env.num_envs, 5) if isinstance(env, VectorEnv) else steps
     env.action_space.seed(0)

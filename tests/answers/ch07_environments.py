@@ -55,6 +55,13 @@ class returns_four_values(Corridor):
         return obs, reward, terminated or truncated, info
 
 
+@rejects("SimpleCorridor", says="`bool(...)`")
+class truncated_is_a_truth_value_of_numpys(Corridor):
+    def step(self, action):
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward, terminated, np.bool_(truncated), info  # Gymnasium takes it for a truncated episode
+
+
 @rejects("SimpleCorridor")
 class forgets_truncation(Corridor):
     def step(self, action):
@@ -219,7 +226,7 @@ def episode_of(obs, actions, rewards, terminated):
 
 
 @accepts("rollout")
-def loops_for_ever_and_breaks(env, policy, seed):
+def loops_forever_and_breaks(env, policy, seed):
     obs, actions, rewards = [env.reset(seed=seed)[0]], [], []
     while True:
         actions.append(policy(obs[-1]))
@@ -228,6 +235,11 @@ def loops_for_ever_and_breaks(env, policy, seed):
         rewards.append(reward)
         if terminated or truncated:
             return episode_of(np.array(obs), np.array(actions), np.array(rewards), terminated)
+
+
+@accepts("rollout")
+def also_says_truncated(env, policy, seed):
+    return loops_forever_and_breaks(env, policy, seed) | {"truncated": False}
 
 
 @rejects("rollout")
@@ -255,7 +267,7 @@ def stops_only_when_truncated(env, policy, seed):
 @rejects("rollout")
 def asks_the_policy_about_the_first_observation_only(env, policy, seed):
     first, _ = env.reset(seed=seed)
-    return loops_for_ever_and_breaks(env_already_reset(env, first), lambda _: policy(first), seed)
+    return loops_forever_and_breaks(env_already_reset(env, first), lambda _: policy(first), seed)
 
 
 class env_already_reset:
@@ -268,13 +280,13 @@ class env_already_reset:
 
 @rejects("rollout")
 def ignores_the_seed(env, policy, seed):
-    return loops_for_ever_and_breaks(env_already_reset(env, env.reset()[0]), policy, seed)
+    return loops_forever_and_breaks(env_already_reset(env, env.reset()[0]), policy, seed)
 
 
 @rejects("rollout")
 def resets_once_without_the_seed_first(env, policy, seed):
     env.reset()
-    return loops_for_ever_and_breaks(env, policy, seed)
+    return loops_forever_and_breaks(env, policy, seed)
 
 
 @rejects("rollout")
@@ -291,30 +303,30 @@ def resets_before_every_step(env, policy, seed):
 
 @rejects("rollout")
 def leaves_out_the_last_observation(env, policy, seed):
-    episode = loops_for_ever_and_breaks(env, policy, seed)
+    episode = loops_forever_and_breaks(env, policy, seed)
     return episode | {"obs": episode["obs"][:-1]}
 
 
 @rejects("rollout")
 def leaves_out_the_first_observation(env, policy, seed):
-    episode = loops_for_ever_and_breaks(env, policy, seed)
+    episode = loops_forever_and_breaks(env, policy, seed)
     return episode | {"obs": episode["obs"][1:]}
 
 
 @rejects("rollout")
 def drops_the_last_reward(env, policy, seed):
-    episode = loops_for_ever_and_breaks(env, policy, seed)
+    episode = loops_forever_and_breaks(env, policy, seed)
     return episode | {"rewards": episode["rewards"][:-1]}
 
 
 @rejects("rollout")
 def says_terminated_for_any_end(env, policy, seed):
-    return loops_for_ever_and_breaks(env, policy, seed) | {"terminated": True}
+    return loops_forever_and_breaks(env, policy, seed) | {"terminated": True}
 
 
 @rejects("rollout")
 def returns_the_sum_of_the_rewards(env, policy, seed):
-    return loops_for_ever_and_breaks(env, policy, seed)["rewards"].sum()
+    return loops_forever_and_breaks(env, policy, seed)["rewards"].sum()
 
 
 @accepts("discounted_returns")
@@ -400,6 +412,12 @@ def one_environment_after_the_other(envs, policy, steps, seed):
     return {name: np.array(values) for name, values in as_columns(mine).items()}
 
 
+@accepts("vector_rollout")
+def with_the_other_flag_too(envs, policy, steps, seed):
+    rows = [row for row in collected(envs, policy, steps, seed) if not row[6]]
+    return as_columns(rows) | {"truncated": np.array([row[5] for row in rows])}
+
+
 @rejects("vector_rollout")
 def counts_the_resets_as_experience(envs, policy, steps, seed):
     return as_columns(collected(envs, policy, steps, seed))
@@ -479,6 +497,11 @@ def an_array_without_dimensions(obs):
 @rejects("cartpole_policy")
 def always_to_the_right(obs):
     return 1
+
+
+@rejects("cartpole_policy", says="whole number")
+def a_truth_value(obs):
+    return obs[2] + obs[3] > 0  # CartPole's own `step` refuses NumPy's
 
 
 @rejects("cartpole_policy")
