@@ -124,9 +124,9 @@ def _judge_node(got: object, lacks: list[str], node: dict[str, list[str]]) -> No
 def _names(got: object) -> list[str]:
     """Return the names of parts that came back."""
     names = list(got) if isinstance(got, list | tuple | set | frozenset) else [None]
-    known = all(isinstance(name, str) and name in SIGNS for name in names)
-    expect(known, f"The list must hold names of the table: {', '.join(SIGNS)}.")
-    return names
+    known = [name for name in names if isinstance(name, str) and name in SIGNS]
+    expect(known == names, f"The list must hold names of the table: {', '.join(SIGNS)}.")
+    return known
 
 
 def _judge_here(answer: Answer, rng: Generator) -> None:
