@@ -1,16 +1,16 @@
 # %% [markdown] you_learn_to="collect with many samplers, in step and out of it; GAE"
 r"""
-# Chapter 8 · Many play at once, and nobody has to wait for the slowest
+# Chapter 8 · Many samplers play at once, and none has to wait for the slowest
 
-*About 120 minutes · builds on [Chapter 2](ch02_objects.ipynb), [Chapter 3](ch03_actors.ipynb) and [Chapter 7](ch07_environments.ipynb)*
+*About 105 minutes · builds on [Chapter 2](ch02_objects.ipynb), [Chapter 3](ch03_actors.ipynb) and [Chapter 7](ch07_environments.ipynb)*
 
 **What you will be able to do**
 
 - name the four parts of distributed reinforcement learning, and write the one that plays as an actor;
 - compute advantages from a fragment of experience that begins and ends in the middle of episodes;
-- collect from many samplers, in step or as they come, and say what each costs;
+- collect from many samplers, in step or as fragments come, and say what each way costs;
 - fit Amdahl's law to your own measurements, and read from the residuals whether to believe it;
-- tune what moves between the parts: resources, lengths, transfers, arrays.
+- choose a sampler's resources and the length of a fragment from measurements, and say which messages pass through your notebook.
 """
 
 # %%
@@ -33,7 +33,7 @@ ray.init(num_cpus=4, include_dashboard=False)
 
 # %% [markdown] tags=["notes"]
 r"""
-Two hours with all five exercises; ninety minutes when `fragment_length` and the section on advice are left to read.
+A hundred and five minutes with all five exercises; eighty when `fragment_length` is left to read.
 `gae` takes longer than its minutes say in most rooms: give it a whiteboard, and let pairs compute the hand-made cases of its check first.
 Run the two cells above before you begin to speak.
 """
@@ -43,33 +43,33 @@ r"""
 ## Distributed reinforcement learning has four parts
 
 Chapter 7 played in one process.
-What a program does that learns from many has four parts, whatever the algorithm:
+A program that learns from many processes has four parts, whatever the algorithm:
 
 ![Samplers, each with environments and a copy of the agent, send fragments of experience to a buffer; the learner takes batches from it and puts new weights into the object store, from where every sampler reads them](../img/ch08_parts.svg)
 
-- The **environment** is stepped: observations and rewards come out.
+- The **environment** takes actions and returns observations and rewards.
 - The **agent** chooses the actions.
-  It is a policy with weights, and there is a copy of it wherever somebody plays.
+  It is a policy with weights, and there is a copy of it wherever something plays.
 - The **buffer** keeps experience until it is learned from.
-  A *rollout buffer* is emptied after every update, since its experience belongs to the policy that made it.
+  A *rollout buffer* is emptied after every update, since its experience came from the policy that has just changed.
   A *replay buffer* keeps it, and the same step is learned from many times (chapter 9).
 - The **learner** computes new weights.
 
 Each of them can be an actor.
-By the end of this chapter each is one, and your notebook only tells them who talks to whom.
-Environment and agent belong together; such an actor is called a **sampler** here.
-(RLlib says *EnvRunner*; older texts say *rollout worker*.)
+By the end of this chapter each is one, and your notebook only connects them.
+An actor that holds environments and an agent is called a **sampler** here.
+RLlib calls it an *EnvRunner*; in older texts it is a *rollout worker* ([Old names](../docs/old_names.md)).
 """
 
 # %% [markdown]
 r"""
-## Environment and agent belong into one process
+## Environment and agent belong in one process
 
 Why together?
 Take them apart: two CartPoles in an actor of their own, the agent in your notebook.
 Every step is then a remote call.
 Our agent is a line of NumPy: it pushes to the side to which the pole will lean.
-(`carts(2)` is a `SyncVectorEnv` of two CartPoles.)
+`carts(2)` is a `SyncVectorEnv` of two CartPoles.
 
 **Predict:** a step of both carts takes some 30 µs in a loop.
 How long does it take when each step is a remote call?
@@ -93,7 +93,7 @@ class Carts:
 
 # %% tags=["demo"]
 def play(step, steps):
-    """Choose and step so many times."""
+    """Choose and step `steps` times."""
     obs = np.zeros((2, 4))
     for _ in range(steps):
         obs, *_ = step(leans(weights, obs))
@@ -114,7 +114,8 @@ comparison
 r"""
 A millisecond or so instead of some tens of microseconds: you pay the price of a call (chapter 3) for every step.
 A sampler pays it once for a whole **fragment** of steps.
-When the agent is a large network on a GPU, people do take the two apart and send the observations of hundreds of environments in one message; the rule behind both is the same: *few and large messages*.
+When the agent is a large network on a GPU, the two are sometimes separated after all: hundreds of environments then send their observations in one message.
+Both follow the same rule: *few and large messages*.
 """
 
 # %% [markdown]
@@ -122,8 +123,8 @@ r"""
 ## A fragment is not an episode
 
 Write the sampler.
-It owns a vector environment (chapter 7), which resets itself, and plays a fixed number of *frames* at each call, whatever the episodes do meanwhile: the fragment may begin and end in the middle of an episode.
-That keeps all messages equally long.
+It owns a vector environment (chapter 7), which resets itself, and plays a fixed number of *frames* at each call, whatever the episodes do: a fragment may begin and end in the middle of an episode.
+That way all messages are equally long.
 
 ![Two environments play three fragments of six frames; episodes run across the borders of fragments; the frame after the end of an episode is a reset and is not real](../img/ch08_fragments.svg)
 
@@ -138,8 +139,8 @@ With $T$ frames of $N$ environments, a fragment is a dict of arrays:
 | `version` | a number | `weights["version"]` of the weights that played |
 
 The seam between two fragments must not show.
-The next fragment goes on where this one stopped; the seed is used once; and when an episode ends in the last frame, the first frame of the *next* fragment is the reset.
-New weights count from the next call of `sample` on; the first ones always come before the first `sample`.
+The next fragment continues where this one stopped; the seed is used once; and when an episode ends in the last frame, the first frame of the *next* fragment is the reset.
+New weights count from the next call of `sample` on; the first ones always arrive before the first `sample`.
 
 It is an ordinary class, so the check (and you) can try it without Ray: `sampler = Sampler(partial(carts, 2), leans, seed=0)`.
 """
@@ -147,7 +148,7 @@ It is an ordinary class, so the check (and you) can try it without Ray: `sampler
 
 # %%
 class Sampler:
-    """Plays in some environments, with the weights that it was given last."""
+    """Plays in some environments, with the weights that it received last."""
 
     def __init__(self, make_envs, policy, seed):
         """`make_envs()` returns a vector environment; `policy(weights, obs)` returns an action for each observation."""
@@ -185,9 +186,9 @@ check("Sampler", Sampler)
 
 # %% [markdown] tags=["solution"]
 r"""
-All that must survive the end of `sample` stands in the object: the observation and `over`.
-People who keep `over` in a local variable count one reset as experience for each episode that ends with a fragment, which is rare enough to be found by nobody.
-The rows of `SyncVectorEnv` are copies, so it is safe to keep them; an environment that writes into the same array again needs `obs.copy()`.
+Everything that must survive the end of `sample` lives in the object: the observation and `over`.
+If `over` is a local variable, each episode that ends with a fragment turns one reset into experience; that is rare enough never to be found.
+The observations of `SyncVectorEnv` are copies, so it is safe to keep them; an environment that writes into the same array again needs `obs.copy()`.
 """
 
 # %%
@@ -211,33 +212,34 @@ quiz("where_it_stopped", where_it_stopped)
 r"""
 ## Advantages are computed where a fragment ends, not where an episode does
 
-Learning wants to know how much better than expected each step went: its **advantage**.
-Somebody expects something, namely a network $V(s)$ that estimates the return from $s$ on.
+To learn, you need to know how much better than expected each step turned out: its **advantage**.
+The expectation comes from a network $V(s)$, which estimates the return from $s$ on.
 The surprise of one step is
 
 $$\delta_t = r_t + \gamma V(s_{t+1}) - V(s_t):$$
 
-what it brought, and what is expected after it, less what had been expected before.
-**Generalised advantage estimation** (GAE, Schulman et al. 2016, equation 16) adds up the surprises of this step and of those after it, further ones counting less:
+what it brought, plus what is expected after it, minus what was expected before.
+**Generalised advantage estimation** (GAE, Schulman et al. 2016, equation 16) adds up the surprises of this step and of those after it, and counts them less the further away they are:
 
 $$\hat A_t = \delta_t + \gamma\lambda\,\delta_{t+1} + (\gamma\lambda)^2\,\delta_{t+2} + \dots = \delta_t + \gamma\lambda\,\hat A_{t+1}.$$
 
 With $\lambda = 0$ only the step's own surprise counts, which trusts $V$ entirely.
-With $\lambda = 1$ the $V$ in between cancel, and what is left is the discounted return of chapter 7 less $V(s_t)$, which trusts nothing but rewards, and is noisy.
+With $\lambda = 1$ the values in between cancel: what remains is the discounted return of chapter 7 minus $V(s_t)$, which trusts only rewards, and is noisy.
 
-Two rules at the ends, and most programs that do not learn break one of them:
+Two rules hold at the ends, and many programs that do not learn break one of them:
 
 - **Terminated** at $t$: nothing follows, so $V(s_{t+1})$ counts as 0.
-  **Truncated**: it would have gone on, so $V(s_{t+1})$ counts.
+  **Truncated**: the episode would have continued, so $V(s_{t+1})$ counts.
 - **Both** end the sum: the next row belongs to another episode.
-  (It is the reset, in fact.
-  The reset's own row gets an advantage like any other, which means nothing: whoever learns leaves it out.)
 
-Behind the last row there is no other: the sum stops, and $V(s_T)$ is the value of `last_obs`.
+The row after an end is the reset.
+It gets an advantage like any other row, which means nothing, and the learner leaves it out.
+
+After the last row of the fragment the sum stops, and $V(s_T)$ is the value of `last_obs`.
 In the mode next step of chapter 7 the observation after a truncated end is the true last one, so `values[t + 1]` is right there as it stands.
 
-**Predict**, with paper and pencil: rewards 1, 1, 1, all values 0, $\gamma = 0.5$, $\lambda = 1$.
-And if the episode was terminated after the second step?
+**Predict**, with pencil and paper: rewards 1, 1, 1, all values 0, $\gamma = 0.5$, $\lambda = 1$.
+And what if the episode terminated after the second step?
 """
 
 
@@ -261,17 +263,14 @@ check("gae", gae)
 r"""
 1.75, 1.5, 1; and 1.5, 1, 1 with an end after the second step.
 One loop over time serves all environments, because `rewards[t]` is a row of $N$.
-A program that has only one flag `done` must choose which of the two rules it breaks.
-`real` takes the rows of resets out before anybody learns.
+A program with a single flag `done` can only choose which of the two rules it breaks.
+`real` removes the rows of resets before the learner sees them.
 """
 
 # %% [markdown]
 r"""
-Look at it.
-One environment, rewards of 1, a network that expects 10 in every state.
-At step 20 the episode is terminated, at step 40 truncated.
-
-**Predict:** where do the curves jump, and in which direction?
+Here is what your function does with one environment, rewards of 1 and a network that expects 10 in every state.
+At step 20 the episode terminates, at step 40 it is truncated.
 """
 
 # %% tags=["demo"]
@@ -291,22 +290,20 @@ if passed("gae"):
 # %% [markdown]
 r"""
 With $\lambda = 0$ only step 20 itself knows of the fall.
-With larger $\lambda$ the steps before it learn that it was coming, and the more so the closer they are.
+With a larger $\lambda$ the steps before it learn that it was coming, the more so the closer they are.
 At the truncated end nothing bad happens: the network's 10 stands for the future.
-And nothing at all crosses a dashed line from right to left.
+And nothing crosses a dashed line from right to left.
 """
 
 # %% [markdown]
 r"""
-## Say what a sampler needs, and Ray starts no more than fit
+## State what a sampler needs, and Ray starts only as many as fit
 
 Next come eight samplers, perhaps on two cores.
-Will they not get into each other's way?
-Chapter 3 said: actors that wait, as many as you like; actors that compute, as many as cores.
-So measure which kind you have: the share of its time in which a sampler keeps a core busy.
-Its environments nap 2.5 ms in each step, as if a simulator ran elsewhere; with `busy=True` they compute for 2.5 ms, as one that runs here.
-
-**Predict** both shares.
+Will they get in each other's way?
+Chapter 3 said: as many waiting actors as you like, and as many computing actors as you have cores.
+So measure which kind you have: for what share of its time does a sampler keep a core busy?
+Its environments nap for 2.5 ms in each step, as if the simulator ran elsewhere; with `busy=True` they compute for 2.5 ms, like one that runs here.
 """
 
 # %%
@@ -328,10 +325,10 @@ if passed("Sampler"):
 
 # %% [markdown]
 r"""
-That is the number for `num_cpus`.
-By default an actor names no CPU at all while it runs, and Ray believes that the machine is idle however many you start.
-Name what they need, and Ray places no more than fit.
-(On a machine under load, the second share is what the load leaves over.)
+That share is the number for `num_cpus`.
+(On a busy machine, the second share is what the other programs leave.)
+By default an actor reserves no CPU while it runs, and Ray believes that the machine is idle however many you start.
+State what they need, and Ray starts only as many as fit.
 Ours need a few per cent; we say 0.5, so that eight fill the four CPUs of this Ray.
 """
 
@@ -352,19 +349,17 @@ if passed("Sampler"):
 
 # %% [markdown]
 r"""
-The ninth waits: there is no room, and it takes nothing from the others.
-(A sampler that named nothing would have started.)
+The ninth waits: there is no room, so it takes nothing from the others.
+A sampler that reserved nothing would have started.
 """
 
 # %% [markdown]
 r"""
 ## One copy of the weights serves all samplers
 
-Before each fragment, samplers want the newest weights.
-Ours are four numbers; those of a real network are megabytes, so here is some ballast: 8 MB.
-There are two ways to send them to eight samplers, and Ray's records count how much is put into the store.
-
-**Predict:** how many megabytes go into the store, and how many times as long does one way take as the other?
+Before each fragment, samplers need the newest weights.
+Ours are four numbers; those of a real network are megabytes, so we add 8 MB of ballast.
+There are two ways to send them to eight samplers; Ray's records count the bytes that go into the store.
 """
 
 # %% tags=["demo"]
@@ -388,20 +383,13 @@ if passed("Sampler"):
         way()
         print(f"{way.__name__}: {(stores()[0]['created_bytes'] - before) / 1e6:.0f} MB put into the store")
 
-# %% tags=["demo"]
-if passed("Sampler"):
-    comparison = compare_times({"by reference": by_reference, "by value": by_value}, repeats=budget(15, 7))
-    comparison.plot()
-    display(comparison)
-
 # %% [markdown]
 r"""
-A copy for each of them against one for all: the samplers of a node map the same memory (chapter 2).
-On a cluster each *node* fetches one copy, from whichever node has one.
-With four numbers it would make no difference.
+One copy for each sampler, or one for all: the samplers of a node map the same memory (chapter 2), and on a cluster each *node* fetches one copy.
+With only the four numbers it would make no difference.
 
-Put the pieces together.
-`collect` is one **synchronous** round: everybody plays with the same weights, and the round is over when the last one is done.
+Now put the pieces together.
+`collect` is one **synchronous** round: all samplers play with the same weights, and the round is over when the last one is done.
 The check's samplers wait for each other, for 20 s at most, and count what arrives.
 """
 
@@ -425,16 +413,17 @@ check("collect", collect)
 
 # %% [markdown] tags=["solution"]
 r"""
-Nobody waits for `set_weights`: an actor runs the calls of one caller in the order in which they were sent, so `sample` finds the new weights.
-(An async or threaded actor gives no such promise.)
+There is no need to wait for `set_weights`: the calls of one caller to one actor run in the order in which they were sent, so `sample` finds the new weights.
+Three kinds of actor make no such promise: async ones, threaded ones, and those with `allow_out_of_order_execution=True`.
+And a call that Ray retries after a failure (`max_task_retries`, chapter 5) may run after later ones.
 """
 
 # %% [markdown]
 r"""
 ## Amdahl's law says when to stop adding samplers
 
-Now with one, two, up to eight samplers.
-In each iteration they play 96 frames *together*, so each plays fewer when there are more; then comes a learner, which needs 30 ms (a nap, for once) and no sampler can help it.
+Now use one, two, up to eight samplers.
+In each iteration they play 96 frames *together*, so each plays fewer when there are more; then the learner needs 30 ms (a nap, for now), which no sampler can shorten.
 **Amdahl's law** says of such a program
 
 $$\text{seconds}(n) = \text{serial} + \frac{\text{parallel}}{n}.$$
@@ -448,7 +437,7 @@ FRAMES, counts = 96, [1, 2, 3, 4, 6, 8]
 
 
 def seconds_of_an_iteration(count):
-    """Return the seconds of one iteration with so many samplers."""
+    """Return the seconds of one iteration with `count` samplers."""
     start = time.perf_counter()
     collect(samplers[:count], weights, FRAMES // count)
     time.sleep(0.03)  # the learner
@@ -463,11 +452,11 @@ if passed("Sampler") and passed("collect"):
 # %% [markdown]
 r"""
 The law is a straight line in $1/n$, so least squares finds its two numbers.
-We divide each equation by its measured seconds: then an error of 5 % counts the same for eight samplers as for one, where 5 % are many more milliseconds.
+We divide each equation by its measured seconds, so that an error of 5 % counts the same for eight samplers as for one, where 5 % are many more milliseconds.
 
 The **residuals** are what the law leaves unexplained: measured against fitted, in per cent.
 Always plot them.
-A curve through points looks good nearly always; residuals show what is wrong with it.
+A curve through points nearly always looks good; residuals show what is wrong with it.
 """
 
 # %% tags=["demo"]
@@ -504,16 +493,16 @@ if passed("Sampler") and passed("collect"):
 r"""
 First the two numbers.
 You know the truth, since you built it: 480 ms parallel, 30 ms serial.
-What the fit found beyond the 30 is the price of distribution: sending weights, calling, fetching, waiting for the last.
-(The 480 grow a little as well: no nap is shorter than asked for, and on a Mac or a busy machine many are longer.)
+Whatever the fit found beyond the 30 is the price of distribution: sending weights, calling, fetching, waiting for the last sampler.
+The 480 grow a little as well: no nap is shorter than requested, and on a Mac or a busy machine many are longer.
 
-Then the residuals: the large points are those of the medians, which were fitted, the pale ones those of the single rounds.
-If they lie around zero in no order, the law explains what can be explained, and the rest is chance: smaller than the spread of the pale points.
-If they are larger and form a *pattern*, such as high, low, high, then something is going on that the law does not know: a cost that grows with every sampler (more calls to make, more processes than cores).
-Then the fit is too optimistic beyond your last point, and there may be a number of samplers from which on it gets *slower*.
+Then the residuals: the large points are those of the medians, which were fitted; the pale ones are those of the single rounds.
+If the large ones lie around zero without order, and closer than the pale ones scatter, the law explains what can be explained, and the rest is chance.
+If they are larger and form a *pattern*, such as high, low, high, something is happening that the law does not know: a cost that grows with every sampler, such as more calls to make, or more processes than cores.
+Then the fit is too optimistic beyond your last point, and from some number of samplers on it may even get *slower*.
 Which of the two do you see?
 
-What is simulated here is the step.
+Only the steps are simulated here.
 These samplers nap, so eight of them fit on two cores.
 Samplers that compute would follow the law up to the number of cores, and leave it there with a kink.
 On a cluster the kink comes later; the learner's 30 ms come as early as here.
@@ -530,21 +519,18 @@ quiz("amdahls_limit", amdahls_limit)
 # %% [markdown] tags=["notes"]
 r"""
 Half-time.
-Collect the fitted serial milliseconds from the room: they differ by the machine, and nobody has 30.
-Ask what each would do next: more samplers, or a faster learner?
+Collect the fitted serial milliseconds from the room: they differ from machine to machine, and all are above 30.
+Ask what each pair would do next: add samplers, or make the learner faster?
 """
 
 # %% [markdown]
 r"""
-## In step, everybody is as slow as the slowest
+## In step, all are as slow as the slowest
 
 So far all samplers were alike.
 Real ones are not: one machine is older, one level of the game is harder.
-Four samplers now, and the environments of the last one take three times as long for a step.
-(The other four end, which makes room.)
-
-**Predict:** what do the other three do most of the time?
-And how many fragments a second could there be?
+Now take four samplers, and let the environments of the last one need three times as long for a step.
+The spare four end, to make room.
 """
 
 # %% tags=["demo"]
@@ -564,21 +550,21 @@ if passed("Sampler") and passed("collect"):
 # %% [markdown]
 r"""
 Three rows of short bars with long gaps.
-If nobody waited, the three would make three times as many.
+If they did not have to wait, the three would make three times as many fragments.
 
 **Asynchronous** collection has no rounds.
-Every sampler always plays; whoever hands in a fragment is learned from at once, gets the newest weights, and is sent off again.
+Every sampler plays all the time; when one hands in a fragment, you learn from it at once, give that sampler the newest weights, and send it off again.
 This is `bounded_map` of chapter 1 with actors.
 
 `learn(fragment)` is called in your notebook for `count` fragments, in the order in which they come, and returns new weights.
 First learn, then send that sampler off with what `learn` returned.
-Its fragments are new experience each time; hand none in twice.
+Its fragments are new experience each time; never learn from one twice.
 
 And be prepared for one more thing.
-With a hundred samplers somebody dies every day (chapter 5): `ray.get` of its fragment then raises `ray.exceptions.RayActorError`.
-Go on with those that are left.
+Among a hundred samplers, one will die sooner or later (chapter 5): `ray.get` of its fragment then raises `ray.exceptions.RayActorError`.
+Continue with those that are left.
 
-When `count` fragments have been learned from you are done: what is still under way then may be left alone.
+After `count` fragments you are done: leave alone whatever is still under way.
 
 The check has three samplers.
 One of them hands in its first fragment only when you have learned from three others, or when 20 s have passed.
@@ -608,7 +594,7 @@ def collect_async(samplers, weights, steps, count, learn):
         try:
             fragment = ray.get(ready)
         except ray.exceptions.RayActorError:
-            continue  # nothing came, and nobody is left to send off
+            continue  # nothing came, and there is no sampler to send off
         ref = ray.put(learn(fragment))
         learned += 1
         send_off(sampler, ref)
@@ -620,16 +606,19 @@ check("collect_async", collect_async)
 
 # %% [markdown] tags=["solution"]
 r"""
-A dict keeps the order in which things were put in, so `list(playing)` has the sampler that was sent off first in front, and `ray.wait` prefers it when several are ready: nobody starves.
-When the last sampler dies, `ray.wait([])` returns two empty lists, and unpacking the one that should be ready raises a `ValueError`, which is better than waiting for ever.
-The fragments that are under way at the end are thrown away; with a long run that does not matter.
+A dict keeps the order of insertion, so the sampler that was sent off first comes first in `list(playing)`, and `ray.wait` returns the first of the list that is ready: no sampler starves.
+When the last sampler dies, `ray.wait([])` returns two empty lists, and unpacking the ready one raises a `ValueError`, which is better than waiting forever.
+The fragments that are under way at the end are thrown away; in a long run that does not matter.
+
+Ray can also restart a sampler (`max_restarts`, chapter 5).
+The new process begins with `__init__`, so its weights are gone: send them before its next `sample`.
 """
 
 # %% [markdown]
 r"""
-**Predict:** the same four samplers, the same number of fragments.
-What does the picture look like?
-And how old, counted in versions, are the weights of a fragment by the time it is learned from?
+Collect the same number of fragments from the same four samplers.
+
+**Predict:** how old, counted in versions, are the weights of a fragment by the time you learn from it?
 """
 
 # %% tags=["demo"]
@@ -660,25 +649,25 @@ if passed("Sampler") and passed("collect") and passed("collect_async"):
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
     ages, times = np.unique(noted.ages, return_counts=True)
     axes.bar(ages, times, color="#7c3aed")
-    axes.set(xlabel="versions that the weights had become old", ylabel="fragments")
-    axes.set_title("Nobody waits, so everybody is a little late");
+    axes.set(xlabel="age of the weights, in versions", ylabel="fragments")
+    axes.set_title("No sampler waits, so every fragment is a little old");
 
 # %% [markdown]
 r"""
-Hardly a gap, and about twice as many fragments; that was the straggler's price in step.
+Hardly a gap, and about twice as many fragments: that was what the straggler cost in step.
 But look at the ages.
-While a quick sampler plays, the other quick ones hand in something too, and now and then the straggler, so its weights are two or three versions old when its turn comes.
-The straggler's are up to three times as old: the bars on the right are its fragments.
-(The youngest ages come from the start.)
+While a quick sampler plays, the other quick ones hand in fragments too, and now and then the straggler does, so its weights are two or three versions old when its turn comes.
+The straggler's are up to three times as old: its fragments are the bars on the right.
+The youngest ages come from the start.
 
-In step with one update a round every age is 0.
-So the choice is between **waiting** and **stale experience**: what a fragment shows is what an older policy did.
-There is a second price that nobody sees in such a plot: the straggler delivers about one fragment in ten instead of one in four.
+In step, with one update a round, every age is 0.
+So you choose between **waiting** and **stale experience**: a fragment shows what an older policy did.
+There is a second price, which no plot of this kind shows: the straggler delivers about one fragment in ten instead of one in four.
 If it is slow because its levels are hard, your agent mostly sees easy ones.
 
 Algorithms answer in different ways.
 PPO (chapter 10) collects in step.
-IMPALA and APPO (chapter 13) collect as they come, and weigh each step with the ratio of the new policy to the old one.
+IMPALA and APPO (chapter 13) collect as fragments come, and weigh each step with the ratio of the new policy to the old one.
 DQN (chapter 9) keeps old experience on purpose.
 """
 
@@ -709,20 +698,20 @@ How short can it be?
 
 Measure how long fragments of several lengths take.
 The points lie near a line: $\text{seconds} = \text{price} + L \cdot \text{seconds of a frame}$.
-Then $\text{price} / (\text{price} + L \cdot \text{seconds of a frame})$ is the share of the time that is overhead; you say how much of that you bear.
+Then $\text{price} / (\text{price} + L \cdot \text{seconds of a frame})$ is the share of the time that is overhead; you say how much of that you accept.
 
 Fit the line with `np.polyfit(lengths, seconds, 1)`.
-By chance the price can come out as nothing or less; then one frame is enough.
+By chance the price can come out as 0 or less; then one frame is enough.
 
-**Predict**, with paper and pencil: a call costs 10 ms, a frame 1 ms.
+Try it with pencil and paper first: a call costs 10 ms, a frame 1 ms.
 Which length wastes a tenth?
-(Not 100.)
+It is not 100.
 """
 
 
 # %%
 def fragment_length(lengths, seconds, share):
-    """Return the smallest whole number of frames of which at most `share` of the time is overhead, at least 1.
+    """Return the smallest number of frames, at least 1, for which at most `share` of the time is overhead.
 
     `seconds[i]` is how long a fragment of `lengths[i]` frames took.
     """
@@ -739,15 +728,14 @@ check("fragment_length", fragment_length)
 # %% [markdown] tags=["solution"]
 r"""
 90: of 100 ms in all, 10 are overhead.
-(100 frames would be 10 ms of 110.)
+With 100 frames it would be 10 ms of 110.
 Overhead is a share of the *whole*, so $\text{price} = \text{share} \cdot (\text{price} + L \cdot \text{frame})$; solve for $L$.
 """
 
 # %% [markdown]
 r"""
 Now measure two samplers: one with plain CartPoles, some 30 µs a frame, and one with slow ones, 5 ms a frame.
-
-**Predict** for both: how long must a fragment be, so that at most a tenth is overhead?
+The dashed lines are your answers for a tenth of overhead.
 """
 
 # %% tags=["demo"]
@@ -791,21 +779,17 @@ if passed("Sampler") and passed("fragment_length"):
 r"""
 The price of a call is about the same for both; what differs is how much playing there is to pay it with.
 So "use longer fragments" is good advice for fast environments, and makes no difference for slow ones.
-(The dashed lines are your answers.
-The fit weighs all lengths alike, so on a busy machine the price of the quick one comes out a little high or low.)
+The fit weighs all lengths alike, so on a busy machine the price of the quick one comes out a little high or low.
 
 In RLlib the setting is called `rollout_fragment_length`, and `"auto"` derives it from the batch that the learner wants.
 """
 
 # %% [markdown]
 r"""
-## Few and large messages, and arrays in them
+## Four parts, and your code only passes on references
 
-Two pieces of advice are left, both about what is in a message.
-Here is a buffer, the third of the four parts, as an actor.
-It gets 300 rows: one call for each row, or one call for all.
-
-**Predict** the ratio.
+Here is all of it: three samplers and the straggler, a buffer, a learner.
+The learner's update is a nap, since learning comes in chapters 9 and 10.
 """
 
 # %%
@@ -825,59 +809,6 @@ class Buffer:
         taken, self.fragments = self.fragments, []
         return taken
 
-# %% tags=["demo"]
-buffer = Buffer.remote()
-obs = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
-rows = [{"obs": row, "action": 1, "reward": 1.0} for row in obs]
-columns = {"obs": obs, "actions": np.ones(300, int), "rewards": np.ones(300)}
-ways = {
-    "one call": lambda: ray.get([buffer.add.remote(columns), buffer.take.remote()]),
-    "a call for each row": lambda: ray.get([*[buffer.add.remote(row) for row in rows], buffer.take.remote()]),
-}
-compare_times(ways, repeats=budget(15, 7))
-
-# %% [markdown]
-r"""
-And in one call, what should the fragment be made of?
-Pictures now: 200 of 84 × 84 pixels, the size that agents for Atari's games see.
-As one array, as a list of 200 arrays, and as lists of numbers: what does it cost to put them into the store and get them out again?
-
-**Predict** the order, and the two factors.
-"""
-
-# %% tags=["demo"]
-pictures = np.random.default_rng(0).integers(0, 255, size=(200, 84, 84), dtype=np.uint8)
-forms = {"one array": pictures, "200 arrays": list(pictures), "lists of numbers": pictures.tolist()}
-comparison = compare_times(
-    {name: lambda form=form: ray.get(ray.put(form)) for name, form in forms.items()}, repeats=budget(15, 5)
-)
-print("may the reader write into its array?", ray.get(ray.put(pictures)).flags.writeable)
-comparison
-
-# %% [markdown]
-r"""
-One array is written to the store once and read where it lies (**zero-copy**, chapter 2); a list of arrays is unpacked array by array; lists of numbers are packed and unpacked number by number, all 1.4 million of them.
-That is why a sampler stacks its columns before it sends them.
-The price of zero-copy is that the array is read-only: a learner that wants to normalise in place makes a copy first.
-
-> **You may have seen** that Ray serialises with *Apache Arrow*, and calls its store *Plasma*.
-> The store is now a part of Ray itself, and objects are packed with pickle's protocol 5, which leaves the memory of arrays out of the pickle, to the same effect.
-> Arrow is what Ray *Data* stores its tables in (chapter 17).
-> You may also have seen `RolloutWorker`, `num_workers` and `SampleBatch`: RLlib's samplers are now `EnvRunner`, their number is `num_env_runners`, and they return episodes.
-"""
-
-# %% [markdown]
-r"""
-## Four parts, and the notebook only passes on references
-
-Here is all of it: three samplers and the straggler, a buffer, a learner.
-The learner's update is a nap, since learning comes in chapters 9 and 10.
-Read the loop: who waits in it?
-
-**Predict:** how long does this cell take to *launch* four whole iterations?
-And how much experience passes through your notebook?
-"""
-
 # %%
 @ray.remote(num_cpus=0.5)
 class Learner:
@@ -896,10 +827,18 @@ class Learner:
         self.weights = self.weights | {"version": self.weights["version"] + 1}
         return self.weights["version"], sum(int(fragment["real"].sum()) for fragment in fragments)
 
+# %% [markdown]
+r"""
+Read the loop: does it wait anywhere?
+
+**Predict:** how long does this cell take to *launch* four whole iterations?
+And do the fragments pass through your notebook's process?
+"""
+
 # %% tags=["demo"]
 if passed("Sampler") and passed("collect"):
-    learner = Learner.remote(weights)
-    ray.get(learner.newest.remote())
+    buffer, learner = Buffer.remote(), Learner.remote(weights)
+    ray.get([buffer.take.remote(), learner.newest.remote()])
     with recorded() as program:
         start, updates = time.perf_counter(), []
         for _ in range(4):
@@ -914,13 +853,31 @@ if passed("Sampler") and passed("collect"):
 
 # %% [markdown]
 r"""
-Nobody waits in the loop: it launches four iterations in some milliseconds, and Ray keeps the order, because each call takes the reference that the one before it returns.
-(Your notebook's calls to one actor run in the order in which it made them: `take` comes after the four `add`.)
-Fragments go from sampler to buffer to learner through the object store, and the weights back.
-What passes through your notebook are references, and at the end four pairs of numbers.
+The loop waits nowhere: it launches four iterations in some milliseconds.
+Ray keeps the order, because each call takes the reference that the one before it returns, and because your notebook's calls to one actor run in the order in which it made them: `take` comes after the four `add`.
 
-The picture also shows what is wrong with this program: the samplers rest while the learner learns, and three of them while the straggler plays.
-Which of the remedies of this chapter would you take first?
+The picture also shows what is wrong with this program: the samplers rest while the learner learns, and three of them rest while the straggler plays.
+Which of this chapter's remedies would you try first?
+
+Your *code* saw nothing but references.
+Where did the fragments go?
+A result under 100 kB returns inside the reply to the process that made the call, and travels on inside the next call; a larger one stays in the object store (chapter 1).
+So count what a short and a long fragment leave there.
+"""
+
+# %% tags=["demo"]
+if passed("Sampler") and passed("collect") and passed("fragment_length"):
+    for frames in (15, 4000):
+        before = stores()[0]["created_bytes"]
+        ray.get(buffer.add.remote(quick.sample.remote(frames)))
+        print(f"{frames} frames: {(stores()[0]['created_bytes'] - before) / 1000:.0f} kB put into the store")
+
+# %% [markdown]
+r"""
+The fragments of our program never saw the store: each came back to your notebook's process and left it again in the message to the buffer.
+A few kilobytes do no harm there.
+With hundreds of samplers that process becomes the bottleneck, and longer fragments relieve it: they go from the sampler's node to the buffer's, and your notebook holds only their references.
+Stack the columns before you send them, as your sampler does: one array is read where it lies, while a list of arrays is unpacked one by one (chapter 2).
 """
 
 # %% tags=["demo"]
@@ -929,7 +886,7 @@ ray.shutdown()
 # %% [markdown] tags=["notes"]
 r"""
 Let pairs draw the same timeline for `collect_async` with a learner that is an actor, before they read chapter 13.
-The question that the room asks is whether the buffer is worth an actor at all when the learner could keep the list: for one learner it is not.
+The room will ask whether the buffer is worth an actor at all when the learner could keep the list: for one learner it is not.
 """
 
 # %% [markdown]
@@ -938,19 +895,20 @@ r"""
 
 - You write a sampler whose fragments fit together without a seam.
 - You compute advantages, and no reward leaks across the end of an episode.
-- You collect in step or as samplers hand in, also when one of them is slow or dies, and you know the price of each: waiting, or stale experience.
+- You collect in step or as fragments come, even when a sampler is slow or dies, and you know the price of each: waiting, or stale experience.
 - You fit Amdahl's law, and look at the residuals before you believe it.
-- You choose the length of a fragment from two measurements, name resources from a third, and send arrays.
+- You choose the length of a fragment and a sampler's resources from measurements, and know which messages pass through your notebook.
 
 ## Traps
 
-- **`reset` at the start of a fragment** breaks episodes off; with a fixed seed, it even plays the same experience again and again.
+- **`reset` at the start of a fragment** cuts episodes short; with a fixed seed, it even plays the same experience over and over.
 - **The reset frame at a seam**: the episode ended in the last fragment, the reset is in this one.
 - **One flag `done`** makes either the bootstrap or the sum wrong.
-- **`set_weights` after `sample`** works, and everything is one version too old.
-- **The quick samplers speak more often** in asynchronous collection.
-  Look at what they do *not* show.
-- **Actors name no CPU** while they run, unless you say so: Ray starts however many you ask for.
+- **`set_weights` after `sample`** works, and every fragment is one version too old.
+- **A restarted sampler** has no weights until you send them again.
+- **Quick samplers deliver more** in asynchronous collection.
+  Ask what they do *not* show.
+- **Actors reserve no CPU** while they run, unless you say so: Ray starts as many as you ask for.
 - **A good-looking fit** is no evidence.
   Residuals are.
 
@@ -959,7 +917,7 @@ r"""
 - [Chapter 9](ch09_dqn.ipynb): a replay buffer, and a learner that learns.
   [Chapter 10](ch10_actor_learner.ipynb): PPO with these samplers and this `gae`.
 - Schulman et al., [*High-Dimensional Continuous Control Using Generalized Advantage Estimation*](https://arxiv.org/abs/1506.02438), 2016.
-- Espeholt et al., [*IMPALA*](https://arxiv.org/abs/1802.01561), 2018: samplers that never wait, and the correction for it.
+- Espeholt et al., [*IMPALA*](https://arxiv.org/abs/1802.01561), 2018: samplers that never wait, and the correction for that.
 - Mnih et al., [*Asynchronous Methods for Deep Reinforcement Learning*](https://arxiv.org/abs/1602.01783), 2016; Nair et al., [*Gorila*](https://arxiv.org/abs/1507.04296), 2015: the four parts, spread over more than a hundred machines.
 - Gunther, *Guerrilla Capacity Planning*, 2007: the law with a term that grows, for residuals with a pattern.
 """

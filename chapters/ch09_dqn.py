@@ -2,13 +2,13 @@
 r"""
 # Chapter 9 · Many workers teach one agent, and no lesson is lost
 
-*About 110 minutes · builds on [Chapter 3](ch03_actors.ipynb), [Chapter 7](ch07_environments.ipynb) and [Chapter 8](ch08_rollouts.ipynb)*
+*About 100 minutes · builds on [Chapter 3](ch03_actors.ipynb), [Chapter 7](ch07_environments.ipynb) and [Chapter 8](ch08_rollouts.ipynb)*
 
 **What you will be able to do**
 
 - write the parts of DQN: a replay buffer that keeps only what happened, and a target that looks ahead;
-- share one agent among workers so that no update is lost, and measure how old the weights are that they learn with;
-- write the same program twice, with `multiprocessing` and with Ray, and say what each line costs;
+- share one agent among workers without losing an update, and measure how old their gradients are;
+- write the same program twice, with `multiprocessing` and with Ray, and say what each changed line buys;
 - kill a worker in both, and know what becomes of the rest;
 - train an agent on two cores in seconds.
 """
@@ -29,7 +29,7 @@ import psutil
 import ray
 from ray.util.queue import Queue
 
-from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, solution, warm_up
+from coursekit import begin, budget, check, hint, passed, progress, quiz, solution, warm_up
 
 begin("ch09_dqn")
 
@@ -51,16 +51,14 @@ from coursekit.pictures import Drawn, strip
 
 # %%
 os.environ["OMP_NUM_THREADS"] = "1"  # for all processes to come: the matrices are small, more threads gain nothing
-ray_start = time.perf_counter()  # Ray and its first four workers: half a minute where the machine is slow or busy
 ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
-warm_up(4)
-ray_start = time.perf_counter() - ray_start
-news = keep_news_of_deaths()  # we shall kill a worker: Ray's report about it is kept instead of printed (chapter 5)
+warm_up(4)  # half a minute where the machine is slow or busy
+news = keep_news_of_deaths()  # we will kill a worker: Ray's report about it is kept instead of printed (chapter 5)
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and ten minutes with all five exercises; eighty when `td_target` is done on the whiteboard and `train` is shown.
-The moment of the hour is the plot of the lost updates: ask for predictions in numbers before anybody runs that cell.
+A hundred minutes with all five exercises; seventy when you do `td_target` on the whiteboard and show `train`.
+The highlight is the plot of the lost updates: ask for predictions in numbers before anyone runs that cell.
 Run the three cells above before you begin to speak.
 """
 
@@ -70,9 +68,9 @@ r"""
 
 In chapter 8 experience was used once and thrown away.
 **DQN** (deep Q-network, Mnih et al. 2015) keeps it.
-A network estimates $Q_\theta(s, a)$, the rewards that are still to come when one chooses $a$ in $s$ and goes on well after that.
-Whoever knows $Q$ knows what to do: the action with the highest $Q$.
-Since that holds whoever collected the experience, a step of ten minutes ago, played with worse weights, still teaches something: DQN is **off-policy**.
+A network estimates $Q_\theta(s, a)$: the rewards still to come when you choose $a$ in $s$ and choose well after that.
+If you know $Q$, you know what to do: take the action with the highest $Q$.
+That holds no matter which policy collected the experience, so a step from ten minutes ago, played with worse weights, still teaches something: DQN is **off-policy**.
 Three ideas make it work:
 
 - a **replay buffer** keeps the last 20,000 steps, and every update learns from 256 of them, drawn at random;
@@ -83,7 +81,7 @@ Spread over processes it looks like this:
 
 ![Two workers get parameters from the agent and batches from the replay buffer; they send fragments to the buffer, gradients to the agent, steps and scores to the board, and reports into a queue, which your notebook reads](../img/ch09_parts.svg)
 
-Workers play *and* compute gradients; everything that they share is an object in another process.
+Workers play *and* compute gradients; everything they share is an object in another process.
 These are all the numbers:
 """
 
@@ -91,21 +89,21 @@ These are all the numbers:
 FRAMES, BATCH = 4, 256  # a round of a worker: 4 frames of 8 environments, then one gradient from 256 steps
 CAPACITY = 20_000  # steps that the buffer keeps
 GAMMA, RATE = 0.99, 2e-3  # the discount; the optimizer's learning rate
-TARGET_EVERY = 20  # updates after which the target network is copied anew
+TARGET_EVERY = 20  # updates after which the target network is copied again
 TEST_EVERY = 25  # rounds of a worker after which it tests what has been learned
 GOAL, STOP = 195, 225  # mean return that counts, mean return in a test at which we stop
 LIMIT = 50_000  # steps after which we give up
 
 
 def epsilon(version):
-    """Return the share of random actions after so many updates."""
+    """Return the share of random actions after `version` updates."""
     return max(0.05, 1 - version / 250)
 
 
 # %% [markdown]
 r"""
 Other tutorials would import PyTorch now.
-A process that does pays one to two seconds and a few hundred megabytes for it, and we shall start many.
+That costs each process one to two seconds and a few hundred megabytes, and we will start many.
 Our network has 4,610 numbers in two hidden layers, so `coursekit` computes it in NumPy, in thirty lines (`td_gradient??` shows the ten that matter).
 All weights are one array, `theta`; `q_values(theta, obs)` has a row for each observation and a column for each action.
 
@@ -128,12 +126,12 @@ r"""
 
 DQN learns from **transitions** (chapter 7): observation, action, reward, the observation after it, and how it ended.
 A fragment has them all, but not as rows.
-`next_obs` of a frame is `obs` of the next frame *of the same environment*; behind the last frame it is `last_obs`.
-And the frames with `real` False are resets: no action of theirs ever counted.
+`next_obs` of a frame is `obs` of the next frame *of the same environment*; after the last frame it is `last_obs`.
+And the frames with `real` False are resets: none of their actions ever counted.
 
-**Predict** (and draw it): an episode ends in frame 2, the reset is frame 3.
+Draw an episode that ends in frame 2, with the reset in frame 3.
 Which frame's `obs` is `next_obs` of frame 2?
-And what happens to somebody who first throws the resets away and then shifts by one?
+And what goes wrong if you first throw the resets away and then shift by one?
 
 The buffer has room for `capacity` transitions.
 When it is full, a new one takes the place of the oldest.
@@ -184,12 +182,12 @@ check("ReplayBuffer", ReplayBuffer)
 
 # %% [markdown] tags=["solution"]
 r"""
-First shift, then throw away: `later[real]` pairs each frame with its own successor.
+First shift, then throw away: `later[real]` pairs each frame with its own successor, so `next_obs` of frame 2 is `obs` of frame 3, although that frame is a reset.
+In Gymnasium's mode *next step* the reset's `obs` is the true last observation of the episode.
 The other way round, the last frame of an episode is paired with the first observation of the next one, which says that falling over leads to a fresh start.
-In Gymnasium's mode *next step* the reset's `obs` is the true last observation, so it is needed as a `next_obs` before it is dropped.
 
-`% capacity` makes a ring: the places run over the end and go on at 0.
-`np.append` and cutting off the front would be right too, and would copy 20,000 rows at every call.
+`% capacity` makes a ring: the places run past the end and continue at 0.
+`np.append` and cutting off the front would also be right, but would copy 20,000 rows at every call.
 """
 
 # %% tags=["demo"]
@@ -198,12 +196,6 @@ if passed("ReplayBuffer"):
     buffer.add(fragment)
     batch = buffer.sample(BATCH)
     print({name: column.shape for name, column in batch.items()})
-
-# %% [markdown]
-r"""
-(Your drawing: `next_obs` of frame 2 is `obs` of frame 3, although that frame is a reset.
-Where resets are thrown away first, the end of an episode leads to the beginning of the next one.)
-"""
 
 # %%
 ### BEGIN SOLUTION
@@ -217,8 +209,8 @@ quiz("why_at_random", why_at_random)
 r"""
 ## The target is chosen by one network and rated by another
 
-The network is trained towards a **target**: the reward that came, and what the future is worth.
-With the best action in $s'$ one would write $y = r + \gamma \max_a Q(s', a)$.
+The network is trained towards a **target**: the reward that came, plus what the future is worth.
+With the best action in $s'$ you would write $y = r + \gamma \max_a Q(s', a)$.
 There is a catch in that maximum.
 
 **Predict:** two actions are both worth exactly 0, and your estimates of them are off by about 1, up or down.
@@ -233,17 +225,17 @@ print(f"chosen by one estimate, rated by another one:  {other[np.arange(10_000),
 
 # %% [markdown]
 r"""
-Well above 0: a maximum prefers what was overestimated.
-And the mistake goes round, since this target trains the network that makes the next target.
-**Double DQN** (van Hasselt et al. 2016) takes two networks, and has them already: the newest $\theta$ *chooses* the action, and the older $\theta^-$ *rates* it.
+Well above 0: a maximum prefers whatever was overestimated.
+And the mistake feeds itself, since this target trains the network that makes the next target.
+**Double DQN** (van Hasselt et al. 2016) needs two networks, and has them already: the newest $\theta$ *chooses* the action, and the older $\theta^-$ *rates* it.
 
 $$y = r + \gamma\, Q_{\theta^-}\bigl(s', \arg\max_a Q_\theta(s', a)\bigr)$$
 
 At an end the rule of chapter 8 holds, in a simpler form.
 After **terminated** nothing follows: $y = r$.
-After **truncated** more would have followed, so nothing changes.
+After **truncated** the episode would have continued, so nothing changes.
 
-**Predict**, with paper and pencil: $r = 1$, $\gamma = 0.5$; the newest network says 2 and 4 for the two actions of $s'$, the older one says 10 and 6.
+Try it with pencil and paper: $r = 1$, $\gamma = 0.5$; the newest network says 2 and 4 for the two actions of $s'$, the older one says 10 and 6.
 """
 
 
@@ -265,14 +257,14 @@ check("td_target", td_target)
 
 # %% [markdown] tags=["solution"]
 r"""
+With pencil and paper: the newest prefers the second action, for which the older says 6, so $y = 1 + 0.5 \cdot 6 = 4$.
+
 `truncated` is not used at all.
-It is an argument because every buffer has both flags, and because `terminated | truncated` is the most frequent mistake of all DQN programs: it teaches that a pole that still stands after 500 steps has no future.
+It is an argument because every buffer has both flags, and because `terminated | truncated` is such a common mistake: it teaches that a pole that still stands after 500 steps has no future.
 """
 
 # %% [markdown]
 r"""
-(With paper and pencil: the newest prefers the second action, and the older says 6 for it: $1 + 0.5 \cdot 6 = 4$.)
-
 Together with the given `td_gradient` that is all a worker needs to learn.
 It gets `parameters` from the agent, both networks in one dict, and a batch from the buffer:
 """
@@ -290,15 +282,15 @@ def gradient_of(parameters, batch):
 
 # %% [markdown]
 r"""
-## Get, update, put: half of the lessons are lost
+## Get, update, put: half of the updates are lost
 
 How do several workers improve *one* agent?
-The cycle in nearly every first program, and in quite a few published ones: **get** the parameters, **update** them locally, **put** them back.
+The usual first attempt is a cycle: **get** the parameters, **update** them locally, **put** them back.
 Here it is, with one more number in the parcel: `updates` says how many updates are *in* these weights.
 Each worker adds one to it.
 
 **Predict:** two workers make 40 updates each.
-Which number lies on the shelf in the end?
+Which number is on the shelf in the end?
 And with four workers, 160 updates in all?
 """
 
@@ -344,18 +336,18 @@ if passed("ReplayBuffer") and passed("td_target"):
 # %% [markdown]
 r"""
 One worker loses nothing.
-Two lose nearly half: while one computes, the other has put its result, and is overwritten.
+Two lose nearly half: while one computes, the other puts its result, which is then overwritten.
 Four make four times as many updates, and keep hardly more than one alone: some 40 to 60 of 160.
-Most of their work only heats the room, and *nothing complains*: the agent learns, only as slowly as with one worker.
+Most of their work only heats the room, and *nothing complains*: the agent learns, but only as fast as with one worker.
 It is the lost update of chapter 3, where it was about money.
 
-The cure is the same: do not send back the state, send **what is to be done**.
+The cure is the same: instead of the new state, send **what is to be done**.
 A worker sends its *gradient*, and the agent applies it, in one call.
 The optimizer with its memory moves into the agent, too.
 
-A new trouble comes with it.
+This creates a new problem.
 A gradient belongs to the weights at which it was computed, and by the time it arrives the agent has moved on.
-So the agent counts its updates in `version`, a worker says which version its gradient belongs to, and the difference is the gradient's **age**: 0 when nobody came in between.
+So the agent counts its updates in `version`, a worker says which version its gradient belongs to, and the difference is the gradient's **age**: 0 when no other gradient came in between.
 
 The agent begins with version 0.
 `optimizer.step(theta, gradient)` changes the array `theta` *in place*.
@@ -365,7 +357,7 @@ Whenever the version becomes a multiple of `target_every`, the target network be
 
 # %%
 class SharedAgent:
-    """The weights that all learn for, and the one who changes them."""
+    """The weights that all workers improve; only the agent changes them."""
 
     def __init__(self, theta, optimizer, target_every):
         """Begin with version 0; both networks are `theta`."""
@@ -406,8 +398,8 @@ r"""
 Every copy has its reason.
 `theta.copy()` in `__init__`, because an array that arrives in an actor is read-only.
 `self.target = self.theta` without a copy would be a second *name* for the same array: the target would move with every step, and there would be no target network at all.
-It raises no error, and learning becomes a matter of luck.
-`parameters` needs no copy in an actor: Ray packs the result before the next call begins.
+That raises no error, and learning becomes a matter of luck.
+`parameters` needs no copy in an ordinary actor: Ray packs the result before the next call begins.
 """
 
 # %% [markdown]
@@ -422,7 +414,7 @@ And how old is a gradient, on average, with one, two and four workers?
 # %% tags=["demo"]
 @ray.remote
 def get_gradient_apply(agent, batch, rounds):
-    """The mended cycle."""
+    """The same cycle, with gradients."""
     for _ in range(rounds):
         now = ray.get(agent.parameters.remote())
         ray.get(agent.apply.remote(gradient_of(now, batch), now["version"]))
@@ -459,14 +451,13 @@ if applied:
 
 # %% [markdown]
 r"""
-Every update counts now, whoever made it, and the price is on the right: with $n$ workers, up to about $n - 1$ others come in between on average.
-(Less, where they wait for the agent or for a core most of the time.)
-A gradient that is one or three updates old points nearly in the same direction.
-One that is a thousand updates old does not; systems with hundreds of workers drop what is too old, or let the learner wait.
-DQN bears a lot of it: the *experience* in its buffer is hundreds of updates old anyway.
+Now every update counts, and the price is on the right: with $n$ workers, up to about $n - 1$ other updates come in between on average.
+There are fewer where workers wait for the agent or for a core most of the time.
+A gradient that is one or three updates old points in nearly the same direction.
+One that is a thousand updates old does not; systems with hundreds of workers drop gradients that are too old, or let the learner wait.
+DQN tolerates a lot of it: the *experience* in its buffer is hundreds of updates old anyway.
 
-More workers on your two cores do not bring more updates a second, once the cores are full.
-That is another matter, and chapter 8 had it.
+Once the cores are full, more workers bring no more updates a second.
 """
 
 # %%
@@ -481,12 +472,11 @@ quiz("lost_or_old", lost_or_old)
 r"""
 ## First with `multiprocessing`: objects in an office
 
-Now all of it, twice.
-Both programs use *your* buffer, targets and agent; what differs is how processes are started, how they talk, and who notices when one is gone.
+Now write the whole program, twice.
+Both versions use *your* buffer, targets and agent; they differ in how processes start, how they talk, and what happens when one is gone.
 
-One piece is missing, the counters that all share: how many steps have been played, which weights were the best so far, and whether it is enough.
-That is nearly `BestSoFar` of chapter 3, with a step counter.
-(In older programs it is called `GlobalVar`.)
+One piece is missing, the counters that all workers share: how many steps have been played, which weights were the best so far, and whether it is enough.
+That is `BestSoFar` of chapter 3 with a step counter; older programs call it `GlobalVar`.
 """
 
 
@@ -499,7 +489,7 @@ class Board:
         self.kept = -math.inf, None
 
     def count(self, steps):
-        """Add so many steps; return whether to go on."""
+        """Add these steps; return whether to continue."""
         self.steps += steps
         return self.steps < self.limit and self.kept[0] < self.stop
 
@@ -517,18 +507,17 @@ class Board:
 r"""
 `multiprocessing` shares numbers through `Value` and arrays through `Array`: raw memory, a lock for each, and your code in between.
 For objects with methods it has a **manager**: a process that keeps objects and hands out *proxies*, whose methods run over there.
-That comes close to an actor, so we take it.
-Three things we had to add in `coursekit`, and you may read them (`Office??`, `by_value??`, `with_goodbye??`):
+That comes close to an actor, so we use it.
+`coursekit` had to add three things, which you can read with `Office??`, `by_value??` and `with_goodbye??`:
 
 - A manager serves each caller in a thread of its own.
-  Two workers could be inside `apply` at once, so each object gets a lock.
-  (An actor runs one call at a time by itself.)
+  Two workers could be inside `apply` at once, so each object gets a lock; an ordinary actor runs one call at a time by itself.
 - A new process cannot import what you wrote in a notebook.
   `by_value` packs a function or class together with its code, as Ray does by itself.
-- A worker that raises an error would leave without a goodbye, and the main program would wait for it for ever: `with_goodbye` says it then.
-  (With Ray, the error arrives at whoever asks for the result.)
+- A worker that raises an error would leave without a goodbye, and the main program would wait for it forever: `with_goodbye` says it instead.
+  With Ray, the error arrives where you ask for the result.
 
-Read the worker first: it is what you will translate.
+Read the worker first: you will translate it.
 """
 
 # %% tags=["demo"]
@@ -561,7 +550,7 @@ def process_work(make_sampler, agent, buffer, board, results):
             results.put((time.time(), os.getpid(), now["version"], score, played))
             played = []
         turn += 1
-    results.put(None)  # goodbye: nobody else says that this worker is done
+    results.put(None)  # goodbye: nothing else says that this worker is done
 
 
 # %% tags=["demo"]
@@ -590,9 +579,7 @@ def process_train(make_envs, seed, workers=2):
 r"""
 A round: ask the board, get the parameters, play, add, learn.
 Every 25th round the worker also tests, offers the weights, and puts a *report* into the queue: the time, its process, the version, the score, and the returns of all episodes that it has finished since its last report.
-Few and large messages (chapter 8).
-
-**Predict:** how many seconds until the first report, and until the goal?
+Few and large messages, as in chapter 8.
 """
 
 # %% tags=["demo"]
@@ -614,15 +601,15 @@ r"""
 ## Then with Ray: the same worker, with `remote` in it
 
 Translate the worker.
-`agent`, `buffer` and `board` are handles of actors now; `results` is a `ray.util.queue.Queue`, which is an actor too, but wears a Python queue's methods: `results.put(report)` as before.
-(`make_sampler()` makes an ordinary object, as before.)
+`agent`, `buffer` and `board` are handles of actors now; `results` is a `ray.util.queue.Queue`, which is an actor too, but has the methods of a Python queue: `results.put(report)` as before.
+`make_sampler()` makes an ordinary object, as before.
 No goodbye is needed.
 
 Which calls must you wait for, and which not?
-The calls of one caller to one actor run in the order in which they were sent; calls to different actors have no order at all.
+Your calls to one of these actors run in the order in which you sent them (chapter 8 lists the actors for which that is not so); calls to different actors have no order at all.
 
 The check gives you handles that follow a script.
-In it other workers apply gradients too, so the version jumps.
+In the script other workers apply gradients too, so the version jumps.
 """
 
 
@@ -655,21 +642,18 @@ check("work", work)
 
 # %% [markdown] tags=["solution"]
 r"""
-Wait where a value is needed: `count`, `parameters`, `sample`.
-The others only do something.
+Wait where you need a value: `count`, `parameters`, `sample`.
+The other calls only do something.
 `add` comes before `sample` at the same actor, so the new transitions are there; `apply` comes before the next round's `parameters`; and `offer` before the next `count`, so when a worker ends, its best weights *are* on the board.
 
-One could save more waiting: `ray.get([board.count.remote(steps), agent.parameters.remote()])` asks two actors in one go.
+Waiting for `add`, `apply` and `offer` as well is also right, and costs the time of a call each.
+You can save more: `ray.get([board.count.remote(steps), agent.parameters.remote()])` asks two actors at once.
 """
 
 # %% [markdown]
 r"""
-(Did yours wait for `add`, `apply` and `offer`, too?
-That is right as well, and costs the time of a call each.
-You will measure how long one takes.)
-
 The office is four actors, and the crew are tasks.
-Read it beside the other one: what became of `by_value`, of the lock (in `Office`), of `daemon`?
+Read it beside the other one: what became of `by_value`, of the lock in `Office`, of `daemon`?
 """
 
 
@@ -692,17 +676,18 @@ def ray_office(seed, stop=STOP, limit=LIMIT):
 def ray_crew(parts, make_envs, seed, workers=2):
     """Return references to running workers; each has a sampler with a seed of its own."""
     samplers = [partial(Sampler, make_envs, 1000 * seed + i) for i in range(workers)]
-    return [ray.remote(work).remote(sampler, *parts) for sampler in samplers]
+    worker = ray.remote(work)
+    return [worker.remote(sampler, *parts) for sampler in samplers]
 
 
 # %% [markdown]
 r"""
-The last exercise is to put it together.
+The last exercise puts it together.
 Open an office, start a crew, wait until all workers have ended, take all reports out of the queue (`results.qsize()` says how many there are, `results.get_nowait_batch(n)` takes n), and return the best weights.
 
-The check lets it learn on CartPoles seen through turned glasses: every observation is multiplied by a matrix drawn anew, so that only freshly learned weights fit.
-Then it tests your weights in 100 episodes that nobody has seen.
-Up to three seeds, a few seconds each; the first that reaches 195 counts.
+The check has it learn on CartPoles seen through distorting glasses: a fresh random matrix multiplies every observation, so only freshly learned weights fit.
+Then it tests your weights in 100 new episodes.
+It tries up to three seeds, a few seconds each; the first that reaches 195 counts.
 The workers also wait for each other at the start, for 20 s at most.
 """
 
@@ -724,8 +709,8 @@ check("train", train)
 
 # %% [markdown] tags=["solution"]
 r"""
-`ray.get` of the list waits for all workers, and raises if one fails: no goodbyes to count.
-The best weights are those of the best *test*, and of many tests the best is partly luck.
+`ray.get` of the list waits for all workers, and raises if one fails: there are no goodbyes to count.
+The best weights are those of the best *test*, and the best of many tests is partly luck.
 That is why we stop at 225 and not at 195.
 """
 
@@ -758,14 +743,14 @@ if "Ray" in runs:
 
 # %% [markdown]
 r"""
-The curves differ, though every seed is the same.
-Which worker's gradient arrives first is decided by the machine, anew each time, and everything after depends on it.
-That is the price of "nobody waits": a run cannot be repeated exactly.
+The curves differ, although every seed is the same.
+The machine decides which worker's gradient arrives first, differently in each run, and everything after depends on it.
+That is the price of workers that do not wait for each other: you cannot repeat a run exactly.
 Judge such programs by several seeds (full mode runs four), never by one.
 
-The small dots are the episodes that were played while learning, with random actions in between; they came through the queue.
+The small dots are the episodes played while learning, with random actions in between; they came through the queue.
 Each stands at the report that carried it, up to 25 rounds after it was played: hence the stripes.
-Later on, the tests are often better than they are, since a test never draws an action at random.
+Later on, the tests are often better than these episodes, since a test never draws an action at random.
 A curve that falls back for a while is usual with DQN: the target network is a moving goal.
 """
 
@@ -787,9 +772,6 @@ r"""
 ## What changes, and what it costs
 
 Here are the two programs, yours on the right.
-
-**Predict:** how many lines differ?
-And what *kinds* of lines are they?
 """
 
 # %% tags=["demo"]
@@ -801,27 +783,13 @@ if passed("work") and passed("train"):
 
 # %% [markdown]
 r"""
-Many lines are new, and still the algorithm is untouched: `Board`, `SharedAgent`, `ReplayBuffer`, `gradient_of`, and in the worker all that is not a call.
-What changes is where objects live, how they are called, and who knows that somebody has ended.
-Ray packs your code by itself, an actor runs one call at a time, and tasks end with the driver: that is why `by_value`, the lock and `daemon` are gone.
+Many lines are new, and still the algorithm is untouched: `Board`, `SharedAgent`, `ReplayBuffer`, `gradient_of`, and everything in the worker that is not a call.
+What changes is where objects live, how you call them, and how you learn that a worker has ended.
+Ray packs your code by itself, an ordinary actor runs one call at a time, and tasks end with the driver: that is why `by_value`, the lock and `daemon` are gone.
 
-And what does each cost?
-Five numbers from your machine: seconds to start Ray, seconds until the first report is there, microseconds of one call (the agent's parameters, 37 kB), updates a second once they come, seconds in all.
-
-**Predict** who wins each of them.
+And the price?
+Chapter 1 measured it: one call costs more with Ray than through a pipe.
 """
-
-# %% tags=["demo"]
-if "Ray" in runs:
-    with Office(ctx=context) as office:
-        proxy = office.keep(by_value(SharedAgent), theta, Adam(RATE), TARGET_EVERY)
-        actor = ray.remote(SharedAgent).options(num_cpus=0).remote(theta, Adam(RATE), TARGET_EVERY)
-        ways = {
-            "50 calls, multiprocessing": lambda: [proxy.parameters() for _ in range(50)],
-            "50 calls, Ray": lambda: [ray.get(actor.parameters.remote()) for _ in range(50)],
-        }
-        calls = compare_times(ways, repeats=budget(15, 7))
-    display(calls)
 
 
 # %% tags=["demo"]
@@ -834,38 +802,22 @@ def updates_a_second(run):
 if {"multiprocessing", "Ray"} <= runs.keys():
     both = {name: runs[name] for name in ("multiprocessing", "Ray")}
     table = {
-        "seconds to start Ray, once": {"multiprocessing": 0, "Ray": ray_start},
         "seconds to the first report": {name: min(run["reports"])[0] - run["started"] for name, run in both.items()},
-        "microseconds of a call": {name: 1e6 * calls.medians[f"50 calls, {name}"] / 50 for name in both},
         "updates a second": {name: updates_a_second(run) for name, run in both.items()},
-        "seconds in all": {name: run["seconds"] for name, run in both.items()},
     }
     display(pandas.DataFrame(table).T.round(1))
 
 # %% [markdown]
 r"""
-Row by row:
-
-- **To start Ray** is paid once a session, here with four workers.
-  `multiprocessing` has nothing to start beforehand; its processes start inside the next row.
-- **The first report** comes as soon as one worker has played its first round and tested.
-  Until then these have to start: on the left an office and the workers, on the right four actors; the workers' processes are there already, from the warm-up.
-- **A call** is usually quicker with `multiprocessing`: bytes through a pipe, and bytes back.
-  Ray's call makes a reference with an owner, is written down, and leaves a result that any machine of a cluster could fetch.
-- **Updates a second** follow from that.
-  An update takes five calls, and our network and our poles are so small that the calls are much of the work.
+- **The first report** is there as soon as one worker has played its first round and tested.
+  Before that, `multiprocessing` has to start an office and the workers; Ray starts four actors, and has its workers' processes from the warm-up.
+- **Updates a second**: an update takes five calls, and our network and our poles are so small that the calls are much of the work.
   So Ray's program usually makes fewer updates a second, often half as many or less.
   With large networks, or a slow simulator, the price disappears behind the work.
-  And Ray's workers are polite: they run at niceness 15, so that your editor stays quick.
-  Where the machine is busy with other things, that makes them slower than the left program's processes.
-- **Seconds in all**: how many updates are needed is luck, since another order of gradients is another run.
-  How long each takes is not.
 
 What the table does not show: the left program ends at the edge of this machine.
-The right one runs on forty without a change.
-
-> **You may have seen** the left program with the network as a PyTorch module in shared memory (`model.share_memory()`), and every process stepping it with an optimizer of its own.
-> That is *Hogwild* (Recht et al. 2011): no lock at all, some updates lost, calls for free, one machine only.
+The right one spreads over a cluster with the same code.
+That does not make it faster without end: all workers still share one agent, one buffer and one board, and each of them is one process that serves one call at a time (chapter 3).
 """
 
 # %%
@@ -878,7 +830,7 @@ quiz("who_is_quicker", who_is_quicker)
 
 # %% [markdown] tags=["notes"]
 r"""
-Collect the table's rows from the room before you go on: the ratio of the calls differs a good deal from laptop to laptop.
+Collect the table's rows from the room: the ratio differs a good deal from laptop to laptop.
 Then ask who would still choose Ray on one machine, and why, and only then kill a worker.
 """
 
@@ -890,8 +842,8 @@ Two runs without a goal, until 20,000 steps have been played.
 As soon as both workers have reported, one of them is killed, as an operating system that is short of memory does.
 
 **Predict** for each program: does it end?
-Who does the rest of the work?
-Who tells you?
+Which process does the rest of the work?
+And how do you find out?
 """
 
 # %% tags=["demo"]
@@ -912,15 +864,15 @@ if passed("SharedAgent") and "multiprocessing" in runs:
 
 # %% [markdown]
 r"""
-Nobody told us: we looked.
-The survivor has done the rest of the work alone.
-And then `process_train` would have waited for a second goodbye for ever, at three in the morning.
-(A worker that raises can still say it, and ours does; one that is killed cannot.)
-A careful program asks every process for its `exitcode` all the time (on Linux and macOS a negative one is the signal that ended it), starts another in its place, and counts goodbyes differently.
-That is code that you write, test, and maintain.
+Nothing told us: we looked.
+The survivor did the rest of the work alone.
+And then `process_train` would have waited for a second goodbye, forever.
+A worker that raises can still say it, and ours does; one that is killed cannot.
+A careful program keeps asking every process for its `exitcode` (on Linux and macOS a negative one is the signal that ended it), starts another in its place, and counts goodbyes differently.
+That is code that you write, test and maintain.
 
 It could have been worse.
-Had we taken `context.Queue()`, whose writers share one lock (not on Windows), and had the worker died while it held that lock, nothing that the survivor puts would ever have arrived: its `put` returns at once, but the thread behind it waits for the lock for ever.
+Had we used `context.Queue()`, whose writers share one lock (not on Windows), and had the worker died while it held that lock, nothing that the survivor puts would ever have arrived: its `put` returns at once, but the thread behind it waits for the lock forever.
 """
 
 # %% tags=["demo"]
@@ -953,14 +905,14 @@ if len(deaths) == 2:
 # %% [markdown]
 r"""
 On the right there is a third colour.
-The worker is a task, and a task whose process dies is launched again, up to three times (chapter 5).
+The worker is a task, and when its process dies, Ray launches the task again, up to three times (chapter 5).
 The new process began `work` from its first line, with a fresh sampler.
-It could, because nothing that matters was in the dead process: the weights, the buffer, the count and the best result are in actors, which others use, too.
+It could, because nothing that matters was in the dead process: the weights, the buffer, the count and the best result live in actors.
 What is lost is one round, and the returns that it had not reported yet.
-(On a busy machine the other worker may have finished before the new one was up; then there are two colours here as well.)
+On a busy machine the other worker may finish before the new one is up; then there are two colours here as well.
 
-Had the *agent's* process died, neither program would have gone on: without a checkpoint all is lost.
-(`max_restarts` has Ray start it again, but with fresh weights.)
+Had the *agent's* process died, neither program could have continued: without a checkpoint all is lost.
+`max_restarts` has Ray start it again, but with fresh weights.
 Chapter 5's checkpointed counter is the cure.
 """
 
@@ -980,9 +932,9 @@ r"""
 ## What you can do now
 
 - You keep transitions, and know where each `next_obs` comes from.
-- You compute Double DQN's target, and treat the two kinds of end as what they are.
+- You compute Double DQN's target, and treat the two kinds of end differently.
 - You share an agent without losing an update, and measure the age of its gradients.
-- You translate a program from `multiprocessing` to Ray, and can say for each changed line what it buys.
+- You translate a program from `multiprocessing` to Ray, and say what each changed line buys.
 - You have killed a worker in both, and trained an agent that reaches its goal.
 
 ## Traps
@@ -992,9 +944,9 @@ r"""
 - **`terminated | truncated`** in the target takes the future away from everything that lasts long.
 - **Resets thrown away before the shift** pair an end with the next beginning.
 - **`self.target = self.theta`** is a second name, not a second network.
-- **An optimizer in every worker** has as many memories as there are workers, and none knows what was applied.
-- **Counting goodbyes** waits for ever when one is missing.
-- **One seed, one curve** says nothing: the order of gradients is another one in each run.
+- **An optimizer in every worker** gives you as many memories as workers, and none knows what was applied.
+- **Counting goodbyes** waits forever when one is missing.
+- **One seed, one curve** says nothing: each run applies the gradients in another order.
 
 ## Read on
 
@@ -1004,6 +956,6 @@ r"""
 - van Hasselt et al., [*Deep Reinforcement Learning with Double Q-learning*](https://arxiv.org/abs/1509.06461), 2016.
 - Nair et al., [*Massively Parallel Methods for Deep Reinforcement Learning*](https://arxiv.org/abs/1507.04296), 2015: the picture of this chapter, on a hundred machines; it drops gradients that are too old.
 - Horgan et al., [*Distributed Prioritized Experience Replay*](https://arxiv.org/abs/1803.00933), 2018: Ape-X, with one learner and hundreds of players.
-- Recht et al., [*Hogwild!*](https://arxiv.org/abs/1106.5730), 2011: what can be lost without harm.
+- Recht et al., [*Hogwild!*](https://arxiv.org/abs/1106.5730), 2011: workers step one shared network without a lock, some updates are lost, and it does little harm.
 - Python's documentation of [managers](https://docs.python.org/3/library/multiprocessing.html#managers), and Ray's of [`ray.util.queue`](https://docs.ray.io/en/latest/ray-core/api/doc/ray.util.queue.Queue.html).
 """

@@ -2,13 +2,13 @@
 r"""
 # Chapter 10 · Two hundred lines learn to balance a pole in seconds
 
-*About 110 minutes · builds on [Chapter 3](ch03_actors.ipynb), [Chapter 7](ch07_environments.ipynb) and [Chapter 8](ch08_rollouts.ipynb)*
+*About 105 minutes · builds on [Chapter 3](ch03_actors.ipynb), [Chapter 7](ch07_environments.ipynb) and [Chapter 8](ch08_rollouts.ipynb)*
 
 **What you will be able to do**
 
 - write PPO from its paper: the clipped loss, the minibatches, the gradient step;
 - spread it over processes: samplers that are actors, one learner, weights that travel once;
-- keep out of the experience what is none: frames of a reset, ends that are only the end of the clock;
+- keep reset frames out of the experience, and tell an end from a mere time limit;
 - train an agent that balances CartPole's pole for the full 500 steps, and test it fairly;
 - say where the time of an iteration goes, and what more samplers can and cannot do about it.
 """
@@ -38,8 +38,8 @@ warm_up(2)
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and ten minutes with all five exercises.
-Where you have only eighty, give `minibatches` away and let pairs write `solve_cartpole` together: it is the moment for which people came.
+A hundred and five minutes with all five exercises.
+If you have only eighty, give `minibatches` away and let pairs write `solve_cartpole` together: that is what people came for.
 Run the two cells above before you begin to speak.
 """
 
@@ -56,10 +56,10 @@ One round is an **iteration**:
 
 1. The learner puts its weights into the object store, *once*, and sends every sampler the reference.
 2. Each sampler plays 64 steps in each of its environments, and returns the experience as *rows*.
-3. The learner goes over all rows ten times (ten *epochs*), 512 at a time (a *minibatch*), and takes a gradient step for each.
+3. The learner goes over all rows ten times (ten *epochs*), 512 at a time (a *minibatch*), and takes a gradient step for each minibatch.
 
 The algorithm is **PPO**, proximal policy optimisation (Schulman et al. 2017).
-Most of its code stands here ready to read; the parts in which it is decided whether anything learns are yours.
+Most of its code is here for you to read; you write the parts that decide whether anything learns.
 These are all its numbers:
 """
 
@@ -73,7 +73,7 @@ SOLVED, STOP, LIMIT = 475, 490, 200_000  # mean return that counts, mean return 
 
 # %% [markdown]
 r"""
-The **policy** is two small networks: the *actor* scores the actions, and a softmax of its scores is $\pi_\theta(a \mid s)$; the *critic* estimates $V(s)$, the rewards that are still to come.
+The **policy** is two small networks: the *actor* scores the actions, and a softmax of its scores is $\pi_\theta(a \mid s)$; the *critic* estimates $V(s)$, the rewards still to come.
 $\theta$ stands for the weights of both.
 """
 
@@ -110,7 +110,7 @@ class Policy(nn.Module):
 
 # %% [markdown]
 r"""
-A sampler needs the numbers, not PyTorch: `weights()` gives them as arrays, and `perceptron` computes with them in NumPy, the same function in four lines.
+A sampler needs the numbers, not PyTorch: `weights()` gives them as arrays, and `perceptron` computes the same function with them in NumPy, in four lines.
 For a handful of observations NumPy is faster than PyTorch, and a process that never imports PyTorch starts sooner and needs a few hundred megabytes less.
 """
 
@@ -126,14 +126,14 @@ def perceptron(layers, x):
 
 # %% [markdown]
 r"""
-## An advantage says how much better than expected it went
+## An advantage says how much better than expected a step went
 
-Chapter 8 wrote `gae`; here is ours, for a fragment of $T$ steps in $N$ environments (Schulman et al. 2016, equation 16).
+You wrote `gae` in chapter 8; here is ours, for a fragment of $T$ steps in $N$ environments (Schulman et al. 2016, equation 16).
 The advantage $\hat A_t$ adds up the surprises $\delta_t = r_t + \gamma V(s_{t+1}) - V(s_t)$ of this step and, ever more discounted, of those after it, up to the end of the episode.
 
-Two kinds of end are told apart.
+There are two kinds of end.
 **Terminated**: the pole fell, nothing more will come, so $V(s_{t+1})$ counts as 0.
-**Truncated**: only the clock ran out after 500 steps; the pole still stands, and more *would* have come, so $V(s_{t+1})$ counts (the *bootstrap*).
+**Truncated**: only the time was up after 500 steps; the pole still stands, and more *would* have come, so $V(s_{t+1})$ counts (the *bootstrap*).
 Both cut the sum.
 """
 
@@ -163,12 +163,11 @@ r"""
 
 `cartpoles(16)` gives sixteen CartPoles that step together: Gymnasium's own vector environment, in which one line of NumPy moves all carts.
 When an episode ends, Gymnasium's next step of that environment is its *autoreset*: it ignores the action, earns 0, and shows the first observation of the next episode.
-Nobody decided anything in that frame, so it must not be learned from.
+No action led there, so the frame must not be learned from.
 The mask `real` says which frames count.
-(What the policy *sees* in that frame is still the old episode's last observation.
-So `values[t + 1]` in `gae` is the right bootstrap after an end, too.)
+What the policy *sees* in that frame is still the old episode's last observation, so `values[t + 1]` in `gae` is the right bootstrap after an end, too.
 
-To choose an action with probability $\pi(a \mid s)$, a sampler adds Gumbel noise to the scores and takes the largest (the *Gumbel-max* trick: the same odds as a draw from the softmax, in one line for all environments).
+To choose an action with probability $\pi(a \mid s)$, a sampler adds Gumbel noise to the scores and takes the largest: the *Gumbel-max* trick has the same odds as a draw from the softmax, in one line for all environments.
 """
 
 
@@ -194,10 +193,10 @@ class Player:
 
 # %% [markdown]
 r"""
-A sampler plays 64 such frames and makes rows of them.
-A row is one step: the observation, the action, $\log \pi_{old}(a \mid s)$, the advantage, and the *target* $\hat A_t + V(s_t)$ that the critic shall learn.
-The sampler computes all that itself, at once for all its frames, with the weights that played.
-What the learner receives is ready to learn from.
+A sampler plays 64 such frames and turns them into rows.
+A row is one step: the observation, the action, $\log \pi_{old}(a \mid s)$, the advantage, and the *target* $\hat A_t + V(s_t)$ for the critic.
+The sampler computes all of it at once for all its frames, with the weights that played.
+The learner receives rows that are ready to learn from.
 """
 
 
@@ -215,7 +214,7 @@ def rows_of(frames, last_obs, weights):
 
 # %%
 class Sampler(Player):
-    """Plays with the weights that it was sent last. An ordinary class: `ray.remote` makes it an actor."""
+    """Plays with the weights that it received last. An ordinary class: `ray.remote` makes it an actor."""
 
     def set_weights(self, weights):
         """Play with these from now on."""
@@ -230,9 +229,7 @@ class Sampler(Player):
 
 # %% [markdown]
 r"""
-**Predict:** a fresh policy's episodes last about twenty steps.
-One sampler without Ray plays 64 frames in 16 environments, 1,024 in all.
-How many of them are resets?
+Try one sampler without Ray: 64 frames in 16 environments, 1,024 in all.
 """
 
 # %% tags=["demo"]
@@ -241,13 +238,17 @@ sampler.set_weights(Policy().weights())
 rows = sampler.sample()
 for name, column in rows.items():
     print(f"{name:10} {str(column.shape):10} {column.dtype}")
-print(f"{16 * STEPS} frames, {16 * STEPS - len(rows['obs'])} of them resets")
+print(f"{16 * STEPS} frames, {16 * STEPS - len(rows['obs'])} of them resets", end="; ")
+print(f"{sum(column.nbytes for column in rows.values()) / 1000:.0f} kB of rows")
 
 # %% [markdown]
 r"""
-One frame in twenty-five or so.
-Left in, they teach the critic that the worst moment of an episode, the pole lying down, is as good as a fresh start; and the better the agent gets, the rarer they are, so the mistake hides.
+About one frame in twenty-five is a reset, because a fresh policy's episodes last some twenty steps.
+Left in, these frames teach the critic that the worst moment of an episode, the fallen pole, is as good as a fresh start; and the better the agent gets, the rarer they are, so the mistake hides.
 It raises no error.
+
+The rows of a sampler are less than 100 kB, so Ray sends them inside its reply to your notebook, which is also where they are needed: here the driver is the learner.
+Where the learner is an actor, you would hand it the references, and rows of more than 100 kB would not pass through the driver (chapter 8).
 """
 
 # %% [markdown]
@@ -256,8 +257,7 @@ r"""
 
 After every iteration all samplers need the new weights.
 `sampler.set_weights.remote(weights)` would pack the same arrays again for each sampler.
-`ray.put` puts them into the object store once; what goes out is a reference, and all actors of a node read the same copy.
-(That is chapter 2, at work.)
+`ray.put` puts them into the object store once; you send out a reference, and all actors of a node read the same copy, as in chapter 2.
 
 Write `weight_sync`.
 Its `policy` has `weights()`; each of the `samplers` has `set_weights`, which takes what `weights()` returns.
@@ -280,9 +280,9 @@ check("weight_sync", weight_sync)
 
 # %% [markdown] tags=["solution"]
 r"""
-Nobody waits here.
-The put is done when `ray.put` returns, and the calls are on their way; whether they have *run* does not matter, as the next quiz says.
-For two samplers on one machine the difference is small; for a hundred, or for weights of a gigabyte, it is the difference.
+There is nothing to wait for.
+The put is done when `ray.put` returns, and the calls are on their way; whether they have *run* does not matter, as the next quiz shows.
+For two samplers on one machine the difference is small; for a hundred, or for a gigabyte of weights, it decides.
 """
 
 # %%
@@ -299,11 +299,11 @@ r"""
 
 How should the policy change?
 An action with a positive advantage should become more likely.
-The **ratio** says how much more likely than it was for the sampler that chose it:
+The **ratio** says how much more likely it is now than for the sampler that chose it:
 
 $$r_t(\theta) = \frac{\pi_\theta(a_t \mid s_t)}{\pi_{\theta_{old}}(a_t \mid s_t)} = \exp\bigl(\log \pi_\theta(a_t \mid s_t) - \log \pi_{\theta_{old}}(a_t \mid s_t)\bigr)$$
 
-PPO wants to use each row ten times, but an advantage was measured under the *old* policy, and says little about one far away.
+PPO uses each row ten times, but an advantage was measured under the *old* policy, and says little about a policy far from it.
 So the gain is **clipped** (Schulman et al. 2017, equation 7):
 
 $$L^{CLIP}(\theta) = \hat{\mathbb E}_t\bigl[\min\bigl(r_t(\theta) \hat A_t,\ \mathrm{clip}(r_t(\theta), 1 - \epsilon, 1 + \epsilon) \hat A_t\bigr)\bigr]$$
@@ -316,7 +316,7 @@ $$L^{CLIP+VF+S}(\theta) = \hat{\mathbb E}_t\bigl[L_t^{CLIP}(\theta) - c_1 L_t^{V
 PyTorch's optimizers *minimise*, so the loss is its negative.
 
 **Predict**, with $\epsilon = 0.2$, the four values of $\min(\dots)$ for one row: ratio 1.5 and 0.5, advantage $+1$ and $-1$.
-Your function will be checked with them.
+The check tests your function with them.
 """
 
 
@@ -341,8 +341,8 @@ check("ppo_loss", ppo_loss)
 # %% [markdown] tags=["solution"]
 r"""
 The minimum makes the bound one-sided on purpose.
-A change that has gone too far *for the better* is not paid any more (the two flat parts).
-A change for the worse is paid in full, however far it went, so that the gradient leads back.
+A change that has gone too far *for the better* earns nothing more: those are the two flat parts.
+A change for the worse counts in full, however far it went, so that the gradient leads back.
 """
 
 # %% tags=["demo"]
@@ -359,7 +359,7 @@ if passed("ppo_loss"):
 r"""
 That is figure 1 of the paper, drawn by your function.
 The grey band is $1 \pm \epsilon$.
-On a flat part the gradient is zero: this row has had its say.
+On a flat part the gradient is zero: this row pushes no further.
 """
 
 # %%
@@ -375,7 +375,7 @@ r"""
 ## Every row once an epoch, in a new order
 
 One pass over a batch is an *epoch*.
-It visits every row exactly once, in minibatches, in an order shuffled anew each time: neighbours in the batch are neighbours in an episode, so an unshuffled minibatch would tell one story again and again.
+It visits every row exactly once, in minibatches, in an order that is shuffled each time: neighbours in the batch are neighbours in an episode, so an unshuffled minibatch would tell the same story over and over.
 
 The batch is a dict of tensors of equal length.
 Whatever you do to one column, do the same to all of them.
@@ -386,7 +386,7 @@ Whatever you do to one column, do the same to all of them.
 def minibatches(batch, size, rng):
     """Yield dicts like `batch` with `size` rows each, the last perhaps with fewer; together they hold every row once.
 
-    The order is drawn from `rng`, a NumPy generator, anew in each call. The columns stay tensors, and `batch` stays as it is.
+    Each call draws a new order from `rng`, a NumPy generator. The columns stay tensors, and `batch` stays as it is.
     """
     ### BEGIN SOLUTION
     rows = len(batch["obs"])
@@ -402,8 +402,8 @@ check("minibatches", minibatches)
 
 # %% [markdown] tags=["solution"]
 r"""
-One permutation for all columns: whoever shuffles each column for itself pairs observations with the actions of others.
-Returning a list instead of yielding is as good here; for large batches the generator holds one minibatch in memory at a time.
+One permutation serves all columns: if you shuffle each column by itself, you pair observations with the actions of other rows.
+Returning a list is just as good here; for large batches the generator holds one minibatch in memory at a time.
 """
 
 # %% [markdown]
@@ -412,7 +412,7 @@ r"""
 
 Now the learner's smallest move.
 `likelihood` turns scores into $\log \pi(a \mid s)$ and the entropy.
-`normalised` brings the advantages of a minibatch to mean 0 and standard deviation 1, as nearly all implementations do: then the size of a step does not depend on the size of the rewards.
+`normalised` brings the advantages of a minibatch to mean 0 and standard deviation 1, as nearly all implementations do, so that the size of a step does not depend on the size of the rewards.
 """
 
 
@@ -432,7 +432,7 @@ def normalised(x):
 r"""
 `train_step` gets a minibatch with the columns you saw above.
 It calls the policy, which returns scores and values, computes the loss with normalised advantages and the usual $\epsilon$, $c_1$ and $c_2$, and takes one step of the optimizer.
-Before the step it clips the gradient of all parameters together to a norm of at most 0.5 (`nn.utils.clip_grad_norm_`): one odd minibatch must not throw the policy away.
+Before the step it clips the gradient of all parameters together to a norm of at most 0.5 (`nn.utils.clip_grad_norm_`): one odd minibatch must not ruin the policy.
 
 The check runs it twice on a policy of its own, and compares all parameters with what they should be.
 """
@@ -459,15 +459,13 @@ check("train_step", train_step)
 
 # %% [markdown] tags=["solution"]
 r"""
-`old_logp` comes from the minibatch, never from the policy of this moment: with `logp.detach()` in its place the ratio is always 1, nothing is ever clipped, and ten epochs run away.
+`old_logp` comes from the minibatch, never from the current policy: with `logp.detach()` in its place the ratio is always 1, nothing is ever clipped, and nothing stops ten epochs from going too far.
 """
 
 # %% [markdown]
 r"""
-Look at one iteration from the inside.
-At the very first step the policy is still the one that played, so all ratios must be 1; PyTorch here and NumPy in the sampler must agree.
-
-**Predict:** how does the share of clipped rows change from epoch to epoch?
+Look inside an iteration.
+At the very first step the policy is still the one that played, so all ratios must be 1: PyTorch here and NumPy in the sampler must agree.
 """
 
 # %% tags=["demo"]
@@ -494,9 +492,9 @@ if passed("train_step") and passed("minibatches"):
 
 # %% [markdown]
 r"""
-The first epoch begins with none.
-Then the policy moves away from the one that played, and a share of the rows lies outside the band; those that left it in the direction they were pushed no longer push.
-The share need not rise in every epoch: other rows push, and bring some back.
+At the beginning of the first epoch no row is outside.
+Then the policy moves away from the one that played, and a share of the rows leaves the band; those that left it in the direction in which they were pushed push no further.
+The share need not rise in every epoch: other rows push too, and bring some back.
 When hardly any row is outside, your steps are small; when most are, further epochs are wasted.
 """
 
@@ -504,16 +502,16 @@ When hardly any row is outside, your steps are small; when most are, further epo
 r"""
 ## All together: an agent learns
 
-What is left is ready to read: starting the samplers (and ending them, whatever happens), and joining what they send.
+What is left is ready to read: it starts the samplers, ends them whatever happens, and joins what they send.
 """
 
 
 # %%
 @contextmanager
 def started(make_envs, samplers, seed):
-    """Yield so many samplers as actors, with ENVS environments in all; end them with the block, also after an error."""
-    count = ENVS // samplers
-    actors = [ray.remote(Sampler).remote(make_envs, count, 1000 * seed + i) for i in range(samplers)]
+    """Yield samplers as actors, with ENVS environments in all; end them with the block, even after an error."""
+    actor_class, count = ray.remote(Sampler), ENVS // samplers
+    actors = [actor_class.remote(make_envs, count, 1000 * seed + i) for i in range(samplers)]
     try:
         ray.get([actor.__ray_ready__.remote() for actor in actors])
         yield actors
@@ -529,19 +527,19 @@ def joined(parts):
 
 # %% [markdown]
 r"""
-And a fair test.
-While it learns, the agent tries things; a test asks what it *can*: 100 episodes of its own, with the best action in each step instead of a draw.
+The test has to be fair.
+While it learns, the agent tries things; a test asks what it *can* do: 100 episodes of its own, with the best action in each step instead of a draw.
 CartPole counts as solved at a mean return of 475 of 500.
 
-If you test after every iteration and stop at the first 475, you stop at a test that was perhaps lucky; the next test may say 460.
-So we go on until the test says 490.
-The judge will test your agent again, on episodes that nobody has seen, and ask for 475.
+If you test after every iteration and stop at the first 475, you stop at a test that was perhaps lucky; the next one may say 460.
+So we continue until a test says 490.
+The judge will test your agent again, on new episodes, and ask for 475.
 """
 
 
 # %%
 def evaluate(weights, make_envs, seed, episodes=100):
-    """Return the mean return of so many episodes, in each step with the action of the highest score."""
+    """Return the mean return of these episodes, in each step with the action of the highest score."""
     envs = make_envs(episodes)
     obs, _ = envs.reset(seed=seed)
     returns, running = np.zeros(episodes), np.ones(episodes, bool)
@@ -556,15 +554,15 @@ def evaluate(weights, make_envs, seed, episodes=100):
 r"""
 Now the loop.
 Start the samplers.
-Then, until a test reaches STOP or LIMIT steps are used up: send the weights; let *all* samplers play, then collect what they played; EPOCHS times over the minibatches; test.
-Seeds: `torch.manual_seed(seed)` for the first weights, a NumPy generator for the minibatches, another seed for every test.
+Then, until a test reaches STOP or LIMIT steps are used up: send the weights; let *all* samplers play, then collect what they played; go EPOCHS times over the minibatches; test.
+As for seeds: `torch.manual_seed(seed)` for the first weights, a NumPy generator for the minibatches, another seed for every test.
 Use Adam with our learning rate (`fused=True` makes it faster).
 
-`curve` is for your own eyes: for each iteration the steps so far, the seconds so far (without the tests), and the test's result.
+`curve` is for you: for each iteration the steps so far, the seconds so far (without the tests), and the test's result.
 
-The check lets your function learn on a CartPole seen through turned glasses: each observation is multiplied by a 4 × 4 matrix drawn anew, so that nobody's weights but freshly learned ones fit.
+The check has your function learn on a CartPole seen through distorting glasses: a fresh random 4 × 4 matrix multiplies each observation, so only freshly learned weights fit.
 It tries up to three seeds, a few seconds each, and the first that reaches 475 counts.
-(An agent far below that was not unlucky, and gets no second try.)
+An agent far below that was not unlucky, and gets no second try.
 """
 
 
@@ -596,7 +594,7 @@ check("solve_cartpole", solve_cartpole)
 # %% [markdown] tags=["solution"]
 r"""
 All `sample.remote()` calls come before the `ray.get`: otherwise the samplers play one after the other (chapter 1).
-The samplers wait while the learner learns, and the learner while they play; what that costs is the next section.
+The samplers wait while the learner learns, and the learner while they play; the next section measures what that costs.
 """
 
 # %% [markdown]
@@ -623,11 +621,11 @@ if runs:
 # %% [markdown]
 r"""
 Some tens of thousands of steps, often fewer than twenty thousand, in a few seconds.
-The curve may stand still or fall back in between: every iteration learns from new experience, and a policy that is better on the whole can be worse somewhere.
+The curve may stand still or fall back on the way: every iteration learns from new experience, and a policy that is better on the whole can be worse somewhere.
 Two seeds differ more than most people expect; a comparison of two algorithms with one seed each says nothing.
 
 Does it look as good as the number says?
-Look whether the pole still leans, and how far the cart has strayed from the middle.
+Check whether the pole still leans, and how far the cart has strayed from the middle.
 """
 
 # %% tags=["demo"]
@@ -644,7 +642,7 @@ if runs:
 
 # %% [markdown] tags=["notes"]
 r"""
-Let everybody post the seconds of their seed 0 on the board, and ask for the spread.
+Collect the seconds of seed 0 from the whole room, and ask for the spread.
 The curves of one seed agree between machines at first and drift apart later: floating-point sums in another order are enough.
 """
 
@@ -652,9 +650,9 @@ The curves of one seed agree between machines at first and drift apart later: fl
 r"""
 ## A second sampler shortens only the playing
 
-Two samplers on two cores play twice as fast as one, so PPO with two learns twice as fast as with one?
+If two samplers on two cores play twice as fast as one, does PPO with two also learn twice as fast?
 
-**Predict:** which share of an iteration is playing, which is learning?
+**Predict:** what share of an iteration is playing, and what share is learning?
 And what does the second sampler save?
 """
 
@@ -699,19 +697,18 @@ if runs:
 
 # %% [markdown]
 r"""
-The violet part is all that samplers can shorten, and it is the short one: 32 carts move with one line of NumPy, while every gradient step walks through two networks, forwards and backwards.
+The violet part is all that samplers can shorten, and it is the short one: one line of NumPy moves 32 carts, while every gradient step goes through two networks, forwards and backwards.
 That is Amdahl's law once more.
 And the violet part does not even halve: one line of NumPy takes nearly as long for 16 carts as for 32, and there is a second actor to talk to.
-(Where other programs want your cores too, it may even grow.)
+Where other programs want your cores too, it may even grow.
 Sending the weights, orange, costs messages, not bytes: these networks are small.
 
 The seconds to the target differ from seed to seed, because other experience means another number of iterations.
-Where your two lines differ by more than the bars do, that was such luck, or something else that your machine did meanwhile.
-(Full mode runs five seeds each.)
+Where your two lines differ by more than the bars do, that was luck of this kind, or something else that your machine did meanwhile; full mode runs five seeds each.
 
 It is the other way round where a step of the environment takes a millisecond, as chapter 8 simulated, and as games, robots and physics do.
 There the samplers are worth their processes.
-Measure which of the two you have *before* you add machines.
+Find out which of the two you have *before* you add machines.
 """
 
 # %%
@@ -726,7 +723,7 @@ quiz("more_samplers", more_samplers)
 r"""
 ## Why RLlib is slower here, and when that does not matter
 
-The next cell gives RLlib's PPO the same problem with the same sizes: environments, steps in a batch, epochs, minibatch, layers; and the same CartPole that moves all carts at once.
+The next cell gives RLlib's PPO the same problem with the same sizes: environments, steps in a batch, epochs, minibatch and layers; and the same CartPole that moves all carts at once.
 Its EnvRunner plays in this notebook's own process, so there is nothing to send; ours has two samplers.
 
 **Predict:** how many steps a second does it make, compared with yours?
@@ -765,25 +762,24 @@ The difference is what ours leaves out:
 
 - **RLlib keeps episodes, ours keeps arrays.** RLlib appends every single step to the *episode* object of its environment, in Python, and so can hand out whole episodes, of any observations, with whatever infos they carry.
   Ours stacks arrays of fixed shape, and forgets where an episode began.
-  (By default RLlib also calls each environment's own `step`, one after the other.
-  That works for every environment; the carts that move together are Gymnasium's gift, and an arcade game has no such version.)
+  By default RLlib also calls each environment's own `step`, one after the other, which works for every environment; most have no version that moves together.
 - **RLlib's data goes through connectors**, pipelines that can flatten, stack, normalise, mask, pad for recurrent networks and split among agents: on the way to the network at every step, and again on the way to the learner.
   Ours can do none of that.
 - **RLlib's learner is general**: many modules, several GPUs, a KL penalty beside the clip, statistics of every quantity.
   Ours is one function.
-- **RLlib survives.** EnvRunners that die are replaced, training is saved and resumed.
+- **RLlib survives.** It replaces EnvRunners that die, and saves and resumes a training.
   When one of our samplers dies, `ray.get` raises, and that is all.
 
-So two hundred lines beat it on a toy, and you would be wrong to conclude that you should write your own.
+So two hundred lines beat it on a toy, and it would be wrong to conclude that you should write your own.
 On a slow simulator nearly all of the time is the simulator's, and RLlib's overhead vanishes.
-What you take along is that you can read it now: the next chapter's settings are the names of this one.
+What you gain is that you can read RLlib now: the next chapter's settings are the names of this one.
 
 The cell above compares steps a second.
-Seconds to the target are the fairer question, since a step is not worth the same to everybody.
+Seconds to the target are the fairer question, since a step is not worth the same to every program.
 `python benchmarks/cartpole.py` in the course's repository answers it: it trains ours and RLlib's PPO, each with its own tuned settings, on the same cores, five seeds each, with one common test, and prints steps a second and seconds to the target.
 It takes some minutes.
 With `--sb3 PYTHON` Stable-Baselines3's PPO joins in.
-That library is no part of the course, so it wants an environment of its own; the first lines of the file say how to make one.
+That library is not part of the course, so it needs an environment of its own; the first lines of the file say how to make one.
 """
 
 # %% tags=["demo"]
@@ -791,32 +787,25 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-> **You may have seen** `Sampler` and `Learner` both as remote classes, and a loop that fetches every batch from the sampler with `ray.get`, only to hand it to the learner with `.remote(batch)`.
-> Here the learner is the driver.
-> Where it is an actor, pass on the sampler's *reference*: `learner.learn.remote(sampler.sample.remote())` moves the rows once, and not through your notebook.
-"""
-
-# %% [markdown]
-r"""
 ## What you can do now
 
 - You write PPO's loss, minibatches and step from the paper, and test each with numbers you can see.
 - You run samplers as actors and send weights once.
-- You keep resets out of the experience and bootstrap where only the clock ended an episode.
-- You trained an agent that balances the pole, tested it on fresh episodes, and know how much seeds differ.
-- You can say what a second sampler saves, and what RLlib does in the time in which yours is finished.
+- You keep resets out of the experience and bootstrap where only the time limit ended an episode.
+- You trained an agent that balances the pole, tested it on new episodes, and know how much seeds differ.
+- You can say what a second sampler saves, and what RLlib does in the time that yours does not need.
 
 ## Traps
 
 - **Frames of an autoreset** look like experience and raise no error.
   Mask them.
-- **Truncated is not terminated.** With 0 after the clock's end, the critic learns that long episodes end badly.
-- **`old_logp` is recorded, not recomputed.** Else every ratio is 1.
-- **Columns shuffled apart** pair observations with the actions of others.
+- **Truncated is not terminated.** With 0 after a time limit, the critic learns that long episodes end badly.
+- **`old_logp` is recorded, not recomputed.** Otherwise every ratio is 1.
+- **Columns shuffled separately** pair observations with the actions of other rows.
 - **No `zero_grad`**: gradients of all minibatches add up, and it still learns a little.
 - **The first good test** is partly luck.
-  Test again on fresh episodes.
-- **A test with the best actions hides much.** Even where the samplers play with their first weights for ever, what they see may be enough to find out which action is better, and the test is passed.
+  Test again on new episodes.
+- **A test with the best actions hides much.** Even where the samplers play with their first weights forever, what they see may be enough to find out which action is better, and the test is passed.
   Check that what you send changes from one iteration to the next.
 - **More samplers** shorten only the playing.
 

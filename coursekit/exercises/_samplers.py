@@ -17,7 +17,7 @@ def expect_samplers_kept_up(tasks: list[dict], sent: list) -> None:
     _expect_two_side_by_side(sampled)
     plays = Counter(task["actor_id"] for task in sampled)
     got = {actor: [tuple(marks) for to, marks in sent if to == actor] for actor in plays}
-    for actor in plays if any(got.values()) else ():  # where nobody was sent any, they came in another way
+    for actor in plays if any(got.values()) else ():  # where none was sent any, they came in another way
         different = len(set(got[actor]))
         expect(
             different >= plays[actor] / 2,

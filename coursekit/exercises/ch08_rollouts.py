@@ -20,13 +20,13 @@ KEYS = ["obs", "actions", "rewards", "terminated", "truncated", "real", "last_ob
     points=3,
     minutes=15,
     hints=[
-        "Which two things must the object remember from one fragment to the next, so that nobody sees the seam?",
-        "A frame is a reset when the frame *before* it ended an episode, also when that one was in the last fragment.",
+        "Which two things must the object remember from one fragment to the next, so that the seam does not show?",
+        "A frame is a reset when the frame *before* it ended an episode, even if that one was in the fragment before.",
         "Append the six values of each frame to six lists, `np.stack` each list at the end; `last_obs` is what the next frame would begin with.",
     ],
 )
 def Sampler(answer: Answer, rng: Generator) -> None:
-    """Keep the last observation and who has just ended in the object: a fragment goes on where the one before it stopped."""
+    """Keep the last observation, and where an episode has just ended, in the object: a fragment continues where the last one stopped."""
     # Long: 40 lines are the scripted environment of chapter 7, and each key of a fragment can be wrong by itself.
     steps, seed = int(rng.integers(5, 8)), int(rng.integers(10, 10_000))
     scripts = _scripts(rng, steps)
@@ -46,7 +46,7 @@ def _scripts(rng: Generator, steps: int) -> list[list[dict]]:
     return [
         [{"length": steps, "truncated": False}],  # ends with the last frame of the first fragment: reset in the second
         [{"length": 2, "truncated": True}, {"length": 3, "truncated": False}],
-        [{"length": int(rng.integers(30, 40)), "truncated": False}],  # goes on all the time
+        [{"length": int(rng.integers(30, 40)), "truncated": False}],  # never ends here
     ]
 
 
@@ -58,7 +58,7 @@ def _two_versions(rng: Generator) -> tuple[dict, dict]:
 
 def _expect_form(fragment: Any, length: int) -> None:
     expect(isinstance(fragment, dict), f"`sample` returned {fragment!r:.80}, not a dict.")
-    expect_equal(sorted(fragment), sorted(KEYS), f"The keys are {sorted(fragment)}.")
+    expect(set(KEYS) <= set(fragment), f"The keys are {sorted(fragment)}.")
     shapes = {"obs": (length, 3, 3), "last_obs": (3, 3)}
     for key in KEYS[:-1]:
         shape, want = np.shape(fragment[key]), shapes.get(key, (length, 3))
@@ -72,12 +72,12 @@ def _expect_first_frame(mine: np.ndarray, right: np.ndarray, number: int) -> Non
     expect(
         number == 1 or agree(mine, right),
         f"The first frame observed {mine.tolist()}, the fragment before had stopped at {right.tolist()}. "
-        "A fragment is not an episode: go on.",
+        "A fragment is not an episode: continue.",
     )
 
 
 def _expect_frames(fragment: dict, frames: np.ndarray, weights: dict, old: dict) -> None:
-    """Compare one fragment with what happened; each message knows the mistakes that people make there."""
+    """Compare one fragment with what happened; each message knows a usual mistake."""
     version, last = fragment["version"], fragment["last_obs"]
     _expect_obs(fragment["obs"], frames[:-1, :, :3])
     expect(version == weights["version"], f"`version` came out as {version}: whose weights played?")
@@ -128,13 +128,13 @@ def _expect_real(mine: np.ndarray, real: np.ndarray) -> None:
     points=3,
     minutes=20,
     hints=[
-        "Walk backwards, as in chapter 7: `later` is the advantage of the step after this one, 0 behind the last row.",
-        "One line for δ: what counts as V(s_{t+1}) after `terminated`? One line for the sum: which ends does it stop at?",
+        "Walk backwards, as in chapter 7: `later` is the advantage of the step after this one, 0 after the last row.",
+        "One line for δ: what counts as V(s_{t+1}) after `terminated`? One line for the sum: at which ends does it stop?",
         "`~terminated[t]` is 1 where the episode was not terminated and 0 where it was, for all environments at once.",
     ],
 )
 def gae(answer: Answer, rng: Generator) -> None:
-    """Walk backwards; `terminated` alone takes V(s') away, and both kinds of end cut the sum."""
+    """Walk backwards; only `terminated` removes V(s'), and both kinds of end cut the sum."""
     _expect_by_hand(answer)
     _expect_of_random(answer, rng)
 
@@ -169,7 +169,7 @@ def _random_inputs(rng: Generator) -> tuple[np.ndarray, ...]:
 
 def _expect_advantages(got: Any, inputs: tuple[np.ndarray, ...], gamma: float, lam: float) -> None:
     rewards, values, terminated, truncated = inputs
-    expect(isinstance(got, np.ndarray), "`gae` must return one array of shape [T, N], no list of rows.")
+    expect(isinstance(got, np.ndarray), "`gae` must return one array of shape [T, N], not a list of rows.")
     expect(got.shape == rewards.shape, f"The shape of the result is {got.shape}, that of the rewards {rewards.shape}.")
     computed = partial(_advantages, rewards, gamma=gamma, lam=lam)
     _expect_sums(got, computed, values, terminated, terminated | truncated)
@@ -189,10 +189,10 @@ def _expect_sums(
         mistakes={
             "Something leaks across the ends: both kinds of end stop the sum.": computed(values, terminated, never),
             "Something leaks across a truncated end: it stops the sum, too.": computed(values, terminated, terminated),
-            "A truncated episode would have gone on: V(s') counts there.": computed(values, done, done),
-            "Behind a terminated end nothing follows: V(s') counts as 0 there.": computed(values, never, done),
+            "A truncated episode would have continued: V(s') counts there.": computed(values, done, done),
+            "Nothing follows after a terminated end: V(s') counts as 0 there.": computed(values, never, done),
             "The last row of `values` is the worth of what follows.": computed(without_last, terminated, done),
-            "Less V(s): these are the values plus the advantages.": want + values[:-1],
+            "Subtract V(s): these are the values plus the advantages.": want + values[:-1],
         },
     )
 
@@ -212,12 +212,12 @@ def _advantages(
     points=2,
     minutes=10,
     hints=[
-        "Three steps: put the weights once, tell everybody, let everybody play. Where is the first `ray.get`?",
-        "Calls of one actor run in the order in which they were sent: `sample` sees what `set_weights` before it did.",
+        "Three steps: put the weights once, send them to all samplers, let all of them play. Where is the first `ray.get`?",
+        "Your calls to one of these samplers run in the order in which you sent them: `sample` plays with what `set_weights` brought.",
     ],
 )
 def collect(answer: Answer, rng: Generator) -> None:
-    """Put once, send the reference to all, launch all, and only then wait: Ray keeps the order of the calls of each actor."""
+    """Put once, send the reference to all, launch all, and only then wait: your calls to an ordinary actor keep their order."""
     # Long: stand-ins that play at the same time and end in reverse order are shared with `collect_async`.
     steps = int(rng.integers(10, 100))
     rounds: list[dict[str, Any]] = [{"version": version, "w": rng.random(given.MB // 8)} for version in (3, 4)]
@@ -278,13 +278,13 @@ def _put_in(seen: Watched) -> float:
     points=3,
     minutes=20,
     hints=[
-        "Keep a dict from reference to sampler: who plays what. In the beginning everybody plays.",
-        "`ray.wait(list(playing), num_returns=1)` returns whichever is ready. Learn from it, then send *that* sampler off again.",
-        "`ray.get` of a fragment whose sampler has died raises `ray.exceptions.RayActorError`: drop it, and go on with the others.",
+        "Keep a dict from reference to sampler: it says which sampler plays which fragment. At first all of them play.",
+        "`ray.wait(list(playing), num_returns=1)` returns one that is ready. Learn from it, then send *that* sampler off again.",
+        "`ray.get` of a fragment whose sampler has died raises `ray.exceptions.RayActorError`: drop it, and continue with the others.",
     ],
 )
 def collect_async(answer: Answer, rng: Generator) -> None:
-    """A dict says who plays what; whoever is ready is learned from, gets the newest weights, and plays on at once."""
+    """A dict says which sampler plays what; learn from the one that is ready, send it the newest weights, and let it play again."""
     # Long: samplers that wait for each other, and one that dies, are needed to tell it from rounds and turns.
     steps, count = int(rng.integers(10, 100)), int(rng.integers(12, 15))
     slow, dies = rng.permutation(3).tolist()[:2]
@@ -300,11 +300,11 @@ def collect_async(answer: Answer, rng: Generator) -> None:
 
 
 def _expect_to_go_on(found: dict) -> None:
-    """Check that no sampler held up another, neither the slow one nor the one that died."""
+    """Check that neither the slow sampler nor the dead one held up the others."""
     expect(not found["alone"], "The three never played their first fragments at the same time.")
     expect(not found["waited"], "You waited for a sampler while another one had its fragment ready.")
     raised = found["raised"]
-    expect(not raised, f"`collect_async` raised {raised}: the two others could have gone on.")
+    expect(not raised, f"`collect_async` raised {raised}: the other two could have continued.")
 
 
 def _expect_dead_left_out(tasks: list[dict]) -> None:
@@ -328,7 +328,7 @@ def _expect_newest(heard: list) -> None:
         expect(
             played >= newest[who],
             f"Fragment {fragment['number'] + 1} of sampler {who} was played with version {played} of the weights; "
-            f"when it began, version {newest[who]} was there.",
+            f"when it began, version {newest[who]} was ready.",
         )
         newest[who] = version
 
@@ -339,11 +339,11 @@ def _expect_newest(heard: list) -> None:
     hints=[
         "`np.polyfit(lengths, seconds, 1)` returns slope and intercept, in this order. Which of them is the price of a call?",
         "Of a fragment of L frames, price / (price + L × seconds of a frame) is overhead. Solve that for L, and round up.",
-        "A price that comes out as 0 or less means: even one frame is long enough.",
+        "If the price comes out as 0 or less, even one frame is long enough.",
     ],
 )
 def fragment_length(answer: Answer, rng: Generator) -> None:
-    """The line's intercept is the price of a call: (price / share - price) / slope frames pay for it."""
+    """The line's intercept is the price of a call; (price / share - price) / slope frames pay for it."""
     _expect_for_round_numbers(answer)
     lengths = np.sort(rng.choice(np.arange(1, 200), size=8, replace=False)).tolist()
     for noise, about in ((0.0, "points on a line"), (0.2, "random points near a line")):
@@ -384,14 +384,14 @@ def _expect_shortest(got: float, price: float, frame: float, share: float) -> No
 quiz(
     "where_it_stopped",
     """
-    A fragment of 64 frames stops in the middle of an episode: neither flag is set in its last frame. What belongs behind its last step?
+    A fragment of 64 frames stops in the middle of an episode: neither flag is set in its last frame. What belongs after its last step?
 
     a) 0: there is nothing after the last frame.
-        There is: the next fragment goes on with this very episode. The learner only does not have it yet.
+        There is: the next fragment continues this very episode. The learner just does not have it yet.
     *b) The value of `last_obs`.
-        Right. The seam between two fragments is treated as a truncated end is: estimate what follows.
-    c) The sampler has to play on until the episode ends.
-        RLlib can do that (`batch_mode='complete_episodes'`), but then an episode of an hour holds up everybody for an hour.
+        Right. Treat the seam between two fragments like a truncated end: estimate what follows.
+    c) The sampler has to keep playing until the episode ends.
+        RLlib can do that (`batch_mode='complete_episodes'`), but then an episode of an hour holds up every sampler for an hour.
     """,
 )
 
@@ -401,9 +401,9 @@ quiz(
     With one sampler an iteration takes 10 s, of which 1 s is learning. With how many samplers does it take half a second?
 
     a) With 20.
-        The second of learning stays, however many play.
+        The second of learning stays, however many samplers play.
     b) With 18: they have 9 s to share.
-        Then playing takes half a second, and learning one more.
+        Then playing takes half a second, and learning takes one more.
     *c) With no number of them.
         Right: even infinitely many leave the second of learning. Ten times as fast is the limit; nine samplers reach five times.
     """,
@@ -417,9 +417,9 @@ quiz(
     a) 15.5 of 16, about 97 %.
         That is what `collect_async` brings: there the slow one slows only itself.
     *b) Half as many.
-        Right: in every round fifteen wait for one, as long as they have played.
+        Right: in every round fifteen wait for one, for as long as they have played.
     c) 1/16 fewer.
-        Nobody is left out: all wait until the slow one has handed in.
+        No sampler is left out: all wait until the slow one is done.
     """,
 )
 
@@ -429,10 +429,10 @@ quiz(
     You replace `collect` by `collect_async` under an algorithm that assumes that the current policy has played. What changes?
 
     a) Nothing: fragments are fragments.
-        They are played with weights of several versions ago, and the quick samplers hand in more of them.
+        They were played with weights from several versions ago, and the quick samplers deliver more of them.
     b) It learns more in the same time, because there is more experience.
-        There is more of it, but it shows what an older policy did. How much that harms depends on the algorithm.
+        There is more of it, but it shows what an older policy did. How much harm that does depends on the algorithm.
     *c) More experience a second, and all of it a little old: the algorithm must correct for it, or you must limit it.
-        Right. IMPALA corrects with the ratio of the two policies; PPO's clipping bears a little; others drop what is too old.
+        Right. IMPALA corrects with the ratio of the two policies; PPO's clipping tolerates a little; other programs drop what is too old.
     """,
 )

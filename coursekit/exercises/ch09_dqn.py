@@ -12,7 +12,7 @@ from coursekit.exercises._turned import hard_turn, mean_return
 from coursekit.given import ch09_dqn as given
 
 GOAL = 195  # mean return of 100 episodes
-HOPELESS = 40  # a random agent gets 22: so far below GOAL, it was no bad luck
+HOPELESS = 40  # a random agent gets 22: this far below GOAL, it was not bad luck
 TEST_EVERY, BATCH = 25, 256
 DRAWS = 200  # of each transition, on average
 KINDS = {"obs": "f", "next_obs": "f", "actions": "iu", "rewards": "f", "terminated": "b", "truncated": "b"}  # of dtypes
@@ -29,7 +29,7 @@ KINDS = {"obs": "f", "next_obs": "f", "actions": "iu", "rewards": "f", "terminat
     ],
 )
 def ReplayBuffer(answer: Answer, rng: Generator) -> None:
-    """First give each frame its successor, then throw the resets away; places run in a ring, and only filled ones are drawn."""
+    """First give each frame its successor, then throw the resets away; places form a ring, and only filled ones are drawn."""
     fragments, rows = _story(rng)
     capacity = sum(map(len, rows[-2:])) + int(rng.integers(2, 6))  # of the third newest fragment, some are kept
     size, seed = len(rows[0]) + int(rng.integers(1, 4)), int(rng.integers(10**6))  # more than there are at first
@@ -40,7 +40,7 @@ def ReplayBuffer(answer: Answer, rng: Generator) -> None:
 
 
 def _judge_tables(tables: list[np.ndarray], rows: list[np.ndarray], capacity: int) -> None:
-    """Check which transitions were drawn with so many added, and how often."""
+    """Check which transitions were drawn after these were added, and how often."""
     drawn, times = np.unique(np.concatenate(tables), axis=0, return_counts=True)
     _expect_rows(drawn.tolist(), np.concatenate(rows).tolist())
     _expect_kept(drawn, rows, capacity)
@@ -52,7 +52,7 @@ def _judge_tables(tables: list[np.ndarray], rows: list[np.ndarray], capacity: in
 
 def _story(rng: Generator) -> tuple[list[dict], list[np.ndarray]]:
     """Return five fragments of three environments, and the transitions of each; an observation is [environment, frame], from 1."""
-    frame, period = np.arange(1, 27)[:, None], rng.permutation([3, 5, 7])  # so often an environment resets itself
+    frame, period = np.arange(1, 27)[:, None], rng.permutation([3, 5, 7])  # how often an environment resets itself
     obs = np.stack(np.broadcast_arrays([1, 2, 3], frame), axis=-1).astype(np.float32)
     over, late = (frame[:-1] + 1) % period == 0, rng.random((25, 3)) < 0.5
     columns = {
@@ -92,7 +92,10 @@ def _expect_rows(drawn: list[list], added: list[list]) -> None:
         )
         expect(want, f"[environment, frame] = {name} was never added. What is in the places that are still empty?")
         came = want[2:4]
-        expect(after == came, f"[environment, frame] = {name} leads to {after}; {came} came next, a reset or not.")
+        expect(
+            after == came,
+            f"[environment, frame] = {name} leads to {after}; {came} came next, whether it was a reset or not.",
+        )
         expect(row == want, f"The action, reward and flags of {name} are {row[4:]}; in the fragment, {want[4:]}.")
 
 
@@ -112,9 +115,9 @@ def _expect_kept(drawn: np.ndarray, rows: list[np.ndarray], capacity: int) -> No
     points=2,
     minutes=10,
     hints=[
-        "Two steps: which action does `q_online` prefer in each row? What does `q_target` say about that action?",
+        "Two steps: which action does `q_online` prefer in each row? What does `q_target` say of that action?",
         "`q_target[np.arange(B), best]` takes one number from each row.",
-        "Which one of the two flags means that nothing will follow?",
+        "Which of the two flags means that nothing will follow?",
     ],
 )
 def td_target(answer: Answer, rng: Generator) -> None:
@@ -125,7 +128,11 @@ def td_target(answer: Answer, rng: Generator) -> None:
     want = rewards + 0.7 * target[np.arange(9), online.argmax(1)] * ~over
     with answer.case("9 rows of random numbers for 4 actions, γ = 0.7"):
         got = answer(rewards, over, late, online, target, 0.7)
-        expect_close(got, want, "That is wrong, though it was right where the rows were alike. Is each row on its own?")
+        expect_close(
+            got,
+            want,
+            "These targets are wrong, though yours were right where all rows were alike. Does each row use its own action?",
+        )
 
 
 def _judge_flags(answer: Answer) -> None:
@@ -138,9 +145,9 @@ def _judge_flags(answer: Answer) -> None:
         [4.0, 1.0, 4.0, 1.0],
         f"The targets came out as {got}. Which network chooses the action, and which one says what it is worth?",
         mistakes={
-            f"The targets came out as {got}. A clock ran out; would nothing have followed?": [4.0, 1.0, 1.0, 1.0],
+            f"The targets came out as {got}. If only time ran out, does nothing follow?": [4.0, 1.0, 1.0, 1.0],
             f"The targets came out as {got}. What follows after a terminated end?": [4.0, 4.0, 4.0, 4.0],
-            "These would be right for γ = 0.99. Where does yours come from?": [6.94, 1.0, 6.94, 1.0],
+            "These would be right for γ = 0.99. Where does your γ come from?": [6.94, 1.0, 6.94, 1.0],
         },
     )
 
@@ -149,14 +156,14 @@ def _judge_flags(answer: Answer) -> None:
     points=3,
     minutes=15,
     hints=[
-        "What must survive from call to call: the weights, the target network's, the optimizer, the version, the ages.",
-        "`optimizer.step(self.theta, gradient)` returns nothing: it changes the array. Who else holds that very array?",
-        "What comes from Ray, and so what the check hands over, is read-only: copy it before you change it.",
+        "What must survive from call to call? Both networks' weights, the optimizer, the version, the ages.",
+        "`optimizer.step(self.theta, gradient)` returns nothing: it changes the array. What else refers to that very array?",
+        "What comes from Ray is read-only, and so is what the check passes in: copy it before you change it.",
         "The age is the version *before* this step, minus the one that the gradient belongs to.",
     ],
 )
 def SharedAgent(answer: Answer, rng: Generator) -> None:
-    """Copies of its own, one optimizer, a version that counts every step; the target is copied, not named a second time."""
+    """Keep copies of your own, one optimizer, and a version that counts every step; copy the target, do not name it a second time."""
     theta, every, rate = rng.normal(size=3).astype(np.float32), int(rng.integers(2, 4)), float(rng.uniform(0.1, 0.5))
     ages = [0, 0, 1, 0, 3, 2, *rng.integers(0, 7, size=4).tolist()]
     script = [[rng.normal(size=3).astype(np.float32), version - age] for version, age in enumerate(ages)]
@@ -206,7 +213,7 @@ def _expect_target(now: dict, path: list, version: int, at: int) -> None:
         rtol=1e-4,
         atol=1e-6,
         mistakes={
-            "The target network is what the weights are now: is it the same array, or was it copied at the wrong version?": mistaken
+            "The target network is what the weights are now: is it the same array, or did you copy it at the wrong version?": mistaken
         },
     )
 
@@ -215,7 +222,7 @@ def _expect_ages(seen: dict, ages: list[int]) -> None:
     expect_equal(
         seen["ages"],
         ages,
-        f"Gradients of ages {ages} came, and `ages()` said {seen['ages']}. A gradient of version 2 that arrives at version 4 is 2 old.",
+        f"Gradients of ages {ages} came, and `ages()` said {seen['ages']}. A gradient of version 2 that arrives at version 4 has the age 2.",
     )
 
 
@@ -224,12 +231,12 @@ def _expect_ages(seen: dict, ages: list[int]) -> None:
     minutes=15,
     hints=[
         "Take `process_work` line by line: `handle.method(x)` becomes `handle.method.remote(x)`. That returns a reference.",
-        "Where is the value used? There `ray.get` has to stand: the board's word, the parameters, the batch.",
-        "`results` is no handle: its `put` stays as it is. And no goodbye at the end.",
+        "Where do you use the value? There you need `ray.get`: the board's answer, the parameters, the batch.",
+        "`results` is not a handle: its `put` stays as it is. And leave out the goodbye.",
     ],
 )
 def work(answer: Answer, rng: Generator) -> None:
-    """Wait where a value is needed; calls of one caller to one actor keep their order, so all others need no waiting."""
+    """Wait where you need a value; your calls to one ordinary actor keep their order, so the others need no waiting."""
     # Long: an agent, a buffer, a board and a sampler answer by a script, so that every round of a worker can be told.
     rounds = 2 * TEST_EVERY + int(rng.integers(2, 9))
     versions = np.cumsum(rng.integers(1, 4, size=5 * rounds)).tolist()
@@ -241,7 +248,7 @@ def work(answer: Answer, rng: Generator) -> None:
 
 
 def _expect_played(seen: dict, rounds: int) -> None:
-    """Check that each round was played with new parameters, and handed in and counted once."""
+    """Check that each round was played with new parameters, added to the buffer and counted once."""
     played, added = seen["play"], seen["add"]
     expect(len(played) == rounds, f"The worker played {len(played)} rounds.")
     expect(np.all(np.diff(played) > 0), f"It played with the versions {played[:3]}…: get new parameters every round.")
@@ -269,7 +276,7 @@ def _expect_learned(seen: dict, rounds: int) -> None:
 
 
 def _expect_slope(slope: object, turn: int, version: int) -> None:
-    # The newest network says `version` everywhere, the older one -version; the batch has the reward `turn`, half of it ends.
+    # The newest network says `version` everywhere, the older one -version; the batch has the reward `turn`, half of it terminates.
     expect_close(
         slope,
         version - (turn - 0.99 * version / 2),
@@ -280,9 +287,9 @@ def _expect_slope(slope: object, turn: int, version: int) -> None:
 
 
 def _expect_reported(seen: dict) -> None:
-    """Check tests, offers and reports: in rounds 0, 25 and 50, and no return lost or said twice."""
+    """Check tests, offers and reports: in rounds 0, 25 and 50, with no return lost or repeated."""
     tested, offered, reports = seen["test"], seen["offer"], seen["put"]
-    expect(len(tested) == 3, f"It tested {len(tested)} times. In rounds 0, 25 and 50, please.")
+    expect(len(tested) == 3, f"It tested {len(tested)} times; in rounds 0, 25 and 50 it should.")
     expect_equal(offered, tested, f"[score, version] of the tests were {tested}, and the board was offered {offered}.")
     _expect_three(reports)
     told = [[report[3], report[2]] for report in reports]
@@ -291,7 +298,7 @@ def _expect_reported(seen: dict) -> None:
 
 
 def _expect_three(reports: list) -> None:
-    expect(None not in reports, "None arrived in the queue: no goodbye is needed here.")
+    expect(None not in reports, "None arrived in the queue: this program needs no goodbye.")
     forms = [isinstance(report, list | tuple) and len(report) == 5 for report in reports]
     expect(
         forms == [True] * 3,
@@ -317,7 +324,7 @@ def _expect_each_return_once(returns: list) -> None:
     ],
 )
 def train(answer: Answer, rng: Generator) -> None:
-    """An office, a crew, one `ray.get` for all of them; then the reports and the best weights, before the office closes."""
+    """Open an office, start a crew, wait for all with one `ray.get`; fetch reports and best weights before the office closes."""
     # Long: only weights learned here balance this pole, and two workers must have met, and been waited for.
     exam = int(rng.integers(1, 10**6))
     turn = hard_turn(rng, exam)
@@ -327,14 +334,14 @@ def train(answer: Answer, rng: Generator) -> None:
         mean = mean_return(lambda obs: given.q_values(theta, obs).argmax(-1), turn, exam)
         expect(
             mean >= HOPELESS,
-            f"In 100 episodes that it had never seen, the mean return was {mean:.0f}: `theta` has hardly learned.",
+            f"In 100 new episodes the mean return was {mean:.0f}: `theta` has hardly learned.",
         )
         return mean
 
     means = [round(mean) for mean in best_of(learn, rng, GOAL)]
     expect(
         max(means) >= GOAL,
-        f"In 100 episodes that it had never seen, the mean returns were {means}; with one seed of three, {GOAL} is asked for.",
+        f"In 100 new episodes the mean returns were {means}, by seed; one of up to three seeds must reach {GOAL}.",
     )
 
 
@@ -344,7 +351,7 @@ def _learned(found: dict) -> np.ndarray:
     theta = _theta_of(learned)
     expect(
         workers >= 2,
-        f"Workers that played in the environments of `make_envs`: {workers}. Two have to, at the same time.",
+        f"Workers that played in the environments of `make_envs`: {workers}. Two must, at the same time.",
     )
     _expect_all_reports(learned["reports"], found["tests"])
     _expect_best(found)
@@ -369,12 +376,12 @@ def _theta_of(learned: Any) -> np.ndarray:
 
 def _expect_all_reports(reports: list, tested: list) -> None:
     """Check that there are as many reports of each process as it had made tests, or more."""
-    expect(len(reports) > 0, "There are no reports. Had the workers ended when you read the queue?")
+    expect(len(reports) > 0, "There are no reports. Had the workers ended before you read the queue?")
     told = Counter(report[1] for report in reports)
     for process, tests in Counter(process for process, _, _ in tested).items():
         expect(
             told[process] >= tests,
-            f"Tests of process {process}: {tests}; reports of it that came back: {told[process]}. Had all workers ended when you read the queue?",
+            f"Tests of process {process}: {tests}; reports of it that came back: {told[process]}. Had all workers ended before you read the queue?",
         )
 
 
@@ -384,7 +391,7 @@ def _expect_best(found: dict) -> None:
     marks = [mark for _, score, mark in found["tests"] if score == best]
     expect(
         found["mark"] in marks or not marks,
-        f"`theta` is not what had the best test: that one had a mean return of {best:.0f}. Which actor has kept those weights?",
+        f"`theta` did not have the best test: the best one had a mean return of {best:.0f}. Which actor keeps those weights?",
     )
 
 
@@ -394,11 +401,11 @@ quiz(
     Why does DQN draw its 256 transitions at random from the last 20,000, instead of simply taking the newest 256?
 
     a) The newest ones are not ready yet.
-        They are: `add` is done before `sample` begins. Being new is not what is wrong with them.
-    *b) Neighbours in time are nearly alike; a batch of them shows one corner of the world, and the network forgets the others.
-        Right. Drawn from the whole buffer, a batch has good and bad moments of many episodes, and each is used several times.
+        They are: `add` is done before `sample` begins. That they are new is not the problem.
+    *b) Neighbours in time are nearly alike; a batch of them shows one corner of the world, and the network forgets the rest.
+        Right. A batch from the whole buffer has good and bad moments of many episodes, and each is used several times.
     c) So that all workers get different batches, and none is learned from twice.
-        Different ones, yes, but the same transition is drawn again and again: about eight times in our program. That is what a buffer is for.
+        The batches differ, yes, but each transition is drawn about eight times in our program. That is what a buffer is for.
     """,
 )
 
@@ -407,12 +414,12 @@ quiz(
     """
     Four workers, each 40 updates. With *put* 40 to 60 are in the weights; with *apply* all 160, of gradients that are two or three updates old on average. What has become of the other hundred in the first case?
 
-    *a) They were computed, put, and then overwritten by somebody who had not seen them.
-        Right. Their weights existed for a millisecond. An old gradient still adds something; an overwritten one adds nothing.
+    *a) They were computed, put, and then overwritten by a worker that had not seen them.
+        Right. Their weights existed for a moment. An old gradient still adds something; an overwritten one adds nothing.
     b) They are in the optimizers of the workers, and come in later.
-        Each optimizer remembers its own gradients, but the weights that it moved are gone.
+        Each optimizer remembers its own gradients, but the weights that it changed are gone.
     c) Nothing is lost: the four updates were alike, so one of them is enough.
-        Here the batch was the same for all, and still each was computed without knowing the others, and only one was kept. In real training all batches differ.
+        The batch was the same for all, but each update was computed without the others, and only one was kept. In real training even the batches differ.
     """,
 )
 
@@ -421,12 +428,12 @@ quiz(
     """
     Your simulator takes 50 ms for a frame of its eight environments, and you have one machine with 32 cores. A call costs 0.2 ms with `multiprocessing` and 1 ms with Ray. Which program plays more steps a second?
 
-    a) That with `multiprocessing`, five times as many.
-        Only the calls are five times as quick, and hardly any of the time is calls.
+    a) The one with `multiprocessing`, five times as many.
+        Only the calls are five times as quick, and they take hardly any of the time.
     b) Ray's.
         Its calls cost more, on one machine. It wins elsewhere: when a worker dies, and when 32 cores are not enough.
     *c) Both about as many.
-        Right: a round of four frames plays for 200 ms, and calls cost some milliseconds. Choose by what else you need.
+        Right: a round of four frames plays for 200 ms, and its calls cost some milliseconds. Choose by what else you need.
     """,
 )
 
@@ -436,10 +443,10 @@ quiz(
     At night the operating system kills a worker of each program. In the morning, what do you find?
 
     a) Two programs that stopped with an error.
-        Neither raises. `results.get()` waits for what may still come, and Ray launches the task again.
+        Neither raises. `results.get()` waits for what might still come, and Ray launches the task again.
     b) Both have finished: the other worker did the rest.
-        The rest of the work is done in both. But one of the two main programs still waits for a goodbye.
+        The work is done in both. But one of the two main programs still waits for a goodbye.
     *c) The one with `multiprocessing` waits for a goodbye that never comes; Ray's has finished with a worker in its place.
-        Right. A queue does not know who was going to write into it; a reference knows who has to make its value.
+        Right. A queue does not know which processes were going to write to it; Ray knows which task has to make the value of a reference.
     """,
 )

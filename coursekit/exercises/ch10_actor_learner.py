@@ -14,7 +14,7 @@ from coursekit.exercises._turned import hard_turn, mean_return
 from coursekit.given import ch10_actor_learner as given
 
 SOLVED = 475  # mean return of 100 episodes at which CartPole counts as solved
-HOPELESS = 250  # so far below SOLVED, it was no bad luck
+HOPELESS = 250  # this far below SOLVED, it was not bad luck
 ROWS = 30  # of a batch at random
 
 
@@ -28,14 +28,14 @@ ROWS = 30  # of a batch at random
     ],
 )
 def weight_sync(answer: Answer, rng: Generator) -> None:
-    """Put the weights of this moment once, and send everybody the same reference."""
+    """Put the current weights once, and send every sampler the same reference."""
     samplers, change = int(rng.integers(3, 6)), float(rng.integers(1, 9))
     weights = {part: [(rng.normal(size=(4, 3)), rng.normal(size=4))] for part in ("actor", "critic")}
     learned = {part: [(w + change, b + change)] for part, ((w, b),) in weights.items()}
     with answer.case(f"two calls for {samplers} samplers; the policy learned in between"):
         arrived = answer.probe(given.two_syncs, [weights, learned], samplers)
         counts = [len(calls) for calls in arrived]
-        expect(counts == [2] * samplers, f"`set_weights` was called {counts} times on them.")
+        expect(counts == [2] * samplers, f"`set_weights` was called {counts} times on them; twice on each was due.")
         for want, calls in zip((weights, learned), zip(*arrived, strict=True), strict=True):
             _expect_sent(calls, want, weights)
 
@@ -58,7 +58,7 @@ def _expect_sent(calls: Iterable[dict], want: dict, old: dict) -> None:
             got,
             want,
             f"What arrived at sampler {sampler} is not what `policy.weights()` returned: {got!r:.60}.",
-            mistakes={"The policy had learned in between, and the second time its old weights arrived.": old},
+            mistakes={"The policy learned in between, and the second time its old weights arrived.": old},
         )
     expect(len(references) == 1, f"The same weights were put into the store {len(references)} times.")
 
@@ -69,11 +69,11 @@ def _expect_sent(calls: Iterable[dict], want: dict, old: dict) -> None:
     hints=[
         "Write it with the formula's names: first `ratio`, then the clipped ratio, then the two products.",
         "`torch.exp`, `torch.clamp` and `torch.min` work on whole tensors. `torch.min(a, b)` takes the smaller, row by row.",
-        "Equation 9 is to be maximised. Which sign has what an optimizer minimises? And which signs have c₁ and c₂ then?",
+        "Equation 9 is to be maximised, and an optimizer minimises. Which sign does that give the whole, and which signs c₁ and c₂?",
     ],
 )
 def ppo_loss(answer: Answer, rng: Generator) -> None:
-    """Take the smaller of the two gains, so that going further than ε is never paid; turn the sign, since optimizers minimise."""
+    """Take the smaller of the two gains, so that going beyond ε never pays; turn the sign, since optimizers minimise."""
     _expect_clipped(answer)
     _expect_parts(answer)
     _expect_mean(answer, rng)
@@ -90,7 +90,7 @@ def _expect_clipped(answer: Answer) -> None:
                 atol=1e-6,
                 mistakes={
                     f"The loss came out as {loss:.3g}. That is the gain, to be maximised.": gain,
-                    "The loss is no number. One row cannot be normalised, and need not: `train_step` does that.": np.nan,
+                    "The loss is not a number (NaN). You cannot normalise one row, and need not: `train_step` normalises.": np.nan,
                 },
             )
 
@@ -133,7 +133,7 @@ def _loss(answer: Answer, rows: dict, settings: dict) -> float:
     expect(seen["kind"] == "Tensor", f"`ppo_loss` returned a {seen['kind']}, not a tensor.")
     expect(np.size(seen["loss"]) == 1, f"`ppo_loss` returned a tensor of shape {seen['shape']}: average over the rows.")
     for name in seen["cut_off"]:
-        raise Wrong(f"No gradient flows from the loss to {name}: something cut it off (`detach`, `item`, NumPy?).")
+        raise Wrong(f"No gradient flows from the loss to {name}: did `detach`, `item` or NumPy cut it off?")
     return float(np.ravel(seen["loss"])[0])
 
 
@@ -148,13 +148,13 @@ def _loss_of(rows: dict, epsilon: float = 0.2, c1: float = 0.5, c2: float = 0.01
     points=2,
     minutes=10,
     hints=[
-        "How many rows has the batch? `rng.permutation(rows)` is a list of all their numbers in a new order.",
+        "How many rows does the batch have? `rng.permutation(rows)` is an array of all their numbers in a new order.",
         "`order[start : start + size]` for start in steps of `size`: the last slice is shorter by itself.",
         "`{name: column[chosen] for name, column in batch.items()}` takes the same rows from every column.",
     ],
 )
 def minibatches(answer: Answer, rng: Generator) -> None:
-    """Draw one order for all columns, and cut it into slices: every row comes once, also those of the short last slice."""
+    """Draw one order for all columns, and cut it into slices: every row comes once, even those of the short last slice."""
     size = int(rng.integers(6, 10))
     count = 5 * size + int(rng.integers(2, size - 1))
     numbers, seed = rng.permutation(1000)[:count], int(rng.integers(10**6))
@@ -172,12 +172,12 @@ def minibatches(answer: Answer, rng: Generator) -> None:
         again = answer.probe(given.two_epochs, rows, size, seed)[0]
         expect(
             _order_of(again, rows, size) == orders[0],
-            "With a generator of the same seed the order was another one: what drew it, if not `rng`?",
+            "With a generator of the same seed the order was different: what drew it, if not `rng`?",
         )
 
 
 def _expect_shuffled(order: list, numbers: list, size: int) -> None:
-    """Check that neighbours in the batch were torn apart, inside the minibatches and among them."""
+    """Check that neighbours in the batch were separated, inside the minibatches and among them."""
     expect(order != numbers, "The rows came in the order of the batch: nothing shuffled them.")
     places = [numbers.index(number) for number in order]
     together = sum(b == a + 1 for a, b in pairwise(places))
@@ -188,7 +188,7 @@ def _expect_shuffled(order: list, numbers: list, size: int) -> None:
     parts = [places[start : start + size] for start in range(0, len(places), size)]
     expect(
         any(max(part) - min(part) >= len(part) for part in parts),
-        "Each minibatch held neighbours of the batch, in a new order: shuffle all rows, then cut.",
+        "Each minibatch held neighbours of the batch, in a new order: shuffle all rows first, then cut.",
     )
 
 
@@ -220,7 +220,7 @@ def _order_of(parts: list, rows: dict, size: int) -> list:
     minutes=15,
     hints=[
         "`scores, values = policy(minibatch['obs'])`, then `likelihood(scores, minibatch['actions'])`, then your loss.",
-        "Three lines of PyTorch: forget the old gradients, compute the new ones, step. In this order.",
+        "Three lines of PyTorch, in this order: forget the old gradients, compute the new ones, step.",
         "`nn.utils.clip_grad_norm_(policy.parameters(), 0.5)` changes gradients that exist. Where does that belong?",
     ],
 )
@@ -241,7 +241,7 @@ def _expect_steps(seen: dict, rows: dict) -> None:
     expect_close(
         second,
         _step(want, rows),
-        "The first step was right, a second one on the same minibatch was not. What is left of the first?",
+        "The first step was right, a second one on the same minibatch was not. What is left over from the first?",
         rtol=1e-3,
         atol=1e-4,
     )
@@ -271,10 +271,6 @@ def _expect_losses(losses: list, want: list) -> None:
         f"The steps were right, but `train_step` returned {losses} for them, not the losses.",
         rtol=1e-3,
         atol=1e-4,
-    )
-    expect(
-        not any(isinstance(loss, np.ndarray) for loss in losses),
-        "The steps were right. `train_step` returned a tensor for the loss, not a float.",
     )
 
 
@@ -323,7 +319,7 @@ def _step(theta: np.ndarray, rows: dict) -> np.ndarray:
     ],
 )
 def solve_cartpole(answer: Answer, rng: Generator) -> None:
-    """Send, play, learn, test, until a test is good enough; and test once more on episodes that nobody has seen."""
+    """Send, play, learn and test until a test is good enough; then new episodes show whether it was luck."""
     # Long: a world of its own, so that no agent from elsewhere passes, and Ray's records tell who played with which weights.
 
     def train(seed: int) -> float:
@@ -346,7 +342,7 @@ def solve_cartpole(answer: Answer, rng: Generator) -> None:
         tests = [round(mean) for mean in means]
         expect(
             means[-1] >= SOLVED,
-            f"Mean returns of 100 episodes that nobody has seen, by seed: {tests}. {SOLVED} is asked for.",
+            f"Mean returns of 100 new episodes, by seed: {tests}. One must reach {SOLVED}.",
         )
 
 
@@ -359,7 +355,7 @@ def _expect_hope(test: float, mean: float) -> None:
     )
     expect(
         mean >= HOPELESS,
-        f"Mean return of 100 episodes that nobody has seen: {mean:.0f}. {SOLVED} is asked for.",
+        f"Mean return of 100 new episodes: {mean:.0f}. {SOLVED} is due.",
     )
 
 
@@ -380,11 +376,11 @@ quiz(
     Step 500 of an episode: the pole stands, and the environment says truncated. The critic says V = 90 for the observation after it. What is γV(s') in the surprise δ of this step, with γ = 0.99?
 
     a) 0: the episode is over.
-        Over for the clock. With 0, an agent that balanced for 500 steps looks as bad as one that dropped the pole.
-    *b) 89.1: it would have gone on.
-        Right. Nothing about the state says that it must end, so what would have come counts. The sum of later surprises is cut all the same.
+        Only the time is up. With 0, an agent that balanced for 500 steps looks as bad as one that dropped the pole.
+    *b) 89.1: the episode would have continued.
+        Right. Nothing in the state says that it must end, so what would have come counts. The sum of later surprises is cut all the same.
     c) The value of the next episode's first observation.
-        That belongs to another episode. It is what you get when the reset's frame is taken for experience.
+        That belongs to another episode. It is what you get when you take the reset's frame for experience.
     """,
 )
 
@@ -393,12 +389,12 @@ quiz(
     """
     `sampler.set_weights.remote(ref)`, and in the next line `sampler.sample.remote()`, without any `ray.get` between. With which weights does it play?
 
-    *a) With the new ones, always.
-        Right: calls of one caller to one actor run in the order in which they were made. So nobody has to wait.
+    *a) With the new ones, as long as it is an ordinary actor and no call is retried.
+        Right: such an actor runs your calls in the order in which you made them, so there is no need to wait in between.
     b) With the old ones, if the new ones are still on their way.
-        The call of `sample` stands behind that of `set_weights` in the actor's queue, and that one waits for its argument.
+        The call of `sample` comes after `set_weights` in the actor's queue, and that one waits for its argument.
     c) That depends on which call arrives first.
-        For two *callers* it would. One caller's calls keep their order (as long as the actor is neither asynchronous nor threaded).
+        With two *callers* it would, or if the actor were async, threaded, or allowed to run calls out of order. Here your calls keep their order.
     """,
 )
 
@@ -408,11 +404,11 @@ quiz(
     A row has advantage +1, and its ratio has risen to 1.5 (ε = 0.2). What does this row contribute to the gradient of L^CLIP?
 
     a) It pushes the ratio back towards 1.2.
-        The minimum is 1.2 wherever the ratio is above it: a constant has no slope in either direction. Other rows may push it back.
+        The minimum is 1.2 wherever the ratio is above it: a constant has no slope in either direction. Only other rows may push it back.
     b) It pushes on, more weakly.
         Clipping is not damping. Look at the left picture to the right of the band.
     *c) Nothing.
-        Right. It has been made likely enough for one batch; the next batch may go on from there.
+        Right. The action is likely enough for one batch; the next batch may continue from there.
     """,
 )
 
@@ -424,7 +420,7 @@ quiz(
     a) Ten times.
         Only the playing is shared out; 80 ms of learning stay.
     *b) About 1.2 times.
-        Right: 100 ms become 82 ms. No number of samplers gets below 80. First shorten the learning.
+        Right: 100 ms become 82 ms. No number of samplers gets below 80. Shorten the learning first.
     c) Twice.
         100 ms would have to become 50, and the learning alone takes 80.
     """,

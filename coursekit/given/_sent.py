@@ -45,7 +45,7 @@ def _marks(value: Any) -> list:
     if isinstance(value, list | tuple):
         return [mark for part in value for mark in _marks(part)]
     if isinstance(value, ray.ObjectRef):
-        return [value]  # what it refers to may not exist yet: nobody waits for it here
+        return [value]  # what it refers to may not exist yet: no need to wait for it here
     array = value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value
     return [zlib.crc32(array.tobytes())] if isinstance(array, np.ndarray) else []
 

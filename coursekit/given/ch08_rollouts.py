@@ -19,7 +19,7 @@ NO_WEIGHTS: dict[str, Any] = {"version": -1, "w": np.zeros(1)}
 
 
 def carts(count: int, seconds: float = 0.0, busy: bool = False) -> VectorEnv:
-    """Return so many CartPoles that step one after the other, each step taking so many seconds."""
+    """Return `count` CartPoles that step one after the other; each step takes `seconds`."""
 
     def cart() -> gymnasium.Env:
         env = gymnasium.make("CartPole-v1")
@@ -56,7 +56,7 @@ def play_fragments(Sampler: Callable, scripts: list[list[dict]], parts: list, se
 
 
 class OnCue:
-    """Stands in for a sampler: tells who played which fragment with which weights. A cue decides when a fragment is ready."""
+    """Stands in for a sampler: its fragments say which sampler played them, and with which weights; a cue says when."""
 
     def __init__(self, me: int, cue: Callable[[int, int], None]):
         self._me, self._cue, self._played, self._weights = me, cue, 0, NO_WEIGHTS
@@ -66,7 +66,7 @@ class OnCue:
         self._weights = weights
 
     def sample(self, steps: int) -> dict:
-        """Return who played it, its number, and what is needed to recognise the weights; `cue(me, number)` comes first."""
+        """Return the sampler's number, the fragment's, and what tells the weights apart; `cue(me, number)` comes first."""
         number, self._played = self._played, self._played + 1
         played_with = {"version": self._weights["version"], "sum": float(np.sum(self._weights["w"]))}
         self._cue(self._me, number)
@@ -74,10 +74,11 @@ class OnCue:
 
 
 def on_cue(count: int, cue: Callable[[int, int], None]) -> list:
-    """Return so many actors that play on this cue, once they are ready."""
+    """Return `count` actors that play on this cue, once they are ready."""
     import ray
 
-    crew = [ray.remote(OnCue).options(num_cpus=0).remote(me, cue) for me in range(count)]
+    start = ray.remote(OnCue).options(num_cpus=0)
+    crew = [start.remote(me, cue) for me in range(count)]
     ray.get([actor.__ray_ready__.remote() for actor in crew])
     return crew
 

@@ -108,7 +108,7 @@ class Sampler:
         self.over, self.sums = np.zeros(ENVS, bool), np.zeros(ENVS)
 
     def play(self, theta: np.ndarray, epsilon: float, frames: int) -> tuple[dict, list[float]]:
-        """Return a fragment (chapter 8) of so many frames, and the returns of the episodes that ended in it.
+        """Return a fragment (chapter 8) of `frames` frames, and the returns of the episodes that ended in it.
 
         With probability epsilon an action is drawn at random, else it is the one with the highest Q.
         """
@@ -130,16 +130,16 @@ class Sampler:
     def test(self, theta: np.ndarray) -> float:
         """Return the mean return of 50 fresh episodes, always with the action of the highest Q."""
         score = mean_return(theta, self.make_envs, int(self.rng.integers(2**31)), 50)
-        getattr(self.make_envs, "tested", _nobody)(theta, score)  # the check of `train` wants to know
+        getattr(self.make_envs, "tested", _ignored)(theta, score)  # the check of `train` wants to know
         return score
 
 
-def _nobody(theta: np.ndarray, score: float) -> None:
-    """Hear of a test, where nobody wants to know."""
+def _ignored(theta: np.ndarray, score: float) -> None:
+    """Forget a test, where no check wants to know of it."""
 
 
 def mean_return(theta: np.ndarray, make_envs: Callable, seed: int, episodes: int) -> float:
-    """Return the mean return of so many episodes, always with the action of the highest Q."""
+    """Return the mean return of these episodes, always with the action of the highest Q."""
     envs = make_envs(episodes)
     obs, _ = envs.reset(seed=seed)
     returns, running = np.zeros(episodes), np.ones(episodes, bool)
@@ -165,7 +165,7 @@ class by_value:
 
 
 def with_goodbye(work: Callable, make_sampler: Callable, *parts: Any) -> None:
-    """Run a worker; where it raises, say the goodbye that it cannot say any more, so that nobody waits for it."""
+    """Run a worker; if it raises, say goodbye in its place, so that the main program does not wait for it."""
     try:
         work(make_sampler, *parts)
     except Exception:
@@ -258,7 +258,7 @@ def _code(function: Callable) -> list[str]:
 def keep_and_sample(
     ReplayBuffer: Callable, capacity: int, seed: int, fragments: list, size: int, times: int
 ) -> list[list]:
-    """Return, for each fragment, so many samples of this size, drawn after it was added."""
+    """Return, for each fragment, samples of this size, `times` of them, drawn after it was added."""
     buffer, found = ReplayBuffer(capacity, seed), []
     for fragment in fragments:
         buffer.add(fragment)
@@ -312,7 +312,7 @@ class Script:
         return {**batch, "terminated": ends, "truncated": ~ends}
 
     def count(self, steps: int) -> bool:
-        """Return whether to go on: so many rounds."""
+        """Return whether to continue: for `rounds` rounds."""
         self.log["count"].append(steps)
         return len(self.log["count"]) <= self.rounds
 
@@ -368,7 +368,7 @@ class MeetingCartpoles:
     driver: int
 
     def __call__(self, count: int) -> Any:
-        """Return so many of them."""
+        """Return `count` of them."""
         if os.getpid() != self.driver and self.room not in _here:
             _here.add(self.room)
             meeting.signal(self.room, f"here-{os.getpid()}")
@@ -381,7 +381,7 @@ class MeetingCartpoles:
         return turned_cartpoles(self.turn, count)
 
     def tested(self, theta: np.ndarray, score: float) -> None:
-        """Write down that a worker has tested these weights; nobody reports a test in the driver."""
+        """Write down that a worker has tested these weights; tests in the driver do not count."""
         if os.getpid() != self.driver:
             meeting.signal(self.room, f"tested-{os.getpid()}-{time.monotonic_ns()}-{score!r}-{_mark(theta)}")
 

@@ -399,8 +399,8 @@ def returns_nothing(policy, optimizer, minibatch):
     stepped(policy, optimizer, loss_of(policy, minibatch))
 
 
-@rejects("train_step")
-def returns_a_tensor(policy, optimizer, minibatch):
+@accepts("train_step")
+def returns_the_loss_without_its_graph(policy, optimizer, minibatch):
     loss = loss_of(policy, minibatch)
     stepped(policy, optimizer, loss)
     return loss.detach()

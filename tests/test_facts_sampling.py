@@ -1,0 +1,194 @@
+"""What chapters 7 to 10 say of Ray, RLlib and Gymnasium holds in the versions that are pinned: each fact one test."""
+
+import os
+import time
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+
+def test_make_vec_takes_the_cartpole_that_is_written_for_arrays():
+    envs = gymnasium.make_vec("CartPole-v1", num_envs=2)
+    assert type(envs).__name__ == "CartPoleVectorEnv"
+    assert not isinstance(envs, SyncVectorEnv)
+
+
+def test_make_vec_steps_ordinary_environments_one_after_the_other_when_asked_to():
+    assert isinstance(gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"), SyncVectorEnv)
+
+
+@pytest.mark.parametrize("mode", ["sync", "vector_entry_point"])
+def test_vector_environments_reset_in_the_next_step_by_default(mode):
+    envs = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode=mode)
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+
+
+def test_cartpole_takes_an_integer_in_any_form_but_no_truth_value_of_numpy():
+    env = gymnasium.make("CartPole-v1")
+    env.reset(seed=0)
+    for action in (1, np.int64(1), np.array(1)):
+        env.step(action)
+    with pytest.raises(AssertionError):
+        env.step(np.bool_(True))
+
+
+@pytest.fixture(scope="module")
+def ray():
+    from coursekit.quiet import quiet
+
+    quiet()
+    import ray
+
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+
+
+class Store:
+    """What was put into the object store while a block ran."""
+
+    def __enter__(self):
+        self.before = self.created()
+        return self
+
+    def __exit__(self, *_):
+        self.kilobytes = (self.created() - self.before) / 1000
+
+    def created(self) -> int:
+        from coursekit import records
+
+        return sum(store["created_bytes"] for store in records.stores())
+
+
+class Sampler:
+    """Stands in for a sampler: says with which weights it played, and hands in as many kilobytes as it is asked for."""
+
+    weights = "none"
+
+    def set_weights(self, weights):
+        self.weights = weights
+
+    def sample(self):
+        return self.weights
+
+    def fragment(self, kilobytes):
+        return np.zeros(1000 * kilobytes, np.uint8)
+
+    def fill(self, array):
+        array[:] = 1
+
+    def process(self):
+        return os.getpid()
+
+
+@pytest.mark.slow
+def test_a_fragment_under_100_kilobytes_never_sees_the_store_on_its_way_through_the_driver(ray):
+    sampler, buffer = (ray.remote(Sampler).remote() for _ in range(2))
+    with Store() as seen:
+        ray.get(buffer.set_weights.remote(sampler.fragment.remote(90)))
+    assert seen.kilobytes == 0
+
+
+@pytest.mark.slow
+def test_a_larger_fragment_stays_in_the_store(ray):
+    sampler, buffer = (ray.remote(Sampler).remote() for _ in range(2))
+    with Store() as seen:
+        ray.get(buffer.set_weights.remote(sampler.fragment.remote(200)))
+    assert 200 <= seen.kilobytes < 210
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kilobytes", [1, 200])
+def test_an_array_that_comes_from_ray_is_read_only_whatever_its_size(ray, kilobytes):
+    sampler = ray.remote(Sampler).remote()
+    assert not ray.get(sampler.fragment.remote(kilobytes)).flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        ray.get(sampler.fill.remote(sampler.fragment.remote(kilobytes)))
+    with pytest.raises(ValueError, match="read-only"):
+        ray.get(sampler.fill.remote(np.zeros(1000 * kilobytes, np.uint8)))
+
+
+@pytest.mark.slow
+def test_put_stores_small_weights_too(ray):
+    with Store() as seen:
+        ray.put(np.zeros(4610, np.float32))
+    assert 18 <= seen.kilobytes < 25
+
+
+def late(weights):
+    time.sleep(1)
+    return weights
+
+
+def played_with(ray, **options):
+    """Return with which weights an actor plays when those that it is sent first are still being made."""
+    sampler = ray.remote(Sampler).options(**options).remote()
+    ray.get(sampler.__ray_ready__.remote())
+    sampler.set_weights.remote(ray.remote(late).remote("new"))
+    return ray.get(sampler.sample.remote())
+
+
+@pytest.mark.slow
+def test_the_calls_of_one_caller_to_an_ordinary_actor_keep_their_order(ray):
+    assert played_with(ray) == "new"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", [{"allow_out_of_order_execution": True}, {"max_concurrency": 2}])
+def test_an_actor_that_may_run_calls_out_of_order_plays_with_old_weights(ray, option):
+    assert played_with(ray, **option) == "none"
+
+
+@pytest.mark.slow
+def test_async_and_threaded_actors_cannot_be_made_to_keep_the_order(ray):
+    class Async:
+        async def sample(self):
+            pass
+
+    for actor, options in ((Async, {}), (Sampler, {"max_concurrency": 2})):
+        with pytest.raises(ValueError, match="can't execute actor tasks"):
+            ray.remote(actor).options(allow_out_of_order_execution=False, **options).remote()
+
+
+def test_retries_of_actor_calls_run_out_of_order():
+    from ray.actor import ActorClass
+
+    assert "Actor task retries are always executed out of order" in " ".join(ActorClass.options.__doc__.split())
+
+
+@pytest.mark.slow
+def test_a_sampler_that_ray_restarts_has_lost_its_weights(ray):
+    import psutil
+
+    sampler = ray.remote(Sampler).options(max_restarts=-1, max_task_retries=-1).remote()
+    ray.get(sampler.set_weights.remote("new"))
+    assert ray.get(sampler.sample.remote()) == "new"
+    first = ray.get(sampler.process.remote())
+    psutil.Process(first).kill()
+    assert ray.get(sampler.process.remote()) != first
+    assert ray.get(sampler.sample.remote()) == "none"
+
+
+@pytest.mark.slow
+def test_wait_returns_the_first_in_the_list_when_several_are_ready(ray):
+    refs = [ray.put(number) for number in range(3)]
+    for order in (refs, refs[::-1]):
+        assert ray.wait(order, num_returns=1)[0] == order[:1]
+
+
+@pytest.mark.slow
+def test_wait_for_nothing_returns_two_empty_lists(ray):
+    assert ray.wait([]) == ([], [])
+
+
+@pytest.mark.slow
+def test_rllib_restarts_runners_adds_a_kl_penalty_and_steps_environments_one_by_one_unless_told_otherwise():
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    config = PPOConfig()
+    assert config.restart_failed_env_runners
+    assert config.use_kl_loss
+    assert config.kl_coeff > 0
+    assert config.gym_env_vectorize_mode == "sync"
