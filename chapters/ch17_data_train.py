@@ -539,7 +539,7 @@ check("resume", resume)
 r"""
 The optimizer's state is what people forget.
 SGD keeps a velocity for each weight, Adam two numbers.
-Start them at zero, and the run takes another path: it raises no error and often ends nearly as well, which is why nobody notices.
+Start them at zero, and the run takes another path: it raises no error and often ends nearly as well, so it is easy to miss.
 
 A real checkpoint may need more: the state of random generators, the schedule of the learning rate, the configuration, the version of the code.
 """

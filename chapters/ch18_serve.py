@@ -498,7 +498,7 @@ async def squares(self, numbers):      # called with one number, by many: await 
 
 The waiting ends with `max_batch_size` requests or after `batch_wait_timeout_s` seconds, whichever comes first.
 
-There is a trap in front of it.
+Before a batch can form, there is a trap.
 A replica takes only `max_ongoing_requests` requests at once, five by default.
 The others wait in the proxy, where no batch can see them, and the proxy asks again and again whether there is room, with pauses of up to half a second: a replica with little room may be idle in between.
 So let several batches in, and the next one gathers while this one is computed.
@@ -715,21 +715,9 @@ if passed("policy_service") and passed("load_test"):
     display(answers.groupby(["version", "pid"]).seconds.agg(answers="count", first="min", last="max").round(2))
     print(f"during the update {load_test(rows)['failed']} of {len(rows)} requests failed")
 
-# %% tags=["demo"]
-if passed("policy_service") and passed("load_test"):
-    figure, axes = plt.subplots(figsize=(8, 2.4), constrained_layout=True)
-    lines = {pid: line for line, pid in enumerate(answers.sort_values("seconds").pid.unique())}
-    for version, colour in ((1, "#64748b"), (2, "#059669")):
-        some = answers[answers.version == version]
-        places = some.pid.map(lines)
-        axes.plot(some.seconds, places, "|", markersize=14, color=colour, label=f"version {version}")
-    axes.set_yticks(list(lines.values()), [f"pid {pid}" for pid in lines])
-    axes.set(xlabel="seconds", ylim=(-0.6, len(lines) - 0.4), title="Who answered, and with which version")
-    axes.legend(loc="lower right");
-
 # %% [markdown]
 r"""
-The line above the picture counts the failures.
+The line below the table counts the failures.
 It should say 0: Serve promises that for an update, and one of this course's own tests holds it to the promise.
 
 Serve replaces a fifth of the replicas at a time, at least one: the first old one left at once, the other carried on alone until a new one had started, and then left too.
@@ -737,7 +725,7 @@ So for a while the service had half its strength.
 A single replica would have left all requests waiting in the proxy: not failed, but stuck.
 `max_surge_percent=100` in the deployment starts new replicas *before* old ones leave, where there is room for both.
 
-With two replicas the versions hardly mix: compare the latest `last` of version 1 with the earliest `first` of version 2 in your table.
+With two replicas the versions hardly mix: compare the latest `last` of version 1 with the earliest `first` of version 2.
 With ten, old and new answer side by side for most of the update: a caller may get version 2, then version 1 once more.
 That is fine for an agent whose every question stands on its own.
 A policy with a memory (an LSTM) would be handed a state that another version wrote: there, send the version along, and let an episode end with the version that it began with.

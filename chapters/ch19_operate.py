@@ -578,7 +578,7 @@ print("its last line:", log.read_text().splitlines()[-1])
 
 # %% [markdown]
 r"""
-And now the stacks: for each process, the line where it is *at this moment*, and who called it.
+And now the stacks: for each process, the line where it is *at this moment*, and the calls that led there.
 You cannot ask a stuck actor with `__ray_call__`, because that call would wait in the queue as well.
 But right after these two actors were made, each was told to write its stack to a file whenever it gets the signal `SIGUSR1`.
 That is Python's own `faulthandler.register`, and it works however stuck the process is.
@@ -784,9 +784,10 @@ quiz("between_effect_and_checkpoint", between_effect_and_checkpoint)
 
 # %% [markdown]
 r"""
-Write it.
-The steps are plain functions, called as `function(value, key)`; `value` is what the step before has returned (None for the first), and `key` is a text of yours: the same whenever this step of this run is called, and another one for every other step or run.
-Results are plain values for JSON: lists, dicts, texts, numbers, None.
+Now write it.
+The steps are plain functions, called as `function(value, key)`.
+`value` is what the previous step returned, None for the first; `key` is a string that you make: the same whenever this step of this run is called, and a different one for every other step or run.
+Results are plain JSON values: lists, dicts, strings, numbers, None.
 Names of steps and runs are letters and digits.
 Several runs may share the folder.
 

@@ -13,7 +13,7 @@ from coursekit.given import ch18_serve as given
 CLOCK = 0.005  # seconds by which a pause may seem shorter than it was
 LATE = 0.5  # seconds by which it may seem longer
 ROOM = 100  # requests that a replica with batches takes at once
-FIRST = 10.0  # a pause so long that a client which begins with one is seen
+FIRST = 5.0  # a pause so long that a client which begins with one is seen
 
 
 def _network(rng: Generator, actions: int) -> tuple[list, np.ndarray]:
@@ -105,7 +105,7 @@ def _judge_served(seen: dict, wanted: list[dict], replicas: int) -> None:
     hints=[
         "A loop over the tries. In which cases does it end at once, and in which does it continue?",
         "`requests.post(url, json=…, timeout=timeout)` raises `requests.Timeout` or `requests.ConnectionError` when no answer comes.",
-        "Of the statuses from 400 to 499, only 408 and 429 may pass: with the others, the same request stays wrong. Sleep only before a next try.",
+        "Of the statuses from 400 to 499, only 408 and 429 are worth another try: with the others, the same request stays wrong. Sleep only before a next try.",
     ],
 )
 def client(answer: Answer, rng: Generator) -> None:
@@ -117,7 +117,7 @@ def client(answer: Answer, rng: Generator) -> None:
     wrong = int(rng.choice([400, 404, 422]))  # 408 and 429 are no faults of the client
     with answer.case(f"a service that answers with {wrong}"):
         seen = _talk(answer, rng, [wrong] * 4, {}, 3, 0.01)
-        expect("raised" in seen, f"`client` returned {seen.get('returned')!r}.")
+        expect("raised" in seen, f"`client` returned {seen.get('returned')!r}; it must raise an exception.")
         sent = len(seen["bodies"])
         expect(sent == 1, f"Requests sent: {sent}, not 1. The request is wrong, and it will be wrong again.")
     for act in (503, "drop"):
@@ -152,7 +152,7 @@ def _judge_the_end(answer: Answer, rng: Generator, act: object, tries: int) -> N
     """No try succeeds: the client raises as soon as it knows."""
     last = 1.0  # the pause that would follow the last try
     seen = _talk(answer, rng, [act] * 9, {}, tries, last / 2 ** (tries - 1))
-    expect("raised" in seen, f"`client` returned {seen.get('returned')!r}.")
+    expect("raised" in seen, f"`client` returned {seen.get('returned')!r}; it must raise an exception.")
     sent = len(seen["bodies"])
     expect(sent == tries, f"Requests sent: {sent}, not {tries}.")
     expect(

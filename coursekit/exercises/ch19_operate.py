@@ -99,7 +99,7 @@ def find_the_bottleneck(answer: Answer, rng: Generator) -> None:
         with answer.case(f"{len(calls)} records of a program with {sizes}: {special}"):
             got = answer(calls)
             births = {each["name"]: each["birth"] for each in stages}
-            expect(got in births, f"{got!r} is none of the classes {', '.join(births)}.")
+            expect(got in births, f"{got!r} is not one of the classes {', '.join(births)}.")
             expect(
                 births[got] < 10,
                 f"{got} took long to be made (its record of the kind 'actor_creation'), and has little to do in calls.",
@@ -151,7 +151,7 @@ def per_second(answer: Answer, rng: Generator) -> None:
         values = [[moment, *each.values()] for moment, each in zip(moments, scraped, strict=False)]
         with answer.case(f"scrapes, each with its second and its values: {values}; {story}"):
             wanted = grown / (pages[-1][0] - begin)
-            expect_close(answer(pages, name), wanted, "That is not how much it grew in a second.", rtol=1e-6)
+            expect_close(answer(pages, name), wanted, "That is not how much the counter grew per second.", rtol=1e-6)
 
 
 def _stories(rng: Generator) -> list[tuple[str, list[dict], int]]:
@@ -288,7 +288,7 @@ def _judge_word(answer: Answer, got: dict, row: dict, word: str) -> None:
     said = got.get(row["id"])
     answer.got = repr(said)
     expect(row["id"] in got, f"There is no word for a task in the state {row['state']}.")
-    expect(said in WORDS, f"{said!r} is none of the words {', '.join(WORDS)}.")
+    expect(said in WORDS, f"{said!r} is not one of the words {', '.join(WORDS)}.")
     expect(said != "actor" or row["actor"], "It is not a call to an actor: its `actor` is None.")
     expect(said != "arguments" or word == said, f"It does not wait for its arguments: its state is {row['state']}.")
     expect_equal(said, word, f"{said!r} is not what this task waits for.")

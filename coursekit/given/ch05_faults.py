@@ -418,7 +418,6 @@ def collect_with_deaths(collect: Callable, samplers: int, plan: dict[int, str], 
     diary, room = Diary(), meeting.new_room()
     guests = [seed for seed, act in plan.items() if act == "meets"]
 
-    @ray.remote
     class Sampler:
         def sample(self, seed: int) -> int:
             times, (act, *more) = diary.write(f"samples {seed}"), plan[seed].split()
@@ -432,9 +431,11 @@ def collect_with_deaths(collect: Callable, samplers: int, plan: dict[int, str], 
                 diary.write("met")
             return seed * seed + plus
 
+    sampler_class: Any = ray.remote(Sampler)
+
     def new_sampler() -> Any:
         diary.write("sampler")
-        return Sampler.remote()
+        return sampler_class.remote()
 
     outcome = _outcome(lambda: collect(new_sampler, samplers, list(plan)))
     times = {seed: diary.count(f"samples {seed}") for seed in plan}
