@@ -606,7 +606,8 @@ check("collect_async", collect_async)
 
 # %% [markdown] tags=["solution"]
 r"""
-A dict keeps the order of insertion, so the sampler that was sent off first comes first in `list(playing)`, and `ray.wait` returns the first of the list that is ready: no sampler starves.
+When several fragments are ready, Ray does not promise which of them `ray.wait` returns.
+No sampler starves all the same: the one that was just sent off has to play first, and the others are ready before it.
 When the last sampler dies, `ray.wait([])` returns two empty lists, and unpacking the ready one raises a `ValueError`, which is better than waiting forever.
 The fragments that are under way at the end are thrown away; in a long run that does not matter.
 
