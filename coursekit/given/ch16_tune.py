@@ -1,7 +1,6 @@
 """What chapter 16 hands out, and the probes that drive its answers."""
 
 import contextlib
-import io
 import json
 import os
 import pickle
@@ -493,63 +492,3 @@ def run_of_ppo(tune_ppo: Callable, rate: float, iterations: int) -> dict:
             "rate": float(learner["default_optimizer_learning_rate"]),
             "in this process": best.metrics["pid"] == os.getpid(),
         }
-
-
-# What older tutorials write.
-
-NOTHING = ", num_samples=0, verbose=0"  # so that trying it starts no trial
-OLD_LINES = [
-    ("from ray.tune import track", "from ray import tune"),
-    ("tune.track.log(accuracy=0.9)", 'tune.report({"accuracy": 0.9})'),
-    ("tune.report(accuracy=0.9)", 'tune.report({"accuracy": 0.9})'),
-    ('from ray.air import session\nsession.report({"accuracy": 0.9})', 'tune.report({"accuracy": 0.9})'),
-    ('from ray import train\ntrain.report({"accuracy": 0.9})', 'tune.report({"accuracy": 0.9})'),
-    (
-        "with tune.checkpoint_dir(step=1) as place:\n    pass",
-        'tune.report({"accuracy": 0.9}, checkpoint=tune.Checkpoint.from_directory(folder))',
-    ),
-    ("from ray import train\ntrain.get_checkpoint()", "tune.get_checkpoint()"),
-    ("tune.run(learn, local_dir=folder)", "tune.Tuner(learn, run_config=tune.RunConfig(storage_path=folder))"),
-    (
-        'tune.run(learn, resources_per_trial={"cpu": 1}' + NOTHING + ")",
-        'tune.Tuner(tune.with_resources(learn, {"cpu": 1}))',
-    ),
-    ('results.get_best_config(metric="accuracy", mode="max")', 'results.get_best_result("accuracy", "max").config'),
-    ("results.dataframe()", "results.get_dataframe()"),
-]
-
-
-def tried_lines() -> list[dict]:
-    """Return a row for each line of an older tutorial, with today's, and how both end here, inside a trial."""
-    return [
-        {
-            "older tutorials": old.replace(NOTHING, ""),
-            "today": new,
-            "old, tried": ends(old),
-            "today's, tried": ends(new),
-        }
-        for old, new in OLD_LINES
-    ]
-
-
-def ends(code: str) -> str:
-    """Return how a line ends inside a trial: "works", or the name of what it raised."""
-    outcome: list[str] = []
-
-    def objective(config: dict) -> None:
-        from ray import tune
-
-        names: dict[str, Any] = {"tune": tune, "learn": lambda config: None, "folder": folder, "results": results}
-        try:
-            with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-                warnings.simplefilter("ignore")
-                exec(code, names)
-            outcome.append("works")
-        except Exception as error:
-            outcome.append(type(error).__name__ + (", raised" if isinstance(error, Warning) else ""))
-
-    with tempfile.TemporaryDirectory() as folder:
-        results = scripted([({"lr": 0.1}, [0.5, 0.6])], folder)
-        with _trial(objective, {}, folder) as trial:
-            _reports(trial, 2)
-    return outcome[0]
