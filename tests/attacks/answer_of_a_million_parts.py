@@ -1,7 +1,7 @@
 """Answers with thirty million empty lists: few bytes on their way, gigabytes in the judge's memory."""
 
 SCORE = 1
-REASON = "not of the form"
+REASON = "does not have the form"
 CELLS = {
     "best_seconds": """
 from coursekit import answer
