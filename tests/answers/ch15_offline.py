@@ -156,7 +156,7 @@ def always_rounds_up(eps_ids, share, seed):
     return drawn(eps_ids, int(np.ceil(share * len(np.unique(eps_ids)))), seed)
 
 
-@rejects("hold_out")
+@accepts("hold_out")
 def returns_a_list(eps_ids, share, seed):
     return drawn(eps_ids, round(share * len(np.unique(eps_ids))), seed).tolist()
 
@@ -174,7 +174,7 @@ def each_episode_with_its_own_coin(eps_ids, share, seed):
     return np.isin(eps_ids, episodes[coins])
 
 
-@rejects("hold_out", says="not plain data")
+@accepts("hold_out")
 def returns_a_series(eps_ids, share, seed):
     return pandas.Series(shuffles_a_sorted_list(eps_ids, share, seed))
 
@@ -378,7 +378,7 @@ def with_the_deviation_of_pandas(eps_ids, t, rewards, gamma, beta):
     return (weight / weight.mean()).to_numpy()
 
 
-@rejects("weights", says="not plain data")
+@accepts("weights")
 def returns_a_column_of_pandas(eps_ids, t, rewards, gamma, beta):
     return pandas.Series(heard(togo_of(eps_ids, t, rewards, gamma), beta))
 
