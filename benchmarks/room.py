@@ -5,6 +5,7 @@ A record's delay counts from its writing to the moment at which the board has it
 counts as lost only if it never comes.
 """
 
+import argparse
 import contextlib
 import http.client
 import json
@@ -141,4 +142,6 @@ def main(people: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 30)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("people", type=int, nargs="?", default=30, help="how many learners")
+    main(parser.parse_args().people)

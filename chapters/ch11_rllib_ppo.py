@@ -626,14 +626,14 @@ def flat(env, spaces, device):
 
 
 # %%
-def lifeless_config():
-    """Return a colleague's PPO for FrozenLake without slipping: it learns nothing."""
+def lifeless_config(batch):
+    """Return a colleague's PPO for FrozenLake without slipping, with `batch` steps an iteration: it learns nothing."""
     return (
         PPOConfig()
         .environment("FrozenLake-v1", env_config={"is_slippery": False})
         .env_runners(num_env_runners=0, num_envs_per_env_runner=16, explore=False)
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32]))
-        .training(train_batch_size_per_learner=1000, minibatch_size=250, num_epochs=8, gamma=0.0, lr=0.00001)
+        .training(train_batch_size_per_learner=batch, minibatch_size=250, num_epochs=8, gamma=0.0, lr=0.00001)
         .debugging(seed=0, log_sys_usage=False)
     )
 
@@ -655,15 +655,15 @@ The check reads the settings, then it trains, with up to three seeds.
 
 
 # %%
-def lake_config():
-    """Return PPO for FrozenLake without slipping, repaired: seven iterations of 1,000 steps in this process are enough."""
+def lake_config(batch):
+    """Return PPO for FrozenLake without slipping, repaired: seven iterations of `batch` steps in this process are enough."""
     ### BEGIN SOLUTION
     return (
         PPOConfig()
         .environment("FrozenLake-v1", env_config={"is_slippery": False})
         .env_runners(num_env_runners=0, num_envs_per_env_runner=16, env_to_module_connector=flat)
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32]))
-        .training(train_batch_size_per_learner=1000, minibatch_size=250, num_epochs=8, lr=0.01)
+        .training(train_batch_size_per_learner=batch, minibatch_size=250, num_epochs=8, lr=0.01)
         .debugging(seed=0, log_sys_usage=False)
     )
     ### END SOLUTION
@@ -696,7 +696,7 @@ And RLlib makes EnvRunners for testing only if you set `evaluation_interval` or 
 if passed("lake_config") and passed("act") and passed("evaluate"):
     lake_folder = Path(keep.name) / "lake"
     test = {"evaluation_interval": 7, "evaluation_duration": 20, "evaluation_config": {"explore": False}}
-    with built(lake_config().evaluation(**test)) as algo:
+    with built(lake_config(1000).evaluation(**test)) as algo:
         for _ in range(7):
             result = algo.train()
         algo.save_to_path(lake_folder)

@@ -239,16 +239,17 @@ def _lake_return(layers: list, rewards: list, limit: int, seed: int) -> float:
 )
 def lake_config(answer: Answer, rng: Generator) -> None:
     """Repair all four at once: a connector, exploration, a future that counts, and steps that move the weights."""
+    batch = 250 * int(rng.integers(4, 9))
     wanted = {
         "algorithm": "PPO",
         "env": "FrozenLake-v1",
         "env_config": {"is_slippery": False},
         "num_env_runners": 0,
-        "total_train_batch_size": 1000,
+        "total_train_batch_size": batch,
         "hidden layers": [32],
     }
-    judge_settings(answer, [], wanted)
-    told = answer.probe(rllib_configs.settings, [], ["explore", "gamma", "lr"])
+    judge_settings(answer, [batch], wanted)
+    told = answer.probe(rllib_configs.settings, [batch], ["explore", "gamma", "lr"])
     expect(
         told["explore"],
         "The runner never explores: in all sixteen environments it plays the same episode, over and over.",
@@ -259,9 +260,9 @@ def lake_config(answer: Answer, rng: Generator) -> None:
         not isinstance(lr, float) or lr >= 1e-4, f"The learning rate is {lr}: an iteration hardly changes the weights."
     )
     with answer.case("FrozenLake without slipping, seven iterations, up to three seeds"):
-        problem = answer.probe(given.build_problem)
+        problem = answer.probe(given.build_problem, batch)
         expect(not problem, f"The config cannot be built: {problem}")
-        reached = best_of(lambda seed: answer.probe(given.train_lake, seed, 7), rng, 0.5)
+        reached = best_of(lambda seed: answer.probe(given.train_lake, batch, seed, 7), rng, 0.5)
         expect(reached[-1] >= 0.5, f"With none of its seeds it reached 0.5: the last mean returns were {reached}.")
 
 

@@ -245,18 +245,18 @@ def play(evaluate: Callable, layers: list, rewards: list[float], limit: int, see
     return {"returned": evaluate(network(fields, layers), env, seeds), "episodes": env.episodes}
 
 
-def build_problem(make_config: Callable) -> str:
+def build_problem(make_config: Callable, batch: int) -> str:
     """Return what goes wrong when the config is built, "" where nothing does."""
     try:
-        with rllib_configs.quietly_built(make_config, ()):
+        with rllib_configs.quietly_built(make_config, (batch,)):
             return ""
     except Exception as error:  # whatever RLlib finds wrong with the learner's config
         return f"{type(error).__name__}: {error}"
 
 
-def train_lake(make_config: Callable, seed: int, iterations: int) -> float:
+def train_lake(make_config: Callable, batch: int, seed: int, iterations: int) -> float:
     """Return the mean return of the last iteration, 0 where no episode ended in it."""
-    with rllib_configs.quietly_built(lambda: make_config().debugging(seed=seed), ()) as algo:
+    with rllib_configs.quietly_built(lambda: make_config(batch).debugging(seed=seed), ()) as algo:
         results = [algo.train()["env_runners"] for _ in range(iterations)]
     mean = float(results[-1].get("episode_return_mean", np.nan))
     return 0.0 if np.isnan(mean) else mean

@@ -413,7 +413,7 @@ def steps_counted_in_all_episodes(network, env, seeds):
 # lake_config: a connector, exploration, a future that counts, steps that move the weights
 
 
-def lake(lr=0.01, gamma=0.99, explore=True, slippery=False, batch=1000, hidden=32, connector=True):
+def lake(batch, lr=0.01, gamma=0.99, explore=True, slippery=False, hidden=32, connector=True):
     config = (
         PPOConfig()
         .environment("FrozenLake-v1", env_config={"is_slippery": slippery})
@@ -425,42 +425,42 @@ def lake(lr=0.01, gamma=0.99, explore=True, slippery=False, batch=1000, hidden=3
 
 
 @accepts("lake_config")
-def smaller_steps_more_often():
-    return lake(lr=0.005, gamma=0.95).training(num_epochs=20, minibatch_size=125)
+def smaller_steps_more_often(batch):
+    return lake(batch, lr=0.005, gamma=0.95).training(num_epochs=20, minibatch_size=125)
 
 
 @accepts("lake_config")
-def changes_the_broken_config():
-    config = lake(lr=1e-5, gamma=0.0, explore=False)
+def changes_the_broken_config(batch):
+    config = lake(batch, lr=1e-5, gamma=0.0, explore=False)
     config.lr, config.gamma, config.explore = 0.01, 0.98, True
     return config
 
 
 @rejects("lake_config", says="never explores")
-def leaves_exploration_off():
-    return lake(explore=False)
+def leaves_exploration_off(batch):
+    return lake(batch, explore=False)
 
 
 @rejects("lake_config", says="six steps away")
-def lives_for_the_moment():
-    return lake(gamma=0.0)
+def lives_for_the_moment(batch):
+    return lake(batch, gamma=0.0)
 
 
 @rejects("lake_config", says="learning rate")
-def the_default_learning_rate():
-    return lake(lr=5e-5)
+def the_default_learning_rate(batch):
+    return lake(batch, lr=5e-5)
 
 
 @rejects("lake_config", says="cannot be built")
-def forgets_the_connector():
-    return lake(connector=False)
+def forgets_the_connector(batch):
+    return lake(batch, connector=False)
 
 
 @rejects("lake_config", says="total_train_batch_size")
-def ten_times_the_steps():
-    return lake(batch=10_000)
+def ten_times_the_steps(batch):
+    return lake(10 * batch)
 
 
 @rejects("lake_config", says="env_config")
-def on_slippery_ice():
-    return lake(slippery=True)
+def on_slippery_ice(batch):
+    return lake(batch, slippery=True)
