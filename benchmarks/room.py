@@ -127,10 +127,12 @@ def main(people: int) -> None:
     print(f"killed after {killed - began:.0f} s, back {back - killed:.1f} s later")
     for learner in learners:
         learner.join()
-    time.sleep(2)
+    written = {key: at for learner in learners for key, at in learner.written.items()}
+    deadline = time.monotonic() + 20
+    while written.keys() - watch.seen and time.monotonic() < deadline:
+        time.sleep(0.1)
     room.process.send_signal(signal.SIGINT)
     room.process.wait()
-    written = {key: at for learner in learners for key, at in learner.written.items()}
     delays = [
         watch.seen[key] - at for key, at in written.items() if key in watch.seen and not killed - 2 < at < back + 2
     ]

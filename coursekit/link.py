@@ -24,6 +24,7 @@ from coursekit.result import Note, Result
 
 PORT = 8765
 SECONDS = 5  # that the room may take to answer
+LINE = 200  # characters of the line that a learner may write beside a raised hand
 WAITING = 2_000  # records that wait at most
 LONGEST_PAUSE = 60  # seconds between two tries
 NO_WAY = (

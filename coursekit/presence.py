@@ -3,7 +3,6 @@
 from coursekit import checking, link
 from coursekit.result import Note
 
-LINE = 200  # characters of the line beside a raised hand
 SENT = """\
 From now on each check sends this, and nothing else: never code, values, outputs, paths or names of accounts.
   {example}
@@ -43,7 +42,7 @@ def stuck(line: str | None = "") -> Note:
     chapter = checking.chapter()
     if line is None:
         return link.tell(link.record("down", chapter)) or Note("Your hand is down", "")
-    said = " ".join(line.split())[:LINE]
+    said = " ".join(line.split())[: link.LINE]
     return link.tell(link.record("hand", chapter, line=said)) or Note(
         "Your hand is up", "Your instructor sees it on the board.", "#7c3aed"
     )

@@ -4,8 +4,9 @@ import re
 from dataclasses import dataclass, fields
 from typing import Any
 
+from coursekit.link import LINE
+
 OUTCOMES = ("passed", "wrong", "todo", "crashed")
-LINE = 200  # characters of the line that a learner may write beside a raised hand
 _SHAPES = {
     "id": r"[0-9a-f]{32}",
     "kind": r"check|hint|hand|down",
