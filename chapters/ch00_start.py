@@ -54,7 +54,7 @@ What it costs:
   Everything it needs is copied, at worst over a network.
 - **Synchronisation.** The fast workers wait for the slowest.
   Two processes that change the same number must agree on who goes first.
-- **Failure.** One process in a hundred dies while the other ninety-nine keep running.
+- **Failure.** Of a hundred processes, one may die while the other ninety-nine keep running.
   A program in a single process never has to cope with being half dead.
 
 **Ray** is a framework that takes most of this work off your hands.
@@ -85,8 +85,6 @@ Run it as often as you like.
 Here is a piece of arithmetic that you will need throughout the course.
 Twelve tasks of 0.5 s on four workers run in three rounds of four, so they take 1.5 s at best.
 Thirteen tasks need a fourth round: 2 s.
-
-**Predict** before you write code: how long do eight tasks of 0.2 s take on four workers, and how long on three?
 
 Now write `best_seconds`.
 First run the two cells below as they are: the check says that the exercise is still to do, and you lose nothing.
@@ -159,7 +157,7 @@ r"""
 More than most people guess, and some that you did not ask for: the dashboard's process runs even without its web page.
 You may see fewer than four workers; Ray starts the others when there is work for them.
 The **raylet** manages this node: it starts workers, finds room for tasks, and holds the **object store**, the memory through which processes share large data.
-The **GCS** (Global Control Service) keeps the records of the whole cluster: its nodes, its actors, and where they are.
+The **GCS** (Global Control Service) keeps the records of the whole cluster: its nodes, what lives on them, and where.
 The monitors collect logs and watch the load.
 Each **worker** waits for a task.
 Chapter 6 takes all of them apart.
@@ -193,14 +191,14 @@ nap_task = ray.remote(nap)
 
 for attempt in ("first", "second"):
     start = time.perf_counter()
-    with recorded() as run:
+    with recorded() as run:  # keeps Ray's records of the tasks in this block
         pids = ray.get([nap_task.remote(0.2) for _ in range(8)])
     print(f"{attempt} time: {time.perf_counter() - start:.2f} s, in {len(set(pids))} processes")
 
 # %% [markdown]
 r"""
 The first time, each worker also has to fetch the function.
-The second time everything is in place, and whatever exceeds your prediction is what Ray itself costs.
+The second time everything is in place, and what exceeds your prediction is what Ray itself costs.
 The picture shows when and where each task of the second run ran, drawn from Ray's own records of *your* run:
 """
 

@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 import pandas
 import ray
 
-from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, recorded, solution, timeline, warm_up
+from coursekit import begin, budget, check, compare_times, hint, measured, passed, predict, progress, quiz, recorded, solution, timeline, warm_up
 from coursekit.given.ch01_tasks import points_inside, slow_square, square
 from coursekit.given.object_store import made
 
@@ -45,7 +45,7 @@ r"""
 ## A task is a function that runs elsewhere
 
 `slow_square(x)` naps for 0.2 s and returns $x^2$; its argument `seconds` changes the length of the nap.
-The nap stands for work, but needs no core, so this chapter shows the same on every machine.
+The nap stands for work but needs no core, so you see the same on every machine.
 
 `ray.remote` makes a **remote function** of a function.
 Calling that with `.remote(...)` launches a **task** and returns an **object reference** at once.
@@ -55,7 +55,6 @@ Calling that with `.remote(...)` launches a **task** and returns an **object ref
 
 A worker sends a small result straight back with its reply; small means less than 100 kB.
 It puts a larger one into the object store of its node, where the reference leads to it.
-Your program looks the same in both cases.
 """
 
 # %% tags=["demo"]
@@ -73,7 +72,7 @@ print(f"launch {1000 * (launched - start):.1f} ms, ray.get {1000 * (ended - laun
 # %% [markdown]
 r"""
 The launch takes a few milliseconds at most; the wait takes the 200 ms of the nap.
-Between the two, your program is free to do something else, such as launching more tasks.
+Between the two, your program is free to launch more tasks.
 
 You will also see `@ray.remote` written above a function.
 The name then stands for the remote function, and you can only call it with `.remote`.
@@ -81,6 +80,7 @@ The name then stands for the remote function, and you can only call it with `.re
 
 Your turn.
 `as_task` launches a task and returns its reference without waiting.
+If yours waits, the check needs 20 s to tell.
 """
 
 
@@ -115,10 +115,13 @@ r"""
 
 The most common mistake with Ray is a `ray.get` in the wrong place.
 Both cells below run eight tasks of 0.2 s on four workers.
-The second begins with a warm-up: the first time a worker runs a function, it has to fetch it.
 
 **Predict** the seconds of each before you run them.
+Write your guess for the second one here; nothing is graded.
 """
+
+# %% tags=["demo"]
+predict("launch_first", ...)  # seconds
 
 # %% tags=["demo"]
 start = time.perf_counter()
@@ -128,13 +131,15 @@ with recorded() as waits_in_the_loop:
 print(f"get in the loop: {time.perf_counter() - start:.2f} s")
 
 # %% tags=["demo"]
-ray.get([slow_square_task.remote(x) for x in range(8)])  # warm-up
+ray.get([slow_square_task.remote(x) for x in range(8)])  # warm-up: each worker fetches the function
 
 start = time.perf_counter()
 with recorded() as launches_first:
     refs = [slow_square_task.remote(x) for x in range(8)]
     ray.get(refs)
-print(f"launch, then get: {time.perf_counter() - start:.2f} s")
+seconds = time.perf_counter() - start
+print(f"launch, then get: {seconds:.2f} s")
+measured("launch_first", seconds)
 
 # %% tags=["demo"]
 figure, (above, below) = plt.subplots(2, figsize=(9, 5), sharex=True, constrained_layout=True)
@@ -143,12 +148,12 @@ timeline(launches_first, ax=below).set_title("launch, then get");
 
 # %% [markdown]
 r"""
-In the first picture, each task starts only when the one before has been fetched: one worker would have been enough.
-In the second, all eight are under way before the program waits.
-Same tasks, same workers; only `ray.get` has moved.
+In the first picture, each task starts only when the one before has been fetched: eight naps in a row, 1.6 s, for which one worker would have been enough.
+In the second, all eight are under way before the program waits: two rounds, 0.4 s.
+Only `ray.get` has moved.
 
 Write that pattern as a function.
-The check passes in two calls that wait for each other.
+The check hands your function two calls that wait for each other.
 If they never run at the same time, each gives up after 20 s, so a wrong answer takes that long to judge.
 """
 
@@ -201,8 +206,8 @@ while pending:
 
 # %% [markdown]
 r"""
-The shortest nap comes first: results arrive in the order in which the tasks end.
-Beware of one detail: each of the two lists that `ray.wait` returns keeps the order of *its argument*.
+The shortest nap comes first: results arrive in the order in which the tasks end, as long as your loop is quicker than they are.
+Of several that are ready, `ray.wait` returns any, and each of its two lists keeps the order of *its argument*.
 
 Reinforcement learning depends on this pattern: a learner takes experience from the workers that have some, and does not wait for the slowest.
 """
@@ -210,7 +215,10 @@ Reinforcement learning depends on this pattern: a learner takes experience from 
 
 # %%
 def first_k(function, xs, k):
-    """Return the results of the k calls function(x) that end first, in the order in which they end."""
+    """Return the results of the k calls function(x) that end first, in the order in which they end.
+
+    There are at least k inputs, and k is at least 1. Leave the other calls running.
+    """
     ### BEGIN SOLUTION
     task = ray.remote(function)
     pending = [task.remote(x) for x in xs]
@@ -228,6 +236,7 @@ check("first_k", first_k)
 # %% [markdown] tags=["solution"]
 r"""
 `ray.wait(refs, num_returns=k)` finds the same k tasks in one call, but lists them in the order of `refs`.
+A loop that does more than this one may fall behind the tasks, and then gets those that wait for it in any order.
 The tasks that came too late still run to their end; where that is a waste, `ray.cancel(ref)` stops them (chapter 5).
 """
 
@@ -258,7 +267,7 @@ r"""
 Three naps, but two rounds: the two squares ran side by side.
 You never fetched them, yet they did pass through your notebook.
 A small result comes back with the worker's reply, and Ray packs it into the message that launches the next task.
-Large results take another way.
+Large results take another route.
 `made()` counts what goes into the object store:
 """
 
@@ -296,7 +305,7 @@ Distributed training adds up gradients in trees like this one, or around a ring.
 
 # %%
 def tree_sum(add, refs):
-    """Return a reference to the total of the values behind `refs`.
+    """Return a reference to the total of the values behind `refs`, a list of at least one reference.
 
     They are added in pairs, by tasks made of `add(a, b)`. Returns before any value exists: there is no `ray.get` in here.
     """
@@ -385,7 +394,7 @@ The longer bars of the parents contain the bars of their children.
 r"""
 ## A task has a price, and you can measure it
 
-A task is not free: its arguments are packed, a slot is found, a worker gets a message, the result is sent back.
+For each task, arguments are packed, a slot is found, a worker gets a message, and the result is sent back.
 What does that cost *here*?
 `square` does almost nothing, so nearly all the time of its tasks is that price.
 
@@ -394,7 +403,7 @@ A hundred, a thousand, ten thousand?
 """
 
 # %% tags=["demo"]
-square_task, count = ray.remote(square), budget(2000, 500)
+square_task, count = ray.remote(square), budget(2000, 500)  # 2000, or 500 where COURSEKIT_QUICK=1 is set
 ray.get([square_task.remote(x) for x in range(100)])
 
 start = time.perf_counter()
@@ -406,19 +415,19 @@ start = time.perf_counter()
 ray.get([square_task.remote(x) for x in range(count)])
 together = (time.perf_counter() - start) / count
 print(f"one at a time: {1e6 * one_by_one:.0f} µs each")
-print(f"{count} at once: {1e6 * together:.0f} µs each, {1 / together:.0f} tasks a second")
+print(f"{count} together: {1e6 * together:.0f} µs each, {1 / together:.0f} tasks a second")
 
 # %% [markdown]
 r"""
 One at a time, each task pays for the whole trip there and back; launched together, the trips overlap.
 
 The authors of Ray measured 1.8 million tasks a second (Moritz et al. 2018, section 5.1), on 100 large machines that all launched tasks.
-You have one driver, on one machine that also runs the workers.
+You have one driver, on a machine that also runs the workers.
 More nodes run more tasks a second, but a single task gets no cheaper.
 
 You can also make a task more expensive than it need be.
 Each `ray.remote(function)` is a new remote function: Ray pickles it, stores it in the GCS, and every worker fetches it again.
-So make it once, before the loop, and not for every call:
+So make it once, before the loop:
 """
 
 # %% tags=["demo"]
@@ -441,7 +450,7 @@ display(compare_times({"made once": made_once, "made in the loop": made_in_the_l
 # %% [markdown]
 r"""
 Even then, a task should be larger than its price.
-The next cell runs naps of different lengths, many short ones or a few long ones, and compares the time with that of four ideal workers that cost nothing.
+The next cell runs naps of different lengths and compares the time with that of four ideal workers, which cost nothing.
 
 **Predict:** from which length on is at least half of the time well spent?
 """
@@ -488,14 +497,14 @@ check("batched", batched)
 
 # %% [markdown]
 r"""
-How many times faster are batches of 50 than one task each?
+How many times as long as batches of 50 does one task for each input take?
 `compare_times` measures both in turn, several times, and says how sure it is of the ratio: the *interval* holds the true ratio in about 95 of 100 such measurements.
 """
 
 # %% tags=["demo"]
 if passed("batched") and passed("parallel_map"):
     xs = list(range(budget(1000, 300)))
-    ways = {"one each": lambda: parallel_map(square, xs), "batches of 50": lambda: batched(square, xs, 50)}
+    ways = {"batches of 50": lambda: batched(square, xs, 50), "one each": lambda: parallel_map(square, xs)}
     comparison = compare_times(ways, repeats=budget(10, 5))
     comparison.plot()
     display(comparison)
@@ -513,7 +522,7 @@ r"""
 ## Too many tasks at once are a flood
 
 Launching is so cheap that a loop can launch a million tasks before the first has ended.
-Each of them waits in a queue with its arguments, and memory fills up long before the work is done.
+They wait in a queue with their arguments, and memory fills up long before the work is done.
 
 The cure is **backpressure**: the program that produces work waits when too much is under way.
 With `ray.wait` that takes a few lines: before you launch another task, see how many are unfinished; if there are `limit`, wait for *one*.
@@ -575,11 +584,11 @@ A point of the unit square lies inside the quarter circle with probability $\pi 
 | Programming model | map a function over a list | tasks, actors, and references between them |
 | Reach | one machine | one machine or a cluster, the same program |
 | Large data | copied to every process, or shared by hand | shared on a node without a copy (chapter 2) |
-| State | your own locks and managers | actors (chapter 3) |
+| State | your own locks | actors (chapter 3) |
 | A worker dies | a `Pool` hangs or loses the task | tasks are retried; actors restart if you ask for it (chapter 5) |
-| Built on it | – | RLlib, Tune, Train, Data, Serve |
+| Built on it | PyTorch's `DataLoader`, Gymnasium's `AsyncVectorEnv` (chapter 7) | RLlib, Tune, Train, Data, Serve |
 
-**Predict** the winner of each row that the next cells measure: start-up, a single call, calls a second, and real work.
+**Predict** the winner of each row that the next cells measure: start-up, one call, calls a second, and real work.
 """
 
 # %% tags=["demo"]
@@ -594,7 +603,7 @@ calls, points, chunks = budget(2000, 500), budget(40_000_000, 8_000_000), 8
 work = [(points // chunks, seed) for seed in range(chunks)]
 pi_task = ray.remote(points_inside)
 ray_row = {
-    "start-up (s)": ray_start_seconds,
+    "start-up and warm-up (s)": ray_start_seconds,
     "one call (µs)": 1e6 * one_by_one,
     "calls a second": 1 / together,
     "π (s)": seconds(lambda: ray.get([pi_task.remote(*part) for part in work])),
@@ -608,30 +617,31 @@ def pool_row():
         pool.map(square, range(4))
         ready = time.perf_counter() - start
         return {
-            "start-up (s)": ready,
-            "one call (µs)": 1e4 * seconds(lambda: [pool.apply(square, (1,)) for _ in range(100)]),
+            "start-up and warm-up (s)": ready,
+            "one call (µs)": 1e6 / 100 * seconds(lambda: [pool.apply(square, (1,)) for _ in range(100)]),
             "calls a second": calls / seconds(lambda: pool.map(square, range(calls), chunksize=1)),
             "π (s)": seconds(lambda: pool.starmap(points_inside, work, chunksize=1)),
         }
 
 
-pandas.DataFrame({"multiprocessing": pool_row(), "Ray": ray_row}).round(2)
+table = pandas.DataFrame({"multiprocessing": pool_row(), "Ray": ray_row}).round(2)
+table
 
 # %% [markdown]
 r"""
 The pool starts faster and its calls are cheaper: a pipe between two processes is simpler than a scheduler.
-On real work the two are close, because the price of a call then hardly matters.
+On real work the two are close, because the price of a call then hardly matters; the next cell adds one process without either.
 On a busy machine a row can come out the other way round; run it twice.
 
-So on one machine, for a map over a list, a pool is enough.
+On one machine, for a map over a list, a pool is enough.
 Ray is worth its price when tasks depend on other tasks, when data are large, when state has to live somewhere, when processes die, and when one machine is too small.
 """
 
 # %% tags=["demo"]
-one_process = seconds(lambda: [points_inside(*part) for part in work])
-inside = sum(ray.get([pi_task.remote(*part) for part in work]))
-print(f"one process: {one_process:.2f} s; four of them cannot be faster than your cores allow")
-print(f"π ≈ {4 * inside / points:.4f} from {points:,} points, on {os.cpu_count()} cores")
+inside = []
+one_process = seconds(lambda: inside.extend(points_inside(*part) for part in work))
+print(f"π ≈ {4 * sum(inside) / points:.4f} from {points:,} points, on {os.cpu_count()} cores")
+print(f"one process: {one_process:.2f} s, " + ", ".join(f"{way}: {took} s" for way, took in table.loc["π (s)"].items()))
 
 # %% tags=["demo"]
 ray.shutdown()
@@ -662,5 +672,5 @@ r"""
 - [Chapter 2](ch02_objects.ipynb): where results live, and how they are shared without a copy.
 - Ray's documentation: [tasks](https://docs.ray.io/en/latest/ray-core/tasks.html) and [anti-patterns](https://docs.ray.io/en/latest/ray-core/patterns/index.html), among them `ray.get` in a loop and tasks that are too small.
 - [Old names](../docs/old_names.md): what older code calls things, and what they are called today.
-- Moritz et al., [*Ray*](https://arxiv.org/abs/1712.05889), 2018, section 5.1: 1.8 million tasks a second, and how.
+- Moritz et al., [*Ray*](https://arxiv.org/abs/1712.05889), 2018, section 5.1.
 """

@@ -24,7 +24,7 @@ import pyarrow
 import ray
 import torch
 
-from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, solution, warm_up
+from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, recorded, solution, warm_up
 from coursekit.given.ch02_objects import (
     MILLION, add_rows, crossing, in_store, last_number, neighbour, pick, shared, spilled_files
 )
@@ -63,7 +63,7 @@ This is called **zero-copy**.
 
 ![The driver puts an array into the store, which makes one copy; workers look at that one copy](../img/ch02_store.svg)
 
-Here are the same million numbers in four forms: a NumPy array, a column of an Arrow table, a PyTorch tensor, and a list.
+Here are the same million numbers in four forms: a NumPy array, a column of an Arrow table (the format of Parquet files and Ray Data), a PyTorch tensor, and a list.
 
 **Predict:** which of the four is cheapest to get, and which costs most?
 """
@@ -84,18 +84,19 @@ for name, value in forms.items():
 (1000 * pandas.DataFrame(times).T).rename(columns="{} (ms)".format).round(2)
 
 # %% tags=["demo"]
-forms = value = ways = ref = None  # what these names hold would stay in memory
+forms = value = ways = ref = None  # what these names hold would stay in memory; more on that below
 
 # %% [markdown]
 r"""
 Getting the array costs almost nothing: no number is touched.
-The Arrow table costs no more: its memory, too, goes into the store in one piece, and every reader looks at it there.
+The Arrow table costs hardly more: its memory, too, goes into the store in one piece, and every reader looks at it there.
 The same holds for the numeric columns of a pandas DataFrame, and for arrays inside a dict, a list or a dataclass.
 
 The **tensor** is copied, although it looks so much like an array.
 PyTorch pickles its numbers as ordinary bytes, and each reader builds a tensor of its own.
 In reinforcement learning, where weights and batches are tensors, that matters: put `tensor.numpy()`, and make a tensor of the view with `torch.from_numpy`.
 PyTorch then warns that the memory is read-only; heed it.
+The environment variable `RAY_ENABLE_ZERO_COPY_TORCH_TENSORS=1`, set before Ray starts, does the same for every tensor.
 
 The **list** costs most: each of its numbers is a Python object, and every process that gets the list rebuilds a million of them.
 """
@@ -131,8 +132,7 @@ r"""
 ## Zero-copy pays for large data, not for small
 
 You might expect the store to be the fastest way to hand over any data.
-Measure it.
-Another process wants the last number of your array, and you hand the array over in four ways:
+Measure it: another process wants the last number of your array, and you hand the array over in four ways.
 
 | | |
 |---|---|
@@ -186,8 +186,7 @@ for other in ("Ray, by value", "pipe"):
 # %% [markdown]
 r"""
 The solid lines rise once copying costs more than the call.
-The pipe rises most: it copies the array into a pickle and moves that in small portions, with both processes taking turns.
-Ray by value copies once.
+The pipe rises most: it copies the array into a pickle and moves that in small portions, with both processes taking turns; Ray by value copies once.
 The dashed lines stay nearly flat, because nothing is copied.
 
 But flat is not free.
@@ -258,7 +257,7 @@ r"""
 - **By value**: Ray does not notice that it is the same array, and puts it into the store once for every `.remote(...)`.
 - **By closure**: the function uses `numbers`, so the array travels *inside the function*.
   The store stays empty, but that is bad news: Ray pickles the function, array and all, keeps it in the GCS, which is not made for that, and every worker unpickles it.
-  From 10 MB on Ray warns, from 100 MB on it refuses.
+  From 10 MB on Ray warns, which this array just escapes; from 100 MB on it refuses.
 - **By reference**: one copy, for four tasks or four thousand.
 
 A *reference* inside a function, as in `lambda: can_write(ray.get(ref))`, makes only one copy, but it is a trap of its own.
@@ -302,8 +301,8 @@ if passed("share_once"):
 r"""
 ## Cut inside the task, not in the driver
 
-Several tasks are to work on one large matrix, each on its own part.
-The obvious way is to cut the matrix first and send the parts.
+Several tasks share the work on one large matrix.
+The obvious way is to cut the matrix first and send each task its part.
 But the matrix is in the store already, and the parts would be put there once more.
 Pass each task the whole matrix instead, which costs nothing, and let it cut its part out of the view.
 
@@ -333,7 +332,8 @@ Choosing rows by a list copies them, and so does any arithmetic.
 
 Write `column_sums` for a matrix that is in the store.
 `add_rows(rows)` adds up some rows and returns the sum of each column.
-Call it once in each of `blocks` tasks, each on rows of its own; the number of rows need not be a multiple of `blocks`.
+Call it once in each of `blocks` tasks, each on rows of its own.
+A task sees how many rows there are in the matrix; they need not divide evenly.
 The check makes two blocks wait for each other, for up to 20 s.
 """
 
@@ -462,29 +462,29 @@ When the owner dies, the object is lost, even if its bytes still lie in the stor
 That is why a task should `return array` and not `return ray.put(array)`.
 The second form gives you a reference to a reference, needs a second `ray.get`, and makes the *worker* the owner.
 The next cell does both, and then kills the workers.
-`num_returns=2` gives a reference for each of two results.
 
 **Predict:** which of the two arrays is still there?
 """
 
 # %% tags=["demo"]
-@ray.remote(num_returns=2)
+@ray.remote
 def returns_array():
-    """Return this worker's process id, and an array."""
-    return psutil.Process().pid, np.ones(MILLION)
+    """Return an array."""
+    return np.ones(MILLION)
 
 
-@ray.remote(num_returns=2)
+@ray.remote
 def returns_put():
-    """Return this worker's process id, and a reference to an array."""
-    return psutil.Process().pid, ray.put(np.ones(MILLION))
+    """Return a reference to an array."""
+    return ray.put(np.ones(MILLION))
 
 # %% tags=["demo"]
-(pid, returned), (other_pid, put) = returns_array.remote(), returns_put.remote()
-inner = ray.get(put)  # the reference that the task returned
-print("both are there:", ray.get(returned)[0], ray.get(inner)[0])
+with recorded() as run:
+    returned, put = returns_array.remote(), returns_put.remote()
+    inner = ray.get(put)  # the reference that the task returned
+    print("both are there:", ray.get(returned)[0], ray.get(inner)[0])
 
-for worker in {ray.get(pid), ray.get(other_pid)}:
+for worker in {task["worker_pid"] for task in run.tasks()}:
     psutil.Process(worker).kill()
 time.sleep(1)  # until Ray has noticed
 for name, ref in {"returned": returned, "put": inner}.items():
@@ -498,8 +498,7 @@ del returned, put, inner, ref
 r"""
 The returned array survives: your notebook launched the task, so your notebook owns the result.
 The other array died with the worker that had put it.
-You need not kill a worker to lose one: crashes and lost nodes do that.
-Chapter 5 is about everything that can die, and what comes back.
+You need not kill a worker to lose one: crashes and lost nodes do that (chapter 5).
 """
 
 # %% [markdown] tags=["notes"]
@@ -520,7 +519,7 @@ You need not free anything, but you can keep things by accident.
 The cell counts from what is there at its start.
 
 **Predict** the four numbers before you run the cell.
-The array has 8 MB.
+The array takes 8 MB.
 """
 
 # %% tags=["demo"]
@@ -603,7 +602,7 @@ r"""
 What if everything in the store is still needed and more objects come?
 Then Ray **spills**: when the store is 80 % full, it writes older objects to files, and may drop their memory when it needs room.
 When a process gets an object that was dropped, Ray **restores** it, reading it back into the store.
-You change no line of your program.
+Your program stays as it is.
 
 ![Six blocks for a store with room for four: two older ones are on disk, and come back when a process gets them](../img/ch02_spill.svg)
 
@@ -636,7 +635,7 @@ axes.legend(loc="lower right");
 
 # %% [markdown]
 r"""
-When the store passes 80 %, a batch of blocks goes to disk at once: Ray writes many small objects into one file.
+When the store passes 80 %, a batch of blocks goes to disk in one go: Ray writes many small objects into one file.
 So the grey line rises in a step and then stays flat for a while.
 Ray writes in the background, so one or two more blocks may be put before the step shows.
 The memory does not return at once.
@@ -648,10 +647,10 @@ The slowest `ray.put` is the one that waits for the first file, because Ray must
 Reading costs too.
 If you read all the blocks in order, and then again, the second round is hardly faster: what was restored first has been dropped again for what came later.
 Hence the rule for data that do not fit: **do everything with a block while it is there**.
-Loop over the blocks outside and over what you do with them inside, and never hold all blocks at once.
+Loop over the blocks outside and over what you do with them inside, and never hold all blocks together.
 
 The exercise gives you `functions`, a list of functions of one block.
-The check has 24 blocks too, and asks Ray how often it had to restore one, and how many were in use at once.
+The check has 24 blocks too, and asks Ray how often it had to restore one, and how many were in use at the same time.
 """
 
 
@@ -659,7 +658,7 @@ The check has 24 blocks too, and asks Ray how often it had to restore one, and h
 def read_once(functions, refs):
     """Return one list for each function: its results for all blocks behind `refs`, in order.
 
-    Each block is read once, and never more than 4 blocks are held at a time by one process.
+    Each block is read once. It is enough to hold one at a time; the check allows 4.
     """
     ### BEGIN SOLUTION
     by_block = []
@@ -675,7 +674,7 @@ check("read_once", read_once)
 
 # %% [markdown] tags=["solution"]
 r"""
-`zip(*by_block)` turns the table round: from one row for each block to one row for each function.
+`zip(*by_block)` transposes the table: one row for each block becomes one row for each function.
 You could also launch a task for each block, `ray.remote(lambda block: [f(block) for f in functions])`.
 That works in parallel; Ray then restores blocks ahead of time, some perhaps twice, and the check allows for that.
 """
@@ -716,6 +715,8 @@ quiz("store_is_full", store_is_full)
 # %% [markdown]
 r"""
 When the last reference to an object goes, its file goes too; where objects share a file, it goes with the last of them.
+Is a file left?
+Then something of yours still lives in it, such as the array of a `share_once` whose function carried the reference.
 """
 
 # %% tags=["demo"]
@@ -733,15 +734,15 @@ r"""
 - You know which values are read without a copy, and from which size on that matters on your machine.
 - You build pipelines of references, and know what arrives from a list.
 - You find out what still holds an object, and let views go.
-- You order your loops so that a store that is too small slows them down only a little.
+- You order your loops so that too small a store costs them little.
 
 ## Traps
 
 - **A large argument by value**, in a loop: one copy for each call.
 - **A large array in a closure**: it travels inside the function, where no count shows it.
-- **A reference in a closure**, `ray.remote(lambda x: f(ray.get(ref), x))`: Ray never frees that object while your program runs.
-  Pass the reference as an argument.
-- **A tensor is not an array**: each reader gets a copy.
+- **A reference in a closure** keeps its object as long as your program runs.
+  Pass it as an argument.
+- **A tensor is not an array**: by default each reader gets a copy.
   Put `tensor.numpy()`.
 - **`return ray.put(x)`** from a task: the worker owns the object and takes it along when it dies.
 - **A small slice keeps the whole array.** Copy what you keep, and remember `Out` in a notebook.

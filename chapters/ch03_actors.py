@@ -27,7 +27,7 @@ import ray
 from ray.util import ActorPool
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline, warm_up
-from coursekit.given.ch03_actors import Simulator, add_ones, bumpy, compute
+from coursekit.given.ch03_actors import Simulator, add_ones, bumpy, compute, draw_training
 from coursekit.given.ch03_actors import linear_data, pay, slope, span, squares
 from coursekit.records import actors
 
@@ -41,6 +41,7 @@ warm_up(4)
 # %% [markdown] tags=["notes"]
 r"""
 Two hours with all six exercises; eighty minutes if you leave `Batcher` and `pool_map` as homework.
+Nothing in this chapter builds on the sections on threads and on names.
 Have the room run the two cells above while you talk.
 Ask who has ever used a lock, and remember who raised a hand: they will enjoy the second section.
 """
@@ -50,7 +51,7 @@ r"""
 ## An actor is an object in a process of its own
 
 A task keeps nothing when it ends.
-But a simulator has a state, a replay buffer has contents, a model has weights.
+But a simulator has a state, a replay buffer has contents, and a model has weights.
 An **actor** is an object that lives in a worker process of its own.
 `ray.remote(Class)` makes an actor class; calling that with `.remote(...)` starts the process, creates the object there, and returns a **handle** at once.
 A call `handle.method.remote(...)` works like that of a task: it returns a reference at once.
@@ -90,16 +91,15 @@ A call that Ray retries (chapter 5) may run after calls that were sent later.
 As with tasks, you will also see `@ray.remote` above the class; then `Counter.remote(100)` makes the actor, and the name no longer stands for the plain class.
 
 Ray keeps a record of every actor.
-The next cell asks for the records, drops the handle, and asks again.
+The next cell shows the records, drops the handle, and shows them again.
 """
 
 # %% tags=["demo"]
 columns = ["class_name", "state", "pid", "death"]
-before = actors()
+display(pandas.DataFrame(actors())[columns])
 del counter, refs  # the only handle, and the results that it made
 time.sleep(1)
-tables = [pandas.DataFrame(rows)[columns].fillna("") for rows in (before, actors())]
-pandas.concat(tables, keys=["before", "after"])
+pandas.DataFrame(actors())[columns]
 
 # %% [markdown]
 r"""
@@ -206,8 +206,7 @@ The cure: do not fetch the state, change it, and send it back.
 **Send the change**, and let the actor make it, in one call.
 
 In the exercise, you are given `pay_in(balance, amount)`, which returns the new balance.
-The balance need not be a number.
-The check uses a list of receipts, each [amount, number of the process that wrote it], so it can see where every payment was booked.
+The balance need not be a number: the check uses a list of receipts.
 """
 
 
@@ -215,8 +214,8 @@ The check uses a list of receipts, each [amount, number of the process that wrot
 def bank(pay_in, balance, amounts):
     """Return the balance after all amounts have been paid in; it is `balance` at first.
 
-    One actor, the account, keeps the balance. For each amount, a task of its own, the customer, pays it in.
-    All customers come at once.
+    One actor, the account, keeps the balance. For each amount, a task of its own, the customer, pays it in,
+    and ends when the payment is booked. All customers come at the same time.
     """
 
     ### BEGIN SOLUTION
@@ -289,9 +288,7 @@ It is the same mistake again: `+=` reads, adds and writes.
 The lock exists, but the code that says `+=` must remember to take it.
 
 An actor holds any object, not only numbers; every node of a cluster can reach it; and because it runs one call at a time, it needs no lock.
-Older programs for distributed reinforcement learning call such an actor `GlobalVar`.
-It keeps the best result so far, together with the weights that reached it.
-Now write one.
+Now write one that keeps the best result so far, together with the weights that reached it; older programs call it `GlobalVar`.
 Scores may have any sign: many environments only ever punish.
 """
 
@@ -400,17 +397,16 @@ prices = {
     "task, sent together": microseconds(lambda n: ray.get([add_in_a_task.remote(1) for _ in range(n)]), calls),
 }
 del counter
-rates = {name: 1e6 / price for name, price in prices.items()}
+rates = {name: round(1e6 / price) for name, price in prices.items()}
 pandas.DataFrame({"µs a call": prices, "calls a second": rates}).round(2)
 
 # %% [markdown]
 r"""
-Calling a process costs thousands of times what calling an object costs, because a message goes out and another comes back.
+A call to another process costs thousands of times what a method costs, because a message goes out and another comes back.
 Sent together, the trips overlap.
 A call to an actor takes a shorter way than a task: its message goes straight to the actor's process, while a task first needs a worker.
 But Ray lends a worker once and then sends it many tasks, so the difference is small.
 
-All these calls go to *one* process.
 An actor that is asked for everything becomes the bottleneck of the whole program, however many nodes you have.
 So send fewer, larger calls, or let several actors share the work.
 How many actors?
@@ -420,7 +416,7 @@ How many actors?
 r"""
 ## More actors than cores do not help, unless they wait
 
-Here are two kinds of work that take equally long.
+Two kinds of work take equally long.
 `compute` adds up squares, and keeps a core busy.
 `wait` naps, like an actor that waits for a network, a disk, a robot, or a simulator on another machine.
 The same number of calls goes to one actor, to two, to four and to eight.
@@ -507,8 +503,7 @@ In the end it bends as well: each call has its price, and the notebook can send 
 
 `os.cpu_count()` counts hardware threads, two for each core of most processors, and slow cores as well as fast ones, so the curve often bends before the dashed line.
 
-Ray let you have all eight actors, although it counts only four CPUs.
-An actor asks for one CPU *while it starts* and for none afterwards, unless you set `num_cpus=`.
+Ray let you have all eight actors, although it counts only four CPUs: unless you set `num_cpus=`, an actor that lives holds none (chapter 4).
 So nothing stops you from starting too many.
 They cost dozens of megabytes of memory each, even when idle, and about a second to start.
 
@@ -539,7 +534,7 @@ r"""
 ## One async actor waits for many at once
 
 Eight processes that only wait are a waste.
-An **async actor** waits for many things in one process: as soon as one method is an `async def`, Ray runs up to 1,000 calls of the actor at once, in one thread.
+An **async actor** waits for many things in one process: as soon as one method is an `async def`, Ray runs up to 1,000 of its calls at the same time, in one thread.
 
 How can one thread run many calls?
 With `asyncio`, which comes with Python.
@@ -588,8 +583,9 @@ r"""
 Above, the calls run one after the other, although the method says `async`; below, all eight take the time of one.
 A blocked actor shows no error, only slowness.
 What blocks: `time.sleep`, `ray.get` (write `await ref`), `requests.get`, and every long computation.
+An `await` of something that is already there lets no other call in either.
 
-Because a call steps aside at each `await`, other calls may change the object meanwhile.
+Because a call may step aside at each `await`, other calls may change the object meanwhile.
 Here a hundred calls add 1 each:
 """
 
@@ -630,6 +626,7 @@ The tool is a **future**, an empty box that a call can wait for.
 - `asyncio.get_running_loop().create_future()` makes one, and `future.set_result(answer)` fills it.
 - `future.done()` says whether it is full, and `future.result()` returns what is in it.
 - `await asyncio.wait([future], timeout=seconds)` waits until it is full, but no longer than that.
+  It raises nothing when time is up, and what it returns is of no use here: ask the future.
   (Not `wait_for`: that *cancels* the future when time is up.)
 
 `flush` is already written: it answers all the calls in `self.waiting`.
@@ -718,7 +715,7 @@ r"""
 ## Threads let an actor answer while it works
 
 A method that computes for minutes keeps every other call waiting, even the question whether the actor is still alive.
-Ordinary methods can run in several threads: `.options(max_concurrency=4)` allows any four calls at once.
+Ordinary methods can run in several threads: `.options(max_concurrency=4)` allows any four calls at a time.
 A **concurrency group** has threads of its own for certain methods.
 
 Both trainers below are asked for a `ping` while they train for a second.
@@ -784,7 +781,7 @@ While one worker computes, others move the weights, so its gradient was computed
 The price is usually a somewhat rougher path; the gain is that a slow worker does not hold up the others.
 
 It is tempting to improve the *weights* locally and send those back.
-By now you know what that loses.
+You know what that loses.
 """
 
 
@@ -808,7 +805,7 @@ class ParameterServer:
 def async_sgd(gradient, weights, shards, steps, rate):
     """Return the weights after one worker, a task, for each shard has taken `steps` steps.
 
-    The workers compute `gradient(weights, shard)`. They work at once, and wait for no other worker.
+    The workers compute `gradient(weights, shard)`. They work side by side, and wait for no other worker.
     A worker ends when all its gradients are applied.
     """
 
@@ -853,14 +850,7 @@ if passed("async_sgd"):
 
 # %% tags=["demo"]
 if passed("async_sgd"):
-    bars = [bar for bar in training.tasks() if not bar["name"].endswith("__init__")]
-    calls = [bar for bar in bars if bar["name"].startswith("ParameterServer")]
-    for bar in bars:  # until the server was up, all of them waited for its process
-        bar["started"] = max(bar["started"], min(call["started"] for call in calls))
-    axes = timeline(bars)
-    axes.set_title(f"{steps} steps of three workers, and their server")
-    rows = [label.get_text() for label in axes.get_yticklabels()]
-    axes.set_yticklabels(["server" if f"pid {calls[0]['worker_pid']})" in row else row for row in rows])
+    draw_training(training).set_title(f"{steps} steps of three workers, and their server")
 
 # %% [markdown]
 r"""
@@ -985,7 +975,7 @@ r"""
 The second line found the actor of the first: 6.
 Without its handles "scores" is gone, while "archive" lives on.
 It would outlive this notebook too if the notebook had joined a running cluster; a cluster that `ray.init` has started ends with its program.
-On a running cluster, a detached actor stays until it is killed, so if you make one, plan who will kill it:
+There, a detached actor stays until it is killed, so if you make one, plan who will kill it:
 """
 
 # %% tags=["demo"]

@@ -7,7 +7,7 @@ r"""
 **What you will be able to do**
 
 - say what a task needs, in whole CPUs, fractions and resources of your own, and what Ray does with that number;
-- see why a task or trial stays PENDING, and tell a long queue from a request that can never run;
+- see why a task stays PENDING, and tell a long queue from a request that can never run;
 - recognise nested work that locks up, and write it so that it cannot;
 - send work to a certain node, or to all nodes, by affinity and by labels;
 - reserve places for a gang, all or none, and measure when PACK beats SPREAD;
@@ -63,8 +63,9 @@ r"""
 A task states what it needs.
 The raylet subtracts that from what the node has, and starts the task when enough is left.
 That is all: Ray does not measure what the task really uses, and does not tie it to a core.
-It only drops one hint: unless you have set `OMP_NUM_THREADS`, Ray sets it for the worker to the whole CPUs requested, at least 1.
-NumPy and torch respect it; threads that you start yourself do not.
+It only drops one hint: unless you have set `OMP_NUM_THREADS`, Ray sets it before each task to the whole CPUs requested, at least 1.
+NumPy and torch read it when a process first imports them, so a worker that Ray uses again keeps the number of its first task; an actor, in a process of its own, gets what it asked for.
+Where it matters, call `torch.set_num_threads` in the task.
 
 So a **logical** CPU can be divided: `num_cpus=0.5` takes half an entry.
 `.options(...)`, which you know from actors, sets the request for one call of a task.
@@ -145,8 +146,8 @@ quiz("default_actor", default_actor)
 r"""
 ## Nothing fails: the task is PENDING
 
-A classic of the first week: you start a tuning job on a laptop, and until the evening it prints that a trial is PENDING.
-The trial asks for one CPU for itself and one for each of its two samplers: three CPUs, on a machine with two.
+A classic of the first week: you tune a training on a laptop, and until the evening Ray prints that a *trial*, one training of many, is PENDING.
+It asks for one CPU for itself and one for each of two processes that play: three CPUs, on a machine with two.
 
 Here is the same request in small: a task that asks for three CPUs.
 """
@@ -166,11 +167,13 @@ It does mention the problem in its log, which `log_to_driver=False` keeps out of
 In a long log, or in a job that runs while you sleep, that line is easy to miss.
 
 `ray status`, in a terminal, reports the same thing from the cluster's side.
-Look at the last lines:
+Look at the last lines.
+Then `ray.cancel` takes the task out of the queue; it would also end one that runs.
 """
 
 # %% tags=["demo"]
 print(ray_status(until="pending tasks"))
+ray.cancel(big)
 
 # %% [markdown]
 r"""
@@ -185,7 +188,7 @@ Arithmetic tells them apart.
 In a queue, the request fits on some node once other tasks have ended.
 In a dead end, it fits on no node, even when everything is free.
 
-Now write this arithmetic.
+Turn that into a function.
 `nodes` is what `ray.nodes()` returns: a list of dicts, of which these keys matter here.
 """
 
@@ -201,7 +204,7 @@ The check tries made-up clusters first, then asks Ray itself.
 
 # %%
 def fits(nodes, request):
-    """Return the NodeIDs of the nodes that could run a task with this request when nothing else runs there.
+    """Return a list of the NodeIDs of the nodes that could run a task with this request when nothing else runs there.
 
     `request` is a dict such as {"CPU": 2, "licence": 0.5}.
     """
@@ -234,18 +237,13 @@ r"""
 Chapter 1 ended well: four parents on four slots waited for their children, and each **lent its CPU** while it waited.
 Now the parents are actors.
 A coach lets a helper play, and waits for it.
-The cell uses two tools that are new here.
-Every actor has a method `__ray_ready__`, and a call to it ends as soon as the actor lives.
-`ray.cancel` ends a task or takes it out of the queue: here the one that can never run.
+Every actor has a method `__ray_ready__`, which the cell uses: a call to it ends as soon as the actor lives.
 
 **Predict:** two coaches with `num_cpus=1`, on two CPUs.
 Does this end?
 """
 
 # %% tags=["demo"]
-ray.cancel(big)  # the task that can never run
-
-
 @ray.remote
 class Coach:
     """Waits for a helper."""
@@ -273,7 +271,7 @@ The coaches' calls themselves ask for nothing; it is their actors that hold the 
 
 The rule has three lines:
 
-- a **task** that waits in `ray.get` or `ray.wait` lends its CPU, and takes it back afterwards;
+- a **task** that waits in `ray.get` or `ray.wait` lends its CPU, and takes it back afterwards; one that waits in `ref.future().result()` or an `await` does not;
 - it lends nothing else: it keeps a licence, a GPU or memory;
 - an **actor** lends nothing at all.
 
@@ -292,7 +290,7 @@ def asks_a_helper():
 
 
 asking = asks_a_helper.remote()
-display(waiting().tail(2), ledger())  # the two newest; those before belonged to the coaches
+display(waiting(running=2).tail(2), ledger())  # the two newest; those before belonged to the coaches
 ray.get(asking);
 
 # %% [markdown]
@@ -302,7 +300,7 @@ The licence is still taken.
 
 There are three ways to write around a deadlock:
 
-1. make the one who waits a task, not an actor: a task lends its CPU;
+1. let a task do the waiting, in `ray.get`, not an actor: a task lends its CPU;
 2. let it hold nothing that its helpers need: a coach computes nothing itself, so `num_cpus=0` is enough;
 3. don't wait inside at all: launch all helpers from the driver, and pass their references on.
 
@@ -333,7 +331,6 @@ The check uses more teams than there are CPUs and licences.
 If your code locks up, the verdict takes half a minute.
 
 A team may wait for its simulations, as above.
-If you find a way in which only your notebook waits, that is right, too.
 """
 
 
@@ -359,8 +356,7 @@ check("no_deadlock", no_deadlock)
 # %% [markdown] tags=["solution"]
 r"""
 The teams are tasks and hold only a CPU, which they lend while they wait: the first way.
-You can also launch all simulations from the notebook and add up the sums there: nothing is nested, so nothing can lock.
-The third way is as short, and better where it is possible: launch all simulations from the driver and pass their references to a task that adds them up.
+The third is as short, and better where it is possible: launch all simulations from the driver and pass their references to a task that adds them up.
 Ray starts that task when the values exist, so it never holds anything in vain.
 This does not work where a team must see one result before it can choose its next input; then it has to wait inside.
 """
@@ -371,7 +367,8 @@ r"""
 
 Now the cluster grows.
 `add_nodes` calls Ray's `cluster.add_node(...)` for each name.
-The cell adds `south` and removes it at once, then adds `west` and `east`, each with a **label**, a word that you can choose nodes by.
+The cell adds `south` and removes it at once, because a node that is gone will be useful below.
+Then it adds `west` and `east`, each with a **label**, a word that you can choose nodes by.
 `ledger()` shows the three nodes that live, `ray.nodes()` all four.
 
 **Predict:** you launch the task with `num_cpus=3` again.
@@ -422,7 +419,7 @@ When several nodes have room, the **scheduling strategy** decides:
 |---|---|
 | `"DEFAULT"` | takes this node until it is half full, then others that are less than half full; when all are, the emptiest. Prefers nodes that already have the data |
 | `"SPREAD"` | takes the nodes in turn, as far as they have room |
-| `NodeAffinitySchedulingStrategy(node_id, soft=False)` | this node and no other; an error when the node is gone, or could never run the task |
+| `NodeAffinitySchedulingStrategy(node_id, soft=False)` | this node and no other; an error when the node is gone, or could never run the task. With `soft=True`, any other node then |
 | `label_selector={"zone": "west"}` | any node with this label |
 | `resources={"licence": 1}` | any node that has such a resource |
 
@@ -433,7 +430,7 @@ The next cell runs four naps under each strategy, and counts them by node.
 # %% tags=["demo"]
 def where(**options):
     """Return how many of four naps each node ran."""
-    refs = [nap_task.options(**options).remote(budget(0.3, 0.1)) for _ in range(4)]
+    refs = [nap_task.options(**options).remote(0.3) for _ in range(4)]
     return Counter(names[node] for node in ray.get(refs))
 
 
@@ -504,7 +501,7 @@ check("spread_over_nodes", spread_over_nodes)
 r"""
 With `"SPREAD"` the busy node gets nothing, and that is what SPREAD is for: idle nodes are better places.
 Even shares need affinity.
-It has a price: hard affinity fails when the node dies (Chapter 5), so use it only where the node matters; `soft=True` falls back to any other node.
+It has a price: hard affinity fails when the node dies (chapter 5), so use it only where the node matters; `soft=True` falls back to any other node.
 Each node also carries its own id as a label, so `label_selector={"ray.io/node-id": node_id}` does the same.
 """
 
@@ -638,10 +635,10 @@ table.round(1)
 
 # %% [markdown]
 r"""
-Within a node the reader looks at the array where it lies, without a copy (Chapter 2), whatever its size.
+Within a node the reader looks at the array where it lies, without a copy (chapter 2), whatever its size.
 From node to node the object stores copy it, and the time grows with the size.
 Here the "network" is the inside of your machine; a real one is usually slower still.
-At the left end the two hardly differ: an array of 0.01 MB is a small result, so it never enters a store and travels inside the messages, as in Chapter 1.
+At the left end the two hardly differ: an array of 0.01 MB is a small result, so it never enters a store and travels inside the messages, as in chapter 1.
 
 | PACK, when members | SPREAD, when members |
 |---|---|
@@ -674,7 +671,7 @@ First send the two nodes home.
 Then give Ray's autoscaler a menu: one type of node, at most two of them.
 Its provider here is a fake that Ray's developers made for tests: where the provider for AWS would rent a machine, it starts a real raylet on yours.
 And it looks once a second instead of every five seconds.
-Everything else is real.
+Everything else is real; the cell below takes about half a minute.
 """
 
 # %% tags=["demo"]
@@ -717,7 +714,8 @@ r"""
 Above the plot you read the autoscaler's own words; "Resized to 2 CPUs" is its first count, the head alone.
 First the tasks were pending.
 Then nodes came, with a delay that is the price of elasticity: here a raylet has to start, in a cloud a machine, which takes one to several minutes.
-Two nodes were allowed, so at most two tasks could run at once; if your second node came late, fewer did.
+Two nodes were allowed, so at most two tasks could run at a time; if your second node came late, fewer did.
+On a slow machine the autoscaler counts late: it may start a third node and take it back.
 Some seconds after the last work, the nodes went away.
 
 Two rules follow.

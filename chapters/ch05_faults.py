@@ -1,6 +1,6 @@
 # %% [markdown] you_learn_to="kill workers, actors and nodes, and survive it"
 r"""
-# Chapter 5 · Everything dies, and a retry begins again from the start
+# Chapter 5 · Everything dies, and a retry starts from scratch
 
 *About 120 minutes · builds on [Chapter 3](ch03_actors.ipynb); [Chapter 4](ch04_scheduling.ipynb) helps*
 
@@ -10,7 +10,7 @@ r"""
 - say what Ray repeats by itself and what it leaves to you, and measure what a repetition costs;
 - write calls that survive deaths and time-outs, and that do no harm when they happen twice;
 - give an actor a state that outlives its process, and build a pool that replaces its dead actors;
-- kill a process, an actor and a whole node on purpose, to see whether all that is true.
+- kill a process, an actor and a whole node on purpose, and see whether your program survives.
 """
 
 # %%
@@ -28,18 +28,14 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError, WorkerC
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline, warm_up
-from coursekit.given.ch05_faults import Diary, kill_process_of, story, work, work_in_steps
+from coursekit.given.ch05_faults import Diary, ask_nodes_every, kill_process_of, story, work, work_in_steps
 from coursekit.given.deaths import keep_news_of_deaths
 
 begin("ch05_faults")
 
 # %%
-ray.init(
-    num_cpus=4,
-    include_dashboard=False,
-    log_to_driver=False,  # what dying processes print stays in their log files
-    _system_config={"health_check_period_ms": 500, "health_check_initial_delay_ms": 500},
-)
+ask_nodes_every(0.5)  # seconds; it is Ray that will ask whether they live
+ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)  # what dying processes print stays in their log files
 warm_up(4)
 news = keep_news_of_deaths()
 
@@ -47,9 +43,8 @@ news = keep_news_of_deaths()
 r"""
 Two things are unusual here.
 You are about to kill some dozens of processes, and Ray reports each death in half a page.
-In this chapter `news` collects these reports instead of printing them; you will read one of them below.
-In your own programs, leave them on.
-And `_system_config`, which Ray means for tests only, lets it ask every half second whether a node is still there, so that you need not wait as long as usual when you kill one.
+Here `news` collects these reports instead of printing them, and you will read one below; in your own programs, leave them on.
+And `ask_nodes_every` sets environment variables that Ray reads when it starts: it then asks every half second, not every three, whether a node is still there, so that you wait less when you kill one.
 """
 
 # %% [markdown] tags=["notes"]
@@ -66,7 +61,7 @@ r"""
 ## A failure waits until you ask for the result
 
 `.remote()` returns a reference before the function has begun.
-So whatever goes wrong in the function stands behind that reference, and `ray.get` raises it.
+So whatever goes wrong in the function waits behind that reference, and `ray.get` raises it.
 If you never fetch the result, you can easily miss the error.
 The type of the exception tells you what failed.
 
@@ -120,7 +115,7 @@ Five kinds of failure, five types.
 All of them are a `ray.exceptions.RayError`.
 The first is special: Ray makes a type that is a `RayTaskError` *and* a `ZeroDivisionError`, so `except ZeroDivisionError` catches it as if the function had run right here.
 The original is in `error.cause`.
-The other four have no cause, because no code of yours raised anything.
+The other four have no cause: no code of yours raised anything.
 
 Only a call that is wrong in itself fails at `.remote()`:
 """
@@ -208,7 +203,7 @@ r"""
 Seventeen, not ten: the second attempt, in another process, knew nothing of the first.
 Ray's own records show both attempts.
 
-Here is the report that Ray prints for such a death; the wording differs a little from run to run.
+Here is the report that Ray prints for such a death.
 *SYSTEM_ERROR* means that the process ended without a goodbye; all that Ray saw was a closed connection.
 In practice the usual reason is memory: the operating system kills the process that takes too much, unless Ray is quicker (see the last section).
 """
@@ -219,7 +214,7 @@ print(textwrap.fill(news.wait(), 110))
 # %% [markdown]
 r"""
 Some exceptions *are* worth another attempt: a server that is busy, a network that hiccups.
-Name them, and only them:
+Name those:
 
 ```python
 ray.remote(function).options(retry_exceptions=[ConnectionError], max_retries=5)
@@ -250,13 +245,13 @@ That is a **checkpoint**: progress written to a place that survives the process.
 
 The next cell lets both kinds of work die at several moments.
 Twenty parts of 0.05 s make one second of work.
-The cell may take half a minute and prints nothing; the plot comes after it.
 """
 
 # %% tags=["demo"]
 ways, stories = {"all again": work_task, "with a checkpoint": ray.remote(work_in_steps)}, {}
 for dies_after in budget([2, 6, 10, 14, 18], [18]):
     for name, way in ways.items():
+        print(f"dies after {dies_after}, {name}")
         warm_up(2)  # so that the second attempt need not wait for a process to start
         diary = Diary()
         ray.get(way.remote(diary, 20, dies_after))
@@ -282,7 +277,7 @@ Without a checkpoint each is one second long: whenever the process dies, *all* t
 So a late death costs most, and a task of ten hours that dies in its last minute takes twenty.
 With a checkpoint, the pale and the dark bar together make one second.
 
-There is a second cure: smaller tasks, though not too small, as Chapter 1 measured.
+There is a second cure: smaller tasks, though not too small, as chapter 1 measured.
 If the twenty parts are twenty tasks, a death costs one of them.
 The grey gap remains in every case; you will find out below where it comes from.
 """
@@ -351,9 +346,6 @@ Deaths, exceptions and time-outs in one function: `resilient_call` makes a call 
 It counts the attempts itself, because Ray's `max_retries` knows nothing of time-outs.
 The check makes functions die, raise and hang, and counts how often yours were called.
 If you do not cancel what hangs, the check takes 20 s longer.
-
-Mind the order of your `except`s: a function may itself raise an error of Ray's, such as the `GetTimeoutError` of a `ray.get` inside it.
-It arrives as a `RayTaskError` *and* a `GetTimeoutError`.
 """
 
 
@@ -362,9 +354,8 @@ def resilient_call(function, x, attempts, seconds):
     """Return function(x), computed by a task that is tried `attempts` times in all.
 
     Another attempt is made when the process died, or when the result was not there `seconds` after
-    the launch, time in the queue included; such a call is cancelled. After the last attempt its error
-    is raised, a time-out as a TimeoutError (Ray's is one). An exception of the function itself is
-    raised at once.
+    the launch, time in the queue included; such a call is cancelled. After the last attempt its error is
+    raised (Ray's GetTimeoutError is a TimeoutError). An exception of the function itself is raised at once.
     """
     ### BEGIN SOLUTION
     task = ray.remote(function).options(max_retries=0)
@@ -388,6 +379,7 @@ check("resilient_call", resilient_call)
 
 # %% [markdown] tags=["solution"]
 r"""
+`except RayTaskError` comes first, because a function may itself raise an error of Ray's: the `GetTimeoutError` of a `ray.get` inside it arrives as a `RayTaskError` *and* a `GetTimeoutError`.
 With the default `max_retries=3` inside the loop, attempts multiply: three of yours become up to twelve.
 And too short a time-out is worse than none: every attempt is cancelled just before it would have ended, or before it has begun.
 Real systems also wait a little longer before each further attempt, so that a struggling server does not get all retries at once.
@@ -543,6 +535,7 @@ Two rules make it safe:
 - **Never overwrite the only copy.** `open(path, "w")` empties the file, and writing fills it again; a process that dies in between leaves half a file, or none.
   Write to another name in the same folder and rename: `os.replace(new, path)` is *atomic*, which means that a reader finds the old file or the new one, never a mixture.
 
+The format of the file is yours.
 The check kills the process between two calls, and also inside an `add`: after each change that it makes to a file.
 The file must lie where the restarted actor can read it.
 On a cluster the actor may come back on another node, so use shared storage there.
@@ -661,7 +654,7 @@ r"""
 
 Both ran twice: Ray ran the task again, and before that the one that made its argument, which was lost as well.
 You saw an array, no error.
-What you could not see is that it is *another* array.
+But it is *another* array.
 If the task draws random numbers, or reads a file that has changed, its second result differs from the first: make tasks depend on their arguments alone, seeds included.
 
 Lineage has limits.
@@ -688,8 +681,6 @@ Measure it for everything that can fail, on your machine.
 `stumble` fails once and then works; the failure is an exception or the death of its process.
 
 **Predict** the order of the five: an exception repeated by a loop of your own; an exception repeated by Ray (`retry_exceptions`); a dead process; a dead actor; a dead node.
-
-The cell that measures may take half a minute and prints nothing.
 """
 
 
@@ -717,7 +708,8 @@ ways = {
 
 # %% tags=["demo"]
 gaps = {name: [] for name in ways}
-for _ in range(budget(10, 1)):
+for attempt in range(budget(10, 1)):
+    print(f"round {attempt + 1}")
     for name, launch in ways.items():
         warm_up(2)  # an idle process for the next attempt
         diary = Diary()
@@ -740,22 +732,18 @@ axes.set_title("The gap before the next attempt");
 # %% [markdown]
 r"""
 From milliseconds to seconds, and each for a reason.
-The order may differ from machine to machine: where a new process must start, as for the actor, a busy machine can take longer than for all the rest.
+Where a new process must start, as for the actor, a busy machine can take longer than for all the rest.
 
-- **Your own loop** gets the exception at once and launches again: that costs one trip of a message, milliseconds.
-- **Ray's retries** are handed in once a second.
-  The process that launched the task looks that often for tasks to repeat, so you wait for up to a second, even if all is well otherwise.
-  If you have many small tasks that fail often, repeat them yourself.
-- **A process** that dies is noticed at once, because its connection closes.
-  Then comes the wait for the next second, and for a new process if no idle one is there (here `warm_up` left one).
-  An actor is started again without that second, but its process and its `__init__` take their time too.
-- **A node**: Ray asks each node whether it lives, and gives it up after five failed questions.
-  Here the machine still answers that no process listens there, so a question fails at once, and the pauses between them add up.
-  You set them to half a second; the default is three seconds, so expect a quarter of a minute.
-  A machine without power does not even refuse: each question then waits for its own time-out, by default ten seconds, so expect about a minute.
+| what fails | how it is noticed | what you wait for |
+|---|---|---|
+| a call, in **your own loop** | the exception arrives | one trip of a message: milliseconds |
+| a call that **Ray repeats** | the exception arrives | the next look: the process that launched the task looks once a second for tasks to repeat, so up to a second, by chance |
+| **a process** | its connection closes | the next look, and a new process if none is idle (here `warm_up` left one) |
+| **an actor** | its connection closes | a new process and its `__init__`, without that second |
+| **a node** | Ray asks it, and gives it up after five failed questions | the pauses between the questions: 0.5 s here, 3 s by default, so about 15 s; a machine without power does not even refuse, so each question takes its 10 s time-out, and all about a minute |
 
-Add to that the work which is done again, and the state that must be loaded.
-A retry is a safety net, and it is not free.
+So if you have many small tasks that fail often, repeat them yourself.
+To every gap, add the work that is done again and the state that must be loaded.
 """
 
 # %% [markdown]
@@ -772,9 +760,8 @@ When a sampler dies,
 1. its seed goes back to those still to do: nothing is lost, and nothing else is repeated;
 2. a new sampler takes its place, at once: a pool that shrinks is slow in the evening and empty by morning;
 3. a seed over which three samplers have died ends the collection, with its error.
-   It is a **poison pill**: it would kill every sampler that you make.
-   Whether you still replace the third of them does not matter;
-4. an exception that `sample` *raises* is no death, even if it is an error of Ray's (as in `resilient_call`).
+   It is a **poison pill**: it would kill every sampler that you make;
+4. an exception that `sample` *raises* is no death.
    Raise it: a new sampler would not help.
 
 The check has two samplers at work and kills some of them.
@@ -854,18 +841,18 @@ ray.shutdown()
 r"""
 ## Some deaths end everything
 
-- **The driver**, your notebook, takes its tasks, its objects and its actors along, except detached ones (Chapter 3) on a cluster that stays.
+- **The driver**, your notebook, takes its tasks, its objects and its actors along, except detached ones (chapter 3) on a cluster that stays.
 - **The head node** runs the GCS, which knows where everything is.
-  Without it the cluster is gone, unless its tables are kept in a Redis outside.
-  KubeRay, which runs Ray on Kubernetes, can do that for you (Chapter 6).
+  Without it the cluster is gone, unless its tables are kept outside: in a Redis, or, new in Ray, in RocksDB on a disk that outlives the head.
+  KubeRay, which runs Ray on Kubernetes, can set up the Redis for you (chapter 6).
 - **Memory.** When a node is nearly full, Ray kills a worker before the operating system does.
   It does not count such a death against `max_retries`: the limit for them, `task_oom_retries`, is infinite by default.
   So a task that needs more memory than the node has does not fail after four attempts; Ray kills it and starts it again, forever.
   With `max_retries=0` it fails at once, with `OutOfMemoryError`.
   Each retry needs as much memory as the first attempt: run fewer such tasks at a time.
 
-On a Mac all this works as here; only `second_node` has to ask for it, because Ray calls several nodes on a Mac experimental.
-Windows has no `SIGKILL`: run the course in WSL, as Chapter 0 says.
+All this works on a Mac as well.
+Windows has no `SIGKILL`: run the course in WSL.
 """
 
 # %% [markdown]

@@ -25,7 +25,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, solution
 from coursekit.envs import SlowSimulator
-from coursekit.given.ch07_environments import play_one, shows_its_clock, steps_a_second
+from coursekit.given.ch07_environments import frames_shown, play_one, steps_a_second
 from coursekit.pictures import Drawn, film, strip
 
 begin("ch07_environments")
@@ -83,11 +83,10 @@ r"""
 Nearly every random walk ends like this one: in a hole, without a reward, after about eight steps on average.
 Compare the titles with the pictures: where did the agent slip?
 
-A picture is an array of shape [height, width, 3], which Gymnasium calls `rgb_array`.
 Gymnasium draws such pictures itself when you pass `render_mode="rgb_array"` and have `pygame` installed; this course draws its three environments with the small wrapper `Drawn`.
 
 Why two flags for one end?
-Because they say different things about the future, as you will see in a moment.
+They say different things about the future, as you will see in a moment.
 """
 
 # %% [markdown]
@@ -96,7 +95,7 @@ r"""
 
 A **space** is a set of values: `action_space` holds the actions that an environment takes, `observation_space` what it may show.
 From these two a learning program knows how many inputs and outputs its network needs.
-You will need two kinds: `Discrete(n)` holds the integers from 0 to n − 1, and `Box` the arrays of numbers between two limits.
+You will need two kinds, both from `gymnasium.spaces`: `Discrete(n)` holds the integers from 0 to n − 1, and `Box(low, high, shape, dtype)` the arrays of numbers between two limits, such as `Box(-1, 1, (3,), np.float32)`.
 """
 
 # %% tags=["demo"]
@@ -132,7 +131,7 @@ Yours has a few more rules than the one that coursekit ships for later chapters:
   Its space is a `Box` from the first field to the last one.
 
 A word on chance.
-`super().reset(seed=seed)` gives the environment a random generator of its own, `self.np_random`, which is a NumPy generator.
+Begin `reset` with `super().reset(seed=seed)`: it gives the environment a random generator of its own, `self.np_random`, which is a NumPy generator.
 Draw only from that one: then a seed makes an episode repeatable in any process.
 
 The last method is given and expects the number of the field in `self.position`; the rest is yours.
@@ -196,7 +195,7 @@ if passed("SimpleCorridor"):
         obs, reward, terminated, truncated, _ = corridor.step(action)
         frames.append(corridor.render())
         titles.append(f"{['left', 'right'][action]}: reward {reward:g}")
-        if terminated:
+        if terminated or truncated:
             break
     strip(frames, titles, columns=3);
 
@@ -304,7 +303,6 @@ check("discounted_returns", discounted_returns)
 
 # %% [markdown] tags=["solution"]
 r"""
-2.75, 3.5, 3 without the bootstrap, and 3.75, 5.5, 7 with it: half of it counts on the last step, a quarter on the one before.
 A forward sum for each step is also right, but takes about $T^2/2$ multiplications where $T$ are enough.
 """
 
@@ -318,6 +316,8 @@ quiz("time_is_up", time_is_up)
 
 # %% [markdown]
 r"""
+On paper it was 2.75, 3.5, 3 without the bootstrap, and 3.75, 5.5, 7 with it: half of the 8 counts on the last step, a quarter on the one before.
+
 How far ahead does a step look?
 Take a walk of 40 steps that pays 1 at its end and nothing before, and look at it with three values of $\gamma$.
 """
@@ -428,7 +428,7 @@ If the interval includes 1, your machine was busy: compare the column `fastest`,
 Remember the microseconds of a step: they decide what comes next.
 
 A wrapper of your own overrides the method that it changes and inherits the rest.
-This one makes every step take longer, as if the environment ran on another machine:
+This one makes every step take longer:
 
 ```python
 class Napping(gymnasium.Wrapper):
@@ -438,7 +438,7 @@ class Napping(gymnasium.Wrapper):
 ```
 
 `SlowSimulator` from `coursekit.envs` does the same, with a choice: it naps, as if another machine did the work, or with `busy=True` it keeps one of your cores busy, as a simulator does that runs here.
-A physics engine, a game or a web shop takes milliseconds a step; in this course a slow simulator stands in for them.
+In this course it stands in for physics engines, games and web shops, which take milliseconds a step.
 """
 
 # %% [markdown]
@@ -457,30 +457,14 @@ Episodes have two steps in A and three in B; the action is always 0.
 """
 
 # %% tags=["demo"]
-left = {"selector": "th, td", "props": "text-align: left"}
-
-
-def frames_of(mode):
-    """Return a table of what two environments show in seven steps."""
-    envs = SyncVectorEnv([lambda: shows_its_clock(2), lambda: shows_its_clock(3)], autoreset_mode=mode)
-    obs, _ = envs.reset()
-    rows = [[f"episode {episode:g}, step {step:g}" for _, episode, step in obs]]
-    for _ in range(7):
-        obs, rewards, terminated, truncated, infos = envs.step(np.zeros(2, int))
-        ends = np.where(terminated | truncated, "END", "")
-        shown = zip(obs, rewards, ends, strict=True)
-        rows.append([f"episode {o[1]:g}, step {o[2]:g}, reward {reward:g} {end}" for o, reward, end in shown])
-    return pandas.DataFrame(rows, columns=["A", "B"]).style.set_table_styles([left])
-
-
-frames_of(AutoresetMode.NEXT_STEP)
+frames_shown(AutoresetMode.NEXT_STEP, lengths=[2, 3], steps=7)
 
 # %% [markdown]
 r"""
 Each row of the table is a **frame**, one call of `envs.step`.
 After each `END` comes a frame with step 0 and reward 0.
 In that frame the environment was reset, *your action was ignored*, and no time passed in any episode.
-It is a **frame, but not experience**: no action led from the observation before it to its own.
+It is a **frame, but not experience**: no action led from the observation before it to the one that it shows.
 
 There are three modes, and every program that learns from a vector environment has to know which one it uses:
 
@@ -492,7 +476,7 @@ Here are the same seven steps in the mode same step, which was Gymnasium's only 
 """
 
 # %% tags=["demo"]
-frames_of(AutoresetMode.SAME_STEP)
+frames_shown(AutoresetMode.SAME_STEP, lengths=[2, 3], steps=7)
 
 # %% [markdown]
 r"""
@@ -521,7 +505,7 @@ Return the transitions that really happened.
 def vector_rollout(envs, policy, steps, seed):
     """Return the transitions of `steps` calls of `envs.step`, in any order, as a dict of arrays with a row for each.
 
-    The keys are "obs", "actions", "rewards", "next_obs", "terminated". Resets are left out.
+    The keys are "obs", "actions", "rewards", "next_obs", "terminated". Frames that are only a reset are left out.
     """
     ### BEGIN SOLUTION
     obs, _ = envs.reset(seed=seed)
@@ -564,8 +548,7 @@ if passed("vector_rollout"):
 
 # %% [markdown]
 r"""
-That is one frame for every episode.
-A program that counts them as experience learns from transitions that never happened, and it does so most while episodes are short: at the beginning, when it hurts most.
+A program that counts these frames as experience learns from transitions that never happened, and most of all at the beginning, while episodes are short.
 """
 
 # %% [markdown]
@@ -620,7 +603,7 @@ The scale is logarithmic: each line is ten times the one below it.
 
 - **CartPole**: the plain loop wins.
   A step takes some ten microseconds; `SyncVectorEnv` adds the handling of arrays, and `AsyncVectorEnv` a message to a process and back, which costs many times the step itself.
-- **Naps**: eight naps at once take little longer than one, so eight processes are six to eight times as fast.
+- **Naps**: eight naps at once take little longer than one, so eight processes are about six to eight times as fast.
   `SyncVectorEnv` naps eight times in a row and gains nothing.
 - **Busy**: eight processes are at most as many times as fast as you have cores.
   On two cores the ratio stays below two, however many processes you start.

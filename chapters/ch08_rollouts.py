@@ -29,7 +29,7 @@ from coursekit.records import actors, stores
 begin("ch08_rollouts")
 
 # %%
-ray.init(num_cpus=4, include_dashboard=False)
+ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
@@ -55,8 +55,7 @@ A program that learns from many processes has four parts, whatever the algorithm
   A *replay buffer* keeps it, and the same step is learned from many times (chapter 9).
 - The **learner** computes new weights.
 
-Each of them can be an actor.
-By the end of this chapter each is one, and your notebook only connects them.
+By the end of this chapter all of them live in actors, environment and agent in the same one, and your notebook only connects them.
 An actor that holds environments and an agent is called a **sampler** here.
 RLlib calls it an *EnvRunner*; in older texts it is a *rollout worker* ([Old names](../docs/old_names.md)).
 """
@@ -123,8 +122,7 @@ r"""
 ## A fragment is not an episode
 
 Write the sampler.
-It owns a vector environment (chapter 7), which resets itself, and plays a fixed number of *frames* at each call, whatever the episodes do: a fragment may begin and end in the middle of an episode.
-That way all messages are equally long.
+It owns a vector environment (chapter 7), which resets itself, and plays a fixed number of *frames* at each call: a fragment may begin and end in the middle of an episode.
 
 ![Two environments play three fragments of six frames; episodes run across the borders of fragments; the frame after the end of an episode is a reset and is not real](../img/ch08_fragments.svg)
 
@@ -138,11 +136,14 @@ With $T$ frames of $N$ environments, a fragment is a dict of arrays:
 | `last_obs` | [N, …] | what the next frame will begin with |
 | `version` | a number | `weights["version"]` of the weights that played |
 
-The seam between two fragments must not show.
-The next fragment continues where this one stopped; the seed is used once; and when an episode ends in the last frame, the first frame of the *next* fragment is the reset.
-New weights count from the next call of `sample` on; the first ones always arrive before the first `sample`.
+The seam between two fragments must not show:
 
-It is an ordinary class, so the check (and you) can try it without Ray: `sampler = Sampler(partial(carts, 2), leans, seed=0)`.
+- The next fragment continues where this one stopped.
+- The seed is used once.
+- When an episode ends in the last frame, the first frame of the *next* fragment is the reset.
+- New weights count from the next call of `sample` on; the first ones always arrive before the first `sample`.
+
+It is an ordinary class, so you can try it without Ray: `sampler = Sampler(partial(carts, 2), leans, seed=0)`.
 """
 
 
@@ -232,11 +233,10 @@ Two rules hold at the ends, and many programs that do not learn break one of the
   **Truncated**: the episode would have continued, so $V(s_{t+1})$ counts.
 - **Both** end the sum: the next row belongs to another episode.
 
-The row after an end is the reset.
-It gets an advantage like any other row, which means nothing, and the learner leaves it out.
+The row after an end is the reset: its advantage means nothing, and the learner leaves it out.
+What the policy saw there is the true last observation of the episode, so `values[t + 1]` is right after a truncated end, too.
 
 After the last row of the fragment the sum stops, and $V(s_T)$ is the value of `last_obs`.
-In the mode next step of chapter 7 the observation after a truncated end is the true last one, so `values[t + 1]` is right there as it stands.
 
 **Predict**, with pencil and paper: rewards 1, 1, 1, all values 0, $\gamma = 0.5$, $\lambda = 1$.
 And what if the episode terminated after the second step?
@@ -261,7 +261,6 @@ check("gae", gae)
 
 # %% [markdown] tags=["solution"]
 r"""
-1.75, 1.5, 1; and 1.5, 1, 1 with an end after the second step.
 One loop over time serves all environments, because `rewards[t]` is a row of $N$.
 A program with a single flag `done` can only choose which of the two rules it breaks.
 `real` removes the rows of resets before the learner sees them.
@@ -269,6 +268,8 @@ A program with a single flag `done` can only choose which of the two rules it br
 
 # %% [markdown]
 r"""
+On paper it was 1.75, 1.5, 1; and 1.5, 1, 1 with an end after the second step.
+
 Here is what your function does with one environment, rewards of 1 and a network that expects 10 in every state.
 At step 20 the episode terminates, at step 40 it is truncated.
 """
@@ -301,8 +302,7 @@ r"""
 
 Next come eight samplers, perhaps on two cores.
 Will they get in each other's way?
-Chapter 3 said: as many waiting actors as you like, and as many computing actors as you have cores.
-So measure which kind you have: for what share of its time does a sampler keep a core busy?
+That depends on whether they wait or compute (chapter 3), so measure for what share of its time a sampler keeps a core busy.
 Its environments nap for 2.5 ms in each step, as if the simulator ran elsewhere; with `busy=True` they compute for 2.5 ms, like one that runs here.
 """
 
@@ -325,10 +325,8 @@ if passed("Sampler"):
 
 # %% [markdown]
 r"""
-That share is the number for `num_cpus`.
 (On a busy machine, the second share is what the other programs leave.)
-By default an actor reserves no CPU while it runs, and Ray believes that the machine is idle however many you start.
-State what they need, and Ray starts only as many as fit.
+That share is the number for `num_cpus`, which by default is none for a running actor (chapter 4).
 Ours need a few per cent; we say 0.5, so that eight fill the four CPUs of this Ray.
 """
 
@@ -349,8 +347,7 @@ if passed("Sampler"):
 
 # %% [markdown]
 r"""
-The ninth waits: there is no room, so it takes nothing from the others.
-A sampler that reserved nothing would have started.
+The ninth waits for room; a sampler that reserved nothing would have started, at the others' expense.
 """
 
 # %% [markdown]
@@ -451,11 +448,9 @@ if passed("Sampler") and passed("collect"):
 
 # %% [markdown]
 r"""
-The law is a straight line in $1/n$, so least squares finds its two numbers.
-We divide each equation by its measured seconds, so that an error of 5 % counts the same for eight samplers as for one, where 5 % are many more milliseconds.
+The law is a straight line in $1/n$, so least squares finds its two numbers (of relative errors: 5 % count the same for eight samplers as for one).
 
 The **residuals** are what the law leaves unexplained: measured against fitted, in per cent.
-Always plot them.
 A curve through points nearly always looks good; residuals show what is wrong with it.
 """
 
@@ -491,18 +486,13 @@ if passed("Sampler") and passed("collect"):
 
 # %% [markdown]
 r"""
-First the two numbers.
 You know the truth, since you built it: 480 ms parallel, 30 ms serial.
 Whatever the fit found beyond the 30 is the price of distribution: sending weights, calling, fetching, waiting for the last sampler.
-The 480 grow a little as well: no nap is shorter than requested, and on a Mac or a busy machine many are longer.
+The 480 grow a little as well: no nap is shorter than requested, and on a busy machine many are longer.
 
-Then the residuals: the large points are those of the medians, which were fitted; the pale ones are those of the single rounds.
-If the large ones lie around zero without order, and closer than the pale ones scatter, the law explains what can be explained, and the rest is chance.
-If they are larger and form a *pattern*, such as high, low, high, something is happening that the law does not know: a cost that grows with every sampler, such as more calls to make, or more processes than cores.
-Then the fit is too optimistic beyond your last point, and from some number of samplers on it may even get *slower*.
-Which of the two do you see?
+If the large residuals, those of the medians, lie around zero without order, the rest is chance.
+If they form a *pattern*, such as high, low, high, there is a cost that the law does not know and that grows with every sampler; then the fit is too optimistic beyond your last point.
 
-Only the steps are simulated here.
 These samplers nap, so eight of them fit on two cores.
 Samplers that compute would follow the law up to the number of cores, and leave it there with a kink.
 On a cluster the kink comes later; the learner's 30 ms come as early as here.
@@ -549,7 +539,7 @@ if passed("Sampler") and passed("collect"):
 
 # %% [markdown]
 r"""
-Three rows of short bars with long gaps.
+Three rows of short bars with long gaps, and the straggler's row of long bars.
 If they did not have to wait, the three would make three times as many fragments.
 
 **Asynchronous** collection has no rounds.
@@ -565,10 +555,9 @@ Among a hundred samplers, one will die sooner or later (chapter 5): `ray.get` of
 Continue with those that are left.
 
 After `count` fragments you are done: leave alone whatever is still under way.
+A sampler sent off once too often does no harm.
 
-The check has three samplers.
-One of them hands in its first fragment only when you have learned from three others, or when 20 s have passed.
-Another one is killed over its first, when you have learned from six.
+The check has three samplers: one is slow, and one dies.
 """
 
 
@@ -656,6 +645,7 @@ if passed("Sampler") and passed("collect") and passed("collect_async"):
 # %% [markdown]
 r"""
 Hardly a gap, and about twice as many fragments: that was what the straggler cost in step.
+(Each way was timed once, so another program that needs the cores can turn it around: run both cells again.)
 But look at the ages.
 While a quick sampler plays, the other quick ones hand in fragments too, and now and then the straggler does, so its weights are two or three versions old when its turn comes.
 The straggler's are up to three times as old: its fragments are the bars on the right.
@@ -728,20 +718,20 @@ check("fragment_length", fragment_length)
 
 # %% [markdown] tags=["solution"]
 r"""
-90: of 100 ms in all, 10 are overhead.
-With 100 frames it would be 10 ms of 110.
 Overhead is a share of the *whole*, so $\text{price} = \text{share} \cdot (\text{price} + L \cdot \text{frame})$; solve for $L$.
 """
 
 # %% [markdown]
 r"""
+On paper it was 90: of 100 ms in all, 10 are overhead.
+
 Now measure two samplers: one with plain CartPoles, some 30 µs a frame, and one with slow ones, 5 ms a frame.
 The dashed lines are your answers for a tenth of overhead.
 """
 
 # %% tags=["demo"]
 def seconds_by_length(sampler, lengths):
-    """Return the median seconds of a fragment of each length."""
+    """Return the seconds of a fragment of each length, the fastest of several: what else the machine does only adds."""
     sampler.set_weights.remote(weights)
     found = []
     for length in lengths:
@@ -750,7 +740,7 @@ def seconds_by_length(sampler, lengths):
             start = time.perf_counter()
             ray.get(sampler.sample.remote(length))
             times.append(time.perf_counter() - start)
-        found.append(np.median(times))
+        found.append(min(times))
     return found
 
 
@@ -768,7 +758,8 @@ if passed("Sampler") and passed("fragment_length"):
         frame, price = np.polyfit(lengths, times, 1)
         chosen = fragment_length(lengths, times, 0.1)
         label = f"{kind}: {1000 * price:.1f} ms + L · {1000 * frame:.2f} ms, so L = {chosen}"
-        axes.semilogx(lengths, frame * np.array(lengths) / times, "o-", color=colour, label=label)
+        playing = np.minimum(frame * np.array(lengths) / times, 1)  # the fitted frame may be a little too long
+        axes.semilogx(lengths, playing, "o-", color=colour, label=label)
         axes.axvline(chosen, color=colour, linestyle="--")
     axes.set_xticks([1, 4, 16, 64, 256, 1024], [1, 4, 16, 64, 256, 1024])
     axes.minorticks_off()
@@ -909,7 +900,6 @@ r"""
 - **A restarted sampler** has no weights until you send them again.
 - **Quick samplers deliver more** in asynchronous collection.
   Ask what they do *not* show.
-- **Actors reserve no CPU** while they run, unless you say so: Ray starts as many as you ask for.
 - **A good-looking fit** is no evidence.
   Residuals are.
 

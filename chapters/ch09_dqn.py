@@ -104,16 +104,18 @@ def epsilon(version):
 r"""
 Other tutorials would import PyTorch now.
 That costs each process one to two seconds and a few hundred megabytes, and we will start many.
-Our network has 4,610 numbers in two hidden layers, so `coursekit` computes it in NumPy, in thirty lines (`td_gradient??` shows the ten that matter).
+Our network has 4,610 numbers in two hidden layers, so `coursekit` computes it in NumPy, in thirty lines (two question marks in a cell, `td_gradient??`, show the ten that matter).
 All weights are one array, `theta`; `q_values(theta, obs)` has a row for each observation and a column for each action.
 
 The problem is CartPole.
 A random policy keeps the pole up for some 20 steps; our goal is a mean return of 195, at which the first version of CartPole counted as solved.
+
+The given `Sampler` is a relative of chapter 8's: `play(theta, epsilon, frames)` returns a fragment and a list with the returns of the episodes that ended in it; `test(theta)` returns the mean return of 50 fresh episodes.
 """
 
 # %% tags=["demo"]
 theta = fresh_theta(seed=0)
-sampler = Sampler(cartpoles, seed=0)  # the one of chapter 8, with eight environments; it can explore
+sampler = Sampler(cartpoles, seed=0)  # eight environments
 fragment, ended = sampler.play(theta, 1.0, 100)  # 100 frames, every action at random
 for key, value in fragment.items():
     print(f"{key:12} {np.shape(value)!s:12} {np.asarray(value).dtype}")
@@ -124,10 +126,10 @@ print(f"{np.sum(~fragment['real'])} frames are resets")
 r"""
 ## A replay buffer keeps transitions, not frames
 
-DQN learns from **transitions** (chapter 7): observation, action, reward, the observation after it, and how it ended.
+DQN learns from **transitions** (chapter 7).
 A fragment has them all, but not as rows.
 `next_obs` of a frame is `obs` of the next frame *of the same environment*; after the last frame it is `last_obs`.
-And the frames with `real` False are resets: none of their actions ever counted.
+And the frames with `real` False are only resets.
 
 Draw an episode that ends in frame 2, with the reset in frame 3.
 Which frame's `obs` is `next_obs` of frame 2?
@@ -187,7 +189,7 @@ In Gymnasium's mode *next step* the reset's `obs` is the true last observation o
 The other way round, the last frame of an episode is paired with the first observation of the next one, which says that falling over leads to a fresh start.
 
 `% capacity` makes a ring: the places run past the end and continue at 0.
-`np.append` and cutting off the front would also be right, but would copy 20,000 rows at every call.
+A list that is cut with `[-capacity:]` would also be right, but would copy 20,000 rows at every call.
 """
 
 # %% tags=["demo"]
@@ -231,9 +233,7 @@ And the mistake feeds itself, since this target trains the network that makes th
 
 $$y = r + \gamma\, Q_{\theta^-}\bigl(s', \arg\max_a Q_\theta(s', a)\bigr)$$
 
-At an end the rule of chapter 8 holds, in a simpler form.
-After **terminated** nothing follows: $y = r$.
-After **truncated** the episode would have continued, so nothing changes.
+At an end chapter 8's rule holds, in a simpler form: after **terminated** $y = r$; after **truncated** nothing changes.
 
 Try it with pencil and paper: $r = 1$, $\gamma = 0.5$; the newest network says 2 and 4 for the two actions of $s'$, the older one says 10 and 6.
 """
@@ -257,16 +257,15 @@ check("td_target", td_target)
 
 # %% [markdown] tags=["solution"]
 r"""
-With pencil and paper: the newest prefers the second action, for which the older says 6, so $y = 1 + 0.5 \cdot 6 = 4$.
-
 `truncated` is not used at all.
 It is an argument because every buffer has both flags, and because `terminated | truncated` is such a common mistake: it teaches that a pole that still stands after 500 steps has no future.
 """
 
 # %% [markdown]
 r"""
-Together with the given `td_gradient` that is all a worker needs to learn.
-It gets `parameters` from the agent, both networks in one dict, and a batch from the buffer:
+On paper: the newest prefers the second action, for which the older says 6, so $y = 1 + 0.5 \cdot 6 = 4$.
+
+With the given `td_gradient` that is all a worker needs to learn from `parameters`, both networks in one dict, and a batch:
 """
 
 
@@ -338,7 +337,7 @@ r"""
 One worker loses nothing.
 Two lose nearly half: while one computes, the other puts its result, which is then overwritten.
 Four make four times as many updates, and keep hardly more than one alone: some 40 to 60 of 160.
-Most of their work only heats the room, and *nothing complains*: the agent learns, but only as fast as with one worker.
+Most of their work only heats the room, and *nothing complains*.
 It is the lost update of chapter 3, where it was about money.
 
 The cure is the same: instead of the new state, send **what is to be done**.
@@ -350,7 +349,7 @@ A gradient belongs to the weights at which it was computed, and by the time it a
 So the agent counts its updates in `version`, a worker says which version its gradient belongs to, and the difference is the gradient's **age**: 0 when no other gradient came in between.
 
 The agent begins with version 0.
-`optimizer.step(theta, gradient)` changes the array `theta` *in place*.
+`optimizer.step(theta, gradient)` changes the array `theta` *in place*; what comes from Ray is read-only, so copy it first.
 Whenever the version becomes a multiple of `target_every`, the target network becomes what the weights are now.
 """
 
@@ -507,17 +506,8 @@ class Board:
 r"""
 `multiprocessing` shares numbers through `Value` and arrays through `Array`: raw memory, a lock for each, and your code in between.
 For objects with methods it has a **manager**: a process that keeps objects and hands out *proxies*, whose methods run over there.
-That comes close to an actor, so we use it.
-`coursekit` had to add three things, which you can read with `Office??`, `by_value??` and `with_goodbye??`:
-
-- A manager serves each caller in a thread of its own.
-  Two workers could be inside `apply` at once, so each object gets a lock; an ordinary actor runs one call at a time by itself.
-- A new process cannot import what you wrote in a notebook.
-  `by_value` packs a function or class together with its code, as Ray does by itself.
-- A worker that raises an error would leave without a goodbye, and the main program would wait for it forever: `with_goodbye` says it instead.
-  With Ray, the error arrives where you ask for the result.
-
-Read the worker first: you will translate it.
+That comes close to an actor, so we use it: our `Office` is a manager.
+Read the worker, `process_work`, with care: you will translate it.
 """
 
 # %% tags=["demo"]
@@ -580,6 +570,14 @@ r"""
 A round: ask the board, get the parameters, play, add, learn.
 Every 25th round the worker also tests, offers the weights, and puts a *report* into the queue: the time, its process, the version, the score, and the returns of all episodes that it has finished since its last report.
 Few and large messages, as in chapter 8.
+
+Three names are `coursekit`'s, since `multiprocessing` lacks what they do:
+
+- `Office` gives each object a lock.
+  A manager serves each caller in a thread of its own, so two workers could be inside `apply` at once; an ordinary actor runs one call at a time by itself.
+- `by_value` packs a function or class together with its code, as Ray does by itself: a new process cannot import what you wrote in a notebook.
+- `with_goodbye` says goodbye for a worker that raises an error, or the main program would wait for it forever.
+  With Ray, the error arrives where you ask for the result.
 """
 
 # %% tags=["demo"]
@@ -600,7 +598,7 @@ if passed("ReplayBuffer") and passed("td_target") and passed("SharedAgent"):
 r"""
 ## Then with Ray: the same worker, with `remote` in it
 
-Translate the worker.
+Translate `process_work`, line by line.
 `agent`, `buffer` and `board` are handles of actors now; `results` is a `ray.util.queue.Queue`, which is an actor too, but has the methods of a Python queue: `results.put(report)` as before.
 `make_sampler()` makes an ordinary object, as before.
 No goodbye is needed.
@@ -608,8 +606,7 @@ No goodbye is needed.
 Which calls must you wait for, and which not?
 Your calls to one of these actors run in the order in which you sent them (chapter 8 lists the actors for which that is not so); calls to different actors have no order at all.
 
-The check gives you handles that follow a script.
-In the script other workers apply gradients too, so the version jumps.
+Other workers apply gradients too, so the version jumps: don't count it yourself.
 """
 
 
@@ -668,7 +665,7 @@ def ray_office(seed, stop=STOP, limit=LIMIT):
     try:
         yield agent, buffer, board, results
     finally:
-        for actor in (agent, buffer, board, results.actor):
+        for actor in (agent, buffer, board, results.actor):  # the actor inside the queue
             ray.kill(actor)
 
 
@@ -745,13 +742,15 @@ if "Ray" in runs:
 r"""
 The curves differ, although every seed is the same.
 The machine decides which worker's gradient arrives first, differently in each run, and everything after depends on it.
-That is the price of workers that do not wait for each other: you cannot repeat a run exactly.
-Judge such programs by several seeds (full mode runs four), never by one.
+So you cannot repeat a run exactly: judge such programs by several seeds, never by one.
 
 The small dots are the episodes played while learning, with random actions in between; they came through the queue.
 Each stands at the report that carried it, up to 25 rounds after it was played: hence the stripes.
 Later on, the tests are often better than these episodes, since a test never draws an action at random.
 A curve that falls back for a while is usual with DQN: the target network is a moving goal.
+
+Look at one episode of the best weights.
+It may be shorter than 195 steps, since that is a mean.
 """
 
 # %% tags=["demo"]
@@ -783,7 +782,7 @@ if passed("work") and passed("train"):
 
 # %% [markdown]
 r"""
-Many lines are new, and still the algorithm is untouched: `Board`, `SharedAgent`, `ReplayBuffer`, `gradient_of`, and everything in the worker that is not a call.
+Many lines are new, and still the algorithm is untouched.
 What changes is where objects live, how you call them, and how you learn that a worker has ended.
 Ray packs your code by itself, an ordinary actor runs one call at a time, and tasks end with the driver: that is why `by_value`, the lock and `daemon` are gone.
 
@@ -810,14 +809,13 @@ if {"multiprocessing", "Ray"} <= runs.keys():
 # %% [markdown]
 r"""
 - **The first report** is there as soon as one worker has played its first round and tested.
-  Before that, `multiprocessing` has to start an office and the workers; Ray starts four actors, and has its workers' processes from the warm-up.
+  Before that, `multiprocessing` starts an office and two workers; Ray starts four actors, each a new process that imports Ray, and on a busy machine that takes much longer.
 - **Updates a second**: an update takes five calls, and our network and our poles are so small that the calls are much of the work.
   So Ray's program usually makes fewer updates a second, often half as many or less.
   With large networks, or a slow simulator, the price disappears behind the work.
 
-What the table does not show: the left program ends at the edge of this machine.
-The right one spreads over a cluster with the same code.
-That does not make it faster without end: all workers still share one agent, one buffer and one board, and each of them is one process that serves one call at a time (chapter 3).
+What the table does not show: the left program ends at the edge of this machine, the right one spreads over a cluster with the same code.
+Still, all workers share one agent, one buffer and one board, and each of these serves one call at a time (chapter 3).
 """
 
 # %%
@@ -868,11 +866,7 @@ Nothing told us: we looked.
 The survivor did the rest of the work alone.
 And then `process_train` would have waited for a second goodbye, forever.
 A worker that raises can still say it, and ours does; one that is killed cannot.
-A careful program keeps asking every process for its `exitcode` (on Linux and macOS a negative one is the signal that ended it), starts another in its place, and counts goodbyes differently.
-That is code that you write, test and maintain.
-
-It could have been worse.
-Had we used `context.Queue()`, whose writers share one lock (not on Windows), and had the worker died while it held that lock, nothing that the survivor puts would ever have arrived: its `put` returns at once, but the thread behind it waits for the lock forever.
+A careful program keeps asking every process for its `exitcode` (on Linux and macOS a negative one is the signal that ended it), starts another in its place, and counts goodbyes differently: code that you write, test and maintain.
 """
 
 # %% tags=["demo"]
@@ -894,9 +888,9 @@ if len(deaths) == 2:
     figure, places = plt.subplots(1, 2, figsize=(9, 3), sharex=True, sharey=True, constrained_layout=True)
     for (name, (killed, reports)), axes in zip(deaths.items(), places, strict=True):
         processes = list(dict.fromkeys(report[1] for report in reports))
-        for size, process, colour in zip((12, 7, 5), processes, ["#7c3aed", "#2563eb", "#059669"], strict=False):
+        for process, colour in zip(processes, ["#7c3aed", "#2563eb", "#059669"], strict=False):
             mine = [(report[0] - killed, report[2]) for report in reports if report[1] == process]
-            axes.plot(*np.transpose(mine), "o", color=colour, markersize=size, label=f"process {process}")
+            axes.plot(*np.transpose(mine), "o", color=colour, alpha=0.7, label=f"process {process}")
         axes.axvline(0, color="#db2777", linestyle="--")
         axes.set(xlabel="seconds after the death", title=name)
         axes.legend()
@@ -910,6 +904,7 @@ The new process began `work` from its first line, with a fresh sampler.
 It could, because nothing that matters was in the dead process: the weights, the buffer, the count and the best result live in actors.
 What is lost is one round, and the returns that it had not reported yet.
 On a busy machine the other worker may finish before the new one is up; then there are two colours here as well.
+(That `multiprocessing` was done sooner has nothing to do with the death: its calls cost less, as above.)
 
 Had the *agent's* process died, neither program could have continued: without a checkpoint all is lost.
 `max_restarts` has Ray start it again, but with fresh weights.
@@ -946,7 +941,7 @@ r"""
 - **`self.target = self.theta`** is a second name, not a second network.
 - **An optimizer in every worker** gives you as many memories as workers, and none knows what was applied.
 - **Counting goodbyes** waits forever when one is missing.
-- **One seed, one curve** says nothing: each run applies the gradients in another order.
+- **One seed, one curve** says nothing.
 
 ## Read on
 

@@ -8,7 +8,7 @@ r"""
 
 - write PPO from its paper: the clipped loss, the minibatches, the gradient step;
 - spread it over processes: samplers that are actors, one learner, weights that travel once;
-- keep reset frames out of the experience, and tell an end from a mere time limit;
+- keep reset frames out of the experience;
 - train an agent that balances CartPole's pole for the full 500 steps, and test it fairly;
 - say where the time of an iteration goes, and what more samplers can and cannot do about it.
 """
@@ -128,13 +128,7 @@ def perceptron(layers, x):
 r"""
 ## An advantage says how much better than expected a step went
 
-You wrote `gae` in chapter 8; here is ours, for a fragment of $T$ steps in $N$ environments (Schulman et al. 2016, equation 16).
-The advantage $\hat A_t$ adds up the surprises $\delta_t = r_t + \gamma V(s_{t+1}) - V(s_t)$ of this step and, ever more discounted, of those after it, up to the end of the episode.
-
-There are two kinds of end.
-**Terminated**: the pole fell, nothing more will come, so $V(s_{t+1})$ counts as 0.
-**Truncated**: only the time was up after 500 steps; the pole still stands, and more *would* have come, so $V(s_{t+1})$ counts (the *bootstrap*).
-Both cut the sum.
+You wrote `gae` in [chapter 8](ch08_rollouts.ipynb), where its two kinds of end are explained; here is ours.
 """
 
 
@@ -149,25 +143,13 @@ def gae(rewards, values, terminated, truncated):
     return advantages
 
 
-# %%
-### BEGIN SOLUTION
-end_of_the_clock = "b"
-### END SOLUTION
-
-# %%
-quiz("end_of_the_clock", end_of_the_clock)
-
 # %% [markdown]
 r"""
 ## A sampler returns rows, and a reset is no experience
 
 `cartpoles(16)` gives sixteen CartPoles that step together: Gymnasium's own vector environment, in which one line of NumPy moves all carts.
-When an episode ends, Gymnasium's next step of that environment is its *autoreset*: it ignores the action, earns 0, and shows the first observation of the next episode.
-No action led there, so the frame must not be learned from.
-The mask `real` says which frames count.
+As in [chapter 7](ch07_environments.ipynb), the frame after an end is only a reset; the mask `real` says which frames count.
 What the policy *sees* in that frame is still the old episode's last observation, so `values[t + 1]` in `gae` is the right bootstrap after an end, too.
-
-To choose an action with probability $\pi(a \mid s)$, a sampler adds Gumbel noise to the scores and takes the largest: the *Gumbel-max* trick has the same odds as a draw from the softmax, in one line for all environments.
 """
 
 
@@ -184,7 +166,7 @@ class Player:
         """Return one frame of all environments, played with these weights."""
         obs, real = self.obs, ~self.over
         scores = perceptron(actor, obs)
-        actions = (scores + self.rng.gumbel(size=scores.shape)).argmax(-1)
+        actions = (scores + self.rng.gumbel(size=scores.shape)).argmax(-1)  # as likely as the softmax says, for all at once
         self.obs, rewards, terminated, truncated, _ = self.envs.step(actions)
         self.over = terminated | truncated
         ends = {"terminated": terminated, "truncated": truncated}
@@ -206,8 +188,8 @@ def rows_of(frames, last_obs, weights):
     obs, actions = frames["obs"], frames["actions"]
     values = perceptron(weights["critic"], np.concatenate([obs, last_obs[None]]))[..., 0]  # [T+1, N]
     advantages = gae(frames["rewards"], values, frames["terminated"], frames["truncated"])
-    logp = log_softmax(perceptron(weights["actor"], obs), axis=-1)
-    logp = np.take_along_axis(logp, actions[..., None], axis=-1)[..., 0]
+    logp = log_softmax(perceptron(weights["actor"], obs), axis=-1)  # [T, N, 2], one number for each action
+    logp = np.take_along_axis(logp, actions[..., None], axis=-1)[..., 0]  # [T, N], of the action that was taken
     rows = {"obs": obs, "actions": actions, "logp": logp, "advantages": advantages, "targets": advantages + values[:-1]}
     return {name: column[frames["real"]] for name, column in rows.items()}
 
@@ -245,19 +227,15 @@ print(f"{sum(column.nbytes for column in rows.values()) / 1000:.0f} kB of rows")
 r"""
 About one frame in twenty-five is a reset, because a fresh policy's episodes last some twenty steps.
 Left in, these frames teach the critic that the worst moment of an episode, the fallen pole, is as good as a fresh start; and the better the agent gets, the rarer they are, so the mistake hides.
-It raises no error.
 
-The rows of a sampler are less than 100 kB, so Ray sends them inside its reply to your notebook, which is also where they are needed: here the driver is the learner.
-Where the learner is an actor, you would hand it the references, and rows of more than 100 kB would not pass through the driver (chapter 8).
+The rows of a sampler are less than 100 kB, so Ray sends them inside its reply to your notebook (chapter 8), which is where they are needed: here the driver is the learner.
 """
 
 # %% [markdown]
 r"""
 ## The weights travel once
 
-After every iteration all samplers need the new weights.
-`sampler.set_weights.remote(weights)` would pack the same arrays again for each sampler.
-`ray.put` puts them into the object store once; you send out a reference, and all actors of a node read the same copy, as in chapter 2.
+After every iteration all samplers need the new weights: one `ray.put`, and a reference to each (chapter 8).
 
 Write `weight_sync`.
 Its `policy` has `weights()`; each of the `samplers` has `set_weights`, which takes what `weights()` returns.
@@ -425,13 +403,13 @@ def likelihood(scores, actions):
 
 def normalised(x):
     """Return x, shifted and scaled to mean 0 and standard deviation 1."""
-    return (x - x.mean()) / (x.std() + 1e-8)
+    return (x - x.mean()) / (x.std(correction=0) + 1e-8)  # 0: by default the deviation of a single row is NaN
 
 
 # %% [markdown]
 r"""
 `train_step` gets a minibatch with the columns you saw above.
-It calls the policy, which returns scores and values, computes the loss with normalised advantages and the usual $\epsilon$, $c_1$ and $c_2$, and takes one step of the optimizer.
+It calls the policy, which returns scores and values; computes the loss with normalised advantages and the usual $\epsilon$, $c_1$ and $c_2$; and takes one step of the optimizer.
 Before the step it clips the gradient of all parameters together to a norm of at most 0.5 (`nn.utils.clip_grad_norm_`): one odd minibatch must not ruin the policy.
 
 The check runs it twice on a policy of its own, and compares all parameters with what they should be.
@@ -509,8 +487,8 @@ What is left is ready to read: it starts the samplers, ends them whatever happen
 # %%
 @contextmanager
 def started(make_envs, samplers, seed):
-    """Yield samplers as actors, with ENVS environments in all; end them with the block, even after an error."""
-    actor_class, count = ray.remote(Sampler), ENVS // samplers
+    """Yield samplers as actors, with ENVS // samplers environments each; end them with the block, even after an error."""
+    actor_class, count = ray.remote(Sampler), ENVS // samplers  # no num_cpus: they rest while the notebook learns
     actors = [actor_class.remote(make_envs, count, 1000 * seed + i) for i in range(samplers)]
     try:
         ray.get([actor.__ray_ready__.remote() for actor in actors])
@@ -555,10 +533,11 @@ r"""
 Now the loop.
 Start the samplers.
 Then, until a test reaches STOP or LIMIT steps are used up: send the weights; let *all* samplers play, then collect what they played; go EPOCHS times over the minibatches; test.
-As for seeds: `torch.manual_seed(seed)` for the first weights, a NumPy generator for the minibatches, another seed for every test.
+The parts are all there: `started`, `weight_sync`, `joined`, `minibatches`, `train_step`, `evaluate`.
+As for seeds: `torch.manual_seed(seed)` for the first weights, a NumPy generator for the minibatches, and a new seed for each test, such as `seed + len(curve)`.
 Use Adam with our learning rate (`fused=True` makes it faster).
 
-`curve` is for you: for each iteration the steps so far, the seconds so far (without the tests), and the test's result.
+`curve` is what the plots below show: for each iteration the steps so far, the seconds so far (without the tests), and the test's result.
 
 The check has your function learn on a CartPole seen through distorting glasses: a fresh random 4 × 4 matrix multiplies each observation, so only freshly learned weights fit.
 It tries up to three seeds, a few seconds each, and the first that reaches 475 counts.
@@ -691,22 +670,20 @@ if runs:
     axes.set(xlabel="milliseconds of one iteration", title="Where the time of an iteration goes")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     for samplers in (1, 2):
-        steps, seconds = np.transpose([run["curve"][-1][:2] for run in runs[samplers]])
-        print(f"samplers: {samplers}   steps a second: {np.median(steps / seconds):6.0f}   ", end="")
-        print(f"seconds to a mean return of {STOP}, seed by seed: {', '.join(f'{each:.1f}' for each in seconds)}")
+        told = [f"{run['curve'][-1][1]:.1f} s, {len(run['curve']) - 1} iterations" for run in runs[samplers]]
+        print(f"samplers: {samplers}   to a mean return of {STOP}: {'; '.join(told)}")
 
 # %% [markdown]
 r"""
-The violet part is all that samplers can shorten, and it is the short one: one line of NumPy moves 32 carts, while every gradient step goes through two networks, forwards and backwards.
-That is Amdahl's law once more.
+The violet part is all that samplers can shorten, and it is the short one (Amdahl's law, chapter 8): one line of NumPy moves 32 carts, while every gradient step goes through two networks, forwards and backwards.
 And the violet part does not even halve: one line of NumPy takes nearly as long for 16 carts as for 32, and there is a second actor to talk to.
 Where other programs want your cores too, it may even grow.
 Sending the weights, orange, costs messages, not bytes: these networks are small.
 
-The seconds to the target differ from seed to seed, because other experience means another number of iterations.
-Where your two lines differ by more than the bars do, that was luck of this kind, or something else that your machine did meanwhile; full mode runs five seeds each.
+The seconds to the target mostly count iterations, and other experience needs another number of them.
+So where your two lines differ by more than the bars do, it was luck.
 
-It is the other way round where a step of the environment takes a millisecond, as chapter 8 simulated, and as games, robots and physics do.
+It is the other way round where a step of the environment takes a millisecond or more, as in games, robots and physics.
 There the samplers are worth their processes.
 Find out which of the two you have *before* you add machines.
 """
@@ -774,12 +751,7 @@ So two hundred lines beat it on a toy, and it would be wrong to conclude that yo
 On a slow simulator nearly all of the time is the simulator's, and RLlib's overhead vanishes.
 What you gain is that you can read RLlib now: the next chapter's settings are the names of this one.
 
-The cell above compares steps a second.
-Seconds to the target are the fairer question, since a step is not worth the same to every program.
-`python benchmarks/cartpole.py` in the course's repository answers it: it trains ours and RLlib's PPO, each with its own tuned settings, on the same cores, five seeds each, with one common test, and prints steps a second and seconds to the target.
-It takes some minutes.
-With `--sb3 PYTHON` Stable-Baselines3's PPO joins in.
-That library is not part of the course, so it needs an environment of its own; the first lines of the file say how to make one.
+Seconds to the target would be the fairer question: `python benchmarks/cartpole.py` in the course's repository answers it in some minutes, with five seeds each.
 """
 
 # %% tags=["demo"]
@@ -791,7 +763,7 @@ r"""
 
 - You write PPO's loss, minibatches and step from the paper, and test each with numbers you can see.
 - You run samplers as actors and send weights once.
-- You keep resets out of the experience and bootstrap where only the time limit ended an episode.
+- You keep resets out of the experience.
 - You trained an agent that balances the pole, tested it on new episodes, and know how much seeds differ.
 - You can say what a second sampler saves, and what RLlib does in the time that yours does not need.
 
@@ -799,7 +771,6 @@ r"""
 
 - **Frames of an autoreset** look like experience and raise no error.
   Mask them.
-- **Truncated is not terminated.** With 0 after a time limit, the critic learns that long episodes end badly.
 - **`old_logp` is recorded, not recomputed.** Otherwise every ratio is 1.
 - **Columns shuffled separately** pair observations with the actions of other rows.
 - **No `zero_grad`**: gradients of all minibatches add up, and it still learns a little.

@@ -108,7 +108,7 @@ def cartpole_config(runners):
             lambda_=0.95,
             lr=0.003,
         )
-        .debugging(seed=0, log_sys_usage=False)  # no monitor of the machine beside it: it slows every stop
+        .debugging(seed=0, log_sys_usage=False)  # without the monitor of the machine, which slows every stop
     )
 
 
@@ -138,7 +138,7 @@ def corridor_config(length):
 # %% [markdown]
 r"""
 The methods may come in any order, and each changes the config in place *and* returns it, which is why they chain.
-To change a config without touching the original, take `config.copy(copy_frozen=False)` first.
+To change a config without touching the original, take `config.copy(copy_frozen=False)` first: building an algorithm freezes its config, and the copy can be changed again.
 Instead of a name you can also hand over a class of your own, whose constructor takes the options as one dictionary.
 Configurations in older tutorials are written differently: [Old names](../docs/old_names.md) translates them.
 """
@@ -149,7 +149,7 @@ r"""
 
 `algo.train()` runs one iteration and returns a **result**.
 The next cell trains on CartPole with tiny iterations of ten steps, five in each of two environments, and reads from every result what people usually want to know.
-A runner finishes what it has begun, so now and then there are a few steps more.
+A runner steps its environments together, so now and then there is one step more.
 
 `built` calls `config.build_algo()`, and `algo.stop()` when the block ends, even when it ends with an error.
 An algorithm that is never stopped leaves its EnvRunners running.
@@ -283,25 +283,30 @@ The curve stays below the dashed line, because the policy still draws its action
 ## Several runners report a mean of means
 
 With several EnvRunners there is a second reason to distrust the mean.
-Each runner reports the mean of *its* episodes, and RLlib averages these numbers without asking how many episodes each stands for.
+Each time RLlib asks a runner, it gets the mean of the episodes that ended there, and it averages these means without asking how many episodes each stands for.
+PPO asks each runner once an iteration.
+Algorithms that ask more often, such as DQN in chapter 13, average means even with a single runner.
 Suppose one runner has finished sixty short episodes with a mean return of 20, the other a single one of 490.
 The result says 255; the mean over the 61 episodes is 28.
 
 To see every episode, log it yourself.
-A **callback** is a function that RLlib calls in the EnvRunner, here at the end of each episode; `reduce="item_series"` keeps all values of an iteration, from all runners, as a list.
+A **callback** is a function that RLlib calls in the EnvRunner, here at the end of each episode.
+An episode may span several iterations: `episode` is only its last piece, and the earlier ones are in `prev_episode_chunks`.
+`reduce="item_series"` keeps all values of an iteration, from all runners, as a list (a list of one arrives as a bare number).
 """
 
 
 # %%
-def note_return(episode, metrics_logger, **more):
+def note_return(episode, prev_episode_chunks, metrics_logger, **more):
     """Add the return of a finished episode to the list `result["env_runners"]["returns"]`."""
-    metrics_logger.log_value("returns", episode.get_return(), reduce="item_series")
+    pieces = [*prev_episode_chunks, episode]
+    metrics_logger.log_value("returns", sum(piece.get_return() for piece in pieces), reduce="item_series")
 
 
 def every_episode(result):
     """Return the mean return over all episodes that ended in this iteration, NaN where there is none."""
-    returns = result["env_runners"].get("returns", [])
-    return np.mean(returns) if len(returns) else float("nan")
+    returns = np.atleast_1d(result["env_runners"].get("returns", []))
+    return returns.mean() if returns.size else float("nan")
 
 
 # %% [markdown]
@@ -407,7 +412,9 @@ The list leaves out two files that every part brings.
 | `env_runner/state.pkl`, `env_runner/rl_module/...` | the counters of the runners, and the network once more, as it plays |
 
 So the folder holds what you need to train on.
-It holds no environment, which is code, and no half-played episodes: a new algorithm begins new ones.
+It holds no half-played episodes: a new algorithm begins new ones.
+Of an environment in a module, such as `coursekit.envs:SimpleCorridor-v0`, it has only the name.
+(A class from your notebook is another matter: it is pickled with its code, and comes along.)
 The optimizer's memory is about twice the size of the network, because Adam keeps two averages of each weight.
 
 `algo.save_to_path(folder)` writes, and `Algorithm.from_checkpoint(folder)` builds a new algorithm from what is there.
@@ -465,7 +472,7 @@ if passed("learns_corridor") and passed("save_and_restore"):
 
 # %% [markdown]
 r"""
-The restored algorithm is not to blame for a dent: weights, optimizer and counters came back.
+If the curve has a dent, the restored algorithm is not to blame: weights, optimizer and counters came back.
 Only the episodes are new, so the mean of its first iteration rests once more on those that were short enough to end in it.
 """
 
@@ -483,6 +490,7 @@ r"""
 
 To *use* what you have trained, you need no algorithm, no EnvRunner and no running Ray, only RLlib as an import.
 The network is an **RLModule**, a PyTorch module that you can ask in three ways: `forward_train` is for the learner, `forward_exploration` for the runners, and `forward_inference` for use.
+All three return scores, not actions.
 Deep in the folder it has a checkpoint of its own:
 """
 
@@ -515,7 +523,7 @@ Three details:
   Some networks forgive you for leaving it out, others do not.
 - **Tensors of `float32`**, not arrays, and not `float64`.
 - **What connectors did.** In training, *connectors* stand between environment and network.
-  FrozenLake's observation is the number of a field; a connector turned it into a vector with a one among fifteen zeros.
+  FrozenLake's observation is the number of a field; a connector turned it into a *one-hot* vector: a one among fifteen zeros.
   Outside RLlib that is your job.
   `gymnasium.spaces.flatten(space, obs)` gives the same vector, for a number, a matrix or a dictionary, and leaves a vector as it is.
 
@@ -614,14 +622,14 @@ r"""
 ## An agent that learns nothing rarely says why
 
 All of it once more, on FrozenLake without the slipping: train, save, load, test.
-RLlib calls the function `flat` in every process that plays, and uses the connector that it returns.
+The connector comes from a function, here `flat`, which a config takes as `.env_runners(env_to_module_connector=flat)`: RLlib calls it in every process that plays, and uses what it returns.
 A colleague's configuration looks reasonable, and teaches the agent nothing:
 """
 
 
 # %%
 def flat(env, spaces, device):
-    """Return the connector that flattens observations: the number of a field becomes sixteen zeros and ones."""
+    """Return the connector that flattens observations: the number of a field becomes a one-hot vector."""
     return FlattenObservations()
 
 
@@ -650,7 +658,7 @@ And by how much do the weights change in an iteration?
 
 Write `lake_config`, the repaired one.
 Leave problem, network and batch as they are: seven iterations must be enough for a mean return of 0.5.
-The check reads the settings, then it trains, with up to three seeds.
+The check reads the settings, then it trains, with up to three seeds, which takes some seconds.
 """
 
 
@@ -790,7 +798,7 @@ Once you have taken them out, six arrays are the whole agent; `np.savez` keeps t
 """
 
 # %% tags=["demo"]
-if passed("learns_corridor"):
+if passed("learns_corridor") and passed("act") and passed("evaluate"):
     network = network_in(folder)
     parts = [*network.encoder.actor_encoder.modules(), *network.pi.modules()]
     layers = [(p.weight.detach().numpy(), p.bias.detach().numpy()) for p in parts if isinstance(p, torch.nn.Linear)]
@@ -803,12 +811,12 @@ if passed("learns_corridor"):
         matrix, vector = layers[-1]
         x, reward, terminated, truncated, _ = pole.step(np.argmax(matrix @ x + vector))
         total, over = total + reward, terminated or truncated
-    print(f"return with NumPy alone: {total:.0f}")
+    print(f"return with NumPy alone {total:.0f}, with RLlib's network {tests[0]:.0f}")
 
 # %% [markdown]
 r"""
 Each matrix has a row for each unit and a column for each of its inputs: four numbers in, two layers of 64, two actions out.
-Compare the return with `tests[0]`: it is the first episode of the twenty above, with the same numbers and, but for the last digits that NumPy and PyTorch may round differently, the same actions.
+It is the first of the twenty episodes above, with the same numbers and, but for the last digits that NumPy and PyTorch may round differently, the same actions.
 """
 
 # %% [markdown] tags=["notes"]

@@ -131,13 +131,13 @@ The rest you know from chapter 9, as settings:
 
 | argument | what it says | setting |
 |---|---|---|
-| `capacity` | the buffer keeps this many steps, then the oldest episodes leave | `replay_buffer_config={"capacity": ...}` |
+| `capacity` | the buffer keeps this many steps, then the oldest episodes leave | `replay_buffer_config={"capacity": ...}`; what you leave out of it stays as it is |
 | `first` | learning begins when this many steps have been played | `num_steps_sampled_before_learning_starts` |
 | `every` | the target network, a copy that lags behind, gets the weights each time this many more steps have been played | `target_network_update_freq` |
-| `replays` | for each step played, the learner learns from this many steps of the buffer | `training_intensity` |
+| `replays` | for each step played, the learner learns from this many steps of the buffer | `training_intensity`, which counts in the same way |
 
 Write `dqn_config`: DQN on `CORRIDOR`, played in your notebook's own process (no remote EnvRunner) in **four** environments, with these four numbers.
-An update draws 32 steps, RLlib's default; leave that as it is.
+An update draws 32 steps, RLlib's default.
 The check builds it, takes its training steps one by one, and looks at the buffer, at the updates and at the weights of both networks.
 Any settings that lead there are right.
 """
@@ -205,7 +205,7 @@ The first hundred steps only fill the buffer.
 From then on, each step of play pays for sixteen steps of learning, less what rounding takes: learning comes in whole updates, and begins with the step after the hundredth.
 The buffer holds somewhat fewer than 300 steps, because what leaves is a whole episode.
 
-## Asynchronous: the runners never wait, and the weights are a little old
+## Asynchronous: the runners play on, and the weights are a little old
 
 ![Synchronous: both EnvRunners must finish before the learner begins, and they wait while it learns. Asynchronous: the EnvRunners play on while it learns, and the learner takes each fragment as it comes](../img/ch13_waiting.svg)
 
@@ -213,9 +213,10 @@ PPO waits twice: fast runners wait for the slowest, and then all of them wait fo
 **IMPALA** (Espeholt et al. 2018) and **APPO**, PPO's asynchronous sister, do without.
 A runner plays a *fragment*, hands it over, takes the newest weights there are, and plays on; the learner collects fragments until they add up to a batch, and learns.
 
-So what the learner gets was played by a policy a few updates old.
-That is no longer on-policy, and a correction, **V-trace**, makes up for it: it weighs each step by how likely the *newest* policy would have been to do the same.
-APPO clips the change of the policy as PPO does; IMPALA does not.
+So what the learner gets was played by a policy a few updates old, which is no longer on-policy.
+A correction, **V-trace**, makes up for it: it weighs each step by chapter 10's ratio, cut off at 1.
+What the newest policy would hardly do again counts for little.
+APPO asks a lagging copy, its *target network*, in place of the newest policy, and clips how far the newest may move away from that copy; IMPALA has no such limit.
 
 Write `appo_config`: APPO on `CORRIDOR` with
 
@@ -225,9 +226,9 @@ Write `appo_config`: APPO on `CORRIDOR` with
 | 2 | environments in each | `num_envs_per_env_runner` |
 | `fragment` | steps of each environment that a runner hands over at once | `rollout_fragment_length` |
 | `batch` | steps that the learner collects for an update | `train_batch_size_per_learner` |
-| 0 | learners in processes of their own: it learns in the notebook's | `.learners(num_learners=...)` |
+| 0 | processes for learners: the notebook's own process learns | `.learners(num_learners=...)` |
 
-The check builds it twice, first without any remote EnvRunner and then with a real one, and looks at what arrives at the learner.
+The check builds it twice, first without any remote EnvRunner and then with a real one, and looks at what arrives at the learner; that takes up to half a minute.
 """
 
 
@@ -256,7 +257,8 @@ check("appo_config", appo_config)
 r"""
 Short fragments are fresh but cost a message each; long ones are cheap and old.
 The documentation's 50 is a compromise for many runners.
-With `num_learners=0` the learner computes in your notebook's process, and the runners play on meanwhile; with 1, APPO's default, it has a process and a core of its own.
+With `num_learners=0` the notebook's process learns *and* asks the runners for fragments: a runner plays its fragment to the end meanwhile, and then waits for the next request.
+With 1, APPO's default, the learner has a process and a core of its own, and the requests go on.
 """
 
 # %%
@@ -293,8 +295,8 @@ def common(config):
     return (
         config.rl_module(model_config=network)
         .reporting(
-            min_time_s_per_iteration=0.2,  # APPO's and IMPALA's default is 10 seconds
-            min_sample_timesteps_per_iteration=100,  # DQN's default is 1,000
+            min_time_s_per_iteration=0.1,  # APPO's and IMPALA's default is 10 seconds
+            min_sample_timesteps_per_iteration=50,  # DQN's default is 1,000
         )
         .debugging(seed=0, log_sys_usage=False)
     )
@@ -303,8 +305,8 @@ def common(config):
 # %% [markdown]
 r"""
 Two of APPO's settings matter here.
-`use_env_runner_state_server=False` does without a process that hands out weights, which is worth it for many runners.
-And with `timeout_s_sampler_manager=0.05` the notebook's process asks the runners for news twenty times a second; by default it asks without a pause, and keeps a core busy with that.
+`use_env_runner_state_server=False` saves a process that hands out weights; it pays only with many runners.
+And with `timeout_s_sampler_manager=0.05` the notebook's process asks the runners for news twenty times a second; by default it asks without a pause, and keeps a core busy.
 
 **Predict** for PPO and for APPO with the same runners: whose simulators run for the larger share of the time, and by how much?
 And how many updates old, on average, are the weights that played what APPO learns from?
@@ -333,16 +335,13 @@ def mean_age(results):
     return np.mean([age for age in ages if not math.isnan(age)] or [math.nan])  # an iteration may be without an update
 
 
-lean = {"use_env_runner_state_server": False}
-
-
 # %% tags=["demo"]
 shares = {}
 if passed("appo_config"):
     runners, seconds = budget(2, 1), budget(10, 2)
     ppo = PPOConfig().env_runners(num_env_runners=runners, num_envs_per_env_runner=2)
     shares["PPO"], _ = running_share(ppo.training(train_batch_size_per_learner=256), 0.005, seconds)
-    appo = appo_config(runners, fragment=32, batch=256).env_runners(**lean)
+    appo = appo_config(runners, fragment=32, batch=256).env_runners(use_env_runner_state_server=False)
     shares["APPO"], results = running_share(appo.training(timeout_s_sampler_manager=0.05), 0.005, seconds)
     print(f"APPO learned from weights {mean_age(results):.1f} updates old, on average")
 
@@ -357,14 +356,14 @@ if shares:
 r"""
 PPO's simulators stand still whenever the learner learns, and the more epochs it learns, the longer.
 APPO's stand still while their runner computes an action, packs a fragment, or waits to be asked for it.
-They do not wait for the learner, except that all share the cores of your machine.
+They hardly wait for the learner, whose update is over before their fragment is, but all share the cores of your machine.
 So the gap is widest where playing and learning take about equally long.
 A much slower simulator closes it, because then both only play.
 More runners open it again: they play less each, while one slow runner holds up all of PPO.
 
 What does it cost?
 Look at the age of the weights: it is small, but it is not 0.
-By its construction V-trace can only weigh down what is too old to be of use; it cannot make it new.
+V-trace can only turn down what is too old; it cannot make it new.
 """
 
 # %% [markdown] tags=["notes"]
@@ -377,7 +376,7 @@ Two answers: where steps are cheap there is little to wait for, as the next sect
 r"""
 ## One budget, two clocks
 
-A comparison of algorithms is fair only if you keep books:
+A fair comparison of algorithms keeps four rules:
 
 - **The same budget for all.** RLlib's iteration is no unit: by default it is a batch for PPO, a thousand steps for DQN, ten seconds for APPO.
   Count *environment steps* and *seconds*.
@@ -424,33 +423,38 @@ check("compare", compare)
 r"""
 The mean return of a result is of episodes played *while learning*, dice and exploration included.
 For a paper you would evaluate in between, without exploring, as in chapter 11, and repeat all of it with several seeds.
-Here the same handicap applies to all, which is good enough to see which is where.
+Here the same handicap applies to all, which is good enough to see which is ahead.
 """
 
 # %% [markdown]
 r"""
 These are the five, each near RLlib's defaults, with the numbers that a problem of a few thousand steps needs.
 The first three run in quick mode, too.
-None has more than one EnvRunner, so no mean return is a mean of means (chapter 11).
+PPO's mean return is a true mean here, because its one EnvRunner is asked once an iteration.
+The others ask for several fragments, and report a mean of means (chapter 11): good enough to see which is ahead.
 """
 
 # %%
 configs = {}
 if passed("dqn_config") and passed("appo_config"):
     here = {"num_env_runners": 0, "num_envs_per_env_runner": 8}  # in this process
+    there = {"num_env_runners": 1, "use_env_runner_state_server": False}  # in one other process
     hurry = {"train_batch_size_per_learner": 256, "lr": 1e-3, "timeout_s_sampler_manager": 0.05}
     explore = {"epsilon": [(0, 1.0), (500, 0.05)]}  # dice at first, few after 500 steps
+    # SAC's own: three learning rates, the pay for being undecided, the target's pace
+    rates = {"actor_lr": 1e-3, "critic_lr": 1e-3, "alpha_lr": 3e-4, "initial_alpha": 0.02, "tau": 0.05}
     configs = {
         "PPO": PPOConfig().env_runners(**here).training(train_batch_size_per_learner=512, num_epochs=6, lr=1e-3),
-        "DQN": dqn_config(capacity=10_000, first=100, every=20, replays=32).training(lr=1e-3, **explore),
-        "APPO": appo_config(runners=1, fragment=32, batch=256).env_runners(**lean).training(**hurry),
-        "IMPALA": IMPALAConfig().env_runners(num_env_runners=1, rollout_fragment_length=32, **lean),
-        "SAC": SACConfig().env_runners(**here | {"num_envs_per_env_runner": 4}),
+        "DQN": dqn_config(capacity=10_000, first=100, every=20, replays=16).training(lr=1e-3, **explore),
+        "APPO": appo_config(runners=1, fragment=32, batch=256).env_runners(**there).training(**hurry),
+        "IMPALA": IMPALAConfig()
+        .env_runners(num_envs_per_env_runner=2, rollout_fragment_length=32, **there)
+        .learners(num_learners=0)
+        .training(**hurry),
+        "SAC": SACConfig()
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=4)
+        .training(num_steps_sampled_before_learning_starts=100, train_batch_size_per_learner=64, **rates),
     }
-    configs["IMPALA"].env_runners(num_envs_per_env_runner=2).learners(num_learners=0).training(**hurry)
-    # SAC's own settings, which nothing else in this chapter needs: three learning rates, the pay for being undecided, the target's pace
-    rates = {"actor_lr": 1e-3, "critic_lr": 1e-3, "alpha_lr": 3e-4, "initial_alpha": 0.02, "tau": 0.05}
-    configs["SAC"].training(num_steps_sampled_before_learning_starts=100, train_batch_size_per_learner=64, **rates)
 
 # %% [markdown]
 r"""
@@ -460,8 +464,8 @@ Call it solved at a mean return of $-0.5$: sixteen steps, dice included.
 DQN goes first and has `STEPS` steps.
 The seconds that these took are then the budget of seconds for all others, so the comparison suits a quick machine as well as a slow one.
 
-One iteration of a hundred steps ends with a few episodes, and a few lucky ones are no solution.
-RLlib does not smooth a mean return across iterations, whatever `metrics_num_episodes_for_smoothing` suggests, so `smoothed` does: a row is the mean of the last five.
+One iteration of fifty steps ends with a few episodes, or none, and a few lucky ones are no solution.
+RLlib does not smooth a mean return across iterations (chapter 11), so `smoothed` does: a row is the mean of the last five.
 
 **Predict** two orders of arrival: which algorithm solves it after the fewest *steps*, and which after the fewest *seconds*?
 """
@@ -482,7 +486,7 @@ def smoothed(curves, last=5):
 
 
 # %% tags=["demo"]
-SOLVED, STEPS, curves = -0.5, budget(1200, 500), {}
+SOLVED, STEPS, curves = -0.5, budget(2000, 700), {}
 if configs and passed("compare"):
     chosen = on(CORRIDOR, {name: configs[name] for name in budget(list(configs), ["PPO", "DQN", "APPO"])})
     curves = compare({"DQN": chosen.pop("DQN")}, steps=STEPS, seconds=0)
@@ -518,7 +522,7 @@ def two_pictures(curves, target, most_steps):
 
 # %% tags=["demo"]
 if curves:
-    two_pictures(curves, SOLVED, most_steps=budget(5000, 2500))
+    two_pictures(curves, SOLVED, most_steps=5000)
     display(arrivals(curves, SOLVED).sort_values("steps"))
 
 # %% [markdown]
@@ -679,7 +683,7 @@ You can build a `LearnerGroup` without any EnvRunner, and ask each learner for i
 
 # %% tags=["demo"]
 rows = []
-for learners in budget([0, 1, 2], [0, 2]):
+for learners in budget([0, 1, 2], [0, 1]):
     config = common(PPOConfig()).training(train_batch_size_per_learner=500).learners(num_learners=learners)
     group = config.build_learner_group(env=gymnasium.make(CORRIDOR))
     pids = learner_pids(group)
@@ -763,7 +767,6 @@ r"""
 - **DQN explores for 10,000 steps** (`epsilon`) unless told otherwise: on a problem that takes a thousand it plays dice to the end.
 - **`training_intensity` is rounded** to whole draws: ask for 12 and you get 16.
   And with remote EnvRunners it is larger than you asked for: RLlib divides by their number plus one.
-- **`metrics_num_episodes_for_smoothing` does not smooth a curve**: no mean reaches back into an earlier iteration.
 - **APPO and IMPALA start more processes than you think**: a learner (`num_learners=1`), and a server that hands out weights (`use_env_runner_state_server`).
 - **`timeout_s_sampler_manager=0.0`**, their default, keeps a core busy with asking the runners for news.
 - **`DefaultModelConfig` shares layers** between policy and critic unless you say `vf_share_layers=False`.

@@ -2,7 +2,7 @@
 r"""
 # Chapter 14 · Five places where your own code goes into RLlib
 
-*About 140 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 12](ch12_env_runners.ipynb); [Chapters 10](ch10_actor_learner.ipynb) and [11](ch11_rllib_ppo.ipynb) help*
+*About 120 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 12](ch12_env_runners.ipynb); [Chapters 10](ch10_actor_learner.ipynb) and [11](ch11_rllib_ppo.ipynb) help*
 
 **What you will be able to do**
 
@@ -15,8 +15,6 @@ r"""
 """
 
 # %%
-import os
-
 import gymnasium
 import matplotlib.pyplot as plt
 import numpy as np
@@ -30,7 +28,7 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from torch import nn
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
-from coursekit.given.ch14_custom import Balloon, Cave, Dispatcher, Praised, nearness
+from coursekit.given.ch14_custom import Balloon, Cave, Dispatcher, Praised, draw, nearness
 
 begin("ch14_custom")
 
@@ -50,8 +48,8 @@ from ray.tune import register_env
 
 # %% [markdown] tags=["notes"]
 r"""
-Two hours and twenty minutes with all six exercises.
-The last two, `Bridge` and `two_minds`, make a session of their own: the first four take about ninety minutes.
+Two hours with all six exercises.
+The last two, `Bridge` and `two_minds`, make a session of their own: the first four take about eighty minutes.
 The imports are slow, so run the three cells above before you begin to speak.
 Every training in this chapter takes seconds and runs in the notebook's own process, so mistakes show their own traceback.
 Recommend that for development at home, too.
@@ -75,9 +73,7 @@ Here is one round of its loop, with five places for code of your own:
 | 4 **reward** | a Gymnasium wrapper | what the agent is after |
 | 5 **agents** | a `MultiAgentEnv` and a mapping | who plays |
 
-These five leave the algorithm itself alone.
-To change that, subclass the **Learner** and write a loss of your own (`compute_loss_for_module`), put connectors on the learner's side or between module and environment (`learner_connector`, `module_to_env_connector`), or override the algorithm's `training_step`.
-For research on algorithms, start with the Learner.
+These five leave the algorithm itself alone; *Read on* says where to look when you must change that.
 
 In each of four small worlds you train the default, watch it fail, add your own code, and compare the curves.
 All trainings share one config.
@@ -115,19 +111,6 @@ def best_action(module, obs):
     """Return the most probable action of a module for one observation."""
     batch = {Columns.OBS: torch.as_tensor(np.asarray(obs, np.float32))[None]}
     return int(module.forward_inference(batch)[Columns.ACTION_DIST_INPUTS].argmax())
-
-
-# %%
-def draw(curves, column, title, ylim=(0, None), ax=None):
-    """Draw one column of several tables over the environment steps; return the axes."""
-    ax = ax or plt.subplots(figsize=(7, 3), constrained_layout=True)[1]
-    looks = [("#64748b", ".-"), ("#7c3aed", ".--"), ("#059669", ".-")]
-    for (name, table), (colour, line) in zip(curves.items(), looks, strict=False):
-        points = table.dropna(subset=[column])  # an iteration in which no episode ended has nothing to say
-        ax.plot(points["num_env_steps_sampled_lifetime"], points[column], line, color=colour, label=name)
-    ax.set(xlabel="environment steps", ylabel=column, title=title, ylim=ylim)
-    ax.legend()
-    return ax
 
 
 # %% [markdown]
@@ -297,7 +280,6 @@ An `RLModule` for PPO has three parts:
 
 Write `ScoreEach` with two small networks, one for the scores and one for the values: a `Linear` to `self.model_config["hidden"]` units, a `Tanh`, and a `Linear` to one number.
 The value of a table is the **mean** over its nodes.
-The two networks may share their first layer, and another nonlinearity than `Tanh` will do as well.
 The check trains your module for one iteration inside a real algorithm, then shuffles the nodes and adds more of them.
 """
 
@@ -388,8 +370,8 @@ r"""
 The third world is a dark cave, 20 by 20 fields.
 You start in a corner; the exit is the field (14, 12), and stepping on it earns 1 and ends the episode.
 Nothing else earns anything, and after 80 steps the episode is truncated.
-We shall try several rewards here, and a return of 20 under one reward cannot be compared with 0.5 under another.
-So measure what we want to know: **how many arrive?**
+You'll try several rewards here, and a return of 20 under one reward cannot be compared with 0.5 under another.
+So measure what you want to know: **how many arrive?**
 
 RLlib calls your code at many moments: `on_episode_start`, `on_episode_step`, `on_episode_end`, `on_sample_end`, `on_train_result` and more.
 The moments of an episode get the episode and a `metrics_logger`.
@@ -403,10 +385,8 @@ Three things to know:
   The last piece knows the end: `episode.is_terminated` and `episode.is_truncated`.
 - **Tell `log_value` how to summarise.** With `reduce="mean"` an EnvRunner reports the mean of what it logged since its last report.
   Without it you get a moving average, in which each new value counts for one per cent.
-- **The mean of several EnvRunners is a mean of means.** RLlib averages what the runners report and does not weight it: nine episodes that failed on one runner and a single one that arrived on another make 0.5, not 0.1.
-  `episode_return_mean` is made the same way.
-  In this chapter a single runner plays, so the mean is the mean.
-  Where several play, log counts with `reduce="sum"`, here arrivals and episodes, and divide them yourself: sums add up exactly.
+- **What several calls report becomes a mean of means** ([Chapter 11](ch11_rllib_ppo.ipynb)).
+  Here PPO asks a single runner once an iteration, so the mean is the mean; elsewhere, log counts with `reduce="sum"` and divide them yourself.
 
 Write `Diary`.
 For each episode that ends, it logs two numbers, to be summarised by their mean: `"arrived"`, 1 if the episode terminated and 0 if it was truncated, and `"steps_back"`, how often action 0 (to the left) was taken **in the whole episode**.
@@ -454,7 +434,7 @@ To build an environment from several parts, register a function that makes it un
 """
 
 # %% tags=["demo"]
-gamma, iterations_cave = 0.99, budget(16, 10)
+gamma = 0.99
 register_env("cave", lambda config: Cave())
 register_env("praised cave", lambda config: Praised(Cave()))
 cave_curves, modules = {}, {}
@@ -467,7 +447,7 @@ def explore(name):
 
 
 if passed("Diary"):
-    cave_curves["sparse"], modules["sparse"] = learn(explore("cave"), iterations_cave)
+    cave_curves["sparse"], modules["sparse"] = learn(explore("cave"), iterations)
     draw(cave_curves, "arrived", "One reward, far away", ylim=(-0.05, 1.05))
 
 # %% [markdown]
@@ -485,7 +465,7 @@ The obvious help is to praise every step in the right direction.
 
 # %% tags=["demo"]
 if passed("Diary"):
-    cave_curves["praised"], modules["praised"] = learn(explore("praised cave"), iterations_cave)
+    cave_curves["praised"], modules["praised"] = learn(explore("praised cave"), iterations)
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3), constrained_layout=True)
     draw(cave_curves, "episode_return_mean", "What they collect", ylim=(-1, 30), ax=left)
     draw(cave_curves, "arrived", "What you wanted", ylim=(-0.05, 1.05), ax=right)
@@ -525,12 +505,9 @@ Everything in between cancels, and for an episode that terminates there remains
 $$\sum_t \gamma^t r'_t = \sum_t \gamma^t r_t - \Phi(s_0).$$
 
 The last term depends on the start and on nothing that the agent *does*, so the policy that was best is still best, and now every step says so.
-An episode truncated after $T$ steps also keeps $\gamma^T\,\Phi(s_T)$, which it would have given back later.
 
 Look at a round trip, from $s$ to $s'$ and back: it pays $\gamma\Phi(s') - \Phi(s)$, and one step later $\gamma\Phi(s) - \Phi(s')$.
-Discounted, these add up to $-(1 - \gamma^2)\,\Phi(s)$.
-Where the potential is positive, going to and fro costs a little.
-Where it is negative, as with $\Phi = -\text{distance}$, it *earns* a little, and the agent still gains nothing by it: the last step pays $-\Phi$ of the place before the end, which is worth less the later it comes.
+Discounted, these add up to $-(1 - \gamma^2)\,\Phi(s)$: where the potential is positive, going to and fro costs a little.
 
 ![Praise pays on the way up and not on the way down, so a round trip earns; a potential takes back on the way down what it paid on the way up](../img/ch14_shaping.svg)
 
@@ -590,7 +567,7 @@ Here is the third curve, with its return:
 # %% tags=["demo"]
 if passed("Shaped") and passed("Diary"):
     register_env("shaped cave", lambda config: Shaped(Cave(), nearness, gamma))
-    cave_curves["shaped"], modules["shaped"] = learn(explore("shaped cave"), iterations_cave)
+    cave_curves["shaped"], modules["shaped"] = learn(explore("shaped cave"), iterations)
     draw(cave_curves, "arrived", "Three rewards, one cave", ylim=(-0.05, 1.05))
     print(f"return at the end: {cave_curves['shaped']['episode_return_mean'].dropna().iloc[-1]:.2f}")
 
@@ -642,7 +619,7 @@ r"""
 The last world has two robots and a bridge that carries one of them.
 One comes from the north, the other from the south.
 In RLlib an environment with several agents is a `MultiAgentEnv`: like Gymnasium's, but observations, actions, rewards and flags are **dicts with a key for each agent**.
-Three rules, and most errors in such environments break one of them:
+Most bugs in such environments break one of three rules:
 
 - Of the agents that have not ended, those act next that get an observation now.
 - An agent that has ended gets its last observation and reward together with `terminated`, and appears in no dict after that.
@@ -655,10 +632,10 @@ Fields 1 and 2 are on it, 0 is before it and 3 behind it.
    A robot on the bridge cannot stop: it moves one field further, whatever its action.
 2. If *after* the step both are on the bridge, both fall: −1 for each, both terminated, all over.
 3. Otherwise, a robot that has reached field 3 gets 1 and is terminated.
-   Every other robot that acted gets −0.2: time is money.
+   Every other robot in `actions` gets −0.2: time is money.
 4. When both are across, all is over.
    After step 20, if it is not, everything is truncated.
-   What `truncateds` then says of a robot that is across may be either.
+   It is enough to say so under `"__all__"`: what `truncateds` says of single robots in that step does not matter.
 
 Write `step`; the rest is there.
 `actions` holds the robots that are still in the game, and so do all dicts that you return.
@@ -751,10 +728,9 @@ if passed("Bridge"):
 
 # %% [markdown]
 r"""
-Many do not get across, often more than half, and more iterations bring nothing that lasts.
+Many pairs fail to cross, often more than half, and more iterations bring no lasting gain.
 At the start both see the same, (0, 0), and the same module gives both the same probability $p$ to go.
 Both go with $p^2$, neither with $(1-p)^2$, and exactly one with $2p(1-p)$, which is never more than a half.
-If neither goes they may try again, but every step costs, so the module does not stay patient: where the other mostly waits it pays to go, where the other mostly goes it pays to wait, and since both are the same module, it swings to and fro.
 "After you."
 "No, after you."
 What is missing is a convention, and one module cannot hold it: it does not know which robot it is.
@@ -846,43 +822,17 @@ one_mind_alone = "b"
 # %%
 quiz("one_mind_alone", one_mind_alone)
 
-# %% [markdown]
-r"""
-## Your code travels to the EnvRunners
-
-All of this ran in the notebook's process.
-What must change for EnvRunners in processes, or on machines, of their own?
-The callback below logs where an episode was played.
-It and the class `Rescale` exist only in this notebook, so watch whether they get there:
-"""
-
-
-# %% tags=["demo"]
-def log_where(*, metrics_logger, **kwargs):
-    """Count the episodes of this process."""
-    metrics_logger.log_value(f"episodes of process {os.getpid()}", 1, reduce="sum")
-
-
-if passed("Rescale"):
-    runners = budget(2, 1)
-    config = ppo(Balloon).env_runners(num_env_runners=runners, env_to_module_connector=rescale)
-    algo = config.callbacks(on_episode_end=log_where).build_algo()
-    try:
-        report = algo.train()["env_runners"]
-    finally:
-        algo.stop()
-    print("the notebook is process", os.getpid())
-    print({name: int(value) for name, value in report.items() if "process" in name})
-
 # %%
 ray.shutdown()
 
 # %% [markdown]
 r"""
-Only a number changed.
-Ray pickled your classes *by value*, code and all, together with the config, so you need not install anything on the workers.
+## Your code travels to the EnvRunners
+
+All of this ran in the notebook's process.
+For EnvRunners in processes, or on machines, of their own, only `num_env_runners` changes: Ray pickles your classes *by value*, code and all, together with the config.
 In a real project, put such classes into a package that is installed on every node, or send it along with a runtime environment (chapter 6).
-Note the moment: the algorithm got the class as it was when you called `build_algo`.
+Note the moment: the algorithm gets the class as it is when you call `build_algo`.
 If you edit the class afterwards, the running algorithm keeps the old one.
 
 For what older tutorials call custom models, filters and `on_postprocess_trajectory`, see [Old names](../docs/old_names.md).
@@ -904,7 +854,6 @@ r"""
 - **A connector that changes only the batch** lets the learner train on other numbers than the module saw.
 - **Values of shape [B, 1]** raise no error and spoil the critic.
 - **`log_value` without `reduce=`** reports a moving average that hardly moves.
-- **A mean over several EnvRunners** is the mean of their means: a runner with one episode counts as much as one with a hundred.
 - **`on_episode_end` gets the last piece** of an episode; the others are in `prev_episode_chunks`.
 - **Praise that is not taken back** is collected forever.
 - **`terminated` and `truncated`** differ for a potential, too.
@@ -913,6 +862,8 @@ r"""
 ## Read on
 
 - [Chapter 15](ch15_offline.ipynb) learns from experience that others have recorded.
+- To change the algorithm itself, subclass the **Learner** and write a loss of your own (`compute_loss_for_module`), put connectors on the learner's side or between module and environment (`learner_connector`, `module_to_env_connector`), or override the algorithm's `training_step`.
+  For research on algorithms, start with the Learner.
 - RLlib's documentation: [RLModules](https://docs.ray.io/en/latest/rllib/rl-modules.html), [connectors](https://docs.ray.io/en/latest/rllib/connector-v2.html), [callbacks](https://docs.ray.io/en/latest/rllib/rllib-callback.html), [multi-agent environments](https://docs.ray.io/en/latest/rllib/multi-agent-envs.html).
 - Ng, Harada and Russell, *Policy invariance under reward transformations*, ICML 1999.
 - Randløv and Alstrøm, *Learning to drive a bicycle using reinforcement learning and shaping*, ICML 1998: the bicycle that rode in circles.

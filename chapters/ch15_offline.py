@@ -2,7 +2,7 @@
 r"""
 # Chapter 15 · A clone follows the majority of its log, and only playing shows how good that is
 
-*About 100 minutes · builds on [Chapter 7](ch07_environments.ipynb), [Chapter 9](ch09_dqn.ipynb), [Chapter 10](ch10_actor_learner.ipynb) and [Chapter 11](ch11_rllib_ppo.ipynb)*
+*About 90 minutes · builds on [Chapter 7](ch07_environments.ipynb), [Chapter 9](ch09_dqn.ipynb), [Chapter 10](ch10_actor_learner.ipynb) and [Chapter 11](ch11_rllib_ppo.ipynb)*
 
 **What you will be able to do**
 
@@ -16,6 +16,7 @@ r"""
 
 # %%
 import tempfile
+import time
 from pathlib import Path
 
 import gymnasium
@@ -42,7 +43,7 @@ folder = Path(keep.name)
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred minutes with all five exercises; seventy without `hold_out` and `weights`, whose solutions you then show.
+Ninety minutes with all five exercises; sixty without `hold_out` and `weights`, whose solutions you then show.
 No training here takes longer than a few seconds, so let the room predict every table before it appears.
 The heart is the section about the meter: do not give the answer away, let someone in the room find it.
 """
@@ -92,6 +93,7 @@ r"""
 
 A log is a table, one row for each step.
 RLlib reads these columns by these names; `t` is for *our* use.
+Plain numbers, flags and NumPy arrays will do.
 
 | column | what it holds |
 |---|---|
@@ -114,7 +116,7 @@ ray.data.from_items(rows, override_num_blocks=2).write_parquet(folder)  # rows: 
 Write `record`.
 For each seed it plays one episode from `env.reset(seed=seed)` to its end, with `policy(obs)`, which returns an action.
 It writes all rows into `folder`, as `files` Parquet files.
-Two traps await you: a simulator may return *the same array* for every observation and overwrite it at each step, and Ray Data cuts a list of items into up to 200 blocks unless you say otherwise.
+Mind that a simulator may return *the same array* for every observation, and overwrite it at each step.
 """
 
 
@@ -227,7 +229,7 @@ The temperature stays the same for a whole episode, so it serves as a name tag: 
 **Rows of one episode are neighbours**, and a test among neighbours tests memory.
 Tomorrow's episodes have no neighbours in the log.
 
-Write `hold_out`: draw **episodes**, a share of them rounded to a whole number, and hold out all their rows.
+Write `hold_out`: draw `round(share * number of episodes)` **episodes**, and hold out all their rows.
 The same seed must give the same episodes whatever the order of the rows, because Ray Data promises none between files.
 """
 
@@ -326,7 +328,7 @@ It shows one number from the environment: the return.
 Your `hold_out` has drawn the episodes for the test, so the last line says how many of the expert's three in the mixed log are among them.
 
 **Predict** the four returns of the clones.
-Which are above, which below their teacher's?
+Which are above their teacher's, and which below?
 """
 
 
@@ -372,10 +374,7 @@ Read it line by line.
   Why?
   That is the next question.
 - **mixed**: it plays mostly like a novice, since it does what the majority did, and the majority were novices.
-  What the test says depends on which episodes it holds.
-  With none of the expert's three among them, the loss is the smallest of all, and nearly every decision is the operator's.
-  Each of the three in the test raises the loss and lowers the agreement, until with all three about a quarter of the decisions differ.
-  The clone plays about as poorly each time.
+  What the test says depends on how many of the expert's three episodes it holds: each of them raises the loss.
 - **coins**: the agreement is that of a coin.
   There is nothing to imitate, and what the clone does is chance: try another `manual_seed`.
   Often it pushes to one side only and drops the load after 9 or 10 steps, sooner than its teacher.
@@ -560,6 +559,7 @@ The clone beats its teachers *on average*, because one of them was good.
 What if none is?
 The best of the coin flippers' 150 episodes is far from 500.
 A weight of 3 counts as much as a row that comes three times, so draw the rows of that log as often as their weights say, and clone what was drawn.
+$\gamma$ and $\beta$ are smaller than above, because most of what happened to a coin was luck.
 
 **Predict:** what does that clone earn, compared with the best episode of the log: less, as much, more?
 """
@@ -569,7 +569,7 @@ if clones and passed("weights"):
     flips = frames["coins"][["eps_id", "t", "obs", "actions", "rewards"]]
     columns = [flips[name].to_numpy() for name in ("eps_id", "t", "rewards")]
     heard = weights(*columns, gamma=0.9, beta=1)  # 0.9: what comes much later is the work of other coins
-    drawn = flips.sample(2 * len(flips), replace=True, weights=heard, random_state=0, ignore_index=True)
+    drawn = flips.sample(2 * len(flips), replace=True, weights=heard, random_state=0, ignore_index=True)  # twice as many, so that few are left out
     torch.manual_seed(0)
     of_flips = clone(ray.data.from_pandas(drawn[["obs", "actions"]]), brain(), epochs=epochs)
     print(f"coins, on average {returns['coins'].mean():.0f}, the best episode {returns['coins'].max():.0f}")
@@ -611,8 +611,6 @@ Reading and preparing run in Ray Data, in actors of their own, so that a learner
 """
 
 # %% tags=["demo"]
-from time import perf_counter
-
 from ray.rllib.algorithms.bc import BCConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.core.rl_module.rl_module import RLModule
@@ -633,11 +631,11 @@ config = (
 
 # %% tags=["demo"]
 if passed("clone"):
-    algo, losses, marks = config.build_algo(), [], [perf_counter()]
+    algo, losses, marks = config.build_algo(), [], [time.perf_counter()]
     try:
         for _ in range(budget(600, 250)):
             losses.append(algo.train()["learners"]["default_policy"]["policy_loss"])
-            marks.append(perf_counter())
+            marks.append(time.perf_counter())
         algo.save_to_path(folder / "rllib")
     finally:
         algo.stop()
@@ -664,17 +662,10 @@ if (folder / "rllib").exists():
 # %% [markdown]
 r"""
 `MARWILConfig().training(beta=1.0)` is the same with weights, and a critic.
-It weighs by what came *after* a row, so it wants whole episodes: `input_read_episodes=True`, with data that RLlib's own EnvRunners have written.
-From single rows, as in our files, RLlib makes episodes of one step each.
-All that came later must then come from the critic's guess for `new_obs` instead of from the log.
+It weighs by what came *after* a row, so it wants whole episodes (`input_read_episodes=True`), such as an EnvRunner writes while it plays with `config.offline_data(output=folder)`.
+From single rows, as in our files, RLlib makes episodes of one step each, and all that came later is the critic's guess.
 
-An EnvRunner writes whole episodes as it plays if you set `config.offline_data(output=folder)`.
-On Ray 2.60 both writing and reading them need a package, msgpack-numpy, that Ray does not install.
-With `output_write_episodes=False` it writes rows like ours, without `t`, up to 200 files for each call of `sample`, and compresses the observations into text unless you set `output_compress_columns=[]`.
-
-To let a clone play while it trains, give it an environment: `.environment("CartPole-v1").evaluation(evaluation_interval=50)`.
-Where there is none, RLlib can evaluate on a log with `.evaluation(offline_evaluation_interval=50)`: the loss by default, or an estimate of the return by importance sampling (`offline_evaluation_type="is"` or `"pdis"`), which compares how probable the log's actions are for the clone and for the operator.
-So importance sampling needs a log that says how probable each action was.
+Without an environment to play in, RLlib can evaluate on a log, with `.evaluation(offline_evaluation_interval=50)`: by the loss, or by importance sampling, which needs a log that says how probable each action was.
 Older tutorials write JSON files and `input_evaluation`: see [Old names](../docs/old_names.md).
 """
 
@@ -699,6 +690,7 @@ r"""
 - **Rows of one episode on both sides** of a split: the test measures memory.
 - **A number that is known only afterwards** gives the best loss, and a clone that copies it.
 - **The majority** of rows decides what a clone does, not the best of them.
+- **Whole episodes need a package**, msgpack-numpy, that Ray 2.60 does not install: for writing as well as for reading.
 - **`algo.get_module()` fails** on RLlib's BC: it asks an EnvRunner, and there is none.
   Save the algorithm, and load the module from the folder.
 

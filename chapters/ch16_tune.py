@@ -28,7 +28,7 @@ from ray import tune
 from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
-from coursekit.given.ch16_tune import Elsewhere, Network, after, ancestry, diary, digits, running, small_ppo
+from coursekit.given.ch16_tune import Elsewhere, Network, after, ancestry, diary, digits, restored_table, running, small_ppo
 
 begin("ch16_tune")
 
@@ -240,7 +240,7 @@ r"""
 Every epoch has left a checkpoint, so you may choose the best *epoch*, not only the best trial.
 `results[i]` and `results.get_best_result(...)` give one trial: its `config`, its last `metrics`, and all its reports as `metrics_dataframe`.
 The `scope` of `get_best_result` says which of a trial's reports it compares.
-For a trial that died before its first report, `metrics_dataframe` is empty.
+For a trial that died before its first report, `metrics_dataframe` is empty: a loop of your own has to skip it.
 The check hands over results with accuracies that it knows.
 """
 
@@ -287,8 +287,8 @@ r"""
 
 **ASHA** (asynchronous successive halving) is a *scheduler*: it answers each report with "continue" or "stop".
 It has **rungs**, here after 1, 3 and 9 epochs; at 27 (in quick mode at 9) training ends anyway.
-ASHA compares a trial that reaches a rung with all that have been there before, and only the best third continues.
-With `reduction_factor=3`, only a third of the trials get three times as many epochs.
+ASHA compares a trial that reaches a rung with all that have been there before, and with `reduction_factor=3` only the best third continues.
+At first it is more than a third, since the first trial to reach a rung always continues.
 No trial waits for the others; that is what "asynchronous" means.
 
 ![Rungs after 1, 3, 9 and 27 epochs; of those that reach a rung, about a third continues](../img/ch16_asha.svg)
@@ -308,9 +308,9 @@ if grid:
 
 # %% tags=["demo"]
 if asha:
-    figure, sides = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, constrained_layout=True)
-    plot_trials(sides[0], grid, "Grid: every trial to the end").set(ylabel="accuracy")
-    plot_trials(sides[1], asha, "ASHA: stopped at a rung");
+    figure, axes = plt.subplots(figsize=(7, 3.4), constrained_layout=True)
+    axes.set_ylabel("accuracy")
+    plot_trials(axes, asha, "ASHA: the same fourteen trials, most of them stopped at a rung");
 
 # %% [markdown]
 r"""
@@ -324,7 +324,8 @@ if asha and passed("best_config"):
     for name, results in [("grid", grid), ("ASHA", asha)]:
         trained = int(results.get_dataframe()["training_iteration"].sum())  # not len(results) * epochs: that was the plan
         reached = results.get_dataframe(filter_metric="accuracy", filter_mode="max")["accuracy"].max()
-        print(f"{name}: {trained} epochs, best accuracy {reached:.3f} with {best_config(results)}")
+        config, epoch = best_config(results)
+        print(f"{name}: {trained} epochs, best accuracy {reached:.3f} with {config} in epoch {int(epoch)}")
     print(f"ASHA saved {1 - trained / (len(grid) * epochs):.0%}")
 
 # %% [markdown]
@@ -439,12 +440,12 @@ It throws away the weights of a bad trial, and with them its epochs.
 
 By default no trial waits at a look: it compares itself with whatever the others have reported by then.
 That suits large clusters and long epochs; with epochs of milliseconds, one trial may be far ahead before another one's process has started.
-With `synch=True` no trial continues before all have come to the look, so they may take turns.
-Here each asks for both CPUs, trains up to the next look, leaves a checkpoint and makes room for the next one.
+With `synch=True` no trial continues before all have come to the look.
+Here they take turns: each asks for both CPUs, trains up to the next look, leaves a checkpoint and makes room for the next one.
+(Side by side, they may stand still in Ray 2.60.)
 
 The population starts with four rates, none of them good.
-`diary` is a callback: it writes each report into a list of yours as it arrives.
-*Traps*, at the end, says why `metrics_dataframe` will not do.
+`diary` is a callback: it writes each report into a list of yours as it arrives (after a copy, `metrics_dataframe` may lack rows).
 """
 
 # %% tags=["demo"]
@@ -459,7 +460,7 @@ if passed("objective") and passed("tuner"):
         perturbation_factors=(2, 0.5),
         resample_probability=0,  # never drawn from there, only halved or doubled
     )
-    four = {"lr": [0.0003, 0.001, 0.5, 1.0], "hidden": 32, "epochs": budget(30, 11)}
+    four = {"lr": [0.0003, 0.001, 0.5, 1.0], "hidden": 32, "epochs": budget(30, 7)}
     tuner(trial, four, 2, place / "pbt", scheduler=breed, callbacks=[diary(rows)]).fit()
 
 # %% tags=["demo"]
@@ -550,16 +551,7 @@ if before:
     [experiment] = [path for path in folder.iterdir() if path.is_dir()]
     slow = tune.with_resources(tune.with_parameters(objective, data=many), {"cpu": 1})
     restored = tune.Tuner.restore(str(experiment), trainable=slow).fit()
-    lines = []
-    for result in sorted(restored, key=lambda result: result.config["lr"]):
-        last, name = result.metrics, Path(result.path).name
-        again = last["timestamp"] > killed_at
-        trained = last["iterations_since_restore"] if again else 0
-        start = f"continues after epoch {last['epoch'] - trained}" if again else "not run again"
-        twice = before[name] + trained - last["epoch"]
-        lines.append([result.config["lr"], before[name], known.get(name), start, trained, twice, last["epoch"]])
-    names = ["lr", "checkpoints", "snapshot", "restored", "epochs trained now", "trained twice", "in the end"]
-    display(pandas.DataFrame(lines, columns=names).set_index("lr"))
+    display(restored_table(restored, before, known, killed_at))
 
 # %% [markdown]
 r"""
@@ -583,8 +575,9 @@ quiz("what_was_lost", what_was_lost)
 r"""
 ## A trial that asks for more than there is stays PENDING
 
-Tune asks Ray for a place for each trial (a placement group, chapter 4), and waits until there is one.
-It does not ask whether there ever will be.
+Tune asks Ray for a place for each trial (a placement group, chapter 4), and the trial is PENDING until there is one.
+(Later it is RUNNING, perhaps PAUSED, and in the end TERMINATED or ERROR.)
+Tune does not ask whether there ever will be a place.
 
 **Predict:** a trial asks for three CPUs, and there are two: an error, a warning, or nothing?
 `after(seconds, ...)` starts an experiment, looks at it after that time, and ends it.
@@ -625,7 +618,7 @@ There are three ways out:
 | | a trial asks for | what it means |
 |---|---|---|
 | `num_env_runners=0` | 1 | the trial's own process plays, and none starts beside it |
-| `num_cpus_per_env_runner=0.25`, `.resources(num_cpus_for_main_process=0.5)`, `.learners(num_cpus_per_learner=0.5)` | 1 | 0.5 + 0.25 + 0.25: three processes share a CPU, and take turns. The main process is also the learner, and gets the larger of its two numbers |
+| `num_cpus_per_env_runner=0.25`, `.resources(num_cpus_for_main_process=0.5)`, `.learners(num_cpus_per_learner=0.5)` | 1 | 0.5 + 0.25 + 0.25: three processes share a CPU, and take turns |
 | `ray.init(num_cpus=6)` | 3 | you tell Ray of six CPUs where there are two cores: two trials at a time, which take turns |
 
 While many trials run, the first is usually best: trials side by side already use the cores.
@@ -633,7 +626,6 @@ Runners pay when *one* training is to be fast (chapter 12).
 
 Write `tune_ppo`, so that **two trials run side by side** on two CPUs.
 The best trial has the highest mean return, `"env_runners/episode_return_mean"`: Tune joins the names of nested results with a slash.
-With one runner or none it is the mean over the iteration's episodes; with several, RLlib averages the runners' means without weights (chapter 14), so short bad episodes count for less than they should.
 `stop={"training_iteration": ...}` in the `RunConfig` ends a trial; nothing else would.
 The check looks at the trials before they start, then lets one train.
 """
@@ -647,10 +639,9 @@ def tune_ppo(config, rates, iterations, folder, callbacks=None):
     go into `folder`; callbacks are handed on.
     """
     ### BEGIN SOLUTION
-    config = config.copy(copy_frozen=False).env_runners(num_env_runners=0)
     return tune.Tuner(
         "PPO",
-        param_space=config.training(lr=tune.grid_search(rates)),
+        param_space=config.env_runners(num_env_runners=0).training(lr=tune.grid_search(rates)),
         tune_config=tune.TuneConfig(metric="env_runners/episode_return_mean", mode="max"),
         run_config=tune.RunConfig(
             storage_path=folder, callbacks=callbacks, verbose=0, stop={"training_iteration": iterations}
@@ -740,7 +731,8 @@ r"""
 
 ## Read on
 
-- [Chapter 17](ch17_data_train.ipynb): one training on several workers; a `Trainer` of Ray Train can be a trial, too.
+- [Chapter 17](ch17_data_train.ipynb): one training on several workers.
+  To tune it, start its `TorchTrainer` inside a trial's function: Ray's guide [*Ray Train and Ray Tune*](https://docs.ray.io/en/latest/train/user-guides/hyperparameter-optimization.html).
 - Tune's documentation: [key concepts](https://docs.ray.io/en/latest/tune/key-concepts.html), [resources](https://docs.ray.io/en/latest/tune/tutorials/tune-resources.html), [fault tolerance](https://docs.ray.io/en/latest/tune/tutorials/tune-fault-tolerance.html).
 - Li et al., [*A System for Massively Parallel Hyperparameter Tuning*](https://arxiv.org/abs/1810.05934), 2018: ASHA.
 - Jaderberg et al., [*Population Based Training of Neural Networks*](https://arxiv.org/abs/1711.09846), 2017.

@@ -29,7 +29,7 @@ from ray.train.torch import TorchTrainer, prepare_model
 from torch import nn
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution, warm_up
-from coursekit.given.ch17_data_train import attempts_in, digits, in_blocks, mortal, rehearse, without_averaging
+from coursekit.given.ch17_data_train import attempts_in, digits, draw_seam, in_blocks, mortal, rehearse, summary, without_averaging
 from coursekit.given.deaths import keep_news_of_deaths
 from coursekit.given.folders import new_folder, remove_folders
 
@@ -37,7 +37,7 @@ begin("ch17_data_train")
 
 # %%
 os.environ |= {
-    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",  # how often Ray Train looks at its workers: usually every 2 s
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how often Ray Train looks at its workers: usually every 2 s
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # this machine will not be taken back: one process fewer
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "300",  # a busy laptop is slow, not broken
 }
@@ -311,9 +311,7 @@ Workers that start equal and always step equally stay equal.
 
 PyTorch calls this **DDP**, *distributed data parallel*.
 The weights travel once, when the model is wrapped and every worker receives those of worker 0.
-After that only gradients are exchanged, and *buffers*: numbers that a layer keeps without learning them, such as the running means of batch normalisation.
-Each forward pass in training begins with a copy of worker 0's buffers.
-Our network has none.
+After that the workers exchange gradients.
 
 With $W$ workers and $B$ rows in each worker's batch, the average is the gradient of the mean loss over $W \cdot B$ rows: the **effective batch**.
 
@@ -359,7 +357,8 @@ Inside it,
 
 Ray Train starts slowly: it needs some eight processes, and most of them import PyTorch.
 You will time it below.
-Until then we **rehearse**: `rehearse(loop, rows, config)` runs a loop in two processes of its own, joined by PyTorch as Ray Train joins them, with a small imitation of the calls in the table.
+Until then we **rehearse**: `rehearse(loop, rows, config)` runs a loop in two processes of its own, joined by PyTorch as Ray Train joins them, with a small imitation of Ray Train.
+You write the real calls of the table, and import nothing else: the rehearsal answers them.
 The first rehearsal takes some seconds, the next about one, and it notes everything that the workers do.
 
 Write `train_loop`.
@@ -556,7 +555,7 @@ quiz("without_a_checkpoint", without_a_checkpoint)
 r"""
 ![Without a checkpoint a restarted group begins again at epoch 0; with one it resumes after the last epoch that was saved](../img/ch17_resume.svg)
 
-See it happen: both loops, with the same death in the middle of the third epoch.
+See it happen: both loops, with the same death in the middle of epoch 2.
 """
 
 # %% tags=["demo"]
@@ -582,7 +581,7 @@ A `TorchTrainer` takes the loop, its configuration, the datasets, and three sett
   On a cluster, that must be a place that every node can reach: `s3://…`, or a shared folder.
 - `FailureConfig(max_failures=1)`: how many times Ray Train may restart the group.
 
-`mortal(loop, notes, kill)` runs your loop unchanged and writes down what each worker does; `kill=(1, 79)` lets worker 1 kill its own process after 79 gradient steps, in its fourth epoch.
+`mortal(loop, notes, kill)` runs your loop unchanged and writes down what each worker does; `kill=(1, 79)` lets worker 1 kill its own process after 79 gradient steps, in epoch 3.
 Each step naps for 20 ms, as if the network were larger.
 """
 
@@ -626,15 +625,6 @@ if passed("Standardise") and passed("pipeline") and passed("train_loop") and pas
 
 
 # %% tags=["demo"]
-def summary(lines):
-    """Return a row of the table: what one worker noted in one attempt."""
-    rows = [len(line[2]) for line in lines if line[1] == "rows"]
-    steps = [line[2] for line in lines if line[1] == "step"]
-    reports = [line[2]["epoch"] for line in lines if line[1] == "report"]
-    names = ["process", "rows", "batch", "steps", "epochs", "end", "digest"]
-    return dict(zip(names, [lines[0][2], sum(rows), rows[0], len(steps), reports, lines[-1][1], steps[-1]], strict=True))
-
-
 table = {}
 for number, attempt in enumerate(runs.get("with a checkpoint", [])):
     table |= {f"attempt {number + 1}, worker {rank}": summary(lines) for rank, lines in enumerate(attempt)}
@@ -651,39 +641,10 @@ The second attempt reports exactly the epochs that the first did not.
 """
 
 # %% tags=["demo"]
-def curve(attempt, made):
-    """Return (steps made until then, loss, epoch) for each report of worker 0, and all the steps made."""
-    points = []
-    for _, what, *more in attempt[0]:
-        made += what == "step"
-        if what == "report":
-            points.append((made, more[0]["loss"], more[0]["epoch"]))
-    return points, made
-
-# %% tags=["demo"]
-looks = {
-    "with a checkpoint": {"color": "#059669", "zorder": 3},
-    "without": {"color": "#db2777", "zorder": 2, "linewidth": 5, "alpha": 0.4},  # below: its first attempt is the same
-}
-
-
-def draw(axes, name, attempts):
-    """Draw the losses of a run over the steps made, with the number of each epoch."""
-    made, below = 0, name == "without"
-    for number, (marker, attempt) in enumerate(zip(["o", "s"], attempts, strict=False)):
-        axes.axvline(made, color="#94a3b8", linestyle="--" if made else "")
-        points, made = curve(attempt, made)
-        label = f"{name}: attempt {number + 1}, {attempt[0][0][2]}"
-        axes.plot(*np.transpose(points)[:2], f"{marker}-", label=label, **looks[name])
-        for step, loss, epoch in points if number or not below else []:
-            axes.annotate(f"{epoch}", (step, loss), textcoords="offset points", xytext=(4, -13 if below else 6))
-
-
-# %% tags=["demo"]
 if runs:
     figure, axes = plt.subplots(figsize=(8, 3.2), constrained_layout=True)
     for name, attempts in runs.items():
-        draw(axes, name, attempts)
+        draw_seam(axes, name, attempts)
     axes.margins(y=0.2)
     axes.set(xlabel="gradient steps made, in both attempts", ylabel="loss of the epoch")
     axes.set_title("The seam: numbers are epochs, dashed is the death")
@@ -740,9 +701,7 @@ r"""
 Ray Train joins the processes and gives them their data; the framework computes.
 
 - **PyTorch** is what Ray Train is built around; Lightning and Hugging Face's Transformers run inside a `TorchTrainer`.
-- **TensorFlow** has a `TensorflowTrainer`, which runs Keras with TensorFlow's own `MultiWorkerMirroredStrategy`.
-- **JAX** has a `JaxTrainer`, marked *alpha*, for one program on many TPUs or GPUs.
-  There is no DDP to wrap: JAX shards the arrays itself.
+  There are a `TensorflowTrainer` and, marked *alpha*, a `JaxTrainer`, too.
 - **RLlib** does the same as your loop when you write `.learners(num_learners=2)`: two learners, DDP, averaged gradients (chapter 13).
 - **GPUs:** write `ScalingConfig(num_workers=2, use_gpu=True)`.
   `prepare_model` and `iter_torch_batches` then put model and batches on the worker's GPU, and the loop stays as it is.

@@ -60,13 +60,7 @@ r"""
 
 Chapter 11 trained an agent for CartPole and kept a folder.
 A service that answers "which action?" needs nothing of RLlib, only the weights.
-They come out of the network as plain arrays, however many layers it has:
-
-```python
-parts = [*network.encoder.actor_encoder.modules(), *network.pi.modules()]  # from the observation to the scores
-layers = [[part.weight.detach().numpy(), part.bias.detach().numpy()] for part in parts if isinstance(part, torch.nn.Linear)]
-```
-
+They come out of the network as plain arrays, however many layers it has.
 `given.Policy` holds two such snapshots of one training run (chapter 11's PPO, with one hidden layer of eight instead of two of sixty-four): version 1 after two iterations, version 2 after eighteen.
 `policy.actions` takes *a list of observations* and returns one action for each, with a few lines of NumPy:
 
@@ -75,7 +69,7 @@ layers = [[part.weight.detach().numpy(), part.bias.detach().numpy()] for part in
 x = observations
 for matrix, offset in hidden:
     x = np.tanh(x @ matrix.T + offset)
-actions = (x @ last.T + bias).argmax(axis=1)
+actions = (x @ last.T + bias).argmax(axis=1).tolist()  # plain numbers, as JSON wants them
 ```
 
 You may also serve **your own network**: the update below takes it as version 2 if it finds it.
@@ -161,7 +155,7 @@ r"""
 
 Three, and all are actors.
 The **proxy** has the port.
-It takes a request, finds the application by the path, draws two replicas, and hands the request to the one with fewer requests under way.
+It takes a request, finds the application by the path, draws two of its replicas at random (or takes the only one), and hands the request to the one with fewer requests under way.
 The **controller** starts, watches and replaces the others; no request passes through it.
 Proxy and controller ask for no CPU of Ray's ledger, though they do use some of the machine's.
 """
@@ -500,9 +494,8 @@ The waiting ends with `max_batch_size` requests or after `batch_wait_timeout_s` 
 
 Before a batch can form, there is a trap.
 A replica takes only `max_ongoing_requests` requests at once, five by default.
-The others wait in the proxy, where no batch can see them, and the proxy asks again and again whether there is room, with pauses of up to half a second: a replica with little room may be idle in between.
-So let several batches in, and the next one gathers while this one is computed.
-Below, 32 users ask, and each replica gets room for 100 requests: `max_ongoing_requests=100`.
+The others wait in the proxy, where no batch can see them.
+So give each replica room for several batches, here `max_ongoing_requests=100`: the next one then gathers while this one is computed.
 
 `batched_service` answers `{"action": 1, "batch": 8, "pid": 4711}`, where `batch` is the number of observations that were computed together.
 Each replica asks for 0.2 CPUs, and takes at least 100 requests at once.
@@ -543,7 +536,7 @@ r"""
 The method under `@serve.batch` must return as many items as it got, in the same order: that is how Serve knows whose is which.
 With `max_ongoing_requests` at 5 and a size of 8, Serve logs a warning, and each batch waits its full time for requests that cannot come.
 Batches of 1 need the room as well.
-After the table, set 3 in place of 100 and measure once more: the same replica with the same model gives fewer answers a second, because it is idle while the proxy pauses.
+After the table, set 3 in place of 100 and measure once more: the same replica with the same model gives fewer answers a second, because it is idle while the proxy pauses, up to half a second, before it asks for room again.
 Then set it back.
 """
 
@@ -570,13 +563,14 @@ Do both together reach what the naps allow?
 def measure(size, replicas):
     """Return a row of the table: the service's batches, throughput and percentiles under 32 users."""
     run(batched_service(Large(), size, 0.01, replicas), "large")
-    generate(f"{url}/large", {"obs": [0, 0, 0, 0]}, seconds=0.2, users=4)  # a warm-up
-    rows = generate(f"{url}/large", {"obs": [0, 0, 0, 0]}, seconds=budget(4, 2), users=32)
+    for _ in range(8):
+        requests.post(f"{url}/large", json={"obs": [0, 0, 0, 0]})  # a warm-up
+    rows = generate(f"{url}/large", {"obs": [0, 0, 0, 0]}, seconds=budget(4, 1), users=32)
     result = load_test(rows)
     batch = np.mean([row["answer"]["batch"] for row in rows if row["status"] == 200])
     ms = {name: 1000 * result[name] for name in ("p50", "p95", "p99")}
     counts = {"failed": result["failed"], "mean batch": batch, "answers/s": result["per_second"]}
-    return {"size": size, "replicas": replicas} | counts | ms | {"32/throughput": 32_000 / result["per_second"]}
+    return {"size": size, "replicas": replicas} | counts | ms
 
 
 # %% tags=["demo"]
@@ -610,8 +604,8 @@ From there on neither helps; on a cluster, every node that has a replica has a p
 (Quick mode measures three of the pairs, so two replicas are a single point in the picture.)
 
 With 32 users always waiting, throughput and latency are two sides of one thing: 32 / throughput is about the mean wait (Little's law).
-It is the last column of your table, in ms: p50 should be near it, and mostly a little below, since the first requests of a measurement find a short queue.
-Quick mode measures so briefly that the two agree only roughly.
+Work it out for a row of your table: p50 should be near it, and mostly a little below, since the first requests of a measurement find a short queue.
+(Quick mode measures so briefly that the two agree only roughly.)
 """
 
 # %% [markdown]
@@ -635,7 +629,7 @@ For a course, everything is faster:
         "upscale_delay_s": 0.5,
         "downscale_delay_s": 1.5,
         "look_back_period_s": 1,
-        "metrics_interval_s": 0.5,  # how often the proxy reports; deprecated, an environment variable will replace it
+        "metrics_interval_s": 0.5,  # how often the proxy reports
     },
 )
 class Elastic:
@@ -659,7 +653,8 @@ if passed("load_test"):
         print(load_test(load.rows())["failed"], "failed requests")
     figure, axes = plt.subplots(figsize=(7, 2.6), constrained_layout=True)
     axes.step(followed.seconds, followed.replicas, where="post", color="#7c3aed")
-    axes.fill_between(followed.seconds, 0, followed.load, step="post", color="#d97706", alpha=0.2, label="load is on")
+    on = followed.seconds[followed.load > 0]
+    axes.axvspan(on.min(), on.max(), color="#d97706", alpha=0.2, label="load is on")
     axes.set(xlabel="seconds", ylabel="running replicas", ylim=(0, None))
     axes.yaxis.get_major_locator().set_params(integer=True)
     axes.set_title("Up under load, down again afterwards")
@@ -743,8 +738,7 @@ if passed("policy_service"):
 r"""
 (Quick mode stops at 100.
 A network of your own that trained for only a few iterations may fall earlier.)
-New weights every few minutes, as while a training runs, need not replace processes: with `user_config={…}` in a configuration file and a method `reconfigure(self, config)`, `serve deploy` hands the new settings to the living replicas.
-From Python, every `serve.run` is a new version, and replaces them.
+New weights every few minutes need not replace processes: see `user_config` and `reconfigure` in Serve's [guide to updates](https://docs.ray.io/en/latest/serve/advanced-guides/inplace-updates.html).
 """
 
 # %%

@@ -89,7 +89,7 @@ given.name_rows(timeline(calls), calls).set_title(f"{fragments} fragments in {sl
 r"""
 Each row is one actor.
 Look for the row that is full from beginning to end.
-The samplers have no gaps either, but they finish early; the learner waits most of the time; one actor works from beginning to end.
+The samplers have no gaps either, but they finish early; the learner waits most of the time; one actor works almost from beginning to end.
 Whatever the others do, the program ends when that row ends.
 
 Here is the same as numbers:
@@ -127,7 +127,7 @@ The check has programs of its own.
 def find_the_bottleneck(calls):
     """Return the name of the class whose actors are the busiest.
 
-    Its actors have spent the most seconds in calls: all their seconds, divided by the number of actors.
+    Its actors have spent the most seconds in calls on average: all their seconds, divided by the number of actors.
     """
     ### BEGIN SOLUTION
     seconds, actors = {}, {}
@@ -233,8 +233,7 @@ if passed("find_the_bottleneck"):
 # %% [markdown]
 r"""
 If a process is busy or stuck, it cannot profile itself.
-`py-spy` reads its stack from outside; `ray stack` and the dashboard's *Stack Trace* use it.
-It comes with `ray[default]`, but most systems let only an administrator look into other processes (`ray stack` calls `sudo`), and containers often forbid it.
+`py-spy`, which `ray stack` and the dashboard's *Stack Trace* use, reads its stack from outside, but most systems let only an administrator look into other processes (`ray stack` calls `sudo`), and containers often forbid it.
 Further down you will get the stacks of two stuck actors without it.
 """
 
@@ -282,7 +281,6 @@ r"""
 ## A number that only grows shows how the work is going
 
 On every node an agent offers the node's numbers as a page of plain text, in the format of **Prometheus**: a program that fetches such pages every few seconds and keeps them.
-(Grafana draws what Prometheus has kept; the dashboard's *Metrics* page shows Grafana's pictures when both run.)
 You can fetch the page yourself.
 """
 
@@ -600,6 +598,7 @@ for name, pid in pids.items():
 
 # %% [markdown]
 r"""
+(A file whose name is a number is a cell of this notebook.)
 Read both together, and the circle closes:
 
 ![A trainer waits for a player, which waits for the trainer: both are RUNNING and no CPU is missing](../img/ch19_circle.svg)
@@ -634,6 +633,19 @@ print("done:", ray.get(calm.play.remote(trainer.weights.remote())))
 ray.kill(trainer)
 ray.kill(calm)
 
+# %% [markdown]
+r"""
+At home, with a Ray of your own, the same five looks are:
+
+| look | in a terminal |
+|---|---|
+| resources | `ray status` |
+| calls | `ray list tasks --filter "state!=FINISHED"` |
+| metrics | the family `ray_tasks` on the page of metrics, state `RUNNING_IN_RAY_GET` |
+| logs | `ray logs actor --id …` |
+| stacks | `kill -USR1 PID`, for actors that have registered; else `ray stack` |
+"""
+
 # %%
 ### BEGIN SOLUTION
 nothing_pending = "c"
@@ -660,12 +672,13 @@ A task that has not begun yet waits for something, and what you do depends on wh
 | `"arguments"` | its state is PENDING_ARGS_AVAIL: the tasks that make its arguments have not ended | look at those |
 | `"actor"` | it is a call to an actor, which is busy, or is not there yet | look at the actor's calls |
 | `"nowhere"` | no living node is large enough, even when it is empty | ask for less, or add a larger node |
-| `"queue"` | some living node has room for it, or will have room once the holders that work there have ended | wait |
+| `"queue"` | a living node has room for it, or will have room once the holders that work there have ended | wait |
 | `"locked"` | a node would be large enough, but what is missing is held by holders that are idle or wait for others, and they will not give it back by themselves | end one of them |
 
-(Two rarer ones are left out: its arguments are still being copied to the node, or the node's object store has no room for them.)
+(Two rarer reasons are left out.)
 
 `explain_pending` finds the word for every task that is not RUNNING: the first row that fits counts.
+Look at each task alone, as if no other task were waiting.
 It gets three lists of dicts:
 
 - tasks: `id`, `name`, `state`, `asks` (such as `{"CPU": 1}`), `actor` (for the call to an actor its id, else None);
@@ -715,8 +728,6 @@ What tells them apart is whether the holders in the way will leave.
 r"""
 Now your function meets the real thing.
 One cell brings about all five at once; `given.pending_report` asks the state API and makes the three lists of its answers.
-Ray does not say which tasks wait.
-So the report assumes that a task which launched another waits until that one has begun, and it knows from chapter 4 which CPUs a waiting task has lent.
 """
 
 
@@ -833,6 +844,7 @@ And never let two processes work on the same run at the same time: a checkpoint 
 # %% [markdown]
 r"""
 On Ray, the whole pipeline is *one task* with `max_retries=-1`: when its process dies, Ray starts it again, on another node if need be, and the checkpoints do the rest.
+A task ends with the program that launched it (chapter 5), so for a night you submit that program as a job (chapter 6).
 An exception ends it, as chapter 5 says: fix the cause, and call it again with the same run.
 It reserves no CPU itself; its steps' tasks do.
 
@@ -882,7 +894,6 @@ A step whose result lay on disk was never called again.
 
 That is *at least once* for the steps and *once* for the effects, and the second half is yours: only the receiver can recognise a key.
 Larger systems for durable work differ in the first half, so read what yours promises.
-Temporal repeats a failed activity until you tell it to stop; Airflow's default is not to retry at all; AWS Step Functions' Standard workflows promise to run each step exactly once, unless you add a `Retry`.
 None of them can take back an effect that happened just before a crash, so keep the key.
 When pipelines become many, with schedules, people and approvals in them, use such a system, and let its steps submit Ray jobs (chapter 6).
 """

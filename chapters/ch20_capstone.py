@@ -69,7 +69,7 @@ The pictures show the prices.
 The observations show neither prices nor habits.
 Prices, habits, map and the flow of orders together are a **world**.
 This notebook has one, every check draws another, and so does the judge of the leaderboard.
-Nothing that you know about this one will help your entry in the next.
+Which kinds are worth fetching differs from world to world: a choice that is good here, by name or by rank of price, is bad in others.
 """
 
 # %% tags=["demo"]
@@ -191,7 +191,6 @@ r"""
 Waiting uses no CPU seconds, and two tasks that work use twice as many as one.
 By the clock they take half a second where each has a core, and a whole one or more where they share.
 So CPU seconds depend far less than the clock on what else your machine is doing just now, and that makes them a fair budget.
-They are not what a cloud sends a bill for: it charges for a machine by the clock, waiting included ([Chapter 19](ch19_operate.ipynb)).
 Threads that wait for each other in a busy loop use CPU seconds as well, which is why the first cell gives PyTorch one thread.
 
 Two samplers make you *faster*; they do not make the budget *longer*.
@@ -275,7 +274,8 @@ r"""
 ## One small network judges every shelf
 
 The parts that learn are those of chapter 10, fitted to the warehouse.
-Read them; you will change them later.
+New are `VIEWS`, `SCALE`, and that no episode terminates; if you remember chapter 10, the rest is quickly read.
+You will change them later.
 
 The policy uses what you know, as `ScoreEach` did in [Chapter 14](ch14_custom.ipynb).
 A shelf is a shelf: **one network of a few hundred weights judges each of the eight**, from the seven numbers of the robot and the shelf's own six.
@@ -456,11 +456,13 @@ A distributed program that does not learn is hard to debug.
 So first run everything in this one process: one sampler, an ordinary object, with all 64 warehouses.
 
 A round: the sampler gets the weights, plays, the policy learns from the rows.
-Every few rounds test it: 50 episodes of `evaluate` with `greedy`, from a seed far from the sampler's (warehouse i gets `seed + i`: with the same seed the test would begin where the sampler has learned).
+Every four or five rounds test it: 50 episodes of `evaluate` with `greedy`, from a seed at least a few hundred away from the sampler's (warehouse i gets `seed + i`: with the same seed the test would begin where the sampler has learned).
 Report each test; the check asks for at least three reports, so do not test too seldom.
-Stop when a test is as good as `goal` times the baseline's mean in the same episodes, or when less than two CPU seconds are left: a round must fit in.
+Stop when a test is as good as `goal` times the baseline's mean in the same episodes, or when less than two CPU seconds are left: a round must fit in (`budget.spent()` before and after one tells what it costs).
 
 The check gives it 30 CPU seconds and a world of its own, and asks for three quarters of what the baseline earns there, on new episodes.
+(`goal` is higher, so that one lucky test does not end the learning too soon.)
+Imitating the baseline counts as well: what is learned from a teacher is learned.
 It tries up to three times, because agents can be unlucky.
 So it takes about half a minute, some minutes where it tries again or your machine is busy.
 
@@ -532,7 +534,7 @@ This is what it measures:
 
 - in Ray's records, that both actors played, and played at the same time;
 - that each learned weights before it played: what it was sent changed as the policy did;
-- your policy in 200 episodes that are new to it, against the baseline *and* against the rule that knows all prices, episode by episode: both leads need a 95 % interval above 0;
+- your policy in 200 episodes that are new to it, against the baseline *and* against the rule that knows all prices, episode by episode: both leads need a 95 % interval above 0 (that rule earns less, so it is the easier half);
 - that you stayed within the budget.
 
 Some questions to answer before you write.
@@ -606,7 +608,7 @@ if agent:
 
 # %% [markdown]
 r"""
-At first it learns to arrive anywhere at all; then, quickly, what pays; then, slowly, which customers come back, where to go first, and when to turn back.
+First it learns to arrive anywhere at all; then, quickly, what pays; then, slowly, which customers come back, where to go first, and when to turn back.
 The curve does not begin at 0: the two actors had to start, and the first rounds had to be played.
 The dashed lines were measured in other episodes than your tests.
 The band around each shows where a mean of a hundred episodes may lie, 19 times out of 20, so a point inside a band decides nothing.
@@ -666,7 +668,7 @@ movie
 
 # %% [markdown]
 r"""
-Watch a parcel that costs 1 or 2.
+Watch a parcel that costs 2.
 The rule leaves it on its shelf, where it takes up room until a colleague fetches it.
 After sixty CPU seconds the agent carries it to the table, pays, and at once the best parcel of the warehouse lies on the first empty shelf.
 No observation told it so.
@@ -712,7 +714,7 @@ coursekit capstone board --open
 The first prints your score, those of chance and both rules, what was spent, and your rank; the second writes the board, a page with the learning curves of all entries, and opens it.
 In a file of your own Ray has to be started, and that is on your bill: about two of the sixty seconds in the sandbox, up to ten without it.
 Does this warehouse need Ray at all, where a step costs microseconds?
-That is a fair question to the board: enter both.
+Ask the board: enter both.
 
 ## By the clock, samplers pay
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coursekit.checking import begin, check, hint, passed, quiz, solution
+    from coursekit.guesses import measured, predict, share
+    from coursekit.handing_in import handin
     from coursekit.machine.doctor import examine
     from coursekit.meeting import warm_up
     from coursekit.overview import progress
@@ -21,13 +23,17 @@ _HOME = {
     "check": "checking",
     "compare_times": "timing",
     "examine": "machine.doctor",
+    "handin": "handing_in",
     "hint": "checking",
     "join": "presence",
     "leave": "presence",
+    "measured": "guesses",
     "passed": "checking",
+    "predict": "guesses",
     "progress": "overview",
     "quiz": "checking",
     "recorded": "spans",
+    "share": "guesses",
     "solution": "checking",
     "stuck": "presence",
     "timeline": "spans",

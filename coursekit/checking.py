@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coursekit import exercise, link, notebook
+from coursekit import asked, exercise, link, notebook
 from coursekit.answer import Answer, serve
 from coursekit.deadline import due_line
 from coursekit.overview import attempts, load, save
@@ -68,6 +68,7 @@ def begin(chapter: str, *, due: str = "", closed: Sequence[str] = ()) -> Content
     items = exercise.load(chapter)
     _session = Session(chapter, {}, {}, tuple(closed))
     notebook.watch_cells()
+    asked.listen()
     saved, note = load()
     marks = {name: MARKS[record["status"]] for name, record in saved.get(chapter, {}).items()}
     rows = [(marks.get(item.name, "○"), item.name, item.points, item.minutes) for item in items.values()]
@@ -76,12 +77,15 @@ def begin(chapter: str, *, due: str = "", closed: Sequence[str] = ()) -> Content
 
 def check(name: str, answer: object) -> Result:
     """Return the result of checking your answer: passed, wrong, todo or crashed, with what was tried."""
-    return _judged(name, answer, "exercise")
+    return _kept(_judged(name, answer, "exercise"))
 
 
-def quiz(name: str, answer: object) -> Result:
-    """Return the feedback on your choice."""
-    return _judged(name, answer, "quiz")
+def quiz(name: str, answer: object) -> Result | Note:
+    """Return the feedback on your choice; while your instructor asks the room, your choice is a vote and the feedback waits."""
+    result = _judged(name, answer, "quiz")
+    chosen = result.message_id.partition("quiz-")[2]
+    voted = asked.vote(result.chapter, name, chosen) if chosen else None
+    return voted or _kept(result)
 
 
 def passed(name: str) -> bool:
@@ -164,16 +168,20 @@ def _kind(session: Session, name: str) -> str:
 
 
 def _judged(name: str, answer: object, kind: str) -> Result:
-    """Judge an answer, keep and save the result; under nbgrader a result that is not passed raises."""
+    """Return the result of an answer."""
     session = _current()
     item = exercise.find(session.chapter, name, kind)
     if error := notebook.broken(name):
         text = f"The cell that defines `{name}` ended with {error} when it last ran, so `{name}` may be an older version. Fix the cell, run it, and check again."
-        result = Result.of(item, "crashed", text, "broken-cell")
-    else:
-        with _clean_stderr():
-            result = exercise.judge(item, local(name, answer))
-    session.results[name] = result
+        return Result.of(item, "crashed", text, "broken-cell")
+    with _clean_stderr():
+        return exercise.judge(item, local(name, answer))
+
+
+def _kept(result: Result) -> Result:
+    """Keep and save a result; under nbgrader one that is not passed raises."""
+    session = _current()
+    session.results[result.name] = result
     if os.environ.get("NBGRADER_EXECUTION"):
         if result.status != "passed":
             raise NotPassed(str(result))
@@ -182,7 +190,9 @@ def _judged(name: str, answer: object, kind: str) -> Result:
     if note:
         notebook.show(Note("About your progress", note))
     if link.joined():
-        told = link.tell(link.of_result(result, attempts(result.chapter, name), session.hints.get(name, 0)))
+        told = link.tell(
+            link.of_result(result, attempts(result.chapter, result.name), session.hints.get(result.name, 0))
+        )
         if told:
             notebook.show(told)
     return result

@@ -1,7 +1,7 @@
 """The `coursekit` command: each command calls the module that does the work."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -226,15 +226,19 @@ def grade(
 ) -> None:
     """Grade a class in parallel, each submission in a sandbox. After an interruption, the same command resumes."""
     with plain_errors():
-        from coursekit.grading.command import grade_class
-        from coursekit.grading.outcome import Options
+        from coursekit.grading.begun import heed_ctrl_c, nursery_for
         from coursekit.sandbox.limits import Limits
 
         limits = Limits(cell_seconds=timeout or Limits.cell_seconds, total_seconds=total, memory_mb=memory)
-        options = Options(
-            jobs, seed, tuple(only or ()), again, all_cells, not no_sandbox, address, limits, configured=timeout is None
-        )
-        grade_class(submissions, options)
+        heed_ctrl_c()
+        nursery = None if address else nursery_for(submissions, limits, not no_sandbox)
+        with nursery or nullcontext():
+            from coursekit.grading.command import grade_class
+            from coursekit.grading.outcome import Options
+
+            chosen = tuple(only or ())
+            how = (jobs, seed, chosen, again, all_cells, not no_sandbox, address, limits)
+            grade_class(submissions, Options(*how, configured=timeout is None), nursery)
 
 
 @app.command(epilog=example("coursekit report course"))
@@ -276,12 +280,15 @@ def room(
         Path | None,
         typer.Option(help="A file that keeps what the room was told; without it, all is deleted at the end."),
     ] = None,
+    handins: Annotated[
+        Path | None, typer.Option(help="The folder for hand-ins, as course/submitted; without it, none are taken.")
+    ] = None,
 ) -> None:
     """Open a room for a workshop: learners join with an address and a code, and you see live who is where and who is stuck."""
     with plain_errors():
         from coursekit.room.command import open_room
 
-        open_room(port, board, keep)
+        open_room(port, board, keep, handins)
 
 
 @app.command("join", epilog=example('coursekit join "192.168.1.7 QUIET-FALCON"'))
@@ -293,6 +300,18 @@ def join_(
     from coursekit.presence import join
 
     print(join(room, nickname))
+
+
+@app.command("handin", epilog=example("coursekit handin work/ch01_tasks.ipynb"))
+def handin_(
+    notebook: Annotated[str, typer.Argument(help="The notebook's file.")],
+    student: Annotated[str, typer.Option(help="Your name in the class; by default your nickname.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Hand in a notebook to the instructor whose room you have joined; a receipt comes back."""
+    from coursekit.handing_in import handin
+
+    print(handin(notebook, student=student, sure=yes))
 
 
 @app.command("leave", epilog=example("coursekit leave"))

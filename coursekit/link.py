@@ -41,6 +41,10 @@ class NoRoom(Exception):
     """There is no way to the room; the message says what to do."""
 
 
+class Refused(OSError):
+    """The room has answered, and takes it not; the message says why."""
+
+
 @dataclass(frozen=True)
 class Link:
     """The room that somebody joined: kept in a file, so that every notebook knows it."""
@@ -52,13 +56,14 @@ class Link:
     token: str
     nickname: str
 
-    def post(self, path: str, data: dict) -> dict:
-        """Return the room's answer; raises OSError where there is none, NoRoom where it refuses."""
-        status, answer, _ = _post(self.host, self.port, path, data, self.token, bytes.fromhex(self.fingerprint))
+    def post(self, path: str, data: dict, seconds: float = SECONDS) -> dict:
+        """Return the room's answer; raises OSError where there is none or it refuses, NoRoom where it does not know us."""
+        known = bytes.fromhex(self.fingerprint)
+        status, answer, _ = _post(self.host, self.port, path, data, self.token, known, seconds)
         if status == 401:
             raise NoRoom("The room does not know you any more: join again.")
         if status != 200:
-            raise OSError(f"{status}: {answer.get('reason', '')}")
+            raise Refused(f"{status}: {answer.get('reason', '')}")
         return answer
 
 
@@ -140,8 +145,8 @@ def of_result(result: Result, attempts: int, hints: int) -> dict:
 
 
 def joined() -> bool:
-    """Return whether there is a room to tell; costs next to nothing."""
-    return _file().exists()
+    """Return whether there is a room to tell; costs next to nothing. In grading there is none."""
+    return not os.environ.get("NBGRADER_EXECUTION") and _file().exists()
 
 
 def tell(data: dict) -> Note | None:
@@ -221,12 +226,18 @@ def _outbox() -> Path:
 
 
 def _post(
-    host: str, port: int, path: str, data: dict, token: str = "", fingerprint: bytes = b""
+    host: str,
+    port: int,
+    path: str,
+    data: dict,
+    token: str = "",
+    fingerprint: bytes = b"",
+    seconds: float = SECONDS,
 ) -> tuple[int, dict, bytes]:
     """Return status, answer and the certificate's fingerprint; where one is given, no other is spoken to. Raises OSError."""
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the fingerprint says who it is
-    connection = http.client.HTTPSConnection(host, port, timeout=SECONDS, context=context)
+    connection = http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
     with contextlib.closing(connection):
         connection.connect()
         seen = hashlib.sha256(connection.sock.getpeercert(binary_form=True) or b"").digest()

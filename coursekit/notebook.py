@@ -7,6 +7,7 @@ from typing import Any
 import nbformat
 
 import coursekit
+from coursekit import asked
 from coursekit.cells import defined_names
 from coursekit.exercise import UnknownName
 from coursekit.paths import SOLUTIONS
@@ -32,6 +33,7 @@ def watch_cells() -> None:
         shell.set_custom_exc((NameError, UnknownName), _one_line)
         if _remember_failures not in shell.events.callbacks["post_run_cell"]:
             shell.events.register("post_run_cell", _remember_failures)
+            shell.events.register("pre_run_cell", lambda info: asked.listen())  # a terminal may have joined a room
 
 
 _broken: dict[str, str] = {}  # names whose cell ended with an error when it last ran, and the error

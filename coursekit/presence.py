@@ -1,12 +1,13 @@
 """What a learner types to be seen in the room: join, leave, stuck."""
 
-from coursekit import checking, link
+from coursekit import asked, checking, link
 from coursekit.result import Note
 
 SENT = """\
 From now on each check sends this, and nothing else: never code, values, outputs, paths or names of accounts.
   {example}
-`stuck("a line, if you like")` raises your hand. `leave()` ends it."""
+A vote, `predict`, `measured` and `share` send the letter or the number that you give. `stuck("a line, if you like")` raises
+your hand. `leave()` ends it."""
 
 
 def join(room: str, nickname: str = "") -> Note:
@@ -15,6 +16,7 @@ def join(room: str, nickname: str = "") -> Note:
         link.pair(room)
         name = nickname or input("A nickname for the board: ").strip() or "somebody"
         joined = link.enter(room, name)
+        asked.listen(fresh=True)
     except link.NoRoom as error:
         return Note("Not joined", str(error), "#dc2626")
     example = link.record("check", "ch01_tasks", exercise="parallel_map", outcome="wrong", attempts=2, hints=1)

@@ -1,6 +1,7 @@
 """The result of one check: text in a terminal, HTML in a notebook, and a JSON record for programs."""
 
 import html
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -94,10 +95,15 @@ def plural(number: int | float, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+_EMPHASIS = re.compile(r"(?<![\w*])\*([A-Za-z]+(?: [A-Za-z]+)*)\*(?![\w*])")
+
+
 def prose(text: str) -> str:
-    """Return plain text as HTML: escaped, `code` between backticks, lines kept."""
+    """Return plain text as HTML: escaped, `code` between backticks, *emphasis* between stars, lines kept."""
     parts = html.escape(text).replace("\n", "<br>").split("`")
-    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
+    return "".join(
+        f"<code>{part}</code>" if i % 2 else _EMPHASIS.sub(r"<em>\1</em>", part) for i, part in enumerate(parts)
+    )
 
 
 def card(title: str, body: str, colour: str) -> str:

@@ -10,7 +10,7 @@ from coursekit.paths import SOLUTIONS
 
 pytestmark = pytest.mark.slow
 CHAPTER = "ch13_algorithms"
-CELLS = ["def common(", "lean = {", "configs = {}"]  # they make objects too, so `definitions` leaves them out
+CELLS = ["def common(", "configs = {}"]  # they make objects too, so `definitions` leaves them out
 
 
 @pytest.fixture(scope="module")

@@ -620,7 +620,7 @@ SMALL = Rules(2, seed=7, imports=False, memory_mb=500, deciding_clock=60)
 
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
-    with Nursery(SMALL.limits(), imports=False, rooms=[INSIDE]) as nursery:
+    with Nursery(SMALL.limits(), imports="plain", rooms=[INSIDE]) as nursery:
         yield nursery
 
 

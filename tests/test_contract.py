@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import symtable
 import sys
 
 import nbformat
@@ -122,6 +123,12 @@ def test_two_sentences_on_a_line_are_seen(line):
 )
 def test_one_sentence_is_not_taken_for_two(line):
     assert list(two_sentences(line)) == []
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_no_cell_takes_a_name_that_the_chapter_imports(chapter):
+    names = symtable.symtable((ROOT / f"chapters/{chapter}.py").read_text(), chapter, "exec").get_symbols()
+    assert [name.get_name() for name in names if name.is_imported() and name.is_assigned()] == []
 
 
 def test_a_chapter_has_all_its_files():

@@ -10,7 +10,7 @@ from coursekit import versions
 from coursekit.checking import NotPassed, begin, check, hint, local, passed, quiz, solution
 from coursekit.exercise import find, judge
 from coursekit.failure import STUB_TEXT, describe
-from coursekit.result import MIME
+from coursekit.result import MIME, prose
 
 CHAPTER = "ch00_start"
 
@@ -102,6 +102,11 @@ def test_a_result_is_text_and_html_and_a_record():
     assert bundle["text/plain"] == "✔ best_seconds: passed, 1 of 1 point"
     assert "best_seconds: passed" in bundle["text/html"]
     assert bundle[MIME]["earned"] == 1
+
+
+def test_words_between_stars_are_emphasised_and_code_and_arithmetic_are_left_alone():
+    assert prose("the *last* report of `*args*`") == "the <em>last</em> report of <code>*args*</code>"
+    assert prose("2 * 3 * 4, **kwargs, a*b*c") == "2 * 3 * 4, **kwargs, a*b*c"
 
 
 def test_html_of_a_result_is_escaped():

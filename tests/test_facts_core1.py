@@ -1,5 +1,6 @@
 """What chapters 0 to 3 say about Ray is true of the Ray that is pinned: each test is one sentence of theirs."""
 
+import os
 import time
 from collections.abc import Iterator
 
@@ -132,6 +133,21 @@ def test_a_torch_tensor_and_a_list_are_copied_for_each_reader():
     numbers = ray.put([1.0, 2.0])
     assert ray.get(tensor).data_ptr() != ray.get(tensor).data_ptr()
     assert ray.get(numbers) is not ray.get(numbers)
+
+
+def test_a_variable_of_rays_lets_readers_look_at_a_tensor_in_the_store():
+    import subprocess
+    import sys
+
+    program = """
+import ray, torch
+ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+ref = ray.put(torch.ones(1_000_000))
+print("the same memory:", ray.get(ref).data_ptr() == ray.get(ref).data_ptr())
+"""
+    switched = os.environ | {"RAY_ENABLE_ZERO_COPY_TORCH_TENSORS": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=switched, capture_output=True, text=True)
+    assert "the same memory: True" in done.stdout, done.stderr[-500:]
 
 
 def test_arrays_are_read_only_also_where_they_travelled_with_a_message():

@@ -42,12 +42,65 @@ def run(script: str, address: str) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-c", script, address], capture_output=True, text=True)
 
 
-@pytest.mark.skipif("OMP_NUM_THREADS" in os.environ, reason="the variable is set, so Ray leaves it alone")
+set_by_ray = pytest.mark.skipif("OMP_NUM_THREADS" in os.environ, reason="the variable is set, so Ray leaves it alone")
+
+
+@set_by_ray
 def test_a_worker_gets_omp_num_threads_the_whole_cpus_requested_and_at_least_one():
     import ray
 
     threads = ray.remote(lambda: os.environ["OMP_NUM_THREADS"])
     assert [ray.get(threads.options(num_cpus=cpus).remote()) for cpus in (0.5, 1.5, 2)] == ["1", "1", "2"]
+
+
+@set_by_ray
+def test_torch_keeps_the_number_of_threads_of_its_processs_first_task():
+    import ray
+
+    def look() -> tuple:
+        import torch
+
+        return os.getpid(), os.environ["OMP_NUM_THREADS"], torch.get_num_threads()
+
+    own = {"env_vars": {"WORKERS_OF_THIS_TEST": "1"}}  # no other test's task has warmed them up
+    tasks = [ray.remote(look).options(num_cpus=cpus, runtime_env=own) for cpus in (1, 2)]
+    (one, *first), (other, *then) = (ray.get(task.remote()) for task in tasks)
+    assert one == other
+    assert (first, then) == (["1", 1], ["2", 1])
+
+
+def test_a_task_that_waits_for_a_future_or_awaits_lends_no_cpu():
+    import asyncio
+
+    import ray
+
+    async def fetched(ref: object) -> None:
+        await ref
+
+    @ray.remote(num_cpus=2)
+    def waits(how: str, task: object) -> bool:
+        ref = task.remote()
+        try:
+            if how == "future":
+                ref.future().result(timeout=3)
+            elif how == "await":
+                asyncio.run(asyncio.wait_for(fetched(ref), 3))
+            else:
+                return ray.wait([ref], timeout=60)[0] == [ref]
+        except TimeoutError:
+            return False
+        return True
+
+    task = ray.remote(lambda: None)
+    assert [ray.get(waits.remote(how, task)) for how in ("future", "await", "wait")] == [False, False, True]
+
+
+def test_the_tables_of_the_gcs_may_lie_in_rocksdb_on_a_disk():
+    import inspect
+
+    from ray._private.node import Node
+
+    assert "rocksdb" in inspect.getsource(Node._is_rocksdb_gcs)
 
 
 def test_an_actor_that_holds_a_cpu_lends_none_while_it_waits():

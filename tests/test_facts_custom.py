@@ -218,3 +218,33 @@ def test_a_trial_that_dies_stays_dead_unless_you_say_otherwise():
     from ray import tune
 
     assert tune.FailureConfig().max_failures == 0
+
+
+@pytest.mark.slow
+def test_a_plan_waits_for_the_copies_that_tune_makes_in_the_background(monkeypatch):
+    import threading
+    import time
+
+    import ray
+    from ray import tune
+    from ray.train._internal import storage
+
+    from coursekit.given.ch16_tune import plan_of
+
+    def slowly(*args, **kwargs):
+        begun.append(threading.current_thread())
+        time.sleep(1)
+        copy(*args, **kwargs)
+
+    def tuner(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+        how = tune.TuneConfig(metric="accuracy", mode="max")
+        return tune.Tuner(
+            trainable, tune_config=how, run_config=tune.RunConfig(storage_path=folder, callbacks=callbacks, verbose=0)
+        )
+
+    begun, copy = [], storage._upload_to_fs_path
+    monkeypatch.setattr(storage, "_upload_to_fs_path", slowly)
+    with ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False):
+        plan = plan_of(tuner, {}, 1)
+        still = [thread for thread in begun if thread.is_alive()]
+    assert (len(plan["trials"]), len(begun) > 0, still) == (1, True, [])

@@ -1,11 +1,10 @@
-"""What chapters 17 to 19 say about the pinned Ray and PyTorch, where no cell of theirs shows it."""
+"""What chapters 16 to 19 say about the pinned Ray and PyTorch, where no cell of theirs shows it."""
 
 import inspect
 import subprocess
 import sys
 from importlib.util import find_spec
 
-import numpy as np
 import pytest
 
 from coursekit.paths import ROOT
@@ -15,27 +14,18 @@ def default_of(function, name):
     return inspect.signature(function).parameters[name].default
 
 
+# Chapter 16
+
+
+def test_a_trainer_of_ray_train_is_no_trial():
+    from ray import tune
+    from ray.train.torch import TorchTrainer
+
+    with pytest.raises(tune.TuneError, match="not string nor trainable"):
+        tune.Tuner(TorchTrainer(print))
+
+
 # Chapter 17
-
-
-@pytest.mark.slow
-def test_each_forward_pass_of_ddp_begins_with_a_copy_of_worker_0_s_buffers():
-    from coursekit.given.ch17_data_train import rehearse
-
-    def loop(config):
-        import ray.train
-        import torch
-        from ray.train.torch import prepare_model
-
-        rank = ray.train.get_context().get_world_rank()
-        net = torch.nn.BatchNorm1d(4, momentum=0.0)  # it leaves its running mean as it finds it
-        model = prepare_model(net)
-        net.running_mean.fill_(rank + 1)
-        model(torch.zeros(3, 4))
-        ray.train.report({"mean": net.running_mean[0].item()})
-
-    (attempt,) = rehearse(loop, {"row": np.arange(4)}, {})
-    assert [entry[1]["mean"] for log in attempt["logs"] for entry in log if entry[0] == "report"] == [1, 1]
 
 
 def test_report_copies_the_checkpoint_before_it_returns():
@@ -163,7 +153,10 @@ def test_variables_set_before_ray_starts_reach_the_notebook_and_the_workers():
     assert "here and there: (1234, True) (1234, True)" in done.stdout, done.stderr[-500:]
 
 
-@pytest.mark.parametrize(("chapter", "name"), [("ch18_serve", "run_many"), ("ch19_operate", "_system_config")])
+@pytest.mark.parametrize(
+    ("chapter", "name"),
+    [("ch05_faults", "_system_config"), ("ch18_serve", "run_many"), ("ch19_operate", "_system_config")],
+)
 def test_a_chapter_does_not_show_what_ray_keeps_for_developers_and_tests(chapter, name):
     assert name not in (ROOT / f"chapters/{chapter}.py").read_text()
 

@@ -1,11 +1,15 @@
 """What chapters 11 to 13 say of RLlib, held against the pinned Ray: each test's name is the sentence."""
 
+import inspect
+
 import numpy as np
 import pytest
 from ray.rllib.algorithms.appo import APPOConfig
+from ray.rllib.algorithms.appo.torch.appo_torch_learner import APPOTorchLearner
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.dqn.dqn import calculate_rr_weights
 from ray.rllib.algorithms.impala import IMPALAConfig
+from ray.rllib.algorithms.impala.torch.impala_torch_learner import IMPALATorchLearner
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
@@ -106,6 +110,30 @@ def test_means_of_several_runners_are_averaged_without_their_counts():
     assert whole.reduce(compile=True)["mean"] == 255
 
 
+def test_two_reports_of_one_runner_are_averaged_without_their_counts_too():
+    runner, reports = MetricsLogger(root=False), []
+    for returns in ([20.0] * 60, [490.0]):
+        for value in returns:
+            runner.log_value("mean", value, window=100)
+        reports.append(runner.reduce(compile=False))
+    whole = MetricsLogger(root=True)
+    whole.aggregate(reports)
+    assert whole.reduce(compile=True)["mean"] == 255
+
+
+@pytest.mark.parametrize("kind", [APPOConfig, IMPALAConfig])
+def test_an_asynchronous_runner_has_one_request_at_a_time_and_a_local_learner_ends_each_update_before_the_next(kind):
+    config = kind()
+    assert (config.max_requests_in_flight_per_env_runner, config.broadcast_interval) == (1, 1)
+
+
+def test_appo_asks_its_target_network_where_impala_asks_the_newest_policy():
+    assert "target_action_log_probs=old_actions_logp" in inspect.getsource(APPOTorchLearner.compute_loss_for_module)
+    assert "target_action_log_probs=target_actions_logp" in inspect.getsource(
+        IMPALATorchLearner.compute_loss_for_module
+    )
+
+
 def test_a_timer_is_smoothed_each_new_value_counting_for_one_per_cent():
     logger = MetricsLogger(root=True)
     for seconds in (1.0, 2.0):
@@ -200,8 +228,9 @@ def noted_pendulum(options):
     return Noted(gymnasium.make("Pendulum-v1"))
 
 
-def note_return(episode, metrics_logger, **more):
-    metrics_logger.log_value("returns", episode.get_return(), reduce="item_series")
+def note_return(episode, prev_episode_chunks, metrics_logger, **more):
+    pieces = [*prev_episode_chunks, episode]
+    metrics_logger.log_value("returns", sum(piece.get_return() for piece in pieces), reduce="item_series")
 
 
 @pytest.mark.slow
@@ -217,6 +246,20 @@ def test_episode_return_mean_is_a_mean_of_the_runners_means_and_an_item_series_h
     assert played["episode_return_mean"] == 52.5
     assert len(played["returns"]) == played["num_episodes"] == 42
     assert np.mean(played["returns"]) < 10
+
+
+@pytest.mark.slow
+def test_an_episode_spans_iterations_its_earlier_pieces_are_chunks_and_a_list_of_one_is_a_number(local_ray):
+    from ray import tune
+
+    from coursekit.given.rllib_configs import built
+
+    tune.register_env("uneven", uneven)  # 100 steps an episode in this process
+    config = ppo("uneven").training(train_batch_size_per_learner=60, minibatch_size=60)
+    with built(config.callbacks(on_episode_end=note_return)) as [algo]:
+        played = [algo.train()["env_runners"].get("returns", []) for _ in range(4)]
+    assert [np.atleast_1d(returns).tolist() for returns in played] == [[], [100], [], [100]]
+    assert np.isscalar(played[1])
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
-"""What chapters 7 to 10 say of Ray, RLlib and Gymnasium holds in the versions that are pinned: each fact one test."""
+"""What chapters 6 to 10 say of Ray, RLlib and Gymnasium holds in the versions that are pinned: each fact one test."""
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -193,3 +194,27 @@ def test_rllib_restarts_runners_adds_a_kl_penalty_and_steps_environments_one_by_
     assert config.use_kl_loss
     assert config.kl_coeff > 0
     assert config.gym_env_vectorize_mode == "sync"
+
+
+def test_chapter_10_normalises_a_single_row_without_nan():
+    import torch
+
+    from coursekit.author.definitions import definitions
+
+    assert definitions("ch10_actor_learner")["normalised"](torch.ones(1)).tolist() == [0.0]
+
+
+def source_of_ray(path):
+    import ray
+
+    return (Path(ray.__file__).parent / path).read_text()
+
+
+@pytest.mark.parametrize(("cloud", "stops"), [("aws", True), ("_azure", True), ("gcp", False)])
+def test_ray_down_only_stops_machines_on_aws_and_azure_unless_the_file_says_otherwise(cloud, stops):
+    provider = source_of_ray(f"autoscaler/_private/{cloud}/node_provider.py")
+    assert f'provider_config.get("cache_stopped_nodes", {stops})' in provider
+
+
+def test_ray_start_block_does_not_miss_a_process_that_was_ended_with_sigterm():
+    assert "exit with SIGTERM will be treated as graceful, thus NOT reported." in source_of_ray("scripts/scripts.py")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import nbformat
 import psutil
 import pytest
 from filelock import FileLock
@@ -29,7 +30,7 @@ from coursekit.grading import command
 from coursekit.grading.configured import config_of
 from coursekit.grading.grade import Grader
 from coursekit.grading.gradebook import Book
-from coursekit.grading.plan import Master
+from coursekit.grading.plan import Master, imports_of
 from coursekit.grading.run import Run
 from coursekit.grading.submission import read
 from coursekit.grading.turns import Turns
@@ -410,13 +411,25 @@ def test_only_grades_the_student_that_is_named(course):
         assert [student.id for student in book.students] == ["honest_half"]
 
 
+@pytest.mark.parametrize(
+    ("chapter", "code", "imports"),
+    [("", "assert double(3) == 6", "base"), ("", "import pandas as pd", "plain"), (CHAPTER, "1", "all")],
+)
+def test_sandboxes_begin_with_what_the_most_demanding_notebook_needs(chapter, code, imports):
+    cells = [nbformat.v4.new_code_cell(code)]
+    demanding = Master("one", nbformat.v4.new_notebook(cells=cells), chapter)
+    assert imports_of([Master("other", nbformat.v4.new_notebook(), ""), demanding]) == imports
+
+
 def test_where_no_sandbox_can_be_made_it_stops_and_says_so(tmp_path, monkeypatch):
     hand_in(tmp_path, "anna", notebook())
-    monkeypatch.setattr(command, "available", lambda: "this is a toaster")
-    output = failing(str(tmp_path / "submitted"))
+    (tmp_path / "results.jsonl").write_text("an earlier run's\n")
+    monkeypatch.setattr(Nursery, "refusal", lambda nursery: "this is a toaster")
+    output = failing(str(tmp_path / "submitted"), "--again")
     assert "this is a toaster" in output
     assert "--no-sandbox" in output
-    assert not (tmp_path / "results.jsonl").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"submitted", "results.jsonl"}
+    assert (tmp_path / "results.jsonl").read_text() == "an earlier run's\n"
 
 
 def test_it_says_what_it_does_not_go_by_how_many_are_done_how_many_failed_how_fast_and_the_time_left(
@@ -433,9 +446,8 @@ def test_it_says_what_it_does_not_go_by_how_many_are_done_how_many_failed_how_fa
             return records
 
     shown = io.StringIO()
-    monkeypatch.setattr(command, "available", lambda: "")
     monkeypatch.setattr(command, "Console", lambda stderr: Console(file=shown, force_terminal=True, width=120))
-    monkeypatch.setattr(command, "Run", lambda submissions, options: Played(folder=tmp_path, alone=False))
+    monkeypatch.setattr(command, "Run", lambda submissions, options, nursery: Played(folder=tmp_path, alone=False))
     command.grade_class(tmp_path, command.Options())
     text = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", shown.getvalue())
     assert re.search(r"\d+ a minute, 1 not gradable .* 3/4 [-\d]+:[-\d]+:[-\d]+", text)

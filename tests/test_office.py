@@ -8,8 +8,8 @@ from nbgrader.api import Gradebook
 
 from coursekit.grading.outcome import Options
 from coursekit.grading.run import Run
-from coursekit.grading.table import harmless
 from coursekit.sandbox.nursery import NurseryFailed
+from coursekit.table import harmless
 from tests.classes import grade
 from tests.test_outcomes import cells, no_sandbox, write
 

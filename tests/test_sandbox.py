@@ -36,7 +36,7 @@ SMALL = Limits(
 
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
-    with Nursery(SMALL, imports=False) as nursery:
+    with Nursery(SMALL, imports="plain") as nursery:
         yield nursery
 
 
@@ -303,7 +303,7 @@ def test_every_public_name_can_be_imported_inside(ray_nursery):
 
 
 def test_a_hidden_folder_is_empty_even_inside_the_system():
-    with Nursery(SMALL, imports=False, hidden=["/usr/share/doc"]) as nursery, nursery.sandbox() as sandbox:
+    with Nursery(SMALL, imports="plain", hidden=["/usr/share/doc"]) as nursery, nursery.sandbox() as sandbox:
         assert value(sandbox, "import os; found = os.listdir('/usr/share/doc')") == []
 
 
@@ -629,7 +629,7 @@ os.register_at_fork(after_in_child=lambda: numbers.append(os.getpid()))
 def test_no_process_on_the_way_to_a_sandbox_has_the_number_of_the_one_that_forked_it(monkeypatch, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(AT_EACH_FORK)
     monkeypatch.setitem(supply.AT_START, "PYTHONPATH", f"{tmp_path}:{ROOT}")
-    with Nursery(SMALL, imports=False) as nursery, nursery.sandbox() as sandbox:
+    with Nursery(SMALL, imports="plain") as nursery, nursery.sandbox() as sandbox:
         numbers = value(sandbox, "import sitecustomize; found = sitecustomize.numbers")
     assert numbers[-2:] == [1, 2]
     assert all(parent != child for parent, child in pairwise(numbers)), numbers
@@ -645,6 +645,30 @@ def test_where_no_learners_process_can_start_available_says_so(monkeypatch, tmp_
     (tmp_path / "sitecustomize.py").write_text(NO_LEARNER)
     monkeypatch.setitem(supply.AT_START, "PYTHONPATH", f"{tmp_path}:{ROOT}")
     assert available.__wrapped__() == "The sandbox ended: the program ended its own process (exit code 3)."
+
+
+def test_a_nursery_that_started_early_imports_what_it_is_told_also_when_it_is_replaced():
+    with Nursery(SMALL, imports="later") as nursery:
+        nursery.bring("base")
+        for _ in range(2):
+            with nursery.sandbox() as sandbox:
+                names = value(
+                    sandbox, "import sys; found = [n for n in ('numpy', 'pandas', 'ray') if n in sys.modules]"
+                )
+            assert names == ["numpy"]
+            nursery._process.kill()
+            nursery._process.wait()
+
+
+def test_a_nursery_that_is_closed_before_it_is_told_leaves_nothing():
+    nursery = Nursery(SMALL, imports="later")
+    outer = psutil.Process(nursery._process.pid)
+    deadline = time.monotonic() + 60
+    while not (inner := outer.children(recursive=True)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    nursery.close()
+    assert inner
+    assert not psutil.wait_procs([outer, *inner], timeout=60)[1]
 
 
 def test_usage_counts_the_whole_tree(nursery):
@@ -672,7 +696,7 @@ GRADER = """
 import os, sys, time
 from coursekit.sandbox.nursery import Nursery
 from coursekit.sandbox.sandbox import Limits
-nursery = Nursery(Limits(), imports=False)
+nursery = Nursery(Limits(), imports="plain")
 sandbox = nursery.sandbox()
 sandbox.run("import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
 print(nursery._process.pid, sandbox.pid, flush=True)
@@ -696,7 +720,7 @@ def test_all_ends_with_a_killed_grader():
     "source", ["found = 1 + 1", "import os; found = 2 if os.getcwd() == os.path.expanduser('~/work') else 0"]
 )
 def test_without_a_sandbox_the_same_handle_works(source):
-    with Nursery(SMALL, imports=False, isolated=False) as nursery, nursery.sandbox() as sandbox:
+    with Nursery(SMALL, imports="plain", isolated=False) as nursery, nursery.sandbox() as sandbox:
         assert value(sandbox, source) == 2
         ran(sandbox, "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
         started, folder = processes(sandbox), sandbox._folder
@@ -706,7 +730,7 @@ def test_without_a_sandbox_the_same_handle_works(source):
 
 
 def test_without_a_sandbox_nothing_is_left_when_the_learners_process_ends_before_its_supervisor_looks():
-    with Nursery(SMALL, imports=False, isolated=False) as nursery, nursery.sandbox() as sandbox:
+    with Nursery(SMALL, imports="plain", isolated=False) as nursery, nursery.sandbox() as sandbox:
         ran(sandbox, "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
         first, learner, *others = processes(sandbox)
         first.suspend()
@@ -942,3 +966,15 @@ def test_all_this_holds_for_an_ordinary_user(chosen):
     assert finished.returncode == 0, finished.stdout[-5000:] + finished.stderr[-2000:]
     assert " passed" in finished.stdout
     assert "skipped" not in finished.stdout
+
+
+def test_a_room_hears_nothing_from_a_sandbox(sandbox):
+    source = """
+        from coursekit import link
+        from coursekit.overview import home
+
+        home().mkdir(parents=True, exist_ok=True)
+        (home() / "room.json").write_text("{}")
+        found = link.joined()
+    """
+    assert value(sandbox, source) is False

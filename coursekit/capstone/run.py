@@ -63,7 +63,9 @@ def _judged(entry: Entry, rules: Rules, seed: int, tick: Tick) -> Judged:
     """Have an entry learn in the world of a seed, and judge its policy."""
     world, episodes = judge.drawn(seed, "world"), judge.drawn(seed, "episodes")
     with (
-        Nursery(rules.limits(), isolated=rules.isolated, imports=rules.imports, rooms=[INSIDE]) as nursery,
+        Nursery(
+            rules.limits(), isolated=rules.isolated, imports="all" if rules.imports else "plain", rooms=[INSIDE]
+        ) as nursery,
         nursery.sandbox() as sandbox,
     ):
         contestant = Contestant(entry, rules, sandbox, tick, world)

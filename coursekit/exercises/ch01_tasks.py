@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from coursekit import meeting
-from coursekit.answer import Answer
+from coursekit.answer import Answer, Raised
 from coursekit.exercise import exercise, expect, expect_equal, quiz
 from coursekit.exercises._steps import plain_tasks
 from coursekit.given import ch01_tasks as given
@@ -25,27 +25,44 @@ def _two_that_meet() -> list[list]:
     minutes=5,
     hints=[
         "`ray.remote(function)` gives you an object that can launch tasks. How do you launch one?",
-        "`ray.remote(function).remote(x)` launches the task and returns a reference at once. Return that, without `ray.get`.",
+        "You need two of them: `ray.remote` makes the remote function, and `.remote` on that launches a task. Return what it gives you, without `ray.get`.",
     ],
 )
 def as_task(answer: Answer, rng: Generator) -> None:
     """Launch the function as a task and return its reference; the caller decides when to wait."""
     x = int(rng.integers(2, 1000))
-    seen = answer.probe(given.launch, x)
-    _expect_reference_at_once(seen)
-    expect_equal(seen["value"], x * x, f"The task did not return what the function returns for {x}.")
+    seen = _launched(answer, x)
+    _expect_reference(seen)
+    expect("value" in seen, "The task ran another function than the one that the check handed over: use `function`.")
     driver, worker = seen["pids"]
     expect(driver != worker, "The function ran in the notebook's own process, not in a task.")
-
-
-def _expect_reference_at_once(seen: dict) -> None:
-    expect(
-        seen["reference"],
-        f"`as_task` returned {seen['type']}. It must return the reference that it gets from `.remote()`.",
-    )
     expect(
         seen["released"],
         "`as_task` returned only when the task had ended. It must return while the task is still running.",
+    )
+    expect_equal(seen["value"], x * x, f"The task did not return what the function returns for {x}.")
+
+
+def _launched(answer: Answer, x: int) -> dict:
+    """Return what came of the launch; says what has happened where `ray.remote` refused what it was given."""
+    try:
+        return answer.probe(given.launch, x)
+    except Raised as raised:
+        expect(
+            "@ray.remote decorator" not in raised.message,
+            "`ray.remote(...)` needs the function itself, and yours got what a call of it returned.",
+        )
+        raise
+
+
+def _expect_reference(seen: dict) -> None:
+    expect(
+        seen["type"] != "its value",
+        "`as_task` returned the value of the call, not a reference: launch a task, and leave the waiting to the caller.",
+    )
+    expect(
+        seen["reference"],
+        f"`as_task` returned {seen['type']}. It must return the reference that it gets from `.remote()`.",
     )
 
 
@@ -83,7 +100,7 @@ def _expect_squares(got: list, xs: list[int]) -> None:
     ],
 )
 def first_k(answer: Answer, rng: Generator) -> None:
-    """Ask `ray.wait` for one at a time: the results then come in the order in which the tasks end."""
+    """Ask `ray.wait` for one at a time: a loop that is quicker than the tasks gets them in the order in which they end."""
     xs, order = _four_and_their_ends(rng)
     seen = answer.probe(given.finish_in_order, order, 3)
     results = seen["results"]
@@ -145,7 +162,11 @@ def tree_sum(answer: Answer, rng: Generator) -> None:
         seen = answer.probe(given.sum_of_tree, numbers)
         expect(seen["returned_first"], "`tree_sum` waited for a value. Pass the references on; Ray does the waiting.")
         expect(seen["reference"], "`tree_sum` must return the reference to the total, not the total.")
-        expect_equal(seen["total"], sum(numbers), f"The total of {numbers} came out as {seen['total']}.")
+        expect_equal(
+            seen["total"],
+            sum(numbers),
+            f"The total of the {count} numbers {numbers} came out as {seen['total']}. Does a number without a neighbour get lost?",
+        )
         _expect_rounds(seen["depth"], count)
 
 
@@ -216,7 +237,7 @@ quiz(
     `ray.get([a, b, c])`: c ends first, then a, then b. In which order are the results?
 
     a) c, a, b: as they ended.
-        That is what a loop around `ray.wait` gives you.
+        That is what a quick loop around `ray.wait` gives you.
     *b) a, b, c: as in the list.
         Right: `ray.get` waits for all of them, and keeps the order of its argument.
     c) In no particular order.

@@ -31,7 +31,7 @@ def _expect_not_held(held: int) -> None:
 )
 def share_once(answer: Answer, rng: Generator) -> None:
     """Put the array once, and pass the reference to every task: each sees the one copy in the store."""
-    array = rng.random(MILLION // 2)  # 4 MB
+    array = rng.random(100_000)  # 0.8 MB: in the store, but too small to show where the chapter lists objects
     xs = rng.choice(len(array), size=6, replace=False).tolist()
     with answer.watch() as seen:
         known = [row["object_id"] for row in seen.objects()]
@@ -106,11 +106,15 @@ def _uneven_matrix(rng: Generator, blocks: int) -> np.ndarray:
 
 
 def _expect_sums(sums: np.ndarray, matrix: np.ndarray, blocks: int) -> None:
-    height = len(matrix)
+    height, width = matrix.shape
+    expect(
+        np.shape(sums) == (width,),
+        f"What you returned has the shape {np.shape(sums)}. A matrix of {width} columns has {width} sums: add up those of the blocks.",
+    )
     expect_equal(
         sums,
         matrix.sum(axis=0),
-        f"For a matrix of {height} rows in {blocks} blocks, the sums of the columns are wrong.",
+        f"For a matrix of {height} rows in {blocks} blocks, the sums of the columns are wrong. Is every row in exactly one block?",
     )
 
 

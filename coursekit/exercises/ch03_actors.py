@@ -165,7 +165,7 @@ def _scores(rng: Generator) -> list[float]:
 
 @exercise(
     points=3,
-    minutes=30,
+    minutes=20,
     hints=[
         "A call that comes too early has nothing to do yet. How can it wait without keeping the others out?",
         "`future = asyncio.get_running_loop().create_future()` is an empty box. `flush` fills it; "
@@ -186,7 +186,7 @@ def Batcher(answer: Answer, rng: Generator) -> None:
 def _judge_full_batches(answer: Answer, xs: list[int], size: int) -> None:
     """Check calls that fill two batches."""
     with answer.case(f"{len(xs)} calls at once, batches of {size}, each call patient for 60 s"):
-        got = answer.probe(given.predict_together, xs, size, 60.0)
+        got = _together(answer, xs, size, 60.0)
         _expect_none_missing(got.count("none"))
         _expect_own_answers(got, xs)
         sizes = list({number: length for _, length, number in got}.values())
@@ -204,23 +204,27 @@ def _expect_none_missing(missing: int) -> None:
 def _judge_small_batch(answer: Answer, few: list[int], size: int) -> None:
     """Check calls that are too few for a batch."""
     with answer.case(f"{len(few)} calls, batches of {size}, each call patient for 0.3 s"):
-        got = _impatient(answer, few, size)
+        got = _together(answer, few, size, 0.3)
         expect("none" not in got, "Some calls never got an answer: no other call came to complete their batch.")
         _expect_own_answers(got, few)
 
 
 def _expect_own_answers(got: list, xs: list[int]) -> None:
     """Check that each caller got what the model says of its own x."""
-    odd = [one for one in got if not (isinstance(one, list) and len(one) == 3)]
+    odd = [one for one in got if not (isinstance(one, list | tuple) and len(one) == 3)]
     expect(not odd, f"A caller got {odd[:1]}: that is not one of the model's answers.")
     expect_equal([one[0] for one in got], [x * x for x in xs], "Not every caller got the answer to its own x.")
 
 
-def _impatient(answer: Answer, few: list[int], size: int) -> list:
-    """Return what calls get that are too few for a batch; says what has happened where `flush` found a cancelled future."""
+def _together(answer: Answer, xs: list[int], size: int, patience: float) -> list:
+    """Return what calls get that are sent together; says what has happened where a future was returned or cancelled."""
     try:
-        return answer.probe(given.predict_together, few, size, 0.3)
+        return answer.probe(given.predict_together, xs, size, patience)
     except Raised as raised:
+        expect(
+            "_asyncio.Future" not in raised.message,
+            "`predict` returned a future, or what `asyncio.wait` gave it. The answer is in `future.result()`.",
+        )
         expect(
             raised.kind not in ("InvalidStateError", "CancelledError"),
             f"A future was cancelled or filled twice ({raised.kind}). `asyncio.wait_for` cancels what it waits for when "
@@ -321,7 +325,7 @@ def _judge_regression(answer: Answer, rng: Generator) -> None:
 
 @exercise(
     points=3,
-    minutes=15,
+    minutes=20,
     hints=[
         "Which actors are idle at the beginning? And later: which of the two lists of `ray.wait` tells you that one is free again?",
         "A dictionary from each reference under way to (actor, place in the list) tells you whose result has come.",
@@ -343,7 +347,9 @@ def _judge_pool(seen: dict, xs: list[int], desks: int) -> None:
     """Check more inputs than actors: all work at once, none is idle, no call queues, and the results are in order."""
     many = seen["many"]
     expect(isinstance(many, list | tuple) and len(many) == len(xs), "There is not one result for each input.")
-    expect(all(isinstance(one, list) and len(one) == 4 for one in many), "Some results did not come from an actor.")
+    expect(
+        all(isinstance(one, list | tuple) and len(one) == 4 for one in many), "Some results did not come from an actor."
+    )
     results, numbers, met, moving = zip(*many, strict=True)
     expect(all(met), "The actors never worked at the same time: do you give each of them a call before you wait?")
     expect(

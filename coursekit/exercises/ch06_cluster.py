@@ -261,7 +261,8 @@ def _judge_failure(seen: dict, log: str) -> None:
 def _judge_real_job(answer: Answer, rng: Generator) -> None:
     """Judge a job of which Ray says how it ended."""
     number = int(rng.integers(1000, 9999))
-    entrypoint = f'python -c \'import os; print("square", int(os.environ["NUMBER"]) ** 2, {rng.integers(10**6)})\''
+    fresh = uuid.uuid4().hex  # the head remembers the jobs of earlier checks
+    entrypoint = f'python -c \'import os; print("square", int(os.environ["NUMBER"]) ** 2, "{fresh}")\''
     real = answer.probe(given.run_a_job, entrypoint, {"env_vars": {"NUMBER": str(number)}})
     known = [status for status, _ in real["known"]]
     expect(known == ["SUCCEEDED"], f"On your cluster, the jobs with this entrypoint are: {known}.")
@@ -425,7 +426,7 @@ quiz(
     b) The raylet of a worker node.
         That node is lost, with its workers and objects. The others keep working.
     *c) The GCS on the head.
-        Right: the raylets wait a minute for it, then end. Only with a Redis outside can a new one come back and remember.
+        Right: the raylets wait a minute for it, then end. Only with its tables kept outside (a Redis, or RocksDB on a disk that lasts) can a new one come back and remember.
     d) The log monitor.
         Then you no longer see what workers print. They keep working.
     """,

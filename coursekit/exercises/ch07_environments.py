@@ -21,7 +21,7 @@ COLUMNS = ("obs", "actions", "rewards", "next_obs", "terminated")
     minutes=20,
     hints=[
         "`reset` begins with `super().reset(seed=seed)`: that seeds `self.np_random`, from which you draw the start.",
-        "An observation is an array of the space's own type and shape: `np.array([self.position], np.float32)`.",
+        "From `gymnasium.spaces`: `Box(low, high, shape, dtype)` and `Discrete(n)`. Which is the lowest field, which the highest?",
         "`step` counts, moves within 0 … length - 1, and returns five values: observation, reward, terminated, truncated, {}.",
     ],
 )
@@ -38,6 +38,8 @@ def SimpleCorridor(answer: Answer, rng: Generator) -> None:
 
 def _expect_no_complaint(complaints: list[str]) -> None:
     for complaint in complaints[:1]:
+        if not any(word in complaint for word in ("bool", "unpack", "tuple", "after 1 step")):
+            raise Wrong(f"Gymnasium's `check_env` says: {complaint[:400]}")
         raise Wrong(
             f"Gymnasium's `check_env` says: {complaint[:400]} (`reset` must return two values, and `step` five; two of "
             "them are terminated and truncated, each True or False: `bool(...)` makes one of NumPy's.)"

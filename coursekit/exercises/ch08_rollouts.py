@@ -42,11 +42,12 @@ def Sampler(answer: Answer, rng: Generator) -> None:
 
 
 def _scripts(rng: Generator, steps: int) -> list[list[dict]]:
-    """Return the episodes of three environments."""
+    """Return the episodes of three environments; the first step of each earns 0, as a reset does."""
+    first = {"rewards": [0.0]}
     return [
-        [{"length": steps, "truncated": False}],  # ends with the last frame of the first fragment: reset in the second
-        [{"length": 2, "truncated": True}, {"length": 3, "truncated": False}],
-        [{"length": int(rng.integers(30, 40)), "truncated": False}],  # never ends here
+        [{"length": steps, "truncated": False, **first}],  # its reset is the second fragment's first frame
+        [{"length": 2, "truncated": True, **first}, {"length": 3, "truncated": False, **first}],
+        [{"length": int(rng.integers(30, 40)), "truncated": False, **first}],  # never ends here
     ]
 
 
@@ -98,7 +99,7 @@ def _expect_steps(fragment: dict, frames: np.ndarray, weights: dict, old: dict) 
     obs, (clock, length, truncated) = frames[:, :, :3], np.moveaxis(frames[:, :, 2:], 2, 0)
     actions, real, ends = given.chooses(weights, obs), clock < length, clock == length - 1
     _expect_actions(fragment["actions"][real], actions[real], given.chooses(old, obs)[real])
-    rewards = 10 * actions + clock + 1
+    rewards = np.where(clock == 0, 0, 10 * actions + clock + 1)
     want = {"rewards": rewards, "terminated": ends & (truncated == 0), "truncated": ends & (truncated == 1)}
     for key, column in want.items():
         expect_close(fragment[key][real], column[real], f"`{key}` is not what the environments said.")
@@ -305,6 +306,7 @@ def _expect_to_go_on(found: dict) -> None:
     expect(not found["waited"], "You waited for a sampler while another one had its fragment ready.")
     raised = found["raised"]
     expect(not raised, f"`collect_async` raised {raised}: the other two could have continued.")
+    expect(not found["stayed"], "After the last fragment you waited for one that was still under way. Leave it alone.")
 
 
 def _expect_dead_left_out(tasks: list[dict]) -> None:

@@ -24,8 +24,8 @@ KINDS = {"obs": "f", "next_obs": "f", "actions": "iu", "rewards": "f", "terminat
     hints=[
         "Stack `obs[1:]` and `last_obs`: that is `next_obs` of every frame, shape [T, N, …]. What do you throw away after that?",
         "`column[real]` takes the rows in which `real` is True, of all frames and environments at once.",
-        "Count how many were ever added. The places of new ones are `(added + np.arange(n)) % capacity`; which places hold something?",
-        "`rng.integers(held, size=size)` draws rows; take the same rows from every column.",
+        "Simplest: one list of transitions, the new ones at its end, cut with `[-capacity:]`. Quicker: an array for each column, used as a ring.",
+        "`rng.integers(held, size=size)` draws rows; take the same rows of every column.",
     ],
 )
 def ReplayBuffer(answer: Answer, rng: Generator) -> None:
@@ -138,18 +138,21 @@ def td_target(answer: Answer, rng: Generator) -> None:
 def _judge_flags(answer: Answer) -> None:
     """Check four rows that differ by their flags alone."""
     over, late = np.array([False, True, False, True]), np.array([False, False, True, True])
-    got = answer(np.ones(4), over, late, np.array([[2.0, 4.0]] * 4), np.array([[10.0, 6.0]] * 4), 0.5)
-    expect(np.shape(got) == (4,), f"The result has the shape {np.shape(got)}; four rows need four targets: (4,).")
-    expect_close(
-        got,
-        [4.0, 1.0, 4.0, 1.0],
-        f"The targets came out as {got}. Which network chooses the action, and which one says what it is worth?",
-        mistakes={
-            f"The targets came out as {got}. If only time ran out, does nothing follow?": [4.0, 1.0, 1.0, 1.0],
-            f"The targets came out as {got}. What follows after a terminated end?": [4.0, 4.0, 4.0, 4.0],
-            "These would be right for γ = 0.99. Where does your γ come from?": [6.94, 1.0, 6.94, 1.0],
-        },
-    )
+    with answer.case(
+        "reward 1, γ = 0.5, newest 2 and 4, older 10 and 6; four rows: no end, terminated, truncated, both"
+    ):
+        got = answer(np.ones(4), over, late, np.array([[2.0, 4.0]] * 4), np.array([[10.0, 6.0]] * 4), 0.5)
+        expect(np.shape(got) == (4,), f"The result has the shape {np.shape(got)}; four rows need four targets: (4,).")
+        expect_close(
+            got,
+            [4.0, 1.0, 4.0, 1.0],
+            f"The targets came out as {got}. Which network chooses the action, and which one says what it is worth?",
+            mistakes={
+                f"The targets came out as {got}. If only time ran out, does nothing follow?": [4.0, 1.0, 1.0, 1.0],
+                f"The targets came out as {got}. What follows after a terminated end?": [4.0, 4.0, 4.0, 4.0],
+                "These would be right for γ = 0.99. Where does your γ come from?": [6.94, 1.0, 6.94, 1.0],
+            },
+        )
 
 
 @exercise(
@@ -253,7 +256,20 @@ def _expect_played(seen: dict, rounds: int) -> None:
     expect(len(played) == rounds, f"The worker played {len(played)} rounds.")
     expect(np.all(np.diff(played) > 0), f"It played with the versions {played[:3]}…: get new parameters every round.")
     expect_equal(added, list(range(rounds)), f"{rounds} fragments were played, and {len(added)} reached the buffer.")
+    expect(seen["held"][0] > 0, "In round 0 the batch was drawn before the fragment was added: the buffer was empty.")
+    _expect_explored(seen["epsilon"], played)
     _expect_counted(seen["count"], rounds)
+
+
+def _expect_explored(shares: list, versions: list) -> None:
+    """Check that the share of random actions follows the version that played."""
+    for turn, (share, version) in enumerate(zip(shares, versions, strict=True)):
+        expect_close(
+            share,
+            max(0.05, 1 - version / 250),
+            f"In round {turn} it played version {version:g} with ε = {share:.3g}. What does `epsilon` say of that version?",
+            atol=1e-3,
+        )
 
 
 def _expect_counted(counted: list, rounds: int) -> None:

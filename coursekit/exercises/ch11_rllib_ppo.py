@@ -299,14 +299,14 @@ quiz(
 quiz(
     "what_a_checkpoint_lacks",
     """
-    You send the folder of a checkpoint to a colleague with the same Ray. `Algorithm.from_checkpoint` fails there. What was not in the folder?
+    You trained on `environment("mycranes.envs:Crane-v0")` and send the folder of a checkpoint to a colleague with the same Ray. `Algorithm.from_checkpoint` fails there. What was not in the folder?
 
     a) The optimizer's state.
         It is there, with the learner: the check of `save_and_restore` compared it.
     b) The settings of the config.
         They are in `class_and_ctor_args.pkl`: the new algorithm is built from them.
     *c) The code of your environment.
-        Right: a folder holds names and numbers, no programs. Your module must be importable there, too.
+        Right: of what lives in a module, the folder has only the name. The module must be importable there, too.
     d) The number of iterations.
         It is there: a restored algorithm continues to count.
     """,
@@ -321,7 +321,7 @@ quiz(
         It is a PyTorch module like any other: you have just asked it yourself.
     b) Field 5 is an integer, and 5.0 is not.
         Networks compute with floats. The problem is the shape: how many inputs has its first layer?
-    *c) It was trained on sixteen zeros and ones: a connector flattened the number, and here there is none.
+    *c) It was trained on one-hot vectors of sixteen numbers: a connector flattened the field, and here there is none.
         Right: all that connectors did on the way to the network is now up to you.
     """,
 )

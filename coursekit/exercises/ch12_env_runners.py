@@ -1,11 +1,13 @@
 """The judge's side of chapter 12."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.random import Generator
 from scipy import stats
 
 from coursekit.answer import Answer
-from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercise import Wrong, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch12_env_runners as given
 
 SETTINGS: dict[str, list] = {  # two values of each, neither of them what RLlib takes by default
@@ -20,6 +22,8 @@ SETTINGS: dict[str, list] = {  # two values of each, neither of them what RLlib 
     "env_config": [{"is_slippery": False}, {"map_name": "8x8"}],
     "seed": [1, 2],
 }
+BATCH = "_train_batch_size_per_learner"  # the name under which `to_dict` has it
+AGREE = ("gamma", "clip_param", BATCH)  # of PPO and APPO
 CLOCK = 0.003  # seconds by which two clocks of one machine may differ
 
 
@@ -29,28 +33,32 @@ CLOCK = 0.003  # seconds by which two clocks of one machine may differ
     hints=[
         "A config as a dict: `config.to_dict()`. It holds what was set and what is left at its default.",
         "Go through the names, compare the two values of each, and leave out the names in `compared`.",
-        "`{name for name in one if one[name] != other[name]}` is a set of names. What is missing from it?",
+        "`{name for name in one if one[name] != other[name]}` finds most of them. What does it do with a name that only one of the two has, and with one in `compared`?",
     ],
 )
 def unfair(answer: Answer, rng: Generator) -> None:
     """Compare what the configs say, not how they were written: a setting that is left out has a default."""
     knobs = ["num_env_runners", "num_envs_per_env_runner"]
     for differing, compared in ((2, knobs), (4, knobs), (0, knobs), (3, []), (2, ["lr", "num_epochs"])):
-        others = rng.permutation([name for name in SETTINGS if name not in compared])[:differing].tolist()
+        others = [BATCH, *rng.permutation([name for name in SETTINGS if name not in compared]).tolist()][:differing]
         changed = [*others, *compared]
-        left, right = ({name: SETTINGS[name][side] for name in changed} for side in (0, 1))
+        left, right = ({name: (SETTINGS | {BATCH: [500, 2000]})[name][side] for name in changed} for side in (0, 1))
         for one, other in ((left, right), (right, {})):  # the second config leaves all at its default
-            _judge_names(answer, one, other, sorted(others), compared)
+            with answer.case(f"configs with {one} and {other}, all else alike, compared={compared}"):
+                got = answer.probe(given.two_configs, one, other, compared)
+                _judge_names(got, set(others), others.__contains__)
+    for first in ("PPO", "APPO"):  # `vf_clip_param` is PPO's alone, `broadcast_interval` is APPO's
+        with answer.case(f"the defaults of PPO and APPO, {first}'s first, compared=['clip_param']"):
+            got = answer.probe(given.two_algorithms, first, ["clip_param"])
+            _judge_names(got, {"num_epochs", "vf_clip_param", "broadcast_interval"}, lambda name: name not in AGREE)
 
 
-def _judge_names(answer: Answer, one: dict, other: dict, names: list[str], compared: list[str]) -> None:
-    with answer.case(f"configs with {one} and {other}, all else alike, compared={compared}"):
-        got = answer.probe(given.two_configs, one, other, compared)
-        plain = isinstance(got, list | tuple | set | frozenset | dict)
-        expect(plain, f"`unfair` returned {got!r:.80}, not a set of names.")
-        missed, extra = sorted(set(names) - set(got)), sorted(set(got) - set(names))
-        expect(not missed, f"The two configs differ in {missed}, which your answer does not name.")
-        expect(not extra, f"Your answer names {extra}: there the two agree, or may differ.")
+def _judge_names(got: object, must: set[str], may: Callable[[str], bool]) -> None:
+    if not isinstance(got, list | tuple | set | frozenset | dict):
+        raise Wrong(f"`unfair` returned {got!r:.80}, not a set of names.")
+    missed, extra = sorted(must - set(got)), sorted(name for name in set(got) if not may(name))
+    expect(not missed, f"The two configs differ in {missed}, which your answer does not name.")
+    expect(not extra, f"Your answer names {extra}: there the two agree, or may differ.")
 
 
 @exercise(
@@ -141,7 +149,7 @@ def _judge_times(name: str, seen: dict, iterations: int) -> None:
     minutes=20,
     hints=[
         "One number for each pair first: `np.log(single) - np.log(many)`, as arrays. Everything else comes from these.",
-        "Their mean, and their standard deviation with `ddof=1`. How does the deviation of a *mean* of n numbers follow from it?",
+        "Their mean, and their standard deviation with `ddof=1`. How does the deviation of the mean of n numbers follow from it?",
         "Half the width is `stats.t.ppf(0.975, n - 1) * s / np.sqrt(n)`. Take `np.exp` of the mean and of both ends.",
     ],
 )
@@ -161,7 +169,7 @@ def speedup(answer: Answer, rng: Generator) -> None:
         expect_close(
             ratio,
             np.exp(np.log(each).mean()),
-            f"Your ratio is {ratio}. Take the mean of the logarithms of the pairs' ratios, and then `np.exp`.",
+            f"Your ratio is {ratio:.4g}. Take the mean of the logarithms of the pairs' ratios, and then `np.exp`.",
             mistakes={
                 "That is the ratio of the totals, in which a slow pair counts more than a quick one.": single.sum()
                 / many.sum(),
@@ -181,7 +189,7 @@ def _judge_interval(got: list, ratios: np.ndarray) -> None:
     expect_close(
         got,
         _t_interval(ratios),
-        f"Your interval is {got[0]} to {got[1]}. Half its width, in logarithms, is t times s over the root of n.",
+        f"Your interval is {got[0]:.4g} to {got[1]:.4g}. Half its width, in logarithms, is t times s (divided by n - 1) over the root of n.",
         atol=5e-4,
         mistakes={
             "With so few pairs 1.96 is too small a factor: take `stats.t.ppf(0.975, n - 1)`.": _t_interval(
@@ -237,8 +245,13 @@ def _judge_choice(answer: Answer, sampling: float, learning: float, most: int, w
     best = next((n for n, share in enumerate(saved, 1) if share < worth or n == most))
     got = answer(sampling, learning, most, worth)
     expect(isinstance(got, int) and 1 <= got <= most, f"{got!r} is not a number of runners from 1 to {most}.")
-    expect(got <= best, f"You chose {got}, but the last of these saves less than {worth:.0%} of an iteration.")
-    expect(got >= best, f"You chose {got}, but one more would still save {saved[got - 1]:.1%} of an iteration.")
+    expect(
+        got <= best,
+        f"You chose {got}, but the last of these saves less than {worth:.0%} of an iteration with one runner fewer.",
+    )
+    expect(
+        got >= best, f"You chose {got}, but one more would still save {saved[got - 1]:.1%} of an iteration with {got}."
+    )
 
 
 quiz(

@@ -73,7 +73,7 @@ def _judge_replays(rows: list[dict], replays: int) -> None:
     each = learned / max(played, 1)
     expect(
         0.85 * replays <= each <= 1.15 * replays,
-        f"While it played {played} steps, it learned from {learned}: {each:.1f} for one.",
+        f"While it played {played} steps, it learned from {learned}: {each:.1f} for one, not {replays}.",
     )
 
 

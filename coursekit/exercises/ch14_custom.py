@@ -23,7 +23,7 @@ def _tape(rng: Generator, low: np.ndarray, high: np.ndarray, lengths: list[int],
 
 @exercise(
     points=2,
-    minutes=15,
+    minutes=10,
     hints=[
         "How far along the way from `low` to `high` is the number, as a share from 0 to 1? Then stretch that share to -1 ... 1.",
         "`self.input_observation_space.low` and `.high` are arrays, one number for each number of the observation.",
@@ -93,7 +93,7 @@ def _short(numbers: np.ndarray) -> str:
 
 @exercise(
     points=3,
-    minutes=25,
+    minutes=20,
     hints=[
         "`nn.Linear` works on the last dimension and leaves the others alone: [B, nodes, features] becomes [B, nodes, hidden].",
         "A network that ends in one number gives [B, nodes, 1]. A score for each node is [B, nodes]: `.squeeze(-1)`.",
@@ -232,7 +232,7 @@ def _judge_report(got: dict, want: list) -> None:
 
 @exercise(
     points=3,
-    minutes=15,
+    minutes=10,
     hints=[
         "`step` needs the potential of the place where it began: `reset` and `step` keep it in an attribute.",
         "What does the formula say of the last step of an episode that *terminated*, and of one that was *truncated*?",
@@ -290,7 +290,7 @@ def _judge_step(got: list, episode: dict, step: int, potentials: list[float], ga
 
 @exercise(
     points=3,
-    minutes=25,
+    minutes=20,
     hints=[
         "First move every robot in `actions`, then look at who is on the bridge, then fill the dicts.",
         "`actions` has exactly those robots that are still in the game, so `for agent in actions` is right for every dict.",
@@ -360,7 +360,8 @@ def _judge_part(part: str, got: dict, want: dict) -> None:
         set(got) == set(want),
         f"Your {part} leave out {sorted(set(want) - set(got))}, which acted in this step.",
     )
-    expect_close(got, want, f"Your {part} are {got}.", atol=1e-5)
+    should = {agent: np.round(seen, 2).tolist() for agent, seen in want.items()} if part == "observations" else want
+    expect_close(got, want, f"Your {part} are {got}; they should be {should}.", atol=1e-5)
 
 
 def _rules(fields: dict, actions: dict, step: int) -> dict:
@@ -465,7 +466,7 @@ quiz(
     a) 1: the last value.
         Nothing is overwritten; values are averaged.
     b) 0.5: the mean of all.
-        That would be a plain mean, and the default is not a plain mean.
+        That is what `reduce="mean"` would report. By default, each new value counts for one per cent.
     *c) About 0.2: a moving average in which each new value counts for one per cent.
         Right: 1 - 0.99 to the power of 20 is 0.18. To see what happened since the last report, ask for the mean.
     """,

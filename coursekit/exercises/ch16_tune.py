@@ -250,7 +250,7 @@ def replay_asha(answer: Answer, rng: Generator) -> None:
 
 def _judge_replay(returned: Any, curves: list, order: list, rungs: list) -> None:
     epochs, best = _replayed(curves, order, rungs)
-    forgets, with_itself, one_list, as_stored, too_high = (
+    forgets, with_itself, one_list, as_stored, too_high, first_stops = (
         _replayed(curves, order, rungs, name)[0] for name in MISTAKES
     )
     expect_close(
@@ -263,6 +263,7 @@ def _judge_replay(returned: Any, curves: list, order: list, rungs: list) -> None
             "You get this number of epochs when all rungs share one list.": one_list,
             "You get this number of epochs when the trials come in the order of `curves`.": as_stored,
             "You get this number of epochs when the bar is the best of the earlier accuracies.": too_high,
+            "You get this number of epochs when the first trial to reach a rung stops there: there is none to compare it with, so it continues.": first_stops,
         },
     )
     expect_close(
@@ -273,7 +274,7 @@ def _judge_replay(returned: Any, curves: list, order: list, rungs: list) -> None
     )
 
 
-MISTAKES = ["forgets", "with itself", "one list", "as stored", "too high"]
+MISTAKES = ["forgets", "with itself", "one list", "as stored", "too high", "first stops"]
 
 
 def _telling_case(rng: Generator) -> tuple[list, list, list]:
@@ -287,7 +288,7 @@ def _telling_case(rng: Generator) -> tuple[list, list, list]:
         order = rng.permutation(12).tolist()
         epochs, best = _replayed(curves, order, rungs)
         others = {_replayed(curves, order, rungs, name)[0] for name in MISTAKES}
-        if len(others | {epochs}) == 6 and best < max(map(max, curves)):
+        if len(others | {epochs}) == 7 and best < max(map(max, curves)):
             return curves, order, rungs
 
 
@@ -301,7 +302,8 @@ def _replayed(curves: list, order: list, rungs: list, mistake: str = "") -> tupl
             if epoch in rungs:
                 earlier = reached.setdefault(0 if mistake == "one list" else epoch, [])
                 compared = [*earlier, accuracy] if mistake == "with itself" else earlier
-                stops = bool(compared) and accuracy < np.percentile(compared, 100 if mistake == "too high" else 200 / 3)
+                bar = np.percentile(compared, 100 if mistake == "too high" else 200 / 3) if compared else 0.0
+                stops = accuracy < bar or (mistake == "first stops" and not earlier)
                 if not (mistake == "forgets" and stops):
                     earlier.append(accuracy)
                 if stops:
@@ -422,8 +424,8 @@ quiz(
 
     a) Nothing, since every epoch had written a checkpoint.
         Tune continues from the checkpoints that its last *snapshot* knows. What came after that, it trains again.
-    *b) The epochs since the last snapshot of the experiment: by default up to about ten seconds of them.
-        Right: with short epochs that may be many, with epochs of an hour at most one of each trial.
+    *b) The epochs since the last snapshot, which by default is up to about ten seconds old, and the part of an epoch that was running.
+        Right: with short epochs that may be many; with epochs of an hour, mostly the one that was running.
     c) All trials that had not ended, from their beginning.
         That would happen if your trials reported no checkpoints.
     """,

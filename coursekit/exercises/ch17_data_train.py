@@ -349,7 +349,7 @@ quiz(
     *b) A step is now made of 512 rows, and an epoch has an eighth of the steps.
         Right: fewer and less noisy steps. Divide the batch size by 8, or find a new learning rate.
     c) A step is made of 8 rows for each worker.
-        Ray Data does not divide your batch size: it is what *this* worker gets.
+        Ray Data does not divide your batch size: it is what this one worker gets.
     """,
 )
 

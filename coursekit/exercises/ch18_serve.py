@@ -195,7 +195,7 @@ def load_test(answer: Answer, rng: Generator) -> None:
             expect_close(
                 got["per_second"],
                 (count - failed) / seconds,
-                f"From the first due to the last done of all requests {seconds:.4f} s passed; you say {got['per_second']} answers a second.",
+                f"From the first due to the last done of all requests {seconds:.4f} s passed; you say {got['per_second']:.4g} answers a second.",
                 rtol=1e-6,
             )
             _judge_percentiles(got, rows)
@@ -313,14 +313,14 @@ quiz(
 quiz(
     "which_percentile",
     """
-    A page of a web shop asks the service 20 times, and waits for the slowest answer. What is the *highest* percentile of the latencies that this slowest answer reaches in at least half of all page views?
+    A page of a web shop asks the service 20 times, and waits for the slowest answer. In about how many of 100 page views is that one slower than the service's p95?
 
-    a) p50, the median.
-        It does, on nearly every page: 1 − 0.5²⁰. But a higher one is reached in half of the page views, too.
-    *b) p95.
-        Right: 1 − 0.95²⁰ is 0.64, more than half. A tail that is rare for a request is common for a page.
-    c) p99.
-        1 − 0.99²⁰ is 0.18: about one page in six.
+    a) In 5.
+        So it is for a single answer. A page is fast only if all 20 stay below p95.
+    *b) In 64.
+        Right: all 20 stay below p95 with the probability 0.95²⁰ = 0.36. A tail that is rare for a request is common for a page.
+    c) In all 100: 20 times 5 % is 100 %.
+        That counts a page with two slow answers twice. All 20 stay below p95 with the probability 0.95²⁰ = 0.36.
     """,
 )
 

@@ -85,7 +85,7 @@ def _programs(rng: Generator) -> list[tuple[str, list[dict], str]]:
     points=3,
     minutes=15,
     hints=[
-        "Four actors of a class that work two seconds each are done after two seconds. How busy is *one* actor of each class?",
+        "Four actors of a class that work two seconds each are done after two seconds. How busy is one actor of each class?",
         "Add up `ended - started` for each class, count the different `actor_id`s of each, and divide.",
         'The class is the part of the name before the dot: `call["name"].split(".")[0]`. Creating an actor is not a call: look at `kind`.',
     ],

@@ -38,6 +38,10 @@ def valid_entry(answer: Answer, rng: Generator) -> None:
     returns = _returns(answer, world, episodes, exam)
     mean = float(returns.mean())
     expect(told["curve"], "It reported nothing: `budget.report(mean_return)` writes a point of the learning curve.")
+    expect(
+        told["episodes"] >= 50,
+        f"It played {told['episodes']:.0f} whole episodes before it reported. The mean of 50 is asked for: fewer leave it to luck.",
+    )
     said = float(told["curve"][-1][1])
     expect(
         abs(said - mean) <= 0.2 * abs(mean) + 0.5 * max(world.prices),

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from coursekit import meeting
+from coursekit.records import Window
+from coursekit.spans import timeline
 
 
 def pay(balance: int, amount: int) -> int:
@@ -66,6 +68,18 @@ def slope(weights: np.ndarray, shard: tuple[np.ndarray, np.ndarray]) -> np.ndarr
 def span(name: str, start: float) -> dict:
     """Return a bar for `timeline`: in this process, from `start` until now."""
     return {"name": name, "worker_pid": os.getpid(), "started": start, "ended": time.time()}
+
+
+def draw_training(run: Window) -> Any:
+    """Draw the timeline of a recorded training from the server's first call on, with its row named; return the axes."""
+    bars = [bar for bar in run.tasks() if not bar["name"].endswith("__init__")]
+    server = [bar for bar in bars if bar["name"].startswith("ParameterServer")]
+    for bar in bars:  # until the server was up, all of them waited for its process
+        bar["started"] = max(bar["started"], min(call["started"] for call in server))
+    axes = timeline(bars)
+    rows = [label.get_text() for label in axes.get_yticklabels()]
+    axes.set_yticklabels(["server" if f"pid {server[0]['worker_pid']})" in row else row for row in rows])
+    return axes
 
 
 class Simulator:

@@ -14,6 +14,12 @@ from coursekit import meeting
 from coursekit.given.folders import new_folder, wait_until
 
 
+def ask_nodes_every(seconds: float) -> None:
+    """Let the next Ray of this process ask its nodes whether they live in these intervals; Ray's own are 3 seconds."""
+    for name in ("period", "initial_delay"):
+        os.environ[f"RAY_health_check_{name}_ms"] = str(round(1000 * seconds))
+
+
 class Diary:
     """A file that every process may write into; what is written stays, whatever happens to the writer."""
 

@@ -135,6 +135,10 @@ def validated(text: str) -> dict:
         raise ValueError(f"a cluster.yaml is a mapping of names to values, not {type(config).__name__}")
     with contextlib.redirect_stdout(io.StringIO()):
         filled = prepare_config(config)
+        if filled["provider"]["type"] == "aws":  # here `ray up` asks AWS for each machine's CPUs
+            for kind in filled["available_node_types"].values():
+                if isinstance(kind, dict):
+                    kind.setdefault("resources", {})
         validate_config(filled)
     return filled
 
@@ -182,25 +186,6 @@ def seconds_of_job(client: Any, entrypoint: str, runtime_env: dict | None = None
             seen.setdefault("running", time.perf_counter() - start)
         time.sleep(0.02)
     return seen | {"end": time.perf_counter() - start, "status": str(status)}
-
-
-def launcher_defaults(provider: str) -> dict[str, str]:
-    """Return each field of the cluster.yaml that Ray fills in for a provider, by its path; commands are left out."""
-    import ray.autoscaler
-    import yaml
-
-    text = (Path(ray.autoscaler.__file__).parent / provider / "defaults.yaml").read_text()
-    config = {key: value for key, value in yaml.safe_load(text).items() if not key.endswith("_commands")}
-    head, types = config.pop("head_node_type"), config.pop("available_node_types")
-    roles = {("head" if name == head else "worker"): fields for name, fields in types.items()}
-    return {path: str(value) for path, value in _paths({**config, **roles})}
-
-
-def _paths(value: Any, path: str = "") -> list[tuple[str, Any]]:
-    if not isinstance(value, dict | list) or not value:
-        return [(path, value)]
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    return [pair for key, part in items for pair in _paths(part, f"{path}.{key}".lstrip("."))]
 
 
 class RehearsedClient:

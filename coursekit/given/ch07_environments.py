@@ -3,12 +3,14 @@
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import SyncVectorEnv, VectorEnv
+import pandas
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from coursekit.given.scripted import Scripted
 
@@ -18,6 +20,19 @@ CHATTER = ("does not have a spec", "having a spec", "render")  # warnings of che
 def shows_its_clock(length: int) -> gymnasium.Env:
     """Return an environment whose episodes have `length` steps: step t observes t and earns t."""
     return Scripted([{"length": length, "truncated": False}] * 1000)
+
+
+def frames_shown(mode: AutoresetMode, lengths: Sequence[int], steps: int) -> Any:
+    """Return a table of what environments with episodes of these lengths show in some steps, always with action 0."""
+    envs: VectorEnv = SyncVectorEnv([partial(shows_its_clock, length) for length in lengths], autoreset_mode=mode)
+    obs, _ = envs.reset()
+    rows = [[f"episode {episode:g}, step {step:g}" for _, episode, step in obs]]
+    for _ in range(steps):
+        obs, rewards, terminated, truncated, _ = envs.step(np.zeros(len(lengths), int))
+        shown = zip(obs, rewards, np.where(terminated | truncated, "END", ""), strict=True)
+        rows.append([f"episode {o[1]:g}, step {o[2]:g}, reward {reward:g} {end}" for o, reward, end in shown])
+    left = {"selector": "th, td", "props": "text-align: left"}
+    return pandas.DataFrame(rows, columns=list("ABCDEFGH"[: len(lengths)])).style.set_table_styles([left])
 
 
 def steps_a_second(env: Any, steps: int, policy: Callable | None = None, rounds: int = 1) -> float:

@@ -135,10 +135,14 @@ def _kill(actor: Any) -> None:
 
 
 def with_a_straggler_and_a_death(collect_async: Callable, steps: int, count: int, slow: int, dies: int) -> dict:
-    """Return what was learned and raised: one sampler hands in its first after three others, one dies over its first after six."""
+    """Return what was learned and raised: one sampler hands in its first after three others, one dies over its first after six.
+
+    A fragment that the slow one begins near the end lasts until `collect_async` is back.
+    """
     import ray
 
     room, waits_for, raised = meeting.new_room(), {slow: "learned-3", dies: "learned-6"}, ""
+    late = f"learned-{count}", f"learned-{count - 2}"
 
     def cue(me: int, number: int) -> None:
         time.sleep(0.05)
@@ -148,6 +152,8 @@ def with_a_straggler_and_a_death(collect_async: Callable, steps: int, count: int
                 meeting.signal(room, "alone")
             elif me in waits_for and not meeting.wait_for(room, waits_for[me], unless="over"):
                 meeting.signal(room, "waited")
+        elif meeting.signalled(room, late[me == slow]) and not meeting.wait_for(room, "over"):
+            meeting.signal(room, "stayed")
 
     crew = on_cue(3, cue)
     lesson = Lesson(room, crew[dies])
@@ -156,6 +162,6 @@ def with_a_straggler_and_a_death(collect_async: Callable, steps: int, count: int
     except ray.exceptions.RayActorError as error:
         raised = type(error).__name__
     finally:
-        alone, waited = meeting.signalled(room, "alone"), meeting.signalled(room, "waited")
+        found = {name: meeting.signalled(room, name) for name in ("alone", "waited", "stayed")}
         meeting.signal(room, "over")
-    return {"heard": lesson.heard, "raised": raised, "alone": alone, "waited": waited}
+    return {"heard": lesson.heard, "raised": raised, **found}

@@ -286,7 +286,7 @@ class Script:
 
     def __init__(self, rounds: int, versions: list[int]):
         self.rounds, self.versions = rounds, versions
-        self.log: dict[str, list] = {name: [] for name in ("count", "add", "sample", "apply", "offer")}
+        self.log: dict[str, list] = {name: [] for name in ("count", "add", "held", "sample", "apply", "offer")}
 
     def parameters(self) -> dict:
         """Return two networks that say the same of all observations: the next version, and minus that."""
@@ -308,6 +308,7 @@ class Script:
         zeros, ends = np.zeros((size, 4), np.float32), np.arange(size) % 2 == 0
         rewards = np.full(size, len(self.log["sample"]), np.float32)
         self.log["sample"].append(size)
+        self.log["held"].append(len(self.log["add"]))
         batch = {"obs": zeros, "next_obs": zeros, "actions": np.zeros(size, int), "rewards": rewards}
         return {**batch, "terminated": ends, "truncated": ~ends}
 
@@ -337,6 +338,7 @@ class Played:
         if number > self.rounds + 20:
             raise RuntimeError("The board had said False, and the worker played 20 rounds more.")
         self.log["play"].append(float(theta[-1]))
+        self.log["epsilon"].append(float(epsilon))
         return {"number": number, "real": np.arange(frames * ENVS).reshape(frames, ENVS) >= number % 7}, [float(number)]
 
     def test(self, theta: np.ndarray) -> float:
@@ -350,7 +352,7 @@ def follow_worker(work: Callable, rounds: int, versions: list[int]) -> dict:
     import ray
 
     meeting.expect_ray()
-    log: dict[str, list] = {"play": [], "test": [], "put": []}
+    log: dict[str, list] = {"play": [], "epsilon": [], "test": [], "put": []}
     script = ray.remote(Script).options(num_cpus=0).remote(rounds, versions)
     work(partial(Played, rounds, log), script, script, script, SimpleNamespace(put=log["put"].append))
     return log | ray.get(script.seen.remote())

@@ -15,19 +15,21 @@ from coursekit.given.cartpoles import turned_cartpoles
 
 
 def loss_and_slopes(ppo_loss: Callable, rows: dict, settings: dict) -> dict:
-    """Return the loss of some rows, and the names of what the network computed that has no gradient from it."""
+    """Return the loss of some rows, its slopes along what the network computed, and the names of those without any."""
     import torch
 
     tensors = {name: torch.tensor(column, dtype=torch.float64) for name, column in rows.items()}
     free = {name: tensors[name].requires_grad_() for name in ("logp", "values", "entropy")}
     loss = ppo_loss(*tensors.values(), **settings)
-    seen = {"kind": type(loss).__name__, "shape": list(np.shape(loss)), "cut_off": [], "loss": 0.0}
+    seen = {"kind": type(loss).__name__, "shape": list(np.shape(loss)), "cut_off": [], "loss": 0.0, "slopes": {}}
     if isinstance(loss, torch.Tensor):
         seen["loss"] = loss.detach().tolist()
         slopes = (
             torch.autograd.grad(loss.sum(), list(free.values()), allow_unused=True) if loss.requires_grad else [None]
         )
-        seen["cut_off"] = [name for name, slope in zip(free, slopes, strict=False) if slope is None]
+        found = dict(zip(free, slopes, strict=False))
+        seen["cut_off"] = [name for name, slope in found.items() if slope is None]
+        seen["slopes"] = {name: slope.numpy() for name, slope in found.items() if slope is not None}
     return seen
 
 

@@ -1,5 +1,6 @@
 """What chapter 11 hands out, and the probes that drive its answers."""
 
+import math
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ class Scripted:
 
     def __init__(self, means: list[float | None], breaks: bool = False):
         self.iteration, self.seen = 0, {"builds": 0, "trains": 0, "stops": 0, "after_stop": 0}
-        self._means, self._breaks = means, breaks
+        self._means, self._breaks, self.episodes = means, breaks, 0
 
     def build_algo(self) -> "Scripted":
         """Return the algorithm."""
@@ -51,11 +52,20 @@ class Scripted:
         mean = self._means[min(self.seen["trains"], len(self._means) - 1)]
         self.seen["trains"] += 1
         self.iteration += 1
-        env_runners: dict[str, Any] = {"num_episodes": 0, "num_episodes_lifetime": 0.0}
+        if ended := mean is not None and not math.isnan(mean):
+            self.episodes += 4
+        env_runners: dict[str, Any] = {"num_episodes": 4 * ended, "num_episodes_lifetime": float(self.episodes)}
         if mean is not None:
-            env_runners |= {"episode_return_mean": np.float64(mean), "num_episodes": 4}
-            env_runners |= {"episode_return_max": mean + 5, "episode_return_min": mean - 5, "episode_len_mean": 9.0}
-        return {"env_runners": env_runners, "training_iteration": self.iteration}
+            env_runners |= {"episode_return_mean": np.float64(mean), "episode_len_mean": 9.0}
+            env_runners |= {"episode_return_max": mean + 5, "episode_return_min": mean - 5}
+        return {
+            "env_runners": env_runners,
+            "learners": {"default_policy": {"policy_loss": 0.1, "vf_loss": 0.1, "entropy": 0.5}},
+            "num_env_steps_sampled_lifetime": 40.0 * self.iteration,
+            "training_iteration": self.iteration,
+            "time_this_iter_s": 0.1,
+            "time_total_s": 0.1 * self.iteration,
+        }
 
     def stop(self) -> None:
         """Write down that the algorithm was stopped."""

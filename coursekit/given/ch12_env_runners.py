@@ -11,7 +11,7 @@ from coursekit.given.rllib_configs import built
 
 
 def flatten(env: Any = None, spaces: Any = None, device: Any = None) -> Any:
-    """Return the connector that turns the number of a field, 0 to 15, into sixteen zeros and ones."""
+    """Return the connector that turns the number of a field, 0 to 15, into a one-hot vector of sixteen numbers."""
     from ray.rllib.connectors.env_to_module import FlattenObservations
 
     return FlattenObservations()
@@ -74,6 +74,15 @@ def kill_runner(algo: Any, number: int) -> None:
 def two_configs(unfair: Callable, one: dict, other: dict, compared: list[str]) -> Any:
     """Return what `unfair` says of two PPO configs that differ in these settings."""
     return unfair(_ppo_with(one), _ppo_with(other), compared)
+
+
+def two_algorithms(unfair: Callable, first: str, compared: list[str]) -> Any:
+    """Return what `unfair` says of the defaults of PPO and of APPO, the `first` of them first."""
+    from ray.rllib.algorithms.appo import APPOConfig
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    pair = [PPOConfig(), APPOConfig()]
+    return unfair(*(pair if first == "PPO" else pair[::-1]), compared)
 
 
 def _ppo_with(settings: dict) -> Any:

@@ -158,6 +158,21 @@ class Tape(gymnasium.Env):
         return np.array(self._episodes[self._number]["rows"][self._step], np.float32)
 
 
+def draw(curves: dict, column: str, title: str, ylim: tuple = (0, None), ax: Any = None) -> Any:
+    """Draw one column of several tables over the environment steps; return the axes."""
+    import matplotlib.pyplot as plt
+
+    ax = ax or plt.subplots(figsize=(7, 3), constrained_layout=True)[1]
+    looks = [("#94a3b8", 6), ("#7c3aed", 1.5), ("#059669", 1.5)]  # the first is broad, or the second would hide it
+    for (name, table), (colour, width) in zip(curves.items(), looks, strict=False):
+        points = table.dropna(subset=[column])  # an iteration in which no episode ended has nothing to say
+        steps = points["num_env_steps_sampled_lifetime"]
+        ax.plot(steps, points[column], ".-", color=colour, linewidth=width, label=name)
+    ax.set(xlabel="environment steps", ylabel=column, title=title, ylim=ylim)
+    ax.legend()
+    return ax
+
+
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -204,6 +205,22 @@ class Elsewhere:
         return max(path.stat().st_mtime for path in self.folder.glob("*/*"))
 
 
+def restored_table(results: Any, before: dict[str, int], known: dict[str, int], killed_at: float) -> Any:
+    """Return a table of restored trials: what each had at its death (`before`, `known`), what it trained since, and in the end."""
+    import pandas
+
+    rows = []
+    for result in sorted(results, key=lambda result: result.config["lr"]):
+        last, name = result.metrics, Path(result.path).name
+        again = last["timestamp"] > killed_at
+        trained = last["iterations_since_restore"] if again else 0
+        start = f"continues after epoch {last['epoch'] - trained}" if again else "not run again"
+        twice = before[name] + trained - last["epoch"]
+        rows.append([result.config["lr"], before[name], known.get(name), start, trained, twice, last["epoch"]])
+    names = ["lr", "checkpoints", "snapshot", "restored", "epochs trained now", "trained twice", "in the end"]
+    return pandas.DataFrame(rows, columns=names).set_index("lr")
+
+
 def fit_recipe() -> None:
     """Be the program: make the Tuner of the recipe, in the Ray at the address, and fit it."""
     import ray
@@ -304,6 +321,9 @@ def after(seconds: float, make_tuner: Callable) -> list[dict]:
     if watching in (tuner._local_tuner.get_run_config().callbacks or []):  # else nothing would end it
         with contextlib.suppress(Seen):
             tuner.fit()
+        for thread in threading.enumerate():  # in which Tune still copies the experiment's state into its folder
+            if thread.name.endswith("(entrypoint)"):
+                thread.join()
     return rows
 
 
@@ -384,8 +404,9 @@ def scripted(runs: list, folder: str) -> Any:
 
     A trial without accuracies died before its first report.
     """
+    from ray.train._internal.session import _TrainingResult
     from ray.train._internal.storage import StorageContext
-    from ray.tune import ExperimentAnalysis, ResultGrid
+    from ray.tune import Checkpoint, ExperimentAnalysis, ResultGrid
     from ray.tune.experiment import Trial
 
     trials = []
@@ -402,10 +423,14 @@ def scripted(runs: list, folder: str) -> Any:
             }
             for epoch, accuracy in enumerate(accuracies, 1)
         ]
-        for row in rows:
-            trial.update_last_result(dict(row))
         path = Path(storage.trial_fs_path)
         path.mkdir(parents=True)
+        for row in rows:
+            trial.update_last_result(dict(row))
+            checkpoint = path / f"checkpoint_{row['epoch']:06}"
+            checkpoint.mkdir()
+            saved = _TrainingResult(Checkpoint(str(checkpoint)), dict(row))
+            trial.run_metadata.checkpoint_manager.register_checkpoint(saved)
         (path / "result.json").write_text("\n".join(json.dumps(row) for row in rows))
         trial.status = Trial.TERMINATED if rows else Trial.ERROR
         trials.append(trial)

@@ -32,7 +32,8 @@ from coursekit.given.folders import wait_until
 # What one worker did, in order: ["rows", ids], ["before", weights], ["step", weights], ["report", metrics]
 Log = list[list]
 Kill = tuple[int, int] | None  # the rank of a worker, and the number of gradient steps after which it dies
-LONGEST_SILENCE = 60.0  # seconds without a word from any worker, after which a rehearsal is over
+LONGEST_SILENCE = 60.0  # seconds without a word from any worker, once all have begun, after which a rehearsal is over
+BEGINS = ["begins"]  # what a worker tells first
 
 
 def digits() -> tuple[dict, dict]:
@@ -205,13 +206,18 @@ def _listen(lines: list[Connection]) -> tuple[list[Log], bool]:
     """Return what each worker told until it ended, and whether they were stuck."""
     logs: list[Log] = [[] for _ in lines]
     talking = dict(zip(lines, logs, strict=True))
+    begun: set[Connection] = set()
     while talking and not _passed_by(logs):
-        ready: list[Any] = wait(list(talking), LONGEST_SILENCE)
+        ready: list[Any] = wait(list(talking), LONGEST_SILENCE if begun.issuperset(talking) else None)
         if not ready:
             break
         for line in ready:
             try:
-                talking[line].append(line.recv())
+                entry = line.recv()
+                if entry == BEGINS:
+                    begun.add(line)
+                else:
+                    talking[line].append(entry)
             except (EOFError, OSError):  # the process is gone
                 del talking[line]
     return logs, bool(talking)
@@ -248,6 +254,7 @@ def _play(line: Connection, rank: int, workers: int, payload: bytes, *rest: Any)
         from ray.train.v2._internal.execution.train_fn_utils import set_train_fn_utils
 
         sys.stdout = open(f"{room}/printed-{rank}", "w", buffering=1)  # noqa: SIM115
+        line.send(BEGINS)  # imported: how long that takes, the machine says
         torch.set_num_threads(1)
         torch.seed()  # else the copies of one process would begin with the same random numbers
         torch.distributed.init_process_group("gloo", f"file://{room}/meet", rank=rank, world_size=workers)
@@ -319,6 +326,46 @@ def attempts_in(folder: str, start: float) -> list[list[list]]:
         [[[line[0] - start, *line[1:]] for line in logs[rank][attempt]] for rank in sorted(logs)]
         for attempt in range(min(map(len, logs.values())))
     ]
+
+
+def summary(lines: list[list]) -> dict:
+    """Return a row of the table: what one worker noted in one attempt."""
+    rows = [len(line[2]) for line in lines if line[1] == "rows"]
+    steps = [line[2] for line in lines if line[1] == "step"]
+    reports = [line[2]["epoch"] for line in lines if line[1] == "report"]
+    names = ["process", "rows", "batch", "steps", "epochs", "end", "digest"]
+    return dict(
+        zip(names, [lines[0][2], sum(rows), rows[0], len(steps), reports, lines[-1][1], steps[-1]], strict=True)
+    )
+
+
+SEAM: dict[str, dict] = {
+    "with a checkpoint": {"color": "#059669", "zorder": 3},
+    "without": {"color": "#db2777", "zorder": 2, "linewidth": 5, "alpha": 0.4},  # below: its first attempt is the same
+}
+
+
+def draw_seam(axes: Any, name: str, attempts: list[list[list]]) -> Any:
+    """Draw the losses of a run over the steps made, with the number of each epoch; return the axes."""
+    made, below = 0, name == "without"
+    for number, (marker, attempt) in enumerate(zip(["o", "s"], attempts, strict=False)):
+        axes.axvline(made, color="#94a3b8", linestyle="--" if made else "")
+        points, made = _curve(attempt, made)
+        label = f"{name}: attempt {number + 1}, {attempt[0][0][2]}"
+        axes.plot(*np.transpose(points)[:2], f"{marker}-", label=label, **SEAM[name])
+        for step, loss, epoch in points if number or not below else []:
+            axes.annotate(f"{epoch}", (step, loss), textcoords="offset points", xytext=(4, -13 if below else 6))
+    return axes
+
+
+def _curve(attempt: list[list], made: int) -> tuple[list[tuple], int]:
+    """Return (steps made until then, loss, epoch) for each report of worker 0, and all the steps made."""
+    points = []
+    for _, what, *more in attempt[0]:
+        made += what == "step"
+        if what == "report":
+            points.append((made, more[0]["loss"], more[0]["epoch"]))
+    return points, made
 
 
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.

@@ -1,16 +1,18 @@
 """What chapter 20 hands out, and the probes that drive its answers."""
 
+import contextlib
 import linecache
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from coursekit.given._sent import sent_to_actors
-from coursekit.given.warehouse import World, make_envs
+from coursekit.given.warehouse import EPISODE_STEPS, Warehouses, World, make_envs
 from coursekit.overview import home
 
 IMPORTS = '''"""An entry for the capstone: change it, and run it with `coursekit capstone run`."""
@@ -70,9 +72,9 @@ _learned: dict[str, Callable] = {}
 
 
 def have_it_learn(entry: Callable, world: list, seconds: float, seed: int) -> dict:
-    """Return what an entry returned (its kind), what it used and sent, and its curve; its policy stays here.
+    """Return what an entry returned (its kind), what it used, sent and played, and its curve; its policy stays here.
 
-    `spent` are CPU seconds.
+    `spent` are CPU seconds, `episodes` those played in this process.
     """
     import torch
 
@@ -83,13 +85,29 @@ def have_it_learn(entry: Callable, world: list, seconds: float, seed: int) -> di
     np.random.seed(seed)
     _learned.clear()
     budget = Budget(seconds)
-    with sent_to_actors() as sent:
+    with sent_to_actors() as sent, steps_counted() as steps:
         policy = entry(partial(make_envs, world=World(*map(tuple, world))), budget)
         spent = budget.spent()
     kind = "a function" if callable(policy) else type(policy).__name__
     if callable(policy):
         _learned["policy"] = policy
-    return {"returned": kind, "spent": spent, "sent": sent, "curve": [list(point) for point in budget.curve]}
+    return {"returned": kind, "spent": spent, "sent": sent, "curve": [list(point) for point in budget.curve]} | {
+        "episodes": sum(steps) / EPISODE_STEPS
+    }
+
+
+@contextlib.contextmanager
+def steps_counted() -> Iterator[list[int]]:
+    """Yield a list that gets the number of warehouses of each step that is taken here meanwhile."""
+    counts: list[int] = []
+    step = Warehouses.step
+
+    def counted(envs: Warehouses, actions: Any) -> tuple:
+        counts.append(envs.num_envs)
+        return step(envs, actions)
+
+    with mock.patch.object(Warehouses, "step", counted):
+        yield counts
 
 
 def ask_it(entry: Callable, observations: np.ndarray) -> Any:

@@ -88,11 +88,17 @@ def unfinished(since: float = 0.0) -> list[dict]:
     return sorted(open_ones, key=lambda task: task["created"])
 
 
-def waiting() -> "DataFrame":
-    """Return a table of the tasks that have not ended: the state of each, what it asks for, and where it runs."""
+def waiting(running: int = 0, seconds: float = 15) -> "DataFrame":
+    """Return a table of the tasks that have not ended: the state of each, what it asks for, and where it runs.
+
+    Waits, where told so, until this many of them run.
+    """
     from pandas import DataFrame
 
+    end = time.monotonic() + seconds
     time.sleep(1)  # processes report the states of tasks at intervals
+    while sum(task["state"] == "RUNNING" for task in unfinished()) < running and time.monotonic() < end:
+        time.sleep(0.2)
     names = {node["node_id"]: node["name"] for node in records.nodes()}
     columns = ["task", "state", "asks for", "node"]
     lines = [

@@ -21,7 +21,7 @@ from gymnasium.vector.utils import batch_space
 
 from coursekit.given.warehouse_picture import draw_warehouse
 
-VERSION = 2  # changes when scores stop being comparable
+VERSION = 3  # changes when scores stop being comparable
 HALL = (
     ".........",
     ".###.###.",  # #: racks; eight of them become the shelves A to H, served from the field below
@@ -56,12 +56,15 @@ class World(NamedTuple):
 def draw_world(seed: int) -> World:
     """Return the world of a seed: prices and habits of the four kinds of customers, their number, the map."""
     rng = np.random.default_rng(seed)
-    # A bait pays, and brings trouble; a trial costs, and brings a regular, who pays well.
+    # A trial costs, and brings a regular, who pays well. Whether trouble costs more than a trial is drawn, and whether a bait,
+    # which pays, brings trouble or a trial: so which parcels are worth their price, no rank of a price can say.
     bait, trial, trouble, regular = kinds = rng.permutation(KINDS)
+    trial_is_dear, bait_brings_trial = rng.integers(2, size=2)
+    costs, pays = rng.integers([2, 4], [3, 6]), rng.integers(13, 17) + trial_is_dear
     prices, follows, shares = np.zeros(KINDS), np.full(KINDS, -1), np.zeros(KINDS)
-    prices[kinds] = [rng.integers(3, 6), -rng.integers(1, 3), -rng.integers(3, 6), rng.integers(11, 15)]
-    shares[kinds] = rng.dirichlet([80, 80, 20, 20])
-    follows[bait], follows[trial] = trouble, regular
+    prices[kinds] = [rng.integers(2, 4), -costs[trial_is_dear], -costs[1 - trial_is_dear], pays]
+    shares[kinds] = rng.dirichlet([60, 50, 55, 15] if bait_brings_trial else [80, 80, 20, 15])
+    follows[bait], follows[trial] = trial if bait_brings_trial else trouble, regular
     rates = rng.uniform(0.02, 0.04, SHELVES)
 
     def plain(part: np.ndarray) -> tuple:

@@ -1,8 +1,6 @@
 """What `coursekit grade` shows: how far it is, how fast, and what came of it."""
 
 import os
-import signal
-import threading
 import time
 from pathlib import Path
 
@@ -12,37 +10,27 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from coursekit.course import CommandError, chapter_names
 from coursekit.grading import edition
-from coursekit.grading.class_page import write_page_of_class
 from coursekit.grading.outcome import Options
-from coursekit.grading.release import release
 from coursekit.grading.run import NOTHING, Run
 from coursekit.grading.settings import settings_of
 from coursekit.paths import ROOT
 from coursekit.result import plural
-from coursekit.sandbox.nursery import NurseryFailed, available
+from coursekit.sandbox.nursery import Nursery, NurseryFailed
 
 CONTINUES = "Nothing is lost: run the same command again (without --again) to resume."
 
 
-def grade_class(submissions: Path, options: Options) -> None:
+def grade_class(submissions: Path, options: Options, nursery: Nursery | None = None) -> None:
     """Grade all submissions of a course folder and say what came of it; raises CommandError."""
-    if (
-        threading.current_thread() is threading.main_thread()
-    ):  # a script's background job is started with Ctrl-C ignored
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not submissions.exists():
         raise CommandError(f"There is no {submissions}. Name the folder submitted/ of your course, or one notebook.")
-    if options.sandbox and not options.address and (reason := available()):  # the nodes of a cluster say so themselves
-        raise CommandError(
-            f"No sandbox can be made here: {reason}. Grade on Linux, or add --no-sandbox if you trust every submission."
-        )
     console = Console(stderr=True)
     if not options.sandbox:
         console.print(
             "[red]Without a sandbox, a submission can read and delete what you can.[/red] Grade only what you trust."
         )
     start = time.monotonic()
-    run = Run(submissions, options)
+    run = Run(submissions, options, nursery)
     for sentence in run.unheard():
         console.print(sentence, markup=False)
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
@@ -95,6 +83,8 @@ def report_class(course: Path) -> None:
 
 def show_class(course: Path) -> None:
     """Write the class's page; raises CommandError."""
+    from coursekit.grading.class_page import write_page_of_class
+
     run = Run(course / "submitted", Options())
     run.refuse_foreign()
     if not run.journal.path.exists():
@@ -104,6 +94,8 @@ def show_class(course: Path) -> None:
 
 def release_course(folder: Path) -> None:
     """Make a course and say what comes next; raises CommandError."""
+    from coursekit.grading.release import release
+
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("releasing", total=len(chapter_names()))

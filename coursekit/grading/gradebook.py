@@ -104,7 +104,25 @@ class Book:
                 raise error.__context__ from None
             raise
 
+    @contextlib.contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """Write in one transaction what nbgrader commits step by step: each commit waits for the disk, and has all read again."""
+        session = self.gradebook.db
+        session.commit = session.flush
+        try:
+            yield
+        finally:
+            del session.commit
+        session.commit()
+
     def _record(self, submission: Submission, graded: Graded | None) -> None:
+        with self._at_once():
+            self._write_submission(submission, graded)
+        if graded is not None:
+            self._late_penalty(submission)
+            self._write_autograded(submission, graded)
+
+    def _write_submission(self, submission: Submission, graded: Graded | None) -> None:
         self.gradebook.update_or_create_student(submission.student)
         stamp = _handed_in(submission.folder)
         more = {"timestamp": stamp} if stamp else {}
@@ -114,10 +132,6 @@ class Book:
         for notebook in entry.notebooks:
             if notebook.name == submission.notebook:  # the others have outcomes of their own
                 self._write_scores(notebook, graded)
-        self.gradebook.db.commit()
-        if graded is not None:
-            self._late_penalty(submission)
-            self._write_autograded(submission, graded)
 
     def _write_scores(self, notebook: Any, graded: Graded | None) -> None:
         """Write what each cell earned; what a person grades waits for that person, unless it is as it was handed out.

@@ -12,18 +12,18 @@ from coursekit.grading.submission import NotGradable, Submission, read
 from coursekit.sandbox.nursery import Nursery, NurseryFailed
 
 
-def outcomes(todo: list[Submission], setup: Setup, options: Options) -> Iterator[Outcome]:
+def outcomes(todo: list[Submission], setup: Setup, options: Options, nursery: Nursery) -> Iterator[Outcome]:
     """Yield the outcomes as they come, `jobs` submissions at a time; never more than a few wait in memory."""
-    with Nursery(**setup.nursery()) as nursery:
-        grader, ended = setup.grader(nursery), []
-        with contextlib.closing(_side_by_side(todo, setup.masters, grader, options.jobs)) as coming:
-            for outcome in coming:
-                if outcome.reason == ENDED:
-                    ended.append(outcome.submission)
-                else:
-                    yield outcome
-        # one at a time: another may have ended it
-        yield from (outcome_of(item, setup.masters, grader) for item in ended)
+    nursery.limits = setup.limits
+    grader, ended = setup.grader(nursery), []
+    with contextlib.closing(_side_by_side(todo, setup.masters, grader, options.jobs)) as coming:
+        for outcome in coming:
+            if outcome.reason == ENDED:
+                ended.append(outcome.submission)
+            else:
+                yield outcome
+    # one at a time: another may have ended it
+    yield from (outcome_of(item, setup.masters, grader) for item in ended)
 
 
 def _side_by_side(

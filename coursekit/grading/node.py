@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 
 import coursekit
 from coursekit.grading.grade import Graded, Grader
-from coursekit.grading.plan import Master
+from coursekit.grading.plan import Master, imports_of
 from coursekit.sandbox.limits import Limits
 from coursekit.sandbox.nursery import Nursery, NurseryFailed
 
@@ -29,8 +29,8 @@ class Setup:
     hidden: str  # the course folder: no sandbox sees what is in it
 
     def nursery(self) -> dict[str, Any]:
-        """Return what a nursery of the run is made with: Ray and torch in it where a chapter of the course may need them."""
-        imports = any(master.chapter for master in self.masters.values())
+        """Return what a nursery of the run is made with."""
+        imports = imports_of(self.masters.values())
         return {"limits": self.limits, "isolated": self.isolated, "hidden": [self.hidden], "imports": imports}
 
     def grader(self, nursery: Nursery) -> Grader:
@@ -53,7 +53,9 @@ class NodeGrader:
                 f"its coursekit differs from the one here ({own} there, {fingerprint} here): install the same version"
             )
         try:
-            self.grader = self.setup.grader(Nursery(**self.setup.nursery()))
+            nursery = Nursery(**self.setup.nursery())
+            nursery.ready()
+            self.grader = self.setup.grader(nursery)
         except NurseryFailed as error:
             return f"no sandbox can be made there: {error}"
         return ""

@@ -49,6 +49,11 @@ class Master:
                 uncounted.add(cell.metadata.nbgrader.grade_id)
         return cls(path.stem, notebook, chapter, {} if chapter else files_beside(path), frozenset(uncounted))
 
+    def imports(self) -> str:
+        """Return what a nursery should have imported for it; see `coursekit.sandbox.inside.prepare`."""
+        code = "".join(cell.source for cell in self.notebook.cells if cell.cell_type == "code")
+        return "all" if self.chapter else "plain" if re.search("pandas|matplotlib", code) else "base"
+
     def tests(self) -> dict[str, NotebookNode]:
         """Return the test cells by their grade id, in order."""
         return {meta["grade_id"]: cell for cell, meta in self._known() if _is_test(meta)}
@@ -91,6 +96,11 @@ class Master:
     def demos(self) -> set[str]:
         """Return the sources of the cells that grading leaves out while they are unedited."""
         return {cell.source.strip() for cell in self.notebook.cells if "demo" in cell.metadata.get("tags", [])}
+
+
+def imports_of(masters: Iterable[Master]) -> str:
+    """Return what a nursery should have imported for some notebooks: Ray and torch where one is of a chapter."""
+    return min((master.imports() for master in masters), key=["all", "plain", "base"].index, default="base")
 
 
 def _read(path: Path) -> NotebookNode:

@@ -15,8 +15,8 @@ from nbformat import NotebookNode
 from coursekit.exercise import Quiz, UnknownName, load
 from coursekit.grading.gradebook import NO_RESPONSE
 from coursekit.grading.marks import Mark, Marks
-from coursekit.grading.table import write_table
 from coursekit.result import COLOURS, WORDS, Result, card, plural, prose
+from coursekit.table import write_table
 
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">

@@ -13,6 +13,8 @@ from filelock import FileLock, Timeout
 from sqlalchemy.exc import SQLAlchemyError
 
 from coursekit.course import CommandError
+from coursekit.grading import local
+from coursekit.grading.begun import nursery_for
 from coursekit.grading.comments import Comments, fitting, load
 from coursekit.grading.configured import Course
 from coursekit.grading.edition import expect_the_same
@@ -25,11 +27,14 @@ from coursekit.grading.office import Office
 from coursekit.grading.ours import token
 from coursekit.grading.outcome import Options, Outcome, now
 from coursekit.grading.place import Place
+from coursekit.grading.plan import imports_of
 from coursekit.grading.report import COLUMNS, page_of, write_grades, write_page
 from coursekit.grading.submission import Submission, find, find_one, is_in_a_course
-from coursekit.grading.table import write_table
 from coursekit.journal import Journal
+from coursekit.sandbox.nursery import Nursery
+from coursekit.table import write_table
 
+NO_SANDBOX = "No sandbox can be made here: {reason}. Grade on Linux, or add --no-sandbox if you trust every submission."
 NOTHING = "Nothing has been graded in {folder} yet: coursekit grade {submitted}"
 
 
@@ -39,8 +44,8 @@ Report = Callable[[dict, int, int], None]  # record, done, all
 class Run(Place):
     """One grading run in a course folder. Its secret seed is kept there, so that a run can be continued."""
 
-    def __init__(self, submitted: Path, options: Options):
-        self.options = options
+    def __init__(self, submitted: Path, options: Options, nursery: Nursery | None = None):
+        self.options, self.nursery = options, nursery
         super().__init__(submitted)
         self.journal = Journal(self.folder / "results.jsonl")
         self.seed = -1  # until the run has begun
@@ -83,11 +88,24 @@ class Run(Place):
         if (self.options.seed or 0) < 0:
             raise CommandError(f"A seed is a whole number from 0 up; {self.options.seed} is not.")
         self.refuse_foreign()
+        if self.nursery or self.options.address:
+            return self._grade(report)
+        with nursery_for(self.submitted, self.options.limits, self.options.sandbox) as self.nursery:
+            try:
+                return self._grade(report)
+            finally:
+                self.nursery = None
+
+    def _grade(self, report: Report) -> list[dict]:
         masters = self.masters()
+        if self.nursery:
+            self.nursery.bring(imports_of(masters.values()))
         everything = self._everything(masters)
         found = self._wanted(everything)
         refuse_unknown(masters, {item.assignment for item in found})
         masters |= self._ready(masters, {item.assignment for item in found})
+        if self.nursery and self.options.sandbox and (reason := self.nursery.refusal()):
+            raise CommandError(NO_SANDBOX.format(reason=reason))
         self.folder.mkdir(exist_ok=True)
         self.comments = {} if self.alone else load(self.folder)
         with self._alone_at_work():
@@ -264,11 +282,12 @@ class Run(Place):
         """Yield the outcomes as they come, `jobs` submissions at a time; never more than a few wait in memory."""
         options = self._configured()
         setup = Setup(masters, self.seed, options.limits, options.all_cells, options.sandbox, str(self.folder))
-        if options.address:
-            from coursekit.grading.cluster import outcomes
+        if self.nursery:
+            yield from local.outcomes(todo, setup, options, self.nursery)
         else:
-            from coursekit.grading.local import outcomes
-        yield from outcomes(todo, setup, options)
+            from coursekit.grading.cluster import outcomes
+
+            yield from outcomes(todo, setup, options)
 
 
 def _row(record: dict) -> dict:

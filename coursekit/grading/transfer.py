@@ -20,8 +20,8 @@ from coursekit.grading.report import number
 from coursekit.grading.run import Run
 from coursekit.grading.settings import Student
 from coursekit.grading.submission import text_of
-from coursekit.grading.table import write_table
 from coursekit.result import plural
+from coursekit.table import write_table
 
 PLATFORMS = ("canvas", "moodle", "csv")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from coursekit.cores import cores, text_of
 from coursekit.versions import installed, tested_ranges
 
 SHOWN = ["ray", "torch", "gymnasium", "numpy", "matplotlib", "jupyterlab", "nbgrader"]
@@ -53,7 +54,7 @@ def gather() -> Facts:
         wsl="microsoft" in platform.release().lower(),
         container=_container(),
         versions=tuple(_versions(SHOWN)),
-        cores=_cores(),
+        cores=cores(),
         memory=total,
         memory_free=free,
         shm=shutil.disk_usage("/dev/shm").free if os.path.isdir("/dev/shm") else None,
@@ -98,22 +99,11 @@ def _versions(names: Iterable[str]) -> Iterable[tuple[str, str, str]]:
         yield name, installed(name), ranges.get(name, "")
 
 
-def _cores() -> float:
-    """Return the cores that this process may use: its affinity, or the container's share if that is less."""
-    cores = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    quota, _, period = _read("/sys/fs/cgroup/cpu.max").partition(" ")  # cgroup v2
-    if not period:
-        quota, period = (_read(f"/sys/fs/cgroup/cpu/cpu.cfs_{part}_us") for part in ("quota", "period"))
-    if quota.isdigit() and period.isdigit():
-        cores = min(cores, int(quota) / int(period))
-    return cores
-
-
 def _memory() -> tuple[int, int]:
     """Return the memory that may be used at most and what is free of it now, minding a container's limit."""
     machine = psutil.virtual_memory()
-    limit = _read("/sys/fs/cgroup/memory.max") or _read("/sys/fs/cgroup/memory/memory.limit_in_bytes")
-    used = _read("/sys/fs/cgroup/memory.current") or _read("/sys/fs/cgroup/memory/memory.usage_in_bytes")
+    limit = text_of("/sys/fs/cgroup/memory.max") or text_of("/sys/fs/cgroup/memory/memory.limit_in_bytes")
+    used = text_of("/sys/fs/cgroup/memory.current") or text_of("/sys/fs/cgroup/memory/memory.usage_in_bytes")
     if not limit.isdigit() or int(limit) >= machine.total:  # "max", or cgroup v1's huge number: no limit
         return machine.total, machine.available
     in_use = int(used or 0) - _file_cache()
@@ -122,7 +112,7 @@ def _memory() -> tuple[int, int]:
 
 def _file_cache() -> int:
     """Return the bytes of file cache in this container, which the system gives back when they are needed."""
-    text = _read("/sys/fs/cgroup/memory.stat") or _read("/sys/fs/cgroup/memory/memory.stat")
+    text = text_of("/sys/fs/cgroup/memory.stat") or text_of("/sys/fs/cgroup/memory/memory.stat")
     found = re.search(r"^(?:total_)?inactive_file (\d+)$", text, re.MULTILINE)
     return int(found[1]) if found else 0
 
@@ -137,11 +127,3 @@ def _container() -> str:
     if os.path.exists("/run/.containerenv"):
         return "Podman"
     return "Kubernetes" if os.environ.get("KUBERNETES_SERVICE_HOST") else ""
-
-
-def _read(path: str) -> str:
-    """Return the text of a small file, "" where it cannot be read."""
-    try:
-        return Path(path).read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""

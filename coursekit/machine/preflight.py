@@ -104,9 +104,9 @@ def _disk(facts: Facts) -> Finding:
 def _temp_path(facts: Facts) -> Finding:
     limit = (103 if facts.system == "Darwin" else 107) - len(SOCKET)
     length = len(facts.temp.rstrip("/").encode())
-    found = f"{facts.temp} ({plural(length, 'byte')}; Ray's sockets allow {limit})"
     if length <= limit:
-        return Finding("Temp path", "ok", found)
+        return Finding("Temp path", "ok", f"{facts.temp} (short enough for Ray's sockets)")
+    found = f"{facts.temp} ({plural(length, 'byte')}; Ray's sockets allow {limit})"
     return Finding("Temp path", "problem", found, "export RAY_TMPDIR=/tmp    (then start again)")
 
 

@@ -10,6 +10,9 @@ from typing import Any
 
 from coursekit import exercise
 from coursekit.paths import NOTEBOOKS, ROOT
+from coursekit.room.numbers import Numbers
+from coursekit.room.plan import Plan
+from coursekit.room.questions import Questions
 from coursekit.room.records import Record
 
 MISTAKES = ROOT / "coursekit/exercises/mistakes.json"
@@ -38,7 +41,7 @@ class Person:
             self.hand, self.hand_since = record.line, at
         elif record.kind == "down":
             self.hand = None
-        elif record.exercise:
+        elif record.kind in ("check", "hint") and record.exercise:
             cell = self.cells.setdefault(record.chapter, {}).setdefault(record.exercise, {"outcome": "", "same": 0})
             same = record.kind == "check" and record.message_id and record.message_id == cell.get("message_id")
             cell["hints"] = max(cell.get("hints", 0), record.hints)
@@ -70,11 +73,23 @@ class Board:
 
     def __init__(self) -> None:
         self.people: dict[str, Person] = {}
+        self.questions, self.numbers, self.plan = Questions(), Numbers(), Plan()
 
     def take(self, person: str, record: Record, at: float) -> None:
         """Take in a record of somebody who is here."""
+        if record.kind == "vote":
+            self.questions.vote(person, record.chapter, record.exercise, record.poll, record.choice, at)
+        if record.kind in ("predict", "measured", "share"):
+            self.numbers.take(person, record)
         if person in self.people:
             self.people[person].take(record, at)
+
+    def do(self, doing: str, chapter: str, name: str, at: float) -> None:
+        """Do what the instructor chose; raises ValueError where it does not fit."""
+        if doing == "plan":
+            self.plan.begin(name, at)
+        else:
+            self.questions.do(doing, chapter, name, at)
 
     def chapter(self) -> str:
         """Return the chapter in which most of the room are."""
@@ -94,13 +109,17 @@ class Board:
             if not names:
                 row |= {"nickname": f"{number}", "hand": None if row["hand"] is None else ""}
         done = [sum(row["cells"].get(name, {}).get("outcome") == "passed" for name in exercises) for row in rows]
-        middle = median_low(done) if done else 0
+        place = median_low(done) if done else 0
+        middle = exercises[place] if place < len(exercises) else ""
         return {
             "chapter": chapter,
             "exercises": exercises,
             "people": rows,
-            "middle": exercises[middle] if middle < len(exercises) else "",
+            "middle": middle,
             "troubles": self._troubles(chapter),
+            "question": self.questions.view(early=names),
+            "numbers": self.numbers.view(chapter, early=names),
+            "plan": self.plan.view(middle, now) if names else None,
         }
 
     def _troubles(self, chapter: str) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ This is WSL2: other machines cannot reach it as it stands. In PowerShell as admi
 Learners then type the address of Windows (ipconfig shows it) instead of {address}."""
 
 
-def open_room(port: int, board: int, keep: Path | None) -> None:
+def open_room(port: int, board: int, keep: Path | None, handins: Path | None) -> None:
     """Serve a room until Ctrl-C; raises CommandError."""
     console = Console()
     path = keep or home() / "room.db"
@@ -44,7 +44,9 @@ def open_room(port: int, board: int, keep: Path | None) -> None:
             f"A room is open already with {path}. Close it, or give this one a file of its own: --keep"
         ) from None
     room = Room(
-        Store(path), on_code=lambda code: console.print(f"Many wrong codes came. The code is now [bold]{code}[/bold]")
+        Store(path),
+        on_code=lambda code: console.print(f"Many wrong codes came. The code is now [bold]{code}[/bold]"),
+        submitted=handins,
     )
     serving = Serving(room, port, board)
     if room.continued:
@@ -62,9 +64,15 @@ def open_room(port: int, board: int, keep: Path | None) -> None:
         console.print(WSL.format(port=port, address=found[0]), markup=False)
     console.print(f"The board, for your browser: http://127.0.0.1:{board}/?key={room.secret}")
     console.print(f"For a projector, without names: http://127.0.0.1:{board}/projector")
+    if handins:
+        console.print(f"Hand-ins go to {handins}, a folder for each student.")
     console.print(
         "Ctrl-C closes the room. "
-        + (f"What it was told stays in {keep}." if keep else "Then all that it was told is deleted.")
+        + (
+            f"What it was told stays in {keep}."
+            if keep
+            else "Then all that it was told is deleted; the board has links that save it before."
+        )
     )
     try:
         asyncio.run(serving.run())
@@ -113,8 +121,7 @@ class Serving:
 
     def stop(self) -> None:
         """End both; may be called from another thread."""
-        self._room.closing = True
-        self._loop.call_soon_threadsafe(self._room.change)  # who watches the board hears of it
+        self._loop.call_soon_threadsafe(self._room.close)  # who watches the board hears of it
         for server in self._servers:
             server.should_exit = True
 

@@ -9,13 +9,15 @@ from coursekit.link import LINE
 OUTCOMES = ("passed", "wrong", "todo", "crashed")
 _SHAPES = {
     "id": r"[0-9a-f]{32}",
-    "kind": r"check|hint|hand|down",
+    "kind": r"check|hint|hand|down|vote|predict|measured|share",
     "chapter": r"ch\d\d_[a-z][a-z0-9_]{0,40}",
     "exercise": r"[a-zA-Z_][a-zA-Z0-9_]{0,60}|",
     "outcome": "|".join(OUTCOMES) + "|",
     "message_id": r"[A-Za-z0-9-]{0,60}",
+    "choice": r"[a-z]?",
 }
-_MOST = {"attempts": 100_000, "hints": 1_000, "seconds": 100_000}
+_MOST = {"attempts": 100_000, "hints": 1_000, "seconds": 100_000, "poll": 100_000, "cores": 100_000}
+LARGEST = 1e12  # number that a learner may predict, measure or share
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Record:
     """One thing that happened on a learner's machine."""
 
     id: str  # drawn by the learner's machine: a record that arrives twice counts once
-    kind: str  # check, hint, hand (raised), down (the hand)
+    kind: str  # check, hint, hand (raised), down (the hand), vote, predict, measured, share
     chapter: str
     exercise: str = ""
     outcome: str = ""
@@ -32,6 +34,10 @@ class Record:
     message_id: str = ""
     seconds: float = 0.0
     line: str = ""
+    poll: int = 0  # the round that a vote is for
+    choice: str = ""
+    value: float = 0.0  # what was predicted, measured or shared
+    cores: float = 0.0  # of the machine that a number was measured on
 
 
 def record_of(data: Any) -> Record:
@@ -46,6 +52,9 @@ def record_of(data: Any) -> Record:
         value = data.get(name, 0)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
             raise ValueError(f"{name} is not a number from 0 to {most}")
+    value = data.get("value", 0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+        raise ValueError("value is not a number of any use")
     line = data.get("line", "")
     if not isinstance(line, str) or len(line) > LINE:
         raise ValueError(f"line is not a text of at most {LINE} characters")

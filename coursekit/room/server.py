@@ -3,22 +3,31 @@
 import asyncio
 import base64
 import contextlib
+import hashlib
 import json
 import secrets
 import time
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from coursekit.asked import WAIT
 from coursekit.pairing import Host, Mismatch
 from coursekit.room.board import Board, Person
+from coursekit.room.export import as_csv, as_json
+from coursekit.room.handins import LARGEST, HandIns
+from coursekit.room.plan import sheets
+from coursekit.room.questions import all_quizzes
 from coursekit.room.records import record_of
 from coursekit.room.secrets import Certificate, hidden, new_code, new_token
 from coursekit.room.store import Store
@@ -30,6 +39,24 @@ MANY = 120  # requests of one learner in a minute
 PEOPLE = 1000
 PAGE = Path(__file__).parents[1] / "static/room/board.html"
 COOKIE = "room"
+CLOSED = "open the address that `coursekit room` printed"
+
+
+class Bell:
+    """Wakes all who wait for it."""
+
+    def __init__(self) -> None:
+        self._rung = asyncio.Event()
+
+    def ring(self) -> None:
+        """Wake them."""
+        self._rung.set()
+        self._rung = asyncio.Event()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until it rings, or for so long."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._rung.wait(), seconds)
 
 
 @dataclass
@@ -38,6 +65,7 @@ class Room:
 
     store: Store
     on_code: Callable[[str], None] = lambda code: None
+    submitted: Path | None = None  # where hand-ins go
     board: Board = field(default_factory=Board)
 
     def __post_init__(self) -> None:
@@ -48,12 +76,18 @@ class Room:
         self._exchanges: dict[str, tuple[Host, float]] = {}
         self._guesses = 0
         self._requests: dict[str, deque[float]] = defaultdict(deque)
-        self._changed = asyncio.Event()
+        self.changed, self.asked = Bell(), Bell()  # the board, the question before the room
         self.closing = False
+        self.handins = HandIns(self.submitted, self.store) if self.submitted else None
         for id, nickname in self.store.people().items():
             self.board.people[id] = Person(nickname)
-        for person, at, record in self.store.records():
-            self.board.take(person, record, at)
+        happened: list[tuple[float, Callable[..., None], Iterable]] = [
+            *((at, self.board.take, (person, record)) for person, at, record in self.store.records()),
+            *((at, self.board.do, what) for at, *what in self.store.doings()),
+        ]
+        for at, take, what in sorted(happened, key=itemgetter(0)):
+            with contextlib.suppress(ValueError):  # of a quiz or a run sheet that the course has no longer
+                take(*what, at)
 
     def _keep(self) -> None:
         self.store.keep_room(self.certificate.pem, self.code, self.secret)
@@ -81,7 +115,7 @@ class Room:
         id, token = secrets.token_hex(8), new_token()
         self.store.add_person(id, nickname, hidden(token))
         self.board.people[id] = Person(nickname)
-        self.change()
+        self.changed.ring()
         return id, token
 
     def too_many(self, person: str) -> bool:
@@ -92,16 +126,19 @@ class Room:
         seen.append(now)
         return len(seen) > MANY
 
-    def change(self) -> None:
-        """Wake those who watch the board."""
-        self._changed.set()
-        self._changed = asyncio.Event()
+    def do(self, doing: str, chapter: str, name: str) -> None:
+        """Do what the instructor chose, and tell the room; raises ValueError where it does not fit."""
+        now = time.time()
+        self.board.do(doing, chapter, name, now)
+        self.store.add_doing(now, doing, chapter, name)
+        self.changed.ring()
+        self.asked.ring()
 
-    async def next_change(self, seconds: float) -> None:
-        """Wait until the board has changed, or for so long."""
-        changed = self._changed
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(changed.wait(), seconds)
+    def close(self) -> None:
+        """End what waits."""
+        self.closing = True
+        self.changed.ring()
+        self.asked.ring()
 
 
 def public(room: Room) -> Starlette:
@@ -139,25 +176,67 @@ def public(room: Room) -> Starlette:
             found = [record_of(each) for each in data.get("records", [])[:200]]
         except (ValueError, TypeError) as error:
             return _no(422, str(error))
-        new = room.store.add(person, found)
+        now = time.time()
+        new = room.store.add(person, found, now)
         for record in new:
-            room.board.take(person, record, time.time())
+            room.board.take(person, record, now)
         if new:
-            room.change()
+            room.changed.ring()
         return JSONResponse({"taken": len(found)})
+
+    async def asked(request: Request) -> Response:
+        """Answer when the question before the room is another than the one that this learner has seen, or after a while."""
+        person = _person(room, request)
+        if person is None:
+            return _no(401, "join again: the room does not know you")
+        if room.too_many(person):
+            return _no(429, "too many at once")
+        data = await _json(request)
+        deadline = time.monotonic() + WAIT
+        while "seen" in data and data["seen"] == room.board.questions.told() and not room.closing:
+            if (left := deadline - time.monotonic()) <= 0 or _person(room, request) is None:
+                break
+            await room.asked.wait(left)
+        return JSONResponse({"question": room.board.questions.told()})
+
+    async def handin(request: Request) -> Response:
+        person = _person(room, request)
+        if person is None:
+            return _no(401, "join again: the room does not know you")
+        if room.too_many(person):
+            return _no(429, "too many at once")
+        if room.handins is None:
+            return _no(403, "this room takes no hand-ins: ask your instructor")
+        data = await _json(request, 2 * LARGEST)
+        chapter, student = (str(data.get(name, "")) for name in ("chapter", "student"))
+        try:
+            receipt = room.handins.take(person, chapter, student, _bytes(data.get("notebook")), time.time())
+        except ValueError as error:
+            return _no(422, str(error))
+        except OSError as error:
+            return _no(507, f"the room cannot keep it ({error})")
+        return JSONResponse(asdict(receipt))
 
     async def leave(request: Request) -> Response:
         person = _person(room, request)
         if person:
             room.store.end_person(person)
             room.board.people.pop(person, None)
-            room.change()
+            room.changed.ring()
+            room.asked.ring()
         return JSONResponse({})
 
-    routes = [("/join", join), ("/confirm", confirm), ("/records", records), ("/leave", leave)]
+    routes = [
+        ("/join", join),
+        ("/confirm", confirm),
+        ("/records", records),
+        ("/asked", asked),
+        ("/handin", handin),
+        ("/leave", leave),
+    ]
     return Starlette(
         routes=[Route(path, endpoint, methods=["POST"]) for path, endpoint in routes],
-        exception_handlers={_Bad: lambda request, error: _no(413 if "large" in str(error) else 400, str(error))},
+        exception_handlers=_REFUSALS,
     )
 
 
@@ -176,41 +255,85 @@ def private(room: Room) -> Starlette:
             response.set_cookie(COOKIE, room.secret, httponly=True, samesite="strict")
             return response
         if not known(request):
-            return _no(403, "open the address that `coursekit room` printed")
-        return FileResponse(
-            PAGE,
-            headers={
-                "Content-Security-Policy": "default-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"
-            },
-        )
+            return _no(403, CLOSED)
+        return HTMLResponse(PAGE.read_text(encoding="utf-8"), headers={"Content-Security-Policy": _policy()})
 
     async def events(request: Request) -> Response:
         if not known(request):
-            return _no(403, "open the address that `coursekit room` printed")
+            return _no(403, CLOSED)
         names = request.query_params.get("names") != "0"
 
         async def stream() -> AsyncIterator[str]:
             while not room.closing and not await request.is_disconnected():
                 view = room.board.view(names) | {"code": room.code}
                 yield f"data: {json.dumps(view)}\n\n"
-                await room.next_change(15)
+                await room.changed.wait(15)
                 await asyncio.sleep(0.2)  # thirty who check at once make one picture
 
         return StreamingResponse(stream(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
-    return Starlette(routes=[Route("/", home), Route("/projector", home), Route("/events", events)])
+    async def choices(request: Request) -> Response:
+        if not known(request):
+            return _no(403, CLOSED)
+        return JSONResponse(await run_in_threadpool(_choices))
+
+    async def export(request: Request) -> Response:
+        if not known(request):
+            return _no(403, CLOSED)
+        kind = request.path_params["kind"]
+        headers = {"Content-Disposition": f'attachment; filename="room.{kind}"', "Cache-Control": "no-store"}
+        if kind == "csv":
+            return Response(as_csv(room.store), media_type="text/csv", headers=headers)
+        return JSONResponse(as_json(room.store), headers=headers)
+
+    async def do(request: Request) -> Response:
+        if (
+            not known(request) or request.headers.get("content-type") != "application/json"
+        ):  # no form of a page elsewhere
+            return _no(403, CLOSED)
+        data = await _json(request)
+        try:
+            room.do(*(str(data.get(name, "")) for name in ("doing", "chapter", "name")))
+        except ValueError as error:
+            return _no(409, str(error))
+        return JSONResponse({})
+
+    pages = {"/": home, "/projector": home, "/events": events, "/choices": choices, "/export.{kind}": export}
+    routes = [Route(path, endpoint) for path, endpoint in pages.items()]
+    return Starlette(routes=[*routes, Route("/do", do, methods=["POST"])], exception_handlers=_REFUSALS)
 
 
 class _Bad(Exception):
     """A request that is none."""
 
 
-async def _json(request: Request) -> dict[str, Any]:
+def _refusal(request: Request, error: Exception) -> Response:
+    return _no(413 if "large" in str(error) else 400, str(error))
+
+
+_REFUSALS: Any = {_Bad: _refusal}
+
+
+@cache
+def _policy() -> str:
+    """Return what the board's page may do: run its own script and no other, and be in no frame."""
+    script = PAGE.read_text(encoding="utf-8").split("<script>")[1].split("</script>")[0]
+    digest = _text(hashlib.sha256(script.encode()).digest())
+    own = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'"
+    return f"default-src 'self'; {own}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+@cache
+def _choices() -> dict[str, Any]:
+    return {"quizzes": all_quizzes(), "sheets": list(sheets())}
+
+
+async def _json(request: Request, most: int = BODY) -> dict[str, Any]:
     """Return the body of a request; raises _Bad where it is no JSON object, or larger than any of ours."""
-    body = b""
+    body = bytearray()
     async for part in request.stream():
         body += part
-        if len(body) > BODY:
+        if len(body) > most:
             raise _Bad("too large")
     try:
         data = json.loads(body)

@@ -12,6 +12,8 @@ _COLUMNS = [field.name for field in fields(Record)]
 _TABLES = f"""
 create table if not exists room (certificate blob, code text, secret text);
 create table if not exists people (id text primary key, nickname text, token text unique, joined real, gone real);
+create table if not exists doings (at real, doing text, chapter text, name text);
+create table if not exists handins (person text, student text, chapter text, sha256 text, at real);
 create table if not exists records (person text, at real, {", ".join(_COLUMNS)}, primary key (person, id));
 """
 
@@ -54,10 +56,43 @@ class Store:
         """Return the nicknames of all who are here, by id, in the order in which they joined."""
         return dict(self._file.execute("select id, nickname from people where gone is null order by joined"))
 
-    def add(self, person: str, records: list[Record]) -> list[Record]:
+    def everybody(self) -> dict[str, str]:
+        """Return the nicknames of all who ever joined, by id."""
+        return dict(self._file.execute("select id, nickname from people order by joined"))
+
+    def add_doing(self, at: float, doing: str, chapter: str, name: str) -> None:
+        """Keep what the instructor did."""
+        self._file.execute("insert into doings values (?, ?, ?, ?)", (at, doing, chapter, name))
+
+    def doings(self) -> list[tuple[float, str, str, str]]:
+        """Return when the instructor did what."""
+        return self._file.execute("select * from doings order by at, rowid").fetchall()
+
+    def add_handin(self, person: str, student: str, chapter: str, sha256: str, at: float) -> None:
+        """Keep what somebody handed in as which student."""
+        self._file.execute("insert into handins values (?, ?, ?, ?, ?)", (person, student, chapter, sha256, at))
+
+    def handin(self, person: str, chapter: str) -> tuple[str, str, float] | None:
+        """Return student, hash and time of the last that somebody handed in of a chapter."""
+        last = "select student, sha256, at from handins where person = ? and chapter = ? order by rowid desc"
+        row: tuple[str, str, float] | None = self._file.execute(last, (person, chapter)).fetchone()
+        return row
+
+    def handins(self) -> list[dict[str, str | float]]:
+        """Return every hand-in, in the order in which they came."""
+        names = ("person", "student", "chapter", "sha256", "at")
+        rows = self._file.execute(f"select {', '.join(names)} from handins order by rowid")
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def handed_in_as(self, student: str) -> set[str]:
+        """Return who has handed in as this student, capitals or not."""
+        rows = self._file.execute("select distinct person from handins where student = ? collate nocase", (student,))
+        return {person for (person,) in rows}
+
+    def add(self, person: str, records: list[Record], now: float) -> list[Record]:
         """Keep somebody's records, all or none; return those that had not come before."""
         marks = ", ".join("?" * (len(_COLUMNS) + 2))
-        new, now = [], time.time()
+        new = []
         self._file.execute("begin immediate")
         try:
             for record in records:

@@ -4,6 +4,7 @@ A cgroup is kept by the kernel and cannot be passed by; where none can be made, 
 """
 
 import contextlib
+import functools
 import os
 import secrets
 import threading
@@ -274,6 +275,7 @@ def sweep() -> None:
                     folder.rmdir()
 
 
+@functools.cache
 def _homes(controller: str) -> list[Path]:
     """Return the folders where this process may hope to make a group for a controller, the nearest first."""
     try:

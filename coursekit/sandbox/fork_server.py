@@ -74,15 +74,14 @@ def main(descriptor: int) -> None:
     """Enter the jail, import, serve."""
     control = socket.socket(fileno=descriptor)
     os.set_inheritable(descriptor, False)
-    settings = json.loads(control.recv(65_536))
+    line, _, known = control.recv(65_536).partition(b"\n")
+    settings = json.loads(line)
     try:
         if settings["isolated"]:
             namespaces.forget_keys()
             _in_namespaces(settings["user"], settings["count"])
         from coursekit.sandbox import forks, inside, workers  # starts threads, and then nobody may make namespaces
 
-        if settings["imports"] == "all":
-            workers.draw_own_ids()
         kernel = [] if settings["imports"] == "none" else ["coursekit.sandbox.shell"]
         for module in [*inside.PUBLIC, *kernel, *settings["rooms"]]:  # the jail hides the rooms
             import_module(module)
@@ -91,7 +90,13 @@ def main(descriptor: int) -> None:
             namespaces.signal_when_parent_ends(signal.SIGKILL)
         else:
             _end_with_parent()
-        shell = inside.prepare(settings["imports"])
+        imports = settings["imports"]
+        if imports == "later":
+            inside.begin()
+            imports = (known or control.recv(64)).decode()
+        if imports == "all":
+            workers.draw_own_ids()
+        shell = inside.prepare(imports)
         for name in settings["at_start"]:  # meant for this process alone
             os.environ.pop(name, None)
     except BaseException as error:

@@ -21,8 +21,8 @@ from coursekit.failure import describe
 from coursekit.quiet import quiet
 from coursekit.sandbox import evidence, frames, lean
 
-_PLAIN = ["numpy", "pandas", "matplotlib.pyplot", "matplotlib.backends.backend_agg"]  # inline's wants a shell
-_PLAIN += ["coursekit.checking", "coursekit.overview"]
+_BASE = ["numpy", "coursekit.checking", "coursekit.overview"]
+_PLAIN = ["pandas", "matplotlib.pyplot", "matplotlib.backends.backend_agg"]  # inline's wants a shell
 _OF_COURSE = ["gymnasium", "torch", "ray", "ray.rllib.algorithms.ppo"]
 _OWN = ["coursekit.timing", "coursekit.spans", "coursekit.records"]
 PUBLIC = [f"coursekit.{home}" for home in coursekit._HOME.values() if "." in home]  # public names that live in a room
@@ -32,16 +32,24 @@ _passed: dict[str, bool] = {}
 def prepare(imports: str) -> Any:
     """Import what submissions need and return the shell that runs their cells; once, before any sandbox is forked.
 
-    `imports` is "all", or "plain" (without Ray, torch and the course), or "none" (no shell either, to try namespaces).
+    `imports` is "all", or "plain" (without Ray, torch and the course), or "base" (without pandas and Matplotlib too), or "none"
+    (no shell either, to try namespaces).
     """
     if imports == "none":
         return None
-    for name in _PLAIN + (_OF_COURSE if imports == "all" else []):
+    begin()
+    for name in {"base": [], "plain": _PLAIN, "all": _PLAIN + _OF_COURSE}[imports]:
         importlib.import_module(name)
     for name in (_OWN + _given()) if imports == "all" else []:
         with contextlib.suppress(Exception):  # an author's mistake shows where a submission uses it
             importlib.import_module(name)
     return _new_shell()
+
+
+def begin() -> None:
+    """Import what all need, before it is known what else."""
+    for name in _BASE:
+        importlib.import_module(name)
 
 
 def _given() -> list[str]:

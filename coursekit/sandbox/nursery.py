@@ -17,15 +17,20 @@ class Nursery(Supply):
         """Return a new sandbox; raises NurseryFailed."""
         return Sandbox(self, self.limits)
 
+    def refusal(self) -> str:
+        """Return "" when it makes sandboxes, else the reason in words; it makes one, and talks to it, to find out."""
+        if self.isolated and sys.platform != "linux":
+            return f"it takes Linux's namespaces, and this is {sys.platform}"
+        try:
+            with self.sandbox() as sandbox:
+                sandbox.tell("anything", False)  # which a learner's process has to take in
+        except (NurseryFailed, SandboxDied) as error:
+            return str(error)
+        return ""
+
 
 @functools.cache
 def available() -> str:
-    """Return "" when a sandbox can be made here, else the reason in words; it makes one, and talks to it, to find out."""
-    if sys.platform != "linux":
-        return f"it takes Linux's namespaces, and this is {sys.platform}"
-    try:
-        with Nursery(Limits(disk_mb=1, shm_mb=1), imports=None) as nursery, nursery.sandbox() as sandbox:
-            sandbox.tell("anything", False)  # which a learner's process has to take in
-    except (NurseryFailed, SandboxDied) as error:
-        return str(error)
-    return ""
+    """Return "" when a sandbox can be made here, else the reason in words."""
+    with Nursery(Limits(disk_mb=1, shm_mb=1), imports="none") as nursery:
+        return nursery.refusal()

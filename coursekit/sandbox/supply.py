@@ -28,8 +28,9 @@ class NurseryFailed(RuntimeError):
 class Supply:
     """One nursery process, and the grader's line to it.
 
-    It has imported everything (without Ray, torch and the course if `imports` is False), also the modules of `rooms`, which no
-    sandbox can open. Without `isolated` there are no namespaces: a submission can then read and end whatever the grader's user
+    It has imported everything (without Ray, torch and the course if `imports` is "plain"), also the modules of `rooms`, which no
+    sandbox can open; with "later" it has imported little, and waits for `bring`. It starts while the grader goes on, which `ready`
+    and the first sandbox wait for. Without `isolated` there are no namespaces: a submission can then read and end whatever the grader's user
     can. `hidden` folders are empty in every sandbox, wherever they lie.
     """
 
@@ -39,15 +40,14 @@ class Supply:
         *,
         isolated: bool = True,
         hidden: Iterable[str] = (),
-        imports: bool | None = True,
+        imports: str = "all",
         rooms: Iterable[str] = (),
     ):
         self.limits, self.isolated = limits, isolated
-        kind = {True: "all", False: "plain", None: "none"}[imports]
-        self._settings = host.fork_server_settings(isolated, kind, [str(folder) for folder in hidden])
+        self._settings = host.fork_server_settings(isolated, imports, [str(folder) for folder in hidden])
         self._settings |= {"at_start": list(AT_START), "rooms": list(rooms)}
         self._lock, self._number, self._generation = threading.RLock(), 0, 0
-        self._closed = False
+        self._closed, self._starting = False, False
         accounts.sweep()
         self._start()
 
@@ -65,15 +65,35 @@ class Supply:
             stderr=nothing,
             start_new_session=True,
         )
-        theirs.close()
         self._generation += 1
-        self._say(self._settings, [], START_SECONDS)
+        self._starting = True
+        self._control.sendall(json.dumps(self._settings).encode() + b"\n")
+        theirs.close()
 
-    def _say(self, message: dict, descriptors: Iterable[int] = (), seconds: float = REPLY_SECONDS) -> dict[str, Any]:
+    def bring(self, imports: str) -> None:
+        """Say what a nursery that was started with "later" has to import."""
+        with self._lock:
+            self._settings["imports"] = imports  # also where it is replaced
+            with contextlib.suppress(OSError):  # it has ended: the wait for it says why
+                self._control.sendall(imports.encode())
+
+    def ready(self) -> None:
+        """Wait until it has started; raises NurseryFailed with the reason why it cannot."""
+        with self._lock:
+            if self._starting:
+                self._starting = False
+                self._reply(START_SECONDS)
+
+    def _say(self, message: dict, descriptors: Iterable[int] = ()) -> dict[str, Any]:
         """Send one message to the nursery and return its reply; raises NurseryFailed."""
+        self.ready()
+        return self._reply(REPLY_SECONDS, message, descriptors)
+
+    def _reply(self, seconds: float, message: dict | None = None, descriptors: Iterable[int] = ()) -> dict[str, Any]:
         self._control.settimeout(seconds)
         try:
-            socket.send_fds(self._control, [json.dumps(message).encode()], list(descriptors))
+            if message:
+                socket.send_fds(self._control, [json.dumps(message).encode()], list(descriptors))
             reply = json.loads(self._control.recv(65_536) or b'{"error": "its process ended"}')
         except OSError as error:  # whatever it would still say is no reply to the next message
             self._process.kill()
@@ -87,7 +107,7 @@ class Supply:
         with self._lock:
             if self._closed:
                 raise NurseryFailed("grading was stopped")
-            if self._process.poll() is not None:
+            if not self._starting and self._process.poll() is not None:
                 self._control.close()
                 self._start()
             return self._generation, self._say(request, descriptors)["pid"]
@@ -122,6 +142,8 @@ class Supply:
         """End the nursery, with all sandboxes that are left."""
         self._closed = True
         self._control.close()
+        if self._starting:  # nobody waits for what it imports
+            self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(REPLY_SECONDS)
         self._process.kill()

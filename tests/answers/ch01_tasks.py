@@ -13,7 +13,17 @@ def with_options(function, x):
     return ray.remote(function).options(name="mine").remote(x)
 
 
-@rejects("as_task")
+@rejects("as_task", says="needs the function itself")
+def wraps_what_a_call_returned(function, x):
+    return ray.remote(function(x))
+
+
+@rejects("as_task", says="another function")
+def launches_a_function_of_its_own(function, x):
+    return ray.remote(lambda y: y * y).remote(x)
+
+
+@rejects("as_task", says="the value of the call")
 def gets_the_value(function, x):
     return ray.get(ray.remote(function).remote(x))
 
@@ -23,7 +33,7 @@ def calls_it_here(function, x):
     return function(x)
 
 
-@rejects("as_task")
+@rejects("as_task", says="own process")
 def puts_what_it_computed_here(function, x):
     return ray.put(function(x))
 
@@ -225,7 +235,7 @@ def two_chains_instead_of_a_tree(add, refs):
     )
 
 
-@rejects("tree_sum")
+@rejects("tree_sum", says="without a neighbour")
 def forgets_the_odd_one(add, refs):
     while len(refs) > 1:
         refs = [ray.remote(add).remote(a, b) for a, b in zip(refs[::2], refs[1::2], strict=False)]

@@ -303,6 +303,16 @@ class WithAnEvent(Waits):
             return await future
 
 
+@rejects("Batcher", says="The answer is in `future.result()`")
+class ReturnsWhatTheWaitGives(Waits):
+    async def predict(self, x):
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append((x, future))
+        if len(self.waiting) == self.size:
+            self.flush()
+        return await asyncio.wait([future], timeout=self.patience)
+
+
 @rejects("Batcher")
 class TheTimerIsNeverCancelled(Waits):
     async def predict(self, x):
@@ -559,6 +569,11 @@ def with_two_dictionaries(actors, submit, xs):
             results[place] = ray.get(ref)
             idle.append(actor)
     return [results[place] for place in range(len(xs))]
+
+
+@accepts("pool_map")
+def returns_tuples(actors, submit, xs):
+    return tuple(map(tuple, with_two_dictionaries(actors, submit, xs)))
 
 
 @rejects("pool_map")

@@ -54,6 +54,25 @@ def as_they_end(function, xs):
     return results, errors
 
 
+@accepts("resilient_call")
+def an_actor_that_is_killed(function, x, attempts, seconds):
+    @ray.remote(num_cpus=1)
+    class Caller:
+        def call(self, x):
+            return function(x)
+
+    for _ in range(attempts):
+        caller = Caller.remote()
+        try:
+            return ray.get(caller.call.remote(x), timeout=seconds)
+        except RayTaskError:
+            raise
+        except (RayActorError, GetTimeoutError) as error:
+            ray.kill(caller)
+            last = error
+    raise last
+
+
 @rejects("survivors")
 def the_first_failure_sinks_all(function, xs):
     task = ray.remote(function).options(max_retries=0)

@@ -4,6 +4,7 @@ import json
 import os
 import time
 import urllib.request
+import uuid
 from collections import Counter
 from pathlib import Path
 
@@ -166,6 +167,17 @@ def asks_for_the_whole_job(client, entrypoint, runtime_env):
         time.sleep(0.05)
     if info.status != "SUCCEEDED":
         raise RuntimeError(f"{info.status}: {client.get_job_logs(job)}")
+    return client.get_job_logs(job)
+
+
+@accepts("submit_and_wait")
+def with_an_id_of_its_own(client, entrypoint, runtime_env):
+    job = f"mine-{uuid.uuid4().hex[:8]}"
+    client.submit_job(entrypoint=entrypoint, runtime_env=runtime_env, submission_id=job)
+    while not client.get_job_status(job).is_terminal():
+        time.sleep(0.2)
+    if client.get_job_status(job).name != "SUCCEEDED":
+        raise RuntimeError("the job failed: " + client.get_job_logs(job))
     return client.get_job_logs(job)
 
 
@@ -350,6 +362,20 @@ def _yaml(name, region, worker, least, most, **changes):
 @accepts("cluster_yaml")
 def writes_json_which_is_yaml_too(name, region, worker, least, most):
     return json.dumps(_yaml(name, region, worker, least, most))
+
+
+@accepts("cluster_yaml")
+def workers_say_nothing_of_resources(name, region, worker, least, most):
+    config = _yaml(name, region, worker, least, most)
+    del config["available_node_types"]["workers"]["resources"]
+    return json.dumps(config)
+
+
+@rejects("cluster_yaml", says="say nothing of CPU")
+def head_says_nothing_of_resources(name, region, worker, least, most):
+    config = _yaml(name, region, worker, least, most)
+    del config["available_node_types"]["head"]["resources"]
+    return json.dumps(config)
 
 
 @rejects("cluster_yaml")

@@ -1,5 +1,7 @@
 """Right and wrong answers of chapter 8."""
 
+import contextlib
+
 import numpy as np
 import ray
 
@@ -57,6 +59,13 @@ class CountsResetsAsExperience(FillsArrays):
     def sample(self, steps):
         fragment = super().sample(steps)
         return fragment | {"real": np.ones_like(fragment["real"])}
+
+
+@rejects("Sampler", says="Not marked as real")
+class TakesNothingEarnedForAReset(FillsArrays):
+    def sample(self, steps):
+        fragment = super().sample(steps)
+        return fragment | {"real": fragment["rewards"] != 0}
 
 
 @rejects("Sampler")
@@ -537,6 +546,27 @@ def keeps_what_is_done_among_the_pending(samplers, weights, steps, count, learn)
         playing[ready].set_weights.remote(weights)
         playing[playing[ready].sample.remote(steps)] = playing[ready]
         count -= 1
+
+
+@rejects("collect_async", says="still under way")
+def waits_for_what_is_under_way_at_the_end(samplers, weights, steps, count, learn):
+    busy, done = {}, 0
+
+    def start(sampler):
+        sampler.set_weights.remote(weights)
+        busy[sampler.sample.remote(steps)] = sampler
+
+    for sampler in samplers:
+        start(sampler)
+    while done < count:
+        (ref,), _ = ray.wait(list(busy))
+        sampler = busy.pop(ref)
+        with contextlib.suppress(ray.exceptions.RayActorError):
+            weights, done = learn(ray.get(ref)), done + 1
+            start(sampler)
+    for ref in busy:
+        with contextlib.suppress(ray.exceptions.RayActorError):
+            ray.get(ref)
 
 
 @rejects("collect_async")

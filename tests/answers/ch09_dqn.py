@@ -418,6 +418,7 @@ def worker(parts, **mistakes):
     do = SimpleNamespace(
         **{
             "fetch": lambda turn: ray.get(agent.parameters.remote()),
+            "explore": lambda turn, now: ch.epsilon(now["version"]),
             "hand_in": lambda fragment: buffer.add.remote(fragment),
             "send": lambda gradient, now: agent.apply.remote(gradient, now["version"]),
             "steps": lambda fragment: int(fragment["real"].sum()),
@@ -430,7 +431,7 @@ def worker(parts, **mistakes):
     )
     while do.go_on(steps):
         now = do.fetch(turn)
-        fragment, ended = sampler.play(now["theta"], ch.epsilon(now["version"]), ch.FRAMES)
+        fragment, ended = sampler.play(now["theta"], do.explore(turn, now), ch.FRAMES)
         do.hand_in(fragment)
         do.send(ch.gradient_of(now, ray.get(buffer.sample.remote(ch.BATCH))), now)
         steps, played = do.steps(fragment), played + ended
@@ -446,6 +447,30 @@ def worker(parts, **mistakes):
 def parameters_of_the_first_round(*parts):
     now = ray.get(parts[1].parameters.remote())
     worker(parts, fetch=lambda parts: lambda turn: now)
+
+
+@rejects("work", says="What does `epsilon` say")
+def never_explores(*parts):
+    worker(parts, explore=lambda parts: lambda turn, now: 0.0)
+
+
+@rejects("work", says="What does `epsilon` say")
+def explores_by_its_own_turn(*parts):
+    worker(parts, explore=lambda parts: lambda turn, now: chapter().epsilon(turn))
+
+
+@rejects("work", says="the buffer was empty")
+def draws_before_it_adds(*parts):
+    ch, (make_sampler, agent, buffer, board, results) = chapter(), parts
+
+    def adds_late(fragment):
+        drawn.append(ray.get(buffer.sample.remote(ch.BATCH)))
+        return buffer.add.remote(fragment)
+
+    drawn = []
+    late = SimpleNamespace(remote=adds_late)
+    first = SimpleNamespace(remote=lambda size: ray.put(drawn.pop()))
+    worker((make_sampler, agent, SimpleNamespace(add=late, sample=first), board, results))
 
 
 @rejects("work")

@@ -176,6 +176,13 @@ def entropy_without_gradient(logp, old_logp, advantages, values, targets, entrop
     return with_where(logp, old_logp, advantages, values, targets, entropy.detach(), **settings)
 
 
+@rejects("ppo_loss", says="gradient")
+def detaches_the_clipped_ratio(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
+    ratio = torch.exp(logp - old_logp)
+    gain = torch.min(ratio * advantages, ratio.detach().clamp(1 - epsilon, 1 + epsilon) * advantages)
+    return -(gain - c1 * (values - targets) ** 2 + c2 * entropy).mean()
+
+
 @rejects("ppo_loss")
 def normalises_too(logp, old_logp, advantages, *args, **kwargs):
     deviation = (advantages - advantages.mean()).square().sum() / (len(advantages) - 1)

@@ -58,6 +58,35 @@ def until(reached, config, most):
     return means
 
 
+@accepts("learns_corridor")
+def asks_whether_episodes_have_ended(config, target, most):
+    algo, means = config.build_algo(), []
+    try:
+        while algo.iteration < most:
+            played = algo.train()["env_runners"]
+            means.append(played["episode_return_mean"] if played["num_episodes_lifetime"] else np.nan)
+            if means[-1] >= target:
+                break
+    finally:
+        algo.stop()
+    return means
+
+
+@accepts("learns_corridor")
+def says_how_far_it_is(config, target, most):
+    algo, means = config.build_algo(), []
+    try:
+        for _ in range(most):
+            result = algo.train()
+            means.append(result["env_runners"].get("episode_return_mean", float("nan")))
+            print(result["num_env_steps_sampled_lifetime"], f"{result['time_total_s']:.0f} s", means[-1])
+            if means[-1] >= target:
+                break
+    finally:
+        algo.stop()
+    return means
+
+
 @rejects("learns_corridor")
 def nan_ends_the_loop(config, target, most):
     return until(lambda result: not mean_of(result) < target, config, most)

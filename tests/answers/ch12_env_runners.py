@@ -19,20 +19,31 @@ RAY = {"num_cpus": 4}
 def collects_a_sorted_list(one, other, compared):
     said, names = other.to_dict(), []
     for name, value in one.to_dict().items():
-        if said[name] == value or name in compared:
+        if name in compared or (name in said and said.pop(name) == value):
             continue
         names.append(name)
-    return sorted(names)
+    return sorted({*names, *said} - {*compared})
 
 
 @accepts("unfair")
 def by_the_attributes(one, other, compared):
-    return {name for name, value in vars(one).items() if getattr(other, name) != value}.difference(compared)
+    names = {*vars(one), *vars(other)}
+    return {name for name in names if getattr(one, name, "-") != getattr(other, name, "-")}.difference(compared)
 
 
 def all_names(one, other):
     one, other = one.to_dict(), other.to_dict()
-    return {name for name in one if one[name] != other[name]}
+    return {name for name in one | other if name not in one or name not in other or one[name] != other[name]}
+
+
+@rejects("unfair", says="does not name")
+def without_private_names(one, other, compared):
+    return {name for name in all_names(one, other) - set(compared) if not name.startswith("_")}
+
+
+@rejects("unfair", says="does not name")
+def only_names_that_both_have(one, other, compared):
+    return (all_names(one, other) & one.to_dict().keys() & other.to_dict().keys()) - set(compared)
 
 
 @rejects("unfair", says="or may differ")

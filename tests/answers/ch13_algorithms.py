@@ -231,6 +231,22 @@ def with_the_chapters_helper_and_arrays(configs, steps, seconds):
     return curves
 
 
+@accepts("compare")
+def asks_whether_episodes_ended_and_says_which_iteration(configs, steps, seconds):
+    def curve(algo, steps, seconds):
+        rows, played, spent, start = [], 0, 0.0, time.perf_counter()
+        while played < steps or spent < seconds:
+            result = algo.train()
+            seen, spent = result["env_runners"], time.perf_counter() - start
+            played = result["num_env_steps_sampled_lifetime"]
+            print(algo.iteration == result["training_iteration"], played)
+            if seen["num_episodes_lifetime"] and seen["num_episodes"]:
+                rows.append((played, spent, seen["episode_return_mean"]))
+        return rows
+
+    return compared(configs, steps, seconds, curve)
+
+
 def compared(configs, steps, seconds, curve=curve_of):
     curves = {}
     for name, config in configs.items():

@@ -315,6 +315,13 @@ def does_not_expect_a_dead_trial(results):
     return best.config, epoch_of(best)
 
 
+@accepts("best_config")
+def from_its_checkpoints(results):
+    best = results.get_best_result("accuracy", "max", "all")
+    _, metrics = max(best.best_checkpoints, key=lambda pair: pair[1]["accuracy"])
+    return best.config, metrics["epoch"]
+
+
 # replay_asha: ASHA's rule, played over recorded curves
 
 
@@ -358,6 +365,21 @@ def with_a_stretch_for_each_rung(curves, order, rungs):
 def as_a_list(curves, order, rungs):
     trained, seen = replayed(curves, order, rungs)
     return [sum(trained), max(seen)]
+
+
+@rejects("replay_asha", says="when the first trial to reach a rung stops there")
+def an_alias_of_the_list_is_true_after_the_append(curves, order, rungs):
+    reached, epochs, best = {rung: [] for rung in rungs}, 0, 0.0
+    for number in order:
+        for epoch, accuracy in enumerate(curves[number], 1):
+            epochs, best = epochs + 1, max(best, accuracy)
+            if epoch in reached:
+                earlier = reached[epoch]
+                stop = earlier and accuracy < np.percentile(earlier, 200 / 3)
+                earlier.append(accuracy)
+                if stop:
+                    break
+    return epochs, best
 
 
 @rejects("replay_asha", says="does not remember")

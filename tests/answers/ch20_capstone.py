@@ -68,6 +68,12 @@ def measures_in_the_usual_warehouse(make_envs, budget):
     return own_rule
 
 
+@rejects("valid_entry", says="It played 5 whole episodes")
+def five_episodes(make_envs, budget):
+    budget.report(evaluate(own_rule, 5, 1, make_envs).mean())
+    return own_rule
+
+
 @rejects("valid_entry")
 def reports_nothing(make_envs, budget):
     return own_rule
@@ -145,6 +151,31 @@ def alone(make_envs, budget, rounds, sign=1, envs=64, fresh=True, goal=1.1):
 @accepts("beats_random")
 def with_half_of_the_warehouses(make_envs, budget):
     return chapter().greedy(alone(make_envs, budget, 500, envs=32).weights())
+
+
+@accepts("beats_random")
+def clones_the_baseline(make_envs, budget):
+    ch = chapter()
+    policy = ch.Policy()
+    optimizer = torch.optim.Adam(policy.parameters(), 8e-3)
+    envs = make_envs(64)
+    obs, _ = envs.reset(seed=5)
+    seen, done = [], []
+    for _ in range(300):
+        actions = baseline(obs)
+        seen.append(obs)
+        done.append(actions)
+        obs, *_ = envs.step(np.where(np.random.rand(64) < 0.1, random_actions(obs), actions))
+    x, y = torch.tensor(np.concatenate(seen)), torch.tensor(np.concatenate(done))
+    for _ in range(4):
+        for _ in range(5):
+            for rows in torch.randperm(len(x)).split(1024):
+                loss = torch.nn.functional.cross_entropy(policy(x[rows])[0], y[rows])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        budget.report(evaluate(ch.greedy(policy.weights()), 50, 900, make_envs).mean())
+    return ch.greedy(policy.weights())
 
 
 def least_squares(make_envs):

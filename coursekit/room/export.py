@@ -1,0 +1,34 @@
+"""What the room was told, for the instructor to keep: as JSON with all of it, or as a table."""
+
+import csv
+import io
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from coursekit.room.store import Store
+from coursekit.table import harmless
+
+
+def as_json(store: Store) -> dict[str, Any]:
+    """Return people, records, what the instructor did, and hand-ins; ids are random."""
+    return {
+        "people": [{"id": id, "nickname": nickname} for id, nickname in store.everybody().items()],
+        "records": [{"person": person, "at": at} | asdict(record) for person, at, record in store.records()],
+        "instructor": [dict(zip(("at", "doing", "chapter", "name"), each, strict=True)) for each in store.doings()],
+        "handins": store.handins(),
+    }
+
+
+def as_csv(store: Store) -> str:
+    """Return the records as a table, a line each, with nicknames and times in UTC; no cell computes anything."""
+    people, text = store.everybody(), io.StringIO()
+    rows = [
+        {"at": datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds"), "nickname": people.get(person, "")}
+        | {name: value for name, value in asdict(record).items() if name != "id"}
+        for person, at, record in store.records()
+    ]
+    writer = csv.DictWriter(text, rows[0].keys() if rows else ["at", "nickname"])
+    writer.writeheader()
+    writer.writerows({name: harmless(value) for name, value in row.items()} for row in rows)
+    return text.getvalue()

@@ -1,0 +1,75 @@
+"""The run sheet that the room follows: what should happen when, and how far the middle of the room is from it."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from coursekit.paths import ROOT
+
+_HEADING = re.compile(r"#+ (.+)")
+_ROW = re.compile(r"\| *(\d+):(\d\d) *\| *(\d+) *\| *(.*?) *\| *(.*?) *\|")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a run sheet; times in minutes from its beginning."""
+
+    start: int
+    end: int
+    what: str
+    exercises: tuple[str, ...]
+
+
+def read(text: str) -> dict[str, list[Row]]:
+    """Return the run sheets of a page by their headings: tables of time, minutes, what, exercises."""
+    found: dict[str, list[Row]] = {}
+    heading = ""
+    for line in text.splitlines():
+        if match := _HEADING.fullmatch(line):
+            heading = match[1]
+        elif match := _ROW.fullmatch(line):
+            start = 60 * int(match[1]) + int(match[2])
+            what = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", match[4])
+            row = Row(start, start + int(match[3]), what, tuple(re.findall(r"`(\w+)`", match[5])))
+            found.setdefault(heading, []).append(row)
+    return found
+
+
+@cache
+def sheets() -> dict[str, list[Row]]:
+    """Return the run sheets of docs/ by their titles."""
+    pages = [read(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "docs").glob("*.md"))]
+    return {title: rows for page in pages for title, rows in page.items()}
+
+
+class Plan:
+    """The run sheet that was begun, if any."""
+
+    def __init__(self) -> None:
+        self._title, self._rows, self._began = "", list[Row](), 0.0
+
+    def begin(self, title: str, at: float) -> None:
+        """Follow a run sheet from now on, none for no title; raises ValueError where there is no such one."""
+        if title and title not in sheets():
+            raise ValueError("there is no such run sheet")
+        self._title, self._rows, self._began = title, sheets().get(title, []), at
+
+    def view(self, middle: str, now: float) -> dict[str, Any] | None:
+        """Return the plan with the row of now, that of the exercise where the middle of the room is, and by how much it is late."""
+        if not self._title:
+            return None
+        passed = (now - self._began) / 60
+        there = next((row for row in self._rows if middle in row.exercises), None)
+        late = None if there is None else round(max(passed - there.end, 0) - max(there.start - passed, 0))
+        rows = [
+            {
+                "at": self._began + 60 * row.start,
+                "minutes": row.end - row.start,
+                "what": row.what,
+                "now": row.start <= passed < row.end,
+                "room": row is there,
+            }
+            for row in self._rows
+        ]
+        return {"title": self._title, "rows": rows, "late": late}

@@ -1,0 +1,73 @@
+"""In a real browser: the instructor asks the room from the board, and what learners write stays text."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import coursekit
+from coursekit import asked, checking, presence
+from coursekit.overview import home
+from coursekit.room.questions import all_quizzes
+from tests.browser import chromium
+from tests.test_browser import QUIET_CHROMIUM
+from tests.test_room import Opened, opened, until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
+    home().mkdir()
+    with opened(tmp_path / "room.db") as found:
+        coursekit.begin("ch01_tasks")
+        yield found
+
+
+@pytest.fixture
+def board(room: Opened) -> Iterator[Page]:
+    """Yield the instructor's page; a script that a learner got into it would end the test."""
+    all_quizzes()  # loads every chapter, before the page asks for them
+    expect.set_options(timeout=30_000)
+    with chromium(QUIET_CHROMIUM) as browser:
+        page = browser.new_context().new_page()
+        page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+        page.goto(f"http://127.0.0.1:{room.board}/?key={room.room.secret}")
+        yield page
+
+
+def vote(room: Opened, choice: str) -> None:
+    until(lambda: (listener := asked.listen()) and listener.question == room.room.board.questions.told())
+    checking.quiz("order_of_get", choice)
+
+
+def test_vote_talk_vote_again_from_the_board(room, board):
+    presence.join(room.words, "Ada")
+    projector = board.context.new_page()
+    projector.goto(f"http://127.0.0.1:{room.board}/projector")
+    board.select_option("#quiz", "ch01_tasks order_of_get")
+    board.click("text=Open the vote")
+    expect(projector.get_by_text("order_of_get: first vote")).to_be_visible()
+    vote(room, "a")
+    expect(board.get_by_label("first vote: 1 of 1")).to_be_visible()
+    expect(projector.get_by_text("first (grey) vote: 1 in")).to_be_visible()
+    expect(projector.get_by_label("first vote: 1 of 1")).to_have_count(0)
+    board.click("text=End the vote")
+    board.click("text=Vote again")
+    expect(projector.get_by_text("order_of_get: second vote")).to_be_visible()
+    vote(room, "b")
+    expect(board.get_by_label("second vote: 1 of 1")).to_be_visible()
+    board.click("text=Close, and show")
+    expect(projector.get_by_label("second vote: 1 of 1")).to_be_visible()
+    expect(projector.locator(".right")).to_contain_text("a, b, c: as in the list")
+    expect(board.get_by_text("Open the vote")).to_be_visible()
+
+
+def test_a_script_in_a_nickname_or_a_line_is_text(room, board):
+    presence.join(room.words, "<img src=x onerror=alert(1)>")
+    presence.stuck("<script>alert(2)</script>")
+    expect(board.get_by_role("rowheader", name="<img src=x onerror=alert(1)>")).to_be_visible()
+    expect(board.get_by_text("hand: <script>alert(2)</script>")).to_be_visible()
+    assert board.locator("img, tbody script").count() == 0

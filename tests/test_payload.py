@@ -1,0 +1,126 @@
+"""What a check sends: answers to every exercise whose names, code, paths, values and outputs carry marks, and no mark arrives."""
+
+import builtins
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import coursekit
+from coursekit import answer, asked, checking, exercise, link, messages
+from coursekit.overview import home
+from coursekit.paths import ROOT
+from coursekit.result import Result
+from coursekit.room.records import record_of
+from tests.chapters import CHAPTERS
+
+WORD, NUMBER = "zqmark", 918273.5
+FIELDS = {"id", "kind", "chapter", "exercise", "outcome", "attempts", "hints", "message_id", "seconds"}
+VALUES: dict[str, Any] = {
+    "a number": NUMBER,
+    "a text": WORD,
+    "a list": [NUMBER, WORD, NUMBER],
+    "a dict": {WORD: NUMBER, "zqmark2": [WORD]},
+    "an array": np.full((3, 2), NUMBER),
+    "rows": [{WORD: WORD, "value": NUMBER}] * 2,
+    "nothing": None,
+    "what is not plain": object(),
+}
+ERRORS = ["zqmarkError", "KeyError", "SystemExit"]
+ANSWER = """
+
+class zqmarkError(Exception):
+    pass
+
+def zqmark(*zqmark_args, **zqmark_more):
+    print("zqmark 918273")
+    print("zqmark 918273", file=sys.stderr)
+    {what}
+"""
+IDS = {
+    *(key for path in (ROOT / "coursekit/exercises").glob("*.py") for key in messages.templates(str(path))),
+    *("", "todo", "crashed", "quiz", "not-plain", "returns", "form", "broken-cell"),
+    *(f"crashed-{name}" for name, value in vars(builtins).items() if isinstance(value, type)),
+    *(f"quiz-{letter}" for letter in "abcdefgh"),
+}
+
+
+def answering(what: str, value: object = None) -> Any:
+    """Return a function whose name, file and text carry marks."""
+    names: dict[str, Any] = {"value": value}
+    exec(compile(ANSWER.format(what=what), f"/home/{WORD}/{WORD}.py", "exec"), names)
+    return names[WORD]
+
+
+WRONG = {name: answering("return value", value) for name, value in VALUES.items()}
+RAISING = {error: answering(f"raise {error}('zqmark 918273')") for error in ERRORS}
+
+
+def performed(learner: Any, op: str, args: tuple = (), kwargs: dict | None = None, probe: str = "") -> object:
+    """Answer as `answer._perform` does, except that a probe gets what the answer returns at once: no Ray is needed."""
+    return learner if op == "value" else learner(*args, **(kwargs or {}))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    folder = tmp_path_factory.mktemp(WORD)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COURSEKIT_HOME", str(folder / "home"))
+        patch.setenv("USER", WORD)
+        patch.chdir(folder)
+        patch.setattr(answer, "_perform", performed)
+        patch.setattr(checking, "_records", lambda operation, **window: [{"name": WORD, "state": WORD, "id": NUMBER}])
+        patch.setattr(link, "_sender", lambda: type("Nobody", (), {"nudge": lambda self: None})())
+        patch.setattr(asked, "listen", lambda fresh=False: None)
+        (home() / "room-outbox").mkdir(parents=True)
+        (home() / "room.json").write_text(json.dumps(link.Link("127.0.0.1", 9, "00", "me", WORD, WORD).__dict__))
+        yield
+
+
+def sent() -> list[dict]:
+    """Return the records that wait to be sent, as they are on the disk, and take them away."""
+    paths = sorted((home() / "room-outbox").iterdir())
+    found = [json.loads(path.read_text()) for path in paths]
+    for path in paths:
+        path.unlink()
+    return found
+
+
+def harmless(record: dict) -> bool:
+    text = json.dumps(record | {"id": ""})
+    return record.keys() == FIELDS and WORD not in text and "918273" not in text and record["message_id"] in IDS
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_no_mark_of_an_answer_is_sent(chapter, monkeypatch, capfd):
+    coursekit.begin(chapter)
+    items = exercise.load(chapter).values()
+    told = 0
+    for item in items:
+        judged = checking.check if item.kind == "exercise" else checking.quiz
+        answers: dict[str, Any] = WRONG | RAISING if item.kind == "exercise" else VALUES
+        for name, each in answers.items():
+            assert judged(item.name, each).status != "passed", (item.name, name)
+            [record] = sent()
+            assert harmless(record), (item.name, name, record)
+            assert (record["chapter"], record["exercise"]) == (chapter, item.name)
+            record_of(record)
+            told += 1
+    assert told >= 8 * len(items) > 0
+    assert WORD in capfd.readouterr().out  # the answers did run
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_no_mark_of_a_right_answer_is_sent(chapter, monkeypatch):
+    def right(item: Any, answer: object) -> Result:
+        return Result.of(item, "passed", WORD, "", tried=WORD, got=WORD, where=WORD)
+
+    monkeypatch.setattr(exercise, "judge", right)
+    coursekit.begin(chapter)
+    for item in exercise.load(chapter).values():
+        (checking.check if item.kind == "exercise" else checking.quiz)(item.name, answering("return value", WORD))
+        [record] = sent()
+        assert record["outcome"] == "passed"
+        assert harmless(record)
