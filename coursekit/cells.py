@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import re
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 JUDGES = {"check": "exercise", "quiz": "quiz"}  # what a check cell calls, and for what
+_PARSER = threading.Lock()  # Python 3.11 may raise SystemError where two threads parse (python/cpython#106905)
 _DEFINITION = re.compile(r"^(?:(?:async )?def|class) +(\w+)|^(\w+) *=(?!=)", re.MULTILINE)
 
 
@@ -52,7 +54,8 @@ def _words(text: str) -> str:
 
 def _body(source: str) -> list[ast.stmt] | None:
     try:
-        return ast.parse(source).body
+        with _PARSER:
+            return ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # whatever a learner may have written
         return None
 

@@ -1,5 +1,9 @@
 """What a cell defines and checks is read from its source by one rule, whether it is Python or not."""
 
+import gc
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from coursekit.cells import defined_names, judged_by
@@ -31,3 +35,19 @@ def test_an_assignment_defines_its_names_and_not_what_it_changes():
 )
 def test_a_check_cell_holds_one_check_by_its_name_and_nothing_else(source, call):
     assert judged_by(source) == call
+
+
+def test_cells_are_read_in_several_threads_at_once():
+    """Where a finalizer runs while Python 3.11 builds the syntax tree, another thread has its turn, and the parser failed."""
+    flat, deep = "a\n" * 5_000, "def f(x):\n    return [x for x in (1, (2, (3, 4)))]\n" * 500
+
+    def yields(*_: object) -> None:
+        time.sleep(0)
+
+    gc.callbacks.append(yields)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            names = list(pool.map(defined_names, [flat, deep] * 40))
+    finally:
+        gc.callbacks.remove(yields)
+    assert names == [[], ["f"] * 500] * 40
