@@ -7,6 +7,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,12 +35,18 @@ ANSWER = """def as_task(function, x):
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[str]:
-    """Yield the address of the JupyterLab that a learner starts on a fresh course."""
-    course = unpacked(tmp_path)
+    with lab_of(tmp_path) as address:
+        yield address
+
+
+@contextmanager
+def lab_of(folder: Path) -> Iterator[str]:
+    """Yield the address of the JupyterLab that a learner starts on a fresh course, unpacked in this folder."""
+    course = unpacked(folder)
     (port,) = free_ports(1)
     command = [sys.executable, "-m", "coursekit.cli", "lab", "--port", str(port), "--"]
     command += ["--LabApp.expose_app_in_browser=True", "--no-browser"]
-    env = os.environ | {"JUPYTER_TOKEN": TOKEN, "COURSEKIT_HOME": str(tmp_path / "home"), "COURSEKIT_QUICK": "1"}
+    env = os.environ | {"JUPYTER_TOKEN": TOKEN, "COURSEKIT_HOME": str(folder / "home"), "COURSEKIT_QUICK": "1"}
     env["PYTHONPATH"] = str(course)  # before the coursekit that is installed
     server = subprocess.Popen(command, cwd=course, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}"

@@ -167,7 +167,7 @@ def minutes_of(chapter: str) -> dict[str, int]:
 def _words(chapter: str, name: str, message_id: str) -> str:
     """Return what a message stands for: the mistakes that end there, else the id itself."""
     known = _mistakes().get(chapter, {}).get(name, {}).get(message_id, [])
-    return ", or ".join(mistake.replace("_", " ") for mistake in known[:2]) or message_id
+    return ", or ".join(mistake.replace("_", " ") for mistake in known[:2]) or message_id.replace("quiz-", "answer ")
 
 
 @cache
