@@ -61,7 +61,8 @@ def vote(learners: list[Notebook], letters: str, says: str) -> None:
 def test_two_learners_join_from_jupyterlab_and_vote_in_two_rounds(printed, browser, tmp_path):
     words = re.search(r'join\("(?:[\d.]+)(:\d+ .+)"\)', printed)
     address = re.search(r"http://127\.0\.0\.1:\d+/\?key=\S+", printed)
-    assert words and address
+    assert words
+    assert address
     board = page_of(browser)
     board.goto(address[0])
     for name in ("Ada", "Grace"):

@@ -4,6 +4,8 @@ import resource
 import signal
 from dataclasses import dataclass
 
+FILES, BYTES = 200, 10_000_000  # files that are kept of a submission, and their bytes together
+
 
 @dataclass(frozen=True)
 class Limits:

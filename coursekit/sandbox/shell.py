@@ -22,10 +22,12 @@ from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
+from coursekit.sandbox.limits import BYTES, FILES
+
 PICTURES = ("image/png", "image/jpeg")
 SHOWN, ROWS = 16_000_000, 1000  # characters and things that one cell may show: its reply has a limit, too
 TEXT = 10_000  # characters of a value for which there is no place any more
-FILES, BYTES, ENTRIES = 200, 10_000_000, 10_000  # of files that are kept; entries of folders that are looked at
+ENTRIES = 10_000  # of folders that are looked at
 _shown: list[dict[str, str]] = []  # of the cell that runs
 
 

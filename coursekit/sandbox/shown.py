@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from coursekit import wire
-from coursekit.sandbox.limits import SandboxDied
+from coursekit.sandbox.limits import BYTES, FILES, SandboxDied
 
 BEGINNINGS = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
 NO_ANSWER = "sent something that is not an answer"
 KINDS = ("execute_result", "display_data")
-FILES, BYTES = 200, 10_000_000  # files that are kept of a submission, and their bytes together
 NAME_BYTES, DEPTH = 200, 8  # of a file's name, and folders within each other
 NOT_KEPT = (".ipynb", ".pyc", ".partial")  # nbgrader's feedback takes each notebook for one that was handed in
 IGNORED = ("__pycache__", ".ipynb_checkpoints", "timestamp.txt")
