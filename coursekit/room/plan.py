@@ -46,7 +46,7 @@ def _plain(text: str) -> str:
 @cache
 def sheets() -> dict[str, list[Row]]:
     """Return the run sheets of docs/ by their titles: those for days, then those of the chapters."""
-    paths = [path for pattern in ("*.md", "run_sheets/*.md") for path in sorted((ROOT / "docs").glob(pattern))]
+    paths = [path for pattern in ("*.md", "run_sheets/ch*.md") for path in sorted((ROOT / "docs").glob(pattern))]
     pages = [read(path.read_text(encoding="utf-8")) for path in paths]
     return {title: rows for page in pages for title, rows in page.items()}
 
