@@ -27,7 +27,6 @@ begin("ch00_start")
 
 # %% [markdown] tags=["notes"]
 r"""
-Ten minutes of welcome.
 Have the room run the first cell while you talk: a kernel that does not start should show up now, not in chapter 3.
 Then run the preflight together and ask who got a verdict other than "Ready".
 """

@@ -36,7 +36,7 @@ ray_start_seconds = time.perf_counter() - started
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred minutes with all six exercises; sixty-five if you leave `tree_sum` and `bounded_map` as homework.
+The run sheet plans a hundred minutes, with `tree_sum` and `bounded_map` as homework.
 Have the room run the two cells above before you start talking: `ray.init` takes ten seconds on a small laptop.
 """
 

@@ -46,7 +46,7 @@ warm_up(4)
 
 # %% [markdown] tags=["notes"]
 r"""
-Eighty minutes with all five exercises; sixty if you leave `column_sums` and `read_once` as homework.
+The run sheet plans eighty minutes, with `column_sums` and `read_once` as homework.
 The room usually asks whether all this matters for small data.
 It does not, and the plot of the second section shows where small ends.
 """

@@ -40,7 +40,7 @@ warm_up(4)
 
 # %% [markdown] tags=["notes"]
 r"""
-Two hours with all six exercises; eighty minutes if you leave `Batcher` and `pool_map` as homework.
+The run sheet plans two hours, with `Batcher` and `pool_map` as homework.
 Nothing in this chapter builds on the sections on threads and on names.
 Have the room run the two cells above while you talk.
 Ask who has ever used a lock, and remember who raised a hand: they will enjoy the second section.

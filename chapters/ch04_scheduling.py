@@ -50,7 +50,7 @@ ledger()
 
 # %% [markdown] tags=["notes"]
 r"""
-Ninety minutes with all four exercises; you can show the autoscaler (ten minutes) from the front.
+The run sheet plans ninety minutes, with `spread_over_nodes` as homework; you show the autoscaler from the front.
 Start the first two cells before you speak.
 `Cluster` is Ray's own test tool.
 It starts real raylets, so everything here holds on real machines, except that these nodes share their cores, memory and disk.

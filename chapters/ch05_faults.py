@@ -49,7 +49,7 @@ And `ask_nodes_every` sets environment variables that Ray reads when it starts: 
 
 # %% [markdown] tags=["notes"]
 r"""
-Two hours with all five exercises; ninety minutes when `collect` is homework.
+The run sheet plans two hours, with `collect` as homework.
 Start with a question to the room: your training runs on 100 machines, and each machine fails once in three years.
 How often does something fail?
 About once in eleven days.

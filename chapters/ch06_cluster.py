@@ -37,7 +37,7 @@ begin("ch06_cluster")
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and ten minutes; seventy if you leave `cluster_yaml`, Kubernetes and everything after them as reading.
+The run sheet plans a hundred and ten minutes, with `submit_rest`, `cluster_yaml` and Kubernetes as homework.
 Let all run the next cell at once: a head takes ten to fifteen seconds on a small laptop, a minute on a busy one.
 You need no cloud account.
 Say early that this chapter never runs `ray stop`, and why: it would end every Ray on the machine, including a neighbour's on a shared server.

@@ -32,7 +32,7 @@ begin("ch07_environments")
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred minutes with all five exercises; seventy when `SimpleCorridor` is homework.
+The run sheet plans a hundred minutes, with `cartpole_policy` and `vector_rollout` as homework.
 Ray appears only in the last section, so no one has to wait for it to start.
 Say where we are: part A taught how to run things side by side; from here on, what runs is players.
 """

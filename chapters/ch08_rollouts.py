@@ -33,7 +33,7 @@ ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and five minutes with all five exercises; eighty when `fragment_length` is left to read.
+The run sheet plans a hundred and five minutes, with `collect_async` and `fragment_length` as homework.
 `gae` takes longer than its minutes say in most rooms: give it a whiteboard, and let pairs compute the hand-made cases of its check first.
 Run the two cells above before you begin to speak.
 """

@@ -57,7 +57,7 @@ news = keep_news_of_deaths()  # we will kill a worker: Ray's report about it is 
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred minutes with all five exercises; seventy when you do `td_target` on the whiteboard and show `train`.
+The run sheet plans a hundred minutes, with `train` as homework; you show what comes after it from your machine.
 The highlight is the plot of the lost updates: ask for predictions in numbers before anyone runs that cell.
 Run the three cells above before you begin to speak.
 """

@@ -38,8 +38,8 @@ warm_up(2)
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and five minutes with all five exercises.
-If you have only eighty, give `minibatches` away and let pairs write `solve_cartpole` together: that is what people came for.
+The run sheet plans a hundred and five minutes.
+It gives `minibatches` away, and lets pairs write `solve_cartpole` together: that is what people came for.
 Run the two cells above before you begin to speak.
 """
 

@@ -45,7 +45,7 @@ keep = tempfile.TemporaryDirectory()  # for checkpoints; deleted when the notebo
 
 # %% [markdown] tags=["notes"]
 r"""
-Ninety minutes with all five exercises; an hour when `evaluate` and the films are left as homework.
+The run sheet plans ninety minutes, with `evaluate` as homework.
 Have the class run the two cells above right away: importing RLlib and starting Ray take fifteen seconds on a small laptop.
 `num_cpus=4` is a promise, not a measurement: four EnvRunners will live at once, each asks for one logical CPU, and on two cores they share what is there.
 """

@@ -36,7 +36,7 @@ ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred minutes in all; sixty when `choose_runners` and everything after it is left as homework.
+The run sheet plans a hundred minutes, with `choose_runners` and the killed runner as homework.
 Have the class run the two cells above right away: importing RLlib and starting Ray take fifteen seconds on a small laptop.
 `num_cpus=4` is a promise, not a measurement: three EnvRunners will live at once later, and each asks for one logical CPU.
 With `num_cpus=2` the third would wait forever.

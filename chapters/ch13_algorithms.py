@@ -43,7 +43,7 @@ ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred minutes; seventy when you show the section on learners and GPUs from your machine and leave `pick_algorithm` as homework.
+The run sheet plans a hundred minutes, with `pick_algorithm` and the section on learners and GPUs as homework.
 The comparison is the heart: have the class write down two orders of arrival *before* it runs, one in steps and one in seconds.
 It takes a minute or two with three algorithms, and several with five, so start it before the coffee break.
 """

@@ -48,8 +48,8 @@ from ray.tune import register_env
 
 # %% [markdown] tags=["notes"]
 r"""
-Two hours with all six exercises.
-The last two, `Bridge` and `two_minds`, make a session of their own: the first four take about eighty minutes.
+The run sheet plans two hours.
+The last two exercises, `Bridge` and `two_minds`, are homework, or a session of their own.
 The imports are slow, so run the three cells above before you begin to speak.
 Every training in this chapter takes seconds and runs in the notebook's own process, so mistakes show their own traceback.
 Recommend that for development at home, too.

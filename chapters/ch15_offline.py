@@ -43,7 +43,7 @@ folder = Path(keep.name)
 
 # %% [markdown] tags=["notes"]
 r"""
-Ninety minutes with all five exercises; sixty without `hold_out` and `weights`, whose solutions you then show.
+The run sheet plans ninety minutes, with `weights` and `beats_the_teacher` as homework.
 No training here takes longer than a few seconds, so let the room predict every table before it appears.
 The heart is the section about the meter: do not give the answer away, let someone in the room find it.
 """

@@ -46,7 +46,7 @@ A cell below that starts an experiment takes some seconds, or a minute or two on
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and ten minutes in all; seventy without the killed experiment and the last exercise, which then are homework.
+The run sheet plans a hundred and ten minutes, with `tune_ppo` as homework.
 Start the two cells above before you speak.
 Ask the room for a learning rate for the digits first, and keep the answers on a board: the grid will judge them.
 """

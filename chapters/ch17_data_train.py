@@ -47,7 +47,7 @@ news = keep_news_of_deaths()  # otherwise Ray reports the death to come in half 
 
 # %% [markdown] tags=["notes"]
 r"""
-Two hours with all four exercises.
+The run sheet plans a hundred and ten minutes, with all four exercises.
 The demonstrations after `pipeline` need it: anyone who runs out of time can take the line from its last hint.
 Ask at the start who has trained on two machines, and what travelled between them.
 Most people say "the weights".

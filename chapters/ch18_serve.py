@@ -49,7 +49,7 @@ url = f"http://127.0.0.1:{port}"
 
 # %% [markdown] tags=["notes"]
 r"""
-Two hours with all four exercises; eighty minutes when `client` and everything after the table are left as homework.
+The run sheet plans a hundred and ten minutes, with `client`, the autoscaling and the killed replica as homework.
 Let all participants run the two cells above at once: Ray and Serve together take ten to fifteen seconds to start on a small laptop.
 `num_cpus=4` is a promise, not a measurement: what a replica asks for is part of the chapter.
 """

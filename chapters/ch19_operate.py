@@ -56,7 +56,7 @@ Six questions, each with a tool that answers it:
 
 # %% [markdown] tags=["notes"]
 r"""
-Not quite two hours with all four exercises; ninety minutes when `per_second` is homework.
+The run sheet plans a hundred and ten minutes, with `per_second` and `explain_pending` as homework.
 Begin with a question to the room: your training is half as fast as yesterday.
 What do you look at first?
 Collect answers on the board, and at the end of the chapter strike out those that would have cost a day.

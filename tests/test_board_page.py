@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 import coursekit
 from coursekit import asked, checking, presence
 from coursekit.overview import home
+from coursekit.room.plan import sheets
 from coursekit.room.questions import all_quizzes
 from tests.browser import chromium
 from tests.test_browser import QUIET_CHROMIUM
@@ -71,3 +72,13 @@ def test_a_script_in_a_nickname_or_a_line_is_text(room, board):
     expect(board.get_by_role("rowheader", name="<img src=x onerror=alert(1)>")).to_be_visible()
     expect(board.get_by_text("hand: <script>alert(2)</script>")).to_be_visible()
     assert board.locator("img, tbody script").count() == 0
+
+
+def test_the_board_says_what_to_do_in_the_line_that_is_due(board):
+    title = next(each for each in sheets() if each.startswith("Chapter 1 ·"))
+    board.select_option("#sheet", title)
+    board.click("text=Start now")
+    due = board.locator("#plan .now")
+    expect(due).to_contain_text("A task is a function that runs elsewhere: as_task")
+    expect(due.locator("p")).to_have_text(sheets()[title][0].say)
+    expect(board.locator("#plan p")).to_have_count(1)

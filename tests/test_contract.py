@@ -14,7 +14,7 @@ from tests.chapters import CHAPTERS
 from tests.prose import crowded_lines, two_sentences
 
 COUNTED = [chapter for chapter in CHAPTERS if chapter != "ch00_start"]
-PROSE = [*sorted(ROOT.glob("chapters/*.py")), *sorted(ROOT.glob("docs/*.md")), ROOT / "README.md"]
+PROSE = [*sorted(ROOT.glob("chapters/*.py")), *sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md"]
 
 
 def text_of(chapter: str, kind: str = "markdown", folder=NOTEBOOKS) -> str:

@@ -26,6 +26,7 @@ from coursekit.course import chapter_names
 from coursekit.exercise import load as load_chapter
 from coursekit.overview import home, load
 from coursekit.result import Result
+from coursekit.room.board import Person
 from coursekit.room.command import Serving
 from coursekit.room.numbers import histogram
 from coursekit.room.plan import Plan, sheets
@@ -350,6 +351,31 @@ def test_the_rows_of_every_run_sheet_follow_each_other():
     assert len(sheets()) >= 7
     for title, rows in sheets().items():
         assert [row.start for row in rows] == [0, *(row.end for row in rows[:-1])], title
+
+
+CHAPTER_1 = next(title for title in sheets() if title.startswith("Chapter 1 ·"))
+
+
+def test_what_a_run_sheet_leaves_as_homework_does_not_hold_up_the_middle_of_the_room(room):
+    presence.join(room.words, "Ada")
+    for name in ("as_task", "parallel_map", "first_k"):
+        link.tell(check(outcome="passed", name=name))
+    until(lambda: room.watch()["middle"] == "tree_sum")
+    instructor(room, doing="plan", name=CHAPTER_1)
+    assert room.watch()["middle"] == "batched"
+    assert [row["what"] for row in room.watch()["plan"]["rows"] if row["room"]] == [
+        "A task has a price, and you can measure it"
+    ]
+
+
+def test_time_that_a_run_sheet_gives_to_other_things_makes_no_one_stuck():
+    ada, plan, hour = Person("Ada"), Plan(), 3600.0
+    for name in ("as_task", "parallel_map", "first_k"):
+        ada.take(Record(**check(outcome="passed", name=name)), at=1000.0)
+    assert ada.stuck(plan, 1000 + hour) == "tree_sum: 60 minutes"
+    plan.begin(CHAPTER_1, at=1000.0)
+    assert ada.stuck(plan, 1000 + hour) == ""  # `batched` begins after 81 minutes
+    assert ada.stuck(plan, 1000 + 2 * hour) == "batched: 39 minutes"
 
 
 def test_all_that_the_room_was_told_can_be_saved_by_the_instructor_alone(room):

@@ -20,7 +20,7 @@ REFUSED = {
 }
 FILES = [
     *sorted((ROOT / "chapters").glob("*.py")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "coursekit").rglob("*.py")),

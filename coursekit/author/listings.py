@@ -223,8 +223,15 @@ def _arrow(name: str, start: tuple[int, int], end: tuple[int, int]) -> str:
     return f'<path id="{name}" stroke="#64748b" stroke-width="1.6" marker-end="url(#tip)" d="{line}"/>'
 
 
+def run_sheets(root: Path, by_hand: str) -> str:
+    """Return a link to the run sheet of each chapter, with the chapter's minutes."""
+    lines = [f"- [{c.number} · {c.title}](run_sheets/{c.name}.md), {c.minutes} minutes" for c in openings(root)]
+    return "\n" + "\n".join(lines) + "\n\n"
+
+
 LISTINGS = {
     "chapters": table_of_chapters,
+    "run_sheets": run_sheets,
     "probes": seen_by_a_probe_only,
     "map": rest_of_the_map,
     "old_names": tables_of_old_names,

@@ -1,4 +1,4 @@
-"""A new chapter from the templates: five files, with its name where they say CHAPTER and its number where they say NN."""
+"""A new chapter from the templates: six files, with its name where they say CHAPTER and its number where they say NN."""
 
 import re
 from pathlib import Path
@@ -12,6 +12,7 @@ FOLDERS = {
     "coursekit/given": ".py",
     "tests/answers": ".py",
     "img": ".svg",
+    "docs/run_sheets": ".md",
 }
 
 

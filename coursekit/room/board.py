@@ -51,20 +51,16 @@ class Person:
                 if record.outcome == "passed":
                     self.since = at
 
-    def at(self) -> str:
-        """Return the exercise that comes next for them, "" where all are passed."""
-        mine = self.cells.get(self.chapter, {})
-        return next((name for name in minutes_of(self.chapter) if mine.get(name, {}).get("outcome") != "passed"), "")
-
-    def stuck(self, now: float) -> str:
+    def stuck(self, plan: Plan, now: float) -> str:
         """Return why somebody should look at them, "" where nobody need."""
-        name = self.at()
-        cell = self.cells.get(self.chapter, {}).get(name, {})
+        exercises, mine = plan.of(minutes_of(self.chapter)), self.cells.get(self.chapter, {})
+        name = next((name for name in exercises if mine.get(name, {}).get("outcome") != "passed"), "")
+        cell = mine.get(name, {})
         if cell.get("same", 0) >= SAME and cell["outcome"] in ("wrong", "crashed"):
             return f"{name}: the same message {cell['same']} times"
-        minutes = minutes_of(self.chapter).get(name, 0)
-        if minutes and self.since and now - self.since > SLOW * minutes * 60:
-            return f"{name}: {(now - self.since) / 60:.0f} minutes"
+        seconds = now - max(self.since, plan.starts(name))
+        if name and self.since and seconds > SLOW * exercises[name] * 60:
+            return f"{name}: {seconds / 60:.0f} minutes"
         return ""
 
 
@@ -100,7 +96,7 @@ class Board:
         """Return the board of the room's chapter; without names, for a projector."""
         now, chapter = time.time(), self.chapter()
         exercises = list(minutes_of(chapter))
-        rows = [_row(id, person, chapter, now) for id, person in self.people.items()]
+        rows = [_row(id, person, chapter, self.plan, now) for id, person in self.people.items()]
         rows.sort(
             key=lambda row: (row["hand"] is None, row["hand_since"], not row["stuck"], row["nickname"].casefold())
         )
@@ -108,9 +104,10 @@ class Board:
             del row["hand_since"]
             if not names:
                 row |= {"nickname": f"{number}", "hand": None if row["hand"] is None else ""}
-        done = [sum(row["cells"].get(name, {}).get("outcome") == "passed" for name in exercises) for row in rows]
+        here = list(self.plan.of(minutes_of(chapter)))  # without those that the run sheet leaves as homework
+        done = [sum(row["cells"].get(name, {}).get("outcome") == "passed" for name in here) for row in rows]
         place = median_low(done) if done else 0
-        middle = exercises[place] if place < len(exercises) else ""
+        middle = here[place] if place < len(here) else ""
         return {
             "chapter": chapter,
             "exercises": exercises,
@@ -136,7 +133,7 @@ class Board:
         ]
 
 
-def _row(id: str, person: Person, chapter: str, now: float) -> dict[str, Any]:
+def _row(id: str, person: Person, chapter: str, plan: Plan, now: float) -> dict[str, Any]:
     cells = {
         name: {key: cell[key] for key in ("outcome", "attempts", "hints") if key in cell}
         for name, cell in person.cells.get(chapter, {}).items()
@@ -146,7 +143,7 @@ def _row(id: str, person: Person, chapter: str, now: float) -> dict[str, Any]:
         "nickname": person.nickname,
         "hand": person.hand,
         "hand_since": person.hand_since,
-        "stuck": person.stuck(now),
+        "stuck": person.stuck(plan, now),
         "elsewhere": person.chapter if person.chapter != chapter else "",
         "cells": cells,
     }

@@ -8,7 +8,8 @@ from typing import Any
 from coursekit.paths import ROOT
 
 _HEADING = re.compile(r"#+ (.+)")
-_ROW = re.compile(r"\| *(\d+):(\d\d) *\| *(\d+) *\| *(.*?) *\| *(.*?) *\|")
+_ROW = re.compile(r"\| *(\d+):(\d\d) *\| *(\d+) *\| *([^|]*?) *\| *([^|]*?) *\|(?: *([^|]*?) *\|)?")
+_MARKS = re.compile(r"\[(.*?)\]\(.*?\)|\*\*(.*?)\*\*|\*(.*?)\*|`(.*?)`")
 
 
 @dataclass(frozen=True)
@@ -19,10 +20,11 @@ class Row:
     end: int
     what: str
     exercises: tuple[str, ...]
+    say: str = ""
 
 
 def read(text: str) -> dict[str, list[Row]]:
-    """Return the run sheets of a page by their headings: tables of time, minutes, what, exercises."""
+    """Return the run sheets of a page by their headings: tables of time, minutes, what, exercises and, if you like, what to say."""
     found: dict[str, list[Row]] = {}
     heading = ""
     for line in text.splitlines():
@@ -30,16 +32,22 @@ def read(text: str) -> dict[str, list[Row]]:
             heading = match[1]
         elif match := _ROW.fullmatch(line):
             start = 60 * int(match[1]) + int(match[2])
-            what = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", match[4])
-            row = Row(start, start + int(match[3]), what, tuple(re.findall(r"`(\w+)`", match[5])))
+            exercises = tuple(re.findall(r"`(\w+)`", match[5]))
+            row = Row(start, start + int(match[3]), _plain(match[4]), exercises, _plain(match[6] or ""))
             found.setdefault(heading, []).append(row)
     return found
 
 
+def _plain(text: str) -> str:
+    """Return the words of a cell, without the marks of links, bold, italics and code."""
+    return _MARKS.sub(lambda match: next(filter(None, match.groups()), ""), text)
+
+
 @cache
 def sheets() -> dict[str, list[Row]]:
-    """Return the run sheets of docs/ by their titles."""
-    pages = [read(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "docs").glob("*.md"))]
+    """Return the run sheets of docs/ by their titles: those for days, then those of the chapters."""
+    paths = [path for pattern in ("*.md", "run_sheets/ch*.md") for path in sorted((ROOT / "docs").glob(pattern))]
+    pages = [read(path.read_text(encoding="utf-8")) for path in paths]
     return {title: rows for page in pages for title, rows in page.items()}
 
 
@@ -55,6 +63,15 @@ class Plan:
             raise ValueError("there is no such run sheet")
         self._title, self._rows, self._began = title, sheets().get(title, []), at
 
+    def of(self, exercises: dict[str, int]) -> dict[str, int]:
+        """Return those of a chapter's exercises that the run sheet has for the room, all where it has none of them."""
+        here = {name for row in self._rows for name in row.exercises}
+        return {name: minutes for name, minutes in exercises.items() if name in here} or exercises
+
+    def starts(self, name: str) -> float:
+        """Return when the row of an exercise begins, 0 where there is none."""
+        return next((self._began + 60 * row.start for row in self._rows if name in row.exercises), 0.0)
+
     def view(self, middle: str, now: float) -> dict[str, Any] | None:
         """Return the plan with the row of now, that of the exercise where the middle of the room is, and by how much it is late."""
         if not self._title:
@@ -67,6 +84,8 @@ class Plan:
                 "at": self._began + 60 * row.start,
                 "minutes": row.end - row.start,
                 "what": row.what,
+                "exercises": row.exercises,
+                "say": row.say,
                 "now": row.start <= passed < row.end,
                 "room": row is there,
             }
