@@ -14,10 +14,12 @@ from coursekit.room.numbers import Numbers
 from coursekit.room.plan import Plan
 from coursekit.room.questions import Questions
 from coursekit.room.records import Record
+from coursekit.room.sections import Sections
 
 MISTAKES = ROOT / "coursekit/exercises/mistakes.json"
 SAME = 3  # times in a row that one message makes somebody stuck
 SLOW = 2  # times the exercise's minutes that do
+BEHIND = ("passed", "taken")  # what lies behind a learner: solved, or taken over by `catch_up`
 
 
 @dataclass
@@ -41,6 +43,11 @@ class Person:
             self.hand, self.hand_since = record.line, at
         elif record.kind == "down":
             self.hand = None
+        elif record.kind == "taken":
+            cell = self.cells.setdefault(record.chapter, {}).setdefault(record.exercise, {"outcome": "", "same": 0})
+            if cell["outcome"] != "passed":
+                cell |= {"outcome": "taken", "same": 0}
+            self.since = at
         elif record.kind in ("check", "hint") and record.exercise:
             cell = self.cells.setdefault(record.chapter, {}).setdefault(record.exercise, {"outcome": "", "same": 0})
             same = record.kind == "check" and record.message_id and record.message_id == cell.get("message_id")
@@ -54,7 +61,7 @@ class Person:
     def at(self) -> str:
         """Return the exercise that comes next for them, "" where all are passed."""
         mine = self.cells.get(self.chapter, {})
-        return next((name for name in minutes_of(self.chapter) if mine.get(name, {}).get("outcome") != "passed"), "")
+        return next((name for name in minutes_of(self.chapter) if mine.get(name, {}).get("outcome") not in BEHIND), "")
 
     def stuck(self, now: float) -> str:
         """Return why somebody should look at them, "" where nobody need."""
@@ -73,7 +80,7 @@ class Board:
 
     def __init__(self) -> None:
         self.people: dict[str, Person] = {}
-        self.questions, self.numbers, self.plan = Questions(), Numbers(), Plan()
+        self.questions, self.numbers, self.plan, self.sections = Questions(), Numbers(), Plan(), Sections()
 
     def take(self, person: str, record: Record, at: float) -> None:
         """Take in a record of somebody who is here."""
@@ -88,6 +95,8 @@ class Board:
         """Do what the instructor chose; raises ValueError where it does not fit."""
         if doing == "plan":
             self.plan.begin(name, at)
+        elif doing == "section":
+            self.sections.do(chapter, name)
         else:
             self.questions.do(doing, chapter, name, at)
 
@@ -108,7 +117,7 @@ class Board:
             del row["hand_since"]
             if not names:
                 row |= {"nickname": f"{number}", "hand": None if row["hand"] is None else ""}
-        done = [sum(row["cells"].get(name, {}).get("outcome") == "passed" for name in exercises) for row in rows]
+        done = [sum(row["cells"].get(name, {}).get("outcome") in BEHIND for name in exercises) for row in rows]
         place = median_low(done) if done else 0
         middle = exercises[place] if place < len(exercises) else ""
         return {
@@ -120,6 +129,7 @@ class Board:
             "question": self.questions.view(early=names),
             "numbers": self.numbers.view(chapter, early=names),
             "plan": self.plan.view(middle, now) if names else None,
+            "open": self.sections.view(),
         }
 
     def _troubles(self, chapter: str) -> list[dict[str, Any]]:
