@@ -196,7 +196,7 @@ def public(room: Room) -> Starlette:
 
     async def asked(request: Request) -> Response:
         """Answer when the question before the room is another than the one that this learner has seen, or after a while."""
-        person = _known(room, request)
+        _known(room, request)
         data = await _json(request)
         deadline = time.monotonic() + WAIT
         while "seen" in data and data["seen"] == room.board.questions.told() and not room.closing:
