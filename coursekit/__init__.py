@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coursekit.catching_up import catch_up
     from coursekit.checking import begin, check, hint, passed, quiz, solution
     from coursekit.guesses import measured, predict, share
     from coursekit.handing_in import handin
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _HOME = {
     "begin": "checking",
     "budget": "timing",
+    "catch_up": "catching_up",
     "check": "checking",
     "compare_times": "timing",
     "examine": "machine.doctor",

@@ -14,9 +14,11 @@ from coursekit.deadline import due_line
 from coursekit.overview import attempts, load, save
 from coursekit.quiet import quiet
 from coursekit.result import MARKS, Note, Result, card, plural, prose
+from coursekit.taken import taken
 from coursekit.versions import untested_ray
 
 ATTEMPTS_BEFORE_SOLUTION = 3
+TAKEN = "This answer came from the room, so it earns no points. Write your own in the answer cell, run that cell, and check again."
 CLOSED = "Your instructor has closed them for this chapter. If you are stuck, ask in class."
 
 
@@ -89,11 +91,11 @@ def quiz(name: str, answer: object) -> Result | Note:
 
 
 def passed(name: str) -> bool:
-    """Return whether an exercise is passed in this notebook; if not, show which one comes first."""
+    """Return whether an exercise is passed in this notebook, or taken over from the room; if not, show which one comes first."""
     session = _current()
     exercise.find(session.chapter, name, _kind(session, name))
     result = session.results.get(name)
-    if result and result.status == "passed":
+    if (result and result.status == "passed") or taken(session.chapter, name):
         return True
     notebook.show(
         Note(
@@ -185,6 +187,9 @@ def _kept(result: Result) -> Result:
     if os.environ.get("NBGRADER_EXECUTION"):
         if result.status != "passed":
             raise NotPassed(str(result))
+        return result
+    if taken(result.chapter, result.name):
+        notebook.show(Note(f"{result.name} is the room's answer", TAKEN))
         return result
     note = save(result)
     if note:

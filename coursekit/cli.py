@@ -272,6 +272,25 @@ def release(folder: Annotated[Path, typer.Argument(help="A folder that does not 
         release_course(folder)
 
 
+@app.command(epilog=example("coursekit pack stick --platform linux-x86_64 --python 3.11 --python 3.12"))
+def pack(
+    folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet, or one that was packed before.")],
+    platform: Annotated[
+        list[str] | None,
+        typer.Option(help="linux-x86_64 (also for WSL), linux-aarch64 or macos-arm64; repeatable."),
+    ] = None,
+    python: Annotated[list[str] | None, typer.Option(help="3.11, 3.12 or 3.13; repeatable.")] = None,
+    course: Annotated[
+        Path | None, typer.Option(help="A course that was released, for a class with its own dates.")
+    ] = None,
+) -> None:
+    """Fill a folder for a USB stick, from which laptops install the course without a network."""
+    with plain_errors():
+        from coursekit.grading.pack import pack as fill
+
+        fill(folder, platform or ["linux-x86_64"], python or ["3.11"], course)
+
+
 @app.command(epilog=example("coursekit room"))
 def room(
     port: Annotated[int, typer.Option(help="The port that learners' machines connect to.")] = 8765,

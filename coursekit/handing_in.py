@@ -24,7 +24,7 @@ def handin(path: str = "", *, student: str = "", sure: bool = False) -> Note:
     """Hand in this notebook, or the file that you name, to the room's instructor; says first what is sent, and asks."""
     room = link.current() if link.joined() else None
     if room is None:
-        return Note("You are in no room", 'Your instructor shows what to type: join("192.168.1.7 QUIET-FALCON").')
+        return link.OUTSIDE
     file = Path(path or _own_path())
     try:
         content = file.read_bytes()

@@ -36,6 +36,8 @@ WRONG = (
     "Compare the code with the one on the screen; codes change after many wrong ones."
 )
 
+OUTSIDE = Note("You are in no room", 'Your instructor shows what to type: join("192.168.1.7 QUIET-FALCON").')
+
 
 class NoRoom(Exception):
     """There is no way to the room; the message says what to do."""

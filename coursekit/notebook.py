@@ -37,6 +37,7 @@ def watch_cells() -> None:
 
 
 _broken: dict[str, str] = {}  # names whose cell ended with an error when it last ran, and the error
+_sources: dict[str, str] = {}  # names with the cell that defined them last
 
 
 def _remember_failures(result: Any) -> None:
@@ -47,6 +48,7 @@ def _remember_failures(result: Any) -> None:
         warnings.simplefilter("ignore", SyntaxWarning)  # the cell itself has shown it
         names = defined_names(source)
     for name in names:
+        _sources[name] = source
         if error is None:
             _broken.pop(name, None)
         else:
@@ -56,6 +58,11 @@ def _remember_failures(result: Any) -> None:
 def broken(name: str) -> str:
     """Return the error with which the cell that defines `name` ended when it last ran, "" for none."""
     return _broken.get(name, "")
+
+
+def defining_source(name: str) -> str:
+    """Return the cell that defined `name` last, "" for none."""
+    return _sources.get(name, "")
 
 
 def _one_line(

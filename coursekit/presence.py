@@ -40,7 +40,7 @@ def leave() -> Note:
 def stuck(line: str | None = "") -> Note:
     """Raise your hand on the instructor's board, with a line if you like; `stuck(None)` lowers it."""
     if not link.joined():
-        return Note("You are in no room", 'Your instructor shows what to type: join("192.168.1.7 QUIET-FALCON").')
+        return link.OUTSIDE
     chapter = checking.chapter()
     if line is None:
         return link.tell(link.record("down", chapter)) or Note("Your hand is down", "")

@@ -2,12 +2,13 @@
 # Make .venv with the exact versions of constraints.txt. A second run finds everything in place and ends at once.
 #     PYTHON=3.12 bash scripts/setup.sh       chooses the Python yourself, by version or path
 #     INSTALLER=pip bash scripts/setup.sh     does without uv
-# VENV and CONSTRAINTS name another environment and other versions (tests/canary.py).
+# VENV and CONSTRAINTS name another environment and other versions (tests/canary.py); WHAT=. leaves out what only authors need.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 HERE=$(pwd -P)
 VENV=${VENV:-.venv}
 CONSTRAINTS=${CONSTRAINTS:-constraints.txt}
+WHAT=${WHAT:-.[dev]}
 STAMP=$VENV/.installed
 CPU_INDEX=https://download.pytorch.org/whl/cpu
 
@@ -63,7 +64,7 @@ install_course() {
     if [ "${INSTALLER:-uv}" = uv ] && uv --version >/dev/null; then
         by_uv
     else
-        torch_by_pip && by_pip -e ".[dev]"
+        torch_by_pip && by_pip -e "$WHAT"
     fi
 }
 
@@ -78,7 +79,7 @@ by_uv() {
     install_by_uv
 }
 
-install_by_uv() { uv pip install --python "$VENV/bin/python" --compile-bytecode -c "$CONSTRAINTS" "$@" -e ".[dev]"; }
+install_by_uv() { uv pip install --python "$VENV/bin/python" --compile-bytecode -c "$CONSTRAINTS" "$@" -e "$WHAT"; }
 
 # PyTorch's usual build for Linux brings gigabytes of GPU libraries. Where no GPU can use them, take the CPU build.
 torch_by_pip() {

@@ -14,10 +14,12 @@ from coursekit.room.numbers import Numbers
 from coursekit.room.plan import Plan
 from coursekit.room.questions import Questions
 from coursekit.room.records import Record
+from coursekit.room.sections import Sections
 
 MISTAKES = ROOT / "coursekit/exercises/mistakes.json"
 SAME = 3  # times in a row that one message makes somebody stuck
 SLOW = 2  # times the exercise's minutes that do
+BEHIND = ("passed", "taken")  # what lies behind a learner: solved, or taken over by `catch_up`
 
 
 @dataclass
@@ -41,6 +43,11 @@ class Person:
             self.hand, self.hand_since = record.line, at
         elif record.kind == "down":
             self.hand = None
+        elif record.kind == "taken":
+            cell = self.cells.setdefault(record.chapter, {}).setdefault(record.exercise, {"outcome": "", "same": 0})
+            if cell["outcome"] != "passed":
+                cell |= {"outcome": "taken", "same": 0}
+            self.since = at
         elif record.kind in ("check", "hint") and record.exercise:
             cell = self.cells.setdefault(record.chapter, {}).setdefault(record.exercise, {"outcome": "", "same": 0})
             same = record.kind == "check" and record.message_id and record.message_id == cell.get("message_id")
@@ -54,7 +61,7 @@ class Person:
     def stuck(self, plan: Plan, now: float) -> str:
         """Return why somebody should look at them, "" where nobody need."""
         exercises, mine = plan.of(minutes_of(self.chapter)), self.cells.get(self.chapter, {})
-        name = next((name for name in exercises if mine.get(name, {}).get("outcome") != "passed"), "")
+        name = next((name for name in exercises if mine.get(name, {}).get("outcome") not in BEHIND), "")
         cell = mine.get(name, {})
         if cell.get("same", 0) >= SAME and cell["outcome"] in ("wrong", "crashed"):
             return f"{name}: the same message {cell['same']} times"
@@ -69,7 +76,7 @@ class Board:
 
     def __init__(self) -> None:
         self.people: dict[str, Person] = {}
-        self.questions, self.numbers, self.plan = Questions(), Numbers(), Plan()
+        self.questions, self.numbers, self.plan, self.sections = Questions(), Numbers(), Plan(), Sections()
 
     def take(self, person: str, record: Record, at: float) -> None:
         """Take in a record of somebody who is here."""
@@ -84,6 +91,8 @@ class Board:
         """Do what the instructor chose; raises ValueError where it does not fit."""
         if doing == "plan":
             self.plan.begin(name, at)
+        elif doing == "section":
+            self.sections.do(chapter, name)
         else:
             self.questions.do(doing, chapter, name, at)
 
@@ -105,7 +114,7 @@ class Board:
             if not names:
                 row |= {"nickname": f"{number}", "hand": None if row["hand"] is None else ""}
         here = list(self.plan.of(minutes_of(chapter)))  # without those that the run sheet leaves as homework
-        done = [sum(row["cells"].get(name, {}).get("outcome") == "passed" for name in here) for row in rows]
+        done = [sum(row["cells"].get(name, {}).get("outcome") in BEHIND for name in here) for row in rows]
         place = median_low(done) if done else 0
         middle = here[place] if place < len(here) else ""
         return {
@@ -117,6 +126,7 @@ class Board:
             "question": self.questions.view(early=names),
             "numbers": self.numbers.view(chapter, early=names),
             "plan": self.plan.view(middle, now) if names else None,
+            "open": self.sections.view(),
         }
 
     def _troubles(self, chapter: str) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ class Record:
     """One thing that happened on a learner's machine."""
 
     id: str  # drawn by the learner's machine: a record that arrives twice counts once
-    kind: str  # check, hint, hand (raised), down (the hand), vote, predict, measured, share
+    kind: str  # check, hint, hand (raised), down (the hand), vote, predict, measured, share; taken, which the room itself adds
     chapter: str
     exercise: str = ""
     outcome: str = ""

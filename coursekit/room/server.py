@@ -7,6 +7,7 @@ import hashlib
 import json
 import secrets
 import time
+import uuid
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import asdict, dataclass, field
@@ -28,8 +29,9 @@ from coursekit.room.export import as_csv, as_json
 from coursekit.room.handins import LARGEST, HandIns
 from coursekit.room.plan import sheets
 from coursekit.room.questions import all_quizzes
-from coursekit.room.records import record_of
+from coursekit.room.records import Record, record_of
 from coursekit.room.secrets import Certificate, hidden, new_code, new_token
+from coursekit.room.sections import Closed, all_sections
 from coursekit.room.store import Store
 
 GUESSES = 20  # exchanges without a right proof, after which the code is another
@@ -134,6 +136,18 @@ class Room:
         self.changed.ring()
         self.asked.ring()
 
+    def catch_up(self, person: str, chapter: str, section: str) -> tuple[str, dict[str, str]]:
+        """Return a section that is open and the answers before it, and show who has them; raises Closed or ValueError."""
+        title, answers = self.board.sections.answers(chapter, section)
+        now = time.time()
+        records = [
+            Record(uuid.uuid5(uuid.NAMESPACE_OID, f"{chapter}/{name}").hex, "taken", chapter, name) for name in answers
+        ]
+        for record in self.store.add(person, records, now):  # none of those that were taken over before
+            self.board.take(person, record, now)
+            self.changed.ring()
+        return title, answers
+
     def close(self) -> None:
         """End what waits."""
         self.closing = True
@@ -166,11 +180,7 @@ def public(room: Room) -> Starlette:
         return JSONResponse({"id": id, "token": token})
 
     async def records(request: Request) -> Response:
-        person = _person(room, request)
-        if person is None:
-            return _no(401, "join again: the room does not know you")
-        if room.too_many(person):
-            return _no(429, "too many at once")
+        person = _known(room, request)
         data = await _json(request)
         try:
             found = [record_of(each) for each in data.get("records", [])[:200]]
@@ -186,11 +196,7 @@ def public(room: Room) -> Starlette:
 
     async def asked(request: Request) -> Response:
         """Answer when the question before the room is another than the one that this learner has seen, or after a while."""
-        person = _person(room, request)
-        if person is None:
-            return _no(401, "join again: the room does not know you")
-        if room.too_many(person):
-            return _no(429, "too many at once")
+        _known(room, request)
         data = await _json(request)
         deadline = time.monotonic() + WAIT
         while "seen" in data and data["seen"] == room.board.questions.told() and not room.closing:
@@ -200,11 +206,7 @@ def public(room: Room) -> Starlette:
         return JSONResponse({"question": room.board.questions.told()})
 
     async def handin(request: Request) -> Response:
-        person = _person(room, request)
-        if person is None:
-            return _no(401, "join again: the room does not know you")
-        if room.too_many(person):
-            return _no(429, "too many at once")
+        person = _known(room, request)
         if room.handins is None:
             return _no(403, "this room takes no hand-ins: ask your instructor")
         data = await _json(request, 2 * LARGEST)
@@ -216,6 +218,17 @@ def public(room: Room) -> Starlette:
         except OSError as error:
             return _no(507, f"the room cannot keep it ({error})")
         return JSONResponse(asdict(receipt))
+
+    async def catch_up(request: Request) -> Response:
+        person = _known(room, request)
+        data = await _json(request)
+        try:
+            section, answers = room.catch_up(person, *(str(data.get(name, "")) for name in ("chapter", "section")))
+        except Closed as closed:
+            return _no(403, str(closed))
+        except ValueError as error:
+            return _no(422, str(error))
+        return JSONResponse({"section": section, "answers": answers})
 
     async def leave(request: Request) -> Response:
         person = _person(room, request)
@@ -232,6 +245,7 @@ def public(room: Room) -> Starlette:
         ("/records", records),
         ("/asked", asked),
         ("/handin", handin),
+        ("/catch_up", catch_up),
         ("/leave", leave),
     ]
     return Starlette(
@@ -304,11 +318,11 @@ def private(room: Room) -> Starlette:
 
 
 class _Bad(Exception):
-    """A request that is none."""
+    """A request that the room refuses: the status and the reason."""
 
 
 def _refusal(request: Request, error: Exception) -> Response:
-    return _no(413 if "large" in str(error) else 400, str(error))
+    return _no(*error.args)
 
 
 _REFUSALS: Any = {_Bad: _refusal}
@@ -325,7 +339,7 @@ def _policy() -> str:
 
 @cache
 def _choices() -> dict[str, Any]:
-    return {"quizzes": all_quizzes(), "sheets": list(sheets())}
+    return {"quizzes": all_quizzes(), "sheets": list(sheets()), "sections": all_sections()}
 
 
 async def _json(request: Request, most: int = BODY) -> dict[str, Any]:
@@ -334,19 +348,29 @@ async def _json(request: Request, most: int = BODY) -> dict[str, Any]:
     async for part in request.stream():
         body += part
         if len(body) > most:
-            raise _Bad("too large")
+            raise _Bad(413, "too large")
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
-        raise _Bad("no JSON") from None
+        raise _Bad(400, "no JSON") from None
     if not isinstance(data, dict):
-        raise _Bad("no JSON object")
+        raise _Bad(400, "no JSON object")
     return data
 
 
 def _person(room: Room, request: Request) -> str | None:
     token = request.headers.get("authorization", "").removeprefix("Bearer ")
     return room.store.person_with(hidden(token)) if token else None
+
+
+def _known(room: Room, request: Request) -> str:
+    """Return who asks; raises _Bad where the room does not know them, or they ask more than a person could."""
+    person = _person(room, request)
+    if person is None:
+        raise _Bad(401, "join again: the room does not know you")
+    if room.too_many(person):
+        raise _Bad(429, "too many at once")
+    return person
 
 
 def _no(status: int, reason: str) -> Response:

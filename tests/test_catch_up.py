@@ -1,0 +1,39 @@
+"""Answers for latecomers: those before the open section, and nothing else; they count as nobody's."""
+
+import pytest
+
+import coursekit
+from coursekit import catching_up, checking, link, notebook, presence
+from coursekit.overview import load
+from tests.test_room import instructor, room  # noqa: F401
+
+SECOND, THIRD = "`ray.wait` hands out what is ready", "A reference is an argument like any other"
+
+
+@pytest.fixture
+def ada(room):  # noqa: F811
+    coursekit.begin("ch01_tasks")
+    presence.join(room.words, "Ada")
+    return link.current()
+
+
+def test_only_what_lies_before_the_open_section_is_given(room, ada):  # noqa: F811
+    with pytest.raises(link.Refused, match="403"):
+        ada.post("/catch_up", {"chapter": "ch01_tasks"})
+    assert instructor(room, doing="section", chapter="ch01_tasks", name=SECOND) == 200
+    for data, status in (({"section": THIRD}, 403), ({"chapter": "../ch01_tasks"}, 403), ({"section": "zzz"}, 422)):
+        with pytest.raises(link.Refused, match=str(status)):
+            ada.post("/catch_up", {"chapter": "ch01_tasks"} | data)
+    given = ada.post("/catch_up", {"chapter": "ch01_tasks"})
+    assert list(given["answers"]) == ["as_task", "parallel_map"]
+    assert room.person("Ada")["cells"]["as_task"]["outcome"] == "taken"
+
+
+def test_an_answer_that_was_taken_over_lets_one_go_on_and_earns_nothing(room, ada, monkeypatch):  # noqa: F811
+    assert instructor(room, doing="section", chapter="ch01_tasks", name=SECOND) == 200
+    said = catching_up.catch_up()
+    assert "def parallel_map" in said.code
+    monkeypatch.setattr(notebook, "_sources", {"as_task": said.code})
+    assert checking.passed("as_task")
+    assert not checking.passed("first_k")
+    assert load()[0] == {}
