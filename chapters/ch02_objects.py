@@ -96,7 +96,7 @@ The **tensor** is copied, although it looks so much like an array.
 PyTorch pickles its numbers as ordinary bytes, and each reader builds a tensor of its own.
 In reinforcement learning, where weights and batches are tensors, that matters: put `tensor.numpy()`, and make a tensor of the view with `torch.from_numpy`.
 PyTorch then warns that the memory is read-only; heed it.
-The environment variable `RAY_ENABLE_ZERO_COPY_TORCH_TENSORS=1`, set before Ray starts, does the same for every tensor.
+The environment variable `RAY_ENABLE_ZERO_COPY_TORCH_TENSORS=1`, set before you `import ray`, does the same for every tensor, and strips its `requires_grad`.
 
 The **list** costs most: each of its numbers is a Python object, and every process that gets the list rebuilds a million of them.
 """
@@ -208,14 +208,14 @@ quiz("copies_of_an_array", copies_of_an_array)
 
 # %% [markdown]
 r"""
-## By value means: one more copy for every task
+## By value means one more copy for every task
 
 Four tasks each look at an array of 8 MB.
 Here are three programs that give the same result.
 `made()` asks Ray how much went into the store meanwhile.
 A task that sees a *writable* array has a copy of its own, in its worker's memory.
 
-**Predict:** how many MB go into the store in each case, and in which do the tasks have copies of their own?
+**Predict:** how many MB go into the store in each case, and in which cases do the tasks have copies of their own?
 """
 
 # %% tags=["demo"]
@@ -256,7 +256,7 @@ pandas.DataFrame(rows, index=columns).T.astype(int)
 r"""
 - **By value**: Ray does not notice that it is the same array, and puts it into the store once for every `.remote(...)`.
 - **By closure**: the function uses `numbers`, so the array travels *inside the function*.
-  The store stays empty, but that is bad news: Ray pickles the function, array and all, keeps it in the GCS, which is not made for that, and every worker unpickles it.
+  The store stays empty, but that is bad news: Ray pickles the function, array and all, and keeps it in the GCS, which is not made for that; every worker then unpickles it.
   From 10 MB on Ray warns, which this array just escapes; from 100 MB on it refuses.
 - **By reference**: one copy, for four tasks or four thousand.
 
@@ -327,13 +327,13 @@ matrix = parts = None  # as long as a view exists, the matrix stays in the store
 
 # %% [markdown]
 r"""
-A slice with a colon is a view of a view, and `np.array_split` cuts by such slices.
+A slice with a colon is a view of the view, and `np.array_split` cuts with such slices.
 Choosing rows by a list copies them, and so does any arithmetic.
 
 Write `column_sums` for a matrix that is in the store.
 `add_rows(rows)` adds up some rows and returns the sum of each column.
 Call it once in each of `blocks` tasks, each on rows of its own.
-A task sees how many rows there are in the matrix; they need not divide evenly.
+The rows need not divide evenly; a task can see how many there are.
 The check makes two blocks wait for each other, for up to 20 s.
 """
 
@@ -403,8 +403,7 @@ print(ray.get(what_arrives.remote(*refs)))
 # %% [markdown]
 r"""
 Ray does find the two references in the list: it meets them while it pickles the list, and keeps their objects in the store as long as the list needs them.
-It leaves them as references on purpose, so that a task can have many objects at hand without fetching any.
-The task can `ray.get` the ones it needs, or pass them on.
+It leaves them as references on purpose: the task can `ray.get` the ones it needs, or pass them on, without fetching the rest.
 """
 
 # %%
@@ -498,7 +497,7 @@ del returned, put, inner, ref
 r"""
 The returned array survives: your notebook launched the task, so your notebook owns the result.
 The other array died with the worker that had put it.
-You need not kill a worker to lose one: crashes and lost nodes do that (chapter 5).
+You need not kill one yourself: crashes and lost nodes do that (chapter 5).
 """
 
 # %% [markdown] tags=["notes"]
@@ -748,8 +747,8 @@ r"""
 - **A small slice keeps the whole array.** Copy what you keep, and remember `Out` in a notebook.
 - **A changed list**: the change is lost silently, because each process has a list of its own.
   An array at least raises an error.
-- **Where the store lies.** On Linux, and so in Windows' WSL, it is shared memory, `/dev/shm`; Docker gives that 64 MB unless you set `--shm-size`, and Ray then falls back to slower files in `/tmp`.
-  On a Mac it is files mapped into memory, and Ray takes at most 2 GB unless you ask for more.
+- **Where the store lies.** On Linux, WSL included, it is shared memory, `/dev/shm`; Docker gives that 64 MB unless you set `--shm-size`, and Ray then falls back to slower files in `/tmp`.
+  On a Mac the store is files mapped into memory, 2 GB at most unless you ask for more.
   Spilled objects lie in Ray's temporary folder; when its disk is 95 % full, spilling stops.
 
 ## Read on

@@ -52,7 +52,7 @@ Several libraries are built on it: Tune, Train, Data, Serve, and **RLlib**, the 
 Why does RLlib need Ray?
 An agent learns from experience, and experience takes time: millions of steps, one after the other.
 So RLlib keeps actors whose only job is to play.
-They used to be called *rollout workers*; today each is an **EnvRunner**, as you know if you come from chapter 11.
+They used to be called *rollout workers*; today each is an **EnvRunner**.
 It holds a copy of the policy's network and one or more environments, plays, and hands over the episodes.
 ([Old names](../docs/old_names.md) lists what else has been renamed.)
 
@@ -140,7 +140,7 @@ def one_iteration(algo, sample):
 
 # %%
 def measure(envs):
-    """Return the seconds of the three steps for 1,000 environment steps: the better of two, since others only slow it down."""
+    """Return the seconds of the three steps for 1,000 environment steps: the quicker of two, since other programs can only slow it down."""
     steps = budget(2048, 128)
     with built(lake_config(500, runners=0, envs=envs)) as [algo]:
         one_iteration(algo, lambda: algo.env_runner.sample(num_timesteps=128))  # prepares things: not counted
@@ -360,7 +360,7 @@ This takes a minute or two, and longer on a slow machine.
 
 **Predict** the ratio of the times.
 There are two runners instead of one, and four environments instead of one.
-You have measured sampling and learning above; which part does each of the twos divide?
+You have measured sampling and learning above; which of them do more runners divide, and which do more environments?
 """
 
 # %% tags=["demo"]
@@ -395,7 +395,7 @@ Look at the curves: where one of them jumps, does the other jump in the same pai
 
 Would the ratio be the same tomorrow?
 The pairs themselves tell how far to trust it.
-Each of them gives a ratio, and you work with its logarithm, so that twice as fast and half as fast lie equally far from 1:
+Each of them gives a ratio, and you work with its logarithm: on that scale, twice as fast and half as fast lie equally far from "no difference".
 
 $$d_i = \log(\text{single}_i) - \log(\text{many}_i)$$
 
@@ -407,7 +407,7 @@ $$\exp\!\left(\bar d \pm t \cdot \frac{s}{\sqrt n}\right)$$
 
 where $t$ is `stats.t.ppf(0.975, n - 1)` in SciPy.
 It is 2.78 for five pairs, 2.09 for twenty, and comes down to 1.96 for very many.
-The larger factor pays for the fact that $s$ itself is a guess from a few numbers.
+The larger factor allows for $s$ being itself an estimate from a few numbers.
 """
 
 
@@ -445,7 +445,7 @@ if passed("speedup") and times:
 # %% [markdown]
 r"""
 Why not the **bootstrap**, which needs no formula?
-It pretends that your pairs are all there is, and measures again *by drawing*: as many pairs, with replacement.
+It takes your pairs for all there is, and repeats the measurement *by drawing* from them: as many pairs, with replacement.
 Every draw has a ratio, and the middle 95 % of a thousand such ratios are the interval.
 For hundreds of pairs that is a fine method.
 
@@ -492,14 +492,14 @@ if passed("speedup"):
 # %% [markdown]
 r"""
 Each line is an interval; the pink ones miss the truth, which the dashed line marks.
-From five pairs the bootstrap keeps about 85 of its 95 promises, from ten about 90, and it approaches its promise as pairs are added.
-The t interval keeps it from the start, and its width is the price of having only five pairs.
-It relies on two things: the logarithms scatter roughly like a bell, and one pair does not know of the next.
-Do not trust either of them blindly: look at the curves first.
+From five pairs, about 85 in 100 bootstrap intervals hold it, from ten about 90, and with more pairs the share approaches 95.
+The t interval is there from the start, and its width is the price of having only five pairs.
+It assumes two things: the logarithms are roughly normally distributed, and the pairs are independent of each other.
+Take neither for granted: look at the curves first.
 
 An older course reported a ratio of 1.59 for these two, with another machine, another RLlib and one measurement of each: compare the direction with yours, not the digits.
 
-Three things to be honest about.
+Three caveats.
 
 - **This is one machine.** Its cores bound what a second process can give.
   With two cores, runners that compute can at best be twice as fast; the rest of your ratio comes from the second environment in each.
@@ -612,8 +612,7 @@ r"""
 ## A runner that dies is replaced, and training continues
 
 The more processes you run, the sooner one of them dies: out of memory, a node switched off, a bug in a simulator.
-In chapter 5 you wrote a pool of samplers that heals itself.
-RLlib has one built in: `restart_failed_env_runners`, on unless you switch it off.
+Chapter 5 builds a pool of workers that heals itself; RLlib has one built in: `restart_failed_env_runners`, on unless you switch it off.
 After the second iteration, the next cell kills the process of an EnvRunner with `SIGKILL`, as the operating system would, and keeps training until the runner is back.
 
 **Predict:** what will the third iteration do: raise, wait for a new process, or continue without it?
@@ -640,10 +639,10 @@ No exception, no pause, and no smaller batch.
 The remaining runner plays all of the steps, so only the sampling takes longer.
 Meanwhile Ray starts a new process, which has to import PyTorch and RLlib first; as soon as it answers, it gets the current weights and its share of the work.
 You killed it between two iterations, so all that was lost are the episodes that it had not finished.
-As in chapter 5, Ray's half page about the death is not shown here.
+(Ray reports such a death in half a page, which is not shown here.)
 
 With `.fault_tolerance(restart_failed_env_runners=False)` the third iteration would have raised.
-With `ignore_env_runner_failures=True` as well, it would have continued for good with the runners that are left.
+With `ignore_env_runner_failures=True` as well, it would have continued with the remaining runner, for good.
 A *learner* that dies is another matter: it holds the weights.
 Only a checkpoint protects you from that, as in [chapter 11](ch11_rllib_ppo.ipynb).
 
@@ -699,7 +698,7 @@ r"""
 - You can say what Ray is and what RLlib uses it for: EnvRunners that generate experience side by side.
 - You know which part of an iteration more runners shorten, and which they do not.
 - You check that two configurations differ in what you compare, and in nothing else.
-- You time in turn, warm up, leave out what is not meant, and report a ratio with an interval that keeps its promise.
+- You time in turn, warm up, leave out the build, and report a ratio with an interval that keeps its promise.
 - You stop adding runners when one more is not worth it.
 - You know that a killed runner costs unfinished episodes and some seconds, and not the training.
 

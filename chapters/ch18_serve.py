@@ -58,24 +58,12 @@ Let all participants run the two cells above at once: Ray and Serve together tak
 r"""
 ## What you serve is a few arrays
 
-Chapter 11 trained an agent for CartPole and kept a folder.
-A service that answers "which action?" needs nothing of RLlib, only the weights.
-They come out of the network as plain arrays, however many layers it has.
-`given.Policy` holds two such snapshots of one training run (chapter 11's PPO, with one hidden layer of eight instead of two of sixty-four): version 1 after two iterations, version 2 after eighteen.
-`policy.actions` takes *a list of observations* and returns one action for each, with a few lines of NumPy:
+A service that answers "which action?" needs nothing of RLlib, only the weights: at the end of [chapter 11](ch11_rllib_ppo.ipynb) a trained agent for CartPole was a few arrays, and NumPy computed its actions.
+`given.Policy` holds two snapshots of one such training (with one hidden layer of eight): version 1 after two iterations, version 2 after eighteen.
+`policy.actions` takes *a list of observations* and returns a list with one action for each.
 
-```python
-*hidden, (last, bias) = policy.layers
-x = observations
-for matrix, offset in hidden:
-    x = np.tanh(x @ matrix.T + offset)
-actions = (x @ last.T + bias).argmax(axis=1).tolist()  # plain numbers, as JSON wants them
-```
-
-You may also serve **your own network**: the update below takes it as version 2 if it finds it.
-Chapter 11's folder goes when its notebook is closed, so keep a copy.
-There, after the training, run `import shutil; shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`.
-Without it, all of this chapter works with the snapshots.
+You may also serve **your own network**: if you kept chapter 11's folder, with the line given there, the update below takes it as version 2.
+Otherwise, all of this chapter works with the snapshots.
 """
 
 
@@ -337,13 +325,13 @@ Three things go wrong with a service, and each needs its own remedy:
 | the service has a problem: a status of 500 and more, or 408 (it ran out of time) or 429 (too many requests) | try again, after a **pause** that gets longer: `pause`, twice `pause`, four times, … |
 | *you* have a problem, such as a wrong path: any other status of 400 to 499 | raise at once; the same request will be wrong again |
 
-Ray Serve itself sends 408 when a request takes longer than its `request_timeout_s`, and 503 (or 429, if you configure it) when more than `max_queued_requests` requests wait.
+Ray Serve itself sends 408 when a request takes longer than `request_timeout_s`, and 503 (or 429, if you configure it) when more than `max_queued_requests` requests wait; by default, neither has a limit.
 
 After `tries` tries, give up and raise.
 May a request be sent twice?
 If the first answer was lost, the service has already done its work.
-To compute an action twice harms no one.
-To order a pizza twice does, so such requests carry a number by which the service recognises them (chapter 6 used `submission_id`).
+Computing an action twice harms no one.
+Ordering a pizza twice does, so such requests carry a number by which the service recognises them (chapter 6 used `submission_id`).
 
 The check's service breaks down in every one of these ways, and counts.
 """
@@ -421,14 +409,13 @@ if passed("policy_service"):
 r"""
 The mean describes no request: most are far faster, a few far slower.
 And "how slow?" has two answers.
-*Since it was sent*, only a few requests were slow: the one that stumbled, and those on the other connections that reached the replica meanwhile.
+*Since they were sent*, only a few requests were slow: the one that stumbled, and those on the other connections that reached the replica meanwhile.
 But while the replica was stuck, all four connections soon waited for it, and the requests that became due stayed in the generator.
 Their users waited too.
 That is **coordinated omission**: a generator that waits politely for the service leaves out exactly the requests that would look bad.
 So count from *due*.
 
-A load test is finished only when you have summarised it.
-Write `load_test`: `p50`, `p95` and `p99` are in seconds, since due, of the requests that were answered with status 200.
+Write `load_test`, which summarises a load: `p50`, `p95` and `p99` are in seconds, since due, of the requests that were answered with status 200.
 Failures are counted on their own: a service that refuses everything at once is not a fast one.
 The throughput `per_second` is the number of answers (status 200) divided by the time from the first `due` to the last `done` of *all* requests.
 The rows come in any order, and at least one request was answered.
@@ -629,7 +616,7 @@ For a course, everything is faster:
         "upscale_delay_s": 0.5,
         "downscale_delay_s": 1.5,
         "look_back_period_s": 1,
-        "metrics_interval_s": 0.5,  # how often the proxy reports
+        "metrics_interval_s": 0.5,  # how often the proxy reports; deprecated, but its successors have no effect yet
     },
 )
 class Elastic:
@@ -663,10 +650,10 @@ if passed("load_test"):
 # %% [markdown]
 r"""
 The number rises some seconds after the load began, and falls some seconds after it ended.
-Three delays add up on the way: the proxy must report, the wish must last for the delay, and a process must start and, for a real network, load its weights.
-So autoscaling responds to the load of a minute ago; a faster burst has to fit into the queue.
+Three delays add up on the way: the proxy must report, the demand must last for `upscale_delay_s`, and a process must start and, for a real network, load its weights.
+So with the defaults, autoscaling responds to the load of a minute ago; a faster burst has to fit into the queue.
 
-It moves replicas, not machines: where they no longer fit, they wait, as above, until Ray's own autoscaler brings a node (chapter 4).
+It adds replicas, not machines: where no more of them fit, they wait, as above, until Ray's own autoscaler brings a node (chapter 4).
 With `min_replicas: 0`, the first user of the morning waits for a process to start.
 """
 
@@ -717,7 +704,7 @@ It should say 0: Serve promises that for an update, and one of this course's own
 
 Serve replaces a fifth of the replicas at a time, at least one: the first old one left at once, the other carried on alone until a new one had started, and then left too.
 So for a while the service had half its strength.
-A single replica would have left all requests waiting in the proxy: not failed, but stuck.
+With a single replica, all requests would have waited in the proxy: not failed, but stuck.
 `max_surge_percent=100` in the deployment starts new replicas *before* old ones leave, where there is room for both.
 
 With two replicas the versions hardly mix: compare the latest `last` of version 1 with the earliest `first` of version 2.

@@ -135,10 +135,10 @@ panels[-1].set_xlabel("return of an episode");
 # %% [markdown]
 r"""
 Chance does not stick to one idea for ten steps, so it hardly arrives anywhere.
-The baseline works hard, and delivers parcel after parcel, also those that cost.
+The baseline works hard and delivers parcel after parcel, including those that cost money.
 The surprise is the third: the rule that knows more earns far less.
-It refuses what costs, and so it never meets the customers who would come back for what pays best.
-It takes what pays a little, and never asks what that customer brings next.
+It refuses what costs, and so it never meets the customers who would order next what pays best.
+It takes what pays a little, and never asks what that customer will order next.
 A price says what a parcel pays *now*; what counts is everything that comes of it.
 That is a value, and values have to be learned.
 
@@ -527,7 +527,7 @@ def started(make_envs, count):
 # %% [markdown]
 r"""
 Build `beats_baseline`: **two samplers that play side by side, one learner, and a stop when it is good enough.**
-How the three fit together you have worked out in [Chapter 10](ch10_actor_learner.ipynb); here it has to pay.
+You worked out in [Chapter 10](ch10_actor_learner.ipynb) how they fit together; here it has to pay.
 
 The check draws a world and gives you 60 CPU seconds.
 This is what it measures:
@@ -740,7 +740,7 @@ How many samplers now, and may they play on while the learner learns?
 - **Cheap ones.** `GAMMA`, `ENTROPY`, `MINIBATCH`, `EPOCHS`, the width of the networks: with Tune and ASHA ([Chapter 16](ch16_tune.ipynb)), and with more than one seed.
 - **Rules first.** There are sixteen sets of kinds, and so sixteen rules "the nearest parcel of these".
   Measure all of them, and keep the best: how many CPU seconds does that take, and how far does it come?
-  In practice one begins there, and lets learning add to it: let the agent choose between rules, or imitate the best one first ([Chapter 15](ch15_offline.ipynb)).
+  In practice you begin there and let learning add to it: have the agent choose between rules, or imitate the best one first ([Chapter 15](ch15_offline.ipynb)).
 - **Better eyes.** The network that judges a shelf does not know what lies beside it, or how far it is from there to the table.
   Add that; or let shelves look at each other (attention).
 - **A hint.** Pay a little for what is loaded, as a potential ([Chapter 14](ch14_custom.ipynb)); the best policy stays the best.
@@ -760,15 +760,13 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-This is the end of the course, so this list is longer than those before.
-
 - **Ray Core**: you turn functions into tasks and classes into actors, share data through the object store without copies, ask for resources and see why something waits, and let things fail and recover.
   You know what each of them costs, because you measured it.
 - **Distributed RL by hand**: you write environments, samplers, a replay buffer, DQN and PPO, send weights once, keep resets out of the experience, and know when a second sampler helps and when not.
 - **RLlib**: you configure its algorithms as sentences, read its results, choose runners by measurement, and put your own connector, module, callback and reward where they belong.
 - **The ecosystem**: you search settings with Tune, train on several workers, serve what was learned, and operate it.
 - **And this**: you took an unknown world, measured chance and a rule, set a budget, built an agent of several processes that beats them, and had a judge confirm it.
-  That is the whole craft in small.
+  That is the whole craft in miniature.
 
 What a cluster would change is not the code.
 It is the price of a mistake: now you know how to look before you scale.

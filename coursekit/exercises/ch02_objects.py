@@ -92,6 +92,10 @@ def column_sums(answer: Answer, rng: Generator) -> None:
     _expect_no_copy(found, matrix.nbytes / MB)
     _expect_not_held(found["kept"])
     expect(
+        not found["all rows"],
+        "You gave `add_rows` all rows of the matrix, or all rows of some columns: each block has rows of its own.",
+    )
+    expect(
         found["met-0"] and found["met-1"],
         "Two blocks never ran at the same time: does something wait before all are launched?",
     )
@@ -130,7 +134,8 @@ def _expect_no_copy(found: dict, whole: float) -> None:
     )
     expect(
         not found["copied"],
-        "You gave `add_rows` rows that are a private copy of the task, not a view of the store.",
+        "You gave `add_rows` rows that are a private copy of the task, not a view of the store. "
+        "Did the task copy them, or does its function carry the matrix inside it?",
     )
 
 
@@ -198,7 +203,7 @@ def let_go(answer: Answer, rng: Generator) -> None:
     rows = rng.random((int(rng.integers(3, 6)), 256))
     found = answer.probe(given.held_after, rows, 1024)  # 2 MB each
     listed = not isinstance(found["rows"], str)
-    expect(listed, f"`let_go` must return a list of rows, as arrays; yours holds {found['rows']}.")
+    expect(listed, f"`let_go` must return a list of rows, as arrays; it returned {found['rows']}.")
     expect_close(found["rows"], rows, "One row for each array, its first, in the order of `refs`.")
     _expect_not_in_use(found, rows)
     _expect_memory_back(found, rows)

@@ -161,7 +161,7 @@ def speedup(answer: Answer, rng: Generator) -> None:
         many, single = (moods * scale * rng.uniform(0.9, 1.1, size=pairs) for scale in (1.0, usual))
         got = answer({"many": many.tolist(), "single": single.tolist()})
         expect(
-            hasattr(got, "__len__") and len(got) == 3,
+            hasattr(got, "__len__") and not isinstance(got, dict) and len(got) == 3,
             f"Return three numbers, the ratio and both ends of the interval, not {got!r}.",
         )
         ratio, low, high = got
@@ -192,6 +192,10 @@ def _judge_interval(got: list, ratios: np.ndarray) -> None:
         f"Your interval is {got[0]:.4g} to {got[1]:.4g}. Half its width, in logarithms, is t times s (divided by n - 1) over the root of n.",
         atol=5e-4,
         mistakes={
+            "Those are the right ends in the wrong order: the lower one comes first.": _t_interval(ratios)[::-1],
+            "Those ends are still logarithms: `np.exp` of each leads back to ratios.": np.log(
+                _t_interval(ratios)
+            ).tolist(),
             "With so few pairs 1.96 is too small a factor: take `stats.t.ppf(0.975, n - 1)`.": _t_interval(
                 ratios, 1.96
             ),
@@ -247,10 +251,11 @@ def _judge_choice(answer: Answer, sampling: float, learning: float, most: int, w
     expect(isinstance(got, int) and 1 <= got <= most, f"{got!r} is not a number of runners from 1 to {most}.")
     expect(
         got <= best,
-        f"You chose {got}, but the last of these saves less than {worth:.0%} of an iteration with one runner fewer.",
+        f"You chose {got}, but the last of these saves less than {100 * worth:g} % of an iteration with one runner fewer.",
     )
     expect(
-        got >= best, f"You chose {got}, but one more would still save {saved[got - 1]:.1%} of an iteration with {got}."
+        got >= best,
+        f"You chose {got}, but one more would still save {100 * saved[got - 1]:.1f} % of an iteration with {got}.",
     )
 
 

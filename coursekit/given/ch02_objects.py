@@ -53,6 +53,8 @@ def pick(array: np.ndarray, index: int) -> float:
     """Return one number of an array."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"pick(array, index) was given {_a(array)} in place of the array")
+    if np.ndim(index):
+        raise TypeError(f"pick(array, index) was given {_a(index)} in place of the index")
     return float(array[index])
 
 
@@ -149,22 +151,33 @@ def sums_of_matrix(column_sums: Callable, matrix: np.ndarray, blocks: int) -> di
         numbers = np.asarray(rows)[:, 0]
         if not isinstance(rows, np.ndarray):
             meeting.signal(room, "listed")
-        elif rows.flags.writeable:
+        elif _is_own_copy(rows):
             meeting.signal(room, "copied")
         if os.getpid() == driver:
             meeting.signal(room, "here")
         me = int(0 not in numbers)  # 0 for the block with the first row, 1 for every other
         if len(numbers) < len(matrix):
             meeting.signal(room, f"met-{me}" if meeting.meets(room, me, 1 - me) else "missed")
+        else:
+            meeting.signal(room, "all rows")
         return np.asarray(rows).sum(axis=0)
 
     ref = ray.put(matrix)
     with made() as copies:
         sums = column_sums(add_rows, ref, blocks)
-    signals = {name: meeting.signalled(room, name) for name in ("listed", "copied", "here", "met-0", "met-1")}
+    names = ("listed", "copied", "here", "all rows", "met-0", "met-1")
+    signals = {name: meeting.signalled(room, name) for name in names}
     ids = {ref.hex()}
     del ref
     return {"sums": sums, "copied_mb": copies.megabytes, "kept": len(_kept(ids)) > 0, **signals}
+
+
+def _is_own_copy(rows: np.ndarray) -> bool:
+    """Return whether an array has memory of its own: what was pickled inside a function looks at bytes, which are read-only, too."""
+    root: object = rows
+    while isinstance(root, np.ndarray):
+        root = root.base
+    return rows.flags.writeable or root is None or isinstance(root, bytes)
 
 
 def prepare_and_join(pipeline: Callable, numbers: list[int], factor: int) -> dict:
@@ -226,7 +239,7 @@ def held_after(let_go: Callable, first_rows: np.ndarray, height: int) -> dict:
     if isinstance(rows, tuple | np.ndarray):
         rows = list(rows)
     if not isinstance(rows, list) or not all(isinstance(row, np.ndarray | list | tuple) for row in rows):
-        rows = repr(type(rows[0] if isinstance(rows, list) and rows else rows).__name__)
+        rows = f"a list with {_a(rows[0])}" if isinstance(rows, list) and rows else _a(rows)
     returned = _returned(before, 0 if count else 8 * first_rows.size * height)
     own = sum(_looked_at(row) >= whole for row in rows) if isinstance(rows, list) else 0
     return {"rows": rows, "kept": count, "kinds": kinds, "returned_mb": returned / MB, "in_whole_copies": own}

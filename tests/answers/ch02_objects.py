@@ -80,6 +80,13 @@ def with_bounds(add_rows, ref, blocks):
 
 
 @accepts("column_sums")
+def counts_the_rows_in_the_driver(add_rows, ref, blocks):
+    bounds = np.linspace(0, len(ray.get(ref)), blocks + 1).astype(int)
+    add = ray.remote(lambda matrix, begin, end: add_rows(matrix[begin:end]))
+    return list(sum(ray.get([add.remote(ref, *pair) for pair in zip(bounds, bounds[1:], strict=False)])))
+
+
+@accepts("column_sums")
 def every_nth_row(add_rows, ref, blocks):
     add = ray.remote(lambda matrix, i: add_rows(matrix[i::blocks]))
     return sum(ray.get([add.remote(ref, i) for i in range(blocks)]))
@@ -107,6 +114,19 @@ def chooses_rows_with_a_list(add_rows, ref, blocks):
 def collects_views_in_a_list(add_rows, ref, blocks):
     add = ray.remote(lambda matrix, i: add_rows([matrix[row] for row in range(i, len(matrix), blocks)]))
     return sum(ray.get([add.remote(ref, i) for i in range(blocks)]))
+
+
+@rejects("column_sums", says="carry the matrix inside")
+def carries_a_view_of_the_matrix_inside(add_rows, ref, blocks):
+    matrix = ray.get(ref)
+    add = ray.remote(lambda i: add_rows(np.array_split(matrix, blocks)[i]))
+    return sum(ray.get([add.remote(i) for i in range(blocks)]))
+
+
+@rejects("column_sums", says="rows of its own")
+def cuts_the_columns(add_rows, ref, blocks):
+    add = ray.remote(lambda matrix, i: add_rows(np.array_split(matrix, blocks, axis=1)[i]))
+    return np.concatenate(ray.get([add.remote(ref, i) for i in range(blocks)]))
 
 
 @rejects("column_sums")
@@ -279,6 +299,11 @@ def deletes_its_names_but_keeps_views(refs):
 @rejects("let_go")
 def returns_references_to_rows(refs):
     return [ray.put(ray.get(ref)[0]) for ref in refs]
+
+
+@rejects("let_go", says="it returned a generator")
+def yields_the_rows(refs):
+    return (ray.get(ref)[0].copy() for ref in refs)
 
 
 @rejects("let_go")

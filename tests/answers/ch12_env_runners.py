@@ -297,6 +297,25 @@ def forgets_to_come_back_from_the_logarithms(times):
     return tuple(np.log(interval(differences_of(times), t_of(times), standard_error(times))))
 
 
+@rejects("speedup", says="wrong order")
+def the_higher_end_first(times):
+    ratio, low, high = interval(differences_of(times), t_of(times), standard_error(times))
+    return ratio, high, low
+
+
+@rejects("speedup", says="ends are still logarithms")
+def takes_exp_of_the_ratio_alone(times):
+    ratio, low, high = interval(differences_of(times), t_of(times), standard_error(times))
+    return ratio, np.log(low), np.log(high)
+
+
+@rejects("speedup", says="Return three numbers")
+def a_dictionary(times):
+    return dict(
+        zip(["ratio", "low", "high"], interval(differences_of(times), t_of(times), standard_error(times)), strict=True)
+    )
+
+
 @rejects("speedup")
 def only_the_ratio(times):
     return math.exp(np.mean(differences_of(times)))
@@ -359,6 +378,12 @@ def share_of_the_first_iteration(sampling, learning, most, worth=0.05):
 @rejects("choose_runners")
 def divides_the_learning_too(sampling, learning, most, worth=0.05):
     return walks_up(sampling + learning, 0.0, most, worth)
+
+
+@rejects("choose_runners", says="less than 4.5 %")
+def share_of_the_next_iteration(sampling, learning, most, worth=0.05):
+    seconds = [sampling / n + learning for n in range(1, most + 1)]
+    return next((n for n in range(1, most) if seconds[n - 1] / seconds[n] - 1 < worth), most)
 
 
 @rejects("choose_runners")
