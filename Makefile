@@ -1,14 +1,14 @@
 # `make lab` is all a learner needs; `make help` lists the rest.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab update build check test test-fast test-all mistakes chapter slides clean browser constraints canary
+.PHONY: help setup lab update build check test test-fast test-all mistakes chapter slides record site clean browser constraints canary
 
 BIN := .venv/bin
 # Tests that run side by side: each may need 3 GB, and about half of them mostly wait.
 TESTS ?= $(shell awk '/^MemTotal/ {print ($$2 > 12e6 ? 3 : 2)}' /proc/meminfo 2>/dev/null || echo 2)
 QUICK = COURSEKIT_QUICK=1 $(BIN)/python -m pytest -n $(strip $(TESTS)) --no-loadscope-reorder
 
-ifneq ($(filter chapter slides,$(MAKECMDGOALS)),)
+ifneq ($(filter chapter slides record,$(MAKECMDGOALS)),)
 ifndef name
 $(error Which chapter? For example: make $(firstword $(MAKECMDGOALS)) name=ch21_topic)
 endif
@@ -56,14 +56,22 @@ chapter: setup ## Start a new chapter from the templates: make chapter name=ch21
 
 constraints: ## Write the exact versions of all packages for every Python (ARGS=--upgrade: the newest releases)
 	@bash scripts/uv.sh $(BIN)/python pip compile --quiet --universal --python-version 3.11 --extra dev --no-annotate $(ARGS) pyproject.toml -o constraints.txt
+	@bash scripts/uv.sh $(BIN)/python pip compile --quiet --universal --python-version 3.11 --group site --no-annotate $(ARGS) -o site/requirements.txt
 
 slides: setup ## Turn a chapter into slides that open offline: make slides name=ch01_tasks
 	@$(BIN)/coursekit slides $(name)
 
+record: setup ## Run a solved chapter in full mode, and keep its outputs for the site: make record name=ch01_tasks
+	@$(BIN)/coursekit record $(name)
+
+site: ## Build the course as a web site in build/site/, without installing the course (SOLUTIONS=0 leaves them out)
+	@PYTHON="$(PYTHON)" bash scripts/setup.sh site
+	@SOLUTIONS="$(SOLUTIONS)" REPOSITORY="$(REPOSITORY)" .venv-site/bin/python -m coursekit.author.site
+
 # not in the learners' zip: end
 clean: ## Remove caches and build/ (not .venv: rm -rf .venv)
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
-	find . -path ./.venv -prune -o -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -print | xargs rm -rf
+	find . -name '.venv*' -prune -o -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -print | xargs rm -rf
 
 # not in the learners' zip: begin
 browser: setup

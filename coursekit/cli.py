@@ -44,6 +44,7 @@ def build(
     """Write notebooks/ and solutions/ from chapters/, and the lists of chapters in README and docs."""
     with plain_errors():
         from coursekit.author import build as builder
+        from coursekit.author.record import not_run_again
         from coursekit.course import CommandError
         from coursekit.paths import ROOT
 
@@ -54,6 +55,8 @@ def build(
         if check and outdated:
             raise CommandError("These files are stale. Run `make build` and commit the result.")
         print(f"{len(built)} files, {'all fresh' if check else f'{len(outdated)} changed'}.")
+        if check and (changed := not_run_again()):
+            print(f"Changed since they were recorded for the site (`make record` runs a chapter again): {changed}.")
 
 
 @app.command(epilog=example("coursekit lab --port 8890 -- --ip=0.0.0.0"))
@@ -145,6 +148,16 @@ def slides(name: Annotated[str, typer.Argument(help="The chapter's name.")]) -> 
 
         path = write_slides(name).relative_to(ROOT)
         print(f"wrote {path} (open it in a browser; the S key shows the speaker notes)")
+
+
+@app.command(epilog=example("coursekit record ch01_tasks"))
+def record(name: Annotated[str, typer.Argument(help="The chapter's name.")]) -> None:
+    """Run a solved chapter in full mode, and keep in site/recorded/ what its demonstrations showed."""
+    with plain_errors():
+        from coursekit.author.record import record as run
+        from coursekit.paths import ROOT
+
+        print(f"wrote {run(name).relative_to(ROOT)}")
 
 
 @app.command(epilog=example("coursekit collect moodle.zip course"))

@@ -2,23 +2,29 @@
 # Make .venv with the exact versions of constraints.txt. A second run finds everything in place and ends at once.
 #     PYTHON=3.12 bash scripts/setup.sh       chooses the Python yourself, by version or path
 #     INSTALLER=pip bash scripts/setup.sh     does without uv
-# VENV and CONSTRAINTS name another environment and other versions (tests/canary.py); WHAT=. leaves out what only authors need.
+#     bash scripts/setup.sh site              makes .venv-site instead: what `make site` needs, without the course
+# VENV and CONSTRAINTS name another environment and other versions (tests/canary.py); PROJECT=. leaves out what only authors need.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 HERE=$(pwd -P)
+WHAT=${1:-course}
+[ "$WHAT" != site ] || VENV=.venv-site CONSTRAINTS=site/requirements.txt
 VENV=${VENV:-.venv}
 CONSTRAINTS=${CONSTRAINTS:-constraints.txt}
-WHAT=${WHAT:-.[dev]}
+PROJECT=${PROJECT:-.[dev]}
 STAMP=$VENV/.installed
 CPU_INDEX=https://download.pytorch.org/whl/cpu
 
 main() {
     if usable_venv && [ "$(wanted)" = "$(cat "$STAMP" 2>/dev/null)" ]; then return; fi
     usable_venv || make_venv
-    say "Installing the course into $VENV (1 to 3 GB, some minutes; only this once)."
-    install_course || failed
+    case $WHAT in
+        course) say "Installing the course into $VENV (1 to 3 GB, some minutes; only this once)." ;;
+        site) say "Installing Sphinx into $VENV (250 MB; only this once)." ;;
+    esac
+    "install_$WHAT" || failed
     wanted >"$STAMP"
-    say "Installed in $SECONDS s. Next: make lab"
+    say "Installed in $SECONDS s.$([ "$WHAT" = site ] || echo " Next: make lab")"
 }
 
 # What an installation depends on. A changed version, or a folder moved to another place, installs again.
@@ -64,7 +70,15 @@ install_course() {
     if [ "${INSTALLER:-uv}" = uv ] && uv --version >/dev/null; then
         by_uv
     else
-        torch_by_pip && by_pip -e "$WHAT"
+        torch_by_pip && by_pip -e "$PROJECT"
+    fi
+}
+
+install_site() {
+    if [ "${INSTALLER:-uv}" = uv ] && uv --version >/dev/null; then
+        uv pip install --python "$VENV/bin/python" --compile-bytecode -r "$CONSTRAINTS"
+    else
+        by_pip -r "$CONSTRAINTS"
     fi
 }
 
@@ -79,7 +93,7 @@ by_uv() {
     install_by_uv
 }
 
-install_by_uv() { uv pip install --python "$VENV/bin/python" --compile-bytecode -c "$CONSTRAINTS" "$@" -e "$WHAT"; }
+install_by_uv() { uv pip install --python "$VENV/bin/python" --compile-bytecode -c "$CONSTRAINTS" "$@" -e "$PROJECT"; }
 
 # PyTorch's usual build for Linux brings gigabytes of GPU libraries. Where no GPU can use them, take the CPU build.
 torch_by_pip() {

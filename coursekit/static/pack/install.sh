@@ -18,7 +18,7 @@ main() {
     ln -sfn "$HERE/wheels" .wheels # pip takes a space in a path, as in "USB STICK", for the end of it
     trap 'rm -f .wheels' EXIT
     export PIP_NO_INDEX=1 PIP_FIND_LINKS=.wheels UV_NO_INDEX=1 UV_OFFLINE=1 UV_FIND_LINKS=.wheels
-    PYTHON=$python WHAT=. bash scripts/setup.sh
+    PYTHON=$python PROJECT=. bash scripts/setup.sh
     printf '\n== Open the course: cd "%s" && .venv/bin/coursekit lab\n' "$PWD"
 }
 

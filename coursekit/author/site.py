@@ -1,0 +1,162 @@
+"""The course as a web site: `python -m coursekit.author.site` in the environment of `make site`, which knows Sphinx and no Ray.
+
+What Sphinx reads is written into build/site-source/ with the folders of the course, so every link of a chapter or a guide
+leads there, too. Chapters come from solutions/, as learners get them, with what site/recorded/ keeps of their demonstrations.
+"""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from coursekit import questions
+from coursekit.author import record
+from coursekit.course import chapter_names
+from coursekit.paths import ROOT, STATIC
+
+SOURCE, BUILT = ROOT / "build/site-source", ROOT / "build/site"
+EXERCISE = re.compile(r"\*\*Exercise `(\w+)`\*\* · (.+?) · about (.+?) · ")
+MARKS = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
+Quizzes = dict[str, tuple[str, dict[str, tuple[str, str]], str]]
+
+
+def main() -> None:
+    """Build the whole site; a warning of Sphinx, such as a link that leads nowhere, is an error."""
+    for folder in (SOURCE, BUILT):
+        shutil.rmtree(folder, ignore_errors=True)
+    stage(SOURCE, solutions=os.environ.get("SOLUTIONS", "1") != "0")
+    sphinx = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "--jobs=auto"]
+    ended = subprocess.run([*sphinx, "-d", ROOT / "build/site-doctrees", SOURCE, BUILT])
+    if ended.returncode:
+        sys.exit("The site has faults: they are named above.")
+    for name in chapter_names():  # what the download button hands out
+        shutil.copy(ROOT / f"notebooks/{name}.ipynb", BUILT / "_sources/notebooks")
+    print(f"wrote {BUILT.relative_to(ROOT)}/index.html")
+
+
+def stage(folder: Path, solutions: bool = True, language: str = "en", root: Path = ROOT) -> None:
+    """Write what Sphinx reads: pages, pictures, texts and settings."""
+    texts = tomllib.loads((root / f"site/{language}/texts.toml").read_text(encoding="utf-8"))
+    shutil.copytree(root / f"site/{language}", folder)
+    shutil.copytree(root / "site/static", folder / "static")
+    shutil.copytree(STATIC / "vendor/katex", folder / "static/katex")
+    for name in ("docs", "img"):
+        shutil.copytree(root / name, folder / name)
+    for file in ("site/conf.py", "README.md", "CHANGELOG.md"):
+        shutil.copy(root / file, folder)
+    (folder / "notebooks").mkdir()
+    pages = {name: page(name, texts, solutions, root) for name in chapter_names(root)}
+    for name, notebook in pages.items():
+        nbformat.write(notebook, folder / f"notebooks/{name}.ipynb")
+    (folder / "map.html").write_text(_map(root), encoding="utf-8")
+    (folder / "exercises_list.md").write_text(_list_of_exercises(pages, texts), encoding="utf-8")
+
+
+def page(name: str, texts: dict[str, str], solutions: bool = True, root: Path = ROOT) -> NotebookNode:
+    """Return a chapter as learners get it, with recorded outputs, quizzes to answer in the page, and solutions to unfold."""
+    notebook = nbformat.read(root / f"solutions/{name}.ipynb", as_version=4)
+    learners = nbformat.read(root / f"notebooks/{name}.ipynb", as_version=4)
+    stubs = {cell.id: cell.source for cell in learners.cells}
+    recorded, shown = record.load(name, root), {cell.id for cell in record.demonstrations(notebook)}
+    asked, answers = quizzes(name, root), dict[str, str]()
+    opening, *rest = notebook.cells
+    said = texts["recorded"].format_map(recorded) if recorded else texts["not_yet_run"]
+    cells = [opening, new_markdown_cell(f"```{{note}}\n{said}\n```")]
+    for cell in rest:
+        graded, tags = cell.metadata.get("nbgrader", {}), cell.metadata.get("tags", [])
+        item = graded.get("grade_id", "").removeprefix("answer_")
+        if "notes" in tags or cell.source.startswith("**Quiz · ") or (item in asked and graded["solution"]):
+            continue  # the form below shows the question
+        if "solution" in tags:
+            _unfold(cells, cell.source if cell.cell_type == "markdown" else _code(cell.source), texts, solutions)
+            continue
+        if item in asked:
+            cells.append(new_markdown_cell(form(item, *asked[item], texts), id=cell.id))
+            continue
+        if item and graded["solution"]:
+            answers[item] = cell.source
+        cell.source = EXERCISE.sub(rf"({name}-\1)=\n\g<0>", stubs[cell.id])
+        cells.append(cell)
+        if item and graded["grade"]:
+            _unfold(cells, _code(answers[item]), texts, solutions)
+        if recorded and cell.id in shown:
+            cell.metadata["mystnb"] = {"image": {"alt": texts["picture"]}}
+            cell.outputs = nbformat.from_dict(recorded["outputs"].get(cell.id, []))
+            if cell.id not in recorded["outputs"]:
+                cells.append(new_markdown_cell(f"```{{warning}}\n{texts['not_run_again']}\n```"))
+    notebook.cells = cells
+    return notebook
+
+
+def quizzes(name: str, root: Path = ROOT) -> Quizzes:
+    """Return the questions of a chapter by name: text, options, key. They are read, not imported: a chapter's checks need Ray."""
+    module = ast.parse((root / f"coursekit/exercises/{name}.py").read_text(encoding="utf-8"))
+    calls = [node.value for node in module.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
+    arguments = [map(ast.literal_eval, call.args) for call in calls if ast.unparse(call.func) == "quiz"]
+    return {quiz: questions.parse(text) for quiz, text in arguments}
+
+
+def form(name: str, question: str, options: dict[str, tuple[str, str]], key: str, texts: dict[str, str]) -> str:
+    """Return a quiz as Markdown between HTML; site/static/quiz.js shows what the chosen option answers back."""
+    lines = [
+        f'<form class="quiz" data-key="{key}"><fieldset><legend>{texts["quiz"]} <code>{name}</code></legend>',
+        question,
+    ]
+    for letter, (option, reply) in options.items():
+        choice = f'<label><input type="radio" name="{name}" value="{letter}" required> {option}</label>'
+        lines.append(f'{choice} <span class="reply" hidden>{reply}</span>')
+    lines.append(
+        f'<button type="submit">{texts["answer"]}</button><p class="verdict" role="status"></p></fieldset></form>'
+    )
+    return "\n\n".join(lines)
+
+
+def _unfold(cells: list[NotebookNode], text: str, texts: dict[str, str], solutions: bool) -> None:
+    """Add a part of a solution to the cell that unfolds, or begin one."""
+    if not solutions:
+        return
+    if not cells[-1].source.endswith("</details>"):
+        cells.append(new_markdown_cell(f"<details><summary>{texts['after_you_tried']}</summary>\n\n</details>"))
+    cells[-1].source = f"{cells[-1].source.removesuffix('</details>')}{text}\n\n</details>"
+
+
+def _code(source: str) -> str:
+    return f"```python\n{MARKS.sub('', source)}\n```"
+
+
+def _map(root: Path) -> str:
+    """Return the learner's map as HTML: each box leads to its chapter."""
+    drawing = (root / "img/learners_map.svg").read_text(encoding="utf-8").replace('role="img"', 'role="group"')
+    pages = {name[:4]: f"notebooks/{name}.html" for name in chapter_names(root)}
+    boxes = re.compile(r'<g id="(ch\d\d)".*?</g>', re.DOTALL)
+    drawing = boxes.sub(lambda box: f'<a href="{pages[box[1]]}">{box[0]}</a>', drawing)
+    return f'<div class="learners-map">{drawing}</div>\n'
+
+
+def _list_of_exercises(pages: dict[str, NotebookNode], texts: dict[str, str]) -> str:
+    """Return a table for each chapter: its exercises, each a link, with points and minutes."""
+    lines: list[str] = []
+    for name, notebook in pages.items():
+        title = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
+        rows = [
+            f"| [`{item}`](#{name}-{item}) | {points} | {minutes} |" for item, points, minutes in exercises(notebook)
+        ]
+        lines += [f"## {title}", "", texts["exercises"], "|---|---|---|", *rows, ""]
+    return "\n".join(lines)
+
+
+def exercises(notebook: NotebookNode) -> list[tuple[str, ...]]:
+    """Return name, points and minutes of each exercise, as the text above its answer cell says."""
+    return [found.groups() for cell in notebook.cells for found in EXERCISE.finditer(cell.source)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Sphinx's settings. Everything that a page loads lies beside it: the site also opens from a folder, without a network."""
+
+import os
+import tomllib
+from html import escape
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+TEXTS = tomllib.loads((Path(__file__).parent / "texts.toml").read_text(encoding="utf-8"))
+REPOSITORY = os.environ.get("REPOSITORY", "").rstrip("/")  # https://github.com/OWNER/NAME
+
+project = html_title = TEXTS["title"]
+language = TEXTS["language"]
+copyright = TEXTS["licence"]
+extensions = ["myst_nb"]
+exclude_patterns = ["README.md", "exercises_list.md"]
+nb_execution_mode = "off"
+myst_enable_extensions = ["alert", "dollarmath", "amsmath"]
+myst_heading_anchors = 4
+html_theme = "sphinx_book_theme"
+html_static_path = ["static"]
+html_css_files = ["katex/katex.min.css", "site.css"]
+html_js_files = [("katex/katex.min.js", {"defer": "defer"}), ("site.js", {"defer": "defer"})]
+html_math_renderer = "katex"
+html_copy_source = True
+html_sourcelink_suffix = ""
+html_context = {"default_mode": "auto"}
+html_theme_options = {
+    "use_download_button": True,
+    "use_fullscreen_button": False,
+    "navbar_persistent": [],
+    "footer_content_items": ["copyright.html"],
+}
+if REPOSITORY:
+    html_theme_options |= {
+        "repository_url": REPOSITORY,
+        "use_repository_button": True,
+        "launch_buttons": {"binderhub_url": "https://mybinder.org"},
+        "icon_links": [
+            {
+                "name": TEXTS["codespaces"],
+                "url": REPOSITORY.replace("https://github.com/", "https://codespaces.new/"),
+                "icon": "fa-solid fa-laptop-code",
+            }
+        ],
+    }
+
+
+def inline_math(translator: nodes.NodeVisitor, node: nodes.math) -> None:
+    """Write a formula for site.js to render."""
+    translator.body.append(f'<span class="math">{escape(node.astext())}</span>')
+    raise nodes.SkipNode
+
+
+def displayed_math(translator: nodes.NodeVisitor, node: nodes.math_block) -> None:
+    """Write a formula on lines of its own for site.js to render."""
+    translator.body.append(f'<div class="math">{escape(node.astext())}</div>')
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> None:
+    """Have KaTeX, which the course ships, show the formulas."""
+    app.add_html_math_renderer("katex", (inline_math, None), (displayed_math, None))
