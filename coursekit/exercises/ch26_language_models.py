@@ -138,16 +138,6 @@ def group_advantage(answer: Answer, rng: Generator) -> None:
         got = np.asarray(answer(rewards), float)
         expect(got.shape == (6, 8), f"Rewards of shape [6, 8] gave advantages of shape {list(got.shape)}.")
         centred = rewards - rewards.mean(1, keepdims=True)
-        mistakes = {
-            "The mean of each group is right, and its deviation is missing.": centred,
-            "You compared each answer with all others, not with those to the same prompt.": (rewards - rewards.mean())
-            / rewards.std(),
-            "You compared answers to different prompts with each other: along which axis is a group?": (
-                rewards - rewards.mean(0)
-            )
-            / (rewards.std(0) + 1e-9),
-            "You divided by the group's variance, not by its deviation.": centred / rewards.var(1, keepdims=True),
-        }
         wanted = [centred / rewards.std(1, keepdims=True, ddof=ddof) for ddof in (0, 1)]
         right = any(agree(got, want, rtol=1e-2, atol=1e-2) for want in wanted)
         expect_close(
@@ -156,7 +146,18 @@ def group_advantage(answer: Answer, rng: Generator) -> None:
             "These are not the rewards, less the group's mean, over its deviation.",
             1e-2,
             1e-2,
-            mistakes,
+            mistakes={
+                "The mean of each group is right, and its deviation is missing.": centred,
+                "You compared each answer with all others, not with those to the same prompt.": (
+                    rewards - rewards.mean()
+                )
+                / rewards.std(),
+                "You compared answers to different prompts with each other: along which axis is a group?": (
+                    rewards - rewards.mean(0)
+                )
+                / (rewards.std(0) + 1e-9),
+                "You divided by the group's variance, not by its deviation.": centred / rewards.var(1, keepdims=True),
+            },
         )
     with answer.case("one prompt with 4 right answers, one with 4 wrong ones"):
         same = np.asarray(answer(np.array([[1.0] * 4, [0.0] * 4])), float)
@@ -196,12 +197,20 @@ def grpo_loss(answer: Answer, rng: Generator) -> None:
     with answer.case("one token: advantage 0, log π -0.5, of the reference -1.5; β 1"):
         rows = {"logp": [[-0.5]], "old_logp": [[-0.5]], "ref_logp": [[-1.5]], "advantages": [0.0], "mask": [[1.0]]}
         loss, mirrored = _loss(answer, rows, {"epsilon": 0.2, "beta": 1.0}), float(np.exp(1) - 2)
-        mistakes = {
-            f"The loss came out as {loss:.4g}. That has the reference and the policy the wrong way round.": mirrored,
-            f"The loss came out as {loss:.4g}. The distance must be paid for: it makes the loss larger.": -np.exp(-1.0),
-            f"The loss came out as {loss:.4g}. That is the difference of log π, which can be negative: equation 4 has two more parts.": 1.0,
-        }
-        expect_close(loss, np.exp(-1.0), f"The loss came out as {loss:.4g}. Look at equation 4.", 1e-5, 1e-6, mistakes)
+        expect_close(
+            loss,
+            np.exp(-1.0),
+            f"The loss came out as {loss:.4g}. Look at equation 4.",
+            1e-5,
+            1e-6,
+            mistakes={
+                f"The loss came out as {loss:.4g}. That has the reference and the policy the wrong way round.": mirrored,
+                f"The loss came out as {loss:.4g}. The distance must be paid for: it makes the loss larger.": -np.exp(
+                    -1.0
+                ),
+                f"The loss came out as {loss:.4g}. That is the difference of log π, which can be negative: equation 4 has two more parts.": 1.0,
+            },
+        )
     _expect_means(answer, rng)
 
 
@@ -217,24 +226,25 @@ def _expect_means(answer: Answer, rng: Generator) -> None:
         with answer.case(f"six answers of 1 to 9 tokens, other settings than the usual ones: {settings}"):
             loss, each = _loss(answer, rows, settings), _each(rows, **settings)
             whole = rows | {"mask": np.ones(shape)}
-            mistakes = {
-                "The padding counts, too: only tokens where the mask is 1 belong to an answer.": _mean(
-                    whole, **settings
-                ),
-                "All tokens count alike here, so a long answer counts more: average within each answer first.": (
-                    each * rows["mask"]
-                ).sum()
-                / lengths.sum(),
-                "The tokens of each answer are added up: divide by their number.": (each * rows["mask"]).sum(1).mean(),
-                "The sum is divided by the width of the batch: divide each answer by its own length.": (
-                    each * rows["mask"]
-                ).mean(),
-            }
             expect_close(
                 loss,
                 _mean(rows, **settings),
                 f"The loss came out as {loss:.5g}. One token alone was right.",
-                mistakes=mistakes,
+                mistakes={
+                    "The padding counts, too: only tokens where the mask is 1 belong to an answer.": _mean(
+                        whole, **settings
+                    ),
+                    "All tokens count alike here, so a long answer counts more: average within each answer first.": (
+                        each * rows["mask"]
+                    ).sum()
+                    / lengths.sum(),
+                    "The tokens of each answer are added up: divide by their number.": (each * rows["mask"])
+                    .sum(1)
+                    .mean(),
+                    "The sum is divided by the width of the batch: divide each answer by its own length.": (
+                        each * rows["mask"]
+                    ).mean(),
+                },
             )
     with answer.case("six answers of 1 to 9 tokens: the gradient along log π"):
         slopes = answer.probe(given.loss_and_slopes, rows, {})["slopes"]
