@@ -132,7 +132,7 @@ Rows that have ended go on costing: they are read with the others, as PAD.
 The engines that the large frameworks use, vLLM and SGLang, take a row out as soon as it ends and put the next prompt in its place, which is called *continuous batching*.
 """
 
-# %% tags=["demo"]
+# %%
 LIMIT = 16  # tokens of an answer, at most
 
 
@@ -148,6 +148,7 @@ def share_exact(model):
     return np.mean([exact(*pair) for pair in zip(*asked_and_answered(model, 500), strict=True)])
 
 
+# %% tags=["demo"]
 if passed("generate"):
     for prompt, answer in zip(*asked_and_answered(taught, 5), strict=True):
         print(prompt, answer, "right" if exact(prompt, answer) else "wrong")

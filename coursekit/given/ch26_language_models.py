@@ -103,12 +103,13 @@ def rewarded(reward_workers: Callable, batches: list[list], hangs: str, meets: l
     """Return the rewards of batches of answers: one prompt hangs, two others wait until both are being rewarded."""
     room = meeting.new_room()
     found = reward_workers(partial(_verify, room, hangs, meets), batches, seconds)
-    meeting.signal(room, "over")
     end = time.monotonic() + meeting.patience()
-    while _runs(meeting.noted(room, "pid")) and not meeting.noted(room, "went on") and time.monotonic() < end:
+    while _runs(meeting.noted(room, "pid")) and time.monotonic() < end:  # a cancelled process needs a moment to end
         time.sleep(0.05)
+    went_on = _runs(meeting.noted(room, "pid"))
+    meeting.signal(room, "over")
     met = all(meeting.noted(room, f"met {prompt}") for prompt in meets)
-    return {"rewards": found, "went on": bool(meeting.noted(room, "went on")), "met": met}
+    return {"rewards": found, "went on": went_on, "met": met}
 
 
 def _verify(room: str, hangs: str, meets: list[str], prompt: str, answer: str) -> float:
@@ -117,7 +118,6 @@ def _verify(room: str, hangs: str, meets: list[str], prompt: str, answer: str) -
         meeting.note(room, "pid", os.getpid())
         while not meeting.signalled(room, "over"):
             time.sleep(0.02)
-        meeting.note(room, "went on", True)
     if prompt in meets:
         me = meets.index(prompt)
         meeting.note(room, f"met {prompt}", meeting.meets(room, me, 1 - me))

@@ -236,7 +236,7 @@ def actors_that_are_killed(verify, batches, seconds):
     return found
 
 
-@rejects("reward_workers", says="cancel what is late")
+@rejects("reward_workers")
 def leaves_the_late_one_running(verify, batches, seconds):
     refs = [ray.remote(rewards_of).remote(verify, batch) for batch in batches]
     done, _ = ray.wait(refs, num_returns=len(refs), timeout=seconds)
@@ -260,7 +260,7 @@ def one_after_the_other(verify, batches, seconds):
     return found
 
 
-@rejects("reward_workers", says="of its own pairs")
+@rejects("reward_workers")
 def one_zero_for_everything(verify, batches, seconds):
     found = one_deadline_for_all(verify, batches, seconds)
     return found if all(map(any, found)) else [[0.0] * len(batch) for batch in batches]
