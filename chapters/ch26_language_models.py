@@ -295,6 +295,7 @@ def logp_of(model, asked, answers):
     return logp.gather(-1, answers.clamp(max=END)[..., None])[..., 0]
 
 
+# %%
 def learn(model, reference, optimizer, batch):
     """Take one step of the optimizer; return {"kl": ..., "outside": ...}."""
     logp = logp_of(model, batch["asked"], batch["answers"])
@@ -394,6 +395,7 @@ def writers(count, seed):
             ray.kill(actor)
 
 
+# %%
 def joined(parts):
     """Return the rows of several batches as one, padded to the longest answer."""
     width = max(part["answers"].shape[1] for part in parts)
@@ -415,6 +417,7 @@ def rewards_for(batch, verify, seconds=60):
     return np.concatenate(reward_workers(verify, parts, seconds))
 
 
+# %%
 def minibatches(batch, rng):
     """Yield MINIBATCHES parts of a batch, in a new order."""
     for rows in np.array_split(rng.permutation(len(batch["asked"])), MINIBATCHES):
@@ -565,6 +568,7 @@ class Worker(Writer):
             learn(self.model, self.model, optimizer, batch)
 
 
+# %%
 def seconds_of(bundles, iterations):
     """Return the seconds of an iteration for a writer in the first bundle and a learner in the last."""
     group = placement_group([{"CPU": 1}] * bundles)
@@ -597,8 +601,9 @@ if passed("generate") and passed("grpo_loss"):
 
 # %% [markdown]
 r"""
-Side by side is faster where two cores are free, and the price is staleness.
-It is no gift: with the same two cores, colocated writers could use both, one after the other.
+Side by side an iteration lasts as long as its longer part, where two cores are free; where other programs want them too, the two get in each other's way, and it may even take longer.
+The price is staleness.
+And it is no gift: with the same two cores, colocated writers could use both, one after the other.
 On GPUs the question is memory as well: in turn, the writers' caches must make room for the learner's gradients, and be built up again.
 """
 
@@ -670,7 +675,7 @@ The distance from the reference helps, too: it makes an odd answer dear.
 if passed("hacked"):
     for reward in (rises, exact):
         found = hacked(reward, "4821=")
-        print(f"{reward.__name__}: {len(found)} wrong answers are paid like the right one, such as {sorted(found, key=len)[:4]}")
+        print(f"{reward.__name__}: {len(found)} wrong answers are paid like the right one", sorted(found, key=len)[:4])
 
 # %%
 ### BEGIN SOLUTION

@@ -349,6 +349,7 @@ def _expect_rewards(got: Any, want: list) -> None:
 )
 def train_grpo(answer: Answer, rng: Generator) -> None:
     """Send, write, reward, compare within groups, learn: the loop of chapter 10, with answers for episodes."""
+    # Long: it works out the right answers by itself, and what the writers were sent tells stale weights from new ones.
     order, asked = (
         rng.permutation(10).tolist(),
         ["".join(map(str, digits)) + "=" for digits in rng.integers(0, 10, (400, 5))],
