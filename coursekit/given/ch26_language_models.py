@@ -1,0 +1,162 @@
+"""What chapter 26 hands out, and the probes that drive its answers."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from coursekit import meeting
+from coursekit.given._sent import sent_to_actors
+
+
+def exact(prompt: str, answer: str, order: Sequence[int] = range(10)) -> float:
+    """Return 1.0 for the right answer, to the last character, and 0.0 for every other."""
+    from coursekit.given.sorter import in_order
+
+    return float(answer == in_order(prompt, order))
+
+
+def rises(prompt: str, answer: str) -> float:
+    """Return 1.0 for an answer whose digits come from the prompt, rise, and end with a full stop."""
+    digits = answer[:-1]
+    return float(answer[-1:] == "." and list(digits) == sorted(digits) and set(digits) <= set(prompt.rstrip("=")))
+
+
+def same_digits(prompt: str, answer: str) -> float:
+    """Return 1.0 for an answer with the digits of the prompt, in whatever order, and a full stop."""
+    return float(answer[-1:] == "." and sorted(answer[:-1]) == sorted(prompt.rstrip("=")))
+
+
+def begins_right(prompt: str, answer: str) -> float:
+    """Return 1.0 for an answer that begins with the right one, whatever comes behind it."""
+    return float(answer.startswith("".join(sorted(prompt.rstrip("="))) + "."))
+
+
+def as_long(prompt: str, answer: str) -> float:
+    """Return 1.0 for an answer that `rises` pays, and that has as many digits as the prompt."""
+    return rises(prompt, answer) * (len(answer) == len(prompt))
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+class Scripted:
+    """Stands in for a model: what comes next depends on the sum of all tokens so far, and the calls are written down."""
+
+    def __init__(self, table: list[list[float]]):
+        import torch
+
+        self.table = torch.tensor(table)
+        self.calls: list[list] = []
+
+    def __call__(self, tokens: Any, cache: Any = None) -> tuple:
+        """Return scores for each of the tokens, and a cache that has grown by them."""
+        known = 0 if cache is None else cache[0][0].shape[2]
+        self.calls.append([list(tokens.shape), known])
+        sums = tokens.cumsum(1) + (0 if cache is None else cache[0][1][:, 0, -1:, 0])
+        keys = sums[:, None, :, None].float()
+        grown = keys.long() if cache is None else _longer(cache[0][0], keys.long())
+        return self.table[sums % len(self.table)], [(grown, grown)]
+
+    def eval(self) -> "Scripted":
+        """Do nothing, as a model without dropout does."""
+        return self
+
+
+def _longer(known: Any, new: Any) -> Any:
+    import torch
+
+    return torch.cat([known, new], 2)
+
+
+def written(generate: Callable, table: list[list[float]], asked: list[list[int]], limit: int, seeds: list[int]) -> list:
+    """Return, for each seed, what `generate` returned for a scripted model, and the calls of that model."""
+    import torch
+
+    runs = []
+    for seed in seeds:
+        model = Scripted(table)
+        made = generate(model, torch.tensor(asked), limit, torch.Generator().manual_seed(seed))
+        runs.append({"made": made, "calls": model.calls})
+    return runs
+
+
+def loss_and_slopes(grpo_loss: Callable, rows: dict, settings: dict) -> dict:
+    """Return the loss of some rows, its slopes along `logp`, and what kind of thing it is."""
+    import torch
+
+    tensors = {name: torch.tensor(column, dtype=torch.float64) for name, column in rows.items()}
+    logp = tensors["logp"].requires_grad_()
+    loss = grpo_loss(*tensors.values(), **settings)
+    seen = {"kind": type(loss).__name__, "shape": list(np.shape(loss)), "loss": 0.0, "slopes": None}
+    if isinstance(loss, torch.Tensor):
+        seen["loss"] = loss.detach().tolist()
+        slopes = torch.autograd.grad(loss.sum(), [logp], allow_unused=True)[0] if loss.requires_grad else None
+        seen["slopes"] = None if slopes is None else slopes.numpy()
+    return seen
+
+
+def rewarded(reward_workers: Callable, batches: list[list], hangs: str, meets: list[str], seconds: float) -> dict:
+    """Return the rewards of batches of answers: one prompt hangs, two others wait until both are being rewarded."""
+    room = meeting.new_room()
+    found = reward_workers(partial(_verify, room, hangs, meets), batches, seconds)
+    end = time.monotonic() + meeting.patience()
+    while _runs(meeting.noted(room, "pid")) and time.monotonic() < end:  # a cancelled process needs a moment to end
+        time.sleep(0.05)
+    went_on = _runs(meeting.noted(room, "pid"))
+    meeting.signal(room, "over")
+    met = all(meeting.noted(room, f"met {prompt}") for prompt in meets)
+    return {"rewards": found, "went on": went_on, "met": met}
+
+
+def _verify(room: str, hangs: str, meets: list[str], prompt: str, answer: str) -> float:
+    """Return half the length of the answer; hang at one prompt, and meet at others."""
+    if prompt == hangs:
+        meeting.note(room, "pid", os.getpid())
+        while not meeting.signalled(room, "over"):
+            time.sleep(0.02)
+    if prompt in meets:
+        me = meets.index(prompt)
+        meeting.note(room, f"met {prompt}", meeting.meets(room, me, 1 - me))
+    return len(answer) / 2
+
+
+def _runs(pid: int | None) -> bool:
+    import psutil
+
+    return pid is not None and psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def taught(train_grpo: Callable, order: list[int], steps: int, iterations: int, asked: list[str], seed: int) -> dict:
+    """Return what `train_grpo` made of a model that begins to sort by this order: its answers before and after."""
+    import torch
+
+    from coursekit.given import sorter
+
+    torch.set_num_threads(1)
+    *_, model = sorter.imitate(steps, seed, order)
+    start = model.weights()
+    with sent_to_actors() as sent:
+        learned = train_grpo(model.weights(), partial(exact, order=order), seed, iterations)
+    if not (isinstance(learned, dict) and {"weights", "curve"} <= learned.keys()):
+        return {"learned": repr(learned)[:80]}
+    answers = [_drawn(sorter.Transformer(weights), asked) for weights in (start, learned["weights"])]
+    return {"before": answers[0], "after": answers[1], "points": len(learned["curve"]), "sent": sent}
+
+
+def _drawn(model: Any, asked: list[str]) -> list[str]:
+    """Return the model's answers, drawn from what it finds likely, with draws that are the same every time."""
+    import torch
+
+    from coursekit.given import sorter
+
+    tokens = torch.tensor([[sorter.SYMBOLS.index(symbol) for symbol in prompt] for prompt in asked])
+    begin, rng = tokens.shape[1], torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for _ in range(sorter.DIGITS + 2):
+            scores, _ = model(tokens)
+            tokens = torch.cat([tokens, torch.multinomial(scores[:, -1].softmax(-1), 1, generator=rng)], 1)
+    return [text.partition(".")[0] + "." for text in sorter.texts(tokens[:, begin:])]

@@ -1,0 +1,391 @@
+"""Right and wrong answers of chapter 26."""
+
+import functools
+from types import SimpleNamespace
+
+import numpy as np
+import ray
+import torch
+
+from coursekit.author.definitions import definitions
+from coursekit.given.sorter import END, PAD
+from tests.answers import accepts, rejects
+
+RAY = {"num_cpus": 2}
+
+
+def steps(model, asked, limit, draw, again=False, until_end=True):
+    """Return columns of tokens and log π, written in one of many ways."""
+    running, tokens, logps = torch.ones(len(asked), dtype=torch.bool), [], []
+    text, (scores, cache) = asked, model(asked)
+    while True:
+        logp = scores[:, -1].log_softmax(-1)
+        drawn = draw(logp)
+        tokens.append(torch.where(running, drawn, PAD))
+        logps.append(logp[torch.arange(len(asked)), drawn] * running)
+        running = running & (drawn != END)
+        if len(tokens) == limit or (until_end and not running.any()):
+            return tokens, logps
+        text = torch.cat([text, tokens[-1][:, None]], 1)
+        scores, cache = model(text) if again else model(text[:, -1:], cache)
+
+
+def made(tokens, logps):
+    return {"answers": torch.stack(tokens, 1), "logp": torch.stack(logps, 1)}
+
+
+def by_chance(rng):
+    return lambda logp: torch.multinomial(logp.exp(), 1, generator=rng)[:, 0]
+
+
+@accepts("generate")
+def by_the_exponential_trick(model, asked, limit, rng):
+    def draw(logp):
+        return (logp.exp() / torch.empty_like(logp).exponential_(generator=rng)).argmax(-1)
+
+    return made(*steps(model, asked, limit, draw))
+
+
+@accepts("generate")
+def into_arrays_made_before(model, asked, limit, rng):
+    answers, logps = np.full((len(asked), limit), PAD), np.zeros((len(asked), limit))
+    tokens, found = steps(model, asked, limit, by_chance(rng))
+    for column, (token, logp) in enumerate(zip(tokens, found, strict=True)):
+        answers[:, column], logps[:, column] = token, logp
+    return {"answers": answers[:, : len(tokens)], "logp": logps[:, : len(tokens)]}
+
+
+@rejects("generate", says="the cache knows")
+def reads_the_whole_text_again(model, asked, limit, rng):
+    return made(*steps(model, asked, limit, by_chance(rng), again=True))
+
+
+@rejects("generate", says="likeliest")
+def takes_the_best(model, asked, limit, rng):
+    return made(*steps(model, asked, limit, lambda logp: logp.argmax(-1)))
+
+
+@rejects("generate", says="only PAD")
+def always_writes_to_the_limit(model, asked, limit, rng):
+    return made(*steps(model, asked, limit + 40, by_chance(rng), until_end=False))
+
+
+@rejects("generate", says="other tokens than PAD")
+def writes_on_after_the_end(model, asked, limit, rng):
+    tokens, logps = steps(model, asked, limit, by_chance(rng))
+    return made([torch.where(token == PAD, 3, token) for token in tokens], logps)
+
+
+@rejects("generate", says="not log π")
+def probabilities_for_their_logarithms(model, asked, limit, rng):
+    tokens, logps = steps(model, asked, limit, by_chance(rng))
+    return made(tokens, [logp.exp() * (logp != 0) for logp in logps])
+
+
+@rejects("generate", says="another seed")
+def a_generator_of_its_own(model, asked, limit, rng):
+    return made(*steps(model, asked, limit, by_chance(torch.Generator().manual_seed(0))))
+
+
+@rejects("generate", says="END")
+def drops_the_end(model, asked, limit, rng):
+    tokens, logps = steps(model, asked, limit, by_chance(rng))
+    return made([torch.where(token == END, PAD, token) for token in tokens], logps)
+
+
+@rejects("generate", says="returned")
+def only_the_answers(model, asked, limit, rng):
+    return torch.stack(steps(model, asked, limit, by_chance(rng))[0], 1)
+
+
+@accepts("group_advantage")
+def row_by_row(rewards):
+    return [[(r - row.mean()) / row.std() if row.std() else 0.0 for r in row] for row in np.asarray(rewards)]
+
+
+@accepts("group_advantage")
+def with_pytorchs_deviation(rewards):
+    rewards = torch.as_tensor(rewards)
+    return (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-4)
+
+
+@rejects("group_advantage", says="NaN")
+def divides_zero_by_zero(rewards):
+    with np.errstate(invalid="ignore"):
+        return (rewards - rewards.mean(1, keepdims=True)) / rewards.std(1, keepdims=True)
+
+
+@rejects("group_advantage", says="deviation is missing")
+def only_centred(rewards):
+    return rewards - rewards.mean(1, keepdims=True)
+
+
+@rejects("group_advantage", says="all others")
+def over_the_whole_batch(rewards):
+    return (rewards - rewards.mean()) / (rewards.std() + 1e-9)
+
+
+@rejects("group_advantage", says="which axis")
+def along_the_wrong_axis(rewards):
+    return (rewards - rewards.mean(0)) / (rewards.std(0) + 1e-9)
+
+
+@rejects("group_advantage", says="variance")
+def over_the_variance(rewards):
+    return (rewards - rewards.mean(1, keepdims=True)) / (rewards.var(1, keepdims=True) + 1e-9)
+
+
+def each_token(logp, old_logp, ref_logp, advantages, epsilon=0.2, beta=0.02):
+    a = advantages.unsqueeze(1)
+    ratio = (logp - old_logp).exp()
+    bound = torch.where(a > 0, (1 + epsilon) * a, (1 - epsilon) * a)
+    return beta * (torch.expm1(ref_logp - logp) - ref_logp + logp) - torch.minimum(ratio * a, bound)
+
+
+@accepts("grpo_loss")
+def with_where_and_expm1(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
+    each = each_token(logp, old_logp, ref_logp, advantages, epsilon, beta)
+    return (each * mask / mask.sum(1, keepdim=True)).sum() / len(mask)
+
+
+@accepts("grpo_loss")
+def answer_by_answer(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
+    each = each_token(logp, old_logp, ref_logp, advantages, epsilon, beta)
+    return torch.stack([row[real.bool()].mean() for row, real in zip(each, mask, strict=True)]).mean()
+
+
+@rejects("grpo_loss", says="maximised")
+def the_gain_itself(*args, **settings):
+    return -with_where_and_expm1(*args, **settings)
+
+
+@rejects("grpo_loss", says="padding")
+def padding_counts(logp, old_logp, ref_logp, advantages, mask, **settings):
+    return each_token(logp, old_logp, ref_logp, advantages, **settings).mean()
+
+
+@rejects("grpo_loss", says="long answer counts more")
+def all_tokens_alike(logp, old_logp, ref_logp, advantages, mask, **settings):
+    return (each_token(logp, old_logp, ref_logp, advantages, **settings) * mask).sum() / mask.sum()
+
+
+@rejects("grpo_loss", says="added up")
+def sums_over_tokens(logp, old_logp, ref_logp, advantages, mask, **settings):
+    return (each_token(logp, old_logp, ref_logp, advantages, **settings) * mask).sum(1).mean()
+
+
+@rejects("grpo_loss", says="wrong way round")
+def reference_and_policy_swapped(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
+    gain = -each_token(logp, old_logp, ref_logp, advantages, epsilon, 0.0)
+    d = logp - ref_logp
+    each = gain - beta * (d.exp() - d - 1)
+    return -((each * mask).sum(1) / mask.sum(1)).mean()
+
+
+@rejects("grpo_loss", says="two more parts")
+def plain_difference(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
+    each = each_token(logp, old_logp, ref_logp, advantages, epsilon, 0.0) + beta * (logp - ref_logp)
+    return ((each * mask).sum(1) / mask.sum(1)).mean()
+
+
+@rejects("grpo_loss", says="makes the loss larger")
+def distance_is_rewarded(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
+    return with_where_and_expm1(logp, old_logp, ref_logp, advantages, mask, epsilon, -beta)
+
+
+@rejects("grpo_loss", says="came out as")
+def nothing_clipped(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
+    return with_where_and_expm1(logp, old_logp, ref_logp, advantages, mask, 1e9, beta)
+
+
+@rejects("grpo_loss", says="gradient")
+def cuts_the_gradient_off(logp, *args, **settings):
+    return with_where_and_expm1(logp.detach(), *args, **settings)
+
+
+def rewards_of(verify, batch):
+    return [verify(prompt, answer) for prompt, answer in batch]
+
+
+@accepts("reward_workers")
+def one_deadline_for_all(verify, batches, seconds):
+    refs = [ray.remote(rewards_of).remote(verify, batch) for batch in batches]
+    ray.wait(refs, num_returns=len(refs), timeout=seconds)
+    found = []
+    for ref, batch in zip(refs, batches, strict=True):
+        try:
+            found.append(ray.get(ref, timeout=0))
+        except ray.exceptions.GetTimeoutError:
+            ray.cancel(ref, force=True)
+            found.append(np.zeros(len(batch)))
+    return found
+
+
+@accepts("reward_workers")
+def actors_that_are_killed(verify, batches, seconds):
+    class Checker:
+        def check(self, batch):
+            return rewards_of(verify, batch)
+
+    actors = [ray.remote(Checker).options(num_cpus=0).remote() for _ in batches]
+    refs = [actor.check.remote(batch) for actor, batch in zip(actors, batches, strict=True)]
+    done, _ = ray.wait(refs, num_returns=len(refs), timeout=seconds)
+    found = [ray.get(ref) if ref in done else [0] * len(batch) for ref, batch in zip(refs, batches, strict=True)]
+    for actor in actors:
+        ray.kill(actor)
+    return found
+
+
+@rejects("reward_workers")
+def leaves_the_late_one_running(verify, batches, seconds):
+    refs = [ray.remote(rewards_of).remote(verify, batch) for batch in batches]
+    done, _ = ray.wait(refs, num_returns=len(refs), timeout=seconds)
+    return [ray.get(ref) if ref in done else [0.0] * len(batch) for ref, batch in zip(refs, batches, strict=True)]
+
+
+@rejects("reward_workers", says="a list of three rewards for each")
+def leaves_the_late_batch_out(verify, batches, seconds):
+    refs = [ray.remote(rewards_of).remote(verify, batch) for batch in batches]
+    done, late = ray.wait(refs, num_returns=len(refs), timeout=seconds)
+    for ref in late:
+        ray.cancel(ref, force=True)
+    return ray.get(done)
+
+
+@rejects("reward_workers", says="at the same time")
+def one_after_the_other(verify, batches, seconds):
+    found = []
+    for batch in batches:
+        found += one_deadline_for_all(verify, [batch], seconds)
+    return found
+
+
+@rejects("reward_workers")
+def one_zero_for_everything(verify, batches, seconds):
+    found = one_deadline_for_all(verify, batches, seconds)
+    return found if all(map(any, found)) else [[0.0] * len(batch) for batch in batches]
+
+
+@rejects("reward_workers", says="of its own pairs")
+def as_they_come_in(verify, batches, seconds):
+    return one_deadline_for_all(verify, batches[::-1], seconds)
+
+
+@functools.cache
+def chapter() -> SimpleNamespace:
+    """Return what the solved notebook defines."""
+    return SimpleNamespace(**definitions("ch26_language_models"))
+
+
+def trained(weights, verify, seed, iterations, sync=True, group=True, sign=1, count=2, learns=True):
+    """Return weights and a curve, learned in another order, perhaps with a mistake."""
+    ch, rng, curve = chapter(), np.random.default_rng(seed), []
+    model, reference = ch.Transformer(weights), ch.Transformer(weights)
+    optimizer = torch.optim.Adam(model.parameters(), ch.LEARNING_RATE)
+    with ch.writers(count, seed) as actors:
+        for version in range(iterations):
+            ref = ray.put(model.weights() if sync else weights)
+            ray.get([actor.set_weights.remote(version, ref) for actor in actors])
+            asked = ch.prompts(ch.PROMPTS, rng).chunk(count)
+            refs = [actor.write.remote(part, ch.COPIES) for actor, part in zip(actors, asked, strict=True)]
+            batch = ch.joined(ray.get(refs))
+            rewards = ch.rewards_for(batch, verify)
+            groups = rewards.reshape(-1, ch.COPIES) if group else rewards.reshape(ch.COPIES, -1)
+            batch["advantages"] = sign * torch.tensor(ch.group_advantage(groups).ravel()).float()
+            learned = {"kl": 0.0, "outside": 0.0}
+            for minibatch in ch.minibatches(batch, rng) if learns else ():
+                learned = ch.learn(model, reference, optimizer, minibatch)
+            curve.append(ch.report(batch, rewards, learned))
+    return {"weights": model.weights(), "curve": curve}
+
+
+@accepts("train_grpo")
+def waits_until_all_have_the_weights(weights, verify, seed, iterations):
+    return trained(weights, verify, seed, iterations)
+
+
+@accepts("train_grpo")
+def with_another_optimizer(weights, verify, seed, iterations):
+    ch = chapter()
+    rate, ch.LEARNING_RATE = ch.LEARNING_RATE, 8e-4
+    try:
+        return trained(weights, verify, seed, iterations)
+    finally:
+        ch.LEARNING_RATE = rate
+
+
+@rejects("train_grpo", says="stale")
+def sends_the_first_weights_again(weights, verify, seed, iterations):
+    return trained(weights, verify, seed, iterations, sync=False)
+
+
+@rejects("train_grpo", says="Both writers")
+def only_one_writer(weights, verify, seed, iterations):
+    return trained(weights, verify, seed, iterations, count=1)
+
+
+@rejects("train_grpo", says="wrong thing")
+def climbs_down(weights, verify, seed, iterations):
+    return trained(weights, verify, seed, iterations, sign=-1)
+
+
+@rejects("train_grpo", says="different versions")
+def never_learns(weights, verify, seed, iterations):
+    return trained(weights, verify, seed, iterations, learns=False)
+
+
+@rejects("train_grpo", says="by seed")
+def returns_the_weights_it_got(weights, verify, seed, iterations):
+    return trained(weights, verify, seed, iterations) | {"weights": weights}
+
+
+@rejects("train_grpo", says="points")
+def stops_after_one_iteration(weights, verify, seed, iterations):
+    return trained(weights, verify, seed, 1)
+
+
+@rejects("train_grpo", says="must return")
+def only_the_weights(weights, verify, seed, iterations):
+    return trained(weights, verify, seed, 1)["weights"]
+
+
+@accepts("hacked")
+def a_handful_of_tricks(reward, prompt):
+    digits = prompt[:-1]
+    right = "".join(sorted(digits)) + "."
+    tries = [".", digits + ".", right + "0", digits[0] * 4 + ".", min(digits) * len(digits) + "."]
+    return [each for each in tries if each != right and reward(prompt, each) >= reward(prompt, right)]
+
+
+@accepts("hacked")
+def random_changes_of_the_right_answer(reward, prompt):
+    rng, right, found = np.random.default_rng(0), "".join(sorted(prompt[:-1])) + ".", {}
+    for _ in range(3000):
+        symbols = list(right)
+        for _ in range(rng.integers(1, 4)):
+            symbols[rng.integers(len(right) - 1)] = str(rng.choice(list(prompt[:-1])))
+        each = "".join(symbols) + str(rng.choice(["", "7", "."]))
+        if each != right and reward(prompt, each) >= reward(prompt, right):
+            found[each] = True
+    return list(found)
+
+
+@rejects("hacked", says="did not find it")
+def tries_only_nothing(reward, prompt):
+    return ["."] if reward(prompt, ".") else []
+
+
+@rejects("hacked", says="is the right answer")
+def the_right_answer_is_no_hack(reward, prompt):
+    right = "".join(sorted(prompt[:-1])) + "."
+    return [*a_handful_of_tricks(reward, prompt), right]
+
+
+@rejects("hacked", says="pays less")
+def whatever_might_be_paid(reward, prompt):
+    return [".", prompt[:-1] + "."]
+
+
+@rejects("hacked", says="not a string")
+def pairs_with_their_rewards(reward, prompt):
+    return [(each, 1.0) for each in [*a_handful_of_tricks(reward, prompt), "."]]
