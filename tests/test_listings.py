@@ -52,11 +52,12 @@ def course(tmp_path):
     return tmp_path
 
 
-def test_four_pages_have_lists_that_are_built():
+def test_five_pages_have_lists_that_are_built():
     assert {path.relative_to(ROOT).as_posix() for path in pages()} == {
         "README.md",
         "docs/instructors.md",
         "docs/old_names.md",
+        "docs/workshop.md",
         "img/learners_map.svg",
     }
 
