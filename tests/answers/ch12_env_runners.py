@@ -380,7 +380,7 @@ def divides_the_learning_too(sampling, learning, most, worth=0.05):
     return walks_up(sampling + learning, 0.0, most, worth)
 
 
-@rejects("choose_runners", says="less than 4.5 %")
+@rejects("choose_runners", says="saves less than")
 def share_of_the_next_iteration(sampling, learning, most, worth=0.05):
     seconds = [sampling / n + learning for n in range(1, most + 1)]
     return next((n for n in range(1, most) if seconds[n - 1] / seconds[n] - 1 < worth), most)
