@@ -57,8 +57,8 @@ chapter: setup ## Start a new chapter from the templates: make chapter name=ch21
 constraints: ## Write the exact versions of all packages for every Python (ARGS=--upgrade: the newest releases)
 	@bash scripts/uv.sh $(BIN)/python pip compile --quiet --universal --python-version 3.11 --extra dev --no-annotate $(ARGS) pyproject.toml -o constraints.txt
 
-slides: setup ## Turn a chapter into slides that open offline: make slides name=ch01_tasks
-	@$(BIN)/coursekit slides $(name)
+slides: setup ## Turn a chapter into slides that open offline: make slides name=ch01_tasks (RUN=1: with this machine's results; SHEET="A day": your run sheet)
+	@$(BIN)/coursekit slides $(name) $(if $(RUN),--run) $(if $(SHEET),--sheet "$(SHEET)")
 
 # not in the learners' zip: end
 clean: ## Remove caches and build/ (not .venv: rm -rf .venv)

@@ -8,11 +8,14 @@ from playwright.sync_api import Page, expect
 
 import coursekit
 from coursekit import asked, checking, presence
+from coursekit.author.slides import as_html, deck
 from coursekit.overview import home
+from coursekit.paths import ROOT
+from coursekit.room import server
 from coursekit.room.questions import all_quizzes
 from tests.browser import chromium
 from tests.test_browser import QUIET_CHROMIUM
-from tests.test_room import Opened, opened, until
+from tests.test_room import Opened, ask, opened, until
 
 pytestmark = pytest.mark.slow
 
@@ -71,3 +74,30 @@ def test_a_script_in_a_nickname_or_a_line_is_text(room, board):
     expect(board.get_by_role("rowheader", name="<img src=x onerror=alert(1)>")).to_be_visible()
     expect(board.get_by_text("hand: <script>alert(2)</script>")).to_be_visible()
     assert board.locator("img, tbody script").count() == 0
+
+
+def test_slides_show_the_votes_while_the_room_serves_them_and_none_once_it_is_closed(
+    room, board, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(server, "SLIDES", tmp_path)
+    (tmp_path / "ch01_tasks.slides.html").write_text(as_html(deck("ch01_tasks"), "ch01_tasks", ROOT), encoding="utf-8")
+    presence.join(room.words, "Ada")
+    slides, errors = board.context.new_page(), []
+    slides.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    slides.goto(f"http://127.0.0.1:{room.board}/slides/ch01_tasks")
+    slides.wait_for_function("window.Reveal && Reveal.isReady()")
+    quiz = slides.locator("[data-quiz='ch01_tasks order_of_get']")
+    place = "document.querySelector('[data-quiz$=order_of_get]').closest('section')"
+    slides.evaluate(f"Reveal.slide(...Object.values(Reveal.getIndices({place})))")
+    assert quiz.text_content() == ""
+    ask(room, "open")
+    checking.quiz("order_of_get", "b")
+    expect(quiz).to_have_text("first (grey) vote: 1 in")
+    option = quiz.locator("xpath=..").locator("[data-option=b]")
+    assert not option.get_attribute("data-votes")
+    ask(room, "close")
+    expect(option).to_have_attribute("data-votes", "1")
+    expect(option).to_have_class("right")
+    ask(room, "hide")
+    expect(quiz).to_have_text("")
+    assert errors == []
