@@ -58,8 +58,8 @@ constraints: ## Write the exact versions of all packages for every Python (ARGS=
 	@bash scripts/uv.sh $(BIN)/python pip compile --quiet --universal --python-version 3.11 --extra dev --no-annotate $(ARGS) pyproject.toml -o constraints.txt
 	@bash scripts/uv.sh $(BIN)/python pip compile --quiet --universal --python-version 3.11 --group site --no-annotate $(ARGS) -o site/requirements.txt
 
-slides: setup ## Turn a chapter into slides that open offline: make slides name=ch01_tasks
-	@$(BIN)/coursekit slides $(name)
+slides: setup ## Turn a chapter into slides that open offline: make slides name=ch01_tasks (RUN=1: with this machine's results; SHEET="A day": your run sheet)
+	@$(BIN)/coursekit slides $(name) $(if $(RUN),--run) $(if $(SHEET),--sheet "$(SHEET)")
 
 record: setup ## Run a solved chapter in full mode, and keep its outputs for the site: make record name=ch01_tasks
 	@$(BIN)/coursekit record $(name)

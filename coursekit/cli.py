@@ -139,14 +139,23 @@ def bill(
                 print(row)
 
 
-@app.command(epilog=example("coursekit slides ch01_tasks"))
-def slides(name: Annotated[str, typer.Argument(help="The chapter's name.")]) -> None:
+@app.command(epilog=example("coursekit slides ch01_tasks --run"))
+def slides(
+    name: Annotated[str, typer.Argument(help="The chapter's name.")],
+    run: Annotated[bool, typer.Option("--run", help="Run the solved chapter, and show what came out here.")] = False,
+    sheet: Annotated[
+        str, typer.Option(help="How the title of your run sheet begins; by default, the first with this chapter.")
+    ] = "",
+) -> None:
     """Turn a chapter into slides with speaker notes: one HTML file that opens offline."""
     with plain_errors():
         from coursekit.author.slides import write_slides
+        from coursekit.course import existing_chapter
         from coursekit.paths import ROOT
+        from coursekit.room.board import minutes_of
+        from coursekit.room.plan import lines
 
-        path = write_slides(name).relative_to(ROOT)
+        path = write_slides(name, run=run, plan=lines(minutes_of(existing_chapter(name)), sheet)).relative_to(ROOT)
         print(f"wrote {path} (open it in a browser; the S key shows the speaker notes)")
 
 

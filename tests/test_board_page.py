@@ -8,12 +8,15 @@ from playwright.sync_api import Page, expect
 
 import coursekit
 from coursekit import asked, checking, presence
+from coursekit.author.slides import as_html, deck
 from coursekit.overview import home
+from coursekit.paths import ROOT
+from coursekit.room import server
 from coursekit.room.plan import sheets
 from coursekit.room.questions import all_quizzes
 from tests.browser import chromium
 from tests.test_browser import QUIET_CHROMIUM
-from tests.test_room import Opened, opened, until
+from tests.test_room import Opened, ask, opened, until
 
 pytestmark = pytest.mark.slow
 
@@ -82,3 +85,30 @@ def test_the_board_says_what_to_do_in_the_line_that_is_due(board):
     expect(due).to_contain_text("A task is a function that runs elsewhere: as_task")
     expect(due.locator("p")).to_have_text(sheets()[title][0].say)
     expect(board.locator("#plan p")).to_have_count(1)
+
+
+def test_slides_that_the_room_serves_show_its_votes_and_none_once_the_question_is_hidden(
+    room, board, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(server, "SLIDES", tmp_path)
+    (tmp_path / "ch01_tasks.slides.html").write_text(as_html(deck("ch01_tasks"), "ch01_tasks", ROOT), encoding="utf-8")
+    presence.join(room.words, "Ada")
+    slides, errors = board.context.new_page(), []
+    slides.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    slides.goto(f"http://127.0.0.1:{room.board}/slides/ch01_tasks")
+    slides.wait_for_function("window.Reveal && Reveal.isReady()")
+    quiz = slides.locator("[data-quiz='ch01_tasks order_of_get']")
+    place = "document.querySelector('[data-quiz$=order_of_get]').closest('section')"
+    slides.evaluate(f"Reveal.slide(...Object.values(Reveal.getIndices({place})))")
+    assert quiz.text_content() == ""
+    ask(room, "open")
+    checking.quiz("order_of_get", "b")
+    expect(quiz).to_have_text("first (grey) vote: 1 in")
+    option = quiz.locator("xpath=..").locator("[data-option=b]")
+    assert not option.get_attribute("data-votes")
+    ask(room, "close")
+    expect(option).to_have_attribute("data-votes", "1")
+    expect(option).to_have_class("right")
+    ask(room, "hide")
+    expect(quiz).to_have_text("")
+    assert errors == []

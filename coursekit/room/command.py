@@ -20,7 +20,7 @@ from coursekit.course import CommandError, chapter_names
 from coursekit.overview import home
 from coursekit.result import plural
 from coursekit.room.board import minutes_of
-from coursekit.room.server import Room, private, public
+from coursekit.room.server import SLIDES, Room, private, public
 from coursekit.room.store import Store
 
 VIRTUAL = ("docker", "br-", "veth", "virbr", "vmnet", "vboxnet", "tun", "tap", "utun")
@@ -64,6 +64,10 @@ def open_room(port: int, board: int, keep: Path | None, handins: Path | None) ->
         console.print(WSL.format(port=port, address=found[0]), markup=False)
     console.print(f"The board, for your browser: http://127.0.0.1:{board}/?key={room.secret}")
     console.print(f"For a projector, without names: http://127.0.0.1:{board}/projector")
+    for slides in sorted(SLIDES.glob("*.slides.html")):
+        console.print(
+            f"Your slides, with the room's votes: http://127.0.0.1:{board}/slides/{slides.name.partition('.')[0]}"
+        )
     if handins:
         console.print(f"Hand-ins go to {handins}, a folder for each student.")
     console.print(

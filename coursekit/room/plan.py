@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from coursekit.course import CommandError
 from coursekit.paths import ROOT
+from coursekit.result import plural
 
 _HEADING = re.compile(r"#+ (.+)")
 _ROW = re.compile(r"\| *(\d+):(\d\d) *\| *(\d+) *\| *([^|]*?) *\| *([^|]*?) *\|(?: *([^|]*?) *\|)?")
@@ -49,6 +51,27 @@ def sheets() -> dict[str, list[Row]]:
     paths = [path for pattern in ("*.md", "run_sheets/ch*.md") for path in sorted((ROOT / "docs").glob(pattern))]
     pages = [read(path.read_text(encoding="utf-8")) for path in paths]
     return {title: rows for page in pages for title, rows in page.items()}
+
+
+def lines(minutes: dict[str, int], title: str = "") -> list[tuple[str, tuple[str, ...]]]:
+    """Return what a speaker has before them: the lines of a run sheet from the first to the last with one of these exercises.
+
+    Each comes with its exercises. The sheet is the first that begins with the title; where there is none, each exercise is a line.
+    """
+    for name, rows in sheets().items():
+        mine = [number for number, row in enumerate(rows) if minutes.keys() & set(row.exercises)]
+        if mine and name.startswith(title):
+            return [(_line(row, minutes), row.exercises) for row in rows[mine[0] : mine[-1] + 1]]
+    if title:
+        raise CommandError(f"No run sheet in docs/ begins with {title!r} and has an exercise of this chapter.")
+    return [(f"`{name}`: {plural(each, 'minute')}", (name,)) for name, each in minutes.items()]
+
+
+def _line(row: Row, minutes: dict[str, int]) -> str:
+    mine = ", ".join(f"`{name}` {minutes[name]} min" for name in row.exercises if name in minutes)
+    return f"{row.start // 60}:{row.start % 60:02} · {row.end - row.start} min · {row.what}" + (
+        f" ({mine})" if mine else ""
+    )
 
 
 class Plan:

@@ -92,6 +92,7 @@ class Questions:
             for letter, (text, _) in item.options.items()
         ]
         return {
+            "chapter": self.now.chapter,
             "name": self.now.name,
             "text": item.question,
             "phase": self.now.phase,

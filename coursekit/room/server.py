@@ -23,7 +23,9 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from coursekit.asked import WAIT
+from coursekit.course import chapter_names
 from coursekit.pairing import Host, Mismatch
+from coursekit.paths import ROOT
 from coursekit.room.board import Board, Person
 from coursekit.room.export import as_csv, as_json
 from coursekit.room.handins import LARGEST, HandIns
@@ -40,6 +42,8 @@ BODY = 64 * 1024  # bytes of a request
 MANY = 120  # requests of one learner in a minute
 PEOPLE = 1000
 PAGE = Path(__file__).parents[1] / "static/room/board.html"
+SLIDES = ROOT / "build/slides"
+SLIDES_POLICY = "default-src 'self' data: 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 COOKIE = "room"
 CLOSED = "open the address that `coursekit room` printed"
 
@@ -286,6 +290,16 @@ def private(room: Room) -> Starlette:
 
         return StreamingResponse(stream(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
+    async def slides(request: Request) -> Response:
+        """Answer with slides that were made: in a page of the board's own, they may show the votes."""
+        if not known(request):
+            return _no(403, CLOSED)
+        name = request.path_params["name"]
+        if name not in chapter_names() or not (path := SLIDES / f"{name}.slides.html").exists():
+            return _no(404, f"there are no such slides: make slides name={name}")
+        page = await run_in_threadpool(path.read_text, encoding="utf-8")
+        return HTMLResponse(page, headers={"Content-Security-Policy": SLIDES_POLICY})
+
     async def choices(request: Request) -> Response:
         if not known(request):
             return _no(403, CLOSED)
@@ -312,7 +326,8 @@ def private(room: Room) -> Starlette:
             return _no(409, str(error))
         return JSONResponse({})
 
-    pages = {"/": home, "/projector": home, "/events": events, "/choices": choices, "/export.{kind}": export}
+    pages = {"/": home, "/projector": home, "/slides/{name}": slides}
+    pages |= {"/events": events, "/choices": choices, "/export.{kind}": export}
     routes = [Route(path, endpoint) for path, endpoint in pages.items()]
     return Starlette(routes=[*routes, Route("/do", do, methods=["POST"])], exception_handlers=_REFUSALS)
 
