@@ -66,13 +66,13 @@ def test_a_paragraph_shows_how_it_begins_and_the_notes_have_all_of_it():
     assert "Between the two, your program is free to launch more tasks." in cells[place + 1].source
 
 
-def test_the_plan_is_the_first_run_sheet_with_the_chapter_or_the_one_that_was_chosen(monkeypatch):
+def test_the_plan_is_the_run_sheet_with_most_of_the_chapter_or_the_one_that_was_chosen(monkeypatch):
     half = [Row(0, 10, "Welcome", ()), Row(10, 60, "Tasks", ("as_task",)), Row(60, 75, "Break", ())]
     day = [Row(90, 120, "Tasks", ("as_task",)), Row(120, 135, "Break", ()), Row(135, 150, "Batches", ("batched",))]
     monkeypatch.setattr("coursekit.room.plan.sheets", lambda: {"Half a day": half, "A day": day})
     minutes = {"as_task": 5, "batched": 15}
-    assert lines(minutes) == [("0:10 · 50 min · Tasks (`as_task` 5 min)", ("as_task",))]
-    assert [line for line, _ in lines(minutes, "A d")] == [
+    assert lines(minutes, "Half") == [("0:10 · 50 min · Tasks (`as_task` 5 min)", ("as_task",))]
+    assert [line for line, _ in lines(minutes)] == [
         "1:30 · 30 min · Tasks (`as_task` 5 min)",
         "2:00 · 15 min · Break",
         "2:15 · 15 min · Batches (`batched` 15 min)",

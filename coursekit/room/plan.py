@@ -56,15 +56,21 @@ def sheets() -> dict[str, list[Row]]:
 def lines(minutes: dict[str, int], title: str = "") -> list[tuple[str, tuple[str, ...]]]:
     """Return what a speaker has before them: the lines of a run sheet from the first to the last with one of these exercises.
 
-    Each comes with its exercises. The sheet is the first that begins with the title; where there is none, each exercise is a line.
+    Each comes with its exercises. The sheet is that with most of the exercises among those that begin with the title, the chapter's own
+    before a day's; where there is none, each exercise is a line.
     """
-    for name, rows in sheets().items():
-        mine = [number for number, row in enumerate(rows) if minutes.keys() & set(row.exercises)]
-        if mine and name.startswith(title):
-            return [(_line(row, minutes), row.exercises) for row in rows[mine[0] : mine[-1] + 1]]
+    named = [rows for name, rows in sheets().items() if name.startswith(title)]
+    rows = max(reversed(named), key=lambda rows: len(minutes.keys() & _exercises(rows)), default=[])
+    mine = [number for number, row in enumerate(rows) if minutes.keys() & set(row.exercises)]
+    if mine:
+        return [(_line(row, minutes), row.exercises) for row in rows[mine[0] : mine[-1] + 1]]
     if title:
         raise CommandError(f"No run sheet in docs/ begins with {title!r} and has an exercise of this chapter.")
     return [(f"`{name}`: {plural(each, 'minute')}", (name,)) for name, each in minutes.items()]
+
+
+def _exercises(rows: list[Row]) -> set[str]:
+    return {name for row in rows for name in row.exercises}
 
 
 def _line(row: Row, minutes: dict[str, int]) -> str:
@@ -88,7 +94,7 @@ class Plan:
 
     def of(self, exercises: dict[str, int]) -> dict[str, int]:
         """Return those of a chapter's exercises that the run sheet has for the room, all where it has none of them."""
-        here = {name for row in self._rows for name in row.exercises}
+        here = _exercises(self._rows)
         return {name: minutes for name, minutes in exercises.items() if name in here} or exercises
 
     def starts(self, name: str) -> float:
