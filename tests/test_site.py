@@ -5,6 +5,7 @@ import io
 import os
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,7 +24,6 @@ from coursekit.paths import ROOT
 from tests.browser import chromium
 from tests.chapters import CHAPTERS
 from tests.test_browser import QUIET_CHROMIUM
-from tests.test_environment import tomllib
 
 CHAPTER = "ch01_tasks"
 RECORDED = sorted((ROOT / "site/recorded").glob("*.json"))
