@@ -635,7 +635,7 @@ if passed("train_grpo"):
 
 # %% [markdown]
 r"""
-The model found the shortest answer that cannot fall: none at all.
+The answers above grow shorter: the shortest that cannot fall is none at all.
 This is **reward hacking**.
 The curve of the reward looks like success, and only a second measure, which was not paid for, shows what happened.
 
