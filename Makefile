@@ -10,7 +10,7 @@ QUICK = COURSEKIT_QUICK=1 $(BIN)/python -m pytest -n $(strip $(TESTS)) --no-load
 
 ifneq ($(filter chapter slides record,$(MAKECMDGOALS)),)
 ifndef name
-$(error Which chapter? For example: make $(firstword $(MAKECMDGOALS)) name=ch21_topic)
+$(error Which chapter? For example: make $(firstword $(MAKECMDGOALS)) name=ch27_topic)
 endif
 endif
 
@@ -51,7 +51,7 @@ mistakes: setup ## Record the message at which each named wrong answer ends (nam
 canary: setup ## Find out what another Ray or Python breaks: make canary RAY=2.59.0 PYTHON=3.13, either or both (name= of one chapter)
 	@$(BIN)/python -m tests.canary --ray "$(RAY)" --python "$(PYTHON)" --name "$(name)"
 
-chapter: setup ## Start a new chapter from the templates: make chapter name=ch21_topic
+chapter: setup ## Start a new chapter from the templates: make chapter name=ch27_topic
 	@$(BIN)/coursekit chapter $(name)
 
 constraints: ## Write the exact versions of all packages for every Python (ARGS=--upgrade: the newest releases)
@@ -61,7 +61,7 @@ constraints: ## Write the exact versions of all packages for every Python (ARGS=
 slides: setup ## Turn a chapter into slides that open offline: make slides name=ch01_tasks (RUN=1: with this machine's results; SHEET="A day": your run sheet)
 	@$(BIN)/coursekit slides $(name) $(if $(RUN),--run) $(if $(SHEET),--sheet "$(SHEET)")
 
-record: setup ## Run a solved chapter in full mode, and keep its outputs for the site: make record name=ch01_tasks
+record: setup ## Run solved chapters in full mode, and keep their outputs for the site: make record name="ch01_tasks ch05_faults"
 	@$(BIN)/coursekit record $(name)
 
 site: ## Build the course as a web site in build/site/, without installing the course (SOLUTIONS=0 leaves them out)

@@ -3,6 +3,7 @@
     python benchmarks/grading.py plain --students 20        a one-exercise notebook without Ray
     python benchmarks/grading.py ch01_tasks --students 20 --all-cells    (a second line: the same with all cells)
     python benchmarks/grading.py ch12_env_runners --students 4
+    python benchmarks/grading.py ch01_tasks --students 300 --three-nodes  coursekit alone, here and on a cluster of three nodes
     python benchmarks/grading.py growth                     coursekit alone: 100 to 1,000 plain submissions
 
 `--otter PYTHON`, the Python of an environment with otter-grader, adds otter to the plain comparison (in the course's own it
@@ -150,6 +151,23 @@ def compare(assignment: str, students: int, all_cells: bool, otter_python: str) 
         print("same scores" if same else f"not the same scores: {found}")
 
 
+def here_and_on_nodes(assignment: str, students: int) -> None:
+    """Grade the same submissions with the same seed on this machine and on three nodes of it; print the times and whether the scores agree."""
+    from tests.nodes import three_nodes
+
+    print(f"{students} submissions of {assignment}", flush=True)
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        here, there = course(Path(one), assignment, students), course(Path(other), assignment, students)
+        command = ["coursekit.cli", "grade", "submitted", "--seed", "7"]
+        wall, cpu = run(here, *command)
+        print(f"one machine {wall:8.1f} s {wall / students:8.3f} s each {cpu:8.1f} CPU s", flush=True)
+        with three_nodes() as nodes:
+            wall, _ = run(there, *command, "--address", nodes.address)  # the nodes' CPU seconds are not the command's
+        print(f"three nodes {wall:8.1f} s {wall / students:8.3f} s each", flush=True)
+        found = scores(here, assignment), scores(there, assignment)
+        print("same scores" if found[0] == found[1] else f"not the same scores: {found}")
+
+
 def growth() -> None:
     """Grade plain classes of 100 to 1,000 and print the time and the grader's memory."""
     for students in (100, 300, 1000):
@@ -168,14 +186,17 @@ def main() -> None:
     parser.add_argument("assignment")
     parser.add_argument("--students", type=int, default=20)
     parser.add_argument("--all-cells", action="store_true")
+    parser.add_argument("--three-nodes", action="store_true")
     parser.add_argument("--otter", default="", metavar="PYTHON")
     options = parser.parse_args()
     if options.assignment == "growth":
         growth()
+    elif options.three_nodes:
+        here_and_on_nodes(options.assignment, options.students)
     else:
         compare(options.assignment, options.students, options.all_cells, options.otter)
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
+    sys.path.insert(0, str(ROOT))  # where `tests` is
     main()

@@ -2,14 +2,16 @@
 r"""
 # Chapter 0 · Many processes, one program
 
-*About 30 minutes · builds on nothing but Python*
+*About 40 minutes · builds on nothing but Python*
 
 **What you will be able to do**
 
 - say what distributed computing gives, and what it costs;
+- say where Ray comes from, and what it does that MPI and Spark do not;
 - tell whether this machine is ready for the course;
 - use `check`, `hint`, `quiz` and `progress`, which give you feedback throughout the course;
-- start Ray, run your first tasks, and name the processes that Ray started.
+- start Ray, run your first tasks, and name the processes Ray started;
+- use Ray in a project of your own.
 
 Run a cell with **Shift + Enter**.
 Begin with this one:
@@ -21,7 +23,7 @@ import time
 import ray
 
 from coursekit import begin, check, examine, hint, progress, quiz, recorded, solution, timeline, warm_up
-from coursekit.given.ch00_start import nap, ray_processes
+from coursekit.given.ch00_start import nap, ray_processes, run_program
 
 begin("ch00_start")
 
@@ -36,11 +38,10 @@ r"""
 ## One computer is already a team
 
 A program in one process runs your Python on one core at a time.
-A **distributed** program is several processes that work on one job.
-They may run on the cores of one machine, or on several machines, called **nodes**, that talk over a network.
+A **distributed** program is several processes that work on one job, on the cores of one machine, or on several machines, called **nodes**, that talk over a network.
 
-Your notebook is the **driver**, the program that hands out work.
-**Workers** do the work.
+Your notebook is the **driver**, the program that hands out work as tasks.
+**Workers** carry them out.
 You will meet the other names in the picture later in this chapter.
 
 ![A driver on one node sends tasks to workers on several nodes; each node has an object store for large results](../img/ch00_cluster.svg)
@@ -50,16 +51,38 @@ What you gain: more cores, more memory than one machine has, and work that can c
 What it costs:
 
 - **Communication.** Another process cannot see your variables.
-  Everything it needs is copied, at worst over a network.
+  Everything it needs must be copied, at worst over a network.
 - **Synchronisation.** The fast workers wait for the slowest.
   Two processes that change the same number must agree on who goes first.
 - **Failure.** Of a hundred processes, one may die while the other ninety-nine keep running.
   A program in a single process never has to cope with being half dead.
 
 **Ray** is a framework that takes most of this work off your hands.
-You write Python functions and classes; Ray runs them in other processes, moves the data, and can restart what has died.
+You write Python functions and classes; Ray runs them in other processes, moves the data, and can restart what died.
 In this course you use it to build distributed **reinforcement learning**: many processes play, one learns.
 You first write it by hand (chapters 1 to 10), then with RLlib, Ray's library for it (11 to 15), and finally you tune, serve and operate what you have trained (16 to 20).
+"""
+
+# %% [markdown]
+r"""
+## Ray was built for reinforcement learning
+
+Ray began around 2016 at Berkeley, in the research group that made Spark.
+Its authors wanted to teach agents by simulation, and found no system for it: thousands of simulations of different lengths, a network that learns from them, and the same network answering the simulators, all in one program.
+Their paper, linked under *Read on*, says so in its first sections.
+The authors' company, Anyscale, has since developed Ray as open source, and in 2025 the project joined the PyTorch Foundation.
+
+Two older systems also spread a program over many machines:
+
+| | MPI | Spark | Ray |
+|---|---|---|---|
+| You write | one program; all processes run it, and send each other messages | what should become of a table or a collection | Python functions and classes, some of which run elsewhere |
+| Who decides what runs where | you, before the start | Spark, stage by stage: the same work on each part of the data | Ray, call by call, while the program runs |
+| State that changes | the variables of each process | none: each step makes new data | objects that live in processes of their own, the *actors* |
+| When a process dies | normally the whole program ends | Spark computes the lost parts again | Ray runs lost tasks again, and restarts actors if you ask for it |
+| At its best | physics in lockstep: each step exchanges numbers with the neighbours | filtering, joining and summing up large tables | different simulators, learners and services in one program |
+
+They are neighbours more than rivals: *all-reduce*, the sum over all processes that MPI made popular, is how learners agree on a gradient, on Ray too.
 """
 
 # %% [markdown]
@@ -67,7 +90,7 @@ r"""
 ## Your machine passes its preflight, or says what is missing
 
 Two cores and 8 GB of memory are enough for every chapter.
-This cell looks at yours and ends with a verdict.
+This cell looks at your machine and ends with a verdict.
 """
 
 # %% tags=["demo"]
@@ -77,11 +100,11 @@ examine()
 r"""
 ## Every exercise gives you feedback at once
 
-An exercise looks like the one below: a function with a gap, followed by a cell that checks your answer.
+An exercise is a function with a gap, followed by a cell that checks your answer.
 The check calls your function and tells you what it tried and what came back.
 Run it as often as you like.
 
-Here is a piece of arithmetic that you will need throughout the course.
+Here is some arithmetic that you will need throughout the course.
 Twelve tasks of 0.5 s on four workers run in three rounds of four, so they take 1.5 s at best.
 Thirteen tasks need a fourth round: 2 s.
 
@@ -115,13 +138,13 @@ hint("best_seconds")
 # %% [markdown] tags=["solution"]
 r"""
 `-(-tasks // workers)` rounds up; `math.ceil(tasks / workers)` does the same and reads more easily.
-The classic slip is `tasks / workers * seconds_each`, which is right only when the division has no remainder: a round that is one third full still takes a whole round.
+The classic slip is `tasks / workers * seconds_each`, which is right only if the division has no remainder: a round that is one third full still takes a whole round.
 """
 
 # %% [markdown]
 r"""
 A quiz works the same way.
-Choose a letter, write it in quotes, and run the two cells.
+Choose a letter, write it in quotes in place of the dots, and run the two cells.
 A wrong choice gets an explanation too.
 """
 
@@ -139,7 +162,7 @@ r"""
 
 `num_cpus=4` tells Ray to run up to four tasks at a time.
 The number is only for Ray's bookkeeping.
-It may be larger than the number of cores you have, and in this course it often is, because a task that only waits does not need a core.
+It may exceed your number of cores, and in this course it often does, because a task that only waits does not need a core.
 
 **Predict:** how many processes does this one line start?
 """
@@ -154,19 +177,19 @@ ray_processes()
 # %% [markdown]
 r"""
 More than most people guess, and some that you did not ask for: the dashboard's process runs even without its web page.
-You may see fewer than four workers; Ray starts the others when there is work for them.
+You may see fewer than four workers; the others start when there is work for them.
 The **raylet** manages this node: it starts workers, finds room for tasks, and holds the **object store**, the memory through which processes share large data.
 The **GCS** (Global Control Service) keeps the records of the whole cluster: its nodes, what lives on them, and where.
 The monitors collect logs and watch the load.
 Each **worker** waits for a task.
-Chapter 6 takes all of them apart.
+Chapter 6 takes them all apart.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
 Five minutes.
 Ask a volunteer to read the list aloud and guess what each name means.
-One question always comes: "Why four CPUs, when I have two?"
+Somebody always asks: "Why four CPUs, when I have two?"
 They are slots for bookkeeping; a nap needs a slot but no core.
 Real computation on two cores gets no faster with four slots.
 """
@@ -175,12 +198,12 @@ Real computation on two cores gets no faster with four slots.
 r"""
 ## The first tasks run side by side
 
-`nap(seconds)` sleeps and returns the process that slept.
+`nap(seconds)` sleeps and returns the number of the process that slept.
 `ray.remote` makes a **remote function** of it, and each call with `.remote()` launches a **task**.
 The call returns at once with a *reference*, a receipt for a result that may not exist yet; `ray.get` waits for the results.
 
-**Predict:** eight naps of 0.2 s take 1.6 s one after the other.
-How long on four workers?
+**Predict:** eight naps of 0.2 s take 1.6 s in a row.
+How long do they take on four workers?
 Your `best_seconds` knows.
 """
 
@@ -197,8 +220,8 @@ for attempt in ("first", "second"):
 # %% [markdown]
 r"""
 The first time, each worker also has to fetch the function.
-The second time everything is in place, and what exceeds your prediction is what Ray itself costs.
-The picture shows when and where each task of the second run ran, drawn from Ray's own records of *your* run:
+The second time everything is in place, and whatever exceeds your prediction is Ray's own cost.
+The picture shows when and where each task of the second run ran, from Ray's own records of *your* run:
 """
 
 # %% tags=["demo"]
@@ -207,7 +230,50 @@ timeline(run);
 # %% [markdown]
 r"""
 Two rounds of four, side by side.
-When you finish a notebook, stop its Ray, so that the next one has the machine to itself:
+
+## A project of your own needs three lines and a guard
+
+Outside a notebook, a Ray program is an ordinary Python file, like this one.
+The cell writes it to a folder, prints it, and runs it as you would in a terminal.
+"""
+
+# %% tags=["demo"]
+PROGRAM = """
+import ray
+
+
+def square(x):
+    return x * x
+
+
+def main():
+    ray.init()
+    square_task = ray.remote(square)
+    print(ray.get([square_task.remote(x) for x in range(5)]))
+    print(f"on a Ray with {ray.cluster_resources()['CPU']:.0f} CPUs")
+
+
+if __name__ == "__main__":
+    main()
+"""
+run_program(PROGRAM)
+
+# %% [markdown]
+r"""
+The program started no Ray: it joined this notebook's, because the environment variable `RAY_ADDRESS` said where that is.
+Without the variable, `ray.init()` joins the cluster that `ray start` started last on this machine; if there is none, it starts a Ray of its own.
+So the same file runs on a laptop and on a cluster, unchanged.
+
+- **Call `ray.init` in `main`, behind the guard, never at import.**
+  Workers and tests import your modules too: there, a second `ray.init` raises an error, or starts an unwanted Ray.
+- **Leave sizes out of the file.**
+  With `num_cpus=4`, `ray.init` raises an error if `RAY_ADDRESS` names a cluster, which already has its size.
+- **Keep functions plain**, and make remote functions of them where you launch tasks.
+  Your tests then call `square(3)` without Ray.
+- **Pin Ray**: write `ray[default]==2.60.*` in your requirements, or `ray[rllib]`, `ray[tune]`, `ray[serve]` for its libraries.
+  All machines of a cluster need the same Ray and the same Python, down to the last digit of the version, and Ray checks that when you join.
+
+When you finish a notebook, stop its Ray, so the next has the machine to itself:
 """
 
 # %% tags=["demo"]
@@ -215,7 +281,7 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-`progress()` shows what you have earned in the whole course; in a terminal, use `coursekit progress`.
+`progress()`, or `coursekit progress` in a terminal, shows what you have earned in the whole course.
 """
 
 # %% tags=["demo"]
@@ -229,6 +295,7 @@ r"""
 - You know that your machine is ready, and how to check again: `coursekit doctor`.
 - You have met `check`, `hint`, `quiz` and `progress`.
 - You started Ray, saw its processes, and ran eight tasks in the time of two.
+- You can write a Ray program that runs on a laptop and on a cluster, unchanged.
 
 ## Traps
 
@@ -240,9 +307,12 @@ r"""
 ## Read on
 
 - [Chapter 1](ch01_tasks.ipynb): functions become tasks.
-  The map shows what each chapter builds on, so you need not read them all before the one that you came for:
+  The map shows what each chapter builds on, so you need not read them all before the one you came for:
 
   ![The chapters, and what each builds on](../img/learners_map.svg)
 - [Ray's own overview](https://docs.ray.io/en/latest/ray-core/walkthrough.html) of tasks, actors and objects.
 - Moritz et al., [*Ray: A Distributed Framework for Emerging AI Applications*](https://arxiv.org/abs/1712.05889), 2018: why Ray was built, with reinforcement learning as the reason.
+  The year before, the same lab wrote down what was missing: Nishihara et al., [*Real-Time Machine Learning: The Missing Pieces*](https://arxiv.org/abs/1703.03924).
+- Zaharia et al., [*Resilient Distributed Datasets*](https://www.usenix.org/conference/nsdi12/technical-sessions/presentation/zaharia), 2012, is the paper behind Spark; the [MPI Forum](https://www.mpi-forum.org/docs/) has MPI's standard.
+- [The PyTorch Foundation](https://pytorch.org/foundation/), which Ray joined in 2025, and Ray's page on [how `ray.init` finds a cluster](https://docs.ray.io/en/latest/ray-core/starting-ray.html).
 """

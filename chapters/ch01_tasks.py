@@ -6,7 +6,7 @@ r"""
 
 **What you will be able to do**
 
-- turn a function into a task, launch many tasks, and gather their results in the order that you want;
+- turn a function into a task, launch many tasks, and gather their results in the order you want;
 - build a graph of tasks by passing references, without waiting in between;
 - measure what a task costs on your machine, and make tasks large enough to be worth it;
 - keep a flood of tasks under control;
@@ -37,24 +37,24 @@ ray_start_seconds = time.perf_counter() - started
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans a hundred minutes, with `tree_sum` and `bounded_map` as homework.
-Have the room run the two cells above before you start talking: `ray.init` takes ten seconds on a small laptop.
+Have the room run the two cells above before you talk: `ray.init` takes ten seconds on a small laptop.
 """
 
 # %% [markdown]
 r"""
 ## A task is a function that runs elsewhere
 
-`slow_square(x)` naps for 0.2 s and returns $x^2$; its argument `seconds` changes the length of the nap.
+`slow_square(x)` naps for 0.2 s and returns $x^2$; its argument `seconds` changes the nap.
 The nap stands for work but needs no core, so you see the same on every machine.
 
-`ray.remote` makes a **remote function** of a function.
+`ray.remote` turns a function into a **remote function**.
 Calling that with `.remote(...)` launches a **task** and returns an **object reference** at once.
 `ray.get(ref)` waits for the task and returns the value.
 
 ![The driver launches a task and holds a reference; a small result comes back with the worker's reply, a large one goes into the object store, where ray.get looks at it](../img/ch01_references.svg)
 
-A worker sends a small result straight back with its reply; small means less than 100 kB.
-It puts a larger one into the object store of its node, where the reference leads to it.
+A worker sends a small result, less than 100 kB, straight back with its reply.
+It puts a larger one into its node's object store, where the reference leads to it.
 """
 
 # %% tags=["demo"]
@@ -71,15 +71,14 @@ print(f"launch {1000 * (launched - start):.1f} ms, ray.get {1000 * (ended - laun
 
 # %% [markdown]
 r"""
-The launch takes a few milliseconds at most; the wait takes the 200 ms of the nap.
-Between the two, your program is free to launch more tasks.
+On an idle machine the launch takes a millisecond or less, and the wait the 200 ms of the nap.
+Between them, your program is free to launch more tasks.
 
 You will also see `@ray.remote` written above a function.
-The name then stands for the remote function, and you can only call it with `.remote`.
-`ray.remote(function)` leaves the function itself as it is, so this course mostly uses that form.
+The name then stands for the remote function, and calling it without `.remote` raises an error.
+`ray.remote(function)` leaves the function itself alone, so this course mostly uses that form.
 
-Your turn.
-`as_task` launches a task and returns its reference without waiting.
+Your turn: `as_task` launches a task and returns its reference without waiting.
 If yours waits, the check needs 20 s to tell.
 """
 
@@ -98,7 +97,7 @@ check("as_task", as_task)
 # %% [markdown] tags=["solution"]
 r"""
 One call, one `ray.remote`: here that is fine.
-When you call a function often, make its remote function once and keep it; you will measure the difference below.
+If you call a function often, make its remote function once and keep it; you will measure the difference below.
 """
 
 # %%
@@ -117,7 +116,7 @@ The most common mistake with Ray is a `ray.get` in the wrong place.
 Both cells below run eight tasks of 0.2 s on four workers.
 
 **Predict** the seconds of each before you run them.
-Write your guess for the second one here; nothing is graded.
+Write your guess for the second one in place of the dots; nothing is graded.
 """
 
 # %% tags=["demo"]
@@ -148,13 +147,12 @@ timeline(launches_first, ax=below).set_title("launch, then get");
 
 # %% [markdown]
 r"""
-In the first picture, each task starts only when the one before has been fetched: eight naps in a row, 1.6 s, for which one worker would have been enough.
-In the second, all eight are under way before the program waits: two rounds, 0.4 s.
+In the first picture, each task starts only when you have fetched the result of the one before: eight naps in a row, 1.6 s, and one worker would have been enough.
+In the second, the program launches all eight before it waits: two rounds, 0.4 s.
 Only `ray.get` has moved.
 
 Write that pattern as a function.
-The check hands your function two calls that wait for each other.
-If they never run at the same time, each gives up after 20 s, so a wrong answer takes that long to judge.
+The check hands your function two calls that wait up to 20 s for each other, so a wrong answer takes that long to judge.
 """
 
 
@@ -176,7 +174,7 @@ check("parallel_map", parallel_map)
 
 # %% [markdown] tags=["solution"]
 r"""
-`ray.get` in a loop over references that *already exist* is fine too: every task has been launched.
+`ray.get` in a loop over references that *already exist* is fine too: every task is under way.
 The mistake is to call `.remote()` and `ray.get` in the same breath.
 """
 
@@ -192,8 +190,8 @@ quiz("order_of_get", order_of_get)
 r"""
 ## `ray.wait` hands out what is ready
 
-Some tasks take longer than others, and often you can continue with whichever result comes first.
-`ray.wait(refs, num_returns=1)` waits until one is ready, and returns two lists: the references that are ready, and the others.
+Some tasks take longer than others, and often you can continue with the first result.
+`ray.wait(refs, num_returns=1)` waits until one is ready, and returns two lists: the ready references, and the others.
 
 The tasks below nap for 0.4, 0.1, 0.3 and 0.2 s.
 """
@@ -207,7 +205,7 @@ while pending:
 # %% [markdown]
 r"""
 The shortest nap comes first: results arrive in the order in which the tasks end, as long as your loop is quicker than they are.
-Of several that are ready, `ray.wait` returns any, and each of its two lists keeps the order of *its argument*.
+When several are ready, Ray does not promise which of them `ray.wait` returns, and each of the two lists keeps the order of the list that *you passed*.
 
 Reinforcement learning depends on this pattern: a learner takes experience from the workers that have some, and does not wait for the slowest.
 """
@@ -236,16 +234,15 @@ check("first_k", first_k)
 # %% [markdown] tags=["solution"]
 r"""
 `ray.wait(refs, num_returns=k)` finds the same k tasks in one call, but lists them in the order of `refs`.
-A loop that does more than this one may fall behind the tasks, and then gets those that wait for it in any order.
-The tasks that came too late still run to their end; where that is a waste, `ray.cancel(ref)` stops them (chapter 5).
+A loop that does more than this one may fall behind the tasks, and then gets those that wait in any order.
+The late tasks still run to their end; if that is a waste, `ray.cancel(ref)` stops them (chapter 5).
 """
 
 # %% [markdown]
 r"""
 ## A reference is an argument like any other
 
-Pass a reference to `.remote()`, and the task sees the *value*.
-Ray starts the task once the value exists.
+Pass a reference to `.remote()`, and Ray starts the task once the value exists; the task sees the *value*.
 So you can write a whole graph of tasks in one go, and wait once, at the end.
 """
 
@@ -291,12 +288,12 @@ for count in (1_000, 1_000_000):
 # %% [markdown]
 r"""
 The thousand bytes travelled with the messages.
-The million went into the store: the second task read them there, and they never came to your notebook.
+The million went into the store: the second task read them there; they never came to your notebook.
 Chapter 2 is about that store.
 
-Adding up $n$ values one after the other takes $n - 1$ additions in a row.
+Adding up $n$ values in turn takes $n - 1$ additions in a row.
 In a **tree**, neighbours are added side by side, so $\lceil \log_2 n \rceil$ rounds are enough: four for ten values.
-With an odd number of values, the last one has no neighbour and moves on to the next round unchanged.
+With an odd number of values, the last has no neighbour and moves on to the next round unchanged.
 Distributed training adds up gradients in trees like this one, or around a ring.
 
 ![Ten values are added in four rounds, each round in parallel](../img/ch01_tree.svg)
@@ -324,13 +321,13 @@ check("tree_sum", tree_sum)
 # %% [markdown] tags=["solution"]
 r"""
 `zip` stops at the shorter list, so an odd last reference is left over; the slice carries it into the next round.
-Forgetting it is the usual mistake: the sum is then right for 2, 4, 8 and 16 values, and wrong for most others.
+The usual mistake is to forget it: the sum is then right for 2, 4, 8 and 16 values, and wrong for most others.
 """
 
 # %% [markdown]
 r"""
 Try it on eight numbers.
-`ray.put(x)` puts a value into the object store and returns a reference to it, as if a task had made it.
+`ray.put(x)` puts a value into the object store and returns a reference, which you pass on like a task's.
 """
 
 # %% tags=["demo"]
@@ -354,8 +351,7 @@ r"""
 A task may launch tasks of its own and wait for them.
 In the next cell, four parents take all four slots, and each launches two children that nap for 0.2 s.
 
-**Predict:** does this end?
-How long does it take?
+**Predict:** does this end, and after how long?
 """
 
 # %% tags=["demo"]
@@ -376,8 +372,8 @@ timeline(family);
 # %% [markdown]
 r"""
 It ends: while a parent waits in `ray.get`, Ray lends its slot to other tasks, so the children find room.
-But Ray had to start more workers than it has slots, and starting a process takes a second or more, so you probably waited longer than two rounds of naps.
-When those extra workers have nothing to do, Ray ends them, and the next run pays again.
+But Ray had to start more workers than it has slots, and a process takes a second or more to start, so you probably waited longer than two rounds of naps.
+After a second or two without work Ray ends the extra workers, and the next run pays again.
 
 Use nested tasks for work that splits as it proceeds, not for every loop.
 Chapter 4 shows how they *can* lock up.
@@ -387,16 +383,16 @@ Chapter 4 shows how they *can* lock up.
 r"""
 Half-time; a good moment for a break.
 Ask what the room predicted for the nested example: most people expect a deadlock.
-The longer bars of the parents contain the bars of their children.
+The parents' longer bars contain their children's.
 """
 
 # %% [markdown]
 r"""
 ## A task has a price, and you can measure it
 
-For each task, arguments are packed, a slot is found, a worker gets a message, and the result is sent back.
+For each task, Ray packs the arguments, finds a slot, sends a message to a worker, and sends the result back.
 What does that cost *here*?
-`square` does almost nothing, so nearly all the time of its tasks is that price.
+`square` does almost nothing, so nearly all its tasks' time is that price.
 
 **Predict:** how many tasks a second can your machine run?
 A hundred, a thousand, ten thousand?
@@ -421,13 +417,14 @@ print(f"{count} together: {1e6 * together:.0f} µs each, {1 / together:.0f} task
 r"""
 One at a time, each task pays for the whole trip there and back; launched together, the trips overlap.
 
-The authors of Ray measured 1.8 million tasks a second (Moritz et al. 2018, section 5.1), on 100 large machines that all launched tasks.
+Ray's authors measured 1.8 million tasks a second (Moritz et al. 2018, section 5.1), on 100 large machines that all launched tasks.
 You have one driver, on a machine that also runs the workers.
-More nodes run more tasks a second, but a single task gets no cheaper.
+More machines that launch get more tasks done in a second, but a single task gets no cheaper.
 
 You can also make a task more expensive than it need be.
-Each `ray.remote(function)` is a new remote function: Ray pickles it, stores it in the GCS, and every worker fetches it again.
-So make it once, before the loop:
+Each `ray.remote(function)` is a new remote function: Ray pickles it, stores it in the GCS, and each worker that runs it has to fetch it.
+So make it once, before the loop.
+`compare_times` measures both ways in turn, several times, and says how sure it is of their ratio: the *interval* holds the true ratio in about 95 of 100 such measurements.
 """
 
 # %% tags=["demo"]
@@ -498,7 +495,6 @@ check("batched", batched)
 # %% [markdown]
 r"""
 How many times as long as batches of 50 does one task for each input take?
-`compare_times` measures both in turn, several times, and says how sure it is of the ratio: the *interval* holds the true ratio in about 95 of 100 such measurements.
 """
 
 # %% tags=["demo"]
@@ -521,11 +517,11 @@ quiz("tiny_tasks", tiny_tasks)
 r"""
 ## Too many tasks at once are a flood
 
-Launching is so cheap that a loop can launch a million tasks before the first has ended.
-They wait in a queue with their arguments, and memory fills up long before the work is done.
+A loop can launch a million tasks before the first has ended.
+They wait in a queue with their arguments, and may fill the memory long before the work is done.
 
-The cure is **backpressure**: the program that produces work waits when too much is under way.
-With `ray.wait` that takes a few lines: before you launch another task, see how many are unfinished; if there are `limit`, wait for *one*.
+The cure is **backpressure**: the program that launches work waits when too much is under way.
+With `ray.wait` that takes a few lines: before you launch another task, count the unfinished ones; at `limit`, wait for *one*.
 
 ![With a limit of three, a new task is launched each time one ends](../img/ch01_window.svg)
 """
@@ -565,18 +561,16 @@ if passed("bounded_map"):
 # %% [markdown]
 r"""
 The window bounds the tasks under way, not the results.
-A result stays in memory as long as anything holds a reference to it.
-Fetching it frees nothing; dropping the last reference does.
-A map that returns every value cannot drop any, so when results are large, use each one as it arrives, and let its reference go.
+A result stays in memory until the last reference to it is dropped; fetching it frees nothing.
+A map that returns every value cannot drop any, so if results are large, use each as it arrives, and let its reference go.
 """
 
 # %% [markdown]
 r"""
 ## `multiprocessing` does some of this, without a cluster
 
-Python comes with process pools.
-Here is the same job on both: $\pi$ from random points.
-A point of the unit square lies inside the quarter circle with probability $\pi / 4$.
+Python comes with process pools, so give both the same job: $\pi$ from random points.
+A point in the unit square lies inside the quarter circle with probability $\pi / 4$.
 
 | | `multiprocessing` | Ray |
 |---|---|---|
@@ -585,10 +579,10 @@ A point of the unit square lies inside the quarter circle with probability $\pi 
 | Reach | one machine | one machine or a cluster, the same program |
 | Large data | copied to every process, or shared by hand | shared on a node without a copy (chapter 2) |
 | State | your own locks | actors (chapter 3) |
-| A worker dies | a `Pool` hangs or loses the task | tasks are retried; actors restart if you ask for it (chapter 5) |
+| A worker dies | a `Pool` starts another, but the task is lost, and `map` waits for it forever | tasks are retried; actors restart if you ask for it (chapter 5) |
 | Built on it | PyTorch's `DataLoader`, Gymnasium's `AsyncVectorEnv` (chapter 7) | RLlib, Tune, Train, Data, Serve |
 
-**Predict** the winner of each row that the next cells measure: start-up, one call, calls a second, and real work.
+**Predict** the winner of each row the next cells measure: start-up, one call, calls a second, and real work.
 """
 
 # %% tags=["demo"]
@@ -602,6 +596,7 @@ def seconds(action):
 calls, points, chunks = budget(2000, 500), budget(40_000_000, 8_000_000), 8
 work = [(points // chunks, seed) for seed in range(chunks)]
 pi_task = ray.remote(points_inside)
+ray.get([pi_task.remote(*part) for part in work])  # warm up: each worker fetches the function once
 ray_row = {
     "start-up and warm-up (s)": ray_start_seconds,
     "one call (µs)": 1e6 * one_by_one,
@@ -630,11 +625,13 @@ table
 # %% [markdown]
 r"""
 The pool starts faster and its calls are cheaper: a pipe between two processes is simpler than a scheduler.
-On real work the two are close, because the price of a call then hardly matters; the next cell adds one process without either.
+On real work the price of a call hardly matters, and the two are close.
 On a busy machine a row can come out the other way round; run it twice.
 
 On one machine, for a map over a list, a pool is enough.
-Ray is worth its price when tasks depend on other tasks, when data are large, when state has to live somewhere, when processes die, and when one machine is too small.
+Ray is worth its price when tasks depend on other tasks, data are large, state has to live somewhere, processes die, or one machine is too small.
+
+Here is the same work in one process, without either:
 """
 
 # %% tags=["demo"]
@@ -650,22 +647,22 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You launch before you gather, and take results in the order of the list or in the order in which they are ready.
+- You launch before you gather, and take results in the order of the list or as they get ready.
 - You pass references from task to task and let Ray keep the order.
 - You know what a task costs on your machine, and how large it must be to be worth it.
 - You keep the number of tasks under way below a limit.
 
 ## Traps
 
-- **`ray.get` in the loop** that launches: the tasks run one after the other, without any warning.
+- **`ray.get` in the loop** that launches: the tasks run in turn, without a warning.
 - **`ray.remote(f)` in the loop**: Ray exports a new function for every call.
 - **The first tasks** also start their workers.
   Warm up before you measure.
-- **`ray.wait` keeps the order of its argument**, also with `num_returns=k`.
+- **`ray.wait` keeps the order of its argument**, even with `num_returns=k`.
 - **Tiny tasks** are slower than a loop.
   Batch them.
 - **Naps are not work.** On four slots, eight naps take the time of two, even on one core.
-  Eight computations do not.
+  Eight computations take as long as your cores need.
 
 ## Read on
 

@@ -1,19 +1,21 @@
-# %% [markdown] you_learn_to="share large data without copies, let memory go, spill"
+# %% [markdown] you_learn_to="share large data without copies, let memory go, spill, stream"
 r"""
 # Chapter 2 · One copy in the store, and every task reads it
 
-*About 80 minutes · builds on [Chapter 1](ch01_tasks.ipynb)*
+*About 85 minutes · builds on [Chapter 1](ch01_tasks.ipynb)*
 
 **What you will be able to do**
 
-- share a large array with many tasks through one copy, and count the copies with Ray's own records;
-- say which values are read without a copy, and from which size on that pays on your machine;
-- pass references on, alone and inside lists, and know which of them arrive as values;
+- share a large array with many tasks through one copy, and count the copies in Ray's own records;
+- say which values are read without a copy, and from what size on that pays off on your machine;
+- pass references on, alone and inside lists, and know which arrive as values;
 - find out what still holds an object, and let its memory go when you no longer need it;
-- work on more data than the store can hold.
+- work on more data than the store can hold;
+- stream results from a task while it makes the next one.
 """
 
 # %%
+import gc
 import time
 
 import matplotlib.pyplot as plt
@@ -36,7 +38,7 @@ begin("ch02_objects")
 # %% [markdown]
 r"""
 Unless you say otherwise, Ray sets aside 30 % of the available memory for the object store.
-In this chapter the store gets 128 MB, so that you see what happens when it is full.
+In this chapter the store gets 128 MB, so you see what happens when it is full.
 `MB` is $2^{20}$ bytes here, and `MILLION` is $2^{20}$ numbers; at 8 bytes each, they take 8 MB.
 """
 
@@ -46,20 +48,18 @@ warm_up(4)
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans eighty minutes, with `column_sums` and `read_once` as homework.
-The room usually asks whether all this matters for small data.
-It does not, and the plot of the second section shows where small ends.
+The run sheet plans eighty-five minutes, with `column_sums` and `read_once` as homework.
+The room usually asks whether all this matters for small data: no, and the second section's plot shows where small ends.
 """
 
 # %% [markdown]
 r"""
 ## `ray.put` makes a copy, `ray.get` of an array makes none
 
-Every node has an **object store**: memory that all processes of the node can see.
+Every node has an **object store**: memory that all its processes can see.
 It holds what you put there and the large results of tasks.
 `ray.put(array)` copies the array into the store and returns a reference.
-`ray.get(ref)` returns an array again, but a **view**: it has no numbers of its own and looks at those in the store.
-This is called **zero-copy**.
+`ray.get(ref)` returns an array, but as a **zero-copy view**: it has no numbers of its own and looks at those in the store.
 
 ![The driver puts an array into the store, which makes one copy; workers look at that one copy](../img/ch02_store.svg)
 
@@ -92,13 +92,12 @@ Getting the array costs almost nothing: no number is touched.
 The Arrow table costs hardly more: its memory, too, goes into the store in one piece, and every reader looks at it there.
 The same holds for the numeric columns of a pandas DataFrame, and for arrays inside a dict, a list or a dataclass.
 
-The **tensor** is copied, although it looks so much like an array.
-PyTorch pickles its numbers as ordinary bytes, and each reader builds a tensor of its own.
+The **tensor** is copied, although it looks so much like an array: PyTorch pickles its numbers as ordinary bytes, and each reader builds a tensor of its own.
 In reinforcement learning, where weights and batches are tensors, that matters: put `tensor.numpy()`, and make a tensor of the view with `torch.from_numpy`.
 PyTorch then warns that the memory is read-only; heed it.
-The environment variable `RAY_ENABLE_ZERO_COPY_TORCH_TENSORS=1`, set before you `import ray`, does the same for every tensor, and strips its `requires_grad`.
+The environment variable `RAY_ENABLE_ZERO_COPY_TORCH_TENSORS=1`, set before you `import ray`, does the same for every contiguous tensor in CPU memory, and strips its `requires_grad`.
 
-The **list** costs most: each of its numbers is a Python object, and every process that gets the list rebuilds a million of them.
+The **list** costs most: each of its numbers is a Python object, and every process that gets the list rebuilds a million.
 """
 
 # %% tags=["demo"]
@@ -132,14 +131,14 @@ r"""
 ## Zero-copy pays for large data, not for small
 
 You might expect the store to be the fastest way to hand over any data.
-Measure it: another process wants the last number of your array, and you hand the array over in four ways.
+Measure it: hand an array over in four ways to another process, which returns its last number.
 
 | | |
 |---|---|
 | **pipe** | to a process without Ray: pickled, sent, unpickled |
 | **Ray, by value** | `task.remote(array)`: Ray puts it into the store, and a worker looks at it there; below 100 kB it travels with the task instead |
-| **Ray, by reference** | `task.remote(ref)`: it was put there before |
-| **shared memory** | Python's own, without Ray: it was copied there before, and only its name goes through the pipe |
+| **Ray, by reference** | `task.remote(ref)`: the array was put into the store before |
+| **shared memory** | Python's own, without Ray: the array was copied there before; only the memory's name goes through the pipe |
 
 **Predict:** which of the four lines rise with the size?
 Which is lowest for 1 kB, which for 32 MB?
@@ -186,16 +185,16 @@ for other in ("Ray, by value", "pipe"):
 # %% [markdown]
 r"""
 The solid lines rise once copying costs more than the call.
-The pipe rises most: it copies the array into a pickle and moves that in small portions, with both processes taking turns; Ray by value copies once.
+The pipe rises most: it copies the array into a pickle and moves that in small portions, while the processes take turns; Ray by value copies once.
 The dashed lines stay nearly flat, because nothing is copied.
 
 But flat is not free.
-Ray's dashed line is as high as the price of a task (chapter 1), so for small data a plain pipe wins by far, and Python's shared memory is faster than Ray at every size.
-What Ray adds for its price is everything around it: it decides when to free the memory, it reaches other machines, and it copes when memory runs out.
+Ray's dashed line lies at the price of a task (chapter 1), so for small data a plain pipe wins by far, and Python's shared memory is faster than Ray at every size.
+For that price, Ray decides when to free the memory, reaches other machines, and copes when memory runs out.
 
 Two rules follow for Ray.
-Pass **small** data, below about 100 kB, by value: they travel with the task.
-Pass **large** data by reference as soon as a second task needs them.
+Pass **small** data, below about 100 kB, by value.
+Pass **large** data by reference as soon as a second task needs it.
 """
 
 # %%
@@ -210,12 +209,11 @@ quiz("copies_of_an_array", copies_of_an_array)
 r"""
 ## By value means one more copy for every task
 
-Four tasks each look at an array of 8 MB.
-Here are three programs that give the same result.
-`made()` asks Ray how much went into the store meanwhile.
-A task that sees a *writable* array has a copy of its own, in its worker's memory.
+In three programs with the same result, four tasks each look at an array of 8 MB.
+`made()` asks Ray how much went into the store in its block.
+A task that sees a *writable* array has its own copy, in its worker's memory.
 
-**Predict:** how many MB go into the store in each case, and in which cases do the tasks have copies of their own?
+**Predict:** how many MB go into the store in each case, and when do the tasks have copies of their own?
 """
 
 # %% tags=["demo"]
@@ -256,16 +254,16 @@ pandas.DataFrame(rows, index=columns).T.astype(int)
 r"""
 - **By value**: Ray does not notice that it is the same array, and puts it into the store once for every `.remote(...)`.
 - **By closure**: the function uses `numbers`, so the array travels *inside the function*.
-  The store stays empty, but that is bad news: Ray pickles the function, array and all, and keeps it in the GCS, which is not made for that; every worker then unpickles it.
-  From 10 MB on Ray warns, which this array just escapes; from 100 MB on it refuses.
+  Nothing goes into the store, but that is bad news: Ray pickles the function, array and all, and keeps it in the GCS, which is not made for that; every worker then unpickles it.
+  From 10 MB Ray warns, which this array just escapes; from 100 MB it refuses.
 - **By reference**: one copy, for four tasks or four thousand.
 
 A *reference* inside a function, as in `lambda: can_write(ray.get(ref))`, makes only one copy, but it is a trap of its own.
-Ray cannot tell when the function is no longer needed, so it keeps that object as long as your program runs.
+Ray cannot tell when nothing needs the function any more, so it keeps that object as long as your program runs.
 
-Write `share_once`, so that it works for any function and array.
-The check counts the copies with the same records.
-It also makes two calls wait for each other, for up to 20 s, so do not wait inside the loop.
+Write `share_once` for any function and array.
+The check counts the copies in the same records.
+It also makes two calls wait up to 20 s for each other, so do not wait inside the loop.
 """
 
 
@@ -287,8 +285,8 @@ check("share_once", share_once)
 
 # %% [markdown] tags=["solution"]
 r"""
-`ray.put` in the comprehension, `[task.remote(ray.put(array), x) for x in xs]`, is the same mistake in another form: one copy for each task.
-A reference that the function *captures*, `ray.remote(lambda x: function(ray.get(ref), x))`, is refused because its memory never returns.
+`ray.put` in the comprehension, `[task.remote(ray.put(array), x) for x in xs]`, is the same mistake: one copy for each task.
+The check refuses a reference that the function *captures*, `ray.remote(lambda x: function(ray.get(ref), x))`, because its memory never returns.
 """
 
 # %% tags=["demo"]
@@ -303,11 +301,11 @@ r"""
 
 Several tasks share the work on one large matrix.
 The obvious way is to cut the matrix first and send each task its part.
-But the matrix is in the store already, and the parts would be put there once more.
-Pass each task the whole matrix instead, which costs nothing, and let it cut its part out of the view.
+But the matrix is already in the store, and the parts would go there again.
+Pass each task the whole matrix by reference instead, which costs nothing, and let it cut its part out of the view.
 
 For that, the part must itself be a view.
-Some ways of cutting make one, others make a copy:
+Some ways of cutting make one, others a copy:
 """
 
 # %% tags=["demo"]
@@ -327,13 +325,13 @@ matrix = parts = None  # as long as a view exists, the matrix stays in the store
 
 # %% [markdown]
 r"""
-A slice with a colon is a view of the view, and `np.array_split` cuts with such slices.
+A slice with a colon is a view, and `np.array_split` cuts with such slices.
 Choosing rows by a list copies them, and so does any arithmetic.
 
-Write `column_sums` for a matrix that is in the store.
+Write `column_sums` for a matrix in the store.
 `add_rows(rows)` adds up some rows and returns the sum of each column.
-Call it once in each of `blocks` tasks, each on rows of its own.
-The rows need not divide evenly; a task can see how many there are.
+Call it once in each of `blocks` tasks, each time on that task's own rows.
+The rows need not divide evenly; a task can read their number from the matrix.
 The check makes two blocks wait for each other, for up to 20 s.
 """
 
@@ -359,7 +357,7 @@ check("column_sums", column_sums)
 
 # %% [markdown] tags=["solution"]
 r"""
-`np.array_split` cuts into nearly equal views, so nothing is lost when the rows do not divide evenly.
+`np.array_split` cuts nearly equal views, so nothing is lost if the rows do not divide evenly.
 `matrix[block::blocks]` works too: every `blocks`-th row is also a view.
 With 1 MB none of this is worth the trouble; with 10 GB it decides whether the program runs at all.
 """
@@ -402,7 +400,7 @@ print(ray.get(what_arrives.remote(*refs)))
 
 # %% [markdown]
 r"""
-Ray does find the two references in the list: it meets them while it pickles the list, and keeps their objects in the store as long as the list needs them.
+Ray does find the two references while it pickles the list, and keeps their objects in the store as long as the list needs them.
 It leaves them as references on purpose: the task can `ray.get` the ones it needs, or pass them on, without fetching the rest.
 """
 
@@ -418,9 +416,9 @@ quiz("reference_in_a_list", reference_in_a_list)
 r"""
 Now write a pipeline with two stages.
 Tasks call `prepare(value)` for each value, side by side.
-Then **one** task calls `join(values)` with a list or tuple of everything that was prepared.
-You are given references and return a reference, and your function never fetches a value.
-The check creates the first value only after your function has returned; if your function waits for it, the check waits too, for 20 s.
+Then **one** task calls `join(values)` with a list or tuple of all the results.
+You get references and return a reference, and your function never fetches a value.
+The check creates the first value only after your function has returned; if your function waits for it, the check waits 20 s.
 """
 
 
@@ -447,22 +445,22 @@ check("pipeline", pipeline)
 # %% [markdown] tags=["solution"]
 r"""
 You can also pass the list and call `ray.get` *inside* the task: `ray.remote(lambda refs: join(ray.get(refs)))`.
-That task starts early and waits in a process of its own; with `*`, Ray starts it when everything is ready.
+That task starts early and waits in its own process; with `*`, Ray starts it when everything is ready.
 """
 
 # %% [markdown]
 r"""
 ## The caller owns the result, not the worker
 
-Every object has an **owner**: the process that called `ray.put`, or, for the result of a task, the process that launched the task.
-The owner counts the references, knows how to compute a result again, and knows where the copies are.
+Every object has an **owner**: the process that called `ray.put` or, for a task's result, launched the task.
+The owner counts the references, and knows how to compute a result again and where the copies are.
 When the owner dies, the object is lost, even if its bytes still lie in the store.
 
-That is why a task should `return array` and not `return ray.put(array)`.
+So a task should `return array`, not `return ray.put(array)`.
 The second form gives you a reference to a reference, needs a second `ray.get`, and makes the *worker* the owner.
 The next cell does both, and then kills the workers.
 
-**Predict:** which of the two arrays is still there?
+**Predict:** which array is still there?
 """
 
 # %% tags=["demo"]
@@ -495,15 +493,15 @@ del returned, put, inner, ref
 
 # %% [markdown]
 r"""
-The returned array survives: your notebook launched the task, so your notebook owns the result.
+The returned array survives: your notebook launched the task, so it owns the result.
 The other array died with the worker that had put it.
-You need not kill one yourself: crashes and lost nodes do that (chapter 5).
+Crashes and lost nodes do the same (chapter 5).
 """
 
 # %% [markdown] tags=["notes"]
 r"""
 Half-time.
-After the demonstration with the killed workers, the room usually asks what happens when the *driver* dies: everything it owns goes, and here that is everything.
+After the demonstration with the killed workers, the room usually asks what happens when the *driver* dies: everything it owns goes, which here is everything.
 Detached actors (chapter 3) let something outlive its program.
 """
 
@@ -511,14 +509,13 @@ Detached actors (chapter 3) let something outlive its program.
 r"""
 ## Memory returns when the last reader lets go
 
-An object stays in the store as long as something can still reach it: a reference, a task that was launched with it, or a **view** of its memory.
+An object stays in the store as long as something can still reach it: a reference, a task launched with it, or a **view** of its memory.
 You need not free anything, but you can keep things by accident.
 
-`in_store()` returns the MB in the store a moment later, because Ray frees memory in batches, at most one a second.
-The cell counts from what is there at its start.
+`in_store()` returns the MB in the store, after a moment's wait, because Ray frees memory in batches, here about one a second.
+The cell subtracts what is there at its start.
 
-**Predict** the four numbers before you run the cell.
-The array takes 8 MB.
+**Predict** the four numbers before you run the cell; the array takes 8 MB.
 """
 
 # %% tags=["demo"]
@@ -547,6 +544,7 @@ The next cell makes a reference and a view:
 """
 
 # %% tags=["demo"]
+gc.collect()  # lets go of the error that you caught above, and of what it holds; more on that below
 held = ray.put(numbers)  # a reference
 looked_at = ray.get(ray.put(numbers))[:5]  # a view, and no reference
 large = [row for row in objects() if (row["size"] or 0) >= MB]
@@ -558,11 +556,14 @@ held = looked_at = None
 # %% [markdown]
 r"""
 `local` is a reference, `pinned` is a view, and `pid` says in which process.
-If you cannot explain a line, look for a name that you forgot, or for a function that carries a reference.
+If you cannot explain a line, look for a forgotten name, or a function that carries a reference.
 
 A notebook has hiding places of its own.
-A cell that ends with `ray.get(ref)` shows the array, and IPython remembers what it has shown in `Out` and `_`, so the view lives as long as the kernel.
+A cell that ends with `ray.get(ref)` shows the array, and IPython remembers it in `Out` and `_`, so the view lives as long as the kernel.
 End such a line with a semicolon, or show something smaller.
+A caught error is another: its traceback remembers the arguments of `ray.get`.
+Python frees it only when its garbage collector finds the cycle, which `gc.collect()` does now.
+Without that line, the table would have a third row, for the array whose worker was killed.
 
 `let_go` takes the first row out of each of many arrays.
 The check keeps your rows, deletes its own references, and asks Ray's records what still uses the arrays.
@@ -582,7 +583,7 @@ check("let_go", let_go)
 
 # %% [markdown] tags=["solution"]
 r"""
-A task that returns only the row works as well, and works better on a cluster: the arrays need not travel to the driver's node at all.
+A task that returns only the row works as well, and better on a cluster: the arrays need not travel to the driver's node.
 On the command line, `ray memory` (chapter 19) shows the records of `objects()` for a whole cluster: `PINNED_IN_MEMORY` marks a view, `LOCAL_REFERENCE` a reference.
 """
 
@@ -598,9 +599,8 @@ quiz("row_of_a_matrix", row_of_a_matrix)
 r"""
 ## A full store moves to disk
 
-What if everything in the store is still needed and more objects come?
-Then Ray **spills**: when the store is 80 % full, it writes older objects to files, and may drop their memory when it needs room.
-When a process gets an object that was dropped, Ray **restores** it, reading it back into the store.
+If everything in the store is still needed and more objects come, Ray **spills**: once the store is 80 % full, it writes older objects to files, and may drop their memory when it needs room.
+When a process gets a dropped object, Ray **restores** it, reading it back into the store.
 Your program stays as it is.
 
 ![Six blocks for a store with room for four: two older ones are on disk, and come back when a process gets them](../img/ch02_spill.svg)
@@ -634,22 +634,20 @@ axes.legend(loc="lower right");
 
 # %% [markdown]
 r"""
-When the store passes 80 %, a batch of blocks goes to disk in one go: Ray writes many small objects into one file.
+When the store passes 80 %, a batch of blocks goes to disk together: Ray writes many small objects into one file.
 So the grey line rises in a step and then stays flat for a while.
-Ray writes in the background, so one or two more blocks may be put before the step shows.
-The memory does not return at once.
-A block that was written stays in memory until a new one needs room; then Ray drops several together.
-Hence the teeth of the orange line.
+Ray writes in the background, so one or two more puts may come before the step shows.
+The memory does not return at once: a written block stays in memory until a new one needs room; then Ray drops several together, hence the teeth of the orange line.
 
 The slowest `ray.put` is the one that waits for the first file, because Ray must first start the processes that write it.
 
 Reading costs too.
-If you read all the blocks in order, and then again, the second round is hardly faster: what was restored first has been dropped again for what came later.
-Hence the rule for data that do not fit: **do everything with a block while it is there**.
-Loop over the blocks outside and over what you do with them inside, and never hold all blocks together.
+If you read all the blocks in order, and then read them again, the second round is hardly faster: Ray has dropped the first blocks again to make room for later ones.
+Hence the rule for data that does not fit: **do everything with a block while it is there**.
+Let the outer loop go over the blocks and the inner one over what you do with each, and never hold all blocks together.
 
-The exercise gives you `functions`, a list of functions of one block.
-The check has 24 blocks too, and asks Ray how often it had to restore one, and how many were in use at the same time.
+The exercise gives you `functions`, a list of functions that each take one block.
+The check has 24 blocks too, and asks Ray how often it had to restore one, and how many were in use at once.
 """
 
 
@@ -680,7 +678,7 @@ That works in parallel; Ray then restores blocks ahead of time, some perhaps twi
 
 # %% [markdown]
 r"""
-Compare the two orders of the loops, with four functions of your 24 blocks.
+Compare the two orders of the loops, with four functions on your 24 blocks.
 The check has put 192 MB of its own into the store, which pushed your blocks out: now they are all on disk.
 """
 
@@ -699,7 +697,7 @@ if passed("read_once"):
 
 # %% [markdown]
 r"""
-In the wrong order, each function goes through all the blocks: up to 4 × 24 = 96 restores, because each round pushes out what the next one needs.
+In the wrong order, each function goes through all the blocks: up to 4 × 24 = 96 restores, because each round pushes out what the next needs.
 In the right order, each block comes back once: 24 restores, or a few less if some blocks were still in memory.
 """
 
@@ -713,14 +711,81 @@ quiz("store_is_full", store_is_full)
 
 # %% [markdown]
 r"""
-When the last reference to an object goes, its file goes too; where objects share a file, it goes with the last of them.
-Is a file left?
-Then something of yours still lives in it, such as the array of a `share_once` whose function carried the reference.
+When the last reference to an object goes, its file goes too; a shared file goes with its last object.
+If a file is left, an object of yours still lives in it, such as the array of a `share_once` whose function carried the reference.
 """
 
 # %% tags=["demo"]
 del blocks
 print(in_store(), "MB in the store, and these files:", spilled_files())
+
+# %% [markdown]
+r"""
+## A generator hands over each block as soon as it is made
+
+A task that returns a list of blocks hands over nothing until the last one is made, and then they all lie in the store together.
+Write it as a **generator**, with `yield` instead of `return`, and every block becomes an object of its own.
+The call then returns an `ObjectRefGenerator`.
+In a loop it gives you one reference after another, each as soon as its block is there, while the task makes the next one.
+For a generator function this is Ray's default; you will also see it written out, as `num_returns="streaming"`.
+
+If your loop is slower than the task, blocks pile up in the store.
+`_generator_backpressure_num_objects=2` makes the task pause while two blocks wait for your loop.
+The underscore says that Ray may still change the option.
+
+In the cell, a block takes 0.05 s to make, and the loop 0.15 s to use it.
+
+**Predict** for a list, a generator and a generator that pauses: when does the loop have its first block, and how many wait for it at most?
+"""
+
+# %% tags=["demo"]
+def make_blocks(count):
+    """Yield blocks of 8 MB, each with the time at which it was made."""
+    for number in range(count):
+        time.sleep(0.05)
+        yield time.time(), np.full(MILLION, float(number))
+
+
+def use_each(open_stream):
+    """Return when each block was made, and when the loop had it, in seconds: shape [blocks, 2]."""
+    start, times = time.time(), []
+    for made_at, _ in open_stream():
+        times.append((made_at - start, time.time() - start))
+        time.sleep(0.15)
+    return np.array(times)
+
+# %% tags=["demo"]
+stream, collect = ray.remote(make_blocks), ray.remote(lambda count: list(make_blocks(count)))
+paced = stream.options(_generator_backpressure_num_objects=2)
+ray.get([collect.remote(0), *stream.remote(1)])  # warm-up
+count = budget(10, 6)
+ways = {
+    "a list": lambda: ray.get(collect.remote(count)),
+    "a generator": lambda: map(ray.get, stream.remote(count)),
+    "a generator, paused at 2": lambda: map(ray.get, paced.remote(count)),
+}
+streamed = {name: use_each(way) for name, way in ways.items()}
+
+# %% tags=["demo"]
+figure, panels = plt.subplots(1, 3, figsize=(9, 3), sharex=True, sharey=True, constrained_layout=True)
+for (name, times), axes in zip(streamed.items(), panels, strict=True):
+    for seconds, label, colour in zip(times.T, ("made", "in your loop"), ("#2563eb", "#d97706"), strict=True):
+        axes.step([0, *seconds], range(count + 1), where="post", color=colour, label=label)
+    axes.set(title=name, xlabel="seconds")
+panels[0].set(ylabel="blocks")
+panels[0].legend(loc="lower right");
+
+# %% [markdown]
+r"""
+The gap between the lines shows what waits for your loop.
+With a list, the first block comes when the last one is made.
+A generator gives you the first after one block's time, so making and using overlap; but the task runs ahead, and for a long stream the store fills up, and spills.
+With the pause, the gap stays at two blocks, however long the stream is: this is how you work through more data than the store can hold, without writing a file.
+
+What a task has yielded survives the task's failure: only the next `ray.get` raises the error.
+Actor methods can be generators too.
+One is a sampler's method that streams its episodes to a learner; Ray Data moves its blocks this way, and Ray Serve its streamed answers.
+"""
 
 # %% tags=["demo"]
 ray.shutdown()
@@ -730,10 +795,11 @@ r"""
 ## What you can do now
 
 - You put large data once and pass the reference, and you can prove it with Ray's records.
-- You know which values are read without a copy, and from which size on that matters on your machine.
+- You know which values need no copy, and from what size on that matters on your machine.
 - You build pipelines of references, and know what arrives from a list.
 - You find out what still holds an object, and let views go.
-- You order your loops so that too small a store costs them little.
+- You order your loops so that a store that is too small costs little.
+- You stream blocks out of a task, and keep it from running ahead.
 
 ## Traps
 
@@ -744,9 +810,10 @@ r"""
 - **A tensor is not an array**: by default each reader gets a copy.
   Put `tensor.numpy()`.
 - **`return ray.put(x)`** from a task: the worker owns the object and takes it along when it dies.
+- **A list of results** arrives when the last one is made.
+  Yield them, and let the task pause when nothing takes them.
 - **A small slice keeps the whole array.** Copy what you keep, and remember `Out` in a notebook.
-- **A changed list**: the change is lost silently, because each process has a list of its own.
-  An array at least raises an error.
+- **A list changed in a task** silently loses the change, because each process has a list of its own; an array at least raises an error.
 - **Where the store lies.** On Linux, WSL included, it is shared memory, `/dev/shm`; Docker gives that 64 MB unless you set `--shm-size`, and Ray then falls back to slower files in `/tmp`.
   On a Mac the store is files mapped into memory, 2 GB at most unless you ask for more.
   Spilled objects lie in Ray's temporary folder; when its disk is 95 % full, spilling stops.
@@ -754,7 +821,7 @@ r"""
 ## Read on
 
 - [Chapter 3](ch03_actors.ipynb): state that changes lives in actors.
-- Ray's documentation: [objects](https://docs.ray.io/en/latest/ray-core/objects.html), [serialization](https://docs.ray.io/en/latest/ray-core/objects/serialization.html), [object spilling](https://docs.ray.io/en/latest/ray-core/objects/object-spilling.html), and three [anti-patterns](https://docs.ray.io/en/latest/ray-core/patterns/index.html): large arguments by value, closures, and returning `ray.put`.
+- Ray's documentation: [objects](https://docs.ray.io/en/latest/ray-core/objects.html), [serialization](https://docs.ray.io/en/latest/ray-core/objects/serialization.html), [object spilling](https://docs.ray.io/en/latest/ray-core/objects/object-spilling.html), [generators](https://docs.ray.io/en/latest/ray-core/ray-generator.html), and three [anti-patterns](https://docs.ray.io/en/latest/ray-core/patterns/index.html): large arguments by value, closures, and returning `ray.put`.
 - [Old names](../docs/old_names.md): what older code calls things, and what they are called today.
 - Wang et al., [*Ownership: A Distributed Futures System for Fine-Grained Tasks*](https://www.usenix.org/conference/nsdi21/presentation/cheng), NSDI 2021: why the caller owns the result.
 """

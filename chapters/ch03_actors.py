@@ -6,8 +6,9 @@ r"""
 
 **What you will be able to do**
 
-- turn a class into an actor, share it between tasks, and say which calls keep their order;
+- turn a class into an actor, share it among tasks, and say which calls keep their order;
 - find and fix lost updates, outside an actor and inside one;
+- find what cannot be pickled, and repair a program whose tasks change a global;
 - measure how many calls an actor answers, and say when more actors help;
 - write an async actor that collects calls into batches;
 - train a model with a parameter server, where no worker waits for another;
@@ -16,6 +17,7 @@ r"""
 
 # %%
 import asyncio
+import io
 import multiprocessing
 import os
 import time
@@ -24,10 +26,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas
 import ray
-from ray.util import ActorPool
+from ray.util import ActorPool, inspect_serializability
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline, warm_up
-from coursekit.given.ch03_actors import Simulator, add_ones, bumpy, compute, draw_training
+from coursekit.given.ch03_actors import Player, Simulator, add_ones, bumpy, compute, draw_training
 from coursekit.given.ch03_actors import linear_data, pay, slope, span, squares
 from coursekit.records import actors
 
@@ -40,10 +42,10 @@ warm_up(4)
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans two hours, with `Batcher` and `pool_map` as homework.
-Nothing in this chapter builds on the sections on threads and on names.
+The run sheet plans two hours, with `Batcher` as homework.
+Nothing in this chapter builds on the sections on threads, on pools and on names.
 Have the room run the two cells above while you talk.
-Ask who has ever used a lock, and remember who raised a hand: they will enjoy the second section.
+Ask who has ever used a lock: they will enjoy the second section.
 """
 
 # %% [markdown]
@@ -51,10 +53,10 @@ r"""
 ## An actor is an object in a process of its own
 
 A task keeps nothing when it ends.
-But a simulator has a state, a replay buffer has contents, and a model has weights.
+But a simulator has state, a replay buffer has contents, and a model has weights.
 An **actor** is an object that lives in a worker process of its own.
 `ray.remote(Class)` makes an actor class; calling that with `.remote(...)` starts the process, creates the object there, and returns a **handle** at once.
-A call `handle.method.remote(...)` works like that of a task: it returns a reference at once.
+Like a task's, a call `handle.method.remote(...)` returns a reference at once.
 """
 
 
@@ -79,14 +81,14 @@ print(ray.get(refs))
 # %% [markdown]
 r"""
 101, 103, 106: all calls reach one object.
-The actor runs **one call at a time**, and the calls of one caller **in the order in which they were sent**.
+The actor runs **one call at a time**, and one caller's calls **in the order they were sent**.
 So no call ever sees the object half changed, and the sum is right without a lock.
 
 ![The notebook and a task hold handles of one actor. The calls of each wait in a line of their own; the actor takes one at a time, and keeps the state](../img/ch03_actor.svg)
 
 This holds for an ordinary actor whose calls are not retried.
 Threads and `async` methods give up the order, as you will see below, and so does the option `allow_out_of_order_execution`.
-A call that Ray retries (chapter 5) may run after calls that were sent later.
+A call that Ray retries (chapter 5) may run after later ones.
 
 As with tasks, you will also see `@ray.remote` above the class; then `Counter.remote(100)` makes the actor, and the name no longer stands for the plain class.
 
@@ -105,13 +107,13 @@ pandas.DataFrame(actors())[columns]
 r"""
 When the last handle is gone, Ray ends the actor, its process, and its state.
 You need not close anything, but nothing is kept either.
-In a terminal, `ray list actors` shows the same records if Ray runs with its dashboard.
+In a terminal, `RAY_AUTH_MODE=token ray list actors` shows the same records if Ray runs with its dashboard; chapter 6 says what the token is.
 
 Your turn.
 `count_up` gets a class like `Counter`, whose `__init__` needs no arguments.
 
-The checks of this chapter prove order and overlap by letting calls wait for each other.
-If your answer is wrong, some of them wait in vain, and the check takes 20 to 40 seconds before it tells you.
+This chapter's checks prove order and overlap by letting calls wait for each other.
+If your answer is wrong, some wait in vain, and the verdict takes 20 to 40 seconds.
 """
 
 
@@ -134,7 +136,7 @@ check("count_up", count_up)
 # %% [markdown] tags=["solution"]
 r"""
 Two mistakes are common.
-With `ray.remote(Counter).remote()` inside the loop, every call gets an actor of its own: five processes, and five totals that start at 0.
+With `ray.remote(Counter).remote()` inside the loop, every call gets its own actor: five processes, and five totals that start at 0.
 With `ray.get` inside the loop, the totals are right, but the caller waits for every call in turn.
 """
 
@@ -151,8 +153,8 @@ r"""
 ## One call is safe, a sequence of calls is not
 
 A handle is an argument like any other.
-Give it to a task, and the task can call the same actor: handles travel, the object stays where it is.
-This lets many tasks work on one state.
+Give it to a task, and the task can call the same actor: handles travel, the object stays.
+Through handles, many tasks work on one state.
 
 Here four customers pay 1 into an account, ten times each.
 `pay(balance, 1)` returns the balance plus 1, and takes 20 ms for the bookkeeping.
@@ -195,15 +197,13 @@ print(f"40 payments of 1, and the balance is {balance}: {40 - balance} are lost"
 
 # %% [markdown]
 r"""
-Most of them are lost.
+Most are lost.
 Every single call was safe, but a payment is *three* steps: read, add, write.
-Between one customer's read and write, the others read the same old balance, and the last one to write wipes out what the others wrote.
-This is called a **lost update**.
+Between one customer's read and write, the others read the same old balance, and the last to write wipes out what the others wrote: a **lost update**.
 
 ![Two customers read 5, both add 1, both write 6: one payment is lost. Below, both send "add 1" to the account, and the balance is 7](../img/ch03_lost_update.svg)
 
-The cure: do not fetch the state, change it, and send it back.
-**Send the change**, and let the actor make it, in one call.
+Instead of fetching the state, changing it, and sending it back, **send the change**, and let the actor make it, in one call.
 
 In the exercise, you are given `pay_in(balance, amount)`, which returns the new balance.
 The balance need not be a number: the check uses a list of receipts.
@@ -246,7 +246,7 @@ check("bank", bank)
 # %% [markdown] tags=["solution"]
 r"""
 The `ray.get` in `customer` matters.
-Without it, the customer ends before the payment is booked, and since calls of different callers have no order, `read` may overtake a payment.
+Without it, the customer ends before the payment is booked, and since different callers' calls have no order, `read` may overtake a payment.
 Nothing is lost then, but you read too early.
 
 You can send functions as well: an actor with a method `update(function)`, which does `self.balance = function(self.balance)`, can make any change.
@@ -262,13 +262,125 @@ quiz("why_updates_are_lost", why_updates_are_lost)
 
 # %% [markdown]
 r"""
+## A lock stays at home, and a global changes elsewhere
+
+Almost everyone meets two errors in the first week with Ray.
+Both follow from one fact: a task works on **copies**.
+Ray pickles the arguments, and a notebook's function together with the globals it uses; the worker unpickles them in its own process.
+A function you import from a module travels as a name: the worker imports the module itself, and so has its own globals.
+
+Here is a colleague's program, which was right in one process.
+"""
+
+
+# %% tags=["demo"]
+scores = {}  # a global
+
+
+def broken(make_player, seeds):
+    """Return the scores by seed, says our colleague."""
+    player = make_player()
+
+    @ray.remote
+    def game(seed):
+        scores[seed] = player.play(seed)
+
+    ray.get([game.remote(seed) for seed in seeds])
+    return scores
+
+
+try:
+    broken(Player, [1, 2, 3])
+except TypeError as error:
+    print("TypeError:", str(error).splitlines()[0])  # a long report follows; more on that below
+
+# %% [markdown]
+r"""
+Ray cannot pickle the function `game`, and says so before a task starts.
+The function looks harmless, but it carries `player`, and something in there cannot travel.
+`ray.util.inspect_serializability` takes an object apart and names the culprit:
+"""
+
+# %% tags=["demo"]
+fine, culprits = inspect_serializability(Player(), name="player", print_file=io.StringIO())  # without it, a long report
+print("can be pickled:", fine)
+print("culprits:", [".".join(culprit.path) for culprit in culprits])
+
+# %% [markdown]
+r"""
+A lock guards the memory of one process, so a copy elsewhere would guard nothing.
+Open files, database connections, threads and running generators stay at home for the same reason.
+Don't send such an object: **make it where it is needed**, inside the task, or once for many calls in the `__init__` of an actor.
+
+With that fixed, the program runs without an error but returns the wrong thing.
+
+**Predict** what `scores` holds after three games, and what the third line prints.
+"""
+
+
+# %% tags=["demo"]
+@ray.remote
+def game_of_its_own(seed):
+    """Play with a player of this task's own, and write the score into a global."""
+    scores[seed] = Player().play(seed)
+    return len(scores)
+
+
+bonus = 1
+add_bonus = ray.remote(lambda score: score + bonus)
+print("sizes of the workers' dicts:", ray.get([game_of_its_own.remote(seed) for seed in (1, 2, 3)]))
+print("this process has:", scores)
+before = ray.get(add_bonus.remote(0))
+bonus = 100
+print("with a bonus of 1:", before, "and with a bonus of 100:", ray.get(add_bonus.remote(0)))
+
+# %% [markdown]
+r"""
+Every worker filled its own dict, and yours is empty.
+The way in is closed as well: Ray pickles a function once, at its first `.remote()`, so the workers keep that moment's bonus.
+Neither raises an error.
+
+So send values in as **arguments**, and bring them back as **results**; what many tasks must change together lives in an actor.
+Now fix the program: it has both faults.
+"""
+
+
+# %%
+def tournament(make_player, seeds):
+    """Return the scores of this tournament as a dict {seed: score}.
+
+    The score of a seed is make_player().play(seed). A player cannot be pickled; `make_player` can. No game runs in this process,
+    and games run side by side.
+    """
+
+    ### BEGIN SOLUTION
+    @ray.remote
+    def game(seed):
+        return make_player().play(seed)
+
+    refs = [game.remote(seed) for seed in seeds]
+    return dict(zip(seeds, ray.get(refs), strict=True))
+    ### END SOLUTION
+
+
+# %%
+check("tournament", tournament)
+
+# %% [markdown] tags=["solution"]
+r"""
+If a player is slow to make, let two or three actors keep one each, made in `__init__`: `ray.remote(make_player).remote()` turns the player itself into an actor.
+
+If the class is yours, you can also teach it to travel: `__getstate__` returns its attributes without the lock, and `__setstate__` makes a new one.
+"""
+
+# %% [markdown]
+r"""
 ## What `multiprocessing` keeps in a `Value`, Ray keeps in an actor
 
-Without Ray, processes of one machine share a number through `multiprocessing.Value`, a few bytes of shared memory.
+Without Ray, a machine's processes share a number through `multiprocessing.Value`, a few bytes of shared memory.
 In the next cell, two processes add 1 to it 20,000 times each.
 
-**Predict:** is `total.value += 1` safe?
-After all, `Value` comes with a lock.
+`Value` comes with a lock; is `total.value += 1` safe?
 """
 
 # %% tags=["demo"]
@@ -289,7 +401,7 @@ The lock exists, but the code that says `+=` must remember to take it.
 
 An actor holds any object, not only numbers; every node of a cluster can reach it; and because it runs one call at a time, it needs no lock.
 Now write one that keeps the best result so far, together with the weights that reached it; older programs call it `GlobalVar`.
-Scores may have any sign: many environments only ever punish.
+Scores may have any sign: many environments only punish.
 """
 
 
@@ -327,13 +439,13 @@ r"""
 A best score that starts at 0 is the classic mistake: on Pendulum, where no reward is above 0, nothing ever beats it.
 `-math.inf` works too, but then `best()` needs a special case for "nothing yet".
 
-A stub or an error in `__init__` shows up late: you get the handle at once, and only the first *call* raises, with `ActorDiedError`.
+A stub or an error in `__init__` shows up late: you get the handle at once, and the first *call* raises `ActorDiedError`.
 The cause is at the end of its message.
 """
 
 # %% [markdown]
 r"""
-Four searchers now look at random for the highest point of a hilly landscape, and share one `BestSoFar`.
+Now four searchers look at random for the highest point of a hilly landscape, and share one `BestSoFar`.
 The top is $-1$, at the point $(2, -1)$.
 """
 
@@ -359,8 +471,8 @@ if passed("BestSoFar"):
 # %% [markdown]
 r"""
 Hundreds of offers, and a handful of records: nearly all calls were for nothing.
-A searcher could remember its own best, and offer only what beats that.
-Whether it is worth the trouble depends on what a call costs.
+A searcher could remember its own best, and offer only what beats it.
+Whether that is worth the trouble depends on what a call costs.
 """
 
 # %% [markdown]
@@ -405,9 +517,9 @@ r"""
 A call to another process costs thousands of times what a method costs, because a message goes out and another comes back.
 Sent together, the trips overlap.
 A call to an actor takes a shorter way than a task: its message goes straight to the actor's process, while a task first needs a worker.
-But Ray lends a worker once and then sends it many tasks, so the difference is small.
+But Ray lends a worker once and then sends it many tasks, so the difference stays within a factor of two or so.
 
-An actor that is asked for everything becomes the bottleneck of the whole program, however many nodes you have.
+An actor that does everything becomes the bottleneck of the whole program, however many nodes you have.
 So send fewer, larger calls, or let several actors share the work.
 How many actors?
 """
@@ -421,7 +533,7 @@ Two kinds of work take equally long.
 `wait` naps, like an actor that waits for a network, a disk, a robot, or a simulator on another machine.
 The same number of calls goes to one actor, to two, to four and to eight.
 
-**Predict** two curves: how many times faster than one actor are 2, 4 and 8, at computing and at waiting?
+**Predict** two curves: how many times faster than one actor are 2, 4 and 8 at computing and at waiting?
 Look at `os.cpu_count()` first.
 """
 
@@ -495,20 +607,20 @@ del workers, worker
 
 # %% [markdown]
 r"""
-The curve of `compute` rises as far as your cores go, less where other programs use them too, and then stops.
+The curve of `compute` rises as far as your cores go, or less if other programs use them too, and then stops.
 It may even fall, because eight processes on two cores get in each other's way.
 
 The curve of `wait` rises far beyond your cores, because a nap needs no core.
-In the end it bends as well: each call has its price, and the notebook can send only a few thousand a second.
+It bends in the end: each call has its price, and the notebook can send only a few thousand a second.
 
-`os.cpu_count()` counts hardware threads, two for each core of most processors, and slow cores as well as fast ones, so the curve often bends before the dashed line.
+`os.cpu_count()` counts hardware threads, on most processors two for each core, and slow cores as well as fast ones, so the curve often bends before the dashed line.
 
-Ray let you have all eight actors, although it counts only four CPUs: unless you set `num_cpus=`, an actor that lives holds none (chapter 4).
+Ray let you have all eight actors, although it counts only four CPUs: unless you set `num_cpus=`, a living actor holds none (chapter 4).
 So nothing stops you from starting too many.
-They cost dozens of megabytes of memory each, even when idle, and about a second to start.
+Each costs dozens of megabytes of memory, even when idle, and about a second to start.
 
-On a cluster the rule is the same, with more cores: as many actors that compute as there are cores, and as many actors that wait as it takes to keep the cores busy.
-Which of the two is your simulator?
+On a cluster the rule is the same, with more cores: as many computing actors as there are cores, and as many waiting ones as it takes to keep the cores busy.
+Which is your simulator?
 Chapter 8 measures that before it chooses.
 """
 
@@ -523,10 +635,9 @@ quiz("how_many_actors", how_many_actors)
 # %% [markdown] tags=["notes"]
 r"""
 Half-time.
-Compare the curves in the room: a laptop with eight cores, one with two, a server that several people share.
-The knee is in a different place for each, and the shared server may have none at all.
-The most frequent question: "So why `num_cpus=4`?"
-It is Ray's bookkeeping; it adds no core.
+Compare the curves in the room: a laptop with eight cores, one with two, a shared server.
+Each has its knee in a different place, and the shared server may have none.
+The most frequent question is "So why `num_cpus=4`?": it is Ray's bookkeeping, and adds no core.
 """
 
 # %% [markdown]
@@ -534,11 +645,10 @@ r"""
 ## One async actor waits for many at once
 
 Eight processes that only wait are a waste.
-An **async actor** waits for many things in one process: as soon as one method is an `async def`, Ray runs up to 1,000 of its calls at the same time, in one thread.
+An **async actor** waits for many things in one process: if one method is an `async def`, Ray runs up to 1,000 of its calls at the same time, in one thread.
 
-How can one thread run many calls?
-With `asyncio`, which comes with Python.
-The thread runs a **loop**: it runs one call until that call has to wait at an `await`, then another that can continue, and returns to the first when what it waits for has arrived.
+It does so with Python's `asyncio`.
+The thread runs a **loop**: it runs one call until that has to wait at an `await`, then another that can continue, and returns to the first when what it waits for has arrived.
 
 A call steps aside *only* at an `await`.
 The two classes below differ in one line; `span` notes when each call began and ended.
@@ -580,10 +690,10 @@ for cls, axes in zip([Blocking, Polite], places, strict=True):
 
 # %% [markdown]
 r"""
-Above, the calls run one after the other, although the method says `async`; below, all eight take the time of one.
+Above, the calls run in turn, although the method says `async`; below, all eight take the time of one.
 A blocked actor shows no error, only slowness.
-What blocks: `time.sleep`, `ray.get` (write `await ref`), `requests.get`, and every long computation.
-An `await` of something that is already there lets no other call in either.
+`time.sleep`, `ray.get` (write `await ref`), `requests.get`, and every long computation block it.
+Nor does an `await` of something already there let another call in.
 
 Because a call may step aside at each `await`, other calls may change the object meanwhile.
 Here a hundred calls add 1 each:
@@ -616,18 +726,18 @@ r"""
 Read, `await`, write: a lost update again, this time *inside* the actor.
 Without the `await`, or with `self.total += amount` after it, nothing would be lost: between two `await`s you are alone.
 
-Async actors are at their best where many small requests should become a few large ones.
+Async actors are at their best when many small requests should become a few large ones.
 A neural network needs about as long for one input as for thirty-two.
 So a policy server collects the calls that arrive, asks the network once, and hands each caller its own answer.
 Chapter 18 does that with Ray Serve; here you build the core of it.
 
-The tool is a **future**, an empty box that a call can wait for.
+The tool is a **future**, an empty box a call can wait for.
 
 - `asyncio.get_running_loop().create_future()` makes one, and `future.set_result(answer)` fills it.
 - `future.done()` says whether it is full, and `future.result()` returns what is in it.
 - `await asyncio.wait([future], timeout=seconds)` waits until it is full, but no longer than that.
   It raises nothing when time is up, and what it returns is of no use here: ask the future.
-  (Not `wait_for`: that *cancels* the future when time is up.)
+  `asyncio.wait_for` looks simpler, but when time is up it *cancels* the future, and `flush` can no longer fill it.
 
 `flush` is already written: it answers all the calls in `self.waiting`.
 Write `predict`.
@@ -674,14 +784,11 @@ check("Batcher", Batcher)
 r"""
 No other call comes between `append` and `flush`, because there is no `await` between them.
 After the `await`, younger calls may have come.
-A call that then flushes without asking `future.done()`, or by a timer that still runs, answers them too early, in a batch that is too small.
-
-`asyncio.wait_for(future, timeout)` looks simpler than `asyncio.wait`, but when time is up it *cancels* the future, and `flush` can no longer fill it.
+A call that then flushes without asking `future.done()`, or by a timer that still runs, answers them too early, in too small a batch.
 
 The model itself blocks the loop while it computes.
-Here that does no harm: until it is done, no batch could be answered anyway.
-To avoid it, `await asyncio.to_thread(self.model, inputs)` computes in a thread.
-Then `flush` has an `await`, and again other calls can come in between.
+Here that does no harm: until it is done, `flush` could answer no batch anyway.
+To avoid it, `await asyncio.to_thread(self.model, inputs)` computes in a thread; then `flush` has an `await`, and other calls can come in between.
 """
 
 # %% [markdown]
@@ -714,7 +821,7 @@ quiz("blocked_loop", blocked_loop)
 r"""
 ## Threads let an actor answer while it works
 
-A method that computes for minutes keeps every other call waiting, even the question whether the actor is still alive.
+A method that computes for minutes keeps every other call waiting, even one that asks whether the actor is alive.
 Ordinary methods can run in several threads: `.options(max_concurrency=4)` allows any four calls at a time.
 A **concurrency group** has threads of its own for certain methods.
 
@@ -760,7 +867,7 @@ The price: two methods can now run at the same time on one object, so the actor 
 `ping` only answers, so nothing can go wrong.
 Methods that change something need a `threading.Lock`, or must share a group with one thread.
 The order is gone as well: an actor with threads, or with `async` methods, may run a call before one that the same caller sent earlier.
-And the threads of one process take turns at running Python code: for more of that you need more actors, as the curve above showed.
+And the threads of a process take turns at running Python code: for more you need more actors, as the curve above showed.
 """
 
 # %% [markdown]
@@ -777,11 +884,13 @@ $$w \leftarrow w - \text{rate} \cdot g$$
 ![Three workers around a server: each gets weights, computes a gradient on its shard, and sends it; the server applies gradients as they come](../img/ch03_parameter_server.svg)
 
 No worker waits for another: this is **asynchronous** SGD.
-While one worker computes, others move the weights, so its gradient was computed with weights that are a little old, or **stale**.
+While one worker computes, others move the weights, so its gradient comes from weights that are a little old, or **stale**.
 The price is usually a somewhat rougher path; the gain is that a slow worker does not hold up the others.
 
 It is tempting to improve the *weights* locally and send those back.
 You know what that loses.
+
+The server below is complete; write `async_sgd`, which starts it and its workers.
 """
 
 
@@ -829,14 +938,13 @@ check("async_sgd", async_sgd)
 r"""
 `np.array(weights)` in `__init__` is a copy on purpose: an array that arrives in an actor is read-only (chapter 2), so `self.weights -= …` would raise an error.
 
-`work` could skip the `ray.get` around `apply`: calls of one caller keep their order, so its next `get` already sees its own gradient.
-It would then only have to wait for the last `apply`.
-It could even ask for the next weights before it has computed its gradient, so that they are there in time; the gradients are then staler by one step.
+`work` could skip the `ray.get` around all but the last `apply`: one caller's calls keep their order, so its next `get` already sees its own gradient.
+It could even ask for the next weights before it computes its gradient, so they arrive in time; the gradients are then staler by one step.
 """
 
 # %% [markdown]
 r"""
-Three workers fit a linear model with three weights, to data that were made with known weights plus a little noise.
+Three workers fit a linear model with three weights to data made with known weights plus a little noise.
 `slope`, the gradient, takes 0.1 ms for each row of a shard, and the first shard has four times as many rows as the others.
 """
 
@@ -855,12 +963,12 @@ if passed("async_sgd"):
 # %% [markdown]
 r"""
 The quick workers took their steps and finished while the slow one was still working.
-The short bars are the calls of the server, which has time to spare.
+The short bars are the server's calls; it has time to spare.
 A worker's bar is long because waiting for the server counts as running.
 
 The error falls fast, but not to 0.
-What is left comes from the noise, and from the last steps, which all come from one shard.
-A fixed number of steps is simple, but gives the small shards too little weight at the end; real programs run for a certain time, or over shuffled data.
+The rest comes from the noise, and from the last steps, all from one shard.
+A fixed number of steps is simple, but gives the small shards too little weight at the end; real programs run for a fixed time, or over shuffled data.
 """
 
 # %% [markdown]
@@ -874,7 +982,7 @@ Both want a function `f(actor, input)` that returns a reference.
 
 Here three simulators play eight episodes; the first takes 0.9 s, the others 0.1 or 0.2 s.
 
-**Predict:** how long does each of the two take?
+**Predict:** how long does each take?
 Draw the three rows on paper first.
 """
 
@@ -894,54 +1002,19 @@ del pool
 
 # %% [markdown]
 r"""
-Surprised?
 `pool.map` hands out results in order, and gives an actor its next input only *when it hands out a result*.
 During the first, long episode, the other two actors have nothing to do, although five episodes wait.
 `map_unordered` keeps them busy, but mixes up the results.
 
-You can have both: give work to any actor that is free, and put each result into its place.
-"""
-
-
-# %%
-def pool_map(actors, submit, xs):
-    """Return the results for all inputs, in the order of the inputs.
-
-    `submit(actor, x)` starts the work on x and returns a reference. No actor has more than one call
-    under way, and an actor that is free gets the next input. There may be fewer inputs than actors.
-    """
-    ### BEGIN SOLUTION
-    idle, under_way = list(actors), {}
-    todo, results = list(enumerate(xs)), [None] * len(xs)
-    while todo or under_way:
-        while todo and idle:
-            place, x = todo.pop(0)
-            actor = idle.pop()
-            under_way[submit(actor, x)] = place, actor
-        (ref,), _ = ray.wait(list(under_way), num_returns=1)
-        place, actor = under_way.pop(ref)
-        results[place] = ray.get(ref)
-        idle.append(actor)
-    return results
-    ### END SOLUTION
-
-
-# %%
-check("pool_map", pool_map)
-
-# %% [markdown] tags=["solution"]
-r"""
-This is `bounded_map` of chapter 1 again, with actors for slots.
-A reference can be the key of a dictionary, which tells you whose result has come.
-For real use, ask what should happen when a call fails: here `ray.get` raises, and you lose the results of the others.
-Chapter 5 fixes that.
+To have both, send each input's place along, and sort by it in the end.
 """
 
 # %% tags=["demo"]
-if passed("pool_map"):
-    with recorded() as run:
-        results = pool_map(simulators, lambda actor, tenths: actor.run.remote(tenths), episodes)
-    timeline(run).set_title(f"your pool_map: results {results}")
+pool = ActorPool(simulators)
+with recorded() as run:
+    pairs = list(pool.map_unordered(lambda actor, pair: actor.run_at.remote(*pair), enumerate(episodes)))
+timeline(run).set_title(f"map_unordered, sorted: results {[result for _, result in sorted(pairs)]}")
+del pool
 
 # %% tags=["demo"]
 for simulator in simulators:
@@ -953,8 +1026,8 @@ r"""
 
 So far you had to hold a handle.
 With `.options(name="scores")`, any task or program in the same **namespace** can find the actor by its name.
-You set the namespace with `ray.init(namespace="course")`; otherwise each program has one of its own.
-With `get_if_exists=True`, Ray finds the actor, or makes it if there is none: many programs can run the same line, and all get the same actor.
+You set the namespace with `ray.init(namespace="course")`; otherwise each program has its own.
+With `get_if_exists=True`, Ray finds the actor or makes it: many programs can run the same line and get the same actor.
 
 A name does not keep an actor alive; `lifetime="detached"` does.
 """
@@ -975,7 +1048,7 @@ r"""
 The second line found the actor of the first: 6.
 Without its handles "scores" is gone, while "archive" lives on.
 It would outlive this notebook too if the notebook had joined a running cluster; a cluster that `ray.init` has started ends with its program.
-There, a detached actor stays until it is killed, so if you make one, plan who will kill it:
+In a running cluster, a detached actor stays until it is killed, so if you make one, plan who will kill it:
 """
 
 # %% tags=["demo"]
@@ -1002,6 +1075,7 @@ r"""
 
 - You make actors, share their handles, and know which calls keep their order.
 - You see a lost update coming: outside an actor, across an `await`, and between threads.
+- You find what cannot travel with `inspect_serializability`, and send values in and results back instead of changing globals.
 - You have measured what a call costs, and how far more actors help: to your cores for computing, much further for waiting.
 - You write async actors that batch, parameter servers that hold up no worker, and pools that keep every actor busy.
 
@@ -1010,13 +1084,16 @@ r"""
 - **A new actor for each call** has no memory: `Counter.remote()` goes before the loop.
 - **Read, change, write back** from outside loses updates.
   Send the change.
+- **A global** that a task changes stays as it was in your process, and one you change stays as it was in the workers.
+- **A lock, an open file or a connection** cannot be pickled.
+  Make it in the task or the actor.
 - **`ray.get` or `time.sleep` in an async method** blocks every other call.
 - **An error in `__init__`** shows only at the first call, as `ActorDiedError`.
-- **Order** is promised only to calls of one caller, on an ordinary actor, without retries.
+- **Order** is promised only for one caller's calls, on an ordinary actor, without retries.
 - **`ActorPool.map` stalls** behind a long first input.
 - **When you drop the last handle**, the actor ends.
   Keep one, or make the actor detached and kill it yourself.
-- **A handle that a function captures**, instead of getting it as an argument, keeps its actor alive until the program ends.
+- **A handle that a function captures** instead of taking as an argument keeps its actor alive until the program ends.
 - **Too many actors**: Ray does not stop you.
   Each is a process with memory of its own.
 

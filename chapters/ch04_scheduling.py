@@ -2,16 +2,17 @@
 r"""
 # Chapter 4 · A task waits until one node has room
 
-*About 90 minutes · builds on [Chapter 3](ch03_actors.ipynb)*
+*About 100 minutes · builds on [Chapter 3](ch03_actors.ipynb)*
 
 **What you will be able to do**
 
 - say what a task needs, in whole CPUs, fractions and resources of your own, and what Ray does with that number;
+- lend out GPUs, whole and in shares, and say which a task sees;
 - see why a task stays PENDING, and tell a long queue from a request that can never run;
-- recognise nested work that locks up, and write it so that it cannot;
+- recognise nested work that locks up, and rewrite it so it cannot;
 - send work to a certain node, or to all nodes, by affinity and by labels;
 - reserve places for a gang, all or none, and measure when PACK beats SPREAD;
-- watch an autoscaler add nodes because work is waiting, and remove them again.
+- watch an autoscaler add nodes for waiting work, and remove them again.
 """
 
 # %%
@@ -25,8 +26,10 @@ from ray.util.placement_group import placement_group, placement_group_table, rem
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline, warm_up
-from coursekit.given.ch04_scheduling import Member, nap, pass_arrays
-from coursekit.given.nodes import autoscaler, follow, ledger, ray_status, remove_nodes, small_cluster, stop, waiting
+from coursekit.given.ch04_scheduling import Member, look_at_gpus, nap, pass_arrays
+from coursekit.given.nodes import (
+    add_nodes, autoscaler, follow, ledger, ray_status, remove_nodes, small_cluster, stop, waiting
+)
 
 begin("ch04_scheduling")
 
@@ -35,11 +38,11 @@ r"""
 Until now `ray.init` started everything.
 This time you build a cluster from its parts: `small_cluster` starts a **head node** with Ray's own `ray.cluster_utils.Cluster`, and `ray.init(address=...)` joins it as a driver.
 More nodes come later.
-Each node is a raylet with its own workers and its own object store, as it would be on a machine of its own.
-Only the machine underneath is shared: yours.
+Each node is a raylet with its own workers and object store, as on a machine of its own.
+Only the machine underneath, yours, is shared.
 
 The head has two CPUs and two **licences**, say for a simulator that you may run twice at a time.
-A custom resource is a name and a number, nothing else.
+A custom resource is just a name and a number.
 """
 
 # %%
@@ -50,10 +53,10 @@ ledger()
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans ninety minutes, with `spread_over_nodes` as homework; you show the autoscaler from the front.
+The run sheet plans a hundred minutes, with `spread_over_nodes` as homework; show the autoscaler from the front.
 Start the first two cells before you speak.
 `Cluster` is Ray's own test tool.
-It starts real raylets, so everything here holds on real machines, except that these nodes share their cores, memory and disk.
+It starts real raylets, so everything here holds on real machines, but these nodes share their cores, memory and disk.
 """
 
 # %% [markdown]
@@ -62,16 +65,15 @@ r"""
 
 A task states what it needs.
 The raylet subtracts that from what the node has, and starts the task when enough is left.
-That is all: Ray does not measure what the task really uses, and does not tie it to a core.
+That is all: Ray neither measures what the task really uses nor ties it to a core.
 It only drops one hint: unless you have set `OMP_NUM_THREADS`, Ray sets it before each task to the whole CPUs requested, at least 1.
-NumPy and torch read it when a process first imports them, so a worker that Ray uses again keeps the number of its first task; an actor, in a process of its own, gets what it asked for.
-Where it matters, call `torch.set_num_threads` in the task.
+NumPy and torch read it when a process first imports them, so a reused worker keeps the number of its first task; an actor, in its own process, gets what it asked for.
+If it matters, call `torch.set_num_threads` in the task.
 
 So a **logical** CPU can be divided: `num_cpus=0.5` takes half an entry.
-`.options(...)`, which you know from actors, sets the request for one call of a task.
+`.options(...)`, which you know from actors, sets the request for one task call.
 
-**Predict:** four naps of half a second, on two CPUs.
-How many rounds do they take with `num_cpus=0.5`, with `1`, and with `2`?
+**Predict:** how many rounds do four naps of half a second take on two CPUs with `num_cpus=0.5`, with `1`, and with `2`?
 """
 
 # %% tags=["demo"]
@@ -91,12 +93,11 @@ for axes in rows:
 r"""
 One round, two rounds, four rounds.
 Your machine's real cores were idle all the time; the ledger decided.
-Use that.
-A task that mostly waits, for a network or a slow simulator, can ask for a tenth of a CPU.
-A task with eight busy threads should ask for eight, and a task that needs a licence asks for `resources={"licence": 1}`.
+So a task that mostly waits, for a network or a slow simulator, can ask for a tenth of a CPU.
+A task with eight busy threads should ask for eight, and one that needs a licence asks for `resources={"licence": 1}`.
 
 An **actor** holds what it asked for as long as it lives, busy or not.
-`Member` is a small class of this chapter; its `node()` says where it lives.
+`Member` is a small class whose `node()` says where it lives.
 """
 
 # %% tags=["demo"]
@@ -116,8 +117,8 @@ quiz("what_num_cpus_does", what_num_cpus_does)
 
 # %% [markdown]
 r"""
-**Predict:** three actors for which you write no `num_cpus`, on two CPUs.
-How many of them live, and what does the ledger say?
+**Predict:** you start three actors without `num_cpus` on two CPUs.
+How many live, and what does the ledger say?
 """
 
 # %% tags=["demo"]
@@ -130,7 +131,7 @@ for member in members:
 
 # %% [markdown]
 r"""
-If you write no `num_cpus`, an actor asks for 1 to be *placed*, and for 0 once it lives.
+Without `num_cpus`, an actor asks for 1 to be *placed*, and for 0 once it lives.
 So all three live, and both CPUs are still free.
 """
 
@@ -144,12 +145,106 @@ quiz("default_actor", default_actor)
 
 # %% [markdown]
 r"""
+## A GPU is an entry with a number
+
+When a node starts, Ray counts its GPUs; `num_gpus=2`, in `ray.init`, `ray start` or for a node here, overrules the count.
+So even a machine without a GPU can lend you two: the bookkeeping is real; only the silicon is missing.
+The next cell adds such a node.
+
+A task asks for a whole GPU with `num_gpus=1`, or for a share: `num_gpus=0.5`.
+Above 1, only whole numbers are allowed.
+Here Ray does more than subtract: each GPU has a number, and a task learns the numbers of its own.
+`ray.get_gpu_ids()` returns them, and Ray writes them into the environment variable `CUDA_VISIBLE_DEVICES`, which tells CUDA, and so PyTorch, which GPUs there are.
+
+**Predict:** one task asks for a whole GPU, two ask for half of one, and one asks for none.
+Which GPUs does each see?
+"""
+
+# %%
+add_nodes(cluster, gpus={"num_cpus": 2, "num_gpus": 2})
+ledger()
+
+# %% tags=["demo"]
+look_task = ray.remote(look_at_gpus)
+wishes = {"whole": 1, "first half": 0.5, "second half": 0.5, "none": None}
+looks = [look_task.options(num_gpus=share, num_cpus=0).remote(budget(1, 0.5)) for share in wishes.values()]
+pandas.DataFrame(ray.get(looks), index=wishes.keys())
+
+# %% [markdown]
+r"""
+The two halves share one GPU, because Ray fills a GPU before it opens the next, and the whole one stands alone.
+The last line is a trap: Ray leaves `CUDA_VISIBLE_DEVICES` alone for a task that asks for no GPU.
+On a machine with real ones, that task sees them all, and a careless `.to("cuda")` puts its tensors on a GPU that belongs to another task.
+For cards by AMD and Intel the variable has another name, and on a Mac there is none, so the column may say "not set" in every line.
+
+Two more things to know:
+
+- A share is bookkeeping, like half a CPU: Ray limits neither a task's time nor its memory on a GPU.
+  Two tasks with half a GPU each must fit into its memory together.
+- `num_gpus` leaves `num_cpus` as it is, so such a task also holds a CPU, and so does such an actor for as long as it lives.
+  If it needs none, write `num_cpus=0`.
+
+A question whose wrong answers are errors on real GPUs:
+"""
+
+# %%
+### BEGIN SOLUTION
+which_device = "b"
+### END SOLUTION
+
+# %%
+quiz("which_device", which_device)
+
+# %% [markdown]
+r"""
+In the exercise, a learner trains while several samplers play, the usual shape of this course's programs.
+The node has two GPUs and two CPUs.
+Nothing computes here, so none of the tasks should hold a CPU.
+"""
+
+
+# %%
+def learn_and_play(learn, play, samplers):
+    """Return (learn(), [play(number) for number in range(samplers)]), all of them at the same time, and each in a task of its own.
+
+    The learner has a GPU to itself. The samplers share the other one, each with an equal part, so that nothing is left of it.
+    No task holds a CPU.
+    """
+    ### BEGIN SOLUTION
+    learning = ray.remote(learn).options(num_gpus=1, num_cpus=0).remote()
+    play_task = ray.remote(play).options(num_gpus=1 / samplers, num_cpus=0)
+    playing = [play_task.remote(number) for number in range(samplers)]
+    return ray.get(learning), ray.get(playing)
+    ### END SOLUTION
+
+# %%
+check("learn_and_play", learn_and_play)
+
+# %% [markdown] tags=["solution"]
+r"""
+Ray rounds shares to 0.0001, so three thirds fit.
+Without `num_cpus=0`, five tasks ask for five CPUs: the node's two CPUs let two run, and the others wait beside free GPUs.
+
+RLlib's `num_gpus_per_learner` (chapter 13) and Train's `use_gpu` (chapter 17) end up as the same request.
+"""
+
+# %% [markdown]
+r"""
+The GPUs go home again.
+The node stays in Ray's records as dead, which will be useful below.
+"""
+
+# %%
+remove_nodes(cluster)
+
+# %% [markdown]
+r"""
 ## Nothing fails: the task is PENDING
 
-A classic of the first week: you tune a training on a laptop, and until the evening Ray prints that a *trial*, one training of many, is PENDING.
-It asks for one CPU for itself and one for each of two processes that play: three CPUs, on a machine with two.
+A classic of the first week: you tune a training run on a laptop, and until the evening Ray prints that a *trial*, one run of many, is PENDING.
+It asks for one CPU for itself and one for each of two playing processes: three CPUs, on a machine with two.
 
-Here is the same request in small: a task that asks for three CPUs.
+Here is the same in small: a task that asks for three CPUs.
 """
 
 # %% tags=["demo"]
@@ -163,12 +258,11 @@ r"""
 No error, no warning here: it waits forever.
 The state is `PENDING_NODE_ASSIGNMENT`: the task looks for a node, and the column "asks for" says why none will do.
 Ray waits because a larger node might join.
-It does mention the problem in its log, which `log_to_driver=False` keeps out of this chapter.
-In a long log, or in a job that runs while you sleep, that line is easy to miss.
+It does mention the problem in its log, which `log_to_driver=False` keeps out of this chapter; in a long log, or a job that runs while you sleep, that line is easy to miss.
 
-`ray status`, in a terminal, reports the same thing from the cluster's side.
+`ray status`, in a terminal with `RAY_AUTH_MODE=token` set (chapter 6), reports the same thing from the cluster's side.
 Look at the last lines.
-Then `ray.cancel` takes the task out of the queue; it would also end one that runs.
+Then `ray.cancel` takes the task out of the queue; it would also end a running one.
 """
 
 # %% tags=["demo"]
@@ -185,7 +279,7 @@ r"""
 
 A queue and a dead end look alike: both are PENDING.
 Arithmetic tells them apart.
-In a queue, the request fits on some node once other tasks have ended.
+In a queue, the request fits on some node once other tasks end.
 In a dead end, it fits on no node, even when everything is free.
 
 Turn that into a function.
@@ -193,11 +287,12 @@ Turn that into a function.
 """
 
 # %% tags=["demo"]
-pandas.Series(ray.nodes()[0])[["NodeID", "Alive", "Resources"]].to_dict()
+head = next(node for node in ray.nodes() if node["Alive"])
+{key: head[key] for key in ("NodeID", "Alive", "Resources")}
 
 # %% [markdown]
 r"""
-A cluster may have many nodes, and `ray.nodes()` still lists those that have died, with nothing left in their `Resources`.
+A cluster may have many nodes, and `ray.nodes()` still lists dead ones, such as the one with the GPUs, with nothing left in their `Resources`.
 The check tries made-up clusters first, then asks Ray itself.
 """
 
@@ -222,7 +317,7 @@ check("fits", fits)
 # %% [markdown] tags=["solution"]
 r"""
 Compare this with `ray.cluster_resources()`, which adds up all nodes: right for "how much work at a time?", wrong for "does this task fit?".
-`ray.available_resources()` would be wrong twice: it adds up, and it reports only what is free right now.
+`ray.available_resources()` would be wrong twice: it adds up, and reports only what is free right now.
 """
 
 # %% tags=["demo"]
@@ -234,10 +329,10 @@ if passed("fits"):
 r"""
 ## Don't hold what others need while you wait for them
 
-Chapter 1 ended well: four parents on four slots waited for their children, and each **lent its CPU** while it waited.
+In chapter 1, four parents on four slots waited for their children, and each **lent its CPU** meanwhile.
 Now the parents are actors.
 A coach lets a helper play, and waits for it.
-Every actor has a method `__ray_ready__`, which the cell uses: a call to it ends as soon as the actor lives.
+The cell uses a method that every actor has, `__ray_ready__`: a call to it ends as soon as the actor lives.
 
 **Predict:** two coaches with `num_cpus=1`, on two CPUs.
 Does this end?
@@ -264,8 +359,8 @@ display(waiting(), ledger())
 r"""
 A **deadlock**: the coaches hold both CPUs and wait for helpers, and the helpers wait for a CPU.
 This is not a queue, so waiting longer does not help.
-The tables show the sign: some tasks are RUNNING and wait for tasks that are PENDING, and no CPU is free.
-The coaches' calls themselves ask for nothing; it is their actors that hold the two CPUs.
+The tables show the sign: some RUNNING tasks wait for PENDING ones, and no CPU is free.
+The coaches' calls themselves ask for nothing; their actors hold the two CPUs.
 
 ![Two coaches hold both CPUs and wait for helpers, which wait for a CPU](../img/ch04_deadlock.svg)
 
@@ -275,7 +370,7 @@ The rule has three lines:
 - it lends nothing else: it keeps a licence, a GPU or memory;
 - an **actor** lends nothing at all.
 
-You can see the first two lines at work: a task holds a CPU and a licence, and waits for a helper that asks for one CPU.
+See the first two lines at work: a task holds a CPU and a licence, and waits for a helper that asks for one CPU.
 """
 
 # %% tags=["demo"]
@@ -295,13 +390,13 @@ ray.get(asking);
 
 # %% [markdown]
 r"""
-Two tasks that ask for one CPU each are RUNNING, and the ledger has given out one CPU: the other was lent.
+Two tasks that ask for one CPU each are RUNNING, and the ledger has given out one: the other was lent.
 The licence is still taken.
 
 There are three ways to write around a deadlock:
 
 1. let a task do the waiting, in `ray.get`, not an actor: a task lends its CPU;
-2. let it hold nothing that its helpers need: a coach computes nothing itself, so `num_cpus=0` is enough;
+2. let it hold nothing its helpers need: a coach computes nothing itself, so `num_cpus=0` is enough;
 3. don't wait inside at all: launch all helpers from the driver, and pass their references on.
 
 Here is the second.
@@ -324,9 +419,8 @@ quiz("who_lends", who_lends)
 
 # %% [markdown]
 r"""
-Your turn.
-Several teams have a few inputs each to simulate.
-`simulate(x)` needs one licence, in a task of its own, and there are two licences for all teams.
+Your turn: several teams have a few inputs each to simulate.
+`simulate(x)` needs one licence, in a task of its own, and all teams share two licences.
 The check uses more teams than there are CPUs and licences.
 If your code locks up, the verdict takes half a minute.
 
@@ -356,9 +450,9 @@ check("no_deadlock", no_deadlock)
 # %% [markdown] tags=["solution"]
 r"""
 The teams are tasks and hold only a CPU, which they lend while they wait: the first way.
-The third is as short, and better where it is possible: launch all simulations from the driver and pass their references to a task that adds them up.
+The third is as short, and better if possible: launch all simulations from the driver and pass their references to a task that adds them up.
 Ray starts that task when the values exist, so it never holds anything in vain.
-This does not work where a team must see one result before it can choose its next input; then it has to wait inside.
+If a team must see one result before it can choose its next input, it has to wait inside.
 """
 
 # %% [markdown]
@@ -367,20 +461,14 @@ r"""
 
 Now the cluster grows.
 `add_nodes` calls Ray's `cluster.add_node(...)` for each name.
-The cell adds `south` and removes it at once, because a node that is gone will be useful below.
-Then it adds `west` and `east`, each with a **label**, a word that you can choose nodes by.
-`ledger()` shows the three nodes that live, `ray.nodes()` all four.
+The cell adds `west` and `east`, each with a **label**, a word to choose nodes by.
+`ledger()` shows the three living nodes; `ray.nodes()` lists four, with the dead one that had the GPUs.
 
 **Predict:** you launch the task with `num_cpus=3` again.
-The cluster now has six CPUs.
-Does the task run?
+Does it run, now that the cluster has six CPUs?
 """
 
 # %%
-from coursekit.given.nodes import add_nodes
-
-add_nodes(cluster, south={"num_cpus": 2})
-remove_nodes(cluster)
 west = {"num_cpus": 2, "labels": {"zone": "west"}}
 east = {"num_cpus": 2, "labels": {"zone": "east"}}
 add_nodes(cluster, west=west, east=east)
@@ -413,15 +501,15 @@ quiz("cpus_here_licence_there", cpus_here_licence_there)
 r"""
 ## By default Ray chooses the node; you can
 
-When several nodes have room, the **scheduling strategy** decides:
+If several nodes have room, the **scheduling strategy** decides:
 
 | strategy | what it does |
 |---|---|
 | `"DEFAULT"` | takes this node until it is half full, then others that are less than half full; when all are, the emptiest. Prefers nodes that already have the data |
 | `"SPREAD"` | takes the nodes in turn, as far as they have room |
-| `NodeAffinitySchedulingStrategy(node_id, soft=False)` | this node and no other; an error when the node is gone, or could never run the task. With `soft=True`, any other node then |
+| `NodeAffinitySchedulingStrategy(node_id, soft=False)` | this node and no other; an error if the node is gone, or could never run the task. With `soft=True`, any other node then |
 | `label_selector={"zone": "west"}` | any node with this label |
-| `resources={"licence": 1}` | any node that has such a resource |
+| `resources={"licence": 1}` | any node with such a resource |
 
 The next cell runs four naps under each strategy, and counts them by node.
 """
@@ -449,20 +537,20 @@ pandas.DataFrame(choices).T.reindex(columns=["head", "west", "east"]).fillna(0).
 # %% [markdown]
 r"""
 The last three rows are certain.
-The first two are not: run the cell again and they may change, because both depend on what is free when each task is placed.
+The first two may change if you run the cell again, because both depend on what is free when each task is placed.
 On idle nodes, `DEFAULT` often gives 2, 1, 1.
-One nap makes this node half full, so the next two go to the others; then all are half full, none is emptier, and the last one stays here.
+One nap makes this node half full, so the next two go to the others; then all are half full, none is emptier, and the last stays here.
 
 `SPREAD` is a **wish**, the other three are **conditions**.
-When no node has the label or the resource, the task waits.
-Affinity waits only while its node is full; when the node is gone or could never run the task, it raises an error:
+If no node has the label or the resource, the task waits.
+Affinity waits only while its node is full; if the node is gone or could never run the task, it raises an error:
 """
 
 # %% tags=["demo"]
-(south_id,) = [node for node, name in names.items() if name == "south"]
-to_south = NodeAffinitySchedulingStrategy(south_id, soft=False)
+(dead_id,) = [node for node, name in names.items() if name == "gpus"]
+to_the_dead = NodeAffinitySchedulingStrategy(dead_id, soft=False)
 for text, options in {
-    "on south": {"scheduling_strategy": to_south},
+    "on the dead node": {"scheduling_strategy": to_the_dead},
     "three CPUs on east": {"num_cpus": 3, "scheduling_strategy": to_east},
 }.items():
     try:
@@ -499,9 +587,9 @@ check("spread_over_nodes", spread_over_nodes)
 
 # %% [markdown] tags=["solution"]
 r"""
-With `"SPREAD"` the busy node gets nothing, and that is what SPREAD is for: idle nodes are better places.
+With `"SPREAD"` the busy node gets nothing, as it should: idle nodes are better places.
 Even shares need affinity.
-It has a price: hard affinity fails when the node dies (chapter 5), so use it only where the node matters; `soft=True` falls back to any other node.
+It has a price: hard affinity fails when the node dies (chapter 5), so use it only if the node matters; `soft=True` falls back to any other node.
 Each node also carries its own id as a label, so `label_selector={"ray.io/node-id": node_id}` does the same.
 """
 
@@ -509,15 +597,14 @@ Each node also carries its own id as a label, so `label_selector={"ray.io/node-i
 r"""
 ## A gang is placed together or not at all
 
-Some work only makes sense when all of its members run at the same time: the processes of one training step exchange gradients, a learner waits for its samplers.
-If you launch two such gangs as single tasks, each can get half of the cluster, and both wait for the rest: a deadlock again.
+Some work makes sense only if all its members run at the same time: the processes of one training step exchange gradients, a learner waits for its samplers.
+If you launch two such gangs as single tasks, each can get half of the cluster and wait for the rest: a deadlock again.
 
 A **placement group** reserves first.
-It is a list of **bundles**, each a small request that must fit on one node; the group gets all of its bundles or none.
+It is a list of **bundles**, each a small request that must fit on one node; the group gets all its bundles or none.
 A strategy says how they should lie: `PACK` close together, `SPREAD` apart; the `STRICT_` forms are conditions.
 
-One of the four strategies can never place three bundles of one CPU on three nodes with two CPUs each.
-Which one?
+Which of the four strategies can never place three bundles of one CPU on three nodes with two CPUs each?
 """
 
 
@@ -549,9 +636,9 @@ r"""
 You use a group in four steps:
 
 1. make it: `group = placement_group([...])`;
-2. wait until it is placed: `ray.get(group.ready())`, for `ready()` returns a reference;
+2. wait until it is placed: `ray.get(group.ready())`, since `ready()` returns a reference;
 3. send tasks or actors into it: `scheduling_strategy=PlacementGroupSchedulingStrategy(group)`.
-   Ray finds a bundle with room; a second argument, a number, chooses the bundle;
+   Ray finds a bundle with room, or a second argument, a number, chooses one;
 4. **remove** it: `remove_placement_group(group)`.
    Otherwise it keeps its CPUs from all other work until your program ends.
 
@@ -599,9 +686,9 @@ r"""
 
 "Spread it out, then every member has a machine to itself."
 That is true for members that do not talk to each other.
-Here is a gang that does: one member makes an array, and the other reads it, as a learner reads what a sampler has collected.
+Here is a gang that does: one member makes an array, and the other reads it, as a learner reads a sampler's experience.
 
-**Predict:** for 0.01, 1, 8 and 32 MB, how many times longer does it take from node to node than within a node?
+**Predict:** for 0.01, 1, 8 and 32 MB, how many times longer does it take between nodes than within one?
 """
 
 # %% tags=["demo"]
@@ -636,7 +723,7 @@ table.round(1)
 # %% [markdown]
 r"""
 Within a node the reader looks at the array where it lies, without a copy (chapter 2), whatever its size.
-From node to node the object stores copy it, and the time grows with the size.
+Between nodes the object stores copy it, and the time grows with the size.
 Here the "network" is the inside of your machine; a real one is usually slower still.
 At the left end the two hardly differ: an array of 0.01 MB is a small result, so it never enters a store and travels inside the messages, as in chapter 1.
 
@@ -662,7 +749,7 @@ r"""
 ## Pending work is what makes a cluster grow
 
 So far you added nodes by hand.
-In a cloud, the **autoscaler** does it: a process on the head node that looks at the pending demands, works out which nodes would satisfy them, starts these, and ends them when they have been idle for a while.
+In a cloud, the **autoscaler** does it: a process on the head node that looks at the pending demands, works out which nodes would satisfy them, starts these, and ends them after they have idled for a while.
 It reads the same ledger as you.
 
 ![Pending demands go to the autoscaler, which starts nodes; idle nodes are ended](../img/ch04_autoscaler.svg)
@@ -671,7 +758,7 @@ First send the two nodes home.
 Then give Ray's autoscaler a menu: one type of node, at most two of them.
 Its provider here is a fake that Ray's developers made for tests: where the provider for AWS would rent a machine, it starts a real raylet on yours.
 And it looks once a second instead of every five seconds.
-Everything else is real; the cell below takes about half a minute.
+Everything else is real.
 """
 
 # %% tags=["demo"]
@@ -689,6 +776,7 @@ available_node_types:
 r"""
 Three tasks ask for a simulator each, and nap for two seconds.
 No node has a simulator yet.
+The cell takes about half a minute.
 """
 
 # %% tags=["demo"]
@@ -713,14 +801,13 @@ axes.set(xlabel="seconds since the launch", xlim=(0, None));
 r"""
 Above the plot you read the autoscaler's own words; "Resized to 2 CPUs" is its first count, the head alone.
 First the tasks were pending.
-Then nodes came, with a delay that is the price of elasticity: here a raylet has to start, in a cloud a machine, which takes one to several minutes.
+Then nodes came, with a delay, the price of elasticity: here a raylet has to start; in a cloud, a machine, which takes one to several minutes.
 Two nodes were allowed, so at most two tasks could run at a time; if your second node came late, fewer did.
-On a slow machine the autoscaler counts late: it may start a third node and take it back.
 Some seconds after the last work, the nodes went away.
 
 Two rules follow.
 An autoscaler sees only **declared** demand: a task that asks for one CPU and starts eight threads makes nothing grow.
-And a request that fits on no type of its menu stays PENDING, with an autoscaler as without.
+And a request that fits no type on its menu stays PENDING, with an autoscaler as without.
 """
 
 # %% tags=["demo"]
@@ -737,7 +824,8 @@ r"""
 r"""
 ## What you can do now
 
-- You declare what a task needs, down to fractions and resources of your own, and know that this is bookkeeping.
+- You declare what a task needs, down to fractions and your own resources, and know that this is bookkeeping.
+- You lend out GPUs by number and by share, and know that a share limits nothing.
 - You find what is PENDING, and work out whether it is a queue or a dead end.
 - You see a deadlock in a table of states, and know three ways to write around it.
 - You place work by affinity, label and resource, and reserve places for a gang, all or none.
@@ -745,17 +833,19 @@ r"""
 
 ## Traps
 
-- **PENDING raises no error**; only a hard affinity does, to a node that is gone or too small.
+- **PENDING raises no error**; only hard affinity does, to a node that is gone or too small.
   Compare the request with each node, not with the sum.
-- **An actor with `num_cpus=1` that waits for tasks** holds the CPU that they need.
+- **An actor with `num_cpus=1` that waits for tasks** holds the CPU they need.
 - **A licence, a GPU or memory is not lent** while a task waits.
-- **A placement group stays** until you remove it, or your program ends; a task without the strategy runs outside of it.
+- **A task without `num_gpus`** sees every GPU of its node, and one with `num_gpus` holds a CPU too.
+- **`cuda:1` inside a task** is not GPU 1: PyTorch counts what `CUDA_VISIBLE_DEVICES` shows, from 0.
+- **A placement group stays** until you remove it, or your program ends; a task without the strategy runs outside it.
 - **`SPREAD` and `PACK` are wishes.** Only the STRICT forms, affinity, labels and resources are conditions.
 
 ## Read on
 
 - [Chapter 5](ch05_faults.ipynb): what happens when one of these nodes dies.
-- Ray's documentation: [resources](https://docs.ray.io/en/latest/ray-core/scheduling/resources.html), [scheduling](https://docs.ray.io/en/latest/ray-core/scheduling/index.html), [placement groups](https://docs.ray.io/en/latest/ray-core/scheduling/placement-group.html).
+- Ray's documentation: [resources](https://docs.ray.io/en/latest/ray-core/scheduling/resources.html), [scheduling](https://docs.ray.io/en/latest/ray-core/scheduling/index.html), [placement groups](https://docs.ray.io/en/latest/ray-core/scheduling/placement-group.html), [accelerators](https://docs.ray.io/en/latest/ray-core/scheduling/accelerators.html).
 - Moritz et al., [*Ray*](https://arxiv.org/abs/1712.05889), 2018, section 4.2.2: a scheduler on every node, and one above them.
-- [Old names](../docs/old_names.md): `set_resource`, `redis_address` and others that you may meet in older code.
+- [Old names](../docs/old_names.md): `set_resource`, `redis_address` and others you may meet in older code.
 """

@@ -6,10 +6,10 @@ r"""
 
 **What you will be able to do**
 
-- tell from an exception what died, and keep the results that are there when others are missing;
+- tell from an exception what died, and keep the results you have when others are missing;
 - say what Ray repeats by itself and what it leaves to you, and measure what a repetition costs;
-- write calls that survive deaths and time-outs, and that do no harm when they happen twice;
-- give an actor a state that outlives its process, and build a pool that replaces its dead actors;
+- write calls that survive deaths and time-outs, and do no harm when they happen twice;
+- give an actor state that outlives its process, and build a pool that replaces its dead actors;
 - kill a process, an actor and a whole node on purpose, and see whether your program survives.
 """
 
@@ -42,15 +42,15 @@ news = keep_news_of_deaths()
 # %% [markdown]
 r"""
 Two things are unusual here.
-You are about to kill some dozens of processes, and Ray reports each death in half a page.
+You are about to kill a few dozen processes, and Ray reports each death in half a page.
 Here `news` collects these reports instead of printing them, and you will read one below; in your own programs, leave them on.
-And `ask_nodes_every` sets environment variables that Ray reads when it starts: it then asks every half second, not every three, whether a node is still there, so that you wait less when you kill one.
+And `ask_nodes_every` sets environment variables that Ray reads when it starts: it then asks every half second, not every three, whether a node is still there, so you wait less when you kill one.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans two hours, with `collect` as homework.
-Start with a question to the room: your training runs on 100 machines, and each machine fails once in three years.
+Start with a question: your training runs on 100 machines, and each fails once in three years.
 How often does something fail?
 About once in eleven days.
 Everything that follows is about that day.
@@ -60,8 +60,8 @@ Everything that follows is about that day.
 r"""
 ## A failure waits until you ask for the result
 
-`.remote()` returns a reference before the function has begun.
-So whatever goes wrong in the function waits behind that reference, and `ray.get` raises it.
+`.remote()` returns a reference without waiting for the function.
+So an error in the function waits behind that reference, and `ray.get` raises it.
 If you never fetch the result, you can easily miss the error.
 The type of the exception tells you what failed.
 
@@ -111,18 +111,17 @@ pandas.DataFrame(rows)
 
 # %% [markdown]
 r"""
-Five kinds of failure, five types.
-All of them are a `ray.exceptions.RayError`.
+Five kinds of failure, five types, each a `ray.exceptions.RayError`.
 The first is special: Ray makes a type that is a `RayTaskError` *and* a `ZeroDivisionError`, so `except ZeroDivisionError` catches it as if the function had run right here.
 The original is in `error.cause`.
-The other four have no cause: no code of yours raised anything.
+The other four have no cause: none of your code raised anything.
 
-Only a call that is wrong in itself fails at `.remote()`:
+Ray does not even send a call that is wrong in itself; it fails at `.remote()`:
 """
 
 # %% tags=["demo"]
 wrong_calls = {
-    "an argument too many": lambda: task.remote("raises", 2),
+    "one argument too many": lambda: task.remote("raises", 2),
     "an argument that cannot be sent": lambda: task.remote(letter for letter in "raises"),
 }
 for title, call in wrong_calls.items():
@@ -135,11 +134,11 @@ for title, call in wrong_calls.items():
 r"""
 So does a call to an actor whose queue is full, if you limit it with `max_pending_calls`.
 
-With many calls, one failure must not cost you the results of the others.
-`ray.get(refs)` on a list raises the first error that it meets and returns nothing.
+With many calls, one failure must not cost you the others' results.
+`ray.get(refs)` on a list raises the first error it meets and returns nothing.
 Write `survivors`, which keeps results and failures apart.
-By default Ray tries a task that died three more times, as the next section shows; `max_retries=0` turns that off.
-If your tasks cannot run side by side, the check takes 20 s longer.
+By default Ray tries a dead task three more times, as the next section shows; `max_retries=0` turns that off.
+If you launch the calls one by one, the check takes 20 s longer.
 """
 
 
@@ -170,22 +169,22 @@ check("survivors", survivors)
 
 # %% [markdown] tags=["solution"]
 r"""
-The tempting short cut is `except Exception: pass`.
+The tempting shortcut is `except Exception: pass`.
 It turns a crash into a missing key, and a month later you wonder why the averages are wrong.
-If you can live with a failure, it is still a result: write it down.
+If you can live with a failure, it is still a result: record it.
 """
 
 # %% [markdown]
 r"""
 ## Ray tries again when a process dies, not when a function raises
 
-When the process of a task dies, Ray launches the task again, up to `max_retries=3` times: perhaps a machine lost its power, and another attempt is likely to succeed.
-A function that *raises* is not called again: a mistake in the code is still there the next time.
+When the process of a task dies, Ray launches the task again, up to `max_retries=3` times: perhaps a machine lost power, and the next attempt may succeed.
+By default, it does not repeat a function that *raises*: a mistake in the code is still there the next time.
 
 To watch this, you need a witness that survives.
 A `Diary` is a file in which every process notes what it does.
-`work` does `parts` of work, a nap each, and notes every one; at its first attempt it kills its own process after `dies_after` of them.
-`diary.write(event)` returns how often the event had been written *before*: that tells a process whether it is the first.
+`work` does `parts` of work, a nap each, and notes every one; at its first attempt it kills its own process after `dies_after` parts.
+`diary.write(event)` returns how often the event was written *before*, which tells a process whether it is the first.
 
 **Predict:** ten parts, and the process dies after seven.
 How many parts does the diary list in the end?
@@ -204,8 +203,8 @@ Seventeen, not ten: the second attempt, in another process, knew nothing of the 
 Ray's own records show both attempts.
 
 Here is the report that Ray prints for such a death.
-*SYSTEM_ERROR* means that the process ended without a goodbye; all that Ray saw was a closed connection.
-In practice the usual reason is memory: the operating system kills the process that takes too much, unless Ray is quicker (see the last section).
+*SYSTEM_ERROR* means that the process ended without a goodbye; Ray saw only a closed connection.
+In practice the usual reason is memory: the operating system kills a process that takes too much, unless Ray is quicker, as the last section explains.
 """
 
 # %% tags=["demo"]
@@ -213,7 +212,7 @@ print(textwrap.fill(news.wait(), 110))
 
 # %% [markdown]
 r"""
-Some exceptions *are* worth another attempt: a server that is busy, a network that hiccups.
+Some exceptions *are* worth another attempt: a busy server, a network hiccup.
 Name those:
 
 ```python
@@ -240,7 +239,7 @@ It can't: the process that knew how far it had come is gone.
 
 ![Without a checkpoint the second attempt does all parts again; with one it does only those that are missing](../img/ch05_retry.svg)
 
-`work_in_steps` does the same work, but looks into the diary first and begins with the first part that is not there.
+`work_in_steps` does the same work, but begins with the first part missing from the diary.
 That is a **checkpoint**: progress written to a place that survives the process.
 
 The next cell lets both kinds of work die at several moments.
@@ -273,13 +272,13 @@ axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False);
 # %% [markdown]
 r"""
 Compare the dark bars.
-Without a checkpoint each is one second long: whenever the process dies, *all* the work is done again.
+Without a checkpoint each is one second long: whenever the process dies, it does *all* the work again.
 So a late death costs most, and a task of ten hours that dies in its last minute takes twenty.
 With a checkpoint, the pale and the dark bar together make one second.
 
 There is a second cure: smaller tasks, though not too small, as chapter 1 measured.
-If the twenty parts are twenty tasks, a death costs one of them.
-The grey gap remains in every case; you will find out below where it comes from.
+If the twenty parts are twenty tasks, a death costs one.
+The grey gap always remains; you will find out below where it comes from.
 """
 
 # %% [markdown]
@@ -290,7 +289,7 @@ Not everything that fails dies.
 Some calls hang, and `ray.get` waits forever unless you give it a limit.
 
 **Predict:** the task needs one second, and your patience ends after 0.3 s.
-How many parts will have been done in the end?
+How many parts will it have done in the end?
 """
 
 # %% tags=["demo"]
@@ -305,7 +304,7 @@ print(f"asked again: {ray.get(ref)} parts")
 # %% [markdown]
 r"""
 `GetTimeoutError` says nothing about the task, which kept running and kept its slot.
-If you give up for good, say so: `ray.cancel(ref)` raises `KeyboardInterrupt` in the task, and `ray.cancel(ref, force=True)` kills its process, for code that does not listen.
+If you give up for good, say so: `ray.cancel(ref)` raises `KeyboardInterrupt` in the task, and for code that does not listen, `ray.cancel(ref, force=True)` kills its process.
 
 The clock starts with your `ray.get`, not with the task.
 Here four long tasks hold all four CPUs, and a short one asks for its turn:
@@ -323,11 +322,11 @@ for ref in busy:
 
 # %% [markdown]
 r"""
-The limit covers the time in the queue and the start of a process as well.
+The limit also covers the time in the queue and the start of a process.
 On a loaded cluster a tight limit cancels attempts that never ran, so leave room for the queue.
 
 > **A trap of Ray 2.60.** Cancel what timed out, and nothing else.
-> If you cancel a task at the very moment when it ends, with a result or with an exception, your whole program can end with "An unexpected system state has occurred".
+> If you cancel a task at the very moment it ends, with a result or an exception, your whole program can end with "An unexpected system state has occurred".
 > That moment lasts well under a millisecond, but a task may end just between your time-out and your `ray.cancel`, and no second look closes this gap.
 > If your program must not die, let an actor do such work and end it with `ray.kill`, which has no such trap.
 """
@@ -342,9 +341,9 @@ quiz("what_a_timeout_ends", what_a_timeout_ends)
 
 # %% [markdown]
 r"""
-Deaths, exceptions and time-outs in one function: `resilient_call` makes a call that may fail in each of these ways.
-It counts the attempts itself, because Ray's `max_retries` knows nothing of time-outs.
-The check makes functions die, raise and hang, and counts how often yours were called.
+`resilient_call` makes a call that may die, raise or time out.
+It counts the attempts itself, because Ray's `max_retries` ignores time-outs.
+The check makes functions die, raise and hang, and counts your calls.
 If you do not cancel what hangs, the check takes 20 s longer.
 """
 
@@ -379,11 +378,11 @@ check("resilient_call", resilient_call)
 
 # %% [markdown] tags=["solution"]
 r"""
-`except RayTaskError` comes first, because a function may itself raise an error of Ray's: the `GetTimeoutError` of a `ray.get` inside it arrives as a `RayTaskError` *and* a `GetTimeoutError`.
+`except RayTaskError` comes first, because a function may itself raise a Ray error: the `GetTimeoutError` of a `ray.get` inside it arrives as a `RayTaskError` *and* a `GetTimeoutError`.
 With the default `max_retries=3` inside the loop, attempts multiply: three of yours become up to twelve.
-And too short a time-out is worse than none: every attempt is cancelled just before it would have ended, or before it has begun.
-Real systems also wait a little longer before each further attempt, so that a struggling server does not get all retries at once.
-The trap above is in this solution, too: a task that ends just between the time-out and the cancel may take the program along.
+And too short a time-out is worse than none: it cancels every attempt just before its end, or before it has begun.
+Real systems also wait a little longer before each further attempt, so a struggling server does not get all retries at once.
+This solution has the trap above, too: a task that ends just between the time-out and the cancel may take the program along.
 """
 
 # %% [markdown]
@@ -392,9 +391,9 @@ r"""
 
 A task may do something to the world: send a mail, write a row, move money.
 The dangerous moment lies between the effect and the answer.
-A process that dies there has done it, and could not tell.
+A process that dies there has done the deed and told no one.
 
-Here is one payment of 100, whose process dies right after the deposit:
+Here is a payment of 100 whose process dies right after the deposit:
 """
 
 
@@ -428,14 +427,14 @@ print(f"ordered once, attempted {diary.count('pays')} times, balance {ray.get(le
 r"""
 ![A deposit reaches the ledger, the task dies before it can say so, and the retry deposits again; with a key, the ledger recognises the repeat](../img/ch05_once.svg)
 
-With retries, a task that succeeds has run once, and perhaps more often.
-No system can promise exactly once.
-So what may be repeated must be **idempotent**: doing it twice has the effect of doing it once.
+With retries, a task that succeeds has run at least once.
+For an effect outside its own records, no scheduler can promise exactly once, because it cannot see whether the effect has happened; [chapter 25](ch25_pipelines.ipynb) takes such promises apart.
+So an action that may be repeated must be **idempotent**: doing it twice has the effect of doing it once.
 Setting a value is idempotent, adding to it is not.
 
 For everything that adds, sends or pays, the cure is a key.
-Each payment gets one when it is *ordered*; a ledger that sees a key again knows that it has served it, and gives the same answer as the first time.
-Banks do it this way, and so do web shops.
+Each payment gets one when it is *ordered*; a ledger that sees a key again knows that it has served it, and gives the same answer as before.
+Banks and web shops do it this way.
 """
 
 
@@ -472,9 +471,8 @@ check("Ledger", Ledger)
 
 # %% [markdown] tags=["solution"]
 r"""
-Why the old answer, and not today's balance?
-Because the caller of the first attempt never got it.
-An idempotent call looks, from outside, as if it had happened once.
+Why the old answer, not today's balance?
+The caller of the first attempt never got it, and from outside an idempotent call looks as if it had happened once.
 A real ledger forgets keys after a day or so; this one keeps them all.
 """
 
@@ -494,10 +492,10 @@ Ray restarts an actor only if you ask for it, and repeats its calls only if you 
 
 | option | default | with -1 |
 |---|---|---|
-| `max_restarts` | 0: dead is dead, every call raises `ActorDiedError` | the process is started again, as often as needed |
-| `max_task_retries` | 0: a call that was under way raises `ActorDiedError`, or `ActorUnavailableError` if the actor is being restarted | the call is made again, *even if it had taken effect*, and perhaps after calls that you made later |
+| `max_restarts` | 0: dead is dead, every call raises `ActorDiedError` | Ray starts the process again, as often as needed |
+| `max_task_retries` | 0: a call that was under way raises `ActorDiedError`, or `ActorUnavailableError` if the actor is being restarted | Ray makes the call again, *even if it had taken effect*, and perhaps after later calls |
 
-Both exceptions are a `RayActorError`, which is what you catch.
+Both exceptions are a `RayActorError`, so catch that.
 `ActorDiedError` is final; after `ActorUnavailableError`, a later call may work.
 
 **Predict:** the counter below stands at 3 when its process is killed.
@@ -526,8 +524,8 @@ print("next total:", ray.get(counter.add.remote(1)))
 
 # %% [markdown]
 r"""
-One, not four: a restart runs `__init__` again, with the arguments of the first time, and that is all it can do.
-A sampler that comes back this way has lost its weights and the state of its environment; your program has to send it the weights again.
+One, not four: a restart only runs `__init__` again, with the same arguments.
+A sampler that comes back this way has lost its weights and its environment's state; your program must send it the weights again.
 If the state matters, the actor must save it, and `__init__` must look for what was saved.
 Two rules make it safe:
 
@@ -536,7 +534,7 @@ Two rules make it safe:
   Write to another name in the same folder and rename: `os.replace(new, path)` is *atomic*, which means that a reader finds the old file or the new one, never a mixture.
 
 The format of the file is yours.
-The check kills the process between two calls, and also inside an `add`: after each change that it makes to a file.
+The check kills the process between two calls, and also inside an `add`, after each change that `add` makes to a file.
 The file must lie where the restarted actor can read it.
 On a cluster the actor may come back on another node, so use shared storage there.
 """
@@ -570,8 +568,8 @@ check("CheckpointedCounter", CheckpointedCounter)
 # %% [markdown] tags=["solution"]
 r"""
 Saving in `atexit`, `__del__` or `finally` looks elegant and never happens: SIGKILL runs none of them.
-Saving every hundredth call is a fair deal when a call is cheap to repeat, as in training: then you lose up to 99 steps, and you know it.
-To survive a power cut as well as a dead process, the file also needs `os.fsync` before the rename.
+Saving every hundredth call is a fair deal when a call is cheap to repeat, as in training: you lose up to 99 steps, and you know it.
+To survive a power cut, the file also needs `os.fsync` before the rename.
 """
 
 # %% tags=["demo"]
@@ -585,7 +583,7 @@ if passed("CheckpointedCounter"):
 # %% [markdown]
 r"""
 Saving is half of it.
-With `max_task_retries=-1`, a call whose process died after the save is made again and counts twice, so an `add` needs a key, like a payment; and a ledger must save its keys together with its total.
+With `max_task_retries=-1`, Ray repeats a call whose process died after the save, and it counts twice, so an `add` needs a key, like a payment; and a ledger must save its keys together with its total.
 You choose between *at most once*, the default of actors, and *at least once*, the default of tasks (up to `max_retries`).
 "Exactly once" is what at least once looks like when the call is idempotent.
 """
@@ -593,8 +591,7 @@ You choose between *at most once*, the default of actors, and *at least once*, t
 # %% [markdown] tags=["notes"]
 r"""
 A break fits here.
-The question that always comes: why does Ray not save the state by itself?
-Because only you know which state matters, how often it is worth saving, and where.
+Somebody always asks why Ray does not save the state by itself: only you know which state matters, how often it is worth saving, and where.
 Ask the room what the state of a learner is (weights, optimiser, step count, seeds), and who has lost a night's training to a checkpoint without the optimiser.
 """
 
@@ -603,18 +600,16 @@ r"""
 ## Lost objects are made again from their recipe
 
 A node is more than its processes: the large results in its object store die with it.
-But Ray has noted for every result which task made it, with which arguments.
-That is its **lineage**.
-When you need a lost object, Ray makes it again.
+But Ray has noted each task result's **lineage**: which task made it, with which arguments.
+If you need a lost object, Ray makes it again.
 
 Now kill a node.
-`second_node` adds one to your Ray: real processes of its own, though on the same machine.
-A `NodeAffinitySchedulingStrategy` names the node on which a task is to run, and `soft=True` means: there as long as it lives, anywhere else afterwards.
-Chapter 4 has more of both.
+`second_node` adds one to your Ray, with real processes of its own, though on the same machine.
+A `NodeAffinitySchedulingStrategy` names the node a task should run on, and `soft=True` lets it run elsewhere once that node is dead (chapter 4).
 
 **Predict:** two tasks ran on that node, and one needed the other's result.
 You ask only for the second result.
-How often will each have run?
+How often will each run?
 """
 
 
@@ -652,16 +647,16 @@ print(f"{node_gap:.1f} s from the death of the node until its first task ran aga
 r"""
 ![Two arrays lie on a node that dies; Ray runs both tasks again on the node that is left](../img/ch05_lineage.svg)
 
-Both ran twice: Ray ran the task again, and before that the one that made its argument, which was lost as well.
+Both ran twice: Ray ran the second task again, and before it the first, whose result was lost as well.
 You saw an array, no error.
 But it is *another* array.
 If the task draws random numbers, or reads a file that has changed, its second result differs from the first: make tasks depend on their arguments alone, seeds included.
 
 Lineage has limits.
 An array stored with `ray.put` has no recipe.
-The results of an actor's methods come back only if the actor does, and with `max_task_retries`.
+The results of an actor's methods come back only if the actor restarts and `max_task_retries` allows the call to be repeated.
 The process that *launched* the task keeps the recipe: if it dies, its objects are lost (`OwnerDiedError`).
-And every repetition counts against `max_retries`.
+And each repetition counts against `max_retries`: with 0, nothing comes back.
 """
 
 # %%
@@ -676,8 +671,8 @@ quiz("what_comes_back", what_comes_back)
 r"""
 ## What a failure costs depends on how it is noticed
 
-Back to the grey gap: the time between a failure and the next attempt.
-Measure it for everything that can fail, on your machine.
+The grey gap was the time between a failure and the next attempt.
+Measure it on your machine, for five things that can fail.
 `stumble` fails once and then works; the failure is an exception or the death of its process.
 
 **Predict** the order of the five: an exception repeated by a loop of your own; an exception repeated by Ray (`retry_exceptions`); a dead process; a dead actor; a dead node.
@@ -731,19 +726,19 @@ axes.set_title("The gap before the next attempt");
 
 # %% [markdown]
 r"""
-From milliseconds to seconds, and each for a reason.
-Where a new process must start, as for the actor, a busy machine can take longer than for all the rest.
+From milliseconds to seconds, each for a reason.
+If a new process must start, as for the actor, a busy machine can take longer than for all the rest.
 
 | what fails | how it is noticed | what you wait for |
 |---|---|---|
 | a call, in **your own loop** | the exception arrives | one trip of a message: milliseconds |
-| a call that **Ray repeats** | the exception arrives | the next look: the process that launched the task looks once a second for tasks to repeat, so up to a second, by chance |
+| a call that **Ray repeats** | the exception arrives | the next look: the process that launched the task looks once a second for tasks to repeat, so up to a second |
 | **a process** | its connection closes | the next look, and a new process if none is idle (here `warm_up` left one) |
 | **an actor** | its connection closes | a new process and its `__init__`, without that second |
 | **a node** | Ray asks it, and gives it up after five failed questions | the pauses between the questions: 0.5 s here, 3 s by default, so about 15 s; a machine without power does not even refuse, so each question takes its 10 s time-out, and all about a minute |
 
 So if you have many small tasks that fail often, repeat them yourself.
-To every gap, add the work that is done again and the state that must be loaded.
+To every gap, add the repeated work and the state to load.
 """
 
 # %% [markdown]
@@ -752,15 +747,15 @@ r"""
 
 A *sampler* is an actor that plays and returns a *fragment*, a stretch of experience; a seed says which.
 A learner takes fragments from a pool of samplers, for days.
-Some of them will die; the learner should not notice.
-`max_restarts` restarts *the same* actor, which does not help when it is the work that kills it.
-So keep the pool yourself, and know at every moment which sampler works on which seed.
+Some will die; the learner should not notice.
+`max_restarts` restarts *the same* actor, which does not help if the work kills it.
+So keep the pool yourself, and always know which sampler works on which seed.
 When a sampler dies,
 
-1. its seed goes back to those still to do: nothing is lost, and nothing else is repeated;
-2. a new sampler takes its place, at once: a pool that shrinks is slow in the evening and empty by morning;
+1. its seed goes back to those still to do: no seed is lost, and no other is repeated;
+2. a new sampler replaces it at once: a shrinking pool is slow in the evening and empty by morning;
 3. a seed over which three samplers have died ends the collection, with its error.
-   It is a **poison pill**: it would kill every sampler that you make;
+   It is a **poison pill**: it would kill every sampler you make;
 4. an exception that `sample` *raises* is no death.
    Raise it: a new sampler would not help.
 
@@ -808,14 +803,13 @@ check("collect", collect)
 # %% [markdown] tags=["solution"]
 r"""
 `under_way` is the heart of it: a reference alone tells you that *something* died, the dict tells you which sampler, and over which seed.
-`RayActorError` is the common parent of `ActorDiedError` and `ActorUnavailableError`.
 Old samplers need no `ray.kill`: an actor ends when the last handle to it is gone.
 """
 
 # %% [markdown]
 r"""
 Here is your pool at work: three samplers, twelve fragments, and deaths over the seeds 3 and 7.
-The picture is drawn from the diary, because a process that is killed may take Ray's record of its last call with it.
+The picture comes from the diary, because a killed process may take Ray's record of its last call with it.
 """
 
 # %% tags=["demo"]
@@ -830,7 +824,7 @@ if passed("collect"):
 # %% [markdown]
 r"""
 A hatched bar is a call that failed: the last one of its process.
-The rows need not begin together: each sampler waits until a process of its own has started, and so does each replacement.
+The rows need not begin together: each sampler and each replacement waits for its own process to start.
 The other samplers keep working.
 """
 
@@ -844,14 +838,14 @@ r"""
 - **The driver**, your notebook, takes its tasks, its objects and its actors along, except detached ones (chapter 3) on a cluster that stays.
 - **The head node** runs the GCS, which knows where everything is.
   Without it the cluster is gone, unless its tables are kept outside: in a Redis, or, new in Ray, in RocksDB on a disk that outlives the head.
-  KubeRay, which runs Ray on Kubernetes, can set up the Redis for you (chapter 6).
-- **Memory.** When a node is nearly full, Ray kills a worker before the operating system does.
-  It does not count such a death against `max_retries`: the limit for them, `task_oom_retries`, is infinite by default.
-  So a task that needs more memory than the node has does not fail after four attempts; Ray kills it and starts it again, forever.
+  KubeRay, which runs Ray on Kubernetes, can set up the Redis for you (chapter 24).
+- **Memory.** On Linux, when a node's memory is nearly full, Ray kills a worker before the operating system does.
+  It does not count such a death against `max_retries`: the limit for these deaths, `task_oom_retries`, is infinite by default.
+  So a task that needs more memory than the node has does not fail after four attempts; Ray kills and restarts it forever.
   With `max_retries=0` it fails at once, with `OutOfMemoryError`.
   Each retry needs as much memory as the first attempt: run fewer such tasks at a time.
 
-All this works on a Mac as well.
+The cells of this chapter work on a Mac as well; only Ray's watch over memory needs Linux.
 Windows has no `SIGKILL`: run the course in WSL.
 """
 
@@ -860,25 +854,25 @@ r"""
 ## What you can do now
 
 - You keep results and failures apart, and read from an exception what died.
-- You know what Ray repeats (deaths), what it does not (exceptions), and that it starts from the beginning.
+- You know that Ray repeats a task that died, not one that raised, and starts it from scratch.
 - You have measured the gap before a next attempt: milliseconds, a second, or many seconds.
 - You write calls that may happen twice, actors that remember, and pools that heal.
 
 ## Traps
 
 - **`except Exception: pass`** around a `ray.get` turns a failure into a wrong result.
-- **`max_retries=3` is the default.** A task with effects is repeated without a word: give it a key, or `max_retries=0`.
+- **`max_retries=3` is the default.** Ray silently repeats a task with effects: give it a key, or `max_retries=0`.
 - **A key made inside the task** is a new key at every attempt.
 - **A time-out cancels nothing**, and its clock runs while the task is still in the queue.
 - **`max_restarts` brings the process back, not its state**; `max_task_retries` repeats calls that had taken effect.
 - **Cleaning up in `finally`, `atexit` or `__del__`** does not happen when a process is killed.
-- **A task too large for the node's memory** is retried forever, not four times.
+- **A task too large for the node's memory** is retried forever on Linux, not four times.
 
 ## Read on
 
-- [Chapter 6](ch06_cluster.ipynb): the processes that you have been killing, one by one.
+- [Chapter 6](ch06_cluster.ipynb): the processes you have been killing, one by one.
 - Ray's documentation on fault tolerance of [tasks](https://docs.ray.io/en/latest/ray-core/fault_tolerance/tasks.html), [actors](https://docs.ray.io/en/latest/ray-core/fault_tolerance/actors.html) and [objects](https://docs.ray.io/en/latest/ray-core/fault_tolerance/objects.html).
 - Wang et al., [*Ownership: A Distributed Futures System for Fine-Grained Tasks*](https://www.usenix.org/conference/nsdi21/presentation/cheng), NSDI 2021: how Ray keeps lineage.
 - Candea and Fox, *Crash-Only Software*, HotOS 2003: programs that you always end by killing them.
-- [Old names](../docs/old_names.md): `max_reconstructions`, `RayTimeoutError` and others that you may meet in older code.
+- [Old names](../docs/old_names.md): `max_reconstructions`, `RayTimeoutError` and others you may meet in older code.
 """

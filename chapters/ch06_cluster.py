@@ -2,20 +2,22 @@
 r"""
 # Chapter 6 · A cluster is a head that others join, and a job is what you leave there
 
-*About 110 minutes · builds on [Chapters 1](ch01_tasks.ipynb) and [3](ch03_actors.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [5](ch05_faults.ipynb) help*
+*About 100 minutes · builds on [Chapters 1](ch01_tasks.ipynb) and [3](ch03_actors.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [5](ch05_faults.ipynb) help*
 
-The next chapter doesn't need this one, and the sections on clouds and Kubernetes can wait until you have either.
+The next chapter doesn't need this one.
+Clouds, Kubernetes and the cluster launcher have a chapter of their own, [24](ch24_deploy.ipynb).
 
 **What you will be able to do**
 
-- name every process of a Ray cluster, say what it is for, and see which one a broken node lacks;
+- name every process of a Ray cluster, say what it is for, and see which a broken node lacks;
 - start a head and let other machines join it, with a token that keeps strangers out;
 - submit a job from the shell, from Python and over HTTP, and know for sure how it ended;
-- say what a job costs, and when to use a job, a task or Ray Client;
-- write a `cluster.yaml` for a cloud and a manifest for Kubernetes, and have both checked before they cost money.
+- give each job the packages it needs, in its own versions, and know what that costs at the first start;
+- say what a job costs, and when to use a job, a task or Ray Client.
 """
 
 # %%
+import sys
 import time
 from pathlib import Path
 from statistics import median
@@ -30,34 +32,33 @@ from ray.util.state import list_jobs, list_nodes
 
 from coursekit import begin, budget, check, hint, passed, quiz, solution
 from coursekit.given import ch06_cluster as given
-from coursekit.given.kuberay import check_fields
 from coursekit.given.own_cluster import OwnCluster
 
 begin("ch06_cluster")
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred and ten minutes, with `submit_rest`, `cluster_yaml` and Kubernetes as homework.
-Let all run the next cell at once: a head takes ten to fifteen seconds on a small laptop, a minute on a busy one.
+The run sheet plans a hundred minutes, with `submit_rest` as homework.
+Let everyone run the next cell at once: a head takes ten to fifteen seconds on a small laptop, a minute on a busy one.
 You need no cloud account.
-Say early that this chapter never runs `ray stop`, and why: it would end every Ray on the machine, including a neighbour's on a shared server.
+Say early why this chapter never runs `ray stop`: it would end every Ray that your account may end, including the neighbours' on a server where the class shares one account.
 """
 
 # %% [markdown]
 r"""
 ## One command starts the head
 
-So far `ray.init()` started Ray, and when the notebook ended, Ray ended too.
-A cluster outlives the programs that use it, so a command of its own starts it.
+So far `ray.init()` started Ray, and Ray ended with the notebook.
+A cluster outlives the programs that use it, so a separate command starts it.
 The first machine is the **head**:
 
     ray start --head
 
-That alone would take the standard ports (6379, 8265, 10001, 52365) and the folder `/tmp/ray`, and collide with any other Ray on this machine.
-So here the command names free ports (0: any that is free) and a folder of its own.
-`OwnCluster` chose them; it also wrote a **token**, a secret that a section below explains.
-It stops what it started and nothing else: when you say so, when this notebook ends, and even when its kernel is killed.
-`--block` keeps the command in the foreground, as the parent of everything that it starts.
+On its own, that command takes Ray's standard ports, 6379, 8265, 10001 and 52365, and the folder `/tmp/ray`, and so collides with any other Ray on this machine.
+So the command below names free ports, where 0 means any free one, and a folder of its own.
+`OwnCluster` chooses them, and writes a **token**, a secret explained below.
+It stops only what it started: when you say so, when this notebook ends, and even when its kernel is killed.
+`--block` keeps the command in the foreground, as the parent of everything it starts.
 
 The head takes five to sixty seconds.
 
@@ -67,6 +68,7 @@ The head takes five to sixty seconds.
 # %%
 cluster = OwnCluster()
 given.use(cluster)  # the checks below look at this cluster, too
+given.small_environment(cluster)  # its Python: a section below says why it has one of its own
 began = time.perf_counter()
 head = cluster.start(  # what ray.init() did for you until now
     f"ray start --head --block --num-cpus=2 --port={cluster.port} --dashboard-port={cluster.dashboard_port} "
@@ -86,15 +88,14 @@ for pid, words in lines.items():
 r"""
 Most people guess three or four.
 Here is the whole family, on a head and on a worker node.
-About half of what you counted are helpers of the dashboard, in one box; each other kind has its own.
+About half of what you counted are the dashboard's helpers, in one box; each other kind has its own.
 Keep this picture: when a cluster misbehaves, first ask which box is missing.
 
 ![Head node: GCS, dashboard with its API helpers, monitor, client server, and what every node has; worker node: raylet with object store, two agents, log monitor, workers; with what each does and what is lost when it dies](../img/ch06_anatomy.svg)
 
 Every node has the lower half: a **raylet** that manages it, two **agents**, a **log monitor** and **workers**.
 The head also has what the cluster needs only once: the **GCS** (global control service), the **dashboard**, the **monitor** (the autoscaler of Chapter 4) and the **client server**.
-`ps` shows them all under long command lines.
-These signs tell them apart:
+`ps` shows them all under long command lines, told apart by these signs:
 
 | part | sign | where |
 |---|---|---|
@@ -117,9 +118,9 @@ Here are a monitor and an agent:
 Everything else comes and goes or only helps: workers, under other titles that begin with `ray::`; the dashboard's helpers (`ray-dashboard-…`); the command `ray start` itself.
 Careful: the arguments of nearly every process mention the raylet and the GCS.
 
-Some nodes are ill, and you have a list of the processes on each.
-Which parts does a node lack?
-You are not told whether it is the head; what would a healthy worker node never have?
+You get the processes of one node, which may be ill.
+Which parts does it lack?
+Find out whether it is the head: what would a healthy worker node never have?
 """
 
 
@@ -150,15 +151,15 @@ check("what_is_missing", what_is_missing)
 
 # %% [markdown] tags=["solution"]
 r"""
-The habit behind it is worth more than the function: compare whole names.
-`pkill -f raylet` looks for a *part* of a command line; it also ends every worker and agent whose arguments mention the raylet, including those of other people's clusters.
+The habit is worth more than the function: compare whole names.
+`pkill -f raylet` looks for a *part* of a command line; it also ends every worker and agent whose arguments mention the raylet, even in other people's clusters.
 And a node without a GCS is ill only if it is the head: know what belongs where before you look for what is missing.
 """
 
 # %% [markdown]
 r"""
 Here is what each process does, and which one started it.
-The cell joins the cluster for a moment and runs a task, so that there is a worker among them.
+The cell joins the cluster for a moment and runs a task, so there is a worker among them.
 """
 
 # %% tags=["demo"]
@@ -172,10 +173,10 @@ processes
 # %% [markdown]
 r"""
 The agents and the workers are children of the raylet: a raylet that dies takes them along, and it ends itself when an agent dies.
-The rest are children of `ray start --block`, which watches them: when one crashes or is killed with SIGKILL, it ends the whole node, so that systemd or Kubernetes can start a fresh one.
-One that was ended politely, with SIGTERM, is not missed: the node lives on without it, like the ill ones above.
-A worker is there because a driver had a task for it, and Ray may have started a second one ahead of need.
-The parts written in Python weigh more than the GCS and the raylet, which are written in C++.
+The rest are children of `ray start --block`, which watches them: if one crashes or is killed with SIGKILL, it ends the whole node, so systemd or Kubernetes can start a fresh one.
+One that ends after a polite SIGTERM raises no alarm: the command keeps running without it, and you have an ill node like those above.
+A worker is there because a driver had a task for it, and Ray may have started a second ahead of need.
+The Python parts weigh more than the GCS and the raylet, which are C++.
 """
 
 # %%
@@ -190,18 +191,18 @@ quiz("who_must_not_die", who_must_not_die)
 r"""
 ## A token keeps strangers out
 
-A head listens on ports, and runs the programs that it is asked to run.
+A head listens on ports, and runs any program it receives.
 A **token** keeps strangers out: one secret that all parts of the cluster share.
-With `ray.init()` you never noticed: it made one, wrote it to `~/.ray/auth_token`, and switched tokens on.
-`ray start --head` takes a token that is there; without one it only warns, and starts a cluster open to all.
-And `ray start --address` never switches tokens on by itself.
-So set two variables, in every shell, before every `ray` command:
+So far `ray.init()` made a token, wrote it to `~/.ray/auth_token`, and switched tokens on.
+`ray start --head` uses that token if it exists; otherwise it only warns, and starts a cluster open to all.
+`ray start --address` never switches tokens on by itself.
+So set two variables in every shell, before every `ray` command:
 
     export RAY_AUTH_MODE=token
     export RAY_AUTH_TOKEN_PATH=/path/to/the/token      # without it: ~/.ray/auth_token
 
 `RAY_AUTH_TOKEN`, with the secret itself, takes precedence over the file.
-`ray get-auth-token --generate` makes a first token.
+`ray get-auth-token --generate` prints your token, and makes one first if there is none.
 Over HTTP the token travels in a header, `Authorization: Bearer …`.
 
 Ask the dashboard for something, first without the token, then with it:
@@ -217,8 +218,7 @@ for headers in ({}, {"Authorization": f"Bearer {cluster.token}"}):
 r"""
 401: who are you?
 A wrong token gets 403: not you.
-The token says *who may ask*; it does not hide what is said.
-It encrypts nothing, so keep a cluster in a network of its own, or behind an SSH tunnel, even with a token.
+The token says *who may ask*, but encrypts nothing, so even with a token keep a cluster in its own network or behind an SSH tunnel.
 """
 
 # %%
@@ -233,15 +233,15 @@ quiz("what_a_token_is_for", what_a_token_is_for)
 r"""
 ## A second node needs an address and the token
 
-On a second machine the command is `ray start` as well, without `--head`, but with the head's address.
-Two options say what the node offers: `--num-cpus` and `--resources`, the latter as JSON.
-Nothing stops you from starting that "second machine" on the same one: Ray counts raylets, not computers.
-That is how you can practise here.
+On a second machine you also run `ray start`, with `--address` and the head's address instead of `--head`.
+Two options say what the node offers: `--num-cpus`, and `--resources` as JSON.
+You can practise here, with that "second machine" on the same one: Ray counts raylets, not computers.
 
-`join_node` returns what you would type there: the command as a list of words, and the environment variables that it needs as a dictionary.
-No shell reads a list of words, so JSON keeps its own quotes and needs no others around it.
-And `token_file` is a path on *that* machine: pass it on, do not read the file.
-The check first reads both, then really runs them, waits for the node, and stops it again.
+`join_node` returns what you would type there: the command as a list of words, and the environment variables it needs as a dictionary.
+Include `--block`, so the command stays in the foreground.
+No shell reads a list of words, so JSON needs no quotes around its own.
+`token_file` is a path on *that* machine: pass it on, do not read the file.
+The check first reads what you return, then runs the command, waits for the node, and stops it again.
 
 On macOS and Windows Ray refuses to build clusters of several nodes unless `RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=1` is set; `OwnCluster` has set it.
 """
@@ -266,14 +266,14 @@ check("join_node", join_node)
 
 # %% [markdown] tags=["solution"]
 r"""
-Without the variables `ray start --address` tries for some twenty seconds and ends with `InvalidAuthToken`; the usual next step is to blame the firewall.
+Without the variables, `ray start --address` tries for some twenty seconds and then fails with `InvalidAuthToken`, when most people already suspect the firewall.
 All nodes need the same versions of Python and Ray, and the token's file must exist on each.
 """
 
 # %% [markdown]
 r"""
-Let one stay for a moment: yours, or a plain one until yours has passed.
-Which processes does a node bring that joins, and what does the head know of it?
+Now start one and look at it: yours, or a plain one until yours has passed.
+Which processes does a new node bring, and what does the head know about it?
 """
 
 # %% tags=["demo"]
@@ -281,35 +281,35 @@ if passed("join_node"):
     command, variables = join_node(cluster.address, cluster.token_file, 1, {"robot": 2})
 else:
     command, variables = given.plain_node(cluster)  # one CPU and nothing else
-second = cluster.start(command, variables)
-try:
-    joined = given.anatomy(second)
-    known = pandas.DataFrame([vars(node) for node in list_nodes(address=cluster.dashboard)])
-finally:
-    second.stop()
-display(joined)
-known["offers"] = known.resources_total.map(given.without_memory)  # CPUs and the like
-known.assign(node_id=known.node_id.str[:8])[["node_id", "is_head_node", "state", "offers"]]
+if budget(full=True, quick=not passed("join_node")):  # in quick mode the check's node is enough
+    second = cluster.start(command, variables)
+    try:
+        joined = given.anatomy(second)
+        known = pandas.DataFrame([vars(node) for node in list_nodes(address=cluster.dashboard)])
+    finally:
+        second.stop()
+    known["offers"] = known.resources_total.map(given.without_memory)  # CPUs and the like
+    columns = ["node_id", "is_head_node", "state", "offers"]
+    display(joined, known.assign(node_id=known.node_id.str[:8])[columns])
 
 # %% [markdown]
 r"""
-The command, a raylet, its agents and a log monitor: the lower half of the picture, and nothing of the upper.
+The command, a raylet, its agents and a log monitor: just the lower half of the picture.
 Workers come with work, as on the head.
-A node that is `DEAD` was the check's: the GCS remembers it.
+A `DEAD` node is the one the check started and stopped: the GCS remembers it.
 Only the head has the resource `node:__internal_head__`.
-The new node was stopped with `SIGTERM` to its own `ray start --block`, so it had time to say goodbye; Chapter 5 shows what happens when a node dies without a word.
+The cell stopped the new node with a `SIGTERM` to its own `ray start --block`, so the node could say goodbye; Chapter 5 shows what happens when a node dies without a word.
 
-> **`ray stop` ends every Ray on the machine**, no matter who started it.
-> On a machine of your own that is fine.
-> On a shared one, end the command that you started.
+> **`ray stop` ends every Ray on the machine** that your account may end: your other clusters, those of colleagues who share the account, and as root all of them.
+> On your own machine that is fine.
+> On a shared one, end the command you started.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
 Half-time.
-A good question for the room: which of the boxes would you put on a machine of its own?
-(The head, on a cluster of more than a few nodes: `--num-cpus=0`, so that no task can starve the GCS.
-The exercise with cluster.yaml does that.)
+Ask the room which boxes they would put on a machine of their own.
+With more than a few nodes, all that only the head has: give the head `--num-cpus=0`, so no ordinary task can starve the GCS.
 """
 
 # %% [markdown]
@@ -319,7 +319,7 @@ r"""
 A task needs a driver, and so far the driver was your notebook.
 A **job** is a whole program, handed over as a shell command, the *entrypoint*.
 The cluster runs the driver itself, keeps its output, and remembers how it ended.
-Your laptop may sleep meanwhile.
+Meanwhile your laptop may sleep.
 
 ![Your request goes over HTTP to the dashboard, to the agent on the head, which starts a supervisor actor; the supervisor runs the entrypoint as a process: the driver, which asks raylets for workers; status and log go back](../img/ch06_job.svg)
 
@@ -350,12 +350,11 @@ print(json.dumps(calls))
 r"""
 ### From the shell
 
-`ray job submit` sends the folder, submits, shows the output as it comes, and waits for the end; its exit code says whether the job succeeded.
+`ray job submit` sends the folder, submits the job, shows its output as it comes, and waits for the end; the exit code says whether the job succeeded.
 With `--no-wait` it returns at once.
 `cluster.shell` runs the command as a shell would, with the two variables set.
 
-**Predict:** the program needs a fraction of a second.
-How long will the command take?
+**Predict:** the program needs a fraction of a second; how long will the command take?
 """
 
 # %% tags=["demo"]
@@ -373,7 +372,7 @@ print(f"\n{shell_seconds:.1f} s")
 
 # %% [markdown]
 r"""
-A long time for a fraction of a second's work: the command itself has to start a Python and import Ray; then the job starts.
+That is long for a fraction of a second's work: the command must start a Python and import Ray before the job starts.
 
 ### From Python
 
@@ -395,12 +394,12 @@ print("the last line of its log:", client.get_job_logs(job).splitlines()[-1])
 
 # %% [markdown]
 r"""
-Submitting worked, so nothing is raised: you get the *id* of a job that is `PENDING`.
-Then it is `RUNNING`, and at last it has one of three final statuses: `SUCCEEDED`, `FAILED`, or `STOPPED` after a call of `stop_job`.
-If you want the result, you have to keep asking, and then look at *which* end it was.
-That deserves a function: it takes a client, and returns what the job printed, but only when the job succeeded.
+Submitting worked, so it raises nothing: you get the *id* of a job that is `PENDING`.
+Next it is `RUNNING`, and in the end it has one of three final statuses: `SUCCEEDED`, `FAILED`, or `STOPPED` after a call of `stop_job`.
+For the result, keep asking, with pauses, and then look at *which* end it was.
+That deserves a function: it takes a client, and returns what the job printed, but only if the job succeeded.
 
-The check first hands you a client that only pretends, once for each way to end; then it runs a real job on your cluster.
+The check first hands your function a pretend client, once for each way to end; then it runs a real job on your cluster.
 """
 
 
@@ -426,7 +425,7 @@ check("submit_and_wait", submit_and_wait)
 # %% [markdown] tags=["solution"]
 r"""
 `status != "SUCCEEDED"` works because a status is text as well.
-Three classic mistakes: waiting `while status == "RUNNING"`, which ends at once because the job is still `PENDING`; waiting for `SUCCEEDED` alone, which never ends when the job fails; and taking the end for success.
+Three classic mistakes: waiting `while status == "RUNNING"`, which ends at once because the job is still `PENDING`; waiting only for `SUCCEEDED`, which never ends if the job fails; and taking the end for success.
 """
 
 # %% [markdown]
@@ -444,8 +443,8 @@ Shell and Python both send HTTP requests to the dashboard, so any program in any
 | stop | `POST /api/jobs/ID/stop` | `stopped` |
 
 The final slash of `/api/jobs/` counts.
-Choose a `submission_id` of your own.
-Ray refuses a second request with the same id, with a status of 500, so a request that is sent twice (a shaky network, an impatient user) does not run the job twice.
+If you choose the `submission_id`, Ray refuses a second request with the same id and answers with status 500.
+So if a shaky network or an impatient user sends a request twice, the job still runs once.
 The id is a field of its own: `metadata` is a note that travels with the job, and an id in there is not the job's.
 """
 
@@ -477,9 +476,88 @@ Without `raise_for_status` a refusal looks like a reply without an id.
 
 # %% [markdown]
 r"""
+## Two jobs, two versions of a package
+
+If your job needs packages that the nodes lack, or other versions, `pip` in the runtime environment installs them for this job alone.
+The next cell makes a package in two versions, as *wheels*, so you need no network:
+"""
+
+# %%
+wheels = Path(cluster.folder, "wheels")
+for version in ("1.0", "2.0"):
+    print(given.wheel(wheels, "greeter", version).name)
+
+# %% [markdown]
+r"""
+For packages from the internet, a list is enough: `{"pip": ["greeter==1.0"]}`.
+With options you need a dictionary, `{"pip": {"packages": [...], "pip_install_options": [...]}}`, and each word of pip's command line is an element of its own.
+`--find-links FOLDER` makes pip look in a folder too, and `--no-index` keeps it off the internet.
+On a real cluster the folder must exist on every node, or be the address of a server.
+
+Write `pip_environment`.
+The check asks `pip` what it would install.
+"""
+
+
+# %%
+def pip_environment(package, version, folder):
+    """Return a runtime environment that installs this version of a package from the wheels in a folder, without a network."""
+    ### BEGIN SOLUTION
+    return {"pip": {"packages": [f"{package}=={version}"], "pip_install_options": ["--no-index", "--find-links", folder]}}
+    ### END SOLUTION
+
+
+# %%
+check("pip_environment", pip_environment)
+
+# %% [markdown] tags=["solution"]
+r"""
+Ray writes the packages into a requirements file, which takes the same options, so `{"pip": ["--no-index", "--find-links FOLDER", "greeter==1.0"]}` works too.
+An exact version saves you a surprise: tomorrow's newest may be another one.
+"""
+
+# %% [markdown]
+r"""
+Now both versions at the same time, on the same node, and then the first one again.
+
+**Predict:** how long does the first start take, and how long the second?
+"""
+
+# %% tags=["demo"]
+if passed("pip_environment"):
+    entrypoint = 'python -c "import greeter; print(greeter.VERSION)"'
+    versions = budget(full=["1.0", "2.0"], quick=["1.0"])
+    both = [pip_environment("greeter", version, str(wheels)) for version in versions]
+    for start, envs in {"first": both, "second": both[: budget(full=1, quick=0)]}.items():
+        for run in given.what_runs(client, entrypoint, envs):
+            print(f"{start} start: version {run['log']} after {run['end']:.1f} s")
+
+# %% [markdown]
+r"""
+At the first start a node makes a virtual environment and `pip` fills it; then it stays for the next job that asks for exactly the same.
+Change one version in the list, and you wait again.
+
+If Ray itself runs in a virtual environment, it *copies* that with everything in it.
+So this cluster has a small one, which only borrows the course's packages.
+Compare what a job would have to copy:
+"""
+
+# %% tags=["demo"]
+print(f"this cluster's environment: {1e6 * given.size(Path(cluster.scripts).parent):.0f} kB")
+print(f"the course's own: {given.size(sys.prefix):.1f} GB")
+
+# %% [markdown]
+r"""
+On a cluster, put what all jobs need into the nodes' image, and use `pip` for what differs between jobs.
+`py_modules` sends a package of your own without installing it, as the last section does.
+`uv`, `conda` and `image_uri` are other fields of a runtime environment, for other tools.
+"""
+
+# %% [markdown]
+r"""
 ## Ray Client lends you a driver over there
 
-There is a third way to use a cluster from outside, made for trying things out: an address that begins with `ray://`.
+To try things out from outside there is one more way: an address that begins with `ray://`.
 Your notebook then looks like a driver, but the real one is a process that the **client server** starts on the head for you.
 Every call travels there and back.
 
@@ -503,9 +581,9 @@ print(f"{1000 * median(client_calls):.1f} ms for a call over Ray Client")
 
 # %% [markdown]
 r"""
-Ray Client is handy, and it has limits.
+Ray Client is handy, but it has limits.
 The versions of Ray and Python must match on both sides.
-A loop of many small calls pays the way each time, and more on a real network than here.
+In a loop of small calls, each call pays for the round trip, and more on a real network than here.
 And the driver lives only as long as your connection: once that has been gone for more than 30 seconds, Ray ends everything it started.
 So play with Ray Client, and run what matters as a job.
 
@@ -529,17 +607,15 @@ r"""
 ## Submitting a job is not calling a task
 
 `submit_job` and `.remote()` look alike: both return at once with a receipt.
-So people submit a job where they should call a task.
-What does each cost?
-
-The next cell submits jobs that do nothing, and notes when Ray answered the request and when the job had ended.
-You have measured the rest already.
+So it is easy to submit a job where a task would do.
+To see what each costs, the next cell submits jobs that do nothing, and notes when Ray answers the request and when the job ends.
+You have already measured the rest.
 
 **Predict** three of them: a task call, the answer to a submission, and a whole job that does nothing.
 """
 
 # %% tags=["demo"]
-rounds = budget(5, 2)
+rounds = budget(5, 1)
 idle = [given.seconds_of_job(client, "true") for _ in range(rounds)]
 squares = next(job for job in client.list_jobs() if job.entrypoint == "python squares.py")  # the one from the shell
 
@@ -567,11 +643,11 @@ axes.set_title(f"A job that does nothing costs as much as {calls:,.0f} task call
 
 # %% [markdown]
 r"""
-The answer to a submission comes soon, after hundredths or tenths of a second, and that misleads: the receipt is not the work.
-The job itself takes seconds, hundreds to thousands of times a task call, because it starts processes: a supervisor (a Ray actor, a Python with Ray in it), a shell, and for a job that uses Ray one more Python that imports it, plus workers of its own.
+The answer to a submission comes within hundredths or tenths of a second, but the receipt is not the work.
+The job itself takes seconds, hundreds to thousands of times a task call, because it starts processes: a supervisor (a Ray actor, a Python with Ray in it), a shell, and for a job that uses Ray one more Python that imports it, plus its own workers.
 From the shell, the command `ray` comes on top.
 
-So use a job for *a piece of work that you wait for as a whole*, a training or a nightly evaluation; within it, tasks and actors do the parallel work.
+So use a job for *work that you wait for as a whole*, such as a training run or a nightly evaluation; within it, tasks and actors do the parallel work.
 """
 
 # %%
@@ -586,9 +662,9 @@ quiz("job_or_task", job_or_task)
 r"""
 ## The dashboard shows it, the state API lets you ask
 
-Open the dashboard in a browser: the next cell prints its address and the token that it will ask for.
+Open the dashboard in a browser: the next cell prints its address and the token it asks for.
 *Jobs* lists what you have submitted, with logs; *Cluster* shows nodes, workers, memory and load.
-If the cluster is far away, bring the dashboard to your machine through a tunnel: `ssh -L 8265:localhost:8265 head`, or `ray dashboard cluster.yaml`.
+If the cluster is far away, bring the dashboard to your machine through a tunnel: `ssh -L 8265:localhost:8265 head`, or chapter 24's `ray dashboard cluster.yaml`.
 
 Behind the page is the **state API**, which answers the same questions in the shell and in Python:
 
@@ -601,9 +677,8 @@ Behind the page is the **state API**, which answers the same questions in the sh
 | a process's log | `ray logs worker-…` | `get_log()` |
 | slots, demand, autoscaler | `ray status` | – |
 
-You submitted some jobs, and so did the checks.
-Here they all are, with their statuses.
-(The cell prints the token in clear text, which is harmless here: it dies with this cluster.)
+Here are all jobs that you and the checks submitted, with their statuses.
+Printing the token is harmless here: it dies with this cluster.
 """
 
 # %% tags=["demo"]
@@ -614,275 +689,24 @@ jobs[["submission_id", "type", "status", "entrypoint"]].fillna("")
 # %% [markdown]
 r"""
 Each driver is a job to Ray, so Ray Client and this notebook have a row as well, without a submission id.
-The lists stop at 100 rows unless you say `limit=`, and they need a dashboard that runs.
-"""
-
-# %% [markdown]
-r"""
-## A cloud needs a cluster.yaml, and Ray checks it before you pay
-
-You don't type `ray start` on fifty machines.
-The **cluster launcher** rents machines, installs what you say, and runs `ray start` on each, by SSH:
-
-| command | what it does |
-|---|---|
-| `ray up cluster.yaml` | rents the head, sets it up; the head's monitor rents workers when there is demand |
-| `ray attach cluster.yaml` | opens a shell on the head; `--port-forward 8888` brings a port of it to your machine |
-| `ray exec cluster.yaml "…"` | runs a command there |
-| `ray rsync-up cluster.yaml here there` | copies files to the head |
-| `ray dashboard cluster.yaml` | brings the dashboard to your machine |
-| `ray down cluster.yaml` | ends the cluster |
-
-`ray down` need not stop the bill.
-On AWS and Azure it only *stops* the machines that you rent by the hour, and their disks still cost, unless the file says `cache_stopped_nodes: False`; look into the cloud's console afterwards.
-
-The file says what to rent.
-Ray brings a schema for it, and defaults for what is left out; both work offline.
-`given.validated` calls what `ray up` calls first, except that it does not ask AWS for the machines' CPUs.
-
-This file has 6 sections; see how many there are once the defaults are filled in.
-"""
-
-# %% tags=["demo"]
-example = """
-cluster_name: example
-max_workers: 2                      # besides the head
-provider: {type: aws, region: us-west-2, cache_stopped_nodes: False}  # False: `ray down` ends machines, disks and all
-auth: {ssh_user: ubuntu}
-head_node_type: head                # one of those below
-available_node_types:
-  head:
-    resources: {}                   # {}: found out from the machine type
-    node_config: {InstanceType: m5.xlarge}
-  worker:
-    min_workers: 0
-    max_workers: 2
-    resources: {}
-    node_config: {InstanceType: m5.large, InstanceMarketOptions: {MarketType: spot}}
-"""
-
-# %% tags=["demo"]
-filled = given.validated(example)
-print(len(filled), "sections:", ", ".join(filled))
-print("on the head:", *filled["head_start_ray_commands"], sep="\n   ")
-
-# %% [markdown]
-r"""
-At the end stands the command that you know: `ray start --head`, with the file itself as `--autoscaling-config`.
-That is how the monitor learns what it may rent.
-(The `ray stop` before it is harmless there: the machine is the cluster's own.)
-Look into `filled["setup_commands"]` before you use it for real: where the machine has no Ray, the defaults install a nightly build.
-Write your own, with the version that you have.
-
-The schema knows the names and types of the general fields.
-What stands under `node_config` goes to the cloud as it is.
-Which of these slips get past it?
-"""
-
-# %% tags=["demo"]
-slips = {
-    "head_node_type: haed": ("head_node_type: head ", "head_node_type: haed "),
-    "max_workers: two": ("max_workers: 2 ", "max_workers: two "),
-    "a field that does not exist": ("auth:", "instance_type: m5.large\nauth:"),
-    "no such machine type": ("m5.xlarge", "m5.gigantic"),
-    "min_workers for the whole cluster": ("auth:", "min_workers: 2\nauth:"),
-}
-for slip, (right, wrong) in slips.items():
-    try:
-        given.validated(example.replace(right, wrong))
-        print(f"{slip:34} accepted")
-    except Exception as error:
-        print(f"{slip:34} {type(error).__name__}: {str(error).splitlines()[0][:90]}")
-
-# %% [markdown]
-r"""
-Ray catches wrong names and types, but not a machine type that does not exist.
-And a `min_workers` at the top, which meant something in older versions, is dropped without a word: your cluster starts without workers.
-It belongs in a node type.
-
-Now one that you could use: the head is small, and is there for the GCS, not for tasks.
-Tasks stay away from a node whose type says `CPU: 0` in its `resources`.
-A type that says nothing gets the CPUs that its machine has.
-"""
-
-# %%
-def cluster_yaml(name, region, worker, least, most):
-    """Return the text of a cluster.yaml for AWS: a head of type m5.large that runs no tasks, and workers of type `worker`.
-
-    There are at least `least` workers, and at most `most`, in the node type and in the cluster as a whole.
-    """
-    ### BEGIN SOLUTION
-    return f"""
-cluster_name: {name}
-max_workers: {most}
-provider: {{type: aws, region: {region}, cache_stopped_nodes: False}}
-auth: {{ssh_user: ubuntu}}
-head_node_type: head
-available_node_types:
-  head:
-    resources: {{CPU: 0}}
-    node_config: {{InstanceType: m5.large}}
-  worker:
-    min_workers: {least}
-    max_workers: {most}
-    resources: {{}}
-    node_config: {{InstanceType: {worker}}}
-"""
-    ### END SOLUTION
-
-# %%
-check("cluster_yaml", cluster_yaml)
-
-# %% [markdown] tags=["solution"]
-r"""
-Without `max_workers` at the top the default counts: two, and a node type that may grow to twelve stops there.
-Forgetting it is the usual reason for "my cluster does not scale".
-`yaml.safe_dump` of a dictionary is a safer way to write such a file than an f-string.
-"""
-
-# %% [markdown]
-r"""
-### AWS, GCP and Azure, field by field
-
-The general part is the same for all; the rest goes by other names:
-
-| | AWS | GCP | Azure |
-|---|---|---|---|
-| where | `provider.region`, `availability_zone` | the same names, and a `project_id` | `location`, `resource_group`, `availability_zone` |
-| machine type | `InstanceType` | `machineType` | `azure_arm_parameters.vmSize` |
-| spot: cheap, may be taken away | `InstanceMarketOptions` | `scheduling: [{preemptible: true}]` | `azure_arm_parameters.priority: Spot` |
-| CPUs of a type | found out; leave `resources: {}` | write `{CPU: 2}` | write `{CPU: 2}` |
-| disk | `BlockDeviceMappings` | `disks` | in the image's template |
-| you need on your machine | `boto3`, credentials | `google-api-python-client`, credentials | the `azure-…` packages, `az login` |
-
-Old blog posts have a fourth, Aliyun.
-Does Ray accept its own defaults for each?
-"""
-
-# %% tags=["demo"]
-for cloud in ("aws", "gcp", "azure", "aliyun"):
-    try:
-        print(cloud, len(given.validated(f"cluster_name: try\nprovider: {{type: {cloud}}}")), "sections")
-    except FileNotFoundError as error:
-        print(cloud, "no file", "/".join(Path(error.filename).parts[-3:]))
-
-# %% [markdown]
-r"""
-Aliyun's defaults are missing from the package, so no `cluster.yaml` of that type gets further.
-Take Kubernetes there, or `provider: {type: local, head_ip: …, worker_ips: […]}`, which logs in to machines that exist already.
-"""
-
-# %% [markdown]
-r"""
-## On Kubernetes you describe the cluster, and KubeRay keeps it so
-
-Where there is a Kubernetes cluster, its administrator installs the **KubeRay operator** once, for example with Helm:
-
-    helm repo add kuberay https://ray-project.github.io/kuberay-helm/
-    helm install kuberay-operator kuberay/kuberay-operator
-
-From then on there are new kinds of objects.
-You write down what you want in a manifest, `kubectl apply -f` hands it over, and the operator starts, replaces and removes *pods*, one for each node:
-
-- **RayCluster**: a head, groups of workers, and how many of each;
-- **RayJob**: a RayCluster, a job for it, and whether the cluster goes away when the job has ended.
-
-KubeRay's own chart `kuberay/ray-cluster` makes a RayCluster from a file of values.
-
-A manifest has many fields, and a misspelt one is the usual mistake.
-`check_fields` compares a manifest with a table made from the reference of KubeRay 1.6.2: the fields of its own types, and the common ones of pods.
-(In the column `type`, `=` lists the values allowed, brackets mean a list, and a name with a capital letter is an object with fields of its own.)
-"""
-
-# %% tags=["demo"]
-ray_cluster = yaml.safe_load("""
-apiVersion: ray.io/v1
-kind: RayCluster
-metadata: {name: course}
-spec:
-  rayVersion: "2.60.0"
-  authOptions: {mode: token}            # the operator makes the token, and gives it to every pod
-  enableInTreeAutoscaling: true         # the monitor runs beside the head, and asks for pods
-  headGroupSpec:
-    rayStartParams: {num-cpus: "0"}     # options of `ray start`, as text
-    template: {spec: {containers: [{name: ray-head, image: "rayproject/ray:2.60.0",
-      resources: {limits: {cpu: 2, memory: 8Gi}, requests: {cpu: 2, memory: 8Gi}}}]}}
-  workerGroupSpecs:
-  - groupName: players
-    minReplicas: 0
-    maxReplicas: 8
-    rayStartParams: {}
-    template: {spec: {containers: [{name: ray-worker, image: "rayproject/ray:2.60.0",
-      resources: {limits: {cpu: 4, memory: 8Gi}, requests: {cpu: 4, memory: 8Gi}}}]}}
-""")
-
-# %% tags=["demo"]
-fields = pandas.DataFrame(check_fields(ray_cluster))
-print(len(fields), "fields,", (fields.finding != "").sum(), "findings; all but the inside of the pods:")
-fields[~fields.field.str.contains(r"\.template\.")].reset_index(drop=True)
-
-# %% [markdown]
-r"""
-Every field is in the table, so the last column is empty.
-What you wrote as options of `ray start` above returns as `rayStartParams`; the address and the token are the operator's business.
-A node's CPUs come from the pod's `resources`.
-
-A RayJob wraps this.
-Its fields are the job's: `entrypoint`, and the runtime environment as YAML within the YAML.
-Three fields of the second one are wrong: which?
-"""
-
-# %% tags=["demo"]
-job_spec = {
-    "entrypoint": "python squares.py",
-    "runtimeEnvYAML": "env_vars: {GREETING: hello}\nworking_dir: https://example.org/project.zip\n",
-    "shutdownAfterJobFinishes": True,  # otherwise the cluster stays, and costs
-    "ttlSecondsAfterFinished": 300,  # time to read the log
-    "rayClusterSpec": ray_cluster["spec"],
-}
-ray_job = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "squares"}, "spec": job_spec}
-print("findings in the first:", [row for row in check_fields(ray_job) if row["finding"]])
-
-careless = dict(job_spec, runtimeEnv=job_spec["runtimeEnvYAML"], ttlSecondsAfterFinished="5 minutes")
-careless["rayClusterSpec"] = {**ray_cluster["spec"], "workerGroupSpec": ray_cluster["spec"]["workerGroupSpecs"]}
-findings = pandas.DataFrame(check_fields(dict(ray_job, spec=careless)))
-findings[findings.finding != ""].reset_index(drop=True)
-
-# %% [markdown]
-r"""
-A cluster would tell you too: `kubectl apply --dry-run=server -f job.yaml` compares with the definitions that are installed there.
-That is the better judge, since it knows its own version of KubeRay; the table here serves where there is no cluster.
-
-| | `ray start` by hand | cluster launcher | KubeRay |
-|---|---|---|---|
-| a node is | any machine | a machine rented from a cloud | a pod |
-| you write | a command for each | `cluster.yaml` | a manifest |
-| who adds nodes | you | the monitor on the head | the monitor asks, the operator adds |
-| a node dies | you notice | another is rented | another pod starts |
-| choose it for | two machines under the desk, Slurm, tests | a cloud account and no Kubernetes | everything where Kubernetes is at hand |
-"""
-
-# %% [markdown] tags=["notes"]
-r"""
-Ten minutes for this section, no exercise.
-If anyone in the room has a Kubernetes cluster at hand, `kubectl explain rayjob.spec --recursive` is the table, live.
+The lists stop at 100 rows unless you pass `limit=`, and they need a running dashboard.
 """
 
 # %% [markdown]
 r"""
 ## This course moves to a cluster with one variable and one change
 
-`RAY_ADDRESS` says to every program where its cluster is, and `ray.init()` without an address obeys it.
-In a job it is set already.
-So most chapters of this course run on a cluster with
+`RAY_ADDRESS` tells a program where its cluster is, and `ray.init()` without an address obeys it.
+In a job it is already set.
+So most of this course's chapters run on a cluster with
 
-- `RAY_ADDRESS=auto` on a node of the cluster (say, JupyterLab on the head, through `ray attach --port-forward 8888`), or as a job;
+- `RAY_ADDRESS=auto` on a node of the cluster (say, JupyterLab on the head, through `ray attach --port-forward 8888`, chapter 24), or as a job;
 - `coursekit` on all nodes: as `py_modules`, or `pip install`ed on each;
 - one change in each notebook: `ray.init(num_cpus=4, …)` becomes `ray.init()`, because a program cannot tell a cluster how large it is.
 
-Chapters 2, 4, 5 and 6 bring a Ray of their own: leave them at home.
-The job below takes a function of Chapter 1 there, by your own `submit_and_wait`, and tries `num_cpus=4` first.
-It ships the package itself, so the nodes need not have it.
+Chapters 2, 4, 5 and 6 start a Ray of their own, so leave them at home.
+The job below uses your `submit_and_wait` to run a function from Chapter 1 over there, and tries `num_cpus=4` first.
+It brings `coursekit` along, so the nodes need not have it.
 """
 
 
@@ -903,7 +727,7 @@ print("pi is about", 4 * inside / 2_000_000)
 """);
 
 # %% tags=["demo"]
-if passed("submit_and_wait"):
+if passed("submit_and_wait") and budget(full=True, quick=False):
     import coursekit
 
     runtime_env = {
@@ -916,7 +740,7 @@ if passed("submit_and_wait"):
 # %% [markdown]
 r"""
 Do the exercises at home: their checks want a cluster whose size they know.
-Take a long training to the cluster, as a job that saves its checkpoints where you can reach them.
+Long training belongs on the cluster, as a job that saves its checkpoints where you can reach them.
 
 Now stop what this notebook started: the head, and everything below it.
 """
@@ -930,26 +754,27 @@ print(f"{sum(process.is_running() for process in before)} of {len(before)} proce
 r"""
 ## What you can do now
 
-- You know the processes of head and worker, what each is for, and which one a broken node lacks.
+- You know the processes of head and worker, what each is for, and which a broken node lacks.
 - You start a head, let nodes join it with address and token, and stop exactly what you started.
-- You submit jobs from the shell, from Python and over HTTP, wait for their end, and look at which end it was.
-- You know that a job costs seconds and a task call a few milliseconds, and which of the two you need.
-- You write a `cluster.yaml`, have it checked by Ray's schema, and know what the schema does not see; you read a RayCluster and a RayJob field by field.
+- You submit jobs from the shell, from Python and over HTTP, wait for them to end, and check how they ended.
+- You know that a job costs seconds and a task call a few milliseconds, and which you need.
+- You give two jobs two versions of a package, and know what the first start copies and installs.
 
 ## Traps
 
-- **A shell without `RAY_AUTH_MODE=token`**: `ray start --address` fails after some twenty seconds, `ray list nodes` at once; and `ray start --head`, where there is no token yet, starts a cluster open to all.
-- **`ray stop` on a shared machine** ends the clusters of others.
+- **A shell without `RAY_AUTH_MODE=token`**: `ray start --address` fails after some twenty seconds, and `ray list nodes` at once; `ray start --head` starts a cluster open to all if there is no token yet.
+- **`ray stop` on a shared account** ends the clusters of others, too.
 - **Done is not succeeded.** `FAILED` and `STOPPED` are ends, too; `submit_job` never raises for them.
 - **`PENDING` is not `RUNNING`**: a loop `while status == "RUNNING"` ends before the job has begun.
 - **`python` in an entrypoint** is the one on the cluster, and the files there are those of `working_dir`.
-- **`max_workers` at the top** of a `cluster.yaml` is 2 unless you say otherwise, and `min_workers` at the top is dropped.
+- **`pip` without a version** may install another one tomorrow, and every change to the list means another first start.
+- **Ray in a large virtual environment** copies all of it for every `pip` environment.
 - **A long `--temp-dir`**: the path of Ray's sockets must stay below about 100 letters, and macOS's own temporary folders are long.
 
 ## Read on
 
+- [Chapter 24](ch24_deploy.ipynb): clusters in clouds, on Kubernetes, and on machines of your own.
 - [Chapter 19](ch19_operate.ipynb): operating what you have trained.
-- Ray's documentation: [jobs](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html) and their [REST API](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/rest.html), [cluster.yaml](https://docs.ray.io/en/latest/cluster/vms/references/ray-cluster-configuration.html), [token authentication](https://docs.ray.io/en/latest/ray-security/token-auth.html).
-- KubeRay's [API reference](https://github.com/ray-project/kuberay/blob/v1.6.2/docs/reference/api.md) of release 1.6.2, from which the table of fields was made.
-- [Old names](../docs/old_names.md): the id in `metadata`, the Helm chart in Ray's repository, and others that you may meet in older texts.
+- Ray's documentation: [jobs](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html) and their [REST API](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/rest.html), [runtime environments](https://docs.ray.io/en/latest/ray-core/handling-dependencies.html), [token authentication](https://docs.ray.io/en/latest/ray-security/token-auth.html).
+- [Old names](../docs/old_names.md): the id in `metadata`, and others you may meet in older texts.
 """

@@ -34,7 +34,7 @@ begin("ch07_environments")
 r"""
 The run sheet plans a hundred minutes, with `cartpole_policy` and `vector_rollout` as homework.
 Ray appears only in the last section, so no one has to wait for it to start.
-Say where we are: part A taught how to run things side by side; from here on, what runs is players.
+Say where you are: part A taught how to run things side by side; from here on, players run.
 """
 
 # %% [markdown]
@@ -43,8 +43,8 @@ r"""
 
 In **reinforcement learning** an agent learns from what happens to it.
 It sees an **observation**, chooses an **action**, and gets a number for it, the **reward**.
-The rule by which it chooses is its **policy**; everything outside the agent is the **environment**.
-Games, robots and power plants all fit behind two methods, and [Gymnasium](https://gymnasium.farama.org) has settled their names:
+The rule it chooses by is its **policy**; everything outside the agent is the **environment**.
+Games, robots and power plants all fit behind two methods, which [Gymnasium](https://gymnasium.farama.org) named:
 
 ![The policy sends an action to the environment; step sends back observation, reward, terminated, truncated and info; reset starts an episode and sends observation and info](../img/ch07_loop.svg)
 
@@ -52,15 +52,15 @@ Games, robots and power plants all fit behind two methods, and [Gymnasium](https
 
 - `terminated`: the game itself is over.
   The agent has arrived, fallen or won.
-- `truncated`: we stopped watching, most often because a limit on the number of steps was reached.
+- `truncated`: we stopped watching, most often because the episode reached its limit of steps.
   The game could have continued.
 
-The fifth value, `info`, is a dict for people and tools; the policy does not see it.
+The fifth value, `info`, is a dict for people and tools, not for the policy.
 Older programs use Gym, Gymnasium's predecessor, whose `step` returned four values with a single flag `done`: [Old names](../docs/old_names.md).
 
 FrozenLake is a 4 by 4 field of ice with four holes; the goal is at the bottom right.
 The observation is the number of the field.
-The ice is slippery: one step in three goes where the agent wants, the others slide to one side or the other.
+The ice is slippery: one step in three goes where the agent wants; the others slide to one side or the other.
 Here is an episode with random actions.
 """
 
@@ -80,21 +80,21 @@ strip(frames, titles, columns=5);
 
 # %% [markdown]
 r"""
-Nearly every random walk ends like this one: in a hole, without a reward, after about eight steps on average.
+Nearly every random walk ends in a hole, without a reward, after about eight steps on average.
 Compare the titles with the pictures: where did the agent slip?
 
-Gymnasium draws such pictures itself when you pass `render_mode="rgb_array"` and have `pygame` installed; this course draws its three environments with the small wrapper `Drawn`.
+Gymnasium draws such pictures itself when you pass `render_mode="rgb_array"` and have `pygame` installed; this course draws its three environments with `Drawn`.
 
 Why two flags for one end?
-They say different things about the future, as you will see in a moment.
+They say different things about the future, as you will soon see.
 """
 
 # %% [markdown]
 r"""
 ## Spaces say what goes in and what comes out
 
-A **space** is a set of values: `action_space` holds the actions that an environment takes, `observation_space` what it may show.
-From these two a learning program knows how many inputs and outputs its network needs.
+A **space** is a set of values: `action_space` holds the actions an environment takes, `observation_space` what it may show.
+They tell a learning program how many inputs and outputs its network needs.
 You will need two kinds, both from `gymnasium.spaces`: `Discrete(n)` holds the integers from 0 to n − 1, and `Box(low, high, shape, dtype)` the arrays of numbers between two limits, such as `Box(-1, 1, (3,), np.float32)`.
 """
 
@@ -106,9 +106,9 @@ for name in names:
 
 # %% [markdown]
 r"""
-CartPole is a pole on a cart that you push to the left or to the right.
+CartPole is a pole on a cart that you push left or right.
 Its four numbers are the cart's position and velocity and the pole's angle and angular velocity; the velocities have no limit, so `Box` says `inf`.
-The name in front of the colon is a module: Gymnasium imports it and finds `SimpleCorridor` there.
+The name before the colon is a module: Gymnasium imports it and finds `SimpleCorridor` there.
 That works in every process, which will matter when other processes play for you.
 """
 
@@ -117,22 +117,20 @@ r"""
 ## An environment of your own is a class with two methods
 
 The corridor is RLlib's "hello, world".
-Yours has a few more rules than the one that coursekit ships for later chapters:
+Yours has a few more rules than the one coursekit ships for later chapters:
 
-- There are `length` fields, numbered from 0.
-  The exit is the last one.
+- There are `length` fields, numbered from 0; the last is the exit.
 - `reset` puts the agent on a random field of the left half, 0 to `length // 2 - 1`.
 - Action 0 moves one field to the left, action 1 one field to the right.
   Field 0 has a wall: moving left there changes nothing.
-- Every step earns −0.1, except the one that reaches the exit: it earns 1, and the episode is terminated.
+- Every step earns −0.1, except the one that reaches the exit: it earns 1 and terminates the episode.
 - After `max_steps` steps the episode is truncated.
   If that very step reaches the exit, `truncated` may be either.
 - The observation is the number of the field, as an array of shape [1] and type `float32`, because networks want that.
-  Its space is a `Box` from the first field to the last one.
+  Its space is a `Box` from the first field to the last.
 
-A word on chance.
-Begin `reset` with `super().reset(seed=seed)`: it gives the environment a random generator of its own, `self.np_random`, which is a NumPy generator.
-Draw only from that one: then a seed makes an episode repeatable in any process.
+Begin `reset` with `super().reset(seed=seed)`: it gives the environment a NumPy random generator of its own, `self.np_random`.
+Draw only from that: then a seed makes an episode repeatable in any process.
 
 The last method is given and expects the number of the field in `self.position`; the rest is yours.
 The check looks at the spaces, runs Gymnasium's `check_env`, resets a few times, and then takes some walks.
@@ -181,7 +179,7 @@ check("SimpleCorridor", SimpleCorridor)
 
 # %% [markdown] tags=["solution"]
 r"""
-An episode may be terminated and truncated at once, when the last step allowed is the one that arrives.
+An episode may be terminated and truncated at once, when the last allowed step reaches the exit.
 Then `terminated` wins: there is no future to estimate.
 Many programs leave the limit to a wrapper, `TimeLimit`; you will meet it below.
 """
@@ -213,7 +211,7 @@ r"""
 
 The loop around `step` is the same for every environment and every policy, so write it once.
 `policy` is any function from an observation to an action.
-`obs` has one more entry than `actions`: it begins with what `reset` showed and ends with what the last step showed.
+`obs` has one more entry than `actions`: it begins with `reset`'s observation and ends with the last step's.
 The check also counts your calls.
 """
 
@@ -243,13 +241,13 @@ check("rollout", rollout)
 
 # %% [markdown] tags=["solution"]
 r"""
-Only `terminated` is kept: an episode that ended without it was truncated.
-The costliest slip is `while not terminated`: on an environment that only truncates it never ends, and nothing complains.
+Keeping `terminated` is enough: an episode that ended without it was truncated.
+The costliest slip is `while not terminated`: on an environment that only truncates, it never ends, and nothing complains.
 """
 
 # %% [markdown]
 r"""
-The sum of the rewards of an episode is its **return**.
+The sum of an episode's rewards is its **return**.
 CartPole pays 1 for every step, so there it is the number of steps.
 How long does the pole stand when the pushes are drawn at random?
 """
@@ -271,18 +269,18 @@ r"""
 
 What was a step worth?
 More than its own reward: a good push pays off later.
-And nothing that came before it counts.
+And nothing before it counts.
 The **discounted return** of step $t$ adds up what comes from then on, and counts a reward less the further away it is:
 
 $$G_t = r_t + \gamma\, r_{t+1} + \gamma^2 r_{t+2} + \dots = r_t + \gamma\, G_{t+1}, \qquad 0 \le \gamma \le 1.$$
 
 And after the last step?
 After `terminated` there is nothing, so $G_T = 0$.
-After `truncated` there is a future that we did not see.
-If you have an estimate of its worth, put it in the place of $G_T$: that is the **bootstrap**.
+After `truncated` there is a future we did not see.
+If you have an estimate of its worth, put it in place of $G_T$: that is the **bootstrap**.
 In chapters 8 to 10 a network makes the estimate; here it is an argument.
 
-**Predict**, with pencil and paper: the returns for the rewards 1, 2, 3 with $\gamma = 0.5$, once without a bootstrap and once with one of 8.
+**Predict**, on paper: the returns for the rewards 1, 2, 3 with $\gamma = 0.5$, once without a bootstrap and once with one of 8.
 """
 
 
@@ -328,7 +326,7 @@ if passed("discounted_returns"):
     for gamma, colour in [(0.99, "#db2777"), (0.9, "#7c3aed"), (0.5, "#2563eb")]:
         returns = discounted_returns([0] * 39 + [1], gamma)
         axes.plot(returns, color=colour, label=f"γ = {gamma}: {returns[0]:.2g} at the start")
-    axes.set(xlabel="step", ylabel="return", title="A reward shines back about 1 / (1 − γ) steps")
+    axes.set(xlabel="step", ylabel="return", title="A reward reaches back about 1 / (1 − γ) steps")
     axes.legend();
 
 # %% [markdown]
@@ -345,12 +343,12 @@ r"""
 Before you let anything learn, find out how far a simple rule gets.
 It gives you a baseline, and it tests your environment.
 
-CartPole's episode ends when the pole leans by more than 12°, or when the cart is more than 2.4 from the middle.
+CartPole's episode ends when the pole leans by more than 12°, or the cart is more than 2.4 from the middle, or after 500 steps.
 Write a policy that keeps it going for **200 steps** from every start that `reset` draws.
-(The environment itself stops at 500.)
+The environment itself stops at 500.
 Right is positive, and angles are in radians.
 
-**Predict:** is it enough to push to the side to which the pole leans?
+**Predict:** is it enough to push to the side the pole leans to?
 """
 
 
@@ -393,7 +391,7 @@ if passed("cartpole_policy") and passed("rollout"):
 r"""
 Half-time.
 Ask for the shortest rule in the room, and for one that reaches 500.
-When the question comes why we learn at all if one line will do: no one can write that line for a robot with thirty joints.
+If somebody asks why we learn at all when one line will do: no one can write that line for a robot with thirty joints.
 """
 
 # %% [markdown]
@@ -401,11 +399,11 @@ r"""
 ## A wrapper changes an environment without touching it
 
 A **wrapper** is an environment around an environment.
-Print one that `make` gave you, and you see several, each of which does one thing:
+Print what `make` gave you, and you see several, each of which does one thing:
 
 - `TimeLimit` sets `truncated` after a given number of steps;
 - `OrderEnforcing` raises when `step` comes before `reset`;
-- `PassiveEnvChecker` compares what the first calls of `reset` and `step` return with the spaces, and warns where they differ.
+- `PassiveEnvChecker` compares what the first calls of `reset` and `step` return with the spaces, and warns if they differ.
 
 `env.unwrapped` is the environment inside all of them.
 What do three wrappers cost?
@@ -423,11 +421,11 @@ comparison
 
 # %% [markdown]
 r"""
-A wrapper is one more Python call: three of them make a step as short as this one some ten per cent longer, which disappears in a step of a millisecond.
+A wrapper is one more Python call: three make such a short step some ten per cent longer, and in a step of a millisecond you would not notice them.
 If the interval includes 1, your machine was busy: compare the column `fastest`, or run the cell again.
 Remember the microseconds of a step: they decide what comes next.
 
-A wrapper of your own overrides the method that it changes and inherits the rest.
+Your own wrapper overrides the method it changes and inherits the rest.
 This one makes every step take longer:
 
 ```python
@@ -437,7 +435,7 @@ class Napping(gymnasium.Wrapper):
         return self.env.step(action)
 ```
 
-`SlowSimulator` from `coursekit.envs` does the same, with a choice: it naps, as if another machine did the work, or with `busy=True` it keeps one of your cores busy, as a simulator does that runs here.
+`SlowSimulator` from `coursekit.envs` does the same, with a choice: it naps, as if another machine did the work, or with `busy=True` it keeps one of your cores busy, like a simulator that runs here.
 In this course it stands in for physics engines, games and web shops, which take milliseconds a step.
 """
 
@@ -446,11 +444,10 @@ r"""
 ## Many environments step together, and reset themselves
 
 A **vector environment** holds $N$ environments and steps them all: $N$ actions go in, arrays with $N$ rows come out.
-`SyncVectorEnv` steps them one after the other in your process; `AsyncVectorEnv` starts a process for each.
+`SyncVectorEnv` steps them in turn in your process; `AsyncVectorEnv` starts a process for each.
 
-Their episodes end at different times, and it would be a waste to stop the others each time.
-So a vector environment resets by itself.
-Below are two environments that observe the numbers of the episode and of the step, and earn the number of the step.
+Their episodes end at different times, and stopping the others each time would be a waste, so by default a vector environment resets by itself.
+Below are two environments that observe the numbers of the episode and the step, and earn the number of the step.
 Episodes have two steps in A and three in B; the action is always 0.
 
 **Predict** the row after the end of A's first episode: what is A's observation, and what is its reward?
@@ -463,16 +460,16 @@ frames_shown(AutoresetMode.NEXT_STEP, lengths=[2, 3], steps=7)
 r"""
 Each row of the table is a **frame**, one call of `envs.step`.
 After each `END` comes a frame with step 0 and reward 0.
-In that frame the environment was reset, *your action was ignored*, and no time passed in any episode.
-It is a **frame, but not experience**: no action led from the observation before it to the one that it shows.
+In that frame the environment was reset, *your action was ignored*, and no time passed in its episode.
+It is a **frame, but not experience**: no action led from the observation before it to the one it shows.
 
-There are three modes, and every program that learns from a vector environment has to know which one it uses:
+There are three modes, and every program that learns from a vector environment must know which it uses:
 
 ![With next step, the default, a frame of its own shows the reset; with same step, the last observation is replaced by the first of the next episode and kept in the infos; disabled leaves the reset to you](../img/ch07_autoreset.svg)
 
-In the mode disabled you reset the environments that have ended: `envs.reset(options={"reset_mask": terminated | truncated})`.
+In the mode disabled, you reset the environments that have ended: `envs.reset(options={"reset_mask": terminated | truncated})`.
 
-Here are the same seven steps in the mode same step, which was Gymnasium's only one before version 1.0.
+Here are the same seven steps in the mode same step, Gymnasium's only one before version 1.0.
 """
 
 # %% tags=["demo"]
@@ -481,7 +478,7 @@ frames_shown(AutoresetMode.SAME_STEP, lengths=[2, 3], steps=7)
 # %% [markdown]
 r"""
 The last observation of every episode is missing: beside `END` stands the beginning of the next one.
-You find it in `infos["final_obs"]`, and a program that does not fetch it believes that one episode ends where the next one starts.
+You find it in `infos["final_obs"]`; a program that does not fetch it believes that one episode ends where the next starts.
 """
 
 # %%
@@ -495,7 +492,7 @@ quiz("autoreset_frame", autoreset_frame)
 # %% [markdown]
 r"""
 Now collect, in the default mode.
-A **transition** is what happened to one environment in one step: `obs`, the action chosen for it, the reward, the observation that came next, and whether the episode terminated there.
+A **transition** is what happened to one environment in one step: `obs`, the action chosen for it, the reward, the next observation, and whether the episode terminated there.
 Return the transitions that really happened.
 `policy` takes the observations of all environments and returns an array of actions.
 """
@@ -527,15 +524,15 @@ check("vector_rollout", vector_rollout)
 
 # %% [markdown] tags=["solution"]
 r"""
-`obs[real]` takes the rows in which `real` is true, and copies them.
-Nothing marks a reset frame: its reward of 0 and its flags occur in ordinary steps as well, so you have to remember which episodes ended one frame earlier.
+`obs[real]` copies the rows in which `real` is true.
+Nothing marks a reset frame: its reward of 0 and its flags occur in ordinary steps as well, so you must remember which episodes ended one frame earlier.
 After a truncated end `terminated` stays False, so a learner will bootstrap from `next_obs`, which here is the true last observation.
 """
 
 # %% [markdown]
 r"""
 What share of the frames are resets?
-Sixteen CartPoles with a random policy, whose episodes last some 22 steps, have about one in 23.
+For sixteen CartPoles with a random policy, whose episodes last some 22 steps, about one in 23.
 """
 
 # %% tags=["demo"]
@@ -548,7 +545,7 @@ if passed("vector_rollout"):
 
 # %% [markdown]
 r"""
-A program that counts these frames as experience learns from transitions that never happened, and most of all at the beginning, while episodes are short.
+A program that counts these frames as experience learns from transitions that never happened, most of all at the beginning, while episodes are short.
 """
 
 # %% [markdown]
@@ -556,8 +553,8 @@ r"""
 ## More environments at once are often slower
 
 "Vectorised" sounds like "fast".
-Measure it: eight environments stepped one after the other, eight stepped in eight processes, and a single one in a plain loop.
-The numbers are environment steps a second, of all environments together.
+Measure it: eight environments stepped in turn, eight stepped in eight processes, and a single one in a plain loop.
+The numbers are steps a second, of all environments together.
 There are three kinds: CartPole, CartPole that naps for 5 ms in each step, and CartPole that keeps a core busy for 5 ms.
 
 **Predict** the order of the three bars for each kind.
@@ -593,12 +590,11 @@ table.round(-1).astype(int)
 # %% tags=["demo"]
 colours = ["#94a3b8", "#db2777", "#7c3aed"]
 axes = table.T.plot.bar(figsize=(8, 3.5), rot=0, logy=True, color=colours, width=0.75)
-axes.set(ylabel="environment steps a second", title="Only waiting gets shorter by waiting together")
+axes.set(ylabel="environment steps a second", title="Waits overlap; computing needs cores")
 axes.legend(frameon=False);
 
 # %% [markdown]
 r"""
-Read it kind by kind.
 The scale is logarithmic: each line is ten times the one below it.
 
 - **CartPole**: the plain loop wins.
@@ -606,7 +602,7 @@ The scale is logarithmic: each line is ten times the one below it.
 - **Naps**: eight naps at once take little longer than one, so eight processes are about six to eight times as fast.
   `SyncVectorEnv` naps eight times in a row and gains nothing.
 - **Busy**: eight processes are at most as many times as fast as you have cores.
-  On two cores the ratio stays below two, however many processes you start.
+  On two cores the ratio stays at about two, however many processes you start.
 
 Another program that needs the cores can turn a bar around: run it twice.
 On a Mac each process starts a new Python, so opening an `AsyncVectorEnv` takes seconds there; the steps take no longer.
@@ -624,12 +620,10 @@ quiz("sixteen_cores", sixteen_cores)
 r"""
 ## Environments in one process share the network
 
-So what is `SyncVectorEnv` for?
-For the policy.
-A network takes nearly as long for one observation as for sixteen, and with $N$ environments one call serves $N$ steps.
+`SyncVectorEnv` is for the policy: a small network takes nearly as long for one observation as for sixteen, and with $N$ environments one call serves $N$ steps.
 
-There is a third way, with no environments inside at all: Gymnasium ships a CartPole written for arrays, in which one multiplication moves all the carts.
-Where an environment has such a version, `gymnasium.make_vec` takes it unless you ask for another.
+There is a third way, with no environments inside: Gymnasium ships a CartPole written for arrays, in which each line of NumPy moves all the carts.
+If an environment has such a version, `gymnasium.make_vec` takes it unless you ask for another.
 """
 
 # %% tags=["demo"]
@@ -656,10 +650,10 @@ pandas.Series(speeds).unstack(0, sort=False).round(-2).astype(int)
 
 # %% [markdown]
 r"""
-Without a network, `SyncVectorEnv` hardly beats the single environment.
-With one it wins clearly, because sixteen steps share one call.
-The arrays win by far once there are many of them: no process is as fast as an environment written this way.
-Few are; most of the rest of this course is about those that are not.
+Without a network, `SyncVectorEnv` is no faster than the single environment.
+With one it wins clearly, because sixteen steps share one call of the network.
+The arrays win by far once they hold many carts, which share the price of a line of Python.
+Few environments are written this way; most of this course is about the others.
 """
 
 # %% [markdown]
@@ -667,17 +661,16 @@ r"""
 ## Lockstep waits for the slowest
 
 Real simulators are not only slow: some steps are slower than others.
-`AsyncVectorEnv` works in **lockstep**: no environment makes its next step before all have made this one.
-Of four environments the slowest decides, at every step.
+`AsyncVectorEnv` works in **lockstep**: no environment makes its next step before all have made this one, so the slowest decides at every step.
 
 An actor, as in chapter 3, can do better.
 It owns an environment and plays a **fragment** of many steps before it reports.
-One of the four is still the slowest, but now they wait for it only once a fragment, and over many steps luck evens out.
+One of four is still the slowest, but the others wait for it only once a fragment, and over many steps luck evens out.
 
 ![In lockstep four environments wait for each other after every step; as actors each plays a fragment of steps without waiting](../img/ch07_lockstep.svg)
 
 **Predict:** the naps take 5 ms *on average*, some short, some long.
-How many times as long does the lockstep take for the same number of steps?
+How many times as long does lockstep take for the same number of steps?
 """
 
 # %% tags=["demo"]
@@ -718,20 +711,18 @@ comparison
 
 # %% [markdown]
 r"""
-The naps are the same in number and kind, and still the lockstep takes nearly twice as long: the longest of four such naps is on average about twice as long as one of them.
-The actors wait for each other only at the end of a fragment.
+The naps are the same in number and kind, yet lockstep takes nearly twice as long: the longest of four such naps is on average about twice as long as one.
 
 That is the bridge to distributed reinforcement learning.
-Players become actors, experience flows in fragments, and new questions come up.
+Players become actors, experience flows in fragments, and [chapter 8](ch08_rollouts.ipynb) answers new questions.
 How do the players get the newest policy?
 What does it cost to send a fragment?
 And what if one player is always the slowest?
-[Chapter 8](ch08_rollouts.ipynb) answers them.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-The last plot is worth five minutes: draw four bars of different lengths on the board and ask which ones wait.
+The last plot is worth five minutes: draw four bars of different lengths on the board and ask which wait.
 If time is short, skip the section on the network, not this one.
 """
 
@@ -743,12 +734,12 @@ r"""
 - You write environments that other people's programs accept.
 - You compute returns, and know what to put after a truncated end.
 - You collect from many environments and leave out the frames in which one was reset.
-- You predict from the length of a step whether processes, arrays or a plain loop will be fastest, and measure it.
+- You predict from a step's length whether processes, arrays or a plain loop will be fastest, and measure it.
 
 ## Traps
 
-- **`while not terminated`** never ends where an episode is only truncated.
-- **A seed in every `reset`** plays the same episode over and over.
+- **`while not terminated`** never ends if an episode is only truncated.
+- **The same seed in every `reset`** starts the same episode over and over.
   Seed once.
 - **Treating `truncated` as `terminated`** tells the agent that a good state is worth nothing.
 - **Reset frames** in a vector environment are not experience.

@@ -7,7 +7,7 @@ r"""
 **What you will be able to do**
 
 - name the four parts of distributed reinforcement learning, and write the one that plays as an actor;
-- compute advantages from a fragment of experience that begins and ends in the middle of episodes;
+- compute advantages from a fragment of experience that begins and ends mid-episode;
 - collect from many samplers, in step or as fragments come, and say what each way costs;
 - fit Amdahl's law to your own measurements, and read from the residuals whether to believe it;
 - choose a sampler's resources and the length of a fragment from measurements, and say which messages pass through your notebook.
@@ -34,8 +34,8 @@ ray.init(num_cpus=4, include_dashboard=False);
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans a hundred and five minutes, with `collect_async` and `fragment_length` as homework.
-`gae` takes longer than its minutes say in most rooms: give it a whiteboard, and let pairs compute the hand-made cases of its check first.
-Run the two cells above before you begin to speak.
+In most rooms `gae` takes longer than its minutes say: give it a whiteboard, and let pairs compute its check's hand-made cases first.
+Run the two cells above before you speak.
 """
 
 # %% [markdown]
@@ -49,29 +49,27 @@ A program that learns from many processes has four parts, whatever the algorithm
 
 - The **environment** takes actions and returns observations and rewards.
 - The **agent** chooses the actions.
-  It is a policy with weights, and there is a copy of it wherever something plays.
-- The **buffer** keeps experience until it is learned from.
+  It is a policy with weights, and every player has a copy.
+- The **buffer** keeps experience for the learner.
   A *rollout buffer* is emptied after every update, since its experience came from the policy that has just changed.
-  A *replay buffer* keeps it, and the same step is learned from many times (chapter 9).
+  A *replay buffer* keeps it, and the learner uses the same step many times (chapter 9).
 - The **learner** computes new weights.
 
-By the end of this chapter all of them live in actors, environment and agent in the same one, and your notebook only connects them.
-An actor that holds environments and an agent is called a **sampler** here.
-RLlib calls it an *EnvRunner*; in older texts it is a *rollout worker* ([Old names](../docs/old_names.md)).
+By the end of this chapter all live in actors, environment and agent in the same one, and your notebook only connects them.
+An actor that holds environments and an agent is a **sampler** here, an *EnvRunner* in RLlib, and a *rollout worker* in older texts ([Old names](../docs/old_names.md)).
 """
 
 # %% [markdown]
 r"""
 ## Environment and agent belong in one process
 
-Why together?
-Take them apart: two CartPoles in an actor of their own, the agent in your notebook.
+To see why, take them apart: two CartPoles in an actor of their own, the agent in your notebook.
 Every step is then a remote call.
-Our agent is a line of NumPy: it pushes to the side to which the pole will lean.
+Our agent is a line of NumPy: it pushes to the side the pole will lean to.
 `carts(2)` is a `SyncVectorEnv` of two CartPoles.
 
 **Predict:** a step of both carts takes some 30 µs in a loop.
-How long does it take when each step is a remote call?
+How long does it take as a remote call?
 """
 
 # %%
@@ -111,10 +109,10 @@ comparison
 
 # %% [markdown]
 r"""
-A millisecond or so instead of some tens of microseconds: you pay the price of a call (chapter 3) for every step.
+A millisecond or so instead of tens of microseconds: you pay the price of a call (chapter 3) for every step.
 A sampler pays it once for a whole **fragment** of steps.
-When the agent is a large network on a GPU, the two are sometimes separated after all: hundreds of environments then send their observations in one message.
-Both follow the same rule: *few and large messages*.
+If the agent is a large network on a GPU, the two are sometimes separated after all: hundreds of environments then send their observations in one message.
+Both designs follow one rule: *few and large messages*.
 """
 
 # %% [markdown]
@@ -122,7 +120,7 @@ r"""
 ## A fragment is not an episode
 
 Write the sampler.
-It owns a vector environment (chapter 7), which resets itself, and plays a fixed number of *frames* at each call: a fragment may begin and end in the middle of an episode.
+It owns a vector environment (chapter 7), which resets itself, and plays a fixed number of *frames* at each call: a fragment may begin and end mid-episode.
 
 ![Two environments play three fragments of six frames; episodes run across the borders of fragments; the frame after the end of an episode is a reset and is not real](../img/ch08_fragments.svg)
 
@@ -130,7 +128,7 @@ With $T$ frames of $N$ environments, a fragment is a dict of arrays:
 
 | key | shape | |
 |---|---|---|
-| `obs` | [T, N, …] | what the policy saw when it chose the action |
+| `obs` | [T, N, …] | what the policy saw when choosing the action |
 | `actions`, `rewards`, `terminated`, `truncated` | [T, N] | what it did, and what came of it |
 | `real` | [T, N] | False in the frame after an end, which is only a reset (chapter 7) |
 | `last_obs` | [N, …] | what the next frame will begin with |
@@ -139,9 +137,9 @@ With $T$ frames of $N$ environments, a fragment is a dict of arrays:
 The seam between two fragments must not show:
 
 - The next fragment continues where this one stopped.
-- The seed is used once.
-- When an episode ends in the last frame, the first frame of the *next* fragment is the reset.
-- New weights count from the next call of `sample` on; the first ones always arrive before the first `sample`.
+- Use the seed once.
+- If an episode ends in the last frame, the first frame of the *next* fragment is the reset.
+- New weights count from the next call of `sample`; the first always arrive before the first `sample`.
 
 It is an ordinary class, so you can try it without Ray: `sampler = Sampler(partial(carts, 2), leans, seed=0)`.
 """
@@ -188,8 +186,8 @@ check("Sampler", Sampler)
 # %% [markdown] tags=["solution"]
 r"""
 Everything that must survive the end of `sample` lives in the object: the observation and `over`.
-If `over` is a local variable, each episode that ends with a fragment turns one reset into experience; that is rare enough never to be found.
-The observations of `SyncVectorEnv` are copies, so it is safe to keep them; an environment that writes into the same array again needs `obs.copy()`.
+If `over` is a local variable, each episode that ends with a fragment turns one reset into experience, too rarely to be noticed.
+The observations of `SyncVectorEnv` are copies, so you can safely keep them; an environment that reuses its array needs `obs.copy()`.
 """
 
 # %%
@@ -214,31 +212,31 @@ r"""
 ## Advantages are computed where a fragment ends, not where an episode does
 
 To learn, you need to know how much better than expected each step turned out: its **advantage**.
-The expectation comes from a network $V(s)$, which estimates the return from $s$ on.
+The expectation comes from a network $V(s)$, which estimates the return from $s$.
 The surprise of one step is
 
 $$\delta_t = r_t + \gamma V(s_{t+1}) - V(s_t):$$
 
 what it brought, plus what is expected after it, minus what was expected before.
-**Generalised advantage estimation** (GAE, Schulman et al. 2016, equation 16) adds up the surprises of this step and of those after it, and counts them less the further away they are:
+**Generalised advantage estimation** (GAE, Schulman et al. 2016, equation 16) adds up the surprises of this step and those after it, and counts them less the further away they are:
 
 $$\hat A_t = \delta_t + \gamma\lambda\,\delta_{t+1} + (\gamma\lambda)^2\,\delta_{t+2} + \dots = \delta_t + \gamma\lambda\,\hat A_{t+1}.$$
 
 With $\lambda = 0$ only the step's own surprise counts, which trusts $V$ entirely.
-With $\lambda = 1$ the values in between cancel: what remains is the discounted return of chapter 7 minus $V(s_t)$, which trusts only rewards, and is noisy.
+With $\lambda = 1$ the values in between cancel: what remains is the discounted return of chapter 7 minus $V(s_t)$, which trusts the rewards, and is noisy.
 
-Two rules hold at the ends, and many programs that do not learn break one of them:
+Two rules hold at the ends; a program that breaks one may never learn, and never complains:
 
 - **Terminated** at $t$: nothing follows, so $V(s_{t+1})$ counts as 0.
   **Truncated**: the episode would have continued, so $V(s_{t+1})$ counts.
 - **Both** end the sum: the next row belongs to another episode.
 
 The row after an end is the reset: its advantage means nothing, and the learner leaves it out.
-What the policy saw there is the true last observation of the episode, so `values[t + 1]` is right after a truncated end, too.
+There the policy saw the episode's true last observation, so `values[t + 1]` is right after a truncated end, too.
 
 After the last row of the fragment the sum stops, and $V(s_T)$ is the value of `last_obs`.
 
-**Predict**, with pencil and paper: rewards 1, 1, 1, all values 0, $\gamma = 0.5$, $\lambda = 1$.
+**Predict**, on paper: rewards 1, 1, 1, all values 0, $\gamma = 0.5$, $\lambda = 1$.
 And what if the episode terminated after the second step?
 """
 
@@ -262,8 +260,8 @@ check("gae", gae)
 # %% [markdown] tags=["solution"]
 r"""
 One loop over time serves all environments, because `rewards[t]` is a row of $N$.
-A program with a single flag `done` can only choose which of the two rules it breaks.
-`real` removes the rows of resets before the learner sees them.
+A program with a single flag `done` can only choose which rule it breaks.
+`real` removes the reset rows before the learner sees them.
 """
 
 # %% [markdown]
@@ -293,7 +291,7 @@ r"""
 With $\lambda = 0$ only step 20 itself knows of the fall.
 With a larger $\lambda$ the steps before it learn that it was coming, the more so the closer they are.
 At the truncated end nothing bad happens: the network's 10 stands for the future.
-And nothing crosses a dashed line from right to left.
+Nothing crosses a dashed line from right to left.
 """
 
 # %% [markdown]
@@ -301,8 +299,7 @@ r"""
 ## State what a sampler needs, and Ray starts only as many as fit
 
 Next come eight samplers, perhaps on two cores.
-Will they get in each other's way?
-That depends on whether they wait or compute (chapter 3), so measure for what share of its time a sampler keeps a core busy.
+Whether they get in each other's way depends on whether they wait or compute (chapter 3), so measure what share of its time a sampler keeps a core busy.
 Its environments nap for 2.5 ms in each step, as if the simulator ran elsewhere; with `busy=True` they compute for 2.5 ms, like one that runs here.
 """
 
@@ -311,7 +308,7 @@ slow_carts = partial(carts, 2, seconds=0.0025)
 
 
 def share_of_a_core(make_envs, steps=100):
-    """Return which share of the time a sampler of these environments keeps a core busy."""
+    """Return what share of the time a sampler of these environments keeps a core busy."""
     sampler = Sampler(make_envs, leans, seed=0)
     sampler.set_weights(weights)
     start, busy = time.perf_counter(), time.process_time()
@@ -325,9 +322,10 @@ if passed("Sampler"):
 
 # %% [markdown]
 r"""
-(On a busy machine, the second share is what the other programs leave.)
-That share is the number for `num_cpus`, which by default is none for a running actor (chapter 4).
-Ours need a few per cent; we say 0.5, so that eight fill the four CPUs of this Ray.
+Give that share as `num_cpus`; a running actor that names none reserves nothing (chapter 4).
+On a busy machine, the second share is only what the other programs leave.
+Ours need a few per cent; we say 0.5, so eight fill the four CPUs of this Ray.
+`__ray_ready__` is a method that every actor has: the call ends once the actor lives.
 """
 
 # %%
@@ -347,7 +345,7 @@ if passed("Sampler"):
 
 # %% [markdown]
 r"""
-The ninth waits for room; a sampler that reserved nothing would have started, at the others' expense.
+The ninth waits for room; a sampler that reserved nothing would have started, and one that computes would have slowed the others down.
 """
 
 # %% [markdown]
@@ -355,8 +353,8 @@ r"""
 ## One copy of the weights serves all samplers
 
 Before each fragment, samplers need the newest weights.
-Ours are four numbers; those of a real network are megabytes, so we add 8 MB of ballast.
-There are two ways to send them to eight samplers; Ray's records count the bytes that go into the store.
+Ours are four numbers; a real network's can take megabytes, so we add 8 MB of ballast.
+Send them to eight samplers in two ways; Ray's records count the bytes that go into the store.
 """
 
 # %% tags=["demo"]
@@ -383,11 +381,11 @@ if passed("Sampler"):
 # %% [markdown]
 r"""
 One copy for each sampler, or one for all: the samplers of a node map the same memory (chapter 2), and on a cluster each *node* fetches one copy.
-With only the four numbers it would make no difference.
+For just four numbers it would make no difference.
 
 Now put the pieces together.
-`collect` is one **synchronous** round: all samplers play with the same weights, and the round is over when the last one is done.
-The check's samplers wait for each other, for 20 s at most, and count what arrives.
+`collect` is one **synchronous** round: all samplers play with the same weights, and the round is over when the last is done.
+The check's samplers wait for each other, at most 20 s, and count what arrives.
 """
 
 
@@ -410,7 +408,7 @@ check("collect", collect)
 
 # %% [markdown] tags=["solution"]
 r"""
-There is no need to wait for `set_weights`: the calls of one caller to one actor run in the order in which they were sent, so `sample` finds the new weights.
+You need not wait for `set_weights`: one caller's calls to one actor run in the order sent, so `sample` finds the new weights.
 Three kinds of actor make no such promise: async ones, threaded ones, and those with `allow_out_of_order_execution=True`.
 And a call that Ray retries after a failure (`max_task_retries`, chapter 5) may run after later ones.
 """
@@ -421,12 +419,12 @@ r"""
 
 Now use one, two, up to eight samplers.
 In each iteration they play 96 frames *together*, so each plays fewer when there are more; then the learner needs 30 ms (a nap, for now), which no sampler can shorten.
-**Amdahl's law** says of such a program
+For such a program, **Amdahl's law** says
 
 $$\text{seconds}(n) = \text{serial} + \frac{\text{parallel}}{n}.$$
 
 **Predict:** one sampler needs $96 \cdot 2 \cdot 2.5\,$ms $= 480$ ms to play.
-How many times as fast is the whole iteration with eight?
+How many times as fast is the iteration with eight?
 """
 
 # %% tags=["demo"]
@@ -448,10 +446,11 @@ if passed("Sampler") and passed("collect"):
 
 # %% [markdown]
 r"""
-The law is a straight line in $1/n$, so least squares finds its two numbers (of relative errors: 5 % count the same for eight samplers as for one).
+The law is a straight line in $1/n$, so least squares finds its two numbers.
+We fit the relative errors, so that 5 % counts the same for eight samplers as for one.
 
 The **residuals** are what the law leaves unexplained: measured against fitted, in per cent.
-A curve through points nearly always looks good; residuals show what is wrong with it.
+A fitted curve usually looks good; residuals show what is wrong with it.
 """
 
 # %% tags=["demo"]
@@ -486,16 +485,16 @@ if passed("Sampler") and passed("collect"):
 
 # %% [markdown]
 r"""
-You know the truth, since you built it: 480 ms parallel, 30 ms serial.
+You built it, so you know the truth: 480 ms parallel, 30 ms serial.
 Whatever the fit found beyond the 30 is the price of distribution: sending weights, calling, fetching, waiting for the last sampler.
 The 480 grow a little as well: no nap is shorter than requested, and on a busy machine many are longer.
 
-If the large residuals, those of the medians, lie around zero without order, the rest is chance.
-If they form a *pattern*, such as high, low, high, there is a cost that the law does not know and that grows with every sampler; then the fit is too optimistic beyond your last point.
+If the large residuals, those of the medians, scatter around zero without order, the rest is chance.
+If they form a *pattern*, such as high, low, high, a cost unknown to the law grows with every sampler; then the fit is too optimistic beyond your last point.
 
-These samplers nap, so eight of them fit on two cores.
+These samplers nap, so eight fit on two cores.
 Samplers that compute would follow the law up to the number of cores, and leave it there with a kink.
-On a cluster the kink comes later; the learner's 30 ms come as early as here.
+A cluster has more cores, so the kink comes later; the learner's 30 ms stay.
 """
 
 # %%
@@ -509,7 +508,7 @@ quiz("amdahls_limit", amdahls_limit)
 # %% [markdown] tags=["notes"]
 r"""
 Half-time.
-Collect the fitted serial milliseconds from the room: they differ from machine to machine, and all are above 30.
+Collect the fitted serial milliseconds from the room: they vary between machines, and all are above 30.
 Ask what each pair would do next: add samplers, or make the learner faster?
 """
 
@@ -519,8 +518,8 @@ r"""
 
 So far all samplers were alike.
 Real ones are not: one machine is older, one level of the game is harder.
-Now take four samplers, and let the environments of the last one need three times as long for a step.
-The spare four end, to make room.
+Now take four samplers, and let the last one's environments take three times as long for a step.
+The other four end to make room.
 """
 
 # %% tags=["demo"]
@@ -540,19 +539,18 @@ if passed("Sampler") and passed("collect"):
 # %% [markdown]
 r"""
 Three rows of short bars with long gaps, and the straggler's row of long bars.
-If they did not have to wait, the three would make three times as many fragments.
+Without waiting, the three would make three times as many fragments.
 
 **Asynchronous** collection has no rounds.
 Every sampler plays all the time; when one hands in a fragment, you learn from it at once, give that sampler the newest weights, and send it off again.
-This is `bounded_map` of chapter 1 with actors.
+This is chapter 1's `bounded_map` with actors.
 
-`learn(fragment)` is called in your notebook for `count` fragments, in the order in which they come, and returns new weights.
+Call `learn(fragment)` in your notebook for `count` fragments, in the order they come; it returns new weights.
 First learn, then send that sampler off with what `learn` returned.
-Its fragments are new experience each time; never learn from one twice.
+Each fragment is new experience; never learn from one twice.
 
-And be prepared for one more thing.
 Among a hundred samplers, one will die sooner or later (chapter 5): `ray.get` of its fragment then raises `ray.exceptions.RayActorError`.
-Continue with those that are left.
+Continue with the rest.
 
 After `count` fragments you are done: leave alone whatever is still under way.
 A sampler sent off once too often does no harm.
@@ -595,10 +593,10 @@ check("collect_async", collect_async)
 
 # %% [markdown] tags=["solution"]
 r"""
-When several fragments are ready, Ray does not promise which of them `ray.wait` returns.
-No sampler starves all the same: the one that was just sent off has to play first, and the others are ready before it.
+If several fragments are ready, Ray does not promise which `ray.wait` returns.
+Still no sampler starves: the one just sent off has to play first, and the others are ready before it.
 When the last sampler dies, `ray.wait([])` returns two empty lists, and unpacking the ready one raises a `ValueError`, which is better than waiting forever.
-The fragments that are under way at the end are thrown away; in a long run that does not matter.
+The fragments under way at the end are lost; in a long run that does not matter.
 
 Ray can also restart a sampler (`max_restarts`, chapter 5).
 The new process begins with `__init__`, so its weights are gone: send them before its next `sample`.
@@ -608,7 +606,7 @@ The new process begins with `__init__`, so its weights are gone: send them befor
 r"""
 Collect the same number of fragments from the same four samplers.
 
-**Predict:** how old, counted in versions, are the weights of a fragment by the time you learn from it?
+**Predict:** how old, in versions, are a fragment's weights by the time you learn from it?
 """
 
 # %% tags=["demo"]
@@ -644,19 +642,19 @@ if passed("Sampler") and passed("collect") and passed("collect_async"):
 
 # %% [markdown]
 r"""
-Hardly a gap, and about twice as many fragments: that was what the straggler cost in step.
-(Each way was timed once, so another program that needs the cores can turn it around: run both cells again.)
+Hardly a gap, and about twice as many fragments: that was the straggler's cost in step.
+Each way was timed once, so another program that needs the cores can reverse the result; then run both cells again.
 But look at the ages.
-While a quick sampler plays, the other quick ones hand in fragments too, and now and then the straggler does, so its weights are two or three versions old when its turn comes.
+While a quick sampler plays, the other quick ones and sometimes the straggler hand in fragments too, so its weights are two or three versions old when its turn comes.
 The straggler's are up to three times as old: its fragments are the bars on the right.
 The youngest ages come from the start.
 
 In step, with one update a round, every age is 0.
 So you choose between **waiting** and **stale experience**: a fragment shows what an older policy did.
-There is a second price, which no plot of this kind shows: the straggler delivers about one fragment in ten instead of one in four.
+A second price is not in this plot: the straggler delivers about one fragment in ten instead of one in four.
 If it is slow because its levels are hard, your agent mostly sees easy ones.
 
-Algorithms answer in different ways.
+Algorithms answer differently.
 PPO (chapter 10) collects in step.
 IMPALA and APPO (chapter 13) collect as fragments come, and weigh each step with the ratio of the new policy to the old one.
 DQN (chapter 9) keeps old experience on purpose.
@@ -682,10 +680,9 @@ quiz("async_price", async_price)
 r"""
 ## A fragment should be as long as it must, and no longer
 
-The age of the weights also grows with the length of a fragment: its last frame is played with weights from before its first.
-So short fragments are fresh.
-But each has its price: the call, the packing, the fetching.
-How short can it be?
+The weights' age also grows with the length of a fragment: its last frame is played with weights from before its first.
+So short fragments are fresher, but each has its price: the call, the packing, the fetching.
+How short can a fragment be?
 
 Measure how long fragments of several lengths take.
 The points lie near a line: $\text{seconds} = \text{price} + L \cdot \text{seconds of a frame}$.
@@ -694,7 +691,7 @@ Then $\text{price} / (\text{price} + L \cdot \text{seconds of a frame})$ is the 
 Fit the line with `np.polyfit(lengths, seconds, 1)`.
 By chance the price can come out as 0 or less; then one frame is enough.
 
-Try it with pencil and paper first: a call costs 10 ms, a frame 1 ms.
+Try it on paper first: a call costs 10 ms, a frame 1 ms.
 Which length wastes a tenth?
 It is not 100.
 """
@@ -770,7 +767,7 @@ if passed("Sampler") and passed("fragment_length"):
 # %% [markdown]
 r"""
 The price of a call is about the same for both; what differs is how much playing there is to pay it with.
-So "use longer fragments" is good advice for fast environments, and makes no difference for slow ones.
+So "use longer fragments" is good advice for fast environments, and gains little for slow ones.
 The fit weighs all lengths alike, so on a busy machine the price of the quick one comes out a little high or low.
 
 In RLlib the setting is called `rollout_fragment_length`, and `"auto"` derives it from the batch that the learner wants.
@@ -824,7 +821,7 @@ r"""
 Read the loop: does it wait anywhere?
 
 **Predict:** how long does this cell take to *launch* four whole iterations?
-And do the fragments pass through your notebook's process?
+Do the fragments pass through your notebook's process?
 """
 
 # %% tags=["demo"]
@@ -845,13 +842,13 @@ if passed("Sampler") and passed("collect"):
 
 # %% [markdown]
 r"""
-The loop waits nowhere: it launches four iterations in some milliseconds.
-Ray keeps the order, because each call takes the reference that the one before it returns, and because your notebook's calls to one actor run in the order in which it made them: `take` comes after the four `add`.
+The loop waits nowhere: it launches four iterations in a few milliseconds.
+Ray keeps the order, because each call takes the reference that the one before returns, and because your notebook's calls to one actor run in order: `take` comes after the four `add`.
 
-The picture also shows what is wrong with this program: the samplers rest while the learner learns, and three of them rest while the straggler plays.
+The picture also shows what is wrong with this program: the samplers rest while the learner learns, and three rest while the straggler plays.
 Which of this chapter's remedies would you try first?
 
-Your *code* saw nothing but references.
+Your *code* saw only references.
 Where did the fragments go?
 A result under 100 kB returns inside the reply to the process that made the call, and travels on inside the next call; a larger one stays in the object store (chapter 1).
 So count what a short and a long fragment leave there.
@@ -866,7 +863,7 @@ if passed("Sampler") and passed("collect") and passed("fragment_length"):
 
 # %% [markdown]
 r"""
-The fragments of our program never saw the store: each came back to your notebook's process and left it again in the message to the buffer.
+Our fragments never saw the store: each came back to your notebook's process and left it again in the message to the buffer.
 A few kilobytes do no harm there.
 With hundreds of samplers that process becomes the bottleneck, and longer fragments relieve it: they go from the sampler's node to the buffer's, and your notebook holds only their references.
 Stack the columns before you send them, as your sampler does: one array is read where it lies, while a list of arrays is unpacked one by one (chapter 2).
@@ -877,8 +874,8 @@ ray.shutdown()
 
 # %% [markdown] tags=["notes"]
 r"""
-Let pairs draw the same timeline for `collect_async` with a learner that is an actor, before they read chapter 13.
-The room will ask whether the buffer is worth an actor at all when the learner could keep the list: for one learner it is not.
+Let pairs draw the same timeline for `collect_async` with a learner actor, before they read chapter 13.
+The room will ask whether the buffer is worth an actor when the learner could keep the list: for one learner it is not.
 """
 
 # %% [markdown]
@@ -894,14 +891,14 @@ r"""
 ## Traps
 
 - **`reset` at the start of a fragment** cuts episodes short; with a fixed seed, it even plays the same experience over and over.
-- **The reset frame at a seam**: the episode ended in the last fragment, the reset is in this one.
+- **The reset frame at a seam**: the episode ended in the last fragment, and the reset is in this one.
 - **One flag `done`** makes either the bootstrap or the sum wrong.
-- **`set_weights` after `sample`** works, and every fragment is one version too old.
+- **`set_weights` after `sample`** works, but every fragment is one version too old.
 - **A restarted sampler** has no weights until you send them again.
 - **Quick samplers deliver more** in asynchronous collection.
   Ask what they do *not* show.
-- **A good-looking fit** is no evidence.
-  Residuals are.
+- **A fit that looks good** proves nothing.
+  Look at the residuals.
 
 ## Read on
 
@@ -909,6 +906,6 @@ r"""
   [Chapter 10](ch10_actor_learner.ipynb): PPO with these samplers and this `gae`.
 - Schulman et al., [*High-Dimensional Continuous Control Using Generalized Advantage Estimation*](https://arxiv.org/abs/1506.02438), 2016.
 - Espeholt et al., [*IMPALA*](https://arxiv.org/abs/1802.01561), 2018: samplers that never wait, and the correction for that.
-- Mnih et al., [*Asynchronous Methods for Deep Reinforcement Learning*](https://arxiv.org/abs/1602.01783), 2016; Nair et al., [*Gorila*](https://arxiv.org/abs/1507.04296), 2015: the four parts, spread over more than a hundred machines.
+- Nair et al., [*Gorila*](https://arxiv.org/abs/1507.04296), 2015: the four parts on more than a hundred machines; and Mnih et al., [*Asynchronous Methods for Deep Reinforcement Learning*](https://arxiv.org/abs/1602.01783), 2016: on the threads of one.
 - Gunther, *Guerrilla Capacity Planning*, 2007: the law with a term that grows, for residuals with a pattern.
 """

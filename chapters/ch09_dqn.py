@@ -9,7 +9,7 @@ r"""
 - write the parts of DQN: a replay buffer that keeps only what happened, and a target that looks ahead;
 - share one agent among workers without losing an update, and measure how old their gradients are;
 - write the same program twice, with `multiprocessing` and with Ray, and say what each changed line buys;
-- kill a worker in both, and know what becomes of the rest;
+- kill a worker in both, and see what becomes of the rest;
 - train an agent on two cores in seconds.
 """
 
@@ -57,27 +57,27 @@ news = keep_news_of_deaths()  # we will kill a worker: Ray's report about it is 
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred minutes, with `train` as homework; you show what comes after it from your machine.
+The run sheet plans a hundred minutes, with `train` as homework; show the rest from your machine.
 The highlight is the plot of the lost updates: ask for predictions in numbers before anyone runs that cell.
-Run the three cells above before you begin to speak.
+Run the three cells above before you speak.
 """
 
 # %% [markdown]
 r"""
 ## DQN learns from what was played long ago
 
-In chapter 8 experience was used once and thrown away.
+Chapter 8 used experience once and threw it away.
 **DQN** (deep Q-network, Mnih et al. 2015) keeps it.
-A network estimates $Q_\theta(s, a)$: the rewards still to come when you choose $a$ in $s$ and choose well after that.
+A network estimates $Q_\theta(s, a)$: the discounted rewards still to come when you choose $a$ in $s$ and the best action from then on.
 If you know $Q$, you know what to do: take the action with the highest $Q$.
-That holds no matter which policy collected the experience, so a step from ten minutes ago, played with worse weights, still teaches something: DQN is **off-policy**.
+$Q$ does not depend on the policy that collected the experience, so a step from ten minutes ago, played with worse weights, still teaches something: DQN is **off-policy**.
 Three ideas make it work:
 
-- a **replay buffer** keeps the last 20,000 steps, and every update learns from 256 of them, drawn at random;
-- a **target network** $\theta^-$, an older copy of the weights, says what the future is worth, so that the network does not chase its own tail;
-- **exploration**: with probability $\varepsilon$ a worker draws its action at random, always at first and rarely later.
+- a **replay buffer** keeps the last 20,000 steps, and every update learns from 256, drawn at random;
+- a **target network** $\theta^-$, an older copy of the weights, says what the future is worth, so the network does not chase its own tail;
+- **exploration**: with probability $\varepsilon$ a worker draws its action at random; $\varepsilon$ is 1 at first and 0.05 later.
 
-Spread over processes it looks like this:
+Spread over processes, it looks like this:
 
 ![Two workers get parameters from the agent and batches from the replay buffer; they send fragments to the buffer, gradients to the agent, steps and scores to the board, and reports into a queue, which your notebook reads](../img/ch09_parts.svg)
 
@@ -104,13 +104,14 @@ def epsilon(version):
 r"""
 Other tutorials would import PyTorch now.
 That costs each process one to two seconds and a few hundred megabytes, and we will start many.
-Our network has 4,610 numbers in two hidden layers, so `coursekit` computes it in NumPy, in thirty lines (two question marks in a cell, `td_gradient??`, show the ten that matter).
+Our network has two hidden layers and 4,610 weights, few enough for thirty lines of NumPy in `coursekit`.
+Type `td_gradient??` in a cell to see the ten that matter.
 All weights are one array, `theta`; `q_values(theta, obs)` has a row for each observation and a column for each action.
 
 The problem is CartPole.
-A random policy keeps the pole up for some 20 steps; our goal is a mean return of 195, at which the first version of CartPole counted as solved.
+A random policy keeps the pole up for some 20 steps; our goal is a mean return of 195, at which CartPole's first version counted as solved.
 
-The given `Sampler` is a relative of chapter 8's: `play(theta, epsilon, frames)` returns a fragment and a list with the returns of the episodes that ended in it; `test(theta)` returns the mean return of 50 fresh episodes.
+The given `Sampler` is a relative of chapter 8's: `play(theta, epsilon, frames)` returns a fragment and a list of the returns of the episodes that ended in it; `test(theta)` returns the mean return of 50 fresh episodes.
 """
 
 # %% tags=["demo"]
@@ -136,9 +137,9 @@ Which frame's `obs` is `next_obs` of frame 2?
 And what goes wrong if you first throw the resets away and then shift by one?
 
 The buffer has room for `capacity` transitions.
-When it is full, a new one takes the place of the oldest.
-`sample` draws from those that are there, each as likely as any other, and puts back what it has drawn: the first worker asks for 256 when hardly 32 are there.
-It is an ordinary class: check it here, make it an actor later.
+When it is full, a new one replaces the oldest.
+`sample` draws from those stored, each equally likely, and puts back what it has drawn: the first worker asks for 256 when hardly 32 are there.
+Check it here as an ordinary class; it becomes an actor later.
 """
 
 
@@ -186,10 +187,10 @@ check("ReplayBuffer", ReplayBuffer)
 r"""
 First shift, then throw away: `later[real]` pairs each frame with its own successor, so `next_obs` of frame 2 is `obs` of frame 3, although that frame is a reset.
 In Gymnasium's mode *next step* the reset's `obs` is the true last observation of the episode.
-The other way round, the last frame of an episode is paired with the first observation of the next one, which says that falling over leads to a fresh start.
+The other order pairs an episode's last frame with the next one's first observation, which says that falling over leads to a fresh start.
 
 `% capacity` makes a ring: the places run past the end and continue at 0.
-A list that is cut with `[-capacity:]` would also be right, but would copy 20,000 rows at every call.
+Cutting a list with `[-capacity:]` would also be right, but makes a new list of 20,000 entries at every call.
 """
 
 # %% tags=["demo"]
@@ -211,12 +212,12 @@ quiz("why_at_random", why_at_random)
 r"""
 ## The target is chosen by one network and rated by another
 
-The network is trained towards a **target**: the reward that came, plus what the future is worth.
+The network learns towards a **target**: the reward that came, plus what the future is worth.
 With the best action in $s'$ you would write $y = r + \gamma \max_a Q(s', a)$.
-There is a catch in that maximum.
+That maximum has a catch.
 
 **Predict:** two actions are both worth exactly 0, and your estimates of them are off by about 1, up or down.
-What is the larger of the two estimates, on average?
+What is the larger estimate, on average?
 """
 
 # %% tags=["demo"]
@@ -227,15 +228,15 @@ print(f"chosen by one estimate, rated by another one:  {other[np.arange(10_000),
 
 # %% [markdown]
 r"""
-Well above 0: a maximum prefers whatever was overestimated.
-And the mistake feeds itself, since this target trains the network that makes the next target.
+Well above 0: a maximum prefers overestimates.
+And the error feeds itself, since this target trains the network that makes the next one.
 **Double DQN** (van Hasselt et al. 2016) needs two networks, and has them already: the newest $\theta$ *chooses* the action, and the older $\theta^-$ *rates* it.
 
 $$y = r + \gamma\, Q_{\theta^-}\bigl(s', \arg\max_a Q_\theta(s', a)\bigr)$$
 
-At an end chapter 8's rule holds, in a simpler form: after **terminated** $y = r$; after **truncated** nothing changes.
+At an end, chapter 8's rule holds in a simpler form: after **terminated** $y = r$; after **truncated** nothing changes.
 
-Try it with pencil and paper: $r = 1$, $\gamma = 0.5$; the newest network says 2 and 4 for the two actions of $s'$, the older one says 10 and 6.
+Try it on paper: $r = 1$, $\gamma = 0.5$; the newest network says 2 and 4 for the two actions of $s'$, the older one says 10 and 6.
 """
 
 
@@ -258,14 +259,14 @@ check("td_target", td_target)
 # %% [markdown] tags=["solution"]
 r"""
 `truncated` is not used at all.
-It is an argument because every buffer has both flags, and because `terminated | truncated` is such a common mistake: it teaches that a pole that still stands after 500 steps has no future.
+It is an argument because every buffer has both flags, and because `terminated | truncated` is such a common mistake: it teaches that a pole still standing after 500 steps has no future.
 """
 
 # %% [markdown]
 r"""
 On paper: the newest prefers the second action, for which the older says 6, so $y = 1 + 0.5 \cdot 6 = 4$.
 
-With the given `td_gradient` that is all a worker needs to learn from `parameters`, both networks in one dict, and a batch:
+With the given `td_gradient`, that is all a worker needs to learn from `parameters`, both networks in one dict, and a batch:
 """
 
 
@@ -286,7 +287,7 @@ r"""
 How do several workers improve *one* agent?
 The usual first attempt is a cycle: **get** the parameters, **update** them locally, **put** them back.
 Here it is, with one more number in the parcel: `updates` says how many updates are *in* these weights.
-Each worker adds one to it.
+Each worker adds one.
 
 **Predict:** two workers make 40 updates each.
 Which number is on the shelf in the end?
@@ -335,22 +336,21 @@ if passed("ReplayBuffer") and passed("td_target"):
 # %% [markdown]
 r"""
 One worker loses nothing.
-Two lose nearly half: while one computes, the other puts its result, which is then overwritten.
+Two lose nearly half: while one computes, the other puts its result, which the first then overwrites.
 Four make four times as many updates, and keep hardly more than one alone: some 40 to 60 of 160.
-Most of their work only heats the room, and *nothing complains*.
-It is the lost update of chapter 3, where it was about money.
+Most of their work is wasted, and *nothing complains*.
+It is chapter 3's lost update, which was about money.
 
-The cure is the same: instead of the new state, send **what is to be done**.
+The cure is the same: instead of the new state, send **what to do**.
 A worker sends its *gradient*, and the agent applies it, in one call.
-The optimizer with its memory moves into the agent, too.
+The optimizer and its memory move into the agent, too.
 
-This creates a new problem.
-A gradient belongs to the weights at which it was computed, and by the time it arrives the agent has moved on.
+This creates a new problem: a gradient belongs to the weights at which it was computed, and by the time it arrives the agent has moved on.
 So the agent counts its updates in `version`, a worker says which version its gradient belongs to, and the difference is the gradient's **age**: 0 when no other gradient came in between.
 
 The agent begins with version 0.
 `optimizer.step(theta, gradient)` changes the array `theta` *in place*; what comes from Ray is read-only, so copy it first.
-Whenever the version becomes a multiple of `target_every`, the target network becomes what the weights are now.
+Whenever the version becomes a multiple of `target_every`, the target network takes the current weights.
 """
 
 
@@ -395,7 +395,7 @@ check("SharedAgent", SharedAgent)
 # %% [markdown] tags=["solution"]
 r"""
 Every copy has its reason.
-`theta.copy()` in `__init__`, because an array that arrives in an actor is read-only.
+`__init__` needs `theta.copy()` because an array that arrives in an actor is read-only.
 `self.target = self.theta` without a copy would be a second *name* for the same array: the target would move with every step, and there would be no target network at all.
 That raises no error, and learning becomes a matter of luck.
 `parameters` needs no copy in an ordinary actor: Ray packs the result before the next call begins.
@@ -405,7 +405,7 @@ That raises no error, and learning becomes a matter of luck.
 r"""
 Now the same count again, with gradients instead of weights.
 
-**Predict:** how many of the 160 updates of four workers are in the weights?
+**Predict:** how many of four workers' 160 updates are in the weights?
 And how old is a gradient, on average, with one, two and four workers?
 """
 
@@ -451,9 +451,9 @@ if applied:
 # %% [markdown]
 r"""
 Now every update counts, and the price is on the right: with $n$ workers, up to about $n - 1$ other updates come in between on average.
-There are fewer where workers wait for the agent or for a core most of the time.
-A gradient that is one or three updates old points in nearly the same direction.
-One that is a thousand updates old does not; systems with hundreds of workers drop gradients that are too old, or let the learner wait.
+There are fewer when workers mostly wait for the agent or for a core.
+A gradient one to three updates old usually points in nearly the same direction.
+One that is a thousand updates old may not; some systems with hundreds of workers drop gradients that are too old, or make fast workers wait.
 DQN tolerates a lot of it: the *experience* in its buffer is hundreds of updates old anyway.
 
 Once the cores are full, more workers bring no more updates a second.
@@ -472,10 +472,10 @@ r"""
 ## First with `multiprocessing`: objects in an office
 
 Now write the whole program, twice.
-Both versions use *your* buffer, targets and agent; they differ in how processes start, how they talk, and what happens when one is gone.
+Both versions use *your* buffer, targets and agent; they differ in how processes start, how they talk, and what happens when one dies.
 
-One piece is missing, the counters that all workers share: how many steps have been played, which weights were the best so far, and whether it is enough.
-That is `BestSoFar` of chapter 3 with a step counter; older programs call it `GlobalVar`.
+One piece is missing, the counters that all workers share: how many steps were played, which weights were best so far, and whether it is enough.
+That is chapter 3's `BestSoFar` with a step counter; older programs call it `GlobalVar`.
 """
 
 
@@ -506,8 +506,8 @@ class Board:
 r"""
 `multiprocessing` shares numbers through `Value` and arrays through `Array`: raw memory, a lock for each, and your code in between.
 For objects with methods it has a **manager**: a process that keeps objects and hands out *proxies*, whose methods run over there.
-That comes close to an actor, so we use it: our `Office` is a manager.
-Read the worker, `process_work`, with care: you will translate it.
+That comes close to an actor, so our `Office` is a manager.
+Read the worker, `process_work`, carefully: you will translate it.
 """
 
 # %% tags=["demo"]
@@ -567,17 +567,17 @@ def process_train(make_envs, seed, workers=2):
 
 # %% [markdown]
 r"""
-A round: ask the board, get the parameters, play, add, learn.
-Every 25th round the worker also tests, offers the weights, and puts a *report* into the queue: the time, its process, the version, the score, and the returns of all episodes that it has finished since its last report.
-Few and large messages, as in chapter 8.
+In a round, a worker asks the board, gets the parameters, plays, adds, and learns.
+Every 25th round it also tests, offers the weights, and puts a *report* into the queue: the time, its process, the version, the score, and the returns of all episodes finished since its last report.
+Messages are few and large, as in chapter 8.
 
-Three names are `coursekit`'s, since `multiprocessing` lacks what they do:
+Three names come from `coursekit`, because `multiprocessing` has nothing like them:
 
 - `Office` gives each object a lock.
   A manager serves each caller in a thread of its own, so two workers could be inside `apply` at once; an ordinary actor runs one call at a time by itself.
-- `by_value` packs a function or class together with its code, as Ray does by itself: a new process cannot import what you wrote in a notebook.
+- `by_value` packs a function or class with its code, as Ray does by itself: a new process cannot import what you wrote in a notebook.
 - `with_goodbye` says goodbye for a worker that raises an error, or the main program would wait for it forever.
-  With Ray, the error arrives where you ask for the result.
+  With Ray, the error arrives when you ask for the result.
 """
 
 # %% tags=["demo"]
@@ -599,12 +599,12 @@ r"""
 ## Then with Ray: the same worker, with `remote` in it
 
 Translate `process_work`, line by line.
-`agent`, `buffer` and `board` are handles of actors now; `results` is a `ray.util.queue.Queue`, which is an actor too, but has the methods of a Python queue: `results.put(report)` as before.
+`agent`, `buffer` and `board` are actor handles now; `results` is a `ray.util.queue.Queue`, which is an actor too, but has a Python queue's methods: `results.put(report)` as before.
 `make_sampler()` makes an ordinary object, as before.
-No goodbye is needed.
+You need no goodbye.
 
 Which calls must you wait for, and which not?
-Your calls to one of these actors run in the order in which you sent them (chapter 8 lists the actors for which that is not so); calls to different actors have no order at all.
+Your calls to one of these actors run in the order in which you sent them (chapter 3 says which actors don't promise that); calls to different actors have no order at all.
 
 Other workers apply gradients too, so the version jumps: don't count it yourself.
 """
@@ -643,7 +643,7 @@ Wait where you need a value: `count`, `parameters`, `sample`.
 The other calls only do something.
 `add` comes before `sample` at the same actor, so the new transitions are there; `apply` comes before the next round's `parameters`; and `offer` before the next `count`, so when a worker ends, its best weights *are* on the board.
 
-Waiting for `add`, `apply` and `offer` as well is also right, and costs the time of a call each.
+Waiting for `add`, `apply` and `offer` as well is also right, and costs a call's time each.
 You can save more: `ray.get([board.count.remote(steps), agent.parameters.remote()])` asks two actors at once.
 """
 
@@ -680,12 +680,13 @@ def ray_crew(parts, make_envs, seed, workers=2):
 # %% [markdown]
 r"""
 The last exercise puts it together.
-Open an office, start a crew, wait until all workers have ended, take all reports out of the queue (`results.qsize()` says how many there are, `results.get_nowait_batch(n)` takes n), and return the best weights.
+Open an office, start a crew, wait until all workers have ended, take all reports out of the queue, and return the best weights.
+`results.qsize()` says how many reports there are, and `results.get_nowait_batch(n)` takes n.
 
 The check has it learn on CartPoles seen through distorting glasses: a fresh random matrix multiplies every observation, so only freshly learned weights fit.
 Then it tests your weights in 100 new episodes.
 It tries up to three seeds, a few seconds each; the first that reaches 195 counts.
-The workers also wait for each other at the start, for 20 s at most.
+The workers also wait up to 20 s for each other at the start.
 """
 
 
@@ -707,8 +708,7 @@ check("train", train)
 # %% [markdown] tags=["solution"]
 r"""
 `ray.get` of the list waits for all workers, and raises if one fails: there are no goodbyes to count.
-The best weights are those of the best *test*, and the best of many tests is partly luck.
-That is why we stop at 225 and not at 195.
+The best weights are those of the best *test*, and the best of many tests is partly luck, which is why we stop at 225, not 195.
 """
 
 # %% [markdown]
@@ -741,13 +741,13 @@ if "Ray" in runs:
 # %% [markdown]
 r"""
 The curves differ, although every seed is the same.
-The machine decides which worker's gradient arrives first, differently in each run, and everything after depends on it.
+Which worker's gradient arrives first varies from run to run, and everything after depends on that.
 So you cannot repeat a run exactly: judge such programs by several seeds, never by one.
 
-The small dots are the episodes played while learning, with random actions in between; they came through the queue.
+The small dots are episodes played while learning, with some random actions; they came through the queue.
 Each stands at the report that carried it, up to 25 rounds after it was played: hence the stripes.
-Later on, the tests are often better than these episodes, since a test never draws an action at random.
-A curve that falls back for a while is usual with DQN: the target network is a moving goal.
+Later, the tests are often better than these episodes, since a test never draws an action at random.
+A curve that falls back for a while is normal with DQN: the target network is a moving goal.
 
 Look at one episode of the best weights.
 It may be shorter than 195 steps, since that is a mean.
@@ -782,12 +782,10 @@ if passed("work") and passed("train"):
 
 # %% [markdown]
 r"""
-Many lines are new, and still the algorithm is untouched.
-What changes is where objects live, how you call them, and how you learn that a worker has ended.
+Many lines are new, yet the algorithm is untouched: what changes is where objects live, how you call them, and how you learn that a worker has ended.
 Ray packs your code by itself, an ordinary actor runs one call at a time, and tasks end with the driver: that is why `by_value`, the lock and `daemon` are gone.
 
-And the price?
-Chapter 1 measured it: one call costs more with Ray than through a pipe.
+As for the price, chapter 1 measured that one call costs more with Ray than through a pipe.
 """
 
 
@@ -808,13 +806,13 @@ if {"multiprocessing", "Ray"} <= runs.keys():
 
 # %% [markdown]
 r"""
-- **The first report** is there as soon as one worker has played its first round and tested.
+- **The first report** comes as soon as one worker has played its first round and tested.
   Before that, `multiprocessing` starts an office and two workers; Ray starts four actors, each a new process that imports Ray, and on a busy machine that takes much longer.
-- **Updates a second**: an update takes five calls, and our network and our poles are so small that the calls are much of the work.
+- **Updates a second**: an update takes five calls, and our network and poles are so small that the calls are much of the work.
   So Ray's program usually makes fewer updates a second, often half as many or less.
   With large networks, or a slow simulator, the price disappears behind the work.
 
-What the table does not show: the left program ends at the edge of this machine, the right one spreads over a cluster with the same code.
+The table does not show reach: the left program ends at the edge of this machine; the right one can spread its workers over a cluster with the same code.
 Still, all workers share one agent, one buffer and one board, and each of these serves one call at a time (chapter 3).
 """
 
@@ -828,7 +826,7 @@ quiz("who_is_quicker", who_is_quicker)
 
 # %% [markdown] tags=["notes"]
 r"""
-Collect the table's rows from the room: the ratio differs a good deal from laptop to laptop.
+Collect the table's rows from the room: the ratio varies a good deal between laptops.
 Then ask who would still choose Ray on one machine, and why, and only then kill a worker.
 """
 
@@ -836,8 +834,8 @@ Then ask who would still choose Ray on one machine, and why, and only then kill 
 r"""
 ## When a worker dies
 
-Two runs without a goal, until 20,000 steps have been played.
-As soon as both workers have reported, one of them is killed, as an operating system that is short of memory does.
+Run both without a goal, for 20,000 steps.
+Once both workers have reported, the cell kills one, as an operating system short of memory does.
 
 **Predict** for each program: does it end?
 Which process does the rest of the work?
@@ -865,8 +863,8 @@ r"""
 Nothing told us: we looked.
 The survivor did the rest of the work alone.
 And then `process_train` would have waited for a second goodbye, forever.
-A worker that raises can still say it, and ours does; one that is killed cannot.
-A careful program keeps asking every process for its `exitcode` (on Linux and macOS a negative one is the signal that ended it), starts another in its place, and counts goodbyes differently: code that you write, test and maintain.
+A worker that raises can still say goodbye, and ours does; a killed one cannot.
+A careful program keeps asking every process for its `exitcode`, which on Linux and macOS is negative if a signal ended it, starts another in its place, and counts goodbyes differently: code that you write, test and maintain.
 """
 
 # %% tags=["demo"]
@@ -898,17 +896,16 @@ if len(deaths) == 2:
 
 # %% [markdown]
 r"""
-On the right there is a third colour.
+On the right is a third colour.
 The worker is a task, and when its process dies, Ray launches the task again, up to three times (chapter 5).
 The new process began `work` from its first line, with a fresh sampler.
 It could, because nothing that matters was in the dead process: the weights, the buffer, the count and the best result live in actors.
-What is lost is one round, and the returns that it had not reported yet.
+One round is lost, and the returns not yet reported.
 On a busy machine the other worker may finish before the new one is up; then there are two colours here as well.
-(That `multiprocessing` was done sooner has nothing to do with the death: its calls cost less, as above.)
+If `multiprocessing` was done sooner, that is because its calls cost less, not because of the death.
 
 Had the *agent's* process died, neither program could have continued: without a checkpoint all is lost.
-`max_restarts` has Ray start it again, but with fresh weights.
-Chapter 5's checkpointed counter is the cure.
+`max_restarts` has Ray start it again, but with fresh weights; chapter 5's checkpointed counter is the cure.
 """
 
 # %%
@@ -936,8 +933,8 @@ r"""
 
 - **Get, update, put** loses updates, and nothing complains.
   Send gradients, not weights.
-- **`terminated | truncated`** in the target takes the future away from everything that lasts long.
-- **Resets thrown away before the shift** pair an end with the next beginning.
+- **`terminated | truncated`** in the target takes the future from everything that lasts long.
+- **Throwing resets away before the shift** pairs an end with the next beginning.
 - **`self.target = self.theta`** is a second name, not a second network.
 - **An optimizer in every worker** gives you as many memories as workers, and none knows what was applied.
 - **Counting goodbyes** waits forever when one is missing.
@@ -949,8 +946,8 @@ r"""
   [Chapter 13](ch13_algorithms.ipynb): RLlib's DQN.
 - Mnih et al., [*Human-level control through deep reinforcement learning*](https://www.nature.com/articles/nature14236), 2015: DQN.
 - van Hasselt et al., [*Deep Reinforcement Learning with Double Q-learning*](https://arxiv.org/abs/1509.06461), 2016.
-- Nair et al., [*Massively Parallel Methods for Deep Reinforcement Learning*](https://arxiv.org/abs/1507.04296), 2015: the picture of this chapter, on a hundred machines; it drops gradients that are too old.
+- Nair et al., [*Massively Parallel Methods for Deep Reinforcement Learning*](https://arxiv.org/abs/1507.04296), 2015: the picture of this chapter, on more than a hundred machines; it drops gradients that are too old.
 - Horgan et al., [*Distributed Prioritized Experience Replay*](https://arxiv.org/abs/1803.00933), 2018: Ape-X, with one learner and hundreds of players.
-- Recht et al., [*Hogwild!*](https://arxiv.org/abs/1106.5730), 2011: workers step one shared network without a lock, some updates are lost, and it does little harm.
+- Recht et al., [*Hogwild!*](https://arxiv.org/abs/1106.5730), 2011: workers change shared weights without a lock, and overwrite some of each other's updates; where each update touches few weights, that does little harm.
 - Python's documentation of [managers](https://docs.python.org/3/library/multiprocessing.html#managers), and Ray's of [`ray.util.queue`](https://docs.ray.io/en/latest/ray-core/api/doc/ray.util.queue.Queue.html).
 """

@@ -10,7 +10,7 @@ r"""
 - spread it over processes: samplers that are actors, one learner, weights that travel once;
 - keep reset frames out of the experience;
 - train an agent that balances CartPole's pole for the full 500 steps, and test it fairly;
-- say where the time of an iteration goes, and what more samplers can and cannot do about it.
+- say where an iteration's time goes, and what more samplers can and cannot do about it.
 """
 
 # %%
@@ -39,16 +39,15 @@ warm_up(2)
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans a hundred and five minutes.
-It gives `minibatches` away, and lets pairs write `solve_cartpole` together: that is what people came for.
-Run the two cells above before you begin to speak.
+It gives `minibatches` away, and lets pairs write `solve_cartpole`: that is what people came for.
+Run the two cells above before you speak.
 """
 
 # %% [markdown]
 r"""
 ## Many play, one learns
 
-Chapter 8 named the parts: samplers that play, and a learner that learns.
-Here they become one program.
+Here chapter 8's parts, samplers that play and a learner that learns, become one program.
 
 ![The learner puts its weights into the object store once; two samplers, each with sixteen environments, read them, play, and send rows of experience back](../img/ch10_actor_learner.svg)
 
@@ -56,7 +55,7 @@ One round is an **iteration**:
 
 1. The learner puts its weights into the object store, *once*, and sends every sampler the reference.
 2. Each sampler plays 64 steps in each of its environments, and returns the experience as *rows*.
-3. The learner goes over all rows ten times (ten *epochs*), 512 at a time (a *minibatch*), and takes a gradient step for each minibatch.
+3. The learner goes over all rows ten times (*epochs*), 512 at a time (a *minibatch*), with a gradient step for each minibatch.
 
 The algorithm is **PPO**, proximal policy optimisation (Schulman et al. 2017).
 Most of its code is here for you to read; you write the parts that decide whether anything learns.
@@ -75,12 +74,13 @@ SOLVED, STOP, LIMIT = 475, 490, 200_000  # mean return that counts, mean return 
 r"""
 The **policy** is two small networks: the *actor* scores the actions, and a softmax of its scores is $\pi_\theta(a \mid s)$; the *critic* estimates $V(s)$, the rewards still to come.
 $\theta$ stands for the weights of both.
+This *actor* has nothing to do with Ray's.
 """
 
 
 # %%
 def network(inputs, outputs, gain, width=64):
-    """Return a network with two hidden layers whose first outputs are as large as `gain`."""
+    """Return a network with two hidden layers; `gain` scales the first weights of its last layer."""
     layers = [nn.Linear(inputs, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, outputs)]
     for layer, size in zip(layers[::2], [2**0.5, 2**0.5, gain], strict=True):
         nn.init.orthogonal_(layer.weight, size)
@@ -94,7 +94,7 @@ class Policy(nn.Module):
 
     def __init__(self, inputs=4, actions=2):
         super().__init__()
-        self.actor = network(inputs, actions, gain=0.01)  # nearly equal scores: it begins by trying everything
+        self.actor = network(inputs, actions, gain=0.01)  # nearly equal scores: at first all actions are about equally likely
         self.critic = network(inputs, 1, gain=1.0)
 
     def forward(self, obs):
@@ -128,7 +128,7 @@ def perceptron(layers, x):
 r"""
 ## An advantage says how much better than expected a step went
 
-You wrote `gae` in [chapter 8](ch08_rollouts.ipynb), where its two kinds of end are explained; here is ours.
+You wrote `gae` in [chapter 8](ch08_rollouts.ipynb), which explains its two kinds of end; here is ours.
 """
 
 
@@ -147,9 +147,9 @@ def gae(rewards, values, terminated, truncated):
 r"""
 ## A sampler returns rows, and a reset is no experience
 
-`cartpoles(16)` gives sixteen CartPoles that step together: Gymnasium's own vector environment, in which one line of NumPy moves all carts.
+`cartpoles(16)` gives sixteen CartPoles that step together: Gymnasium's own vector environment, where each line of NumPy moves all the carts.
 As in [chapter 7](ch07_environments.ipynb), the frame after an end is only a reset; the mask `real` says which frames count.
-What the policy *sees* in that frame is still the old episode's last observation, so `values[t + 1]` in `gae` is the right bootstrap after an end, too.
+In that frame the policy still *sees* the old episode's last observation, so `values[t + 1]` in `gae` is the right bootstrap after an end, too.
 """
 
 
@@ -177,8 +177,7 @@ class Player:
 r"""
 A sampler plays 64 such frames and turns them into rows.
 A row is one step: the observation, the action, $\log \pi_{old}(a \mid s)$, the advantage, and the *target* $\hat A_t + V(s_t)$ for the critic.
-The sampler computes all of it at once for all its frames, with the weights that played.
-The learner receives rows that are ready to learn from.
+The sampler computes it for all frames at once, with the weights that played, so the learner receives rows ready to learn from.
 """
 
 
@@ -226,9 +225,9 @@ print(f"{sum(column.nbytes for column in rows.values()) / 1000:.0f} kB of rows")
 # %% [markdown]
 r"""
 About one frame in twenty-five is a reset, because a fresh policy's episodes last some twenty steps.
-Left in, these frames teach the critic that the worst moment of an episode, the fallen pole, is as good as a fresh start; and the better the agent gets, the rarer they are, so the mistake hides.
+Left in, these frames teach the critic that an episode's worst moment, the fallen pole, is as good as a fresh start; and the better the agent gets, the rarer they are, so the mistake hides.
 
-The rows of a sampler are less than 100 kB, so Ray sends them inside its reply to your notebook (chapter 8), which is where they are needed: here the driver is the learner.
+A sampler's rows are less than 100 kB, so Ray sends them inside its reply to your notebook (chapter 8), where they are needed: here the driver is the learner.
 """
 
 # %% [markdown]
@@ -258,9 +257,8 @@ check("weight_sync", weight_sync)
 
 # %% [markdown] tags=["solution"]
 r"""
-There is nothing to wait for.
-The put is done when `ray.put` returns, and the calls are on their way; whether they have *run* does not matter, as the next quiz shows.
-For two samplers on one machine the difference is small; for a hundred, or for a gigabyte of weights, it decides.
+There is nothing to wait for: the put is done when `ray.put` returns, and whether the calls have *run* does not matter, as the next quiz shows.
+For two samplers on one machine the difference is small; for a hundred, or for a gigabyte of weights, it is not.
 """
 
 # %%
@@ -281,13 +279,13 @@ The **ratio** says how much more likely it is now than for the sampler that chos
 
 $$r_t(\theta) = \frac{\pi_\theta(a_t \mid s_t)}{\pi_{\theta_{old}}(a_t \mid s_t)} = \exp\bigl(\log \pi_\theta(a_t \mid s_t) - \log \pi_{\theta_{old}}(a_t \mid s_t)\bigr)$$
 
-PPO uses each row ten times, but an advantage was measured under the *old* policy, and says little about a policy far from it.
+PPO uses each row ten times, but an advantage was measured under the *old* policy and says little about a policy far from it.
 So the gain is **clipped** (Schulman et al. 2017, equation 7):
 
 $$L^{CLIP}(\theta) = \hat{\mathbb E}_t\bigl[\min\bigl(r_t(\theta) \hat A_t,\ \mathrm{clip}(r_t(\theta), 1 - \epsilon, 1 + \epsilon) \hat A_t\bigr)\bigr]$$
 
-The critic's squared error $L^{VF} = (V_\theta(s_t) - V_t^{targ})^2$ is subtracted, and a little of the **entropy** $S$ is added: it is large while the policy still tries different actions.
-That is equation 9, which is to be *maximised*:
+Equation 9 subtracts the critic's squared error $L^{VF} = (V_\theta(s_t) - V_t^{targ})^2$ and adds a little of the **entropy** $S$, which is large while the policy still tries different actions.
+PPO *maximises* it:
 
 $$L^{CLIP+VF+S}(\theta) = \hat{\mathbb E}_t\bigl[L_t^{CLIP}(\theta) - c_1 L_t^{VF}(\theta) + c_2 S[\pi_\theta](s_t)\bigr]$$
 
@@ -320,7 +318,7 @@ check("ppo_loss", ppo_loss)
 r"""
 The minimum makes the bound one-sided on purpose.
 A change that has gone too far *for the better* earns nothing more: those are the two flat parts.
-A change for the worse counts in full, however far it went, so that the gradient leads back.
+A change for the worse counts in full, however far it went, so the gradient leads back.
 """
 
 # %% tags=["demo"]
@@ -335,7 +333,7 @@ if passed("ppo_loss"):
 
 # %% [markdown]
 r"""
-That is figure 1 of the paper, drawn by your function.
+That is the paper's figure 1, drawn by your function.
 The grey band is $1 \pm \epsilon$.
 On a flat part the gradient is zero: this row pushes no further.
 """
@@ -352,11 +350,10 @@ quiz("where_it_is_flat", where_it_is_flat)
 r"""
 ## Every row once an epoch, in a new order
 
-One pass over a batch is an *epoch*.
-It visits every row exactly once, in minibatches, in an order that is shuffled each time: neighbours in the batch are neighbours in an episode, so an unshuffled minibatch would tell the same story over and over.
+An *epoch* visits every row of the batch exactly once, in minibatches, in a new random order: neighbouring rows come from the same stretch of the same few episodes, so an unshuffled minibatch would tell only one story.
 
 The batch is a dict of tensors of equal length.
-Whatever you do to one column, do the same to all of them.
+Whatever you do to one column, do to all.
 """
 
 
@@ -388,9 +385,8 @@ Returning a list is just as good here; for large batches the generator holds one
 r"""
 ## One gradient step
 
-Now the learner's smallest move.
 `likelihood` turns scores into $\log \pi(a \mid s)$ and the entropy.
-`normalised` brings the advantages of a minibatch to mean 0 and standard deviation 1, as nearly all implementations do, so that the size of a step does not depend on the size of the rewards.
+`normalised` brings a minibatch's advantages to mean 0 and standard deviation 1, as nearly all implementations do, so the size of a step does not depend on the size of the rewards.
 """
 
 
@@ -410,7 +406,7 @@ def normalised(x):
 r"""
 `train_step` gets a minibatch with the columns you saw above.
 It calls the policy, which returns scores and values; computes the loss with normalised advantages and the usual $\epsilon$, $c_1$ and $c_2$; and takes one step of the optimizer.
-Before the step it clips the gradient of all parameters together to a norm of at most 0.5 (`nn.utils.clip_grad_norm_`): one odd minibatch must not ruin the policy.
+Before the step it clips the gradient of all parameters together to a norm of at most 0.5 (`nn.utils.clip_grad_norm_`), so one odd minibatch cannot ruin the policy.
 
 The check runs it twice on a policy of its own, and compares all parameters with what they should be.
 """
@@ -437,7 +433,7 @@ check("train_step", train_step)
 
 # %% [markdown] tags=["solution"]
 r"""
-`old_logp` comes from the minibatch, never from the current policy: with `logp.detach()` in its place the ratio is always 1, nothing is ever clipped, and nothing stops ten epochs from going too far.
+`old_logp` comes from the minibatch, never from the current policy: with `logp.detach()` in its place the ratio is always 1, the loss never clips, and nothing stops ten epochs from going too far.
 """
 
 # %% [markdown]
@@ -470,17 +466,17 @@ if passed("train_step") and passed("minibatches"):
 
 # %% [markdown]
 r"""
-At the beginning of the first epoch no row is outside.
-Then the policy moves away from the one that played, and a share of the rows leaves the band; those that left it in the direction in which they were pushed push no further.
+When the first epoch begins, no row is outside.
+Then the policy moves away from the one that played, and a share of the rows leaves the band; those that left in the direction they were pushed push no further.
 The share need not rise in every epoch: other rows push too, and bring some back.
-When hardly any row is outside, your steps are small; when most are, further epochs are wasted.
+If hardly any row is outside, your steps are small; if most are, further epochs are wasted.
 """
 
 # %% [markdown]
 r"""
 ## All together: an agent learns
 
-What is left is ready to read: it starts the samplers, ends them whatever happens, and joins what they send.
+The rest is given: it starts the samplers, ends them whatever happens, and joins what they send.
 """
 
 
@@ -505,13 +501,13 @@ def joined(parts):
 
 # %% [markdown]
 r"""
-The test has to be fair.
-While it learns, the agent tries things; a test asks what it *can* do: 100 episodes of its own, with the best action in each step instead of a draw.
+The test must be fair.
+While it learns, the agent tries things; a test asks what it *can* do: 100 separate episodes, with the best action in each step instead of a draw.
 CartPole counts as solved at a mean return of 475 of 500.
 
 If you test after every iteration and stop at the first 475, you stop at a test that was perhaps lucky; the next one may say 460.
 So we continue until a test says 490.
-The judge will test your agent again, on new episodes, and ask for 475.
+The check will test your agent again, on new episodes, and ask for 475.
 """
 
 
@@ -533,15 +529,15 @@ r"""
 Now the loop.
 Start the samplers.
 Then, until a test reaches STOP or LIMIT steps are used up: send the weights; let *all* samplers play, then collect what they played; go EPOCHS times over the minibatches; test.
-The parts are all there: `started`, `weight_sync`, `joined`, `minibatches`, `train_step`, `evaluate`.
-As for seeds: `torch.manual_seed(seed)` for the first weights, a NumPy generator for the minibatches, and a new seed for each test, such as `seed + len(curve)`.
+You have all the parts: `started`, `weight_sync`, `joined`, `minibatches`, `train_step`, `evaluate`.
+Take `torch.manual_seed(seed)` for the first weights, a NumPy generator for the minibatches, and a new seed for each test, such as `seed + len(curve)`.
 Use Adam with our learning rate (`fused=True` makes it faster).
 
-`curve` is what the plots below show: for each iteration the steps so far, the seconds so far (without the tests), and the test's result.
+`curve`, which the plots below show, holds for each iteration the steps so far, the seconds so far without the tests, and the test's result.
 
 The check has your function learn on a CartPole seen through distorting glasses: a fresh random 4 × 4 matrix multiplies each observation, so only freshly learned weights fit.
 It tries up to three seeds, a few seconds each, and the first that reaches 475 counts.
-An agent far below that was not unlucky, and gets no second try.
+An agent far below that was not just unlucky, and gets no second try.
 """
 
 
@@ -572,7 +568,7 @@ check("solve_cartpole", solve_cartpole)
 
 # %% [markdown] tags=["solution"]
 r"""
-All `sample.remote()` calls come before the `ray.get`: otherwise the samplers play one after the other (chapter 1).
+All `sample.remote()` calls come before the `ray.get`: otherwise the samplers play in turn (chapter 1).
 The samplers wait while the learner learns, and the learner while they play; the next section measures what that costs.
 """
 
@@ -600,7 +596,7 @@ if runs:
 # %% [markdown]
 r"""
 Some tens of thousands of steps, often fewer than twenty thousand, in a few seconds.
-The curve may stand still or fall back on the way: every iteration learns from new experience, and a policy that is better on the whole can be worse somewhere.
+The curve may stall or fall back: every iteration learns from new experience, and a policy that is better on the whole can be worse somewhere.
 Two seeds differ more than most people expect; a comparison of two algorithms with one seed each says nothing.
 
 Does it look as good as the number says?
@@ -631,7 +627,7 @@ r"""
 
 If two samplers on two cores play twice as fast as one, does PPO with two also learn twice as fast?
 
-**Predict:** what share of an iteration is playing, and what share is learning?
+**Predict:** what shares of an iteration are playing and learning?
 And what does the second sampler save?
 """
 
@@ -675,17 +671,17 @@ if runs:
 
 # %% [markdown]
 r"""
-The violet part is all that samplers can shorten, and it is the short one (Amdahl's law, chapter 8): one line of NumPy moves 32 carts, while every gradient step goes through two networks, forwards and backwards.
-And the violet part does not even halve: one line of NumPy takes nearly as long for 16 carts as for 32, and there is a second actor to talk to.
-Where other programs want your cores too, it may even grow.
+Samplers can shorten only the violet part, and it is the short one (Amdahl's law, chapter 8): a few lines of NumPy move 32 carts, while every gradient step goes through two networks, forwards and backwards.
+It does not even halve: those lines take nearly as long for 16 carts as for 32, and there is a second actor to talk to.
+If other programs need your cores too, it may even grow.
 Sending the weights, orange, costs messages, not bytes: these networks are small.
 
-The seconds to the target mostly count iterations, and other experience needs another number of them.
-So where your two lines differ by more than the bars do, it was luck.
+The seconds to the target depend mostly on the number of iterations, which varies with the experience.
+So if your two lines differ by more than the bars do, it was luck.
 
-It is the other way round where a step of the environment takes a millisecond or more, as in games, robots and physics.
+The reverse holds if a step of the environment takes a millisecond or more, as in games, robots and physics.
 There the samplers are worth their processes.
-Find out which of the two you have *before* you add machines.
+Find out which case you have *before* you add machines.
 """
 
 # %%
@@ -700,7 +696,7 @@ quiz("more_samplers", more_samplers)
 r"""
 ## Why RLlib is slower here, and when that does not matter
 
-The next cell gives RLlib's PPO the same problem with the same sizes: environments, steps in a batch, epochs, minibatch and layers; and the same CartPole that moves all carts at once.
+The next cell gives RLlib's PPO the same CartPole that moves all carts at once, and the same sizes: environments, steps in a batch, epochs, minibatch and layers.
 Its EnvRunner plays in this notebook's own process, so there is nothing to send; ours has two samplers.
 
 **Predict:** how many steps a second does it make, compared with yours?
@@ -737,19 +733,19 @@ r"""
 Both moved the same carts and did nearly the same arithmetic in their networks.
 The difference is what ours leaves out:
 
-- **RLlib keeps episodes, ours keeps arrays.** RLlib appends every single step to the *episode* object of its environment, in Python, and so can hand out whole episodes, of any observations, with whatever infos they carry.
+- **RLlib keeps episodes, ours keeps arrays.** RLlib appends every single step to its environment's *episode* object, in Python, and so can hand out whole episodes, of any observations, with whatever infos they carry.
   Ours stacks arrays of fixed shape, and forgets where an episode began.
-  By default RLlib also calls each environment's own `step`, one after the other, which works for every environment; most have no version that moves together.
+  By default RLlib also calls each environment's own `step`, one after the other, which works for every environment; most have no version for arrays.
 - **RLlib's data goes through connectors**, pipelines that can flatten, stack, normalise, mask, pad for recurrent networks and split among agents: on the way to the network at every step, and again on the way to the learner.
   Ours can do none of that.
 - **RLlib's learner is general**: many modules, several GPUs, a KL penalty beside the clip, statistics of every quantity.
   Ours is one function.
-- **RLlib survives.** It replaces EnvRunners that die, and saves and resumes a training.
+- **RLlib survives.** It replaces EnvRunners that die, and saves and resumes training.
   When one of our samplers dies, `ray.get` raises, and that is all.
 
-So two hundred lines beat it on a toy, and it would be wrong to conclude that you should write your own.
-On a slow simulator nearly all of the time is the simulator's, and RLlib's overhead vanishes.
-What you gain is that you can read RLlib now: the next chapter's settings are the names of this one.
+So two hundred lines beat it on a toy, but do not conclude that you should write your own.
+With a slow simulator nearly all the time is the simulator's, and RLlib's overhead hardly shows.
+What you gain is that you can read RLlib now: the next chapter's settings are this one's names.
 
 Seconds to the target would be the fairer question: `python benchmarks/cartpole.py` in the course's repository answers it in some minutes, with five seeds each.
 """
@@ -765,7 +761,7 @@ r"""
 - You run samplers as actors and send weights once.
 - You keep resets out of the experience.
 - You trained an agent that balances the pole, tested it on new episodes, and know how much seeds differ.
-- You can say what a second sampler saves, and what RLlib does in the time that yours does not need.
+- You can say what a second sampler saves, and what RLlib does in the extra time.
 
 ## Traps
 
@@ -776,7 +772,7 @@ r"""
 - **No `zero_grad`**: gradients of all minibatches add up, and it still learns a little.
 - **The first good test** is partly luck.
   Test again on new episodes.
-- **A test with the best actions hides much.** Even where the samplers play with their first weights forever, what they see may be enough to find out which action is better, and the test is passed.
+- **A test with the best actions hides much.** Even if the samplers play with their first weights forever, what they see may be enough to find the better action, and the agent passes the test.
   Check that what you send changes from one iteration to the next.
 - **More samplers** shorten only the playing.
 

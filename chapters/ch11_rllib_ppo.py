@@ -2,19 +2,20 @@
 r"""
 # Chapter 11 · RLlib trains the agent, and what you keep is a folder with a network in it
 
-*About 90 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 10](ch10_actor_learner.ipynb)*
+*About 95 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 10](ch10_actor_learner.ipynb)*
 
 **What you will be able to do**
 
 - configure RLlib's PPO, and train it while you watch its curve grow;
-- read a result, even in an iteration in which no episode has ended, and know what its mean is a mean of;
+- read a result, even of an iteration in which no episode ended, and know what its mean is a mean of;
 - save an algorithm to a folder, know what is in it, and continue from there;
-- use the trained network without an algorithm and without a running Ray: from an observation to an action in three lines;
+- use the trained network without an algorithm or a running Ray: from an observation to an action in three lines;
 - test the agent fairly, and watch it play;
 - find out why an agent learns nothing.
 """
 
 # %%
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -45,9 +46,9 @@ keep = tempfile.TemporaryDirectory()  # for checkpoints; deleted when the notebo
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans ninety minutes, with `evaluate` as homework.
+The run sheet plans ninety-five minutes, with `evaluate` as homework.
 Have the class run the two cells above right away: importing RLlib and starting Ray take fifteen seconds on a small laptop.
-`num_cpus=4` is a promise, not a measurement: four EnvRunners will live at once, each asks for one logical CPU, and on two cores they share what is there.
+`num_cpus=4` is a promise, not a measurement: four EnvRunners will live at once, each asks for one logical CPU, and on two cores they share.
 """
 
 # %% [markdown]
@@ -56,11 +57,11 @@ r"""
 
 In chapter 10 you wrote PPO; from here on RLlib runs it.
 You say *what* you want in a `PPOConfig`.
-Nothing happens until `build_algo()` turns it into an **algorithm**: a learner, and *EnvRunners*, which are the samplers of chapter 10.
+Nothing happens until `build_algo()` turns it into an **algorithm**: a learner, and *EnvRunners*, which are chapter 10's samplers.
 
 ![A config is built into an algorithm with a learner and EnvRunners; train returns a result; save writes a folder; from the folder comes an algorithm that trains on, or the network alone, for a program of yours](../img/ch11_parts.svg)
 
-You know nearly all of its settings, under other names:
+You know nearly all its settings under other names:
 
 | chapter 10 | RLlib | method |
 |---|---|---|
@@ -72,7 +73,7 @@ You know nearly all of its settings, under other names:
 | width of the layers | `DefaultModelConfig(fcnet_hiddens=[...])` | `.rl_module(...)` |
 | actor and critic are two networks | `DefaultModelConfig(vf_share_layers=False)` | `.rl_module(...)` |
 
-Chapter 10 took 10 epochs, minibatches of 512, λ = 0.95 and a learning rate of 0.002.
+Chapter 10 used 10 epochs, minibatches of 512, λ = 0.95 and a learning rate of 0.002.
 RLlib's defaults differ:
 """
 
@@ -85,11 +86,10 @@ pandas.Series({name: getattr(PPOConfig(), name) for name in names}, dtype=object
 r"""
 The learning rate is a fortieth of chapter 10's.
 The defaults are cautious, made for problems that take millions of steps, and thirty passes over each batch make up for some of that.
-With fewer epochs, as here, a small problem is learned several times faster with a larger rate, so change the rate first.
+With fewer epochs, as here, training on a small problem is several times faster with a larger rate, so change the rate first.
 `total_train_batch_size` is what all learners get together; with one learner, it is the batch.
 
-This is a whole configuration.
-Read it aloud:
+Read a whole configuration aloud:
 """
 
 
@@ -114,10 +114,10 @@ def cartpole_config(runners):
 
 # %% [markdown]
 r"""
-The second problem of this chapter is a corridor.
-Yours of chapter 7 began anywhere in its left half; the one that coursekit ships begins every episode on field 0.
+The chapter's second problem is a corridor.
+Yours in chapter 7 began anywhere in its left half; coursekit's begins every episode on field 0.
 A step costs 0.1, and the one that reaches the exit at the far end pays 1.
-RLlib finds it by its name, and every EnvRunner imports the module in front of the colon.
+RLlib finds it by its name, and every EnvRunner imports the module before the colon.
 An option of the environment, here its length, goes beside the name:
 """
 
@@ -138,8 +138,8 @@ def corridor_config(length):
 # %% [markdown]
 r"""
 The methods may come in any order, and each changes the config in place *and* returns it, which is why they chain.
-To change a config without touching the original, take `config.copy(copy_frozen=False)` first: building an algorithm freezes its config, and the copy can be changed again.
-Instead of a name you can also hand over a class of your own, whose constructor takes the options as one dictionary.
+To change a config without touching the original, take `config.copy(copy_frozen=False)` first: building an algorithm freezes its config, but you can change the copy.
+Instead of a name you can also pass your own class, whose constructor takes the options as one dictionary.
 Configurations in older tutorials are written differently: [Old names](../docs/old_names.md) translates them.
 """
 
@@ -149,11 +149,10 @@ r"""
 
 `algo.train()` runs one iteration and returns a **result**.
 The next cell trains on CartPole with tiny iterations of ten steps, five in each of two environments, and reads from every result what people usually want to know.
-A runner steps its environments together, so now and then there is one step more.
+A runner steps its environments together, so now and then there is one more step.
 
-`built` calls `config.build_algo()`, and `algo.stop()` when the block ends, even when it ends with an error.
+`built` calls `config.build_algo()`, and `algo.stop()` when the block ends, even with an error.
 An algorithm that is never stopped leaves its EnvRunners running.
-With 0 of them, as here, the notebook's own process plays.
 
 **Predict:** what is the mean return after the first iteration?
 """
@@ -175,10 +174,10 @@ pandas.DataFrame(rows).set_index("training_iteration")
 # %% [markdown]
 r"""
 At first *there is none*.
-A return is known when its episode is over, and after five steps no pole has fallen.
+A return is known only when its episode ends, and after five steps no pole has fallen.
 Until the first one does, `result["env_runners"]["episode_return_mean"]` raises a KeyError.
-Afterwards it is **NaN** in every iteration in which no episode has ended.
-You have made no mistake: environments with long episodes begin like this.
+Afterwards it is **NaN** in every iteration in which no episode ends.
+That is no mistake: environments with long episodes begin like this.
 Be ready for both:
 
 ```python
@@ -186,11 +185,11 @@ result["env_runners"].get("episode_return_mean", float("nan"))
 ```
 
 Where there is a number, it is a mean over episodes that *ended in this iteration*.
-The setting `metrics_num_episodes_for_smoothing`, 100 by default, limits it to the last hundred of them; it does not reach back into earlier iterations.
+The setting `metrics_num_episodes_for_smoothing`, 100 by default, limits it to the last hundred of them, shared out among the runners; it does not reach back into earlier iterations.
 So a single episode may be behind it, as in the last column above.
 And in these episodes the agent was still trying things.
 
-Where the rest stands:
+Here is the rest:
 
 | you ask | look at |
 |---|---|
@@ -219,8 +218,8 @@ quiz("first_iteration", first_iteration)
 
 # %% [markdown]
 r"""
-Now write the loop that every training needs: train until it is good enough.
-The check runs it first on algorithms whose results were written beforehand: in one the mean is missing at first and NaN now and then, one never gets there, and one has an environment that breaks.
+Now write the loop that all training needs: train until it is good enough.
+The check runs it first on algorithms with prepared results: in one the mean is missing at first and NaN now and then, one never gets there, and one has an environment that breaks.
 Then it lets PPO learn a corridor, with up to three seeds.
 """
 
@@ -252,7 +251,7 @@ check("learns_corridor", learns_corridor)
 # %% [markdown] tags=["solution"]
 r"""
 Every comparison with NaN is false, `nan >= target` as well as `nan < target`.
-A loop that continues *while the mean is below the target* therefore ends at the first NaN, after one iteration, and says nothing.
+So a loop that continues *while the mean is below the target* ends silently at the first NaN, after one iteration.
 Ask whether the target *has been reached*.
 """
 
@@ -276,23 +275,23 @@ if passed("learns_corridor"):
 
 # %% [markdown]
 r"""
-A handful of iterations, to nearly perfect.
-The first point lies higher than you may have thought, and it flatters: only episodes that *ended in this iteration* count, and with 128 steps in each corridor only the short, lucky ones did.
-The curve stays below the dashed line, because the policy still draws its actions and now and then takes a step back.
+It takes a handful of iterations to become nearly perfect.
+The first point flatters: only episodes that *ended in this iteration* count, and with 128 steps in each corridor only the short, lucky ones did.
+The curve stays below the dashed line, because the policy still draws its actions and sometimes steps back.
 
 ## Several runners report a mean of means
 
-With several EnvRunners there is a second reason to distrust the mean.
-Each time RLlib asks a runner, it gets the mean of the episodes that ended there, and it averages these means without asking how many episodes each stands for.
+Several EnvRunners give a second reason to distrust the mean.
+Each time RLlib asks a runner, it gets the mean of the episodes that ended there, and averages these means without asking how many episodes each stands for.
 PPO asks each runner once an iteration.
 Algorithms that ask more often, such as DQN in chapter 13, average means even with a single runner.
-Suppose one runner has finished sixty short episodes with a mean return of 20, the other a single one of 490.
+Suppose one runner has finished sixty short episodes with a mean return of 20, and the other a single one of 490.
 The result says 255; the mean over the 61 episodes is 28.
 
 To see every episode, log it yourself.
 A **callback** is a function that RLlib calls in the EnvRunner, here at the end of each episode.
 An episode may span several iterations: `episode` is only its last piece, and the earlier ones are in `prev_episode_chunks`.
-`reduce="item_series"` keeps all values of an iteration, from all runners, as a list (a list of one arrives as a bare number).
+`reduce="item_series"` keeps all values of an iteration, from all runners, as a list, but a single one arrives as a bare number.
 """
 
 
@@ -311,8 +310,8 @@ def every_episode(result):
 
 # %% [markdown]
 r"""
-A long training needs a picture that grows.
-A notebook can update one picture *in place*: `display(figure, display_id=True)` returns a handle, and `handle.update(figure)` draws it again.
+Long training needs a picture that grows.
+A notebook can update a picture *in place*: `display(figure, display_id=True)` returns a handle, and `handle.update(figure)` draws it again.
 """
 
 
@@ -342,14 +341,14 @@ def train_live(algo, iterations, enough):
 # %% [markdown]
 r"""
 The next cell trains on CartPole for up to a hundred iterations with **four** EnvRunners, and stops early when the pole stays up for 475 of 500 steps.
-In the course's quick mode it is five iterations; set `COURSEKIT_QUICK=1` before you start JupyterLab to get that.
-The cell waits for your `learns_corridor`, so that you know what the loop does.
+Quick mode takes five iterations; set `COURSEKIT_QUICK=1` before you start JupyterLab to get that.
+The cell waits for your `learns_corridor`, so you know what the loop does.
 
-Four runners are four processes that share the cores of your machine.
-Ray counts *logical* CPUs, those that you named in `ray.init`: with two real cores, four runners play hardly faster than two, and each needs its memory.
+Four runners are four processes that share your machine's cores.
+Ray counts *logical* CPUs, those you named in `ray.init`: on two real cores, four runners play hardly faster than two, and each needs its memory.
 Chapter 12 measures the gain.
 
-**Predict:** RLlib's mean of means, does it lie above or below the mean over all episodes?
+**Predict:** does RLlib's mean of means lie above or below the mean over all episodes?
 Which runner finishes fewer episodes: one with long episodes or one with short ones?
 """
 
@@ -367,13 +366,13 @@ if passed("learns_corridor"):
 
 # %% [markdown]
 r"""
-On CartPole a long episode is a good one, and a runner with long episodes finishes few of them.
+On CartPole a long episode is a good one, and a runner with long episodes finishes few.
 Each of those few weighs more in a mean of means, so RLlib's number tends to flatter.
-The gap is large while some runners still fail early and others no longer do.
+The gap is largest while some runners still fail early and others no longer do.
 Where all episodes take about equally long, the two agree.
 
 The wait before the first point is the start: four Pythons import PyTorch and RLlib.
-A training of hours does not notice it; to try ten settings for a minute each, use `num_env_runners=0`.
+In hours of training it does not matter; to try ten settings for a minute each, use `num_env_runners=0`.
 
 `save_to_path` wrote a *checkpoint*.
 The algorithm is stopped; everything below starts from the folder.
@@ -382,7 +381,7 @@ The algorithm is stopped; everything below starts from the folder.
 # %% [markdown] tags=["notes"]
 r"""
 While the curve grows, ask how many episodes are behind each point.
-At 2,000 steps an iteration, the first points rest on a hundred short episodes, the last ones on four long ones: that is why the end of the curve jumps.
+At 2,000 steps an iteration, the first points rest on a hundred short episodes, the last on four long ones: that is why the end of the curve jumps.
 Half-time: a good moment for a break.
 """
 
@@ -399,60 +398,105 @@ if passed("learns_corridor"):
 
 # %% [markdown]
 r"""
-The list leaves out two files that every part brings.
-`class_and_ctor_args.pkl` says how to build the part again, by its class and the arguments; for the algorithm, that is your config.
+The list leaves out two files that every part has.
+`class_and_ctor_args.pkl` says how to build the part again, with its class and arguments; for the algorithm, that is your config.
 `metadata.json` says which Ray wrote it.
 
 | file | what is in it |
 |---|---|
 | `algorithm_state.pkl` | counters and averages: iterations, steps, the last returns |
 | `learner_group/learner/state.pkl` | the optimizer's memory (Adam's averages), counters |
-| `learner_group/learner/rl_module/default_policy/module_state.pkl` | the weights of the network |
-| `..._connector.../state.pkl` | what *connectors* remember; the next section explains them. A file of a few bytes means: nothing |
-| `env_runner/state.pkl`, `env_runner/rl_module/...` | the counters of the runners, and the network once more, as it plays |
+| `learner_group/learner/rl_module/default_policy/module_state.pkl` | the network's weights |
+| `..._connector.../state.pkl` | what *connectors* remember, as the next section explains; a file of a few bytes remembers nothing |
+| `env_runner/state.pkl`, `env_runner/rl_module/...` | the runners' counters, and the network again, as it plays |
 
 So the folder holds what you need to train on.
 It holds no half-played episodes: a new algorithm begins new ones.
-Of an environment in a module, such as `coursekit.envs:SimpleCorridor-v0`, it has only the name.
-(A class from your notebook is another matter: it is pickled with its code, and comes along.)
+Of an environment in a module, such as `coursekit.envs:SimpleCorridor-v0`, it has only the name; a class from your notebook is pickled with its code.
 The optimizer's memory is about twice the size of the network, because Adam keeps two averages of each weight.
 
-`algo.save_to_path(folder)` writes, and `Algorithm.from_checkpoint(folder)` builds a new algorithm from what is there.
-Write `save_and_restore` with these two calls.
-Mind the order: a new algorithm with four EnvRunners waits for four CPUs, and if the old one holds them, it waits forever.
+`algo.save_to_path(folder)` writes, and `Algorithm.from_checkpoint(folder)` builds a new algorithm from it.
+Stop the old one first: a new algorithm with four EnvRunners waits for four CPUs, and if the old one holds them, it waits forever.
 
-The check hands over an algorithm that has trained, compares the weights, the optimizer and the counters of what comes back, and lets that train on.
+RLlib writes the parts one by one, and `algorithm_state.pkl` last.
+So a process killed while it saves leaves a folder without that file, and loading it fails.
+A half-*copied* folder is worse, because copying has an order of its own.
+
+**Predict:** the next cell takes a checkpoint of six iterations, deletes its `learner_group`, and loads it.
+Does it raise, and if not, what has the algorithm forgotten?
 """
 
 
 # %%
-def save_and_restore(algo, folder):
-    """Return a new algorithm that continues where `algo` was; save to `folder` in between, and stop `algo`."""
-    ### BEGIN SOLUTION
-    algo.save_to_path(folder)
+def corridor_in(length, folder, iterations):
+    """Train on a corridor, and save a checkpoint after each iteration into a folder with its number."""
+    with built(corridor_config(length)) as algo:
+        for number in range(1, iterations + 1):
+            algo.train()
+            algo.save_to_path(Path(folder) / str(number))
+
+
+# %% tags=["demo"]
+runs = Path(keep.name) / "corridor"
+corridor_in(10, runs, iterations=6)
+shutil.copytree(runs / "6", runs / "copied")
+shutil.rmtree(runs / "copied" / "learner_group")
+for name in ("6", "copied"):
+    algo = Algorithm.from_checkpoint(runs / name)
+    weights = algo.learner_group.get_weights()["default_policy"]
+    print(f"{name:7} iteration {algo.iteration}, sum of the weights {sum(float(np.abs(part).sum()) for part in weights.values()):.3f}")
     algo.stop()
-    return Algorithm.from_checkpoint(folder)
+shutil.rmtree(runs / "copied")
+
+# %% [markdown]
+r"""
+It loads, counts six iterations, and has an untrained network.
+Training then carries on without a word, and the dent in its curve is the only trace.
+
+Write `resume_newest`.
+`folder` holds checkpoints like those above, each in a folder named after its iteration, and some are not whole: the process was killed while it saved one, and another was cut off during copying.
+Return an algorithm that continues from the newest whole one.
+
+The check makes such a folder, compares the weights, optimizer and counters of what comes back, and lets it train on.
+"""
+
+
+# %%
+def resume_newest(folder):
+    """Return an algorithm that continues from the newest whole checkpoint among the folders in `folder`, named 1, 2, …"""
+    ### BEGIN SOLUTION
+    parts = ["algorithm_state.pkl", "env_runner/state.pkl", "learner_group/state.pkl", "learner_group/learner/state.pkl"]
+    parts.append("learner_group/learner/rl_module/default_policy/module_state.pkl")
+    for path in sorted(Path(folder).iterdir(), key=lambda path: int(path.name), reverse=True):
+        if all((path / part).exists() for part in parts):
+            return Algorithm.from_checkpoint(path)
+    raise FileNotFoundError(f"There is no whole checkpoint in {folder}.")
     ### END SOLUTION
 
 
 # %%
-check("save_and_restore", save_and_restore)
+check("resume_newest", resume_newest)
 
 # %% [markdown] tags=["solution"]
 r"""
-`config.build_algo()` and then `algo.restore_from_path(folder)` does the same, and lets you change the config in between: more runners, a larger batch.
-The shape of the network must stay.
-Weights alone are not enough to continue: an optimizer that has forgotten its averages begins with steps of the wrong size, and a dent in the curve is the usual sign of it.
+Names are text, and as text 9 comes after 10: compare the numbers.
+
+You need not know the files by heart: all checkpoints of one run have the same files, so a folder with fewer than an older one is not whole.
+In your own program, save into a folder with another name and rename it at the end: a rename happens at once or not at all, as in chapter 5.
+
+`config.build_algo()` and then `algo.restore_from_path(folder)` does the same as `from_checkpoint`, and lets you change the config in between: more runners, a larger batch.
+The network's shape must stay.
+Weights alone are not enough to continue: an optimizer without its averages begins with steps of the wrong size.
 """
 
 # %% [markdown]
 r"""
-Try it on a corridor of twenty fields: four iterations, a checkpoint, four more with the restored algorithm.
+Try it on a corridor of twenty fields: four iterations, then four more with the restored algorithm.
 """
 
 # %% tags=["demo"]
-if passed("learns_corridor") and passed("save_and_restore"):
-    curves = []
+if passed("learns_corridor") and passed("resume_newest"):
+    curves, twenty = [], Path(keep.name) / "twenty"
     algo = corridor_config(length=20).build_algo()
     try:
         for part in ("before", "after"):
@@ -460,7 +504,9 @@ if passed("learns_corridor") and passed("save_and_restore"):
             means = [result["env_runners"].get("episode_return_mean", np.nan) for result in results]
             curves.append(([result["training_iteration"] for result in results], means))
             if part == "before":
-                algo = save_and_restore(algo, Path(keep.name) / "corridor")
+                algo.save_to_path(twenty / str(algo.iteration))
+                algo.stop()
+                algo = resume_newest(twenty)
     finally:
         algo.stop()
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
@@ -473,7 +519,7 @@ if passed("learns_corridor") and passed("save_and_restore"):
 # %% [markdown]
 r"""
 If the curve has a dent, the restored algorithm is not to blame: weights, optimizer and counters came back.
-Only the episodes are new, so the mean of its first iteration rests once more on those that were short enough to end in it.
+Only the episodes are new, so the mean of its first iteration again rests on those short enough to end in it.
 """
 
 # %%
@@ -488,9 +534,9 @@ quiz("what_a_checkpoint_lacks", what_a_checkpoint_lacks)
 r"""
 ## The network is PyTorch, and three lines ask it
 
-To *use* what you have trained, you need no algorithm, no EnvRunner and no running Ray, only RLlib as an import.
+To *use* what you have trained, you need no algorithm, EnvRunner or running Ray, only RLlib as an import.
 The network is an **RLModule**, a PyTorch module that you can ask in three ways: `forward_train` is for the learner, `forward_exploration` for the runners, and `forward_inference` for use.
-All three return scores, not actions.
+From PPO's network all three return scores, not actions.
 Deep in the folder it has a checkpoint of its own:
 """
 
@@ -514,18 +560,18 @@ if passed("learns_corridor"):
 r"""
 ![An observation is flattened to a vector, made a batch of one, goes through the network, and the largest of the scores is the action](../img/ch11_act.svg)
 
-`action_dist_inputs` are the *scores* of chapter 10: a softmax of them is the distribution from which the policy draws while it trains.
+`action_dist_inputs` are the *scores* of chapter 10: a softmax of them is the distribution the policy draws from in training.
 In use, take the action with the largest score.
 Three details:
 
 - **A batch.** Networks take many observations at once.
   One observation is a batch of one: `x[None]` adds the dimension.
-  Some networks forgive you for leaving it out, others do not.
+  Some networks forgive you for leaving it out; others do not.
 - **Tensors of `float32`**, not arrays, and not `float64`.
 - **What connectors did.** In training, *connectors* stand between environment and network.
   FrozenLake's observation is the number of a field; a connector turned it into a *one-hot* vector: a one among fifteen zeros.
   Outside RLlib that is your job.
-  `gymnasium.spaces.flatten(space, obs)` gives the same vector, for a number, a matrix or a dictionary, and leaves a vector as it is.
+  `gymnasium.spaces.flatten(space, obs)` gives the same vector, for a number, a matrix or a dictionary, and leaves a vector alone.
 
 Without the connector, RLlib cannot even build a network for FrozenLake:
 """
@@ -561,12 +607,12 @@ r"""
 Other kinds of actions need more than `argmax`.
 `network.get_inference_action_dist_cls().from_logits(scores).to_deterministic().sample()` picks the best action for each kind: for several choices at once (`MultiDiscrete`) it is a vector of numbers, for a torque or a steering angle the mean.
 
-A continuous action then needs one more step, because a connector stood on the way *out* as well.
-RLlib trains with actions between −1 and 1 (`normalize_actions=True`) and stretches them to the range of the environment.
+A continuous action needs one more step, because a connector stood on the way *out* as well.
+RLlib trains with actions between −1 and 1 (`normalize_actions=True`) and stretches them to the environment's range.
 Outside, you do that: `unsquash_action(action, env.action_space)` from `ray.rllib.utils.spaces.space_utils`.
 Without it a trained Pendulum pushes with half its strength and never gets up.
 
-A network with a memory (an LSTM) also wants its `state_in`, and returns `state_out`.
+A network with a memory, such as an LSTM, also wants its `state_in`, and returns `state_out`.
 """
 
 # %%
@@ -582,12 +628,12 @@ r"""
 ## A fair test: fresh episodes, the best actions, more than one
 
 `episode_return_mean` says how training is going.
-It does not say what the finished agent can do: in these episodes it drew its actions, and it played them with weights from before the last update.
-A test takes the finished network, the best actions, and many episodes, each from a seed of its own, so that tomorrow's test is the same.
+It does not say what the finished agent can do: in these episodes it drew its actions, with weights from before the last update.
+A test takes the finished network, the best actions, and many episodes, each from a seed of its own, so tomorrow's test is the same.
 
 Write `evaluate`, with your `act` inside.
 The check lets it play on FrozenLake, and knows what the best actions earn there.
-An episode can end in two ways; the check's environment tells you when you step on after an end.
+An episode can end in two ways; the check's environment tells you if you step on after an end.
 """
 
 
@@ -621,9 +667,9 @@ With $n$ returns of standard deviation $s$, the true mean lies within about $2 s
 r"""
 ## An agent that learns nothing rarely says why
 
-All of it once more, on FrozenLake without the slipping: train, save, load, test.
+Now do it all again, on FrozenLake without the slipping: train, save, load, test.
 The connector comes from a function, here `flat`, which a config takes as `.env_runners(env_to_module_connector=flat)`: RLlib calls it in every process that plays, and uses what it returns.
-A colleague's configuration looks reasonable, and teaches the agent nothing:
+A colleague's configuration looks reasonable but teaches the agent nothing:
 """
 
 
@@ -649,16 +695,16 @@ def lifeless_config(batch):
 # %% [markdown]
 r"""
 Four things are wrong with it.
-One raises an error as soon as you build it; you have met it above.
-The other three are silent: the config is built and trains, and the mean return stays at 0.
+One raises an error, which you met above, as soon as you build it.
+The other three are silent: the algorithm trains, and the mean return stays at 0.
 Ask three questions.
 Does the agent ever try anything new?
 The goal pays 1, six steps after the start; what is that 1 worth in the first step?
-And by how much do the weights change in an iteration?
+And how much do the weights change in an iteration?
 
 Write `lake_config`, the repaired one.
 Leave problem, network and batch as they are: seven iterations must be enough for a mean return of 0.5.
-The check reads the settings, then it trains, with up to three seeds, which takes some seconds.
+The check reads the settings, then trains, with up to three seeds, which takes some seconds.
 """
 
 
@@ -683,7 +729,7 @@ check("lake_config", lake_config)
 # %% [markdown] tags=["solution"]
 r"""
 `explore=False` makes the runner take the best action in every step, so that it plays one and the same episode; PPO learns from differences, and there are none.
-With `gamma=0.0` only the reward of the very next step counts, so five of the six steps to the goal seem worthless.
+With `gamma=0.0` only a step's own reward counts, so five of the six steps to the goal seem worthless.
 A learning rate of 0.00001 moves the weights by next to nothing.
 Each of the three alone keeps the mean return near 0, so repairing one shows nothing: look at what a setting *does*, not at whether the curve has moved.
 """
@@ -693,7 +739,7 @@ r"""
 Now add RLlib's own test to your config: in every seventh iteration it plays twenty episodes, and the result then has an entry `"evaluation"`.
 `algo.evaluate()` runs that test by hand.
 
-Two of its settings look superfluous, and both are needed.
+Two of its settings look superfluous, but both are needed.
 Without `"explore": False` the test draws its actions as training does.
 And RLlib makes EnvRunners for testing only if you set `evaluation_interval` or `evaluation_num_env_runners`; otherwise even a test by hand uses the *training's* runner and settings, and ignores `evaluation_config`.
 
@@ -719,7 +765,7 @@ if passed("lake_config") and passed("act") and passed("evaluate"):
 r"""
 The first is the smallest: the agent drew its actions, one wrong step can lead into a hole, and it played before the last update.
 The other two agree, which shows that your `act` sees what the network saw in training.
-When such numbers do *not* agree, look for a connector that you forgot.
+If such numbers do *not* agree, look for a connector you forgot.
 
 On ice without slipping, an agent that always takes the best action plays the same episode every time.
 So both tests are all or nothing: an agent that had not yet found the way would earn 0 in every episode.
@@ -738,7 +784,7 @@ r"""
 ## Watch it play, with Ray switched off
 
 Numbers hide much: look at your agent before you believe in it.
-`Drawn` draws an environment, `film` makes an animation of the pictures.
+`Drawn` draws an environment, and `film` animates the pictures.
 To show that the network needs nothing else, Ray ends here.
 """
 
@@ -759,10 +805,9 @@ def episode(network, env, seed, longest=200):
 
 # %% [markdown]
 r"""
-First the lake, then the pole of the checkpoint above (its first 200 steps at most), and what that agent earns in twenty fresh episodes.
+First the lake, then at most 200 steps of the pole from the checkpoint above, and what that agent earns in twenty fresh episodes.
 
-**Predict:** the live curve ended somewhere.
-Will the agent do better or worse than that, now that it takes the best actions?
+**Predict:** now that it takes the best actions, will the agent do better or worse than the end of its live curve?
 """
 
 # %% tags=["demo"]
@@ -787,14 +832,14 @@ if passed("learns_corridor") and passed("act") and passed("evaluate"):
 r"""
 Better, as a rule: the draws that let it explore also made it stumble.
 After only five iterations, in quick mode, it balances for a while, some 200 steps perhaps, and then drifts off the track or falls.
-After a full training it stands, and there is little left to gain.
+After full training it stands, and little is left to gain.
 
-Chapter 18 puts such a network behind a web address, and it can be yours.
+Chapter 18 puts such a network, perhaps yours, behind a web address.
 The folder is deleted when you close this notebook, so keep a copy: `import shutil; shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`.
 
 You still need RLlib to open the folder.
-You can do without that as well: the policy is three layers, each a matrix and a vector, with a $\tanh$ between them, which is `DefaultModelConfig`'s default.
-Once you have taken them out, six arrays are the whole agent; `np.savez` keeps them in a file, for a program that has NumPy and nothing else.
+You can do without that as well: the policy is three layers, each a matrix and a vector, with a $\tanh$ between them, `DefaultModelConfig`'s default.
+Once you have taken them out, six arrays are the whole agent; `np.savez` keeps them in a file, for a program that has only NumPy.
 """
 
 # %% tags=["demo"]
@@ -816,13 +861,13 @@ if passed("learns_corridor") and passed("act") and passed("evaluate"):
 # %% [markdown]
 r"""
 Each matrix has a row for each unit and a column for each of its inputs: four numbers in, two layers of 64, two actions out.
-It is the first of the twenty episodes above, with the same numbers and, but for the last digits that NumPy and PyTorch may round differently, the same actions.
+It is the first of the twenty episodes above, with the same numbers and, but for last digits that NumPy and PyTorch may round differently, the same actions.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
 Have everyone show a film.
-An agent that stands still in the corridor, or shakes, asks the best question of the day: is it the training, or is it what the network sees outside of RLlib?
+An agent that stands still in the corridor, or shakes, asks the best question of the day: is it the training, or what the network sees outside RLlib?
 `evaluate` against `result["evaluation"]` tells.
 """
 
@@ -831,27 +876,26 @@ r"""
 ## What you can do now
 
 - You write a config with the settings that matter, and know which defaults to change on a small problem.
-- You read returns, steps and losses from a result, even before the first episode has ended, and you know when its mean is a mean of means.
+- You read returns, steps and losses from a result, even before the first episode has ended, and know when its mean is a mean of means.
 - You train with a live curve, save, look into the folder, restore, and continue.
-- You take the network out of the folder and use it without an algorithm and without a running Ray.
+- You take the network out of the folder and use it without an algorithm or a running Ray.
 - You test with fresh episodes and the best actions, and look at the agent.
 - You know what to look at when an agent learns nothing and nothing raises.
 
 ## Traps
 
-- **The default learning rate**, 0.00005: with few epochs, a small problem seems not to be learned at all.
+- **The default learning rate**, 0.00005: with few epochs, a small problem seems impossible to learn.
 - **A mean return that says less than it seems**: missing, NaN, of one episode, or a mean of means.
 - **`algo.evaluate()` draws its actions** unless you tell it otherwise, and give it runners of its own.
 - **A relative path**: `algo.save_to_path("checkpoint")` fails with "URI has empty scheme".
   Give an absolute one: `Path("checkpoint").resolve()`.
-- **`config.environment(env_config={...})` adds** to the options that are there.
-  It does not replace them.
+- **`config.environment(env_config={...})` adds** to the existing options and does not replace them.
 - **A checkpoint is made of pickles**: loading one runs code.
   Load only what you trust, with the Ray that wrote it.
 - **Connectors stay behind** when the network leaves: the one that flattens observations, and the one that stretches continuous actions.
-  If a network was trained with a running mean of observations, its numbers are in the folder, too.
+  If you trained with a running mean of observations, its numbers are in the folder, too.
 - **A setting with an old name may be ignored without a word**: look at what was built, as the checks of this chapter do.
-- **Empty folders** in `~/ray_results`: every algorithm leaves one there, even when it wrote nothing.
+- **Empty folders** in `~/ray_results`: every algorithm leaves one there, even if it wrote nothing.
 
 ## Read on
 

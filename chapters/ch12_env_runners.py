@@ -7,11 +7,11 @@ r"""
 **What you will be able to do**
 
 - say what Ray is, what RLlib is, and what RLlib uses Ray for;
-- measure where the time of a training iteration goes, and predict what more runners would save;
-- find out whether two configurations differ only in what you compare;
+- measure where an iteration's time goes, and predict what more runners would save;
+- check that two configurations differ only in what you compare;
 - time two algorithms fairly, and report their ratio with an interval that keeps its promise;
 - choose a number of runners from two measurements;
-- say what happens to a training whose runner is killed, because you killed one.
+- say what happens to training when a runner is killed, because you killed one.
 """
 
 # %%
@@ -38,7 +38,7 @@ ray.init(num_cpus=4, include_dashboard=False);
 r"""
 The run sheet plans a hundred minutes, with `choose_runners` and the killed runner as homework.
 Have the class run the two cells above right away: importing RLlib and starting Ray take fifteen seconds on a small laptop.
-`num_cpus=4` is a promise, not a measurement: three EnvRunners will live at once later, and each asks for one logical CPU.
+`num_cpus=4` is a promise, not a measurement: later, three EnvRunners live at once, and each asks for one logical CPU.
 With `num_cpus=2` the third would wait forever.
 """
 
@@ -46,25 +46,23 @@ With `num_cpus=2` the third would wait forever.
 r"""
 ## Ray runs programs, and RLlib is one of them
 
-**Ray** is a general-purpose framework for distributed computing: tasks, actors and objects, for any program you like.
+**Ray** is a general-purpose framework for distributed computing: tasks, actors and objects, for any program.
 Several libraries are built on it: Tune, Train, Data, Serve, and **RLlib**, the one for reinforcement learning.
 
-Why does RLlib need Ray?
-An agent learns from experience, and experience takes time: millions of steps, one after the other.
+RLlib needs Ray because an agent learns from experience, and experience takes time: millions of steps, one after another.
 So RLlib keeps actors whose only job is to play.
 They used to be called *rollout workers*; today each is an **EnvRunner**.
 It holds a copy of the policy's network and one or more environments, plays, and hands over the episodes.
-([Old names](../docs/old_names.md) lists what else has been renamed.)
+[Old names](../docs/old_names.md) lists what else has been renamed.
 
 ![A driver with the algorithm and its learner in the middle; an EnvRunner actor with two environments on each side; episodes go in, weights come back](../img/ch12_env_runners.svg)
 
-PPO repeats three steps, and one round of them is an **iteration**:
+PPO repeats three steps; one round is an **iteration**:
 
 1. **Sample.** All EnvRunners play until together they have a batch of steps.
 2. **Learn.** The learner goes over the batch 30 times (*epochs*), 128 steps at a time (*minibatches*), and changes its weights.
    Both numbers are RLlib's defaults.
-3. **Synchronise.** The new weights go to every EnvRunner.
-   Only then does the next round begin.
+3. **Synchronise.** The new weights go to every EnvRunner before the next round begins.
 """
 
 # %%
@@ -87,14 +85,14 @@ quiz("how_rllib_uses_ray", how_rllib_uses_ray)
 r"""
 ## An iteration plays first, then it learns
 
-Start without any other process.
+Start without a second process.
 With `num_env_runners=0` the **local EnvRunner** plays, an ordinary object in your notebook.
-It is slow but easy to look into: an exception shows where it happened, and building takes no time.
+It is slow but easy to inspect: an exception shows where it happened, and building takes no time.
 
 The problem is FrozenLake: cross a lake of sixteen fields without falling into a hole.
 The agent observes the number of its field, 0 to 15.
 A network wants a vector, so the *connector* `flatten` makes the number a one-hot vector: a one among fifteen zeros.
-One function writes every configuration of this chapter:
+One function writes every configuration in this chapter:
 """
 
 
@@ -116,9 +114,9 @@ def lake_config(batch, runners, envs):
 r"""
 `algo.train()` runs one iteration.
 To see inside, take its three steps by hand, with a stopwatch between them.
-The methods are the ones that `train` calls.
+`train` calls the same methods.
 
-`built` builds an algorithm from each config that you give it, and yields a list of them: hence the brackets in `as [algo]`.
+`built` builds an algorithm from each config you give it, and yields a list of them: hence the brackets in `as [algo]`.
 When the block ends, even with an error, it calls `algo.stop()`.
 An algorithm that is never stopped keeps its EnvRunners running.
 """
@@ -161,17 +159,15 @@ for name, part in zip(["sampling", "learning", "synchronising"], seconds_per_100
 # %% [markdown]
 r"""
 FrozenLake's own arithmetic is a small part of the sampling.
-The time goes into everything around it: for every single step, a vector travels through the connectors and the network, and an action comes out.
-Synchronising costs next to nothing here, because the weights do not even leave the process.
+The time goes into everything around it: at every step, a vector travels through the connectors and the network, and an action comes out.
+Synchronising costs almost nothing here, because the weights do not even leave the process.
 
 ## Several environments in one runner share the network's work
 
 A network computes a batch of sixteen vectors in nearly the time of one.
-So an EnvRunner can hold several environments, step them all, and ask the network once for all of them.
-The setting is `num_envs_per_env_runner`.
+So an EnvRunner can hold several environments, `num_envs_per_env_runner`, step them all, and ask the network only once.
 
-**Predict:** with 16 environments instead of one, how much shorter does sampling get?
-And learning?
+**Predict:** with 16 environments instead of one, how much shorter do sampling and learning get?
 """
 
 # %% tags=["demo"]
@@ -191,18 +187,18 @@ axes.legend(loc="lower right");
 # %% [markdown]
 r"""
 The violet part shrinks, though not sixteenfold: the connectors still handle every step.
-The green part stays as it is, because the learner gets as many steps as before.
+The green part stays, because the learner gets as many steps as before.
 None of this took a second process.
 As long as the environment's own step is quick, more environments in a runner are the cheapest speed-up you can get.
 
 ## A second EnvRunner is a second process
 
 The environments of a runner take turns on one core, unless you set `gym_env_vectorize_mode`.
-For a second core you need a second process: a remote EnvRunner.
-It is a Ray actor, asks for one logical CPU, and plays its share of the batch while the others play theirs.
+A second core takes a second process: a remote EnvRunner.
+This Ray actor asks for one logical CPU, and plays its share of the batch while the others play theirs.
 
 The next cell measures the sampling alone, for one and for two remote runners, with 1 and 16 environments in each.
-All four come from one algorithm with two EnvRunners: `side_by_side` gives each that many environments, and returns the function that lets the first runner, or both at once, play their share of the steps.
+One algorithm with two EnvRunners gives all four: `side_by_side` sets the number of environments in each, and returns a function that lets the first runner, or both at once, play their share.
 """
 
 # %% tags=["demo"]
@@ -220,8 +216,8 @@ series.unstack().round(3)
 r"""
 One remote runner does what the local one did, only elsewhere: nothing is gained, and its episodes have to travel.
 On a busy machine it may even take several times as long; then run the cell again.
-Two runners divide the sampling where a second core is free.
-More environments shrink it on any machine, and where little sampling is left, a second runner has little to divide.
+Two runners divide the sampling if a second core is free.
+More environments shrink it on any machine, and if little sampling is left, a second runner has little to divide.
 
 ## A comparison is fair when only what you compare differs
 
@@ -248,12 +244,12 @@ def colleagues_pair():
 # %% [markdown]
 r"""
 RLlib would time these two without complaint, and the ratio would mean nothing.
-A config has more than 250 settings, and a setting that you leave out is not absent: it has a default, and each algorithm has defaults of its own.
-Compare settings, not source code: `config.to_dict()` returns them all, the defaults too.
-A setting that only one of the two has is a difference, too.
+A config has more than 250 settings, and a setting you leave out has a default, which depends on the algorithm.
+Compare settings, not source code: `config.to_dict()` returns them all, defaults included.
+A setting that only one config has is a difference, too.
 
 Write `unfair`.
-The check hands it pairs of PPO's configs that differ in a few settings, here and there in none, and then PPO's and APPO's defaults.
+The check hands it pairs of PPO configs that differ in a few settings, sometimes in none, and then PPO's and APPO's defaults.
 """
 
 
@@ -272,8 +268,8 @@ check("unfair", unfair)
 
 # %% [markdown] tags=["solution"]
 r"""
-Read the settings of both before you time anything: it takes a second, and a wrong number costs the whole measurement.
-The other half of the question is whether the two differ in what they *should* differ in; look at those settings as well.
+Read both configs' settings before you time anything: it takes a second, and a wrong number costs the whole measurement.
+Look, too, at the settings in which they *should* differ.
 """
 
 # %% tags=["demo"]
@@ -285,9 +281,9 @@ if passed("unfair"):
 
 # %% [markdown]
 r"""
-The number of epochs and the batch differ and must not.
+The number of epochs and the batch size differ but must not.
 The underscore in `_train_batch_size_per_learner` is the dictionary's: it keeps a few settings under such names.
-The number of runners must differ and does not: if you leave out `num_env_runners`, PPO takes two.
+The number of runners must differ but does not: without `num_env_runners`, PPO takes two.
 
 ## A fair timing takes both in turn
 
@@ -299,17 +295,17 @@ The iterations to compare look like this:
 It is easy to measure something else by accident.
 
 - **The build.** Starting processes takes longer than an iteration, and longer for two runners than for one.
-  A training that runs for days does not notice it, so leave the build out, and *say so*.
+  In a training run of days that does not matter, so leave the build out, and *say so*.
 - **The first iteration** prepares things.
-  Run one warm-up each, and do not count it.
+  Run one warm-up iteration of each, and don't count it.
 - **The machine's mood.** Other programs come and go; a laptop gets hot and slows down.
-  If you time one algorithm first and the other afterwards, a slow minute hits only one of them.
-  So take them in turn: one iteration of the one, one of the other.
-  Never run both at once.
+  If you time one algorithm and then the other, a slow minute hits only one.
+  So alternate: one iteration of each in turn, never both at once.
 
 Write `time_training`.
-It gets two algorithms that are already built, and it must not stop them.
-The check first hands over two that nap and write down when they were called; then two real ones, with two runners and with one, but tiny batches, which takes up to a minute.
+It gets two built algorithms, and must not stop them.
+The check first hands over two stand-ins that only nap and note when they were called.
+Then come two real ones, with two runners and with one, and tiny batches; that takes up to a minute.
 """
 
 
@@ -355,12 +351,12 @@ quiz("why_in_turn", why_in_turn)
 r"""
 ## Two runners with two environments are not four times as fast
 
-Now measure: five iterations of each, after one warm-up, the builds left out.
-This takes a minute or two, and longer on a slow machine.
+Now measure five iterations of each, after one warm-up, without the builds.
+This takes a minute or two, longer on a slow machine.
 
 **Predict** the ratio of the times.
 There are two runners instead of one, and four environments instead of one.
-You have measured sampling and learning above; which of them do more runners divide, and which do more environments?
+You have measured sampling and learning; which do more runners divide, and which do more environments?
 """
 
 # %% tags=["demo"]
@@ -388,14 +384,15 @@ if passed("time_training") and times:
 # %% [markdown]
 r"""
 The table shows what really ran.
-The local EnvRunners have no environments, so they never played; the remote ones are processes of their own.
-Look at the curves: where one of them jumps, does the other jump in the same pair?
+Beside remote EnvRunners, each algorithm keeps a local one; it has no environments, so it never played.
+The remote ones are processes of their own.
+Look at the curves: where one jumps, does the other jump in the same pair?
 
 ## A ratio is half a result, and five pairs make a wide interval
 
 Would the ratio be the same tomorrow?
-The pairs themselves tell how far to trust it.
-Each of them gives a ratio, and you work with its logarithm: on that scale, twice as fast and half as fast lie equally far from "no difference".
+The pairs tell you how far to trust it.
+Each pair gives a ratio, and you work with its logarithm: on that scale, twice as fast and half as fast lie equally far from "no difference".
 
 $$d_i = \log(\text{single}_i) - \log(\text{many}_i)$$
 
@@ -406,7 +403,7 @@ With their standard deviation $s$, computed with $n - 1$ in the denominator, the
 $$\exp\!\left(\bar d \pm t \cdot \frac{s}{\sqrt n}\right)$$
 
 where $t$ is `stats.t.ppf(0.975, n - 1)` in SciPy.
-It is 2.78 for five pairs, 2.09 for twenty, and comes down to 1.96 for very many.
+It is 2.78 for five pairs, 2.09 for twenty, and falls to 1.96 for very many.
 The larger factor allows for $s$ being itself an estimate from a few numbers.
 """
 
@@ -430,9 +427,9 @@ check("speedup", speedup)
 
 # %% [markdown] tags=["solution"]
 r"""
-SciPy has the interval ready: `stats.ttest_rel(np.log(single), np.log(many)).confidence_interval()`, of which you take `np.exp`.
+SciPy has the interval ready: take `np.exp` of `stats.ttest_rel(np.log(single), np.log(many)).confidence_interval()`.
 NumPy's `std` divides by $n$ unless you say `ddof=1`; with five pairs that alone makes the interval a tenth too narrow.
-`coursekit.compare_times` takes several ways in turn and gives medians, a ratio and its interval.
+`coursekit.compare_times` times several functions in turn and returns medians, a ratio and its interval.
 """
 
 # %% tags=["demo"]
@@ -444,15 +441,15 @@ if passed("speedup") and times:
 
 # %% [markdown]
 r"""
-Why not the **bootstrap**, which needs no formula?
-It takes your pairs for all there is, and repeats the measurement *by drawing* from them: as many pairs, with replacement.
-Every draw has a ratio, and the middle 95 % of a thousand such ratios are the interval.
+Why not the statisticians' **bootstrap**, which needs no formula?
+It treats your pairs as all there is, and repeats the measurement *by drawing* from them: as many pairs, with replacement.
+Every draw has a ratio, and the middle 95 % of a thousand such ratios is the interval.
 For hundreds of pairs that is a fine method.
 
-For five, let a made-up machine decide, on which the true ratio is known to be 1.6.
+For five, let a made-up machine with a true ratio of 1.6 decide.
 The next cells measure on it over and over, and count how many intervals hold the truth: their **coverage**.
 
-**Predict:** out of 100 bootstrap intervals from five pairs, each of them called a 95 % interval, how many hold the true ratio?
+**Predict:** of 100 bootstrap intervals from five pairs, each called a 95 % interval, how many hold the true ratio?
 """
 
 
@@ -492,28 +489,27 @@ if passed("speedup"):
 # %% [markdown]
 r"""
 Each line is an interval; the pink ones miss the truth, which the dashed line marks.
-From five pairs, about 85 in 100 bootstrap intervals hold it, from ten about 90, and with more pairs the share approaches 95.
-The t interval is there from the start, and its width is the price of having only five pairs.
-It assumes two things: the logarithms are roughly normally distributed, and the pairs are independent of each other.
+From five pairs, about 85 in 100 bootstrap intervals hold it, from ten a little below 90, and with more pairs the share approaches 95.
+The t interval gets there with five, at the price of being wider.
+It assumes that the logarithms are roughly normally distributed, and the pairs independent.
 Take neither for granted: look at the curves first.
 
-An older course reported a ratio of 1.59 for these two, with another machine, another RLlib and one measurement of each: compare the direction with yours, not the digits.
+An older course reported a ratio of 1.59 for these two, from another machine, another RLlib and one measurement of each: compare the direction with yours, not the digits.
 
 Three caveats.
 
 - **This is one machine.** Its cores bound what a second process can give.
-  With two cores, runners that compute can at best be twice as fast; the rest of your ratio comes from the second environment in each.
+  On two cores, runners that compute can be at best twice as fast; the rest of your ratio comes from the second environment in each.
 - **You may not be alone.** On a server that many learners share, or with a browser full of tabs, the second runner may find no free core.
-  Then the interval gets wide, or the ratio falls to 1 and below.
+  Then the interval gets wide, or the ratio falls to 1 or below.
   That is a correct result: report it as it is.
-- **A ratio holds for its settings.** With 10 epochs instead of 30 the learner would need about a third of the time, and runners would seem to help more.
-  You will compute that below.
+- **A ratio holds for its settings.** With 10 epochs instead of 30 the learner would need about a third of the time, and runners would seem to help more, as you will compute below.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Collect the ratios of the room on a board, with their intervals, before you explain anything.
-On machines of their own they lie close together; on a shared server they scatter, and some may fall below 1.
+Collect the room's ratios on a board, with their intervals, before you explain anything.
+On separate machines they lie close together; on a shared server they scatter, and some may fall below 1.
 Ask why: it is the best lesson of this chapter.
 A small ratio costs no points.
 """
@@ -535,10 +531,10 @@ With $n$ runners on $n$ free cores, an iteration takes
 $$T(n) = \frac{\text{sampling}}{n} + \text{learning}$$
 
 because only the sampling is divided.
-That is Amdahl's law: however large $n$ gets, $T(n)$ stays above the learning.
-At some point, one more process is not worth its core and its memory.
+That is Amdahl's law: however large $n$ gets, $T(n)$ stays above the learning time.
+At some point, one more process is not worth its core and memory.
 
-Write `choose_runners`: walk up from one runner, and stop as soon as one more would save less than the share `worth` of what the iteration takes *now*, or when you reach `most`, because there are no more cores.
+Write `choose_runners`: walk up from one runner, and stop as soon as one more would save less than the share `worth` of what the iteration takes *now*, or at `most`, when there are no more cores.
 """
 
 
@@ -563,13 +559,13 @@ check("choose_runners", choose_runners)
 
 # %% [markdown] tags=["solution"]
 r"""
-Without a learner ($\text{learning} = 0$) one more of $n$ runners saves $1 / (n + 1)$, so with `worth=0.05` even then you stop at twenty.
+Without a learner ($\text{learning} = 0$) adding one to $n$ runners saves a share of $1 / (n + 1)$, so with `worth=0.05` you stop at twenty even then.
 """
 
 # %% [markdown]
 r"""
-The curves below are drawn from *your* times of sampling and learning, with one environment and with sixteen in each runner.
-The dotted line is the learning alone, which does not depend on the environments: the quickest that you measured.
+The curves below come from *your* times of sampling and learning, with one environment and with sixteen in each runner.
+The dotted line is the learning alone, the quickest you measured: it does not depend on the environments.
 """
 
 # %% tags=["demo"]
@@ -589,13 +585,12 @@ if passed("choose_runners"):
 
 # %% [markdown]
 r"""
-With sixteen environments in each, fewer runners are enough, because there is little sampling left to divide.
+With sixteen environments in each, fewer runners are enough, because little sampling is left to divide.
 So add environments to a runner first, then runners.
-Do it the other way round when the environment is slow, a robot simulator for example: its steps take turns within a runner, and only more processes help.
+Do the reverse if the environment is slow, like a robot simulator: its steps take turns within a runner, and only more processes help.
 
 Was the model right for your timed pairs?
-It can predict those as well, from what one process did at the beginning.
-And it says what another number of epochs would do, without another measurement.
+It predicts their ratio from what one process did at the beginning, and also the ratio for another number of epochs, without another measurement.
 """
 
 # %% tags=["demo"]
@@ -611,9 +606,9 @@ if passed("time_training") and times:
 r"""
 ## A runner that dies is replaced, and training continues
 
-The more processes you run, the sooner one of them dies: out of memory, a node switched off, a bug in a simulator.
-Chapter 5 builds a pool of workers that heals itself; RLlib has one built in: `restart_failed_env_runners`, on unless you switch it off.
-After the second iteration, the next cell kills the process of an EnvRunner with `SIGKILL`, as the operating system would, and keeps training until the runner is back.
+The more processes you run, the sooner one dies: out of memory, a node switched off, a bug in a simulator.
+Chapter 5 builds a pool of workers that heals itself; RLlib has one built in, `restart_failed_env_runners`, on by default.
+After the second iteration, the next cell kills an EnvRunner's process with `SIGKILL`, as the operating system would, and keeps training until the runner is back.
 
 **Predict:** what will the third iteration do: raise, wait for a new process, or continue without it?
 How many steps will its batch have?
@@ -636,29 +631,28 @@ pandas.DataFrame(rows, columns=["iteration", "seconds", "steps", "EnvRunners", "
 # %% [markdown]
 r"""
 No exception, no pause, and no smaller batch.
-The remaining runner plays all of the steps, so only the sampling takes longer.
-Meanwhile Ray starts a new process, which has to import PyTorch and RLlib first; as soon as it answers, it gets the current weights and its share of the work.
-You killed it between two iterations, so all that was lost are the episodes that it had not finished.
-(Ray reports such a death in half a page, which is not shown here.)
+The remaining runner plays all of the steps, so the sampling takes longer.
+Meanwhile Ray starts a new process, which has to import PyTorch and RLlib first: on few cores that slows the learning, too.
+As soon as it answers, it gets the current weights and its share of the work.
+You killed it between two iterations, so you lost only its unfinished episodes.
+Ray reports such a death in half a page, which is not shown here.
 
 With `.fault_tolerance(restart_failed_env_runners=False)` the third iteration would have raised.
-With `ignore_env_runner_failures=True` as well, it would have continued with the remaining runner, for good.
-A *learner* that dies is another matter: it holds the weights.
-Only a checkpoint protects you from that, as in [chapter 11](ch11_rllib_ppo.ipynb).
+With `ignore_env_runner_failures=True` as well, it would have continued with the remaining runner for good.
+A *learner* that dies is another matter: it holds the weights, and only a checkpoint protects you, as in [chapter 11](ch11_rllib_ppo.ipynb).
 
 ## Sixteen runners need sixteen cores, memory, and a batch to share
 
-Suppose you want sixteen.
-What would that take?
+What would sixteen runners take?
 
 - **Cores.** Each runner asks for one logical CPU (`num_cpus_per_env_runner=1`).
   This Ray has four: `build_algo` would start four runners and wait forever for room for the others.
-  `num_cpus=16` in `ray.init` lets all of them start, but they still share the cores that are there.
+  `num_cpus=16` in `ray.init` lets all of them start, but they still share your cores.
   On a cluster, sixteen runners spread over the nodes, and your program stays the same.
-- **Memory.** Every runner has PyTorch and RLlib in memory, however small its network: see the table of what ran.
+- **Memory.** Every runner has PyTorch and RLlib in memory, however small its network, as the table of what ran shows.
 - **A batch to share.** The batch is split evenly, so each environment contributes a **fragment** of batch / (runners × environments) steps.
 
-The config knows the length of a fragment without being built:
+The config knows the length of a fragment before you build it:
 """
 
 # %%
@@ -673,14 +667,14 @@ pandas.DataFrame(rows).pivot(index=["runners", "environments"], columns="batch",
 r"""
 Look at sixteen runners with four environments each and a batch of 1,000: sixteen steps, in some runners fifteen.
 Such a fragment cuts every episode of a longer game into pieces.
-PPO copes, since the critic estimates how a cut episode would have gone on, but an estimate is worth less than the real end.
-And each call of a runner fetches only a handful of steps, so more of its time is overhead.
+PPO copes, since the critic estimates how a cut episode would have continued, but an estimate is worth less than the real end.
+And each call to a runner fetches only a handful of steps, so more of its time is overhead.
 
 So when you add runners, increase the batch size too: each iteration sees more experience, and there are fewer iterations.
 Whether the agent learns faster *in seconds* is another question, and chapter 13 measures it.
-Algorithms that do not wait for the slowest runner, APPO and IMPALA, are the answer for hundreds of them.
+For hundreds of runners, take an algorithm that does not wait for the slowest: APPO or IMPALA.
 
-In a workshop, the next cell puts your ratio on the room's board, beside the number of your machine's cores.
+In a workshop, the next cell puts your ratio on the room's board, beside your number of cores.
 How do the ratios on two cores differ from those on eight?
 """
 
@@ -697,10 +691,10 @@ r"""
 
 - You can say what Ray is and what RLlib uses it for: EnvRunners that generate experience side by side.
 - You know which part of an iteration more runners shorten, and which they do not.
-- You check that two configurations differ in what you compare, and in nothing else.
+- You check that two configurations differ only in what you compare.
 - You time in turn, warm up, leave out the build, and report a ratio with an interval that keeps its promise.
 - You stop adding runners when one more is not worth it.
-- You know that a killed runner costs unfinished episodes and some seconds, and not the training.
+- You know that a killed runner costs unfinished episodes and some seconds, not the training.
 
 ## Traps
 
@@ -708,13 +702,13 @@ r"""
 - **A 95 % interval from few pairs** needs the factor of the t distribution, 2.78 for five, not 1.96.
 - **Too few logical CPUs**: `build_algo` waits and says nothing.
   Two algorithms alive at once need the CPUs of both.
-- **`training(model=…)` and `training(train_batch_size=…)`** are still accepted but are part of the old API: use `.rl_module(...)` and `train_batch_size_per_learner`.
-- **Without `flatten`**, remote runners die while they are built, and what you see is `IndexError: list index out of range`.
+- **`training(model=…)` and `training(train_batch_size=…)`** are still accepted but belong to the old API: use `.rl_module(...)` and `train_batch_size_per_learner`.
+- **Without `flatten`**, remote runners die while they are built, and you see `IndexError: list index out of range`.
   Build once with `num_env_runners=0`: there the error names its cause.
 - **An exception inside `foreach_env_runner`** ends the runner that raised it, after a pause of a minute.
 - **`result["timers"]`** are smoothed, and the first iteration weighs most.
   Use a stopwatch.
-- **PyTorch's threads.** On busy cores a learner with two threads can need more than twice the CPU time of one: with so small a network, threads mostly wait for each other.
+- **PyTorch's threads.** On busy cores a learner with two threads can need more than twice the CPU time of one: with such a small network, threads mostly wait for each other.
   `built` calls `torch.set_num_threads(1)`.
 
 ## Read on

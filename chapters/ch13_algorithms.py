@@ -7,10 +7,10 @@ r"""
 **What you will be able to do**
 
 - tell on-policy from off-policy and synchronous from asynchronous, and say what each costs;
-- set up DQN and APPO in RLlib, and see from what they do that they do what you meant;
-- compare algorithms under one budget, with returns against steps *and* against seconds;
-- choose an algorithm from three numbers: steps it needs, its own time, the time of a simulator's step;
-- say what a second learner or a GPU would change, and measure it where there is one.
+- find out why a DQN learns nothing, and pace an APPO, from what they do rather than what you typed;
+- compare algorithms under one budget and over several seeds, with returns against steps *and* against seconds;
+- choose an algorithm from three numbers: the steps it needs, its own time, the time of a simulator's step;
+- say what a second learner or a GPU would change, and measure it if you have one.
 """
 
 # %%
@@ -24,6 +24,7 @@ import pandas
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
 from coursekit.envs import SlowSimulator
+from coursekit.given.bands import draw_band
 from coursekit.given.ch13_algorithms import CORRIDOR, learner_pids
 from coursekit.given.rllib_configs import built
 
@@ -45,17 +46,18 @@ ray.init(num_cpus=4, include_dashboard=False);
 r"""
 The run sheet plans a hundred minutes, with `pick_algorithm` and the section on learners and GPUs as homework.
 The comparison is the heart: have the class write down two orders of arrival *before* it runs, one in steps and one in seconds.
-It takes a minute or two with three algorithms, and several with five, so start it before the coffee break.
+It takes a minute or two with three algorithms and several with five, so start it before the coffee break.
+The bands over several seeds take about as long again: start their cell too.
 """
 
 # %% [markdown]
 r"""
 ## Two questions tell the algorithms apart
 
-Chapter 11 used PPO and nothing else.
+Chapter 11 used only PPO.
 RLlib has a handful of others, and two questions sort them.
 
-**Which experience may it learn from?** An *on-policy* algorithm learns from what its newest policy played, and from nothing older.
+**Which experience may it learn from?** An *on-policy* algorithm learns only from what its newest policy played.
 An *off-policy* algorithm may learn from what any policy played: an older one, another program, a human.
 
 **Does playing wait for learning?** In a *synchronous* algorithm all runners play, then the learner learns, then all play again.
@@ -68,14 +70,14 @@ In an *asynchronous* one the EnvRunners play on while the learner learns.
 | **APPO** | policies a few updates old | at the same time | the last few batches, each used twice |
 | **DQN**, **SAC** | any policy | in turn | a replay buffer |
 
-A third question has nothing to do with distribution and yet comes first: *which actions does it take?*
+A third question has nothing to do with distribution, yet comes first: *which actions does it take?*
 A discrete action is one of a list, such as left and right; a continuous one is one or more real numbers, such as a torque.
-You need not take this from a table: RLlib refuses to build what it cannot do.
+You need no table for this: RLlib refuses to build what it cannot do.
 
-The two problems: `CORRIDOR` is the corridor of chapter 11, ten fields with the exit at the end and two actions.
+There are two problems: `CORRIDOR` is chapter 11's corridor, ten fields with the exit at the end and two actions.
 Pendulum's action is one torque.
 
-**Predict:** which of the five refuses discrete actions, and which continuous ones?
+Which of the five refuses discrete actions, and which continuous ones?
 """
 
 
@@ -97,81 +99,124 @@ pandas.DataFrame({title: {n: takes(kind, env) for n, kind in kinds.items()} for 
 # %% [markdown]
 r"""
 DQN computes a value for every action and takes the largest, and there is no "every action" among torques.
-**SAC** (soft actor-critic) is its relative with an actor: two networks rate actions, a third one draws them, and is paid a little for staying undecided.
-SAC was invented for continuous actions, and many texts say that it takes nothing else, but RLlib's takes discrete ones, too.
+**SAC** (soft actor-critic) is its relative with an actor: two networks rate actions, and a third draws them and is paid a little for staying undecided.
+SAC was invented for continuous actions, and many texts say that it takes nothing else, but RLlib's takes discrete ones too.
 
 ## Off-policy: a step is worth more than one batch
 
 ![On-policy: a batch of the newest policy goes to the learner and is then thrown away. Off-policy: steps stay in a replay buffer, from which the learner draws again and again](../img/ch13_policies.svg)
 
-PPO asks: *how much better than expected was this action, for the policy that I am?*
-When the policy has moved on, the answer is stale, so PPO throws the batch away.
+PPO asks: *how much better than expected was this action, for the policy I am?*
+Once the policy has moved on, the answer is stale, so PPO throws the batch away.
 DQN asks: *what did this action lead to, here?*
 That stays true whichever policy asks, so DQN keeps each step in a **replay buffer** and learns from it many times.
-The price: each time costs an *update* (a gradient step), and an update takes time.
+The price: each time costs an *update*, a gradient step, and that takes time.
 
 In chapter 9 you wrote a replay buffer, a target network and exploration.
-RLlib's DQN has all three, and it switches on three refinements that you did not write:
+RLlib's DQN has all three, and switches on three refinements you did not write:
 """
 
 # %% tags=["demo"]
-extras = {name: getattr(DQNConfig(), name) for name in ["double_q", "dueling", "n_step", "num_atoms", "noisy"]}
+extras = {name: getattr(DQNConfig(), name) for name in ["double_q", "dueling", "n_step", "num_atoms"]}
 pandas.Series({"replay buffer": DQNConfig().replay_buffer_config["type"], **extras}, dtype=object).to_frame("DQN's default")
 
 # %% [markdown]
 r"""
-- **Prioritised replay**: a step whose value the network got badly wrong is drawn more often than the others.
+- **Prioritised replay**: it draws a step more often if the network got its value badly wrong.
 - **Double Q**: one network chooses the best next action and the target network rates it, because a network that rates its own choice is too optimistic.
 - **Dueling**: the network estimates the value of a field, and for each action how much better it is than the average.
 
-Three others are there but off: returns over several steps (`n_step`), a distribution in place of a mean (`num_atoms`), and noise in the weights (`noisy`).
+Two others are there but off: returns over several steps (`n_step`), and a distribution in place of a mean (`num_atoms`).
 So when you compare RLlib's DQN with yours, you compare different algorithms.
 
 The rest you know from chapter 9, as settings:
 
-| argument | what it says | setting |
-|---|---|---|
-| `capacity` | the buffer keeps this many steps, then the oldest episodes leave | `replay_buffer_config={"capacity": ...}`; what you leave out of it stays as it is |
-| `first` | learning begins when this many steps have been played | `num_steps_sampled_before_learning_starts` |
-| `every` | the target network, a copy that lags behind, gets the weights each time this many more steps have been played | `target_network_update_freq` |
-| `replays` | for each step played, the learner learns from this many steps of the buffer | `training_intensity`, which counts in the same way |
+| what it says | setting |
+|---|---|
+| the share of random actions, as points (steps played, share); between them it falls along a line | `epsilon` |
+| the buffer keeps this many steps, then the oldest episodes leave | `replay_buffer_config={"capacity": ...}`; what you leave out stays as it is |
+| learning begins after this many steps of play | `num_steps_sampled_before_learning_starts` |
+| the target network, a copy that lags behind, gets the weights each time this many more steps have been played | `target_network_update_freq` |
+| for each step played, the learner learns from this many steps of the buffer, 32 in each update | `training_intensity` |
 
-Write `dqn_config`: DQN on `CORRIDOR`, played in your notebook's own process (no remote EnvRunner) in **four** environments, with these four numbers.
-An update draws 32 steps, RLlib's default.
-The check builds it, takes its training steps one by one, and looks at the buffer, at the updates and at the weights of both networks.
-Any settings that lead there are right.
+A colleague wants the corridor solved within a thousand steps.
+Ten fields are a small problem, so the colleague leaves all of this at RLlib's defaults:
 """
 
 
 # %%
-def dqn_config(capacity, first, every, replays):
-    """Return the config of DQN on CORRIDOR, in four environments of this process, with the table's four numbers."""
-    ### BEGIN SOLUTION
+def hopeful_dqn(length):
+    """Return a colleague's DQN for a corridor of `length` fields, played in this process in four environments."""
     return (
         DQNConfig()
-        .environment(CORRIDOR)
+        .environment(CORRIDOR, env_config={"length": length})
         .env_runners(num_env_runners=0, num_envs_per_env_runner=4)
-        .training(
-            replay_buffer_config={"capacity": capacity},
-            num_steps_sampled_before_learning_starts=first,
-            target_network_update_freq=every,
-            training_intensity=replays,
-        )
+        .debugging(seed=0, log_sys_usage=False)
+    )
+
+
+# %% [markdown]
+r"""
+**Predict:** how many of its thousand steps does it learn from, and what is its mean return in the last 250?
+The best return is 0.2, and a hundred steps of wandering earn −10.
+"""
+
+
+# %%
+def diary(config, steps):
+    """Return a table with a row for every 250 steps of a training."""
+    config = config.copy(copy_frozen=False).reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=250)
+    rows = []
+    with built(config) as [algo]:
+        while not rows or rows[-1]["played"] < steps:
+            result = algo.train()
+            learned = result.get("learners", {}).get("default_policy", {}).get("num_module_steps_trained_lifetime", 0)
+            mean = result["env_runners"].get("episode_return_mean", math.nan)
+            rows.append({"played": result["num_env_steps_sampled_lifetime"], "learned from": learned, "mean return": mean})
+    return pandas.DataFrame(rows).round(2)
+
+
+# %% tags=["demo"]
+diary(hopeful_dqn(length=10), steps=1000)
+
+# %% [markdown]
+r"""
+Write `short_dqn`: DQN that solves a corridor of `length` fields within `steps` steps, about a thousand.
+Solved means that the episodes that end in the last 300 steps take, on average, at most seven steps more than they need.
+It plays in your notebook's own process, so the check can train it with up to three seeds.
+Begin with the colleague's config, print the defaults of the five settings (`DQNConfig().epsilon`), and ask of each: what has it done after a thousand steps?
+"""
+
+
+# %%
+def short_dqn(length, steps):
+    """Return DQN for a corridor of `length` fields that has solved it after `steps` steps, played in this process."""
+    ### BEGIN SOLUTION
+    return hopeful_dqn(length).training(
+        epsilon=[(0, 1.0), (steps // 2, 0.05)],
+        num_steps_sampled_before_learning_starts=steps // 10,
+        target_network_update_freq=20,
+        training_intensity=16,
     )
     ### END SOLUTION
 
 
 # %%
-check("dqn_config", dqn_config)
+check("short_dqn", short_dqn)
 
 # %% [markdown] tags=["solution"]
 r"""
-A draw is 32 steps, and a training step plays one step in each of the four environments, so 32 / 4 = 8 replays come for free.
-`training_intensity=16` makes it two draws for every four steps; `4` makes it one draw for every eight.
-`train_batch_size_per_learner=64` would give 16 replays as well, with larger draws.
+Two of the defaults are fatal here, and each hides the other.
+Learning begins after a thousand steps, when everything is over.
+And DQN explores for ten thousand, so it hardly ever asks a network that knows the way.
+The other defaults only slow learning down.
 
-The number means what it says only without remote EnvRunners.
-RLlib divides by the number of runners *plus one*, as if the local runner played, too: with one remote runner you get twice the replays that you asked for, with two half as many again.
+All these numbers count steps, so they belong to a length of training: defaults for ten million steps are wrong for a thousand, and vice versa.
+Nothing warns you: a program cannot see that exploring to the end is a mistake.
+But you can count how many steps it has learned from, and how often it played its best action.
+
+`training_intensity` means what it says only without remote EnvRunners.
+RLlib divides by the number of runners *plus one*, as if the local runner played too: with one remote runner you get twice the replays you asked for, with two half as many again.
 """
 
 # %%
@@ -184,79 +229,90 @@ quiz("which_may_reuse", which_may_reuse)
 
 # %% [markdown]
 r"""
-Put numbers on "more than one batch", with `replays=16`, `capacity=300`, and 600 steps of play.
-In PPO each step is in one batch, over which the learner goes `num_epochs` times.
+Put numbers on "more than one batch": a buffer of 300 steps, 16 replays for each step played, and 600 steps of play.
+In PPO each step is in one batch, which the learner goes over `num_epochs` times.
 """
 
 # %% tags=["demo"]
-if passed("dqn_config"):
-    config = dqn_config(capacity=300, first=100, every=50, replays=16).debugging(seed=0, log_sys_usage=False)
-    with built(config.reporting(min_sample_timesteps_per_iteration=600)) as [algo]:
-        result = algo.train()  # one iteration: 600 steps of play, and the learning between them
-        learned = result["learners"]["default_policy"]
-        print(f"played     {result['num_env_steps_sampled_lifetime']:6.0f} steps")
-        print(f"remembers  {algo.local_replay_buffer.get_num_timesteps():6.0f} steps")
-        print(f"learned    {learned['num_module_steps_trained_lifetime']:6.0f} steps, 32 in each update")
-        print(f"target network: {learned['num_target_updates']:.0f} times given the weights")
+memory = {"replay_buffer_config": {"capacity": 300}, "num_steps_sampled_before_learning_starts": 100}
+config = hopeful_dqn(length=10).training(**memory, target_network_update_freq=50, training_intensity=16)
+with built(config.reporting(min_sample_timesteps_per_iteration=600)) as [algo]:
+    result = algo.train()  # one iteration: 600 steps of play, and the learning between them
+    learned = result["learners"]["default_policy"]
+    print(f"played     {result['num_env_steps_sampled_lifetime']:6.0f} steps")
+    print(f"remembers  {algo.local_replay_buffer.get_num_timesteps():6.0f} steps")
+    print(f"learned    {learned['num_module_steps_trained_lifetime']:6.0f} steps, 32 in each update")
+    print(f"target network: {learned['num_target_updates']:.0f} times given the weights")
 
 # %% [markdown]
 r"""
 The first hundred steps only fill the buffer.
-From then on, each step of play pays for sixteen steps of learning, less what rounding takes: learning comes in whole updates, and begins with the step after the hundredth.
-The buffer holds somewhat fewer than 300 steps, because what leaves is a whole episode.
+From then on, each step of play pays for sixteen steps of learning, less rounding: learning comes in whole updates, and begins after the hundredth step.
+The buffer holds somewhat fewer than 300 steps, because whole episodes leave it.
 
 ## Asynchronous: the runners play on, and the weights are a little old
 
 ![Synchronous: both EnvRunners must finish before the learner begins, and they wait while it learns. Asynchronous: the EnvRunners play on while it learns, and the learner takes each fragment as it comes](../img/ch13_waiting.svg)
 
-PPO waits twice: fast runners wait for the slowest, and then all of them wait for the learner.
-**IMPALA** (Espeholt et al. 2018) and **APPO**, PPO's asynchronous sister, do without.
-A runner plays a *fragment*, hands it over, takes the newest weights there are, and plays on; the learner collects fragments until they add up to a batch, and learns.
+PPO waits twice: fast runners wait for the slowest, and then all wait for the learner.
+**IMPALA** (Espeholt et al. 2018) and **APPO**, PPO's asynchronous sister, wait for neither.
+A runner plays a *fragment*, hands it over, takes the newest weights, and plays on; the learner collects fragments until they make a batch, and learns.
 
-So what the learner gets was played by a policy a few updates old, which is no longer on-policy.
+So the learner gets experience from a policy a few updates old, which is no longer on-policy.
 A correction, **V-trace**, makes up for it: it weighs each step by chapter 10's ratio, cut off at 1.
-What the newest policy would hardly do again counts for little.
+Actions that the newest policy would hardly repeat count for little.
 APPO asks a lagging copy, its *target network*, in place of the newest policy, and clips how far the newest may move away from that copy; IMPALA has no such limit.
 
-Write `appo_config`: APPO on `CORRIDOR` with
+You choose how long a fragment is, and how many make a batch.
+Short fragments are fresh but cost a message each; long ones are cheap and old.
+RLlib wants both in steps, while you know seconds: what your simulator's step takes, and how often you want the policy to change.
 
-| argument or number | what it says | setting |
-|---|---|---|
-| `runners` | EnvRunner processes | `num_env_runners` |
-| 2 | environments in each | `num_envs_per_env_runner` |
-| `fragment` | steps of each environment that a runner hands over at once | `rollout_fragment_length` |
-| `batch` | steps that the learner collects for an update | `train_batch_size_per_learner` |
-| 0 | processes for learners: the notebook's own process learns | `.learners(num_learners=...)` |
+| in RLlib | what it says |
+|---|---|
+| `num_env_runners` | EnvRunner processes that play side by side |
+| `num_envs_per_env_runner` | environments in each, which take their steps in turn: with two, each gets half of the runner's time |
+| `rollout_fragment_length` | steps of *each* environment that a runner hands over at once |
+| `train_batch_size_per_learner` | steps, from all runners together, that the learner collects for an update |
+| `.learners(num_learners=0)` | the notebook's own process learns |
 
-The check builds it twice, first without any remote EnvRunner and then with a real one, and looks at what arrives at the learner; that takes up to half a minute.
+Write `paced_appo`: APPO on `CORRIDOR` with `runners` runners of **two** environments each, learning in your notebook's process.
+A simulator step takes `nap` seconds, and nothing else takes time.
+Then an update must come every `pace` seconds, in which each runner must hand over `messages` fragments.
+
+The check builds it twice, first without a remote EnvRunner, then with a real one, and looks at what arrives at the learner; that takes up to half a minute.
+Without a remote runner, the notebook's own plays alone.
 """
 
 
 # %%
-def appo_config(runners, fragment, batch):
-    """Return the config of APPO on CORRIDOR: `runners` runners of two environments, and the learner in this process."""
+def paced_appo(runners, nap, pace, messages):
+    """Return APPO on CORRIDOR: an update every `pace` seconds of play, from `messages` fragments of each runner."""
     ### BEGIN SOLUTION
+    steps = pace / nap  # of each runner between two updates, its two environments together
     return (
         APPOConfig()
         .environment(CORRIDOR)
         .env_runners(
             num_env_runners=runners,
             num_envs_per_env_runner=2,
-            rollout_fragment_length=fragment,
+            rollout_fragment_length=round(steps / messages / 2),
         )
         .learners(num_learners=0)
-        .training(train_batch_size_per_learner=batch)
+        .training(train_batch_size_per_learner=round(steps * max(runners, 1)))
     )
     ### END SOLUTION
 
 
 # %%
-check("appo_config", appo_config)
+check("paced_appo", paced_appo)
 
 # %% [markdown] tags=["solution"]
 r"""
-Short fragments are fresh but cost a message each; long ones are cheap and old.
-The documentation's 50 is a compromise for many runners.
+A second environment in a runner makes no more steps a second here, since the two simulators nap one after the other; it only halves the fragment.
+A second runner does make more steps, so to keep the pace, the batch grows with the runners.
+Keep the batch instead, and the policy changes more often, from equally long fragments.
+
+The documentation's fragments of 50 steps are a compromise for many runners.
 With `num_learners=0` the notebook's process learns *and* asks the runners for fragments: a runner plays its fragment to the end meanwhile, and then waits for the next request.
 With 1, APPO's default, the learner has a process and a core of its own, and the requests go on.
 """
@@ -271,11 +327,10 @@ quiz("who_waits", who_waits)
 
 # %% [markdown]
 r"""
-How much waiting is there, really?
-Give each runner a simulator that needs 5 ms for a step, as `SlowSimulator` from chapter 7 does, and ask for which share of the time the simulators ran.
-Everything else is network, messages, learning, and waiting.
+To see how much waiting there really is, give each runner a simulator that needs 5 ms for a step, like chapter 7's `SlowSimulator`, and ask what share of the time the simulators ran.
+The rest is network, messages, learning, and waiting.
 
-`register_env` gives an environment of ours a name that RLlib knows in all processes.
+`register_env` gives our environment a name that RLlib knows in all processes.
 `common` holds what all algorithms of this chapter share.
 """
 
@@ -306,10 +361,10 @@ def common(config):
 r"""
 Two of APPO's settings matter here.
 `use_env_runner_state_server=False` saves a process that hands out weights; it pays only with many runners.
-And with `timeout_s_sampler_manager=0.05` the notebook's process asks the runners for news twenty times a second; by default it asks without a pause, and keeps a core busy.
+With `timeout_s_sampler_manager=0.05` the notebook's process asks the runners for news twenty times a second; by default it asks without a pause, and keeps a core busy.
 
 **Predict** for PPO and for APPO with the same runners: whose simulators run for the larger share of the time, and by how much?
-And how many updates old, on average, are the weights that played what APPO learns from?
+And how many updates old, on average, are the weights behind APPO's experience?
 """
 
 
@@ -337,11 +392,11 @@ def mean_age(results):
 
 # %% tags=["demo"]
 shares = {}
-if passed("appo_config"):
+if passed("paced_appo"):
     runners, seconds = budget(2, 1), budget(10, 2)
     ppo = PPOConfig().env_runners(num_env_runners=runners, num_envs_per_env_runner=2)
     shares["PPO"], _ = running_share(ppo.training(train_batch_size_per_learner=256), 0.005, seconds)
-    appo = appo_config(runners, fragment=32, batch=256).env_runners(use_env_runner_state_server=False)
+    appo = paced_appo(runners, nap=0.005, pace=0.64, messages=2).env_runners(use_env_runner_state_server=False)
     shares["APPO"], results = running_share(appo.training(timeout_s_sampler_manager=0.05), 0.005, seconds)
     print(f"APPO learned from weights {mean_age(results):.1f} updates old, on average")
 
@@ -354,22 +409,21 @@ if shares:
 
 # %% [markdown]
 r"""
-PPO's simulators stand still whenever the learner learns, and the more epochs it learns, the longer.
-APPO's stand still while their runner computes an action, packs a fragment, or waits to be asked for it.
-They hardly wait for the learner, whose update is over before their fragment is, but all share the cores of your machine.
-So the gap is widest where playing and learning take about equally long.
+PPO's simulators pause whenever the learner learns, longer with more epochs.
+APPO's pause while their runner computes an action, packs a fragment, or waits to be asked for it.
+They hardly wait for the learner, whose update is over before their fragment is, but they share the cores of your machine with it.
+So the gap is widest when playing and learning take about equally long.
 A much slower simulator closes it, because then both only play.
 More runners open it again: they play less each, while one slow runner holds up all of PPO.
 
-What does it cost?
-Look at the age of the weights: it is small, but it is not 0.
+The cost is the age of the weights: small, but not 0.
 V-trace can only turn down what is too old; it cannot make it new.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Expect the question why anyone should use PPO at all, then.
-Two answers: where steps are cheap there is little to wait for, as the next section shows; and a synchronous program can give the same result twice from the same seed, an asynchronous one cannot.
+Expect to be asked why anyone should use PPO at all.
+When steps are cheap there is little to wait for, as the next section shows; and from the same seed a synchronous program can give the same result twice, while an asynchronous one cannot.
 """
 
 # %% [markdown]
@@ -378,13 +432,13 @@ r"""
 
 A fair comparison of algorithms keeps four rules:
 
-- **The same budget for all.** RLlib's iteration is no unit: by default it is a batch for PPO, a thousand steps for DQN, ten seconds for APPO.
+- **The same budget for all.** RLlib's iteration is no unit: by default it is one batch for PPO, a thousand steps for DQN, ten seconds for APPO.
   Count *environment steps* and *seconds*.
 - **Both clocks.** Steps are what a real robot costs you; seconds are what you wait.
 - **One at a time**, since two at once share the cores.
-  The clock starts when an algorithm has been built.
+  The clock starts once an algorithm is built.
 - **No invented returns.** Until the first episode ends there is no mean return: the key is missing, or its value is NaN ("not a number").
-  Such an iteration gives no point of the curve, but its steps and seconds have been spent.
+  Such an iteration gives the curve no point, but its steps and seconds are spent.
 
 Write `compare`.
 Each algorithm trains until it has had *both*, at least `steps` environment steps and at least `seconds` seconds.
@@ -421,32 +475,32 @@ check("compare", compare)
 
 # %% [markdown] tags=["solution"]
 r"""
-The mean return of a result is of episodes played *while learning*, dice and exploration included.
-For a paper you would evaluate in between, without exploring, as in chapter 11, and repeat all of it with several seeds.
-Here the same handicap applies to all, which is good enough to see which is ahead.
+A result's mean return comes from episodes played *while learning*, dice and exploration included.
+For a paper you would evaluate in between, without exploring, as in chapter 11.
+Here all have the same handicap.
 """
 
 # %% [markdown]
 r"""
-These are the five, each near RLlib's defaults, with the numbers that a problem of a few thousand steps needs.
+Here are the five, each near RLlib's defaults, with the numbers a problem of a few thousand steps needs.
 The first three run in quick mode, too.
-PPO's mean return is a true mean here, because its one EnvRunner is asked once an iteration.
+PPO's one EnvRunner is asked once an iteration, unless a batch takes less than the tenth of a second that `common` asks for, so its mean return is a true mean.
 The others ask for several fragments, and report a mean of means (chapter 11): good enough to see which is ahead.
 """
 
 # %%
 configs = {}
-if passed("dqn_config") and passed("appo_config"):
+if passed("short_dqn") and passed("paced_appo"):
     here = {"num_env_runners": 0, "num_envs_per_env_runner": 8}  # in this process
     there = {"num_env_runners": 1, "use_env_runner_state_server": False}  # in one other process
     hurry = {"train_batch_size_per_learner": 256, "lr": 1e-3, "timeout_s_sampler_manager": 0.05}
-    explore = {"epsilon": [(0, 1.0), (500, 0.05)]}  # dice at first, few after 500 steps
+    often = {"target_network_update_freq": 20, "training_intensity": 16, "lr": 1e-3}
     # SAC's own: three learning rates, the pay for being undecided, the target's pace
     rates = {"actor_lr": 1e-3, "critic_lr": 1e-3, "alpha_lr": 3e-4, "initial_alpha": 0.02, "tau": 0.05}
     configs = {
         "PPO": PPOConfig().env_runners(**here).training(train_batch_size_per_learner=512, num_epochs=6, lr=1e-3),
-        "DQN": dqn_config(capacity=10_000, first=100, every=20, replays=16).training(lr=1e-3, **explore),
-        "APPO": appo_config(runners=1, fragment=32, batch=256).env_runners(**there).training(**hurry),
+        "DQN": short_dqn(length=10, steps=1000).training(**often),
+        "APPO": paced_appo(runners=1, nap=0.005, pace=1.28, messages=4).env_runners(**there).training(**hurry),
         "IMPALA": IMPALAConfig()
         .env_runners(num_envs_per_env_runner=2, rollout_fragment_length=32, **there)
         .learners(num_learners=0)
@@ -458,11 +512,11 @@ if passed("dqn_config") and passed("appo_config"):
 
 # %% [markdown]
 r"""
-The problem is the corridor: nine steps to the right earn $1 - 8 \cdot 0.1 = 0.2$, and a hundred steps of wandering about cost 10.
+The problem is the corridor: nine steps to the right earn $1 - 8 \cdot 0.1 = 0.2$.
 Call it solved at a mean return of $-0.5$: sixteen steps, dice included.
 
 DQN goes first and has `STEPS` steps.
-The seconds that these took are then the budget of seconds for all others, so the comparison suits a quick machine as well as a slow one.
+The seconds these take are the others' budget of seconds, so the comparison suits quick machines as well as slow ones.
 
 One iteration of fifty steps ends with a few episodes, or none, and a few lucky ones are no solution.
 RLlib does not smooth a mean return across iterations (chapter 11), so `smoothed` does: a row is the mean of the last five.
@@ -473,8 +527,11 @@ RLlib does not smooth a mean return across iterations (chapter 11), so `smoothed
 
 # %%
 def on(problem, configs):
-    """Return copies of the configs for this problem, with what all share."""
-    return {name: common(config.copy(copy_frozen=False)).environment(problem) for name, config in configs.items()}
+    """Return copies of the configs for this problem, with what all share, and no settings of another environment."""
+    copies = {name: common(config.copy(copy_frozen=False)).environment(problem) for name, config in configs.items()}
+    for config in copies.values():
+        config.env_config = {}
+    return copies
 
 
 def smoothed(curves, last=5):
@@ -508,12 +565,13 @@ def arrivals(curves, target):
 
 
 # %%
-def two_pictures(curves, target, most_steps):
-    """Draw the mean returns against steps, up to `most_steps`, and against seconds."""
+def two_pictures(runs, target, most_steps):
+    """Draw the mean returns of each algorithm's runs against steps, up to `most_steps`, and against seconds."""
     figure, pair = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True, constrained_layout=True)
     for ax, column, limit, label in [(pair[0], 0, most_steps, "environment steps"), (pair[1], 1, None, "seconds")]:
-        for name, rows in curves.items():
-            ax.plot([row[column] for row in rows], [row[2] for row in rows], color=colours[name], label=name)
+        for name, curves_of_one in runs.items():
+            lines = [([row[column] for row in rows], [row[2] for row in rows]) for rows in curves_of_one]
+            draw_band(ax, lines, colours[name], name)
         ax.axhline(target, color="#94a3b8", linestyle=":")
         ax.set(xlabel=label, xlim=(0, limit))
     pair[0].set_ylabel("mean return")
@@ -522,39 +580,60 @@ def two_pictures(curves, target, most_steps):
 
 # %% tags=["demo"]
 if curves:
-    two_pictures(curves, SOLVED, most_steps=5000)
+    two_pictures({name: [rows] for name, rows in curves.items()}, SOLVED, most_steps=5000)
     display(arrivals(curves, SOLVED).sort_values("steps"))
 
 # %% [markdown]
 r"""
-The same runs, the same returns, and as a rule another order.
+The same runs, the same returns, and as a rule a different order.
 An algorithm with NaN did not get there within the budget.
-Against steps the replay buffer pays: a few hundred steps, learned from again and again.
+Against steps the replay buffer pays: it learns from a few hundred steps again and again.
 Against seconds each of these updates has its price.
 PPO plays eight environments at once and learns in large batches, so it makes many more steps a second and can afford to waste them.
 
-And the asynchronous ones?
-On two cores, with a simulator that takes no time, there is nothing to wait for: they pay for messages and old weights, and gain little.
-They win when there are enough runners that playing takes no longer than learning, and when steps take unequal times.
+For the asynchronous ones, on two cores and with a simulator that takes no time, there is nothing to wait for: they pay for messages and old weights, and gain little.
+They win when enough runners make playing as quick as learning, and when steps take unequal times.
 
 Neither picture is the true one.
-A step of this corridor costs microseconds; for a robot or a large simulator the left picture is the one you live in.
-And this is one seed: before you decide anything that matters, run it with several (`.debugging(seed=1)`), and compare as in chapter 12.
+A step of this corridor costs microseconds; for a robot or a large simulator, the left picture counts.
+
+And each curve is one run: another seed means other first weights, other dice and another curve.
+So run two of them, DQN and PPO, with more seeds.
+Draw the mean of each algorithm's runs, and around it a band from its worst run to its best.
+"""
+
+# %% tags=["demo"]
+if curves:
+    bands = {name: [curves[name]] for name in ("DQN", "PPO")}  # seed 0 has run
+    for seed in range(1, budget(4, 1) + 1):
+        pair = {name: config.debugging(seed=seed) for name, config in on(CORRIDOR, {n: configs[n] for n in bands}).items()}
+        for name, rows in smoothed(compare(pair, steps=STEPS, seconds=enough)).items():
+            bands[name].append(rows)
+    two_pictures(bands, SOLVED, most_steps=5000)
+    each = {f"{name}, seed {seed}": rows for name, runs in bands.items() for seed, rows in enumerate(runs)}
+    display(arrivals(each, SOLVED))
+
+# %% [markdown]
+r"""
+Go through the table seed by seed.
+Does DQN need fewer steps every time, and PPO fewer seconds?
+If one seed turns an order round, or the bands overlap, a single run cannot tell you which is ahead: run more seeds.
+The band shows the runs you made, so it widens with each seed; say how many there were.
+Chapter 12's interval turns the differences, seed by seed, into a statement about seeds you did not run.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
 Ask for hands: whose two orders were right?
-Hardly anyone's.
-Then ask what would have to change for the right picture to look like the left one: that is the next section.
+As a rule, hardly anyone's.
+Then ask what would make the right picture look like the left: that is the next section.
 """
 
 # %% [markdown]
 r"""
 Does this hold for another problem?
 Outside quick mode, the next cell runs the same five on CartPole, where a good policy keeps the pole up for 500 steps.
-The budget is too small to get there; which is ahead, and by which clock?
-It takes about three minutes.
+The budget, about three minutes in all, is too small to get there; which is ahead, and by which clock?
 """
 
 # %% tags=["demo"]
@@ -563,7 +642,7 @@ if curves and budget(full=True, quick=False):
     cartpole["DQN"].training(epsilon=[(0, 1.0), (1500, 0.05)], target_network_update_freq=200, training_intensity=16)
     longer = compare({"DQN": cartpole.pop("DQN")}, steps=3000, seconds=0)
     longer = smoothed(longer | compare(cartpole, steps=3000, seconds=longer["DQN"][-1][1]))
-    two_pictures(longer, target=100, most_steps=10_000)
+    two_pictures({name: [rows] for name, rows in longer.items()}, target=100, most_steps=10_000)
     display(arrivals(longer, target=100).sort_values("steps"))
 
 # %% [markdown]
@@ -573,15 +652,15 @@ r"""
 Three numbers of an algorithm decide how long it takes to solve a problem:
 
 - `steps`: the environment steps it needs;
-- `own`: its own seconds for 1,000 steps, network, learning and messages, all but the simulator;
+- `own`: its own seconds for 1,000 steps, with network, learning and messages but not the simulator;
 - `waits`: whether playing waits for learning.
 
-And two of yours: the seconds of a simulator's step, and the number of runners among which the playing is shared out, each on a core of its own.
+And two of yours: the seconds of a simulator's step, and the number of runners that share the playing, each on its own core.
 For one step, playing takes $\text{step\_seconds} / \text{runners}$.
 An algorithm that waits takes the *sum* of playing and its own time; one that does not takes the *longer* of the two, because they overlap.
 
 Write `pick_algorithm`.
-It returns the name of the one that solves the problem in the fewest seconds, among those that take such actions; or `None`, if none does.
+It returns the name of the one that solves the problem in the fewest seconds, among those that take such actions, or `None` if none does.
 """
 
 
@@ -609,13 +688,13 @@ check("pick_algorithm", pick_algorithm)
 r"""
 `min` with `key=seconds.get` gives the key with the smallest value.
 The model leaves things out: more runners also mean older weights and larger batches.
-But it gets the large effects right, and it needs one cheap measurement instead of five expensive ones.
+But it gets the large effects right, and needs one cheap measurement instead of five expensive ones.
 """
 
 # %% [markdown]
 r"""
 Feed it with *your* curves.
-`steps` is where each curve first reached the target, `own` is what 1,000 steps took, since the corridor itself takes next to no time.
+`steps` is where each curve first reached the target, and `own` is what 1,000 steps took, since the corridor itself takes almost no time.
 
 **Predict:** you have just seen the order for a step that costs nothing.
 At how many milliseconds a step does the winner change?
@@ -651,7 +730,7 @@ if measured:
 
 # %% [markdown]
 r"""
-On the left the lines lie as in the picture against seconds, on the right as in the picture against steps, and in between they cross.
+On the left the lines lie as in the picture against seconds, on the right as in that against steps, and in between they cross.
 Where they cross, neither choice is a mistake.
 Algorithms that never solved the task have no line.
 """
@@ -701,13 +780,12 @@ quiz("two_learners", two_learners)
 
 # %% [markdown]
 r"""
-And a GPU?
-It computes large matrices much faster, and starts small jobs more slowly: each layer is a message to another device.
-So measure both, a small network and a large one.
-The cell runs on the GPU when Ray has found one, and on the processor in any case.
+A GPU computes large matrices much faster, but starts small jobs more slowly: each layer is a message to another device.
+So measure a small network and a large one.
+The cell runs on the GPU if Ray has found one, and on the processor in any case.
 
 **Predict:** how many times longer does an update take with layers of 1,024 than with layers of 64?
-And for which of them would a GPU be worth its price?
+And for which would a GPU be worth its price?
 """
 
 
@@ -738,14 +816,14 @@ pandas.concat([frame.round(3), (frame / frame.iloc[0]).round(1).add_suffix(", ti
 
 # %% [markdown]
 r"""
-Sixteen times as wide is some 250 times the multiplications (in quick mode eight times and 60), and takes only a few times as long.
+Sixteen times as wide is some 250 times the multiplications (in quick mode eight times and 60), and takes far fewer times as long: see the last column.
 For the small network most of the time goes into everything around the multiplications, and no GPU shortens that.
-A GPU pays where the network is large (pictures, attention) and the batch as well.
-And as chapter 12 showed for runners: it shortens only the learner's part.
+A GPU pays when the network is large, as for pictures or attention, and the batch as well.
+And, as chapter 12 showed for runners, it shortens only the learner's part.
 
 Older texts add two algorithms to the list, A3C and A2C, which RLlib has removed ([Old names](../docs/old_names.md)).
 In A3C every worker computed gradients on its own weights and sent them to a shared network, as in the shared agent of chapter 9.
-IMPALA and APPO took its place: their workers send *experience*, and one learner with large batches computes the gradients.
+IMPALA and APPO took their place: the workers send *experience*, and one learner with large batches computes the gradients.
 """
 
 # %%
@@ -756,19 +834,19 @@ r"""
 ## What you can do now
 
 - You sort an algorithm by two questions: which experience it may learn from, and what waits for what.
-- You set up DQN's memory and APPO's fragments, check what they do, not what you typed, and know what RLlib's DQN adds to yours.
-- You compare under one budget, one at a time, with both clocks.
+- You fit DQN's schedules to the length of training and APPO's fragments to your simulator, check what they do, not what you typed, and know what RLlib's DQN adds to yours.
+- You compare under one budget, one at a time, with both clocks and over several seeds.
 - You predict from three numbers which algorithm to try, and know where the lines cross.
-- You know what learners and GPUs shorten: the learning, and only where it is long.
+- You know what learners and GPUs shorten: the learning, and only when it is long.
 
 ## Traps
 
 - **An iteration is no unit.** For SAC, for example, it is at least 1 s and 100 steps; `.reporting(...)` changes it.
-- **DQN explores for 10,000 steps** (`epsilon`) unless told otherwise: on a problem that takes a thousand it plays dice to the end.
+- **DQN explores for 10,000 steps** (`epsilon`) and learns nothing in the first 1,000 unless told otherwise.
 - **`training_intensity` is rounded** to whole draws: ask for 12 and you get 16.
-  And with remote EnvRunners it is larger than you asked for: RLlib divides by their number plus one.
-- **APPO and IMPALA start more processes than you think**: a learner (`num_learners=1`), and a server that hands out weights (`use_env_runner_state_server`).
-- **`timeout_s_sampler_manager=0.0`**, their default, keeps a core busy with asking the runners for news.
+  And with remote EnvRunners it is larger than you asked for.
+- **APPO and IMPALA start processes you did not ask for**: a learner (`num_learners=1`), and a server that hands out weights (`use_env_runner_state_server`).
+- **`timeout_s_sampler_manager=0.0`**, their default, keeps a core busy asking the runners for news.
 - **`DefaultModelConfig` shares layers** between policy and critic unless you say `vf_share_layers=False`.
   PPO's own default does not share, and on CartPole the difference is large.
 - **Two learners double the batch.** Compare at the same total, or you compare two batch sizes.

@@ -1,17 +1,17 @@
-# %% [markdown] you_learn_to="write a module, a connector, a callback, two agents"
+# %% [markdown] you_learn_to="write a module, a connector, a callback, a reward that does not mislead"
 r"""
 # Chapter 14 · Five places where your own code goes into RLlib
 
-*About 120 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 12](ch12_env_runners.ipynb); [Chapters 10](ch10_actor_learner.ipynb) and [11](ch11_rllib_ppo.ipynb) help*
+*About 110 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 12](ch12_env_runners.ipynb); [Chapters 10](ch10_actor_learner.ipynb) and [11](ch11_rllib_ppo.ipynb) help*
 
 **What you will be able to do**
 
 - choose the right place for what you want to change;
-- write a connector that makes unreadable observations readable, for the module *and* for the learner;
+- write a connector that rescales observations, for the module *and* for the learner;
 - write a module of your own in PyTorch, with a value function that PPO can use;
 - write a callback that measures what you really want, and catch a return that misleads;
 - shape a reward without changing which policy is best;
-- put two agents into one environment, and decide which module plays each of them.
+- compare two training runs over several seeds, with bands.
 """
 
 # %%
@@ -21,14 +21,14 @@ import numpy as np
 import pandas
 import ray
 import torch
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from torch import nn
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
-from coursekit.given.ch14_custom import Balloon, Cave, Dispatcher, Praised, draw, nearness
+from coursekit.given.ch14_custom import Balloon, Cave, Dispatcher, Praised, draw, draw_bands, nearness
 
 begin("ch14_custom")
 
@@ -43,15 +43,13 @@ from ray.rllib.connectors.env_to_module.observation_preprocessor import SingleAg
 from ray.rllib.core.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.apis import ValueFunctionAPI
 from ray.rllib.core.rl_module.torch import TorchRLModule
-from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.tune import register_env
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans two hours.
-The last two exercises, `Bridge` and `two_minds`, are homework, or a session of their own.
+The run sheet plans a hundred and ten minutes.
 The imports are slow, so run the three cells above before you begin to speak.
-Every training in this chapter takes seconds and runs in the notebook's own process, so mistakes show their own traceback.
+Every training in this chapter takes seconds and runs in the notebook's own process, so a mistake shows its own traceback.
 Recommend that for development at home, too.
 """
 
@@ -61,7 +59,7 @@ r"""
 
 So far RLlib played environments that suited it: small observations, rewards at every step, one agent.
 Yours will be different.
-Here is one round of its loop, with five places for code of your own:
+Here is one round of its loop, with five places for your code:
 
 ![An environment, perhaps with a reward wrapper, hands observations to a connector, which feeds the module; the module's action goes back; a callback watches the episodes; a mapping decides which module plays which agent](../img/ch14_places.svg)
 
@@ -73,16 +71,17 @@ Here is one round of its loop, with five places for code of your own:
 | 4 **reward** | a Gymnasium wrapper | what the agent is after |
 | 5 **agents** | a `MultiAgentEnv` and a mapping | who plays |
 
-These five leave the algorithm itself alone; *Read on* says where to look when you must change that.
+You fill the first four here, and the fifth in [Chapter 23](ch23_self_play.ipynb).
+All five leave the algorithm itself alone; *Read on* says where to look when you must change that.
 
-In each of four small worlds you train the default, watch it fail, add your own code, and compare the curves.
-All trainings share one config.
+In each of three small worlds you train the default, watch it struggle, add your own code, and compare the curves.
+All training runs share one config.
 Its `lr` is a hundred times PPO's default and its batches are small: these worlds forgive that, and you wait less.
 """
 
 
 # %%
-def ppo(env, gamma=0.9):
+def ppo(env, gamma=0.9, seed=0):
     """Return PPO for a small world, played in this process: ten environments, 500 steps an iteration."""
     return (
         PPOConfig()
@@ -92,7 +91,7 @@ def ppo(env, gamma=0.9):
         .training(train_batch_size_per_learner=500, minibatch_size=100, num_epochs=8)
         .training(lr=0.005, gamma=gamma, lambda_=0.95)
         .training(use_kl_loss=False)  # the clipped ratio alone keeps steps small, as in chapter 10
-        .debugging(seed=0)
+        .debugging(seed=seed)
     )
 
 
@@ -118,9 +117,9 @@ r"""
 ## A network that sees 100,000 sees nothing
 
 The first world is a hot-air balloon.
-It should fly at about 500 m, and it can burn gas, wait, or let air out.
-It has a barometer and no altimeter, so an observation is the **air pressure in pascals**, about 101,325 on the ground and 90,000 at 1,000 m, and the vertical speed in m/s.
-Each of the 20 steps that ends less than 100 m from the goal earns 1.
+It should fly at about 500 m, and can burn gas, wait, or let air out.
+It has a barometer but no altimeter, so an observation holds the **air pressure in pascals**, about 101,325 on the ground and 90,000 at 1,000 m, and the vertical speed in m/s.
+An episode has 20 steps, and each that ends less than 100 m from the goal earns 1.
 
 **Predict:** the observation holds everything the balloon needs to know.
 How much of the 20 does PPO reach with its default network?
@@ -142,25 +141,26 @@ pandas.DataFrame(rows, index=["let air out", "wait", "burn gas"]).T
 
 # %% [markdown]
 r"""
-Compare the return with 4, which is about what a balloon earns that only waits: it starts at a random height, and a fifth of all heights pay.
+Compare the return with 4, about what a balloon earns by just waiting: it starts at a random height, and a fifth of all heights pay.
 The rows of the table are the same: the network gives one answer at 100 m and at 900 m.
-Its first layer adds up weights times 100,000 and passes the sum through a $\tanh$, which is 1 or $-1$ for anything beyond about 3.
-After that layer all pressures look alike, and where nothing changes there is no gradient either.
+Its first layer adds up weights times 100,000 and passes the sum through a $\tanh$, which is almost 1 or $-1$ beyond about 3.
+After that layer all pressures look alike, and where nothing changes there is no gradient.
 As a rule, feed a network numbers between $-1$ and 1.
 
-You could fix this in the environment, but it often belongs to someone else, or in the network.
-The best place lies between the two.
-A **connector** is one piece of a pipeline; the *env-to-module* pipeline runs in each EnvRunner, before the module is asked for an action, on the episodes that are being played.
-RLlib has a base class for the most frequent case, *take the newest observation and put another in its place*: `SingleAgentObservationPreprocessor`.
+You could fix this in the environment, which often belongs to someone else, or in the network.
+The best place lies between them.
+A **connector** is one piece of a pipeline.
+The *env-to-module* pipeline runs in each EnvRunner on the episodes in play, before the module chooses an action.
+For the most frequent case, *replace the newest observation*, RLlib has a base class: `SingleAgentObservationPreprocessor`.
 You write two methods:
 
 - `preprocess(observation, episode)` returns the new observation;
-- `recompute_output_observation_space(...)` returns the *space* of what comes out, because RLlib builds the module for that space.
+- `recompute_output_observation_space(...)` returns the *space* of the new observations, because RLlib builds the module for that space.
 
 Write `Rescale`.
-It should fit any environment with a bounded `Box` space: for each number of the observation, the space names the smallest value (`low`) and the largest (`high`).
-Map `low` to $-1$, `high` to 1, and what lies between in proportion.
-The space that goes in is `self.input_observation_space`.
+It should fit any environment with a bounded `Box` space, of any shape: for each number of the observation, `low` is the smallest value and `high` the largest.
+Map `low` to $-1$, `high` to 1, and values between them in proportion.
+In `preprocess`, the old observations' space is `self.input_observation_space`.
 """
 
 
@@ -188,15 +188,15 @@ check("Rescale", Rescale)
 
 # %% [markdown] tags=["solution"]
 r"""
-`Rescale` works only where the bounds are honest.
+`Rescale` works only if the bounds are honest.
 CartPole's speeds have infinite bounds, and a share of infinity is not a number.
-RLlib's own `MeanStdFilter` does not look at the space; it keeps a running mean and standard deviation of what it sees, a state that RLlib has to carry between EnvRunners.
-Where you know the range, `Rescale` is simpler.
+RLlib's own `MeanStdFilter` needs no bounds: it keeps a running mean and standard deviation, a state that RLlib has to carry between EnvRunners.
+If you know the range, `Rescale` is simpler.
 """
 
 # %% [markdown]
 r"""
-A config takes a *function* that makes the connector, so that every EnvRunner gets its own.
+A config takes a *function* that makes the connector, so every EnvRunner gets its own.
 RLlib calls it with the environment, its spaces and the device; you may ignore them.
 Now train again with the same network and the same number of steps:
 """
@@ -216,10 +216,10 @@ if passed("Rescale"):
 # %% [markdown]
 r"""
 The learning has not changed, only the numbers it sees.
-The best possible mean is a little over 18, because a balloon that starts far from the goal needs up to four steps that earn nothing; lucky starts may lift a dot above that.
+The best possible mean is a little over 18, because a balloon that starts far from the goal spends up to four steps without reward; lucky starts may lift a dot above that.
 
 One thing is easy to miss: RLlib throws the batch away once the module has acted.
-What reaches the learner, later and perhaps on another machine, are the **episodes**, so a connector must write into the episode whatever should last.
+The **episodes** reach the learner, later and perhaps on another machine, so a connector must write into the episode whatever should last.
 Your base class does that for you.
 In a plain `ConnectorV2` you do it yourself: `episode.set_observations(at_indices=-1, new_data=...)`.
 """
@@ -237,13 +237,13 @@ r"""
 ## What you know about the problem belongs in the module
 
 The second world is a job scheduler.
-Ten jobs come one after the other, and each goes to one of twelve nodes.
+Ten jobs come one by one, and each goes to one of twelve nodes.
 For each node the agent sees three numbers from 0 to 1: how full its queue is, how fast it is, and whether it already holds the job's data.
-The agent earns 1 if no other node would have finished the job sooner; guessing earns 10/12 of a point an episode.
+The agent earns 1 for each job that no other node would have finished sooner; guessing earns 10/12 an episode.
 
 An observation is a table, shape [12, 3].
 The default network wants a vector, so `FlattenObservations` turns the table into 36 numbers.
-A decision here has no consequences for later jobs, so $\gamma = 0$.
+No decision affects later jobs, so $\gamma = 0$.
 """
 
 
@@ -260,8 +260,8 @@ print(f"return at the end: {queue_curves['default network']['episode_return_mean
 
 # %% [markdown]
 r"""
-The default network learns, but slowly: it has to discover twelve times, for 3 of its 36 inputs each, that a full queue is bad.
-It cannot know that number 7 and number 10 are both a *queue*.
+The default network learns, but slowly: it has to discover twelve times, once for each node, that a full queue is bad.
+It cannot know that inputs 7 and 10 are both a *queue*.
 You know, so build that in: **one small network judges one node, and the same network judges them all**.
 
 ![The same small network is applied to each row of the table and gives each node a score; a second one gives each node a number, and their mean is the value](../img/ch14_scores.svg)
@@ -270,17 +270,17 @@ An `RLModule` for PPO has three parts:
 
 - `setup()` makes the layers.
   Sizes come from `self.observation_space` and `self.action_space`.
-  `self.model_config` holds what your config hands over with the class: `RLModuleSpec(module_class=ScoreEach, model_config={"hidden": 32})`.
+  `self.model_config` holds what your config passes with the class: `RLModuleSpec(module_class=ScoreEach, model_config={"hidden": 32})`.
 - `_forward(batch)` stands in for all three `forward_...` methods of [Chapter 11](ch11_rllib_ppo.ipynb).
   It gets `batch[Columns.OBS]`, here with shape [B, nodes, 3], and returns a dict with `Columns.ACTION_DIST_INPUTS`: for discrete actions one score (*logit*) for each action, shape [B, nodes].
   RLlib turns scores into probabilities and draws the action.
 - `compute_values(batch)` is the critic: it returns one estimate for each table, shape **[B]**.
-  The base class `ValueFunctionAPI` promises that the module has one; the learner calls it, and EnvRunners do not.
+  The base class `ValueFunctionAPI` promises that the module has one; PPO's learner calls it, and its EnvRunners do not.
   Ignore `embeddings`: it serves modules whose two networks share their first layers.
 
 Write `ScoreEach` with two small networks, one for the scores and one for the values: a `Linear` to `self.model_config["hidden"]` units, a `Tanh`, and a `Linear` to one number.
 The value of a table is the **mean** over its nodes.
-The check trains your module for one iteration inside a real algorithm, then shuffles the nodes and adds more of them.
+The check trains your module for one iteration inside a real algorithm, then shuffles the nodes and adds more.
 """
 
 
@@ -315,9 +315,9 @@ check("ScoreEach", ScoreEach)
 # %% [markdown] tags=["solution"]
 r"""
 Both `squeeze(-1)` matter.
-A value of shape [B, 1] minus targets of shape [B] gives a [B, B] table of differences, and PyTorch minimises its mean without complaint: every value is pulled towards the mean of all targets, and nothing raises an error.
-Keep layers out of a plain Python list, too: the optimiser finds them only as attributes or in an `nn.ModuleList`.
-Layers that it does not find keep their first weights forever, which is why the check trains.
+A value of shape [B, 1] minus targets of shape [B] gives a [B, B] table of differences, and PyTorch minimises its mean without complaint, moving every value towards the mean of all targets.
+Keep layers out of a plain Python list, too: PyTorch finds layers only as attributes of the module, or inside an attribute such as an `nn.ModuleList`.
+Layers it does not find keep their first weights forever, so the check trains your module.
 """
 
 # %% tags=["demo"]
@@ -329,10 +329,35 @@ if passed("ScoreEach"):
 # %% [markdown]
 r"""
 Same algorithm, same steps, fewer weights.
+But these are two runs, and the first weights and every draw depend on the seed.
+A comparison needs several: train both kinds with the same seeds, and draw the mean of each inside a band from its worst run to its best.
+"""
 
-**Predict:** now take the trained module as it is, and give it a cluster of 40 nodes.
-How many of a hundred jobs go to the best of 40?
-And what does the default network say to such a table?
+
+# %% tags=["demo"]
+def kinds(seed):
+    """Return the two configs to compare, both with this seed."""
+    plain = ppo(Dispatcher, 0, seed).env_runners(env_to_module_connector=flatten)
+    return {"default network": plain, "ScoreEach": ppo(Dispatcher, 0, seed).rl_module(rl_module_spec=spec)}
+
+
+if passed("ScoreEach"):
+    bands = {"default network": [], "ScoreEach": []}
+    for seed in range(1, budget(5, 2) + 1):
+        for name, config in kinds(seed).items():
+            bands[name].append(learn(config, iterations)[0])
+    draw_bands(bands, "episode_return_mean", f"{seed} seeds of each kind, from worst to best", ylim=(0, 10))
+
+# %% [markdown]
+r"""
+With five runs of each kind, bands that lie apart at the end are hardly luck: if the kinds were alike, all five of one would lead all five of the other once in 126 times.
+With two runs of each, that happens once in three times.
+If bands overlap, run more seeds.
+A band from worst to best grows with the number of seeds, so say how many there were.
+
+**Predict:** now give the trained module, as it is, a cluster of 40 nodes.
+How many of a hundred jobs go to the best of the 40?
+And what does the default network do with such a table?
 """
 
 
@@ -370,26 +395,29 @@ r"""
 The third world is a dark cave, 20 by 20 fields.
 You start in a corner; the exit is the field (14, 12), and stepping on it earns 1 and ends the episode.
 Nothing else earns anything, and after 80 steps the episode is truncated.
-You'll try several rewards here, and a return of 20 under one reward cannot be compared with 0.5 under another.
+You will try several rewards, and cannot compare a return of 20 under one with 0.5 under another.
 So measure what you want to know: **how many arrive?**
 
-RLlib calls your code at many moments: `on_episode_start`, `on_episode_step`, `on_episode_end`, `on_sample_end`, `on_train_result` and more.
-The moments of an episode get the episode and a `metrics_logger`.
-RLlib collects what you log there from all EnvRunners and returns it in `result["env_runners"]`, under the name that you gave it.
+RLlib calls your code at many points: `on_episode_start`, `on_episode_step`, `on_episode_end`, `on_sample_end`, `on_train_result` and more.
+The episode's callbacks get the episode and a `metrics_logger`.
+RLlib collects what you log there from all EnvRunners and returns it in `result["env_runners"]`, under the name you gave it.
 
 Three things to know:
 
-- **An episode may come in pieces.** An EnvRunner plays a fixed number of steps in each environment and hands over what it has.
-  What `on_episode_end` gets as `episode` is only the *last* piece; the earlier ones are the list `prev_episode_chunks`.
+- **An episode may come in pieces.** For PPO, an EnvRunner plays a fixed number of steps in each environment and hands over what it has.
+  `on_episode_end` gets only the *last* piece as `episode`; the list `prev_episode_chunks` holds the earlier ones.
   Each piece has `get_actions()`, `get_rewards()` and so on: an array in the earlier pieces, a plain list in the last (`np.asarray` makes them alike).
   The last piece knows the end: `episode.is_terminated` and `episode.is_truncated`.
 - **Tell `log_value` how to summarise.** With `reduce="mean"` an EnvRunner reports the mean of what it logged since its last report.
   Without it you get a moving average, in which each new value counts for one per cent.
-- **What several calls report becomes a mean of means** ([Chapter 11](ch11_rllib_ppo.ipynb)).
-  Here PPO asks a single runner once an iteration, so the mean is the mean; elsewhere, log counts with `reduce="sum"` and divide them yourself.
+- **Several reports become a mean of means** ([Chapter 11](ch11_rllib_ppo.ipynb)).
+  Here PPO asks a single runner once an iteration, so the mean is exact; elsewhere, log counts with `reduce="sum"` and divide.
 
 Write `Diary`.
-For each episode that ends, it logs two numbers, to be summarised by their mean: `"arrived"`, 1 if the episode terminated and 0 if it was truncated, and `"steps_back"`, how often action 0 (to the left) was taken **in the whole episode**.
+For each episode that ends, it logs two numbers, summarised by their mean:
+
+- `"arrived"`: 1 if the episode terminated, 0 if it was truncated;
+- `"steps_back"`: how often the agent took action 0, a step to the left, **in the whole episode**.
 """
 
 
@@ -412,9 +440,9 @@ check("Diary", Diary)
 
 # %% [markdown] tags=["solution"]
 r"""
-Each EnvRunner has its own Diary in its own process, so a list kept in `self` never comes home: use the logger.
+Each EnvRunner has its own Diary in its own process, so a list kept in `self` never reaches you: use the logger.
 A function works too, `config.callbacks(on_episode_end=my_function)`, and you can register several callbacks.
-The callback also gets `env`, the vector of environments, and `env_index`; with these it can read what no observation shows.
+The callback also gets `env`, the vector of environments, and `env_index`, so it can read what no observation shows.
 """
 
 # %%
@@ -427,10 +455,11 @@ quiz("a_number_without_reduce", a_number_without_reduce)
 
 # %% [markdown]
 r"""
-Does PPO find an exit that is 26 steps away, when its walk starts at random?
+Does PPO, which begins with a random walk, find an exit 26 steps away?
 In the cave $\gamma$ is 0.99, because the reward is far away.
 
-To build an environment from several parts, register a function that makes it under a name, with `register_env`; RLlib's EnvRunners, on any machine, look the name up.
+If an environment has several parts, register a function that builds it under a name, with `register_env`.
+RLlib's EnvRunners look the name up, on any machine.
 """
 
 # %% tags=["demo"]
@@ -452,13 +481,12 @@ if passed("Diary"):
 
 # %% [markdown]
 r"""
-As a rule no episode arrives.
-Without arrivals there is no reward, and without reward nothing to learn; a random walk finds the exit about once in 650 episodes.
-With another seed a walk may stumble upon it.
+As a rule no episode arrives, so there is no reward, and nothing to learn.
+A random walk finds the exit about once in 650 episodes, so with another seed one may stumble upon it.
 Such a reward is **sparse**.
 
 The obvious help is to praise every step in the right direction.
-`Praised(Cave())` adds 0.5 for each step that leads nearer to the exit, and takes nothing away for the others.
+`Praised(Cave())` adds 0.5 for each step nearer to the exit and takes nothing away for the others.
 
 **Predict** two curves: the return, and the share that arrives.
 """
@@ -472,12 +500,12 @@ if passed("Diary"):
 
 # %% [markdown]
 r"""
-The return is fine, and hardly any episode reaches the exit.
-The return begins at about 20, since half of the steps of a random walk lead nearer, while the straight way to the exit would earn only 14.
-So learning means staying away from the exit.
+The return is fine, but hardly any episode reaches the exit.
+The return begins at about 20, since half of a random walk's steps lead nearer, while the straight way to the exit earns only 14.
+So the agent learns to stay away from the exit.
 
-The agent is not stupid: it has understood the reward better than its author.
-A step forward earns 0.5, a step back costs nothing, and the exit ends the fun, so it steps to and fro until the time is up.
+It has understood the reward better than its author.
+A step forward earns 0.5, a step back costs nothing, and the exit ends the fun, so the agent steps to and fro until time runs out.
 Randløv and Alstrøm praised a bicycle for riding towards its goal, and it learned to ride in circles.
 Without the diary you would have seen only the left picture.
 """
@@ -500,24 +528,24 @@ Give each state a height, its **potential** $\Phi(s)$, and pay for the climb:
 $$r' = r + \gamma\,\Phi(s') - \Phi(s), \qquad \Phi(s') = 0 \text{ where the episode terminated.}$$
 
 Add that up over an episode, discounted as the agent discounts it.
-Everything in between cancels, and for an episode that terminates there remains
+Everything in between cancels, and for a terminated episode this remains:
 
 $$\sum_t \gamma^t r'_t = \sum_t \gamma^t r_t - \Phi(s_0).$$
 
-The last term depends on the start and on nothing that the agent *does*, so the policy that was best is still best, and now every step says so.
+The last term depends only on the start, not on what the agent *does*, so the best policy is still best, and now every step says so.
 
 Look at a round trip, from $s$ to $s'$ and back: it pays $\gamma\Phi(s') - \Phi(s)$, and one step later $\gamma\Phi(s) - \Phi(s')$.
-Discounted, these add up to $-(1 - \gamma^2)\,\Phi(s)$: where the potential is positive, going to and fro costs a little.
+Discounted, these add up to $-(1 - \gamma^2)\,\Phi(s)$: if the potential is positive, going to and fro costs a little.
 
 ![Praise pays on the way up and not on the way down, so a round trip earns; a potential takes back on the way down what it paid on the way up](../img/ch14_shaping.svg)
 
 Two ends need care.
-*Terminated*: nothing comes after, so $\Phi(s')$ is 0, whatever the last observation looks like.
+*Terminated*: nothing comes after, so $\Phi(s')$ is 0, whatever the last observation.
 *Truncated*: the episode would have continued, so $\Phi(s')$ counts as usual.
 
 Write the wrapper.
 `potential` is a function of an observation.
-Pass on everything but the reward as it is.
+Pass everything except the reward through unchanged, in `reset` as well as in `step`.
 """
 
 
@@ -553,14 +581,14 @@ check("Shaped", Shaped)
 
 # %% [markdown] tags=["solution"]
 r"""
-Use the same $\gamma$ here as in the algorithm, or the terms in between do not cancel.
+Use the algorithm's $\gamma$ here, or the terms in between do not cancel.
 A potential need not be clever.
-It should rise on the way to the goal; where it misleads, the agent takes longer, but what is best stays best.
+It should rise on the way to the goal; if it misleads, the agent takes longer, but the best policy stays best.
 """
 
 # %% [markdown]
 r"""
-`nearness(obs)` is 1 at the exit and 0 as far away as the start.
+`nearness(obs)` is 1 at the exit and 0 at the start.
 Here is the third curve, with its return:
 """
 
@@ -576,12 +604,12 @@ if passed("Shaped") and passed("Diary"):
 r"""
 They arrive.
 What the potential paid on the way, it took back at the end.
-The return is a little less than 1 because RLlib reports it undiscounted: each step that continues costs one per cent of the potential that it reaches.
+The return is a little less than 1 because RLlib reports it undiscounted: each step that continues costs one per cent of the potential it reaches.
 This return points the right way: nearer is more.
-Count the arrivals all the same: an episode cut off one field before the exit has kept almost the whole potential.
+Count the arrivals all the same: an episode cut off one field before the exit keeps almost the whole potential.
 
-Look at how the three walk when each takes its most probable action.
-Where a line has fewer dots than its title has steps, the agent went to and fro between two fields, or pushed against a wall, until the time was up:
+Watch the three walk, each with its most probable action.
+If a line shows fewer dots than the steps in its title, the agent went to and fro between two fields, or pushed against a wall, until time ran out:
 """
 
 
@@ -607,220 +635,10 @@ if len(modules) == 3:
 
 # %% [markdown] tags=["notes"]
 r"""
-Good moment for a round: who has once rewarded something and got something else?
-Most people have a story, and few of the stories are about computers.
+Ask who has rewarded one thing and got another.
+Most people have a story, and few are about computers.
 Then ask what the diary should have logged.
 """
-
-# %% [markdown]
-r"""
-## Two agents are dicts of everything
-
-The last world has two robots and a bridge that carries one of them.
-One comes from the north, the other from the south.
-In RLlib an environment with several agents is a `MultiAgentEnv`: like Gymnasium's, but observations, actions, rewards and flags are **dicts with a key for each agent**.
-Most bugs in such environments break one of three rules:
-
-- Of the agents that have not ended, those act next that get an observation now.
-- An agent that has ended gets its last observation and reward together with `terminated`, and appears in no dict after that.
-- `terminateds` and `truncateds` have one more key, `"__all__"`, for the episode as a whole.
-
-The rules of the bridge.
-Fields 1 and 2 are on it, 0 is before it and 3 behind it.
-
-1. Action 0 waits, 1 moves from field 0 to field 1.
-   A robot on the bridge cannot stop: it moves one field further, whatever its action.
-2. If *after* the step both are on the bridge, both fall: −1 for each, both terminated, all over.
-3. Otherwise, a robot that has reached field 3 gets 1 and is terminated.
-   Every other robot in `actions` gets −0.2: time is money.
-4. When both are across, all is over.
-   After step 20, if it is not, everything is truncated.
-   It is enough to say so under `"__all__"`: what `truncateds` says of single robots in that step does not matter.
-
-Write `step`; the rest is there.
-`actions` holds the robots that are still in the game, and so do all dicts that you return.
-"""
-
-
-# %%
-class Bridge(MultiAgentEnv):
-    """Two robots and a bridge that carries one."""
-
-    def __init__(self, config=None):
-        super().__init__()
-        self.agents = self.possible_agents = ["north", "south"]
-        self.observation_spaces = {agent: Box(0, 1, (2,), np.float32) for agent in self.agents}
-        self.action_spaces = {agent: Discrete(2) for agent in self.agents}
-
-    def reset(self, *, seed=None, options=None):
-        """Put both before the bridge; return what they see, and an empty dict."""
-        self.field, self.steps = {"north": 0, "south": 0}, 0
-        return self.seen_by(["north", "south"]), {}
-
-    def seen_by(self, agents):
-        """Return for each of these agents its own field and the other's, divided by 3."""
-        other = {"north": "south", "south": "north"}
-        return {a: np.array([self.field[a], self.field[other[a]]], np.float32) / 3 for a in agents}
-
-    def step(self, actions):
-        """Return observations, rewards, terminateds, truncateds (dicts), and an empty dict."""
-        ### BEGIN SOLUTION
-        self.steps += 1
-        for agent, action in actions.items():
-            self.field[agent] += 1 if self.field[agent] > 0 else int(action)
-        fall = all(field in (1, 2) for field in self.field.values())
-        across = {agent: self.field[agent] == 3 for agent in actions}
-        over = fall or all(field == 3 for field in self.field.values())
-
-        rewards = {agent: -1.0 if fall else 1.0 if across[agent] else -0.2 for agent in actions}
-        terminateds = {agent: fall or across[agent] for agent in actions} | {"__all__": over}
-        truncateds = {"__all__": self.steps == 20 and not over}
-        return self.seen_by(actions), rewards, terminateds, truncateds, {}
-        ### END SOLUTION
-
-
-# %%
-check("Bridge", Bridge)
-
-# %% [markdown] tags=["solution"]
-r"""
-Gymnasium's `TimeLimit` does not fit around a `MultiAgentEnv`: it would set `truncated` to True where a dict is expected.
-So such environments count their own steps.
-"""
-
-# %% [markdown]
-r"""
-## Two who see the same and think the same do the same
-
-Now, who decides?
-A config names the **modules** (RLlib still calls them `policies`) and gives a function that maps each agent to one.
-One module for both is the usual first idea: half the weights, twice the experience.
-
-The callback is a function this time.
-It asks the environment itself whether both are across.
-
-**Predict:** both robots share one module.
-When it has learned for a while, how many of the pairs get across?
-"""
-
-
-# %% tags=["demo"]
-def log_crossed(*, env, env_index, metrics_logger, **kwargs):
-    """Log 1 where both robots are across, else 0."""
-    bridge = env.envs[env_index].unwrapped
-    metrics_logger.log_value("crossed", float(set(bridge.field.values()) == {3}), reduce="mean")
-
-
-def pair():
-    """Return PPO for the bridge, without saying who plays whom."""
-    return ppo(Bridge).training(train_batch_size_per_learner=300).callbacks(on_episode_end=log_crossed)
-
-
-def one_mind(config):
-    """Return the config with one module for all robots."""
-    return config.multi_agent(policies={"both"}, policy_mapping_fn=lambda agent_id, episode, **kwargs: "both")
-
-
-bridge_curves, minds = {}, {}
-if passed("Bridge"):
-    bridge_curves["one mind"], minds["one mind"] = learn(one_mind(pair()), iterations)
-    print(f"crossed: {bridge_curves['one mind']['crossed'].iloc[-3:].mean():.0%} in the last three iterations")
-
-# %% [markdown]
-r"""
-Many pairs fail to cross, often more than half, and more iterations bring no lasting gain.
-At the start both see the same, (0, 0), and the same module gives both the same probability $p$ to go.
-Both go with $p^2$, neither with $(1-p)^2$, and exactly one with $2p(1-p)$, which is never more than a half.
-"After you."
-"No, after you."
-What is missing is a convention, and one module cannot hold it: it does not know which robot it is.
-
-![With one module both robots get the same answer; with a mapping each robot has a module of its own, and one of them learns to wait](../img/ch14_minds.svg)
-
-Give each side a mind of its own.
-Write `two_minds` so that it also fits larger fleets: robots are named `"north"`, `"south"`, `"north-3"`, `"south-12"`, and all of one side share the module of that side.
-"""
-
-
-# %%
-def two_minds(config):
-    """Return the config with the modules "north" and "south", each playing the robots of its side."""
-    ### BEGIN SOLUTION
-    return config.multi_agent(
-        policies={"north", "south"},
-        policy_mapping_fn=lambda agent_id, episode, **kwargs: agent_id.split("-")[0],
-    )
-    ### END SOLUTION
-
-
-# %%
-check("two_minds", two_minds)
-
-# %% [markdown] tags=["solution"]
-r"""
-RLlib calls the function once for each agent and episode, so an agent keeps its module until the episode ends.
-It may look at the episode too, or draw: that is how self-play picks an opponent.
-With `policies_to_train=["north"]` the other side would stay as it is.
-"""
-
-# %% [markdown]
-r"""
-Here is the second curve.
-Can you know which of the two will go first?
-"""
-
-# %% tags=["demo"]
-if passed("Bridge") and passed("two_minds"):
-    bridge_curves["two minds"], minds["two minds"] = learn(two_minds(pair()), iterations)
-    draw(bridge_curves, "crossed", "One bridge, two robots", ylim=(0, 1.05))
-
-
-# %% tags=["demo"]
-def cross(minds, module_of):
-    """Return the fields of both robots after each step, where each takes its most probable action."""
-    env, over = Bridge(), False
-    obs, _ = env.reset()
-    fields = [list(env.field.values())]
-    while not over:
-        actions = {agent: best_action(minds[module_of(agent)], seen) for agent, seen in obs.items()}
-        obs, _, terminateds, truncateds, _ = env.step(actions)
-        obs = {agent: seen for agent, seen in obs.items() if not terminateds.get(agent, False)}
-        fields.append(list(env.field.values()))
-        over = terminateds["__all__"] or truncateds["__all__"]
-    return np.array(fields)
-
-
-# %% tags=["demo"]
-if len(minds) == 2:
-    figure, grid = plt.subplots(1, 2, figsize=(10, 2.8), constrained_layout=True, sharey=True)
-    for ax, name, module_of in zip(grid, minds, [lambda agent: "both", lambda agent: agent], strict=True):
-        for agent, places, style in zip(
-            ["north", "south"], cross(minds[name], module_of).T, ["o-", "s--"], strict=True
-        ):
-            ax.plot(places, style, label=agent)
-        ax.axhspan(0.5, 2.5, color="#94a3b8", alpha=0.25)
-        ax.set(title=name, xlabel="step", ylabel="field (grey: the bridge)", yticks=range(4))
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.legend()
-
-# %% [markdown]
-r"""
-With one mind and no dice, both lines lie on top of each other: both go and fall, or both wait till the end.
-With two minds one goes and the other lets it.
-Chance decided in the first iterations who goes first; with another seed it may be the other way round.
-The robots share no reward, and no rule tells them to cooperate: giving way simply pays.
-
-A module for each is not the only way.
-Had the observation said *who* one is, one module could have learned both parts; large teams are often trained like that, since all share their experience.
-"""
-
-# %%
-### BEGIN SOLUTION
-one_mind_alone = "b"
-### END SOLUTION
-
-# %%
-quiz("one_mind_alone", one_mind_alone)
 
 # %%
 ray.shutdown()
@@ -830,10 +648,9 @@ r"""
 ## Your code travels to the EnvRunners
 
 All of this ran in the notebook's process.
-For EnvRunners in processes, or on machines, of their own, only `num_env_runners` changes: Ray pickles your classes *by value*, code and all, together with the config.
-In a real project, put such classes into a package that is installed on every node, or send it along with a runtime environment (chapter 6).
-Note the moment: the algorithm gets the class as it is when you call `build_algo`.
-If you edit the class afterwards, the running algorithm keeps the old one.
+To move the EnvRunners into their own processes, or onto other machines, you change only `num_env_runners`: Ray pickles a class from a notebook *by value*, code and all, together with the config.
+In a real project, put such classes into a package installed on every node, or send the package along in a runtime environment ([Chapter 6](ch06_cluster.ipynb)).
+The algorithm gets the class as it is when you call `build_algo`; if you edit the class afterwards, the running algorithm keeps the old one.
 
 For what older tutorials call custom models, filters and `on_postprocess_trajectory`, see [Old names](../docs/old_names.md).
 """
@@ -842,11 +659,11 @@ For what older tutorials call custom models, filters and `on_postprocess_traject
 r"""
 ## What you can do now
 
-- You know five places for code of your own, which to use for what, and where to look when you must change the algorithm itself.
+- You know five places for your own code, when to use which, and where to look when you must change the algorithm itself.
 - Your connector changes what the module sees *and* what the learner gets.
-- Your module is plain PyTorch with a value function, and it knows what you know about the problem.
-- Your diary tells what a return hides, and your potential helps an agent without misleading it.
-- You write environments for several agents, and decide which module plays each of them.
+- Your module is plain PyTorch with a value function, and knows what you know about the problem.
+- Your diary shows what a return hides, and your potential helps an agent without misleading it.
+- You compare training runs by bands over several seeds, not by one lucky run.
 
 ## Traps
 
@@ -855,16 +672,15 @@ r"""
 - **Values of shape [B, 1]** raise no error and spoil the critic.
 - **`log_value` without `reduce=`** reports a moving average that hardly moves.
 - **`on_episode_end` gets the last piece** of an episode; the others are in `prev_episode_chunks`.
-- **Praise that is not taken back** is collected forever.
+- **Praise that nothing takes back**: the agent collects it forever.
 - **`terminated` and `truncated`** differ for a potential, too.
-- **A robot that has left** must not appear in any dict again, and `terminateds` and `truncateds` need `"__all__"` at every step.
 
 ## Read on
 
-- [Chapter 15](ch15_offline.ipynb) learns from experience that others have recorded.
+- [Chapter 15](ch15_offline.ipynb) learns from experience that others have recorded, and [Chapter 23](ch23_self_play.ipynb) fills the fifth place: two agents, and a league of past selves.
 - To change the algorithm itself, subclass the **Learner** and write a loss of your own (`compute_loss_for_module`), put connectors on the learner's side or between module and environment (`learner_connector`, `module_to_env_connector`), or override the algorithm's `training_step`.
   For research on algorithms, start with the Learner.
-- RLlib's documentation: [RLModules](https://docs.ray.io/en/latest/rllib/rl-modules.html), [connectors](https://docs.ray.io/en/latest/rllib/connector-v2.html), [callbacks](https://docs.ray.io/en/latest/rllib/rllib-callback.html), [multi-agent environments](https://docs.ray.io/en/latest/rllib/multi-agent-envs.html).
+- RLlib's documentation: [RLModules](https://docs.ray.io/en/latest/rllib/rl-modules.html), [connectors](https://docs.ray.io/en/latest/rllib/connector-v2.html), [callbacks](https://docs.ray.io/en/latest/rllib/rllib-callback.html), [several agents](https://docs.ray.io/en/latest/rllib/multi-agent-envs.html).
 - Ng, Harada and Russell, *Policy invariance under reward transformations*, ICML 1999.
 - Randløv and Alstrøm, *Learning to drive a bicycle using reinforcement learning and shaping*, ICML 1998: the bicycle that rode in circles.
 """

@@ -2,16 +2,17 @@
 r"""
 # Chapter 15 · A clone follows the majority of its log, and only playing shows how good that is
 
-*About 90 minutes · builds on [Chapter 7](ch07_environments.ipynb), [Chapter 9](ch09_dqn.ipynb), [Chapter 10](ch10_actor_learner.ipynb) and [Chapter 11](ch11_rllib_ppo.ipynb)*
+*About 100 minutes · builds on [Chapter 7](ch07_environments.ipynb), [Chapter 9](ch09_dqn.ipynb), [Chapter 10](ch10_actor_learner.ipynb) and [Chapter 11](ch11_rllib_ppo.ipynb)*
 
 **What you will be able to do**
 
 - record experience as rows in Parquet files, in the form that RLlib reads;
-- read it with Ray Data, look at it before you learn from it, and hold out episodes instead of rows;
-- clone a teacher from a log, and tell what the log says about the clone from what only playing shows;
-- find a column that makes the loss perfect and the clone useless;
-- give more weight to what ended well, so that the clone plays better than the log does on average;
-- do the same with RLlib, without any environment.
+- read it with Ray Data, look at it before you learn from it, and hold out episodes rather than rows;
+- clone a teacher from a log, and separate what the log says about the clone from what only playing shows;
+- find the column that makes the loss perfect and the clone useless;
+- give more weight to what ended well, so the clone plays better than the log's average;
+- learn values from a log, and keep them from believing in actions it does not show;
+- clone with RLlib without an environment, and let it test on a log it has not learned from.
 """
 
 # %%
@@ -43,29 +44,28 @@ folder = Path(keep.name)
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans ninety minutes, with `weights` and `beats_the_teacher` as homework.
-No training here takes longer than a few seconds, so let the room predict every table before it appears.
-The heart is the section about the meter: do not give the answer away, let someone in the room find it.
+The run sheet plans a hundred minutes, with `weights` and `beats_the_teacher` as homework.
+All training here takes at most a few seconds, so let the room predict every table before it appears.
+The heart is the section about the meter: don't give the answer away; let someone find it.
 """
 
 # %% [markdown]
 r"""
 ## Someone has already played
 
-Every chapter so far let the agent try things.
-With a crane you cannot: a network that swings a load over a harbour in order to find out is not an option.
+So far the agent could always try things.
+On a crane it can't: you would not let a network swing a load over a harbour just to find out.
 But a crane keeps a **log**: what the operator saw, what the operator did, what came of it.
 Learning from a log, without trying anything, is called **offline** reinforcement learning.
 
 ![Operators play and write rows into Parquet files; Ray Data reads them; a network learns to answer as the operators did; only at the end does it play itself](../img/ch15_offline.svg)
 
-Our crane is CartPole: balance a load that stands on top of a cart.
+Our crane is CartPole: balance a load on top of a cart.
 Each step that it stays up earns 1, and after 500 steps the shift is over.
-Two operators work on it.
-Each sees position $x$, speed $v$, lean $\varphi$, and how fast the lean changes, $\dot\varphi$:
+Its two operators see position $x$, speed $v$, lean $\varphi$, and how fast the lean changes, $\dot\varphi$:
 
-- the **expert** pushes to the right where $0.1\,x + 0.25\,v + \varphi + 0.5\,\dot\varphi > 0$, else to the left;
-- the **novice** pushes to the right where $\varphi > 0$.
+- the **expert** pushes to the right when $0.1\,x + 0.25\,v + \varphi + 0.5\,\dot\varphi > 0$, else to the left;
+- the **novice** pushes to the right when $\varphi > 0$.
 
 `mean_return` plays ten episodes, always from the same ten starts:
 """
@@ -92,22 +92,22 @@ r"""
 ## A row knows its episode
 
 A log is a table, one row for each step.
-RLlib reads these columns by these names; `t` is for *our* use.
+RLlib expects these names, except `t`, which is for us.
 Plain numbers, flags and NumPy arrays will do.
 
 | column | what it holds |
 |---|---|
-| `eps_id` | the episode: the same for all of its rows, another for every other episode |
+| `eps_id` | the name of the episode, a number or a text: the same in all its rows, and in no other episode |
 | `t` | the number of the step in its episode, from 0 |
 | `obs` | what the operator saw *when choosing the action* |
 | `actions` | what the operator did |
 | `rewards` | what that step earned |
-| `new_obs` | what was seen after it (the last row needs it: no row follows) |
-| `terminateds`, `truncateds` | whether the episode ended with this step, by itself or because time was up (chapter 7) |
+| `new_obs` | what the operator saw after it; for the last row, no other column tells |
+| `terminateds`, `truncateds` | whether the episode ended with this step, by itself or because time ran out: [Chapter 7](ch07_environments.ipynb) |
 
 **Parquet** is the usual file format for such tables.
 It stores each column in one piece, typed and compressed, so a reader that needs two columns reads only two.
-Ray Data writes a *dataset* as a folder of such files, one for each of the dataset's *blocks*, so that many tasks can write and read side by side:
+Ray Data writes a *dataset* as a folder of such files, one for each of its *blocks*; tasks can write and read them side by side:
 
 ```python
 ray.data.from_items(rows, override_num_blocks=2).write_parquet(folder)  # rows: a list of dicts
@@ -116,7 +116,7 @@ ray.data.from_items(rows, override_num_blocks=2).write_parquet(folder)  # rows: 
 Write `record`.
 For each seed it plays one episode from `env.reset(seed=seed)` to its end, with `policy(obs)`, which returns an action.
 It writes all rows into `folder`, as `files` Parquet files.
-Mind that a simulator may return *the same array* for every observation, and overwrite it at each step.
+Be careful: a simulator may return *the same array* for every observation and overwrite it at each step.
 """
 
 
@@ -146,7 +146,7 @@ check("record", record)
 
 # %% [markdown] tags=["solution"]
 r"""
-Without the copies, every row of an episode would point at one array and show the numbers of the last step.
+Without the copies, every row would point at one array and show the simulator's last numbers.
 Nothing warns you: the file is valid, and the clone learns nothing.
 For a log that does not fit into memory, let a task write each episode: `ray.data.from_items(seeds).flat_map(play_one).write_parquet(folder)`.
 """
@@ -166,10 +166,10 @@ r"""
 The crane has four logs.
 One is the **expert's**.
 One comes from a **shaky** expert, half of whose actions are coin flips.
-One is **mixed**: 250 episodes of novices and 3 of the expert, in one table, and no column says who it was.
-And in one shift the operator only flipped **coins**.
+One is **mixed**: 250 episodes of novices and 3 of the expert, with no column that says whose.
+In the last, the operator only flipped **coins**.
 
-`materialize()` reads the files once and keeps the rows in the object store; without it, Ray Data would read them again in every epoch.
+`materialize()` reads the files once and keeps the rows in the object store; without it, Ray Data reads them again each time.
 """
 
 # %% tags=["demo"]
@@ -192,20 +192,19 @@ print(f"mixed, the expert's share of the rows:     {by_the_expert.sum() / return
 # %% [markdown]
 r"""
 In the mixed log, the expert has one per cent of the episodes and about an eighth of the rows, since a good episode is longer.
-So the novices outvote the expert, seven to one.
-Remember that ratio.
-Where dots lie on top of each other, as the expert's all do at 500, you see fewer than there are.
+So the novices outvote the expert, seven to one: remember that ratio.
+Dots on top of each other, such as the expert's at 500, look fewer than they are.
 
 ## A test can be too kind
 
-Before you train anything, put something aside for the test.
-The crane's office wants an early warning: from what the operator sees, predict **how many steps are left** until the episode ends.
+Before you train anything, set data aside for the test.
+The crane's office wants an early warning: from what the operator sees, predict **how many steps are left** in the episode.
 The shaky operator's log has one more column, the outside temperature.
-A decision tree gets it as well, and the number of the step.
+A decision tree gets both, and the number of the step.
+Its score is $R^2$: 1 means that it explains all the variation, 0 none, and below 0 it does worse than always naming the mean.
 
-**Predict:** the tree is tested on a quarter of the rows that it has not seen.
-How much of the variation does it explain ($R^2$: 1 is all of it, 0 is none, and below 0 it is worse than always naming the mean)?
-And how much without the temperature?
+**Predict:** the tree learns from three quarters of the rows, and the other quarter tests it.
+What is its $R^2$, and what is it without the temperature?
 """
 
 
@@ -224,13 +223,13 @@ print(f"without temperature:   {early_warning(frames['shaky'], rows_apart, more=
 
 # %% [markdown]
 r"""
-Splendid, and too good to be true: the temperature outside has nothing to do with the load, and yet the result depends almost entirely on it.
-The temperature stays the same for a whole episode, so it serves as a name tag: the tree has met other rows of *this very episode*, knows how long it lasted, and only has to look at how late it is.
+Splendid, and too good to be true: the outside temperature has nothing to do with the load, yet the score depends almost entirely on it.
+It stays the same for a whole episode, so it serves as a name tag: the tree has met other rows of *this very episode*, knows how long it lasted, and only has to subtract the number of the step.
 **Rows of one episode are neighbours**, and a test among neighbours tests memory.
 Tomorrow's episodes have no neighbours in the log.
 
 Write `hold_out`: draw `round(share * number of episodes)` **episodes**, and hold out all their rows.
-The same seed must give the same episodes whatever the order of the rows, because Ray Data promises none between files.
+The same seed must give the same episodes in whatever order the rows come, because Ray Data may return files in any order.
 """
 
 
@@ -249,8 +248,8 @@ check("hold_out", hold_out)
 
 # %% [markdown] tags=["solution"]
 r"""
-A `set` of strings has another order in every new Python process, and that would change the test.
-Where a log grows from day to day, take a hash of the episode's name instead of a draw, so that an episode never changes sides.
+A `set` of strings has another order in every new Python process, and so would your test.
+If a log grows from day to day, decide by a stable hash of the episode's name, such as `zlib.crc32`, instead of a draw: then an episode never changes sides.
 """
 
 # %% tags=["demo"]
@@ -266,32 +265,31 @@ if passed("hold_out"):
 
 # %% [markdown]
 r"""
-The honest score is about 0, and mostly far below: in new episodes the tree does no better than naming the mean, and mostly worse.
-The tree has not become worse; now you know.
-Ray Data's `train_test_split` splits rows, too, so before you split, ask what a *neighbour* is in your data: an episode, a patient, a day.
+The honest score is about 0 or far below: in new episodes the tree does no better than naming the mean, and mostly worse.
+The tree has not changed; only the test has.
+Ray Data's `train_test_split` splits by rows, so before you split, ask what makes rows *neighbours* in your data: an episode, a patient, a day.
 """
 
 # %% [markdown]
 r"""
 ## Cloning is classification
 
-The simplest way to learn from a log is **behaviour cloning**.
-Take what the operator saw as the input and what the operator did as the class, and train a classifier.
+The simplest way to learn from a log is **behaviour cloning**: take what the operator saw as the input and what the operator did as the class, and train a classifier.
 It needs no rewards, no values, no $\gamma$.
 For a row with observation $o$ and action $a$, the loss is $-\log \pi(a \mid o)$: how much does the teacher's action surprise the network?
-PyTorch computes it from the two scores that `brain()` gives: `nn.functional.cross_entropy(scores, actions)`.
+`brain()` makes a network with two scores, one for each action, and PyTorch computes the loss from them: `nn.functional.cross_entropy(scores, actions)`.
 
-A Ray dataset hands out batches of tensors, and shuffles within a buffer of rows:
+A Ray dataset hands out batches of tensors, and can shuffle within a buffer of rows:
 
 ```python
 for batch in rows.iter_torch_batches(batch_size=128, local_shuffle_buffer_size=2000):
     batch["obs"]  # shape [128, 4]
 ```
 
-Write `clone`: `epochs` times through the log in batches of 128, with Adam and a learning rate of 0.01.
-The check lets it clone an expert on *another* crane, whose cables are connected in another order and perhaps with left and right swapped, so knowing CartPole by heart does not help.
+Write `clone`: go `epochs` times through the log in batches of 128, with Adam and a learning rate of 0.01.
+The check gives it the log of an expert on *another* crane, with cables in another order and perhaps left and right swapped, so knowing CartPole by heart does not help.
 Then the clone plays, and its mean return must be 450 or more.
-The check also gives it a log whose operators disagree: there the network's probabilities (the softmax of its scores) should come near the shares of the log.
+The check also gives it a log whose operators disagree: there the network's probabilities, the softmax of its scores, should come near the shares in the log.
 """
 
 
@@ -315,7 +313,7 @@ check("clone", clone)
 
 # %% [markdown] tags=["solution"]
 r"""
-`local_shuffle_buffer_size` shuffles within a buffer, which is cheap; `rows.random_shuffle()` shuffles everything, and moves all rows through the object store for it.
+`local_shuffle_buffer_size` shuffles within a buffer, which is cheap; `rows.random_shuffle()` shuffles everything, and so moves all rows through the object store.
 A column of text, such as an `eps_id` that is a string, makes `iter_torch_batches` fail, because text cannot become a tensor: call `rows.select_columns(["obs", "actions"])` first.
 """
 
@@ -323,12 +321,12 @@ A column of text, such as an `eps_id` that is a string, makes `iter_torch_batche
 r"""
 Now clone all four.
 The seed fixes the network's first weights.
-The table shows two numbers from held-out episodes of the log: the loss, and how often the clone's favourite is what the operator did.
-It shows one number from the environment: the return.
-Your `hold_out` has drawn the episodes for the test, so the last line says how many of the expert's three in the mixed log are among them.
+The table shows two numbers from held-out episodes of the log: the loss, and the agreement, how often the clone's favourite is what the operator did.
+A third number comes from the environment: the return when `greedy` plays the clone's favourites.
+Your `hold_out` draws the test episodes, so the last line says how many of the expert's three in the mixed log are among them.
 
-**Predict** the four returns of the clones.
-Which are above their teacher's, and which below?
+**Predict** the clones' four returns.
+Which clones play better than their teacher, and which worse?
 """
 
 
@@ -371,16 +369,15 @@ Read it line by line.
 
 - **expert**: the clone reaches the teacher.
 - **shaky**: the loss is bad, the agreement is bad, and the clone plays *far better than its teacher*.
-  Why?
-  That is the next question.
-- **mixed**: it plays mostly like a novice, since it does what the majority did, and the majority were novices.
-  What the test says depends on how many of the expert's three episodes it holds: each of them raises the loss.
+  *Why* is the next question.
+- **mixed**: the clone plays mostly like a novice, since it does what the majority of the rows did.
+  Its loss depends on how many of the expert's three episodes are in the test: each raises it.
 - **coins**: the agreement is that of a coin.
   There is nothing to imitate, and what the clone does is chance: try another `manual_seed`.
-  Often it pushes to one side only and drops the load after 9 or 10 steps, sooner than its teacher.
+  Often it pushes only to one side and drops the load after 9 or 10 steps, sooner than its teacher.
 
 Loss and agreement say how well the clone predicts *these operators*.
-You cannot compare them across logs, and neither of them is the return.
+You cannot compare them across logs, and neither is the return.
 """
 
 # %%
@@ -395,9 +392,9 @@ quiz("better_than_shaky", better_than_shaky)
 r"""
 ## The best loss of the day drops the load
 
-The expert's log turns out to have another column: the meter of the motor, in newtons, +10 while it pushes to the right and −10 to the left.
+The expert's log turns out to have another column: the motor's meter, in newtons, +10 while the motor pushes to the right and −10 to the left.
 More information cannot hurt, can it?
-`with_motor(rows)` puts the meter beside the four numbers of the observation, and everything else stays as it was.
+`with_motor(rows)` puts the meter beside the observation's four numbers, and changes nothing else.
 
 **Predict:** the held-out loss of a clone that also sees the meter; then its return.
 """
@@ -418,16 +415,16 @@ if clones:
 
 # %% [markdown]
 r"""
-A perfect score, on held-out *episodes*, and a load on the ground after a few steps.
+A perfect score on held-out *episodes*, and a load on the ground after a few steps.
 
 ![In the log, a row's meter shows the push of the row's own action; while playing, at the moment of choosing, the meter still shows the push before](../img/ch15_meter.svg)
 
 The crane writes a row when its step is *over*.
-The meter in it shows the push that this row's action has caused: the answer stands beside the question.
-The clone learned to copy it, and hardly anything else.
+The row's meter shows the push of its own action: the answer stands beside the question.
+The clone learned to copy it, and little else.
 When it plays, the meter still shows the *last* push, so the clone repeats it, again and again, until the load is down.
 
-No split finds that, since every episode leaks alike.
+No split can find that, since every episode leaks alike.
 You find it by asking when each number is known, and by playing.
 """
 
@@ -442,9 +439,9 @@ quiz("find_the_leak", find_the_leak)
 # %% [markdown] tags=["notes"]
 r"""
 Ask for leaks people have met: a hospital's number that is assigned only after the diagnosis, a price series adjusted afterwards, `new_obs` joined by mistake.
-Then ask what to do where playing is forbidden, as on a real crane.
-Test in a simulator, let the clone advise while a human acts, and start with light loads.
-Estimates from the log alone exist, and they are shaky where the clone does what no row shows.
+Then ask what to do when playing is forbidden, as on a real crane: test in a simulator, let the clone advise while a human acts, and start with light loads.
+Estimates from the log alone exist, but are shaky where the clone does what no row shows.
+RLlib's own are wrong as well in Ray 2.60, as the last section says: see `OfflinePolicyEvaluationRunner._evaluate`.
 """
 
 # %% [markdown]
@@ -452,22 +449,20 @@ r"""
 ## Imitate what ended well
 
 Back to the mixed log.
-It holds three episodes that show how it is done, and the clone followed the other 250.
-But the log says who did well, in its column of rewards.
-Cloning just did not look at it.
+Three of its episodes show how it is done, and the clone followed the other 250.
+The rewards say who did well, but cloning did not look at them.
 
-For each row, add up what came after, discounted, in its own episode: the **return-to-go** $R_t = \sum_{k \ge 0} \gamma^k r_{t+k}$.
-How far that lies above the mean, measured in standard deviations, is the row's **advantage** $A_t$, and a weight $w_t$ multiplies its loss.
-Mean and deviation are those of all rows of the log.
-Use `np.std`: the `std` of pandas and of torch divides by one row less, and comes out a little larger.
+For each row, add up the rewards from this step to the end of its episode, discounted: the **return-to-go** $R_t = \sum_{k \ge 0} \gamma^k r_{t+k}$.
+How far that lies above the mean, in standard deviations, is the row's **advantage** $A_t$, and a weight $w_t$ multiplies its loss.
+Take the mean and the deviation over all rows of the log, with `np.std`: the `std` of pandas and of torch divides by one row less, and comes out a little larger.
 
 $$A_t = \frac{R_t - \text{mean of all } R}{\text{standard deviation of all } R}, \qquad w_t = \frac{e^{\beta A_t}}{\text{mean of all } e^{\beta A}} .$$
 
 $\beta = 0$ is cloning; the larger $\beta$ is, the more the clone listens only to what went well.
-This is the idea of **MARWIL** (Wang et al. 2018), whose advantage compares with what a critic expects in that state; the mean of all rows is the simplest critic there is.
+This is the idea of **MARWIL** (Wang et al. 2018), whose advantage compares with what a critic expects in that state; the mean of all rows is the simplest critic.
 
 Write `weights`.
-`eps_ids`, `t` and `rewards` are arrays with one number for each row, and so is what it returns.
+It gets the arrays `eps_ids`, `t` and `rewards`, with one entry for each row, and returns such an array.
 The rows come **in any order**.
 """
 
@@ -491,8 +486,8 @@ check("weights", weights)
 # %% [markdown] tags=["solution"]
 r"""
 An episode that was *truncated* would have continued, so the last rows of the expert's episodes look worse than they are.
-A critic would put the value of the last observation there (chapter 8, `gae`).
-Here a few rows of 500 do not matter.
+A critic would add the last observation's value there, as `gae` does in [Chapter 8](ch08_rollouts.ipynb).
+Here enough rows of each episode remain.
 """
 
 # %% tags=["demo"]
@@ -506,11 +501,10 @@ if passed("weights"):
 
 # %% [markdown]
 r"""
-Now put it together.
-`beats_the_teacher` gets the mixed log of another crane as a dataset, a network, and the number of epochs, and returns the trained network.
-Its mean return must be 450 or more; the log's is about 50.
+Now put it together: `beats_the_teacher` gets the mixed log of another crane as a dataset, a network, and the number of epochs, and returns the trained network.
+The network's mean return must be 450 or more; the log's is about 50.
 Weights are one way; any that learns from the log will do.
-`ray.data.from_pandas(frame)` makes a dataset of a table, new columns included, and `cross_entropy(..., reduction="none")` gives one loss for each row.
+`ray.data.from_pandas(frame)` makes a dataset from a table, new columns included, and `cross_entropy(..., reduction="none")` gives one loss for each row.
 """
 
 
@@ -538,8 +532,8 @@ check("beats_the_teacher", beats_the_teacher)
 
 # %% [markdown] tags=["solution"]
 r"""
-Keeping only the best episodes and cloning them works here, too, and is a good first thing to try.
-It throws whole episodes away, though; weights judge row by row, and so can learn from an operator who is good only in parts.
+Cloning only the best episodes works here, too, and is a good first thing to try.
+But it throws whole episodes away; weights judge row by row, and so can learn from an operator who is good only in parts.
 """
 
 # %% tags=["demo"]
@@ -555,13 +549,13 @@ if clones and passed("beats_the_teacher"):
 
 # %% [markdown]
 r"""
-The clone beats its teachers *on average*, because one of them was good.
+The clone beats its teachers' *average*, because one of them was good.
 What if none is?
 The best of the coin flippers' 150 episodes is far from 500.
-A weight of 3 counts as much as a row that comes three times, so draw the rows of that log as often as their weights say, and clone what was drawn.
-$\gamma$ and $\beta$ are smaller than above, because most of what happened to a coin was luck.
+A row with weight 3 counts as much as three rows, so instead of multiplying losses you can draw rows, each as often as its weight says, and clone those.
+$\gamma$ and $\beta$ are smaller than above, because most of what followed a flip was luck.
 
-**Predict:** what does that clone earn, compared with the best episode of the log: less, as much, more?
+**Predict:** what does that clone earn compared with the log's best episode: less, as much, more?
 """
 
 # %% tags=["demo"]
@@ -578,18 +572,15 @@ if clones and passed("weights"):
 
 # %% [markdown]
 r"""
-As a rule far more than the best episode, although none of those operators could play.
-The coins have tried both actions in all kinds of states, and the weights tell which went better.
+As a rule it earns far more than the best episode, although none of those operators could play.
+The coins tried both actions in all kinds of states, and the weights tell which went better.
 The log took the better one half of the time; the clone takes it again and again.
 So weights put good rows of *different* episodes together.
-They cannot choose an action that no row took there, or find a difference where all did equally well.
+They cannot choose an action that no row took, or find a difference where all did equally well.
 
 More is not always better.
 With `gamma=0.99, beta=3`, which served the mixed log so well, nearly all votes go to one tenth of these rows, the lucky ones, and the clone mostly plays far worse.
 Try it.
-
-Methods that learn values offline (RLlib has **CQL** and **IQL**) go a step further: they ask what a row is worth if *better* actions follow it than those of the log.
-They have to be held back from actions that the log never shows, because they know nothing about those.
 """
 
 # %%
@@ -602,12 +593,73 @@ quiz("beyond_the_expert", beyond_the_expert)
 
 # %% [markdown]
 r"""
+## Values from a log must not believe in actions that it does not show
+
+A weight asks what came after a row.
+A *value* says what the row's action is worth if **better** actions follow than those of the log.
+[Chapter 9](ch09_dqn.ipynb) learned such values, and its targets took the maximum over all actions.
+From a log, that goes wrong: the network knows nothing about an action that no row shows; the maximum picks what it overrates, and no experience corrects it.
+Two methods hold the values back.
+**CQL** (Kumar et al. 2020) pushes down the values of actions the log does not show.
+**IQL** (Kostrikov et al. 2021) never asks about them: its target is the reward plus $\gamma V(s')$, and $V$ leans towards the better of the actions that the log *did* take.
+If an action is worth more than $V$, the squared error counts 0.6, otherwise 0.4.
+With equal weights, $V$ would be the mean of what the log did; the closer the first weight is to 1, the closer $V$ comes to the best of it.
+Then the policy clones, weighed by $e^{\beta (Q - V)}$: your `weights` with a learned critic.
+"""
+
+
+# %%
+def iql_loss(rows, q, slow_q, value, policy, gamma=0.9, expectile=0.6, beta=2.0):
+    """Return the losses of Q, V and policy together, as one number; `rows` is a dict of tensors, one row each (Kostrikov et al. 2021)."""
+    did = rows["actions"][:, None]
+    with torch.no_grad():
+        worth = slow_q(rows["obs"]).gather(1, did)[:, 0]  # of what the log did; the slow copy is chapter 9's target network
+        target = rows["rewards"] + gamma * value(rows["new_obs"])[:, 0] * ~rows["terminateds"]
+    better = worth - value(rows["obs"])[:, 0]
+    value_loss = torch.where(better > 0, expectile, 1 - expectile) * better**2
+    q_loss = (q(rows["obs"]).gather(1, did)[:, 0] - target) ** 2
+    surprise = nn.functional.cross_entropy(policy(rows["obs"]), rows["actions"], reduction="none")
+    policy_loss = torch.exp(beta * better.detach()).clamp(max=100) * surprise
+    return (value_loss + q_loss + policy_loss).mean()
+
+
+# %% tags=["demo"]
+if clones and passed("weights"):
+    torch.manual_seed(0)
+    needed = {"obs": np.float32, "new_obs": np.float32, "actions": int, "rewards": np.float32, "terminateds": bool}
+    table = {name: torch.tensor(np.stack(frames["coins"][name]).astype(kind)) for name, kind in needed.items()}
+    q, slow_q, policy, value = brain(), brain(), brain(), nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 1))
+    optimiser = torch.optim.Adam([*q.parameters(), *policy.parameters(), *value.parameters()], lr=0.01)
+    for _ in range(budget(2000, 700)):
+        chosen = torch.randint(len(table["obs"]), (512,))
+        optimiser.zero_grad()
+        iql_loss({name: column[chosen] for name, column in table.items()}, q, slow_q, value, policy).backward()
+        optimiser.step()
+        for slow, fast in zip(slow_q.parameters(), q.parameters(), strict=True):
+            slow.data.lerp_(fast.data, 0.03)  # three per cent of the way
+    for name, network in {"its clone, above": clones["coins"], "weighed": of_flips, "IQL": policy}.items():
+        print(f"coins, {name:16} {mean_return(greedy(network)):.0f}")
+
+# %% [markdown]
+r"""
+Weights and IQL both learn from coin flips what no coin could do.
+Which is ahead changes with the seed, so one table decides nothing ([Chapter 12](ch12_env_runners.ipynb)).
+Values pay off when the good parts of a task lie in different episodes, since no single return shows them together.
+RLlib has both methods, `IQLConfig` and `CQLConfig`, but in Ray 2.60 IQL and the loss of CQL are written for continuous actions, and our crane has two buttons.
+"""
+
+# %% [markdown]
+r"""
 ## RLlib clones from the same files, and needs no environment
 
-RLlib's `BC` reads the folder as it is.
+RLlib's `BC` reads a folder as it is.
 It has no environment to ask, so the config names the two *spaces* instead.
-`dataset_num_iters_per_learner=1` makes one `train()` one update with one batch.
-Reading and preparing run in Ray Data, in actors of their own, so that a learner on a GPU need not wait for files; one actor is enough here.
+With `dataset_num_iters_per_learner=1`, each `train()` makes one update with one batch.
+Ray Data reads and prepares the batches in processes of its own, so a learner on a GPU need not wait for files; one actor is enough here.
+
+RLlib can also test without an environment.
+Every 25 iterations it takes a batch from the log that `evaluation_config` names, and computes the network's loss on it.
+Without that line it would take the log it learns from, and the test would be too kind; so your `hold_out` divides the expert's log first.
 """
 
 # %% tags=["demo"]
@@ -615,14 +667,27 @@ from ray.rllib.algorithms.bc import BCConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.core.rl_module.rl_module import RLModule
 
+# %% tags=["demo"]
+if passed("hold_out"):
+    held_out = hold_out(frames["expert"]["eps_id"].to_numpy(), 0.2, seed=0)
+    for part, rows in {"learn": ~held_out, "test": held_out}.items():
+        some = ray.data.from_pandas(frames["expert"][rows])
+        some.write_parquet(str(folder / part), mode=ray.data.SaveMode.OVERWRITE)
+
+# %% tags=["demo"]
 cartpole = gymnasium.make("CartPole-v1")
 config = (
     BCConfig()
     .environment(observation_space=cartpole.observation_space, action_space=cartpole.action_space)
     .offline_data(
-        input_=[str(folder / "expert")],
+        input_=[str(folder / "learn")],
         dataset_num_iters_per_learner=1,
-        map_batches_kwargs={"concurrency": 1, "num_cpus": 1},  # one actor prepares the batches
+        map_batches_kwargs={"concurrency": 1, "num_cpus": 0.5},  # one actor prepares the batches, another those of the test
+    )
+    .evaluation(
+        offline_evaluation_interval=25,
+        offline_eval_batch_size_per_runner=1000,
+        evaluation_config=BCConfig.overrides(input_=[str(folder / "test")]),
     )
     .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64]))
     .training(train_batch_size_per_learner=128, lr=0.01)
@@ -630,26 +695,32 @@ config = (
 )
 
 # %% tags=["demo"]
-if passed("clone"):
-    algo, losses, marks = config.build_algo(), [], [time.perf_counter()]
+if passed("clone") and passed("hold_out"):
+    algo, losses, tests, marks = config.build_algo(), [], {}, [time.perf_counter()]
     try:
-        for _ in range(budget(600, 250)):
-            losses.append(algo.train()["learners"]["default_policy"]["policy_loss"])
+        for number in range(1, budget(600, 200) + 1):
+            result = algo.train()
+            losses.append(result["learners"]["default_policy"]["policy_loss"])
+            if number % 25 == 0:  # in between, RLlib repeats the last test, or reports NaN
+                tests[number] = result["evaluation"]["offline_eval_runners"]["default_policy"]["total_eval_loss"]
             marks.append(time.perf_counter())
         algo.save_to_path(folder / "rllib")
     finally:
         algo.stop()
     print(f"first iteration {marks[1] - marks[0]:.1f} s, all others together {marks[-1] - marks[1]:.1f} s")
     figure, axes = plt.subplots(figsize=(7, 2.2), constrained_layout=True)
-    axes.plot(losses, color="#059669", linewidth=0.8)
+    axes.plot(range(1, len(losses) + 1), losses, color="#059669", linewidth=0.8, label="batches it learns from")
+    axes.plot(list(tests), list(tests.values()), "o", color="#7c3aed", label="episodes held out")
     axes.set(xlabel="iteration", ylabel="loss", title="RLlib's BC on the expert's log", ylim=(0, None))
+    axes.legend()
 
 # %% [markdown]
 r"""
-The first iteration starts Ray Data's processes; the others take batches that lie ready.
-Dips that come back every 47 iterations are no progress: 6,000 rows are 47 batches, and RLlib takes them in the order of the files, unlike your `clone`.
-And a loss is not a return.
-RLlib keeps a folder with a network in it (chapter 11), so let it play:
+The first iteration starts Ray Data's processes; the others take ready batches.
+Dips every 39 iterations are not progress: 5,000 rows are 39 batches, and RLlib takes them in the order of the files, unlike your `clone`.
+The held-out loss falls too, so the clone has not just learned the log by heart.
+But a loss is not a return.
+The saved folder holds the network ([Chapter 11](ch11_rllib_ppo.ipynb)), so let it play:
 """
 
 # %% tags=["demo"]
@@ -661,11 +732,13 @@ if (folder / "rllib").exists():
 
 # %% [markdown]
 r"""
-`MARWILConfig().training(beta=1.0)` is the same with weights, and a critic.
-It weighs by what came *after* a row, so it wants whole episodes (`input_read_episodes=True`), such as an EnvRunner writes while it plays with `config.offline_data(output=folder)`.
-From single rows, as in our files, RLlib makes episodes of one step each, and all that came later is the critic's guess.
+`MARWILConfig().training(beta=1.0)` adds weights and a critic.
+It weighs by what came *after* a row, so it wants whole episodes, read with `input_read_episodes=True`; EnvRunners write such episodes while they play, with `config.offline_data(output=folder)`.
+From single rows, as in our files, RLlib makes episodes of one step, and all that came later is the critic's guess.
 
-Without an environment to play in, RLlib can evaluate on a log, with `.evaluation(offline_evaluation_interval=50)`: by the loss, or by importance sampling, which needs a log that says how probable each action was.
+For a *return* without playing, `offline_evaluation_type="is"` promises importance sampling: each episode of the log counts in proportion to how much more probable the new policy makes it.
+It needs whole episodes, and a column `action_logp` with the log of each action's probability when chosen.
+Do not rely on it in Ray 2.60: it weighs the actions that the new policy *draws*, not those in the log.
 Older tutorials write JSON files and `input_evaluation`: see [Old names](../docs/old_names.md).
 """
 
@@ -677,21 +750,24 @@ r"""
 ## What you can do now
 
 - You write experience as rows that RLlib can read, and read them with Ray Data.
-- You hold out episodes, and know what a test among neighbours is worth.
-- You clone a teacher, and look in the log for the majority that the clone will follow.
+- You hold out episodes, and know why a test among neighbours is worth little.
+- You clone a teacher, and look in the log for the majority the clone will follow.
 - You ask of every column when it is known, and let the clone play before you believe a loss.
-- You weigh rows by what came after them, and know what a weight can choose from: the actions that are in the log.
+- You weigh rows by what came after them, and know that a weight can choose only among the log's actions.
+- You learn values from a log, and know why a maximum over all actions would ruin them.
+- You let RLlib test on episodes it has not learned from.
 
 ## Traps
 
 - **An array that the simulator overwrites** makes all rows of an episode equal: keep copies.
 - **`from_items` without `override_num_blocks`** writes up to 200 files, and each has its cost.
-- **A dataset that is not materialized** is read again in every epoch.
+- **A dataset that you don't materialize** is read again in every epoch.
 - **Rows of one episode on both sides** of a split: the test measures memory.
 - **A number that is known only afterwards** gives the best loss, and a clone that copies it.
+- **RLlib's offline evaluation** reads the log it learns from, unless `evaluation_config` names another.
 - **The majority** of rows decides what a clone does, not the best of them.
-- **Whole episodes need a package**, msgpack-numpy, that Ray 2.60 does not install: for writing as well as for reading.
-- **`algo.get_module()` fails** on RLlib's BC: it asks an EnvRunner, and there is none.
+- **Whole episodes need msgpack-numpy**, for writing as well as for reading, and Ray 2.60 does not install that package.
+- **`algo.get_module()` fails** on RLlib's BC, which has no EnvRunner to ask.
   Save the algorithm, and load the module from the folder.
 
 ## Read on
@@ -699,6 +775,8 @@ r"""
 - [Chapter 17](ch17_data_train.ipynb) does more with Ray Data and trains on several workers.
 - RLlib's documentation: [offline RL](https://docs.ray.io/en/latest/rllib/rllib-offline.html); Ray Data's: [loading data](https://docs.ray.io/en/latest/data/loading-data.html).
 - Wang et al., *Exponentially weighted imitation learning for batched historical data*, NeurIPS 2018: MARWIL.
+- Kumar et al., [*Conservative Q-Learning*](https://arxiv.org/abs/2006.04779), 2020: CQL.
+  Kostrikov, Nair and Levine, [*Offline Reinforcement Learning with Implicit Q-Learning*](https://arxiv.org/abs/2110.06169), 2021: IQL.
 - de Haan, Jayaraman and Levine, *Causal confusion in imitation learning*, NeurIPS 2019: clones that copy what they did last.
 - Levine et al., [*Offline reinforcement learning: tutorial, review, and perspectives on open problems*](https://arxiv.org/abs/2005.01643), 2020.
 """

@@ -2,7 +2,7 @@
 r"""
 # Chapter 17 · Two workers with equal weights are one learner, and a checkpoint is all that survives them
 
-*About 110 minutes · builds on [Chapter 2](ch02_objects.ipynb), [Chapter 3](ch03_actors.ipynb) and [Chapter 5](ch05_faults.ipynb); [Chapter 10](ch10_actor_learner.ipynb) helps where PyTorch is new*
+*About 120 minutes · builds on [Chapter 2](ch02_objects.ipynb), [Chapter 3](ch03_actors.ipynb) and [Chapter 5](ch05_faults.ipynb); [Chapter 10](ch10_actor_learner.ipynb) helps where PyTorch is new*
 
 **What you will be able to do**
 
@@ -10,6 +10,7 @@ r"""
 - prepare data without a leak;
 - turn a training loop for one process into one for many, and prove that the workers keep one network;
 - say which rows a gradient step is made of when there are several workers;
+- compute in half the bits, share the weights out among the workers, and say what each saves;
 - kill a worker in the middle of a training run, and resume from the last checkpoint with only half an epoch lost.
 """
 
@@ -47,17 +48,16 @@ news = keep_news_of_deaths()  # otherwise Ray reports the death to come in half 
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred and ten minutes, with all four exercises.
+The run sheet plans two hours, with all four exercises.
 The demonstrations after `pipeline` need it: anyone who runs out of time can take the line from its last hint.
 Ask at the start who has trained on two machines, and what travelled between them.
-Most people say "the weights".
-Come back to the answer after `train_loop`.
+Most say "the weights"; come back to the answer after `train_loop`.
 """
 
 # %% [markdown]
 r"""
 `num_cpus=4` gives four places for tasks, whatever your machine has; on two cores they take turns (chapter 4).
-`log_to_driver=False` hides the log lines of other processes: Ray Train reports each of its steps in half a page, and you are going to kill a worker.
+`log_to_driver=False` hides other processes' log lines: Ray Train reports each of its steps in half a page, and you are going to kill a worker.
 Errors still arrive as exceptions.
 """
 
@@ -65,19 +65,18 @@ Errors still arrive as exceptions.
 r"""
 ## A dataset is a plan
 
-In most training runs the real work is getting the rows to the place where the gradients are computed.
+In most training runs the real work is getting the rows to where the gradients are computed.
 That is the job of **Ray Data**.
-A `Dataset` is a table in pieces, its **blocks**, and each block is an object in the object store.
+A `Dataset` is a table in **blocks**, each an object in the object store.
 Whatever you do to a dataset happens block by block, in tasks and actors.
 
 ![Blocks of rows flow through a pipeline of tasks and actors to two training workers, which average their gradients and report checkpoints](../img/ch17_data_train.svg)
 
-The rows of this chapter are 1,797 handwritten digits, which come with scikit-learn, in three columns: `image` has 64 pixels between 0 and 16, `label` says which digit it is, and `row` numbers them.
+This chapter's rows are 1,797 handwritten digits from scikit-learn, in three columns: `image` has 64 pixels between 0 and 16, `label` says which digit it is, and `row` numbers them.
 Every fifth row is held out for a test.
 
 **Predict:** the function below naps for 0.2 s over each of 8 blocks.
-How long does the call of `map_batches` take, and how long does `take_all`?
-How long does `take_all` take the second time?
+How long does the call to `map_batches` take, and how long does `take_all` take, the first time and the second?
 """
 
 # %%
@@ -103,13 +102,13 @@ print("map_batches: {:.3f} s   take_all: {:.1f} s   take_all again: {:.1f} s".fo
 
 # %% [markdown]
 r"""
-`map_batches` only wrote the plan down; that is called **lazy**.
+`map_batches` is **lazy**: it only wrote the plan down.
 `take_all` did the work.
 Eight naps of 0.2 s in four places take 0.4 s.
 The rest is Ray Data getting ready, which costs most the first time because of its imports.
 
-The work is done when something asks for rows: `take`, `take_all`, `iter_batches`, `write_parquet`.
-Ask again, and it is done again, unless you keep the result: `plan.materialize()` runs the plan and leaves the blocks in the object store.
+Ray does the work when something asks for rows: `take`, `take_all`, `iter_batches`, `write_parquet`.
+Ask again, and it does the work again, unless you keep the result: `plan.materialize()` runs the plan and leaves the blocks in the object store.
 
 With `batch_size=64` your function gets at most 64 rows at a time; by default it gets a whole block.
 """
@@ -126,14 +125,13 @@ quiz("what_has_run", what_has_run)
 r"""
 ## The first batch is out before the last block is read
 
-A plan of several steps does not run step by step over the whole table.
-Blocks **stream** through it: while the first is being used, later ones are still being read.
+A plan of several steps does not run step by step over the whole table; blocks **stream** through it: while the first is being used, later ones are still being read.
 So a dataset may be larger than your memory, and a learner need not wait for the last file.
-(A full shuffle or a sort is the exception: it has to see all blocks first.)
+A full shuffle or a sort is the exception: it must see all blocks first.
 If the consumer is slow, Ray Data pauses the reading; that is *backpressure*, as in chapter 1.
 
 `read` plays a slow disk that delivers one block at a time.
-The cell uses the batches as they come, and then once more after `materialize()`.
+The cell uses the batches as they come, then again after `materialize()`.
 """
 
 
@@ -167,9 +165,9 @@ axes[0].invert_yaxis()
 axes[1].legend(frameon=False);
 # %% [markdown]
 r"""
-On the left, orange and green move along together, one block apart: by default one batch is fetched ahead.
-On the right, everything is read before anything is used.
-That is the price of keeping the result, and it pays off when the rows are needed many times.
+On the left, orange and green move along together, one block apart: by default Ray Data fetches one batch ahead.
+On the right, it reads everything before anything is used.
+That is the price of keeping the result, and it pays off if you need the rows many times.
 """
 
 # %% [markdown]
@@ -183,14 +181,14 @@ $$x'_j = \frac{x_j - \mu_j}{\sigma_j}$$
 
 Where do $\mu$ and $\sigma$ come from?
 Not from the batch: the same digit would then look different in other company, and a batch of one image would become all zeros.
-And not from all 1,797 images: the held-out ones would tell the training something about themselves.
+And not from all 1,797 images: the held-out ones would tell the training about themselves.
 That is a **leak**, and a test after a leak promises more than you will get.
 
-So the stage has a state: two arrays, computed once.
-In Ray Data, a stage with a state is a *callable class*: `__init__` gets ready, `__call__` takes a batch and returns one.
+So the stage has state: two arrays, computed once.
+In Ray Data, a stage with state is a *callable class*: `__init__` gets ready, `__call__` takes a batch and returns one.
 Write `Standardise`.
-Some pixels in the corners are 0 in every training image; for these $\sigma_j = 0$, and they are only centred, as if $\sigma_j$ were 1.
-A batch is a view into the object store, so it is read-only (chapter 2).
+Some pixels in the corners are 0 in every training image; for these $\sigma_j = 0$, so only centre them, as if $\sigma_j$ were 1.
+A batch may be a view into the object store, and then it is read-only (chapter 2).
 """
 
 
@@ -225,9 +223,8 @@ The test rows go through the *same* object: standardising them by their own mean
 r"""
 ## A slow start is paid once for each actor
 
-`Standardise` starts fast.
-But a stage may be a network of ten gigabytes that labels your rows, and you do not want to load that for each batch.
-So Ray Data makes a **pool** of actors from a class, and sends every batch to one that is free:
+`Standardise` starts fast, but a stage may be a network of ten gigabytes that labels your rows, and you do not want to load that for each batch.
+So Ray Data makes a **pool** of actors from a class, and sends every batch to a free one:
 
 ```python
 ds.map_batches(
@@ -239,9 +236,9 @@ ds.map_batches(
 ```
 
 A function becomes tasks instead, and remembers nothing.
-Where two stages follow each other directly, Ray Data often *fuses* them: the function then runs inside the actors, and no block is copied in between.
+If two stages follow each other directly, Ray Data often *fuses* them: the function then runs inside the actors, and no block is copied between them.
 
-`pipeline` puts two stages one after the other: `clean`, a function that drops broken rows, and then `stage`, a class whose `__init__` takes `images`.
+`pipeline` chains two stages: `clean`, a function that drops broken rows, and `stage`, a class whose `__init__` takes `images`.
 The check brings a stage of its own, which starts slowly and counts how often it is made.
 """
 
@@ -267,15 +264,15 @@ r"""
 `map_batches(lambda batch: stage(images)(batch))` gives the same rows, but makes a new stage for every batch.
 `map_batches(stage(images))` makes one here, in your notebook: with a pool Ray Data refuses it, and without one it takes the object for a function and sends a copy to each task.
 
-`concurrency=2` also makes a pool of two; Ray 2.60 accepts it, but its documentation calls it deprecated.
+`concurrency=2` also makes a pool of two; Ray 2.60 accepts it, but documents it as deprecated.
 """
 
 
 # %% [markdown]
 r"""
 Now run your stages on the real digits.
-`materialize` keeps the rows, because the training will go over them many times and a plan would start a new pool of actors in every epoch.
-Leave it a plan when each epoch should see the rows *changed*, for instance turned a little.
+`materialize` keeps the rows, because the training will go over them many times, and a plan would start a new pool of actors in every epoch.
+Leave it a plan if each epoch should see the rows *changed*, for instance turned a little at random.
 """
 
 
@@ -306,18 +303,19 @@ r"""
 ## Two workers, one network
 
 Each worker has a copy of the network and a part of the rows, its **shard**.
-After every batch, each worker computes its own gradient; the workers **average** their gradients, an operation called *all-reduce*; and each takes the same step with the same average.
-Workers that start equal and always step equally stay equal.
+After every batch, each worker computes its own gradient; the workers **average** their gradients, an operation called *all-reduce*; and each takes the same step.
+Workers that start equal and step equally stay equal.
 
 PyTorch calls this **DDP**, *distributed data parallel*.
-The weights travel once, when the model is wrapped and every worker receives those of worker 0.
+The weights travel once: when you wrap the model, every worker receives those of worker 0.
 After that the workers exchange gradients.
+A model may also have *buffers*, such as the means of batch normalisation, which worker 0 sends before every forward pass; ours has none.
 
 With $W$ workers and $B$ rows in each worker's batch, the average is the gradient of the mean loss over $W \cdot B$ rows: the **effective batch**.
 
 $$\frac{1}{W}\sum_{w=1}^{W}\nabla\,\frac{1}{B}\sum_{i=1}^{B} \ell(x_{wi}) = \nabla\,\frac{1}{WB}\sum_{w,i}\ell(x_{wi})$$
 
-Here is all that one process needs in PyTorch.
+Here is all one process needs in PyTorch.
 The network is a single layer: it reads digits well, and a gradient step takes about a millisecond.
 """
 
@@ -344,7 +342,7 @@ config = {"epochs": 3, "batch_size": 64, "lr": 0.02, "seed": 0}
 
 # %% [markdown]
 r"""
-**Ray Train** runs a function that you write, the *training loop*, in every worker.
+**Ray Train** runs a function of yours, the *training loop*, in every worker.
 Inside it,
 
 | call | what it does |
@@ -355,16 +353,16 @@ Inside it,
 | `ray.train.get_context()` | has `get_world_size()`, the number of workers, and `get_world_rank()`: 0, 1, … |
 | `ray.train.report(metrics)` | reports numbers; waits until *every* worker has reported |
 
-Ray Train starts slowly: it needs some eight processes, and most of them import PyTorch.
+Ray Train starts slowly: it needs about eight processes, and most of them import PyTorch.
 You will time it below.
-Until then we **rehearse**: `rehearse(loop, rows, config)` runs a loop in two processes of its own, joined by PyTorch as Ray Train joins them, with a small imitation of Ray Train.
-You write the real calls of the table, and import nothing else: the rehearsal answers them.
-The first rehearsal takes some seconds, the next about one, and it notes everything that the workers do.
+Until then, **rehearse**: `rehearse(loop, rows, config)` runs a loop in two processes of its own, joined by PyTorch as Ray Train joins them, with a small imitation of Ray Train.
+Write the real calls from the table, and import nothing else: the rehearsal answers them.
+The first rehearsal takes some seconds, the next about one, and each notes everything the workers do.
 
 Write `train_loop`.
-Begin with `torch.manual_seed(config["seed"])`, the same in every worker, so that the run can be repeated.
+Begin with `torch.manual_seed(config["seed"])`, the same in every worker, so the run can be repeated.
 `config["batch_size"]` is the *effective* batch.
-The optimizer is `torch.optim.SGD` with `lr=config["lr"]` and `momentum=0.9`: it keeps a **velocity** for each weight, 0.9 times the old one plus the new gradient, and steps along that.
+The optimizer is `torch.optim.SGD` with `lr=config["lr"]` and `momentum=0.9`: it keeps a **velocity** for each weight, 0.9 times the old one plus the new gradient, and steps along it.
 The check rehearses your loop and computes what the weights must be.
 """
 
@@ -392,17 +390,17 @@ check("train_loop", train_loop)
 
 # %% [markdown] tags=["solution"]
 r"""
-Equal weights do not need the seed: DDP sends worker 0's weights to all workers when it wraps the model.
+Equal weights do not need the seed: DDP sends worker 0's weights to all.
 The seed makes the run repeatable, and the next comparison fair.
 
-Calling `ray.train.report` in worker 0 only is the most common mistake with Ray Train.
+The most common mistake with Ray Train is to call `ray.train.report` only in worker 0.
 Worker 0 then waits for the others to report, the others wait for worker 0's gradients, and the run hangs.
 """
 
 # %% [markdown]
 r"""
 Are the weights equal because of DDP, or because both workers learn the same digits anyway?
-The next cell rehearses your loop twice: once as it is, and once with a `prepare_model` that leaves the model alone.
+The next cell rehearses your loop as it is, and then with a `prepare_model` that leaves the model alone.
 Thanks to the seed, both workers begin with the same weights.
 
 **Predict:** without DDP, do the two workers' weights differ after one step?
@@ -440,10 +438,10 @@ if distances:
 # %% [markdown]
 r"""
 With DDP the difference is not small but zero, after every step: same start, same average, same arithmetic.
-Without it there are two networks from the first step on, each trained on half of the rows, and they end up further apart than they were after that step.
-You would save worker 0's network and throw half of the training away.
+Without it there are two networks from the first step, each trained on half of the rows, and they end up further apart than they were after that step.
+You would save worker 0's network and throw away half of the training.
 
-Look at the count of rows, too: 1,437 is odd, and one row was seen by neither worker, in any epoch.
+Look at the count of rows, too: 1,437 is odd, and neither worker saw one of the rows in any epoch.
 The rehearsal copies Ray Train in this.
 """
 
@@ -465,17 +463,93 @@ quiz("effective_batch", effective_batch)
 
 # %% [markdown]
 r"""
+## A large network needs half the bits, or a share of the weights
+
+Two changes make room for a larger network, and both leave the loop as it is.
+
+**Mixed precision**: a float32 has 32 bits, a *bfloat16* has 16, with the same range and two or three decimal digits.
+Within `torch.autocast`, the expensive operations compute in bfloat16.
+Weights, gradients and velocities stay float32, because small steps would otherwise be lost:
+"""
+
+# %% tags=["demo"]
+device = "cuda" if torch.cuda.is_available() else "cpu"
+wide, inputs = nn.Linear(1024, 1024, device=device), torch.randn(64, 1024, device=device)
+
+
+def seconds_in(bits):
+    """Return the seconds of ten forward and backward passes; 16 bits are bfloat16."""
+    start = time.perf_counter()
+    for _ in range(10):
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=bits == 16):
+            scores = wide(inputs)
+        scores.float().mean().backward()
+    wide.weight.grad.sum().item()  # a GPU works on while Python is ahead: wait for it
+    return time.perf_counter() - start, scores.dtype, wide.weight.grad.dtype
+
+
+# %% tags=["demo"]
+took = {bits: min(seconds_in(bits) for _ in range(2)) for bits in (32, 16)}
+print("scores", took[16][1], "| gradients", took[16][2], "| weights", wide.weight.dtype)
+print(f"on this {device}, bfloat16 takes {took[16][0] / took[32][0]:.1f} times as long as float32")
+print("1 + 0.001 in bfloat16:", (torch.ones((), dtype=torch.bfloat16) + 0.001).item())
+
+# %% [markdown]
+r"""
+Processors that compute in bfloat16, such as recent GPUs and some CPUs, are faster; others convert back and forth, and are slower.
+In a training loop, `with torch.autocast(...)` goes around the forward pass and the loss.
+
+**FSDP**, *fully sharded data parallel*: with DDP every worker keeps all weights, gradients and velocities; with FSDP each keeps a share.
+Before a layer computes, the workers send each other its weights, and forget them afterwards; a gradient goes to the worker with that share.
+The steps are those of DDP, but more numbers travel.
+Each worker needs less memory for all three; what a layer computes from its own rows stays whole.
+
+In Ray Train that is `prepare_model(net, parallel_strategy="fsdp")`, for GPUs only: without them it raises.
+PyTorch's own `fully_shard` also works on CPUs, so the rehearsal can show it:
+"""
+
+
+# %% tags=["demo"]
+from torch.distributed.fsdp import fully_shard
+
+
+def sharded_loop(config):
+    """Train like `train_loop`, with the weights shared out among the workers."""
+    torch.manual_seed(config["seed"])
+    model = fully_shard(network())
+    optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=0.9)
+    part = config["batch_size"] // ray.train.get_context().get_world_size()
+    batches = ray.train.get_dataset_shard("train").iter_torch_batches(batch_size=part)
+    ray.train.report({"epoch": 0, "loss": train_epoch(model, optimizer, batches)})
+
+
+if passed("Standardise") and passed("pipeline") and passed("train_loop"):
+    for loop in (train_loop, sharded_loop):
+        (attempt,) = rehearse(loop, prepared()[1], config | {"epochs": 1})
+        kept = [[len(entry[1]) for entry in log if entry[0] == "step"][-1] for log in attempt["logs"]]
+        loss = next(entry[1]["loss"] for entry in attempt["logs"][0] if entry[0] == "report")
+        print(f"{loop.__name__:12} weights in each worker: {kept}, loss of worker 0: {loss:.4f}")
+
+# %% [markdown]
+r"""
+The same loss from half of the weights in each worker.
+Here one call of `fully_shard` gathers the whole network at once; in a large one, call it on each block first, then on the whole.
+For our 650 numbers that saves nothing; without it, a network of some billions does not fit into one GPU.
+"""
+
+# %% [markdown]
+r"""
 ## A restarted worker knows what the checkpoint says, and nothing else
 
-Chapter 5 killed a counter; now it is a training run.
-When one worker dies, the others cannot take another step: they wait for gradients that will never come.
+Chapter 5 killed a counter; now you kill a training worker.
+When one dies, the others cannot take another step: they wait for gradients that never come.
 So Ray Train ends the *whole* group.
 If `FailureConfig(max_failures=…)` allows it, Ray Train then starts a new group and calls your loop again from its first line.
-By default it allows no failure, and `fit` raises.
-Only one thing is different in the new group: `ray.train.get_checkpoint()` returns the last checkpoint that was reported, or None if there is none.
+By default it allows none, and `fit` raises.
+Only one thing differs in the new group: `ray.train.get_checkpoint()` returns the last reported checkpoint, or None.
 
 A **checkpoint** is a folder with files of your choice.
-You write them into a temporary folder and hand it over with a report; Ray Train copies it to the run's storage before `report` returns.
+You write them into a temporary folder and pass it with a report; Ray Train copies it to the run's storage before `report` returns.
 
 ```python
 with tempfile.TemporaryDirectory() as folder:
@@ -491,8 +565,8 @@ with checkpoint.as_directory() as folder:
     state = torch.load(f"{folder}/state.pt")
 ```
 
-Models and optimizers have a `state_dict()`, a dict of all their numbers, which you can save as it is and load with `model.load_state_dict(state["model"])`.
-What `prepare_model` returns holds your model as `.module`, and its own `state_dict()` has keys that begin with `module.`: save and load the same one of the two.
+Models and optimizers have a `state_dict()`, a dict of all their numbers, which you save as it is and load with `model.load_state_dict(state["model"])`.
+With several workers, what `prepare_model` returns holds your model as `.module`, and its own `state_dict()` has keys that begin with `module.`: save and load the same one.
 
 **Predict:** the check trains for four epochs, 0 to 3, and kills one worker with SIGKILL in the middle of epoch 2.
 Which epochs will the second group report?
@@ -536,11 +610,11 @@ check("resume", resume)
 
 # %% [markdown] tags=["solution"]
 r"""
-The optimizer's state is what people forget.
+People forget the optimizer's state.
 SGD keeps a velocity for each weight, Adam two numbers.
 Start them at zero, and the run takes another path: it raises no error and often ends nearly as well, so it is easy to miss.
 
-A real checkpoint may need more: the state of random generators, the schedule of the learning rate, the configuration, the version of the code.
+A real checkpoint may need more: the state of random generators, the learning rate schedule, the configuration, the version of the code.
 """
 
 # %%
@@ -576,9 +650,9 @@ A `TorchTrainer` takes the loop, its configuration, the datasets, and three sett
 
 - `ScalingConfig`: how many workers, and what each reserves.
   The default is one CPU each; with as many workers as Ray has CPUs, nothing is left for Ray Data's tasks, and the workers wait for rows forever (chapter 4).
-  Half a CPU each keeps us far from that, and makes nothing faster or slower.
+  Half a CPU each avoids that, and makes nothing faster or slower.
 - `RunConfig`: a name, and where checkpoints go.
-  On a cluster, that must be a place that every node can reach: `s3://…`, or a shared folder.
+  On a cluster, every node must reach that place: `s3://…`, or a shared folder.
 - `FailureConfig(max_failures=1)`: how many times Ray Train may restart the group.
 
 `mortal(loop, notes, kill)` runs your loop unchanged and writes down what each worker does; `kill=(1, 79)` lets worker 1 kill its own process after 79 gradient steps, in epoch 3.
@@ -607,11 +681,10 @@ def fit(loop, kill=None):
 # %% [markdown]
 r"""
 **Predict:** how many seconds pass from `fit()` to the first gradient step?
-How many from the death to the first step of the new group?
+How many from the death to the new group's first step?
 How much work is done twice?
 
-The next cell takes a minute or two, longer on a busy machine; in full mode it trains twice.
-It prints nothing meanwhile.
+The next cell takes a minute or two, longer on a busy machine, and prints nothing meanwhile; in full mode it trains twice.
 """
 
 # %% tags=["demo"]
@@ -635,8 +708,8 @@ r"""
 Four processes, two in each attempt.
 Every worker took batches of 32 rows, which makes 64 together; 718 rows are an epoch, and three epochs 2,154.
 Worker 1 had taken ten batches more when it died, and worker 0 eleven.
-`end` is the last thing that each worker noted: worker 1 died; worker 0 had just taken its next batch (`rows`) and waited for a gradient until Ray Train ended it.
-The *digest* is a fingerprint of all weights after a worker's last step: within an attempt the two digests are identical, even at the moment of the death.
+`end` is the last thing each worker noted: worker 1 died; worker 0 had just taken its next batch (`rows`) and waited for a gradient until Ray Train ended it.
+The *digest* is a fingerprint of all weights after a worker's last step: within an attempt the two digests are identical, even at the death.
 The second attempt reports exactly the epochs that the first did not.
 """
 
@@ -661,18 +734,17 @@ if runs:
 
 # %% [markdown]
 r"""
-The curve continues where it was, in new processes, because both the weights *and* the velocity were saved.
+The curve continues where it was, in new processes, because the checkpoint held the weights *and* the velocity.
 The ten steps between the last report and the death are lost: epoch 3 begins again.
-(In full mode you also see the run without a checkpoint: its first attempt is the same, and its second begins at the top.)
+In full mode you also see the run without a checkpoint: its first attempt is the same, and its second begins at the top.
 
 The seconds between death and next step are the price of new processes: Ray Train ends the old group and starts a new one, and each new process imports PyTorch.
-In a training run of hours that does not matter; in ours it is most of the time.
+In a run of hours that does not matter; in ours it is most of the time.
 How often should you save?
 As soon as the work since the last checkpoint is worth more than writing one.
-A checkpoint of gigabytes takes a while to write, but the more machines you use, the sooner one of them dies.
+A checkpoint of gigabytes takes a while to write, but the more machines you use, the sooner one dies.
 
-The run leaves its last checkpoint behind.
-Is that network any good?
+Is the network in the last checkpoint any good?
 The held-out rows go through the *same* `Standardise`.
 """
 
@@ -690,7 +762,7 @@ if result:
 # %% [markdown] tags=["notes"]
 r"""
 Collect the seconds from death to next step on the board, and ask what they are spent on.
-Then ask for the answer to the question from the beginning: what travels between the workers?
+Then return to the first question: what travels between the workers?
 Gradients, 650 numbers a step; weights only once, at the start.
 """
 
@@ -701,12 +773,12 @@ r"""
 Ray Train joins the processes and gives them their data; the framework computes.
 
 - **PyTorch** is what Ray Train is built around; Lightning and Hugging Face's Transformers run inside a `TorchTrainer`.
-  There are a `TensorflowTrainer` and, marked *alpha*, a `JaxTrainer`, too.
+  There are also a `TensorflowTrainer` and, marked *alpha*, a `JaxTrainer`.
 - **RLlib** does the same as your loop when you write `.learners(num_learners=2)`: two learners, DDP, averaged gradients (chapter 13).
 - **GPUs:** write `ScalingConfig(num_workers=2, use_gpu=True)`.
   `prepare_model` and `iter_torch_batches` then put model and batches on the worker's GPU, and the loop stays as it is.
 
-Older tutorials use other names, and some of them still import and quietly do nothing: see [Old names](../docs/old_names.md).
+Older tutorials use other names, some of which still import and quietly do nothing: see [Old names](../docs/old_names.md).
 """
 
 
@@ -719,14 +791,15 @@ r"""
 ## What you can do now
 
 - You write pipelines as plans, let them stream, and know when to keep the result.
-- You compute what a stage knows from the training rows only.
+- You compute what a stage knows only from the training rows.
 - You turned a loop for one process into one for many, and proved that the workers keep one network.
-- You know which rows make up a gradient step, and which row is left out.
+- You know which rows make up a gradient step, and which row none sees.
+- You know what stays in 32 bits, and which numbers DDP copies and FSDP shares out.
 - You killed a worker, and the training resumed from its checkpoint, velocity included.
 
 ## Traps
 
-- **A report in worker 0 only** hangs.
+- **A report only in worker 0** hangs.
   Every worker reports, equally often.
 - **`batch_size` is each worker's.** The effective batch grows with the workers unless you divide.
 - **Weights without the optimizer's state** resume silently on another path.
@@ -743,6 +816,7 @@ r"""
 
 - Ray's guides to [Ray Data](https://docs.ray.io/en/latest/data/data.html) and [Ray Train](https://docs.ray.io/en/latest/train/train.html), there especially *Saving and loading checkpoints* and *Handling failures*.
 - Li et al., [*PyTorch Distributed: Experiences on Accelerating Data Parallel Training*](https://arxiv.org/abs/2006.15704), 2020: how DDP hides the all-reduce behind the backward pass.
+- PyTorch's documentation: [automatic mixed precision](https://docs.pytorch.org/docs/stable/amp.html), [fully_shard](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html).
 - Goyal et al., [*Accurate, Large Minibatch SGD*](https://arxiv.org/abs/1706.02677), 2017: what to do with the learning rate when the batch grows.
 - [Chapter 18](ch18_serve.ipynb): a trained network answers over HTTP.
 """

@@ -2,16 +2,16 @@
 r"""
 # Chapter 18 · A trained policy becomes a service, and stays one while you change it
 
-*About 110 minutes · builds on [Chapter 3](ch03_actors.ipynb); [Chapters 6](ch06_cluster.ipynb) and [11](ch11_rllib_ppo.ipynb) help*
+*About 120 minutes · builds on [Chapter 3](ch03_actors.ipynb); [Chapters 6](ch06_cluster.ipynb) and [11](ch11_rllib_ppo.ipynb) help*
 
 **What you will be able to do**
 
-- put a trained policy behind a web address with Ray Serve, so that any program can ask it for actions;
+- put a trained policy behind a web address with Ray Serve, so any program can ask it for actions;
 - say which process answers, and find out why a replica does not start;
-- write a client that survives a slow answer, a refusal and a dropped connection;
+- limit how much waits before a service, and write a client that survives a slow answer, a refusal and a dropped connection;
 - load a service from a second process, and read the percentiles of its latency without fooling yourself;
-- choose a batch size and a number of replicas from a table that you measured;
-- let the number of replicas follow the load, and replace a policy under load without one failed request.
+- choose a batch size and a number of replicas from a table you measured;
+- let the number of replicas follow the load, put two policies behind one FastAPI front, and replace a policy under load without a failed request.
 """
 
 # %%
@@ -49,8 +49,8 @@ url = f"http://127.0.0.1:{port}"
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred and ten minutes, with `client`, the autoscaling and the killed replica as homework.
-Let all participants run the two cells above at once: Ray and Serve together take ten to fifteen seconds to start on a small laptop.
+The run sheet plans two hours, with `client`, the autoscaling and the killed replica as homework.
+Let everyone run the two cells above at once: Ray and Serve take ten to fifteen seconds to start on a small laptop.
 `num_cpus=4` is a promise, not a measurement: what a replica asks for is part of the chapter.
 """
 
@@ -58,12 +58,12 @@ Let all participants run the two cells above at once: Ray and Serve together tak
 r"""
 ## What you serve is a few arrays
 
-A service that answers "which action?" needs nothing of RLlib, only the weights: at the end of [chapter 11](ch11_rllib_ppo.ipynb) a trained agent for CartPole was a few arrays, and NumPy computed its actions.
-`given.Policy` holds two snapshots of one such training (with one hidden layer of eight): version 1 after two iterations, version 2 after eighteen.
+A service that answers "which action?" needs the weights, not RLlib: at the end of [chapter 11](ch11_rllib_ppo.ipynb) a trained CartPole agent was a few arrays, and NumPy computed its actions.
+`given.Policy` holds two snapshots of such a run, with one hidden layer of eight units: version 1 after two iterations, version 2 after eighteen.
 `policy.actions` takes *a list of observations* and returns a list with one action for each.
 
 You may also serve **your own network**: if you kept chapter 11's folder, with the line given there, the update below takes it as version 2.
-Otherwise, all of this chapter works with the snapshots.
+Otherwise, the snapshots will do for the whole chapter.
 """
 
 
@@ -93,15 +93,15 @@ print(f"one action takes {microseconds_here:.0f} µs here")
 # %% [markdown]
 r"""
 Version 2 balances the pole for all 500 steps of every episode, with 58 numbers.
-Version 1 drops it in each of them, mostly early.
-And an action costs microseconds, far less than a millisecond.
+Version 1 drops it in each, mostly early.
+And an action costs microseconds.
 
 ## A class becomes a deployment, and gets an address
 
 Here is the smallest service.
 `@serve.deployment` turns a class into a **deployment**: a description of the actors that answer requests, called **replicas**.
-`.bind(...)` sets the arguments with which each is made, and returns an **application**; nothing runs yet.
-`serve.run` starts it under a name, below a path.
+`.bind(...)` sets the arguments each replica is made with, and returns an **application**; nothing runs yet.
+`serve.run` starts it under a name and below a path, its `route_prefix`.
 """
 
 
@@ -128,10 +128,9 @@ print(reply.status_code, reply.json(), "| this notebook is process", os.getpid()
 # %% [markdown]
 r"""
 `async` and `await` are there because a replica takes several requests at once: while one waits for something, the replica begins the next (chapter 3).
-Serve turns what you return into JSON; an exception becomes the status 500, with the traceback in the replica's log file (`logs/serve` in Ray's session folder).
+Serve sends a string as it is, and dicts, lists and numbers as JSON; an exception becomes the status 500, with the traceback in the replica's log file (`logs/serve` in Ray's session folder).
 
-**Predict:** one service with one replica.
-How many processes has Serve started in all?
+**Predict:** for one service with one replica, how many processes has Serve started in all?
 """
 
 # %% tags=["demo"]
@@ -143,9 +142,9 @@ r"""
 
 Three, and all are actors.
 The **proxy** has the port.
-It takes a request, finds the application by the path, draws two of its replicas at random (or takes the only one), and hands the request to the one with fewer requests under way.
+It takes a request, finds the application by the path, draws two of that application's replicas at random, and hands the request to the one with fewer requests under way; a single replica gets them all.
 The **controller** starts, watches and replaces the others; no request passes through it.
-Proxy and controller ask for no CPU of Ray's ledger, though they do use some of the machine's.
+Proxy and controller reserve no CPU in Ray's ledger, though they use some of the machine's.
 """
 
 # %%
@@ -158,19 +157,18 @@ quiz("who_answers", who_answers)
 
 # %% [markdown]
 r"""
-Now the policy.
-Write a function that returns an application with `replicas` replicas, each of which asks for `cpus` CPUs.
-A client posts `{"obs": [0.1, …]}`; the answer is
+Now write `policy_service`, which returns an application with `replicas` replicas, each of which asks for `cpus` CPUs.
+A client posts `{"obs": [0.1, …]}`, and the answer is
 
 ```python
 {"action": 1, "version": 2, "pid": 4711}
 ```
 
-where `version` is the model's, and `pid` is the number of the process that computed the action.
+where `version` is the model's, and `pid` is the process that computed the action.
 The model is an argument, so write the class inside the function or hand the model to `.bind`.
 You can also set options later: `Power.options(num_replicas=3).bind(2)`.
 
-The check first hands requests to one replica within this notebook's process; then it deploys yours with two, asks over HTTP, and looks at which processes computed.
+The check first hands requests to one replica in this notebook's process; then it deploys yours with two replicas, asks over HTTP, and looks at which processes answered.
 """
 
 
@@ -203,7 +201,7 @@ check("policy_service", policy_service)
 r"""
 What `.bind` gets is pickled and sent to every replica.
 For a network of some gigabytes, bind the *path* of the file instead, and load it in `__init__`.
-A version in every answer costs a few bytes and is worth them: only it can tell you afterwards which policy acted.
+A version in every answer is worth its few bytes: only it can tell you afterwards which policy acted.
 """
 
 # %% [markdown]
@@ -212,7 +210,7 @@ r"""
 
 Let version 1 play: the environment is here, the policy there, and every step is an HTTP request.
 
-**Predict:** computing an action took microseconds; how long will a step take now?
+**Predict:** an action took microseconds to compute; how long will a step take now?
 """
 
 
@@ -239,26 +237,25 @@ if passed("policy_service"):
 
 # %% [markdown]
 r"""
-The return is the same as in the notebook, because the arithmetic is.
+The return is the same as in the notebook, because the arithmetic is the same.
 But a step takes milliseconds: JSON, a socket, the proxy, an actor call, and all the way back.
-That price does not depend on the network's size: for 58 weights it is nearly everything, for a large network next to nothing.
+That price does not depend on the network's size: for 58 weights it is nearly everything, for a large network almost nothing.
 So train where environment and policy share a process (chapter 12), and *serve* when others need the actions: another machine, another language, many users who share one GPU.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Expect the question whether this works with gRPC, or without HTTP.
-Both exist: `serve.start(grpc_options=…)`, and a handle (`serve.get_app_handle("cartpole")`) with which other Ray programs and other deployments call a replica directly, without proxy and JSON.
+Expect to be asked whether this works with gRPC, or without HTTP.
+It does: with `serve.start(grpc_options=…)`, or with a handle, `serve.get_app_handle("cartpole")`, by which other Ray programs and deployments call a replica directly, without proxy and JSON.
 """
 
 # %% [markdown]
 r"""
 ## A replica that does not fit waits, and `serve.run` waits with it
 
-A replica is an actor, so it needs room in Ray's ledger of CPUs (chapter 4).
-This Ray has four.
-The next cell asks for a replica with four, although the small ones already hold some.
-`serve.run` returns when an application runs, so this call would block the notebook without a word; the cell puts it into a thread.
+A replica is an actor, so it needs room in Ray's ledger of CPUs (chapter 4), four here.
+The next cell asks for a replica with all four, although the small ones already hold some.
+`serve.run` returns when an application runs, so this call would silently block the notebook; the cell puts it into a thread.
 """
 
 
@@ -283,20 +280,20 @@ if passed("policy_service"):
 # %% [markdown]
 r"""
 There is no error: the application is `DEPLOYING`, the deployment `UPDATING`, the replica `STARTING`.
-For all that Serve knows, a new node may join in a minute.
-Only the message says what the replica requires, and that the cluster does not have it.
-It comes after 30 s; this chapter has set `RAY_SERVE_SLOW_STARTUP_WARNING_S` to 3.
-In a shell, `ray status` lists the demand, and `serve status` shows the same message if the dashboard is running.
+As far as Serve knows, a new node may join in a minute.
+Only the message says that the cluster lacks what the replica requires.
+It comes after 30 s by default; this chapter has set `RAY_SERVE_SLOW_STARTUP_WARNING_S` to 3.
+In a shell with `RAY_AUTH_MODE=token` (chapter 6), `ray status` lists the demand, and `serve status` shows the same message if the dashboard is running.
 
 Does a replica need a whole CPU?
 The number is a booking, not a limit: Ray only counts.
-A replica with a tiny policy spends nearly all of its time waiting, so a fifth is honest, and five of them fit where one did.
-One that computes all the time needs all of its CPU, whatever you book.
+A replica with a tiny policy spends nearly all its time waiting, so a fifth is honest, and five fit where one did.
+One that always computes needs all of its CPU, whatever you book.
 
 An `__init__` that raises ends differently: Serve tries it a few times, three for a single replica.
 Then the status is `DEPLOY_FAILED`, `message` holds the exception, and `serve.run` raises.
 
-A call under the same name is an update, so a smaller replica takes the greedy one's place:
+A call under the same name is an update, so a smaller replica replaces the greedy one:
 """
 
 # %% tags=["demo"]
@@ -314,6 +311,59 @@ quiz("never_running", never_running)
 
 # %% [markdown]
 r"""
+## A full service refuses at once
+
+If more requests arrive than the replicas can take, Serve by default refuses none, and each waits for those that came before it.
+Two limits change that.
+`max_queued_requests`, an option of the deployment, is how many requests may wait in each proxy; it refuses the next one at once.
+`request_timeout_s`, in the `http_options` of `serve.start`, ends a request that takes longer; a client sets it for a single request with the header `X-Request-Timeout-Seconds`.
+
+`Narrow` takes one request at a time, for half a second, and lets two more wait.
+Eight clients ask at the same moment, and afterwards a ninth that allows 0.2 s.
+Which statuses do they see, and after how long?
+"""
+
+
+# %%
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+
+@serve.deployment(max_ongoing_requests=1, max_queued_requests=2, ray_actor_options={"num_cpus": 0.2})
+class Narrow:
+    """Takes one request at a time, half a second for each; two more may wait."""
+
+    async def __call__(self, request):
+        """Return the answer to one request."""
+        await asyncio.sleep(0.5)
+        return "done"
+
+
+def seen_by(client, headers=None):
+    """Return what a client sees: status, seconds, and how the answer begins."""
+    start = time.perf_counter()
+    reply = requests.post(f"{url}/narrow", headers=headers)
+    return reply.status_code, round(time.perf_counter() - start, 1), reply.text[:35]
+
+
+# %% tags=["demo"]
+run(Narrow.bind(), "narrow")
+with ThreadPoolExecutor(8) as clients:
+    rush = sorted(clients.map(seen_by, range(8)))
+rush.append(seen_by(8, {"X-Request-Timeout-Seconds": "0.2"}))
+serve.delete("narrow")
+display(pandas.DataFrame(rush, columns=["status", "seconds", "answer"]))
+
+# %% [markdown]
+r"""
+Those that were answered waited for each other; there may be one more or one fewer than three, because Serve counts only roughly when requests arrive together.
+The others got a 503 without waiting: they can try again later, or ask elsewhere, and the service spent nothing on them.
+The last client got a 408, and Serve cancelled its request.
+With `backpressure_config` a deployment can answer 429 in place of 503, and say when to come back, in the header `Retry-After`.
+"""
+
+# %% [markdown]
+r"""
 ## A client expects the worst, within limits
 
 `session.post(...)` above assumed that an answer always comes.
@@ -322,18 +372,15 @@ Three things go wrong with a service, and each needs its own remedy:
 | what happens | what to do |
 |---|---|
 | no answer in time, or the connection breaks | set a **time limit** for each try, since `requests` has none and may wait forever; then try again, after a pause |
-| the service has a problem: a status of 500 and more, or 408 (it ran out of time) or 429 (too many requests) | try again, after a **pause** that gets longer: `pause`, twice `pause`, four times, … |
+| the service has a problem: a status of 500 or more, or 408 (it ran out of time) or 429 (too many requests) | try again, after a **pause** that gets longer: `pause`, twice `pause`, four times, … |
 | *you* have a problem, such as a wrong path: any other status of 400 to 499 | raise at once; the same request will be wrong again |
 
-Ray Serve itself sends 408 when a request takes longer than `request_timeout_s`, and 503 (or 429, if you configure it) when more than `max_queued_requests` requests wait; by default, neither has a limit.
-
 After `tries` tries, give up and raise.
-May a request be sent twice?
 If the first answer was lost, the service has already done its work.
 Computing an action twice harms no one.
-Ordering a pizza twice does, so such requests carry a number by which the service recognises them (chapter 6 used `submission_id`).
+Ordering a pizza twice does, so such requests carry a number by which the service recognises them, like chapter 6's `submission_id`.
 
-The check's service breaks down in every one of these ways, and counts.
+The check's service breaks down in every one of these ways, and counts your tries.
 """
 
 
@@ -366,9 +413,9 @@ check("client", client)
 
 # %% [markdown] tags=["solution"]
 r"""
-When a service stumbles, all of its clients fail at the same moment; if they all pause for the same time, they come back together, and it stumbles again.
-So add chance to the pause: `pause * 2**number * random.uniform(0.5, 1.5)`.
-Some services say how long to wait, in the header `Retry-After` of a 429 or 503; a polite client obeys (Serve sends it if its `backpressure_config` says so).
+When a service stumbles, all its clients fail at once; if they all pause equally long, they come back together, and it stumbles again.
+So add some randomness to the pause: `pause * 2**number * random.uniform(0.5, 1.5)`.
+A polite client obeys the header `Retry-After` of a 429 or 503, which says how long to wait.
 In `requests`, `timeout` limits the wait for the first byte, and then between bytes; a service that sends one byte a second may take longer in all.
 """
 
@@ -376,15 +423,14 @@ In `requests`, `timeout` limits the wait for the first byte, and then between by
 r"""
 ## Percentiles say what a mean hides
 
-How fast is a service?
-Send it many requests, from *another process*: a notebook that draws pictures meanwhile would measure itself.
-`generate` starts one, waits for its end, and returns a row for each request: when it was **due**, **sent** and **done**, with which status, and what the answer was.
+To measure a service, send it many requests from *another process*: a notebook that draws pictures meanwhile would measure itself.
+`generate` starts one, waits for it to end, and returns a row for each request: when it was **due**, **sent** and **done**, its status, and the answer.
 
 `rate=40` makes 40 requests a second due, evenly, whatever the service does: users do not wait for each other.
 `users=4` is the number of connections, each with one request at a time.
-The service is the small one that has just started, and it stumbles: every 100th request takes half a second, the others some milliseconds, and more on a busy machine.
+`stumbling`, the small service just started, stumbles: every 100th request takes half a second, the others some milliseconds, more on a busy machine.
 
-**Predict:** the mean latency, the median (p50: half of the requests were faster), and p99 (all but one in a hundred were faster).
+**Predict:** the mean latency, the median (p50: half of the requests were faster), and p99 (all but one in a hundred were).
 """
 
 # %% tags=["demo"]
@@ -410,13 +456,13 @@ r"""
 The mean describes no request: most are far faster, a few far slower.
 And "how slow?" has two answers.
 *Since they were sent*, only a few requests were slow: the one that stumbled, and those on the other connections that reached the replica meanwhile.
-But while the replica was stuck, all four connections soon waited for it, and the requests that became due stayed in the generator.
+But while the replica was stuck, all four connections soon waited for it, and requests that became due stayed in the generator.
 Their users waited too.
 That is **coordinated omission**: a generator that waits politely for the service leaves out exactly the requests that would look bad.
 So count from *due*.
 
-Write `load_test`, which summarises a load: `p50`, `p95` and `p99` are in seconds, since due, of the requests that were answered with status 200.
-Failures are counted on their own: a service that refuses everything at once is not a fast one.
+Write `load_test`, which summarises a load: `p50`, `p95` and `p99`, in seconds since due, cover the requests answered with status 200.
+Count failures separately: a service that refuses everything at once is not a fast one.
 The throughput `per_second` is the number of answers (status 200) divided by the time from the first `due` to the last `done` of *all* requests.
 The rows come in any order, and at least one request was answered.
 """
@@ -442,9 +488,9 @@ check("load_test", load_test)
 
 # %% [markdown] tags=["solution"]
 r"""
-Percentiles cannot be averaged: the p99 of ten minutes is not the mean of ten p99s of one minute.
+Percentiles cannot be averaged: the p99 of ten minutes is not the mean of ten one-minute p99s.
 Keep the latencies, or a histogram of them, and compute once.
-And p99 of 200 requests rests on two of them: for a p99 that is the same tomorrow, send thousands.
+And the p99 of 200 requests rests on two: for a p99 that is the same tomorrow, send thousands.
 """
 
 # %%
@@ -460,13 +506,13 @@ r"""
 ## A batch costs little more than one request
 
 Real networks are larger than ours.
-`given.Large` is the same policy *as if* it were large: a call naps 20 ms, and 1 ms more for every observation in it.
-A nap behaves like a model on hardware of its own: on two busy cores a second replica would add nothing to real computing, while on a cluster, or with a GPU each, it would.
+`given.Large` is the same policy *as if* it were large: a call naps 20 ms, plus 1 ms for every observation in it.
+A nap behaves like a model on its own hardware: on two busy cores a second replica would add nothing to real computing; on a cluster, or with a GPU each, it would.
 The price of HTTP below is real, and your cores pay it.
 
 With such a model, eight requests one by one take 8 × 21 ms; together, 28 ms.
 So let requests wait for each other a moment.
-In chapter 3 you built such a collector by hand; here `@serve.batch` does it.
+You built such a collector by hand in chapter 3; here `@serve.batch` does it.
 It goes above a method that takes a *list* and returns a list, and each caller awaits its own item.
 
 ![Requests of several users wait in the replica until there are enough of them, or the waiting time is over; then the model is asked once, and every user gets an answer](../img/ch18_batch.svg)
@@ -477,15 +523,14 @@ async def squares(self, numbers):      # called with one number, by many: await 
     return [x * x for x in numbers]    # runs once for all of them
 ```
 
-The waiting ends with `max_batch_size` requests or after `batch_wait_timeout_s` seconds, whichever comes first.
+The wait ends with `max_batch_size` requests or after `batch_wait_timeout_s` seconds, whichever comes first.
 
-Before a batch can form, there is a trap.
-A replica takes only `max_ongoing_requests` requests at once, five by default.
+There is a trap: a replica takes only `max_ongoing_requests` requests at once, five by default.
 The others wait in the proxy, where no batch can see them.
-So give each replica room for several batches, here `max_ongoing_requests=100`: the next one then gathers while this one is computed.
+So give each replica room for several batches, here `max_ongoing_requests=100`: the next batch then gathers while this one computes.
 
-`batched_service` answers `{"action": 1, "batch": 8, "pid": 4711}`, where `batch` is the number of observations that were computed together.
-Each replica asks for 0.2 CPUs, and takes at least 100 requests at once.
+A client again posts `{"obs": [0.1, …]}`, one observation.
+`batched_service` answers `{"action": 1, "batch": 8, "pid": 4711}`, where `batch` is the number of observations computed together.
 """
 
 
@@ -522,8 +567,8 @@ check("batched_service", batched_service)
 r"""
 The method under `@serve.batch` must return as many items as it got, in the same order: that is how Serve knows whose is which.
 With `max_ongoing_requests` at 5 and a size of 8, Serve logs a warning, and each batch waits its full time for requests that cannot come.
-Batches of 1 need the room as well.
-After the table, set 3 in place of 100 and measure once more: the same replica with the same model gives fewer answers a second, because it is idle while the proxy pauses, up to half a second, before it asks for room again.
+Batches of one need that room as well.
+After you have seen the table below, replace 100 with 3 and measure once more: the same replica gives fewer answers a second, because it is idle while the proxy pauses, up to half a second, before it asks for room again.
 Then set it back.
 """
 
@@ -537,8 +582,8 @@ quiz("batch_alone", batch_alone)
 
 # %% [markdown]
 r"""
-Now measure batch sizes and replicas, with 32 users who each send the next request as soon as the last one is answered (no `rate`).
-With that many users the service is always busy, so you see how much it can do at most, and what that does to the wait.
+Now measure batch sizes and replicas, with 32 users who each send the next request as soon as the last is answered, without a `rate`.
+With that many users the service is always busy, so you see the most it can do, and what that does to the wait.
 
 **Predict:** from the naps alone, size 1 and one replica give 1 / 0.021 s answers a second.
 What gains more: batches of eight, or a second replica?
@@ -582,26 +627,26 @@ if passed("batched_service") and passed("load_test"):
 
 # %% [markdown]
 r"""
-For size 1 the naps rule, and unless your cores are busy otherwise, a second replica nearly doubles the throughput.
-A batch of eight gains more than the second replica, and costs nothing: the same process, asked less often.
-But the larger the batches, and the more replicas, the further the points stay below the dotted lines.
+At size 1 the naps decide, and unless your cores are busy, a second replica nearly doubles the throughput.
+A batch of eight gains more, and costs nothing: the same process, asked less often.
+But the larger the batches and the more replicas, the further the points stay below the dotted lines.
 Now HTTP, JSON and the proxy are the work, and they need your real cores, which the load generator uses too.
-From there on neither helps; on a cluster, every node that has a replica has a proxy of its own.
+From there on neither larger batches nor more replicas help; on a cluster, every node with a replica has a proxy of its own.
 `failed` should be 0 in every row, because the other columns describe answered requests only.
-(Quick mode measures three of the pairs, so two replicas are a single point in the picture.)
+Quick mode measures three of the pairs, so two replicas are a single point in the picture.
 
 With 32 users always waiting, throughput and latency are two sides of one thing: 32 / throughput is about the mean wait (Little's law).
 Work it out for a row of your table: p50 should be near it, and mostly a little below, since the first requests of a measurement find a short queue.
-(Quick mode measures so briefly that the two agree only roughly.)
+Quick mode measures so briefly that the two agree only roughly.
 """
 
 # %% [markdown]
 r"""
 ## The number of replicas follows the load
 
-With `autoscaling_config` in place of a number, Serve counts the requests that are under way or waiting, and starts as many replicas as it needs for `target_ongoing_requests` in each.
+With `autoscaling_config` in place of a number, Serve counts the requests under way or waiting, and starts enough replicas for `target_ongoing_requests` in each.
 The defaults are calm: it looks back over 30 s, and waits 30 s before it adds a replica and ten minutes before it removes one.
-For a course, everything is faster:
+Here everything is faster:
 """
 
 
@@ -629,7 +674,7 @@ class Elastic:
 
 # %% [markdown]
 r"""
-Eight users ask until there are as many replicas as allowed; then the load ends.
+Eight users ask until Serve has as many replicas as allowed; then the load ends.
 """
 
 # %% tags=["demo"]
@@ -649,26 +694,26 @@ if passed("load_test"):
 
 # %% [markdown]
 r"""
-The number rises some seconds after the load began, and falls some seconds after it ended.
-Three delays add up on the way: the proxy must report, the demand must last for `upscale_delay_s`, and a process must start and, for a real network, load its weights.
-So with the defaults, autoscaling responds to the load of a minute ago; a faster burst has to fit into the queue.
+The number rises some seconds after the load begins, and falls some seconds after it ends.
+First the proxy must report, the demand must last for `upscale_delay_s`, and a process must start.
+So with the defaults, autoscaling responds to the load of a minute ago; a faster burst must fit into the queue.
 
-It adds replicas, not machines: where no more of them fit, they wait, as above, until Ray's own autoscaler brings a node (chapter 4).
+It adds replicas, not machines: if no more fit, they wait, as above, until Ray's own autoscaler brings a node (chapter 4).
 With `min_replicas: 0`, the first user of the morning waits for a process to start.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
 Let people change `target_ongoing_requests` to 8 and run both cells again: one replica is now enough, and all users wait longer.
-It is a dial between cost and waiting, and the only one of these settings that most services ever need to touch.
+It is a dial between cost and waiting, and the only one of these settings most services ever need to change.
 """
 
 # %% [markdown]
 r"""
-## A new version arrives while requests keep coming
+## A front asks two policies, and answers with one
 
 `cartpole` still serves version 1, on two replicas.
-Training has continued, and version 2 is ready: your own network of chapter 11 if you kept it, or else the snapshot.
+Training has continued, and version 2 is ready: your own network from chapter 11 if you kept it, or else the snapshot.
 """
 
 # %% tags=["demo"]
@@ -679,9 +724,82 @@ print("version 2 is", "your own network" if kept.is_dir() else "the snapshot", "
 
 # %% [markdown]
 r"""
-Running an application under a name that exists is an **update**: Serve replaces the replicas a few at a time, and each old one first finishes what it has begun.
+To see what version 2 would do before it decides anything, let it run as a *shadow*: a front asks both versions, gives version 1's answer, and says whether version 2 agrees.
+
+An application may hold several deployments, each with replicas and CPUs of its own.
+`.bind` takes other bound deployments as arguments, and `__init__` gets a **handle** for each.
+`handle.act.remote(obs)` calls a replica's method from inside the cluster, past proxy and JSON, and `await` gets its result.
+
+The front also uses **FastAPI**, which is installed with Serve.
+`@serve.ingress(web)` hands requests to methods by their paths, and checks each body against `Question` before your code sees it.
+"""
+
+
+# %%
+from fastapi import FastAPI
+from pydantic import BaseModel, Field
+
+web = FastAPI()
+
+
+class Question(BaseModel):
+    """What a client posts: four numbers."""
+
+    obs: list[float] = Field(min_length=4, max_length=4)
+
+
+# %%
+@serve.deployment(ray_actor_options={"num_cpus": 0.2})
+class Acting:
+    """Answers a call with an action; only other deployments call it."""
+
+    def __init__(self, policy):
+        self.policy = policy
+
+    def act(self, obs):
+        """Return the policy's action."""
+        return self.policy.actions([obs])[0]
+
+
+# %%
+@serve.deployment(ray_actor_options={"num_cpus": 0.2})
+@serve.ingress(web)
+class Front:
+    """Answers with the action of one policy, and says whether the other one agrees."""
+
+    def __init__(self, trusted, shadow):
+        self.policies = [trusted, shadow]  # two handles
+
+    @web.post("/ask")
+    async def ask(self, question: Question):
+        """Return the answer to one question; a handle's call returns at once, so both policies compute at the same time."""
+        replies = [policy.act.remote(question.obs) for policy in self.policies]
+        action, other = [await reply for reply in replies]
+        return {"action": action, "agrees": action == other}
+
+
+# %% tags=["demo"]
+if passed("policy_service"):
+    trusted, shadow = Acting.options(name="trusted").bind(Policy(1)), Acting.options(name="shadow").bind(newest)
+    run(Front.bind(trusted, shadow), "front")
+    states = np.random.default_rng(0).normal(0, 0.1, size=(50, 4))
+    told = [session.post(f"{url}/front/ask", json={"obs": obs}).json() for obs in states.tolist()]
+    print(f"version 2 agrees in {sum(each['agrees'] for each in told)} of {len(told)} states")
+    refused = session.post(f"{url}/front/ask", json={"obs": [0, 0, 0]})
+    print(refused.status_code, refused.json()["detail"][0]["msg"])
+    serve.delete("front")
+
+# %% [markdown]
+r"""
+Two policies, one answer, and the client doesn't notice.
+A front can also send one user in ten to the new version, or let several networks vote.
+A body that is not a `Question` got a 422 from FastAPI, which also says what is wrong with it; `/front/docs` would show a page for people who write clients.
+
+## A new version arrives while requests keep coming
+
+Running an application under an existing name is an **update**: Serve replaces the replicas a few at a time, and each old one first finishes what it has begun.
 A load generator asks 30 times a second, before, during and after.
-Will requests fail meanwhile?
+Will requests fail?
 """
 
 # %% tags=["demo"]
@@ -699,18 +817,17 @@ if passed("policy_service") and passed("load_test"):
 
 # %% [markdown]
 r"""
-The line below the table counts the failures.
-It should say 0: Serve promises that for an update, and one of this course's own tests holds it to the promise.
+The line below the table should say 0: Serve promises that for an update, and a test of this course holds it to the promise.
 
-Serve replaces a fifth of the replicas at a time, at least one: the first old one left at once, the other carried on alone until a new one had started, and then left too.
+Serve replaces a fifth of the replicas at a time, at least one: the first old one left at once, the other carried on alone until a new one had started, then left too.
 So for a while the service had half its strength.
-With a single replica, all requests would have waited in the proxy: not failed, but stuck.
-`max_surge_percent=100` in the deployment starts new replicas *before* old ones leave, where there is room for both.
+With a single replica, all requests would have waited in the proxy: stuck, but not failed.
+`max_surge_percent=100` in the deployment starts new replicas *before* old ones leave, if there is room for both.
 
 With two replicas the versions hardly mix: compare the latest `last` of version 1 with the earliest `first` of version 2.
-With ten, old and new answer side by side for most of the update: a caller may get version 2, then version 1 once more.
+With ten, old and new answer side by side for most of the update: a caller may get version 2 and then version 1 again.
 That is fine for an agent whose every question stands on its own.
-A policy with a memory (an LSTM) would be handed a state that another version wrote: there, send the version along, and let an episode end with the version that it began with.
+A policy with a memory, such as an LSTM, would get a state that another version wrote: in that case, send the version along, and let each episode end with the version it began with.
 
 The new version is worth it:
 """
@@ -723,8 +840,8 @@ if passed("policy_service"):
 
 # %% [markdown]
 r"""
-(Quick mode stops at 100.
-A network of your own that trained for only a few iterations may fall earlier.)
+Quick mode stops at 100.
+A network of your own that trained for only a few iterations may fall earlier.
 New weights every few minutes need not replace processes: see `user_config` and `reconfigure` in Serve's [guide to updates](https://docs.ray.io/en/latest/serve/advanced-guides/inplace-updates.html).
 """
 
@@ -741,10 +858,10 @@ r"""
 ## A killed replica takes only its own requests with it
 
 Updates are polite; crashes are not.
-The next cell kills a replica of `elastic` with `SIGKILL`, which is how a process ends when memory runs out, while eight users wait for answers.
-Beside them, *your* `client` asks again and again.
+While eight users wait for answers, the next cell kills a replica of `elastic` with `SIGKILL`, as the system does when memory runs out.
+Meanwhile *your* `client` asks again and again.
 
-**Predict:** which of the users' requests fail: none, those that the replica had taken, or all until a new one is there?
+**Predict:** which of the users' requests fail: none, those the replica had taken, or all until a new replica is there?
 And what does your client see?
 """
 
@@ -777,22 +894,19 @@ if passed("client") and passed("load_test"):
 
 # %% [markdown]
 r"""
-The requests that the dead replica had taken failed with the status 500; there were at most five of them, its `max_ongoing_requests`.
+The requests that the dead replica had taken failed with status 500, at most five, its `max_ongoing_requests`.
 Serve does not send them again, because it cannot know whether that does harm.
 You know, so your client may.
 All others waited in the proxy's queue and were answered later.
 The controller noticed the death at its next health check and started a new replica.
-Other replicas, where there are any, keep answering; here usually only one is left by then, so the whole service stands still until its successor runs.
+Other replicas keep answering; here usually only one is left by then, so the whole service stands still until its successor runs.
 That is the gap in the picture.
-
-Your client got all of its answers.
-The slow ones are from the seconds after the kill: their tries failed, or waited out the limit of 5 s, until a replica was there again.
 
 If the proxy dies, the controller starts a new one on the same port, and for a moment connections are refused.
 If the controller dies, Ray restarts it, and it reads its state from the GCS, Ray's central store (chapter 6); meanwhile proxy and replicas keep working.
 
 On a cluster Serve outlives the program that started it; `serve.shutdown()` ends all applications, proxy and controller.
-Older tutorials use other names for much of this, and an old option in `autoscaling_config` is silently ignored: see [Old names](../docs/old_names.md).
+Older tutorials use other names for much of this, and Serve silently ignores an old option in `autoscaling_config`: see [Old names](../docs/old_names.md).
 """
 
 # %%
@@ -805,32 +919,33 @@ r"""
 
 - You put a policy behind an address: a class, a deployment, an application.
 - You know proxy, replica and controller, and find out with `serve.status()` why a replica does not start.
-- Your client limits its patience, retries what another try can fix, and gives up on what it cannot.
+- Your service refuses what it has no room for, and your client limits its patience, retries what another try can fix, and gives up on the rest.
 - You measure from a second process, from the moment a request was due, and report p50, p95, p99, throughput and failures.
-- You choose batch size and replicas from a table of your own, and know what was simulated in it.
-- You let replicas follow the load, update without a failed request, and know what a crash costs.
+- You choose batch size and replicas from a table of your own, and know what it simulates.
+- You let replicas follow the load, let one deployment ask others, update without a failed request, and know what a crash costs.
 
 ## Traps
 
 - **A replica asks for one whole CPU** unless you say otherwise.
-  In this chapter's Ray of four the fifth one waits, and `serve.run` with it, silently.
-- **`max_ongoing_requests` is 5**: batches never get larger than that, and the other requests wait in the proxy, where you do not see them.
+  In this chapter's Ray of four CPUs the fifth waits, and `serve.run` with it, silently.
+- **`max_ongoing_requests` is 5**: batches never get larger, and the other requests wait unseen in the proxy.
 - **A lone user waits** `batch_wait_timeout_s` for a batch that never fills.
 - **`time.sleep` or a long computation in an async method** blocks every other request of that replica.
   Here that was intended.
 - **An update stops old replicas before new ones start**, a fifth at a time: with one replica, all users wait.
   See `max_surge_percent`.
-- **The same name is an update.** An application without a name is called "default", and the next one without a name replaces it.
+- **The same name is an update.** An application without a name is called "default", and the next nameless one replaces it.
+- **A queue has no limit** unless you set `max_queued_requests`, and a long one answers users who have left.
 - **A client without a time limit** may wait forever; one that retries everything makes a small failure a large one.
 - **Latency since sent** forgives the service whatever kept the generator from sending.
 - **`host="0.0.0.0"`** opens the service to the network, and Serve asks for no password.
   Put something in front of it that does.
-- **On macOS and Windows** a first run may ask whether Python may accept connections: 127.0.0.1 is enough for this chapter.
+- **On macOS and Windows** the system may ask whether Python may accept connections: 127.0.0.1 is enough for this chapter.
 
 ## Read on
 
 - [Chapter 19](ch19_operate.ipynb) looks at metrics, logs and hangs of such programs.
-- Ray Serve: [key concepts](https://docs.ray.io/en/latest/serve/key-concepts.html), [dynamic batching](https://docs.ray.io/en/latest/serve/advanced-guides/dyn-req-batch.html), [autoscaling](https://docs.ray.io/en/latest/serve/autoscaling-guide.html), [production guide](https://docs.ray.io/en/latest/serve/production-guide/index.html).
+- Ray Serve: [key concepts](https://docs.ray.io/en/latest/serve/key-concepts.html), [dynamic batching](https://docs.ray.io/en/latest/serve/advanced-guides/dyn-req-batch.html), [autoscaling](https://docs.ray.io/en/latest/serve/autoscaling-guide.html), [composition](https://docs.ray.io/en/latest/serve/model_composition.html), [FastAPI](https://docs.ray.io/en/latest/serve/http-guide.html), [production guide](https://docs.ray.io/en/latest/serve/production-guide/index.html).
 - Dean and Barroso, [*The Tail at Scale*](https://research.google/pubs/the-tail-at-scale/), 2013: why p99 matters more the larger a system is.
 - Crankshaw et al., [*Clipper: A Low-Latency Online Prediction Serving System*](https://arxiv.org/abs/1612.03079), 2017: batching, with numbers.
 """

@@ -1,22 +1,22 @@
-# %% [markdown] you_learn_to="find what is slow, what waits, what costs; build durable pipelines"
+# %% [markdown] you_learn_to="find what is slow, what hangs, what waits, what costs"
 r"""
-# Chapter 19 · A running program answers questions, and a killed one resumes where it stopped
+# Chapter 19 · A running program answers questions
 
-*About 110 minutes · builds on [Chapter 5](ch05_faults.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [6](ch06_cluster.ipynb) help*
+*About 105 minutes · builds on [Chapter 5](ch05_faults.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [6](ch06_cluster.ipynb) help*
 
 **What you will be able to do**
 
 - find the stage that makes a distributed program slow, and the line in it, before you change anything;
 - say what holds the memory, where a process's last words are, and how the work is going, from Ray's own metrics;
-- debug a program that hangs: which tool shows what, and what it means when they all show nothing;
-- compute what reserved CPUs cost, and how much of them was used;
-- build a pipeline of many steps that may be killed at any moment, and still has each effect once.
+- debug a program that hangs: which tool shows what, and what it means when none shows anything;
+- take a program you have never seen, and find the line where it is slow or stuck, with `ray stack`, py-spy and the debugger;
+- compute what reserved CPUs cost, and how much of them you used.
 """
 
 # %%
-import json
 import os
 import time
+from collections import Counter
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -35,6 +35,8 @@ begin("ch19_operate")
 
 # %% tags=["demo"]
 os.environ |= {
+    "RAY_enable_metrics_collection": "1",  # Ray's default; the other chapters of this course do without metrics
+    "RAY_enable_open_telemetry": "1",  # Ray's default too: how metrics travel
     "RAY_metrics_report_interval_ms": "1000",  # each process reports its metrics every second: usually every ten
     "RAY_record_ref_creation_sites": "1",  # Ray notes which line of code made each reference
 }
@@ -44,10 +46,10 @@ news = keep_news_of_deaths()
 
 # %% [markdown]
 r"""
-This time Ray starts with its **dashboard**, because the *state API* lives there too.
+This time Ray starts with its **dashboard**, because the *state API*, which lists tasks and actors, lives there too.
 The processes of Ray read the variables `RAY_…` when they start; on a cluster, set them before `ray start`.
 Noting lines of code costs a little with each call, so it is off by default.
-Several Rays may run on one machine, so `RAY_ADDRESS` says which one the tools below should ask.
+Several Rays may run on one machine; `RAY_ADDRESS` says which one the tools below should ask.
 
 Six questions, each with a tool that answers it:
 
@@ -56,10 +58,9 @@ Six questions, each with a tool that answers it:
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred and ten minutes, with `per_second` and `explain_pending` as homework.
-Begin with a question to the room: your training is half as fast as yesterday.
-What do you look at first?
-Collect answers on the board, and at the end of the chapter strike out those that would have cost a day.
+The run sheet plans a hundred and five minutes, with `per_second` and `explain_pending` as homework.
+Begin with a question: your training is half as fast as yesterday; what do you look at first?
+Collect answers on the board, and at the end strike out those that would have cost a day.
 Most people begin by changing something.
 """
 
@@ -67,13 +68,12 @@ Most people begin by changing something.
 r"""
 ## The stage that sets the pace has no gaps
 
-Here is a slow program.
-Three **samplers** play on a slow simulator, 0.14 s for a fragment, with a nap in place of real play.
+In this slow program, three **samplers** play on a slow simulator, 0.14 s a fragment, with a nap in place of real play.
 A **preparer** turns the frames into numbers in about a tenth of a second, and a **learner** learns from them in a hundredth.
-Every fragment goes through all three, and they all work side by side.
+Every fragment goes through all three, and they work side by side.
 The program has been slow since last week, and a colleague has already asked for a faster simulator.
 
-**Predict:** which of the three would you make faster?
+**Predict:** which of the three would you speed up?
 """
 
 # %% tags=["demo"]
@@ -88,11 +88,10 @@ given.name_rows(timeline(calls), calls).set_title(f"{fragments} fragments in {sl
 # %% [markdown]
 r"""
 Each row is one actor.
-Look for the row that is full from beginning to end.
-The samplers have no gaps either, but they finish early; the learner waits most of the time; one actor works almost from beginning to end.
+The samplers have no gaps, but finish early; the learner waits most of the time; one actor works almost from beginning to end.
 Whatever the others do, the program ends when that row ends.
 
-Here is the same as numbers:
+Here is the same in numbers:
 """
 
 # %% tags=["demo"]
@@ -105,20 +104,20 @@ stages.round(2)
 # %% [markdown]
 r"""
 On a calm machine the samplers have both the longest calls and the most seconds in all; on a busy one the preparer may.
-Neither makes a bottleneck: three samplers share their seconds, and the preparer has its own to itself.
+Neither makes a bottleneck: three samplers share their seconds, and the preparer has its own alone.
 What counts is how long *one* actor of a stage is busy.
 Compare `total / actors`: the largest number sets the pace of the whole program.
 
 `ray.timeline("file.json")` writes the same records for `chrome://tracing` or [Perfetto](https://ui.perfetto.dev).
-That is good to look at, and hard to compute with.
+They are good to look at, and hard to compute with.
 """
 
 # %% [markdown]
 r"""
 Now write down how you found it, as a function of Ray's records.
 Each record is a dict with these keys, among others: `name` (`"Sampler.play"`), `kind`, `actor_id`, and `started` and `ended` in seconds.
-The kind is `"actor_call"`, or `"actor_creation"` when an actor was made, which is no call.
-A stage is a class: an actor that has several methods has to do them all.
+The kind is `"actor_call"`, or `"actor_creation"` for the making of an actor, which is no call.
+A stage is a class: an actor with several methods has to do them all.
 The check has programs of its own.
 """
 
@@ -145,7 +144,7 @@ check("find_the_bottleneck", find_the_bottleneck)
 
 # %% [markdown] tags=["solution"]
 r"""
-Two shortcuts look right in this program and fail in the next one.
+Two shortcuts look right in this program and fail in the next.
 The longest call may be one of few.
 And the longest wait between `created` and `started` always points to the end of the pipeline, because everything here was launched at the start.
 If the actors of a stage are not equally busy, take the busiest one instead of the mean: one straggler is enough.
@@ -168,14 +167,14 @@ r"""
 ## A profiler inside the actor finds the line
 
 The timeline names the actor.
-Which of its lines is it?
+Which of its lines is slow?
 Python has a profiler, `cProfile`, but the code runs in another process.
 Every actor has a method `__ray_call__` that runs a function of yours in its process, with the actor as the first argument.
-(Its name begins with an underscore because Ray may still change it.)
+Its name begins with an underscore because Ray may still change it.
 `given.profiled` is such a function: it runs one call under `cProfile`.
 
 `prepare` scales pixels, computes a weight for each frame with a mean, a distance and an exponential, and then a weighted mean over all frames of 84 × 84 pixels.
-A fragment has as many frames as your machine prepares in about a tenth of a second, so that the program is slow on any machine.
+A fragment has as many frames as your machine prepares in about a tenth of a second, so the program is slow on any machine.
 """
 
 # %% tags=["demo"]
@@ -184,16 +183,16 @@ print(ray.get(program.preparer.__ray_call__.remote(given.profiled, "prepare", fr
 
 # %% [markdown]
 r"""
-Look at `ncalls`, and at the top rows.
-They are one loop, which calls `scale` for each single pixel: a hundred thousand times and more for one fragment.
+Look at `ncalls` and the top rows.
+They are one loop, which calls `scale` for every single pixel: a hundred thousand times and more for one fragment.
 `tottime` is the time within the function itself; `cumtime` includes what it calls.
-A profiler notes each call and so makes small functions look even slower than they are.
+A profiler notes each call and so makes small functions look slower than they are.
 Trust it for the place; for seconds, use a clock.
 
 The mathematics, which looked expensive (`weights_of`), takes a few thousandths of a second.
 NumPy scales all pixels in one operation.
 
-**Predict** the seconds of four runs: as it was; with a simulator that is twice as fast; with the pixels scaled at once; with both.
+**Predict** the seconds of four runs: as it was; with a simulator twice as fast; with the pixels scaled at once; with both.
 """
 
 
@@ -221,7 +220,7 @@ if passed("find_the_bottleneck"):
 
 # %% [markdown]
 r"""
-The faster simulator alone saves little or nothing, and on a busy machine it may even seem to lose: its fragments wait for the preparer.
+The faster simulator alone saves little or nothing, and on a busy machine may even seem to lose: its fragments wait for the preparer.
 Once the pixels are fixed it pays, because now the samplers set the pace.
 So measure again after every repair: the bottleneck has moved.
 """
@@ -232,18 +231,17 @@ if passed("find_the_bottleneck"):
 
 # %% [markdown]
 r"""
-If a process is busy or stuck, it cannot profile itself.
-`py-spy`, which `ray stack` and the dashboard's *Stack Trace* use, reads its stack from outside, but most systems let only an administrator look into other processes (`ray stack` calls `sudo`), and containers often forbid it.
-Further down you will get the stacks of two stuck actors without it.
+A busy or stuck process does not answer `__ray_call__`: the call waits in its queue.
+Further down you will read such processes' stacks from outside.
 """
 
 # %% [markdown]
 r"""
 ## A reserved CPU costs as much as a busy one
 
-You rent machines, and a CPU that an actor has **reserved** is used up for all others, whether the actor computes or not.
+A CPU that an actor has **reserved** is taken: no other task gets it, whether the actor computes or not.
 The records of the slow run say how long each actor had a call to work on; the operating system says how many CPU seconds its process computed.
-So there are three numbers for each class: `reserved` (`num_cpus` times the seconds of the run), reserved while a call was running (`in calls`), and `computed`.
+That gives three numbers for each class: `reserved` (`num_cpus` times the seconds of the run), reserved while a call was running (`in calls`), and `computed`.
 A sampler reserves half a CPU, the preparer and the learner one each: three and a half in all.
 """
 
@@ -258,13 +256,13 @@ axes.set(xlabel="CPU seconds", title=f"{share:.0%} of what was reserved was comp
 axes.invert_yaxis()  # the first on top, as in the legend
 # %% [markdown]
 r"""
-The samplers nap: that stands for a simulator that waits for something else, and then half a CPU each is still too much.
+The samplers nap, like a simulator that waits for something else; for that, even half a CPU is too much.
 The learner waits for the preparer, and its CPU is reserved all the same.
 What helps, in this order:
 
 1. **end actors that have nothing more to do**; an idle one holds its CPUs, and keeps an autoscaler from giving the node back (chapter 4);
 2. **reserve what is used**: a stage that mostly waits takes `num_cpus=0.1`;
-3. **balance the stages**: every second that the bottleneck loses, you pay for all the others as well.
+3. **balance the stages**: for every second the bottleneck loses, you pay for all the others as well.
    The repair above made the run shorter *and* cheaper.
 """
 
@@ -280,7 +278,7 @@ quiz("what_idle_costs", what_idle_costs)
 r"""
 ## A number that only grows shows how the work is going
 
-On every node an agent offers the node's numbers as a page of plain text, in the format of **Prometheus**: a program that fetches such pages every few seconds and keeps them.
+On every node an agent offers the node's numbers as a page of plain text in the format of **Prometheus**, a program that fetches such pages every few seconds and keeps them.
 You can fetch the page yourself.
 """
 
@@ -294,11 +292,11 @@ for sample in [sample for family in families.values() for sample in family.sampl
 
 # %% [markdown]
 r"""
-A line is a name, labels in braces, and a number; what lines of the same name and labels say over time is a **series**.
+A line is a name, labels in braces, and a number; the numbers of one name and labels over time are a **series**.
 Two kinds matter most: a **gauge** goes up and down, like the CPUs in use; a **counter** only grows.
-Note that the page asked for no token, unlike the dashboard: anyone who reaches the port can read it.
+Unlike the dashboard, the page asked for no token: anyone who reaches the port can read it.
 
-The learner has a counter of its own, made with three lines in its class:
+The learner has a counter of its own, three lines in its class:
 
 ```python
 from ray.util.metrics import Counter
@@ -342,13 +340,13 @@ if passed("find_the_bottleneck"):
 # %% [markdown]
 r"""
 The curve has steps because each process reports once a second.
-Its height means little: it counts since the process started.
+Its height means little: it counts from the process's start.
 The **slope** is the speed, and it changes when the program does.
 So dashboards rarely show a counter; they show its *rate*.
 
 Rates have two catches, and both come from processes that come and go.
-Every worker has a series of its own (look at the label `WorkerId`), so a new worker brings a new series, which began at 0.
-And when a process is started again, its counter starts again at 0: the number *falls*, although nothing was undone.
+Every worker has a series of its own, with its label `WorkerId`, so a new worker brings a new series, which began at 0.
+And when a process starts again, so does its counter, at 0: the number *falls*, although nothing was undone.
 
 `per_second` computes a rate that handles both.
 `scrapes` is a list of `[time, page]`, oldest first.
@@ -382,8 +380,7 @@ check("per_second", per_second)
 # %% [markdown] tags=["solution"]
 r"""
 Rate first and sum last: if you add up the series before you take differences, every new start becomes a loss.
-Prometheus' `sum(rate(...))` works in this order.
-It is more careful with a new series than we are, and counts it only from its first scrape, because it cannot know that the series began at 0.
+Prometheus' `sum(rate(...))` works in this order, but counts a new series only from its first scrape, because it cannot know that the series began at 0.
 """
 
 # %% tags=["demo"]
@@ -399,10 +396,9 @@ r"""
 ## `ray memory` says what holds a reference
 
 An object stays in the store as long as *any* process holds a reference to it (chapter 2).
-Here an archive wants to know which fragments there were, and the program forgets its own references after every round.
+Here an archive records which fragments there were, and the program forgets its own references after every round.
 
-**Predict:** ten fragments of 0.4 MB, one after the other, each forgotten.
-How many MB are in the store in the end?
+**Predict:** after ten fragments of 0.4 MB, one after the other, each forgotten, how many MB are in the store?
 """
 
 
@@ -439,7 +435,7 @@ r"""
 Nothing was freed, and nothing in this notebook shows why: its own references are gone.
 In a training run of days this is the slow death: memory grows, then Ray spills to disk, then the disk is full.
 Ask Ray what holds the objects.
-The command asks every process, and groups by the place in the code where a reference was made; `summaries` keeps the sums and leaves out the list of single references:
+The command asks every process, and groups by the line that made a reference; `summaries` keeps the sums and leaves out the single references:
 """
 
 # %% tags=["demo"]
@@ -449,13 +445,13 @@ print(given.summaries(text))
 # %% [markdown]
 r"""
 The ten came in as an *argument of an actor's call*, of `Archive.note`, and were kept.
-A reference *inside a list* is handed over as a reference, not as a value; storing it keeps the object alive.
+A reference *inside a list* arrives as a reference, not a value; storing it keeps the object alive.
 The other line is a surprise: a call from a cell of this notebook (a file whose name is a number is a cell).
-It is `frames`, the fragment for the profiler, and the variable still holds it.
+It is `frames`, the fragment for the profiler, which the variable still holds.
 In a notebook, variables and `Out[…]` are the usual suspects.
 Without `RAY_record_ref_creation_sites`, you would see processes and no places.
 
-The repair is to keep what you need, a number or a name, and not the reference.
+The repair is to keep what you need, a number or a name, not the reference.
 """
 
 # %% tags=["demo"]
@@ -473,7 +469,7 @@ r"""
 ## When nothing is pending, processes wait for each other
 
 The program below takes one step: a **trainer** asks a player for a fragment, and the player first asks the trainer for its newest weights.
-Each of the two has been tested alone.
+Each works when tested alone.
 """
 
 
@@ -519,7 +515,7 @@ print("done" if ready else "no result")
 r"""
 It hangs: no error, no time-out, and it would still hang tomorrow.
 You could kill it, but then you would know nothing.
-Ask first, from the outside to the inside.
+Ask first, from the outside in.
 
 **Predict** what `ray status` says: is a CPU missing?
 """
@@ -532,9 +528,9 @@ print(given.shell("ray status").partition("Resources\n")[2].strip("-\n"))  # in 
 
 # %% [markdown]
 r"""
-All CPUs are free and nothing is pending, so resources are not the problem: neither a larger machine nor an autoscaler would help.
+All CPUs are free and nothing is pending, so neither a larger machine nor an autoscaler would help.
 Then what is running?
-`list_tasks` is the state API (chapter 6); in a terminal, `ray list tasks --filter "state!=FINISHED"`, since without a filter it lists the first hundred, ended or not.
+`list_tasks` is the state API (chapter 6); in a terminal, use `ray list tasks --filter "state!=FINISHED"`, since without a filter it lists the first hundred, ended or not.
 """
 
 # %% tags=["demo"]
@@ -549,9 +545,9 @@ pandas.DataFrame(
 # %% [markdown]
 r"""
 Two calls are RUNNING, and one was SUBMITTED_TO_WORKER: it lies in its actor's queue.
-RUNNING only means that the function has been entered.
+RUNNING only means that the function has begun.
 Does it compute, or does it wait?
-The metrics know: they have a state of its own for a task that waits in `ray.get`.
+The metrics know: they count tasks that wait in `ray.get` as a state of their own.
 """
 
 # %% tags=["demo"]
@@ -566,7 +562,7 @@ r"""
 Both wait.
 On which line, and for what?
 What a process prints ends up in a file on its node, and the last line says how far the process came.
-`ray logs actor --id …` and the dashboard show the same files (where several Rays share a machine that may fail: see the traps).
+`ray logs actor --id …` and the dashboard show the same files; if several Rays share a machine, that may fail, as the traps say.
 """
 
 # %% tags=["demo"]
@@ -577,10 +573,9 @@ print("its last line:", log.read_text().splitlines()[-1])
 # %% [markdown]
 r"""
 And now the stacks: for each process, the line where it is *at this moment*, and the calls that led there.
-You cannot ask a stuck actor with `__ray_call__`, because that call would wait in the queue as well.
-But right after these two actors were made, each was told to write its stack to a file whenever it gets the signal `SIGUSR1`.
+These two actors were told, right after they were made, to write their stack to a file on the signal `SIGUSR1`.
 That is Python's own `faulthandler.register`, and it works however stuck the process is.
-In the `__init__` of actors of your own, two lines do it (import `faulthandler`, `os` and `signal`):
+In the `__init__` of your own actors, two lines do it, with imports of `faulthandler`, `os` and `signal`:
 
 ```python
 self.stacks = open(f"/tmp/stacks-{os.getpid()}.txt", "w")  # an attribute: the file has to stay open
@@ -588,7 +583,7 @@ faulthandler.register(signal.SIGUSR1, file=self.stacks)
 ```
 
 Then `kill -USR1 4711` in a shell writes them; 4711 is the number in the file's name, and the `pid` in `ray list actors --detail`.
-The file then has all threads of the process, with Ray's own lines; `given.stack_of` leaves those out.
+The file then has all the process's threads, with Ray's own lines; `given.stack_of` leaves those out.
 Send the signal only to a process that has registered: it *ends* any other.
 """
 
@@ -598,18 +593,17 @@ for name, pid in pids.items():
 
 # %% [markdown]
 r"""
-(A file whose name is a number is a cell of this notebook.)
 Read both together, and the circle closes:
 
 ![A trainer waits for a player, which waits for the trainer: both are RUNNING and no CPU is missing](../img/ch19_circle.svg)
 
-An actor without threads or `async` makes one call at a time.
+An actor without threads or `async` runs one call at a time.
 `weights` begins when `step` has ended; `step` ends when `play` has; `play` ends when `weights` has.
 In chapter 4 a deadlock was about CPUs, and `ray status` showed it.
 This one asks for nothing, so only calls and stacks show it.
 
 Three ways out, best first.
-**Pass what is needed along**: the trainer gives its weights as an argument, and the player never calls back.
+**Pass along what the player needs**: the trainer gives its weights as an argument, and the player never calls back.
 **Do not wait inside** `step`: return the reference.
 Or give `weights` a **concurrency group** of its own (chapter 3), so that it can run beside `step`.
 Here is the first:
@@ -635,13 +629,13 @@ ray.kill(calm)
 
 # %% [markdown]
 r"""
-At home, with a Ray of your own, the same five looks are:
+With a Ray of your own, the same five looks are:
 
 | look | in a terminal |
 |---|---|
 | resources | `ray status` |
 | calls | `ray list tasks --filter "state!=FINISHED"` |
-| metrics | the family `ray_tasks` on the page of metrics, state `RUNNING_IN_RAY_GET` |
+| metrics | the family `ray_tasks` on the metrics page, state `RUNNING_IN_RAY_GET` |
 | logs | `ray logs actor --id …` |
 | stacks | `kill -USR1 PID`, for actors that have registered; else `ray stack` |
 """
@@ -657,9 +651,147 @@ quiz("nothing_pending", nothing_pending)
 # %% [markdown] tags=["notes"]
 r"""
 A break fits here.
-Ask the room for the longest hang that anyone has had, and how it was found.
-Usually by waiting, killing, adding prints, and waiting again; ask at which of the five looks above it would have ended.
+Ask for the longest hang that anyone has had, and how it was found.
+Usually by waiting, killing, adding prints, and waiting again; ask which of the five looks above would have ended it.
 """
+
+# %% [markdown]
+r"""
+## Two samples of a stack tell a hang from slow work
+
+A colleague hands you two programs, both running, and leaves for the holidays.
+The `shelf` should fill with fragments of experience, and the `saver` should write weights into a file; each is one actor call.
+Neither call has come back or printed anything, and no one remembers an error.
+You need not have seen the code: `given.hand_over` starts both as they were handed over.
+"""
+
+# %% tags=["demo"]
+programs = given.hand_over()
+ready, waiting = ray.wait([each.call for each in programs.values()], num_returns=2, timeout=budget(3, 1))
+print(f"{len(ready)} calls have ended, {len(waiting)} have not")
+
+# %% [markdown]
+r"""
+This time the actors are not yours, so a tool has to look in from outside.
+**py-spy** stops a running Python for a few milliseconds, reads its memory, and finds the stack there.
+`ray stack` calls it for every worker on the machine, under `sudo`, and on Linux with the lines of C and C++, which the cell leaves out.
+Many systems let only an administrator look into other processes, a Mac always asks for `sudo`, and containers often forbid it; the cells then say so.
+"""
+
+# %% tags=["demo"]
+print(given.ray_stack([each.pid for each in programs.values()]))  # in a terminal: ray stack
+
+# %% tags=["demo"]
+for name, program in programs.items():
+    print(f"{name}: py-spy dump --pid {program.pid}\n{given.py_spy(program.pid)}\n")
+
+# %% [markdown]
+r"""
+Each thread has a line of its own, with `active` for one that computes and `idle` for one that waits; below it are the calls, the innermost first.
+Besides the main thread, where your code runs, a worker has Ray's threads; between your frames are Ray's, from files whose path begins with `ray/`.
+
+**Predict** from this one look: which program hangs, and which is only slow?
+
+One sample can deceive: every program stands *somewhere* when you look, and a slow one may just be waiting.
+So look ten times.
+`given.sample_stacks` does that, a tenth of a second apart; if the system refuses py-spy, it uses the signal of the last section.
+Each sample is a dict with `active`, of the main thread, and `frames`, the innermost first, each a dict with `function`, `file` and `line`.
+"""
+
+# %% tags=["demo"]
+samples = {name: given.sample_stacks(program.pid, program.stacks) for name, program in programs.items()}
+for name, seen in samples.items():
+    print(name, [sample["active"] for sample in seen], seen[0]["frames"][0])
+for program in programs.values():
+    ray.kill(program.actor)  # the samples are enough; the shelf would keep a CPU busy
+
+# %% [markdown]
+r"""
+Write down how you read them.
+A program **hangs** if it computed in none of the samples, and all their stacks are the same, line by line.
+Everything else is **slow**: it moves, or it computes.
+An endless loop counts as slow here, and stays slow; more samples tell.
+
+The place is a function in the program's own files: from each sample take the innermost frame whose file is in `own`, and then the most frequent function.
+You cannot fix library frames, and a sample without a frame of your own says nothing about the place.
+The check has programs of its own.
+"""
+
+
+# %%
+def diagnose(samples, own):
+    """Return (verdict, function): "hung" or "slow", and the function of the files `own` where the samples most often were."""
+    ### BEGIN SOLUTION
+    first = samples[0]["frames"]
+    moves = any(sample["active"] or sample["frames"] != first for sample in samples)
+    places = Counter()
+    for sample in samples:
+        own_frames = [frame["function"] for frame in sample["frames"] if frame["file"] in own]
+        places.update(own_frames[:1])
+    return "slow" if moves else "hung", places.most_common(1)[0][0]
+    ### END SOLUTION
+
+
+# %%
+check("diagnose", diagnose)
+
+# %% [markdown] tags=["solution"]
+r"""
+You have written a *sampling profiler*: count where a program stands, and the counts are shares of its time.
+`py-spy record` and `py-spy top` do it a hundred times a second and hardly slow the program down; `cProfile`, which notes every call, does.
+"""
+
+# %% tags=["demo"]
+if passed("diagnose"):
+    for name, seen in samples.items():
+        verdict, function = diagnose(seen, ["handed_over.py"])
+        print(f"{name}: {verdict}, in {function}")
+
+# %% [markdown]
+r"""
+Now open `coursekit/given/handed_over.py`, but only these two functions.
+The shelf compares a new fragment with every one it has; a `set` of tuples would know at once.
+The saver waits for a lock, and the stack cannot say who has it; in this actor nothing else is running.
+
+For such a question you want the *values*.
+That is what a **debugger** is for: write `breakpoint()` where you want to stop, and run the program again.
+A Ray worker that reaches that line waits for you: for VS Code with the extension *Ray Distributed Debugger* or, with `RAY_DEBUG=legacy` in its environment, for `ray debug` in a terminal.
+Here are the actor with a breakpoint, the colleague's two calls, and what you would type.
+"""
+
+
+# %% tags=["demo"]
+from coursekit.given.handed_over import Saver
+
+
+@ray.remote(runtime_env={"env_vars": {"RAY_DEBUG": "legacy"}})
+class WatchedSaver(Saver):
+    """A saver that stops before each call."""
+
+    def save(self, path, weights):
+        """Return the number of weights in the file."""
+        breakpoint()  # noqa: T100  that is the point
+        return super().save(path, weights)
+
+
+# %% tags=["demo"]
+watched = WatchedSaver.remote()
+for path in ("no/such/folder/1.json", "/dev/null"):
+    call = watched.save.remote(path, [0.1, 0.2])
+    print(given.at_breakpoint(["p path", "p self.lock", "c"]))  # c: continue
+    print("ended" if ray.wait([call], timeout=1)[0] else "has not come back", end="\n\n")
+
+# %% [markdown]
+r"""
+Before the first call the lock is `unlocked`, and before the second it is `locked`, though nothing runs: the first call left it so.
+It raised between `acquire` and `release`, the colleague's program caught the error and went on, and the lock stayed locked.
+`with self.lock:` releases it whatever happens.
+
+You cannot send a process that hangs *now* to a breakpoint, but `py-spy dump --locals` shows the variables of its stack.
+"""
+
+# %% tags=["demo"]
+ray.kill(watched)
 
 # %% [markdown]
 r"""
@@ -670,20 +802,20 @@ A task that has not begun yet waits for something, and what you do depends on wh
 | word | it waits because | what helps |
 |---|---|---|
 | `"arguments"` | its state is PENDING_ARGS_AVAIL: the tasks that make its arguments have not ended | look at those |
-| `"actor"` | it is a call to an actor, which is busy, or is not there yet | look at the actor's calls |
+| `"actor"` | it is a call to an actor that is busy, or not there yet | look at the actor's calls |
 | `"nowhere"` | no living node is large enough, even when it is empty | ask for less, or add a larger node |
-| `"queue"` | a living node has room for it, or will have room once the holders that work there have ended | wait |
+| `"queue"` | a living node has room for it, or will have once the holders that work there have ended | wait |
 | `"locked"` | a node would be large enough, but what is missing is held by holders that are idle or wait for others, and they will not give it back by themselves | end one of them |
 
-(Two rarer reasons are left out.)
+The table leaves out rarer reasons, such as a full object store or an environment still being installed.
 
 `explain_pending` finds the word for every task that is not RUNNING: the first row that fits counts.
-Look at each task alone, as if no other task were waiting.
+Look at each task alone, as if no other were waiting.
 It gets three lists of dicts:
 
 - tasks: `id`, `name`, `state`, `asks` (such as `{"CPU": 1}`), `actor` (for the call to an actor its id, else None);
 - nodes: `id`, `alive`, `resources` (in all);
-- holders, which are running tasks and living actors: `who`, `node` (an id), `holds` (such as `{"CPU": 1}`; a CPU that it has lent is not in it), `doing`: `"works"`, `"waits"` or `"idle"`.
+- holders, meaning running tasks and living actors: `who`, `node` (an id), `holds` (such as `{"CPU": 1}`; a CPU that it has lent is not in it), `doing`: `"works"`, `"waits"` or `"idle"`.
 
 Assume that a holder that works will end and give back what it holds, and that the others never do.
 """
@@ -721,7 +853,7 @@ check("explain_pending", explain_pending)
 r"""
 The order matters: a task without its arguments is not even looking for a node.
 And "what is free now?" is the wrong question for the last two words, because in a queue nothing is free either.
-What tells them apart is whether the holders in the way will leave.
+The difference is whether the holders in the way will leave.
 """
 
 # %% [markdown]
@@ -765,139 +897,6 @@ if passed("explain_pending"):
     ray.cancel(too_large)
     ray.cancel(busy, force=True)
 
-# %% [markdown]
-r"""
-## A pipeline that is killed anywhere has each effect once
-
-Some work has many steps and takes all night: collect, train, evaluate, send a report.
-If it dies at five in the morning, you do not want to begin again at collecting, and you do not want two reports.
-
-Ray once had a library for this, `ray.workflow`; it is gone ([Old names](../docs/old_names.md)).
-What it did can be built from three things that you know, in a page of code:
-
-- a **checkpoint** for each step: its result in a file, written under another name and renamed (chapter 5), so that a file with its right name is always whole;
-- a **key** for each step of each run, the same at every attempt, which goes along with the effect (chapter 5's ledger): the receiver recognises a repeat;
-- a **retry**: a run that died is started again from the top, and skips what has a checkpoint.
-
-![A step has its effect, writes its result under another name and renames it; a death before the rename runs the step again, and the key makes the repeat harmless](../img/ch19_durable.svg)
-
-Mind the gap between effect and checkpoint: no order of the two closes it.
-Checkpoint first, and a death in between loses the effect; effect first, and it may happen twice, unless there is a key.
-"""
-
-# %%
-### BEGIN SOLUTION
-between_effect_and_checkpoint = "b"
-### END SOLUTION
-
-# %%
-quiz("between_effect_and_checkpoint", between_effect_and_checkpoint)
-
-# %% [markdown]
-r"""
-Now write it.
-The steps are plain functions, called as `function(value, key)`.
-`value` is what the previous step returned, None for the first; `key` is a string that you make: the same whenever this step of this run is called, and a different one for every other step or run.
-Results are plain JSON values: lists, dicts, strings, numbers, None.
-Names of steps and runs are letters and digits.
-Several runs may share the folder.
-
-The check runs your pipeline in processes of its own, so call the functions directly, without Ray; it will become a Ray task as a whole.
-It kills the process at every moment in turn: when a step has begun, when its effect has happened, and after everything that you do to a file of the folder.
-"""
-
-
-# %%
-def durable_pipeline(steps, run, folder):
-    """Return the result of the last step; `steps` is a list of (name, function), `run` a name, `folder` a path.
-
-    The folder exists. After a death, the same call finishes the run: a step whose result was saved is not
-    called again. A step that raises ends the call with its error, and the next call repeats that step.
-    """
-    ### BEGIN SOLUTION
-    value = None
-    for name, function in steps:
-        key = f"{run}-{name}"
-        path = os.path.join(folder, f"{key}.json")
-        if os.path.exists(path):
-            with open(path) as file:
-                value = json.load(file)
-            continue
-        value = function(value, key)
-        with open(f"{path}.new", "w") as file:
-            json.dump(value, file)
-        os.replace(f"{path}.new", path)
-    return value
-    ### END SOLUTION
-
-
-# %%
-check("durable_pipeline", durable_pipeline)
-
-# %% [markdown] tags=["solution"]
-r"""
-A dozen lines.
-For a power cut, which takes the operating system along, the file also needs `os.fsync` before the rename; on a cluster, the folder must be on storage that all nodes see.
-And never let two processes work on the same run at the same time: a checkpoint protects from deaths, not from twins.
-"""
-
-# %% [markdown]
-r"""
-On Ray, the whole pipeline is *one task* with `max_retries=-1`: when its process dies, Ray starts it again, on another node if need be, and the checkpoints do the rest.
-A task ends with the program that launched it (chapter 5), so for a night you submit that program as a job (chapter 6).
-An exception ends it, as chapter 5 says: fix the cause, and call it again with the same run.
-It reserves no CPU itself; its steps' tasks do.
-
-Here each of three steps kills the process once, right between its effect and its checkpoint: the worst moment.
-`World` stands for the outside: it takes each key once, and its journal survives every death.
-
-**Predict:** how many times will each step be called, and how many effects will there be?
-"""
-
-
-# %%
-def night_of(world):
-    """Return the steps of a night: each acts on the world, and dies once before its result is saved."""
-
-    def step(name, work):
-        def call(value, key):
-            world.note(called=name)
-            result = work(value)
-            world.act(name, key)
-            world.dies_once(name)
-            return result
-
-        return name, call
-
-    play = ray.remote(lambda fragments: list(range(fragments)))
-    return [
-        step("collect", lambda _: ray.get(play.remote(8))),  # a step may use as much of Ray as it likes
-        step("train", lambda rewards: {"mean": sum(rewards) / len(rewards)}),
-        step("report", lambda result: f"the mean is {result['mean']}"),
-    ]
-
-
-# %% tags=["demo"]
-if passed("durable_pipeline"):
-    world, folder = given.World(), new_folder()
-    task = ray.remote(durable_pipeline).options(max_retries=-1, num_cpus=0)
-    print(ray.get(task.remote(night_of(world), "night1", folder)))
-    journal = pandas.DataFrame(world.journal())
-    counts = journal[["called", "effect", "died"]].apply(lambda column: column.value_counts())
-    display(counts.fillna(0).astype(int))
-    print("on disk:", sorted(os.listdir(folder)))
-
-# %% [markdown]
-r"""
-Each step was called twice, because it died once, and had its effect once.
-A step whose result lay on disk was never called again.
-
-That is *at least once* for the steps and *once* for the effects, and the second half is yours: only the receiver can recognise a key.
-Larger systems for durable work differ in the first half, so read what yours promises.
-None of them can take back an effect that happened just before a crash, so keep the key.
-When pipelines become many, with schedules, people and approvals in them, use such a system, and let its steps submit Ray jobs (chapter 6).
-"""
-
 # %% tags=["demo"]
 os.environ.pop("RAY_ADDRESS", None)
 ray.shutdown()
@@ -912,30 +911,33 @@ r"""
 - You name the slow stage from records, the slow line from a profile, and measure whether the repair helped.
 - You scrape a node's metrics, count something of your own, and compute a rate that survives restarts.
 - You find with `ray memory` what keeps objects alive, and with the logs how far a process came.
-- You debug a hang from the outside to the inside: resources, calls, metrics, logs, stacks.
+- You debug a hang from the outside in: resources, calls, metrics, logs, stacks.
+- You take a program you have never seen, and tell from a few stacks whether it is slow or hangs, and where.
 - You say of every PENDING task why it waits, and what reserved CPUs cost.
-- You build pipelines that may be killed anywhere, with each effect once.
 
 ## Traps
 
 - **Changing before looking.** The stage that takes the most seconds, or has the longest calls, need not be the slow one.
 - **A profiler makes calls look slower than they are.** Trust it for the place, not for seconds.
 - **`ray memory` without `RAY_record_ref_creation_sites`** knows processes, not places.
-- **A counter falls** when its process is started again.
+- **A counter falls** when its process starts again.
   Rates first, sums last.
 - **The metrics page asks for no token**: keep its port inside your network.
-- **A call that is RUNNING may be waiting.** Only the metrics tell: `RUNNING_IN_RAY_GET`.
+- **A call that is RUNNING may be waiting.** The metrics tell, with `RUNNING_IN_RAY_GET`, and so do the stacks.
 - **Several Rays on one machine**: the tools refuse to guess; set `RAY_ADDRESS`.
   And only one of them gets the agent's port 52365: for the others `ray logs` fails ("Agent … doesn't exist"), and you read the files themselves.
 - **A shell needs `RAY_AUTH_MODE=token`** before every `ray` command (chapter 6).
-- **A checkpoint before the effect** loses effects; **a key made at each attempt** repeats them, and so does one made with `hash`: for a text it is another number in every Python that is started.
+- **One stack is no hang**: every program stands somewhere when you look.
+  Look again, and see whether it has moved.
+- **`lock.acquire()` without `with`**: an exception leaves it locked, and the next call hangs.
 
 On Windows outside WSL there is no `SIGUSR1`; on a Mac everything here works as it is, and `ray stack` asks for your password.
 
 ## Read on
 
 - [Chapter 20](ch20_capstone.ipynb): an agent of your own, under a budget of CPU seconds.
+- [Chapter 25](ch25_pipelines.ipynb): a program that is killed, and resumes where it stopped.
 - Ray's documentation: [observability](https://docs.ray.io/en/latest/ray-observability/index.html), [metrics](https://docs.ray.io/en/latest/cluster/metrics.html), [debugging hangs](https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-hangs.html), [memory](https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-memory.html).
 - Gregg, [*The USE Method*](https://www.brendangregg.com/usemethod.html): for every resource, ask for utilisation, saturation and errors.
-- Helland, *Life beyond Distributed Transactions*, CIDR 2007: why keys, and not locks, make repeats harmless.
+- [py-spy](https://github.com/benfred/py-spy), and [Ray's distributed debugger](https://docs.ray.io/en/latest/ray-observability/ray-distributed-debugger.html).
 """

@@ -6,10 +6,10 @@ r"""
 
 **What you will be able to do**
 
-- take an environment that comes without a solution: look at it, measure chance and a simple rule, and only then learn;
-- say what a program costs in CPU seconds, all its processes counted, and stop it in time;
+- take an environment without a solution: look at it, measure chance and a simple rule, and only then learn;
+- say what a program and all its processes cost in CPU seconds, and stop it in time;
 - put together a distributed agent from what you wrote in this course: samplers, weights, a learner;
-- have it judged on episodes that it has never seen, and compare it fairly;
+- have it judged on episodes it has never seen, and compare it fairly;
 - keep going on your own: a leaderboard, and ideas for weeks.
 """
 
@@ -41,7 +41,7 @@ warm_up(2)
 # %% [markdown] tags=["notes"]
 r"""
 The last chapter is a workshop: an hour together up to `beats_random`, then alone or in pairs, then the board.
-Put the board on the wall (`coursekit capstone board --open`); `coursekit capstone class FOLDER` runs the entries of a whole class in one world, and adds a film of each.
+Put the board on the wall (`coursekit capstone board --open`); `coursekit capstone class FOLDER` runs a whole class's entries in one world, and adds a film of each.
 With two hours and a competitive room, let `beats_baseline` end the first hour and the leaderboard fill the second.
 Run all entries on one machine, or the board compares machines.
 """
@@ -52,23 +52,21 @@ r"""
 
 A robot fetches parcels.
 Orders appear on eight shelves, each for one parcel of one of four kinds.
-An order waits a while (the black bar below the parcel), and then a colleague fetches it.
-The robot carries three parcels.
-Only what it delivers at the packing table (green) pays.
-Its battery lasts for sixty fields; at the station (yellow) it gets another.
-With an empty one it creeps, one field in four steps.
+An order waits a while, as the black bar below the parcel shows; then a colleague fetches it.
+The robot carries three parcels, and only those it delivers at the green packing table pay.
+Its battery lasts for sixty fields; at the yellow station it gets a fresh one.
+With an empty battery it creeps, one field in four steps.
 An episode is 150 steps.
 
 An **action** names a place: 0 to 7 are the shelves, 8 is the table, 9 the station.
-The robot drives *one field* towards it, by a shortest way, and in the next step you may change your mind.
+The robot drives *one field* towards it, by a shortest path, and in the next step you may change your mind.
 
 Two things make it hard.
-Each kind has a **price**: two kinds pay, and two cost money, because the customer sends things back.
-And customers have **habits**: one whose parcel arrives may order again at once, always the same next kind, which then lies on the first empty shelf.
-The pictures show the prices.
-The observations show neither prices nor habits.
+Each kind has a **price**: two kinds pay, and two cost money, because their customers send things back.
+And customers have **habits**: one whose parcel arrives may order again at once, always the same next kind, which appears on the first empty shelf.
+The pictures show the prices; the observations show neither prices nor habits.
 Prices, habits, map and the flow of orders together are a **world**.
-This notebook has one, every check draws another, and so does the judge of the leaderboard.
+This notebook has one; every check draws another, and so does the leaderboard's judge.
 Which kinds are worth fetching differs from world to world: a choice that is good here, by name or by rank of price, is bad in others.
 """
 
@@ -85,14 +83,14 @@ strip(pictures, ["step 0", "step 20", "step 60"], columns=3);
 # %% [markdown]
 r"""
 An **observation** is 55 numbers between 0 and 1.
-Seven are about the robot: its battery, the ways to table and station, and how much it carries of each of the four kinds.
-Then come six for each shelf: how far it is, how long the parcel still waits (0: there is none), and its kind, as four numbers of which one is 1.
-That each shelf has its own six will help.
+Seven are about the robot: its battery, the distances to table and station, and how much it carries of each of the four kinds.
+Then come six for each shelf: how far it is, how long its parcel still waits, with 0 for no parcel, and the parcel's kind, as four numbers of which one is 1.
+It will help that each shelf has its own six.
 
 `make_envs(64)` gives 64 warehouses that step together in NumPy, as Gymnasium's vector environments do ([Chapter 7](ch07_environments.ipynb)).
 `evaluate(policy, episodes=200, seed=0, make_envs=make_envs)` plays whole episodes with any policy, a function from observations [N, 55] to actions [N], and returns what each episode earned.
-Every argument but the first may be left out.
-Without the last, it plays in this notebook's world, and the same seed means the same orders.
+Only the first argument is required.
+Without the last, it plays in this notebook's world; the same seed means the same orders.
 """
 
 # %% tags=["demo"]
@@ -107,15 +105,14 @@ print(f"{64 * steps / (time.perf_counter() - start):,.0f} frames a second, obser
 r"""
 ## First measure chance, then the obvious, then the obvious with the price list
 
-Before anything learns you need to know what pure chance earns, and what the simplest sensible rule earns.
-Without the first you cannot say that something was learned, without the second not that learning was worth it.
+Before anything learns, you need to know what chance and the simplest sensible rule earn.
+Without the first you cannot say that something was learned; without the second, that it was worth learning.
 The course's `baseline` is such a rule: *change the battery when less than a quarter is left; fetch the nearest parcel while there is room; then go to the table*.
 
-And what would inside knowledge be worth?
-`paying(prices)` is the same rule with the price list in its hands: it fetches the nearest parcel *that pays*.
+To see what inside knowledge is worth, `paying(prices)` is the same rule with the price list in hand: it fetches the nearest parcel *that pays*.
 
 **Predict:** what does each of the three earn in an episode, and how many parcels does it deliver?
-(A tour for three parcels takes some fifteen steps.)
+A tour for three parcels takes about fifteen steps.
 """
 
 # %% tags=["demo"]
@@ -134,15 +131,14 @@ panels[-1].set_xlabel("return of an episode");
 
 # %% [markdown]
 r"""
-Chance does not stick to one idea for ten steps, so it hardly arrives anywhere.
+Chance does not stick to one idea for ten steps, so it hardly ever arrives anywhere.
 The baseline works hard and delivers parcel after parcel, including those that cost money.
 The surprise is the third: the rule that knows more earns far less.
-It refuses what costs, and so it never meets the customers who would order next what pays best.
-It takes what pays a little, and never asks what that customer will order next.
-A price says what a parcel pays *now*; what counts is everything that comes of it.
-That is a value, and values have to be learned.
+It refuses what costs money, so it never meets the customers whose next order pays best.
+It takes what pays a little, and never asks what the customer will order next.
+A price says what a parcel pays *now*; what counts is everything that comes of it, a value, and values must be learned.
 
-(The ± is half of the 95 % interval of the mean.)
+The ± is half of the 95 % interval of the mean.
 """
 
 # %% [markdown]
@@ -150,18 +146,17 @@ r"""
 ## A budget in CPU seconds counts every process that works for you
 
 An agent that may learn forever proves little.
-So the capstone has a budget: **CPU seconds**, as the operating system counts them, of your process *and of everything that it started*.
-Ray's workers are processes; so are the raylet and the GCS.
-All of them are on the bill.
+So the capstone has a budget: **CPU seconds**, as the operating system counts them, of your process *and of everything it started*.
+Ray's workers are on the bill, and so are the raylet and the GCS.
 
 ![An entry's process, Ray's processes and the samplers stand inside one frame whose CPU seconds are counted; the judge stands outside, sends observations and gets actions](../img/ch20_capstone.svg)
 
 `bill = Budget(60)` starts to count when it is made.
-`bill.spent()` and `bill.left()` say how things stand, and `bill.report(mean_return)` writes down a point of your learning curve.
+`bill.spent()` and `bill.left()` say how things stand, and `bill.report(mean_return)` adds a point to your learning curve.
 An entry gets such an object as its argument `budget`.
-(The `budget(2000, 300)` of the cells is another: this course's choice between full and quick mode.)
+The `budget(2000, 300)` in the cells is something else: this course's choice between full and quick mode.
 
-**Predict** both columns of the next cell, clock and CPU: half a second of sleep, half a second of work here, and half a second of work in each of two Ray tasks at the same time.
+**Predict** both columns of the next cell, clock and CPU, for half a second of sleep, of work here, and of work in each of two Ray tasks at once.
 """
 
 # %%
@@ -189,14 +184,13 @@ for name, way in ways.items():
 # %% [markdown]
 r"""
 Waiting uses no CPU seconds, and two tasks that work use twice as many as one.
-By the clock they take half a second where each has a core, and a whole one or more where they share.
-So CPU seconds depend far less than the clock on what else your machine is doing just now, and that makes them a fair budget.
+By the clock they take half a second if each has a core, and a second or more if they share one.
+So CPU seconds depend far less than the clock on what else your machine is doing, which makes them a fair budget.
 Threads that wait for each other in a busy loop use CPU seconds as well, which is why the first cell gives PyTorch one thread.
 
 Two samplers make you *faster*; they do not make the budget *longer*.
-And Ray itself is not free: starting it costs some CPU seconds, up to ten, a new actor about one.
-Here Ray runs already.
-What it had used before does not count; what its processes use meanwhile does, and that is the surplus in the table.
+And Ray is not free: starting it costs up to ten CPU seconds, a new actor about one.
+Here Ray is already running, so its start does not count; what its processes use meanwhile does, and that is the surplus in the table.
 """
 
 # %%
@@ -213,17 +207,17 @@ r"""
 
 An **entry** is a function `train(make_envs, budget)` that returns a policy.
 `make_envs(count)` gives warehouses to learn in.
-What the policy is worth, the judge finds out.
+The judge finds out what that policy is worth.
 
-The first one need not learn anything.
+The first entry need not learn anything.
 `hurry` is a rule of its own: it fetches the parcel that will be gone soonest.
-(`OWN` is 7, the count of numbers about the robot, and `EACH` is 6, the count for each shelf.
-`SHELVES` is 8; `TABLE` and `STATION` are the actions 8 and 9.)
+`OWN` is 7, the count of numbers about the robot, and `EACH` is 6, the count for each shelf.
+`SHELVES` is 8; `TABLE` and `STATION` are the actions 8 and 9.
 Finish `valid_entry`: measure what `hurry` earns in 50 episodes **of the warehouses that the entry was given**, report the mean, and return the policy.
-(Another rule of your own will do as well, the baseline will not; more episodes only make the mean surer.)
+A rule of your own will do as well, but the baseline will not; more episodes only make the mean more certain.
 
-The check gives it another world with prices several times as high, and 3 CPU seconds.
-It asks the policy about one warehouse, about seven, about many, and compares what it earns with what you reported.
+The check gives your entry another world with prices several times as high, and 3 CPU seconds.
+It asks the policy about one warehouse, seven and many, and compares what it earns with what you reported.
 """
 
 # %%
@@ -274,13 +268,13 @@ r"""
 ## One small network judges every shelf
 
 The parts that learn are those of chapter 10, fitted to the warehouse.
-New are `VIEWS`, `SCALE`, and that no episode terminates; if you remember chapter 10, the rest is quickly read.
-You will change them later.
+New are `VIEWS`, `SCALE`, and how episodes end; if you remember chapter 10, the rest reads quickly.
+You will change these parts later.
 
 The policy uses what you know, as `ScoreEach` did in [Chapter 14](ch14_custom.ipynb).
-A shelf is a shelf: **one network of a few hundred weights judges each of the eight**, from the seven numbers of the robot and the shelf's own six.
+A shelf is a shelf: **one network of a few hundred weights judges each of the eight**, from the robot's seven numbers and the shelf's own six.
 `VIEWS`, shape [8, 13], says which numbers of an observation these are.
-What is learned at one shelf holds for all of them.
+What the network learns at one shelf holds for all of them.
 """
 
 # %%
@@ -317,7 +311,7 @@ class Policy(nn.Module):
 
 # %% [markdown]
 r"""
-Samplers compute with the weights in NumPy, without PyTorch: cheaper to start, and faster for a few rows.
+Samplers compute in NumPy, without PyTorch: cheaper to start, and faster for a few rows.
 `greedy` is what an entry returns in the end: always the place with the highest score.
 """
 
@@ -347,8 +341,8 @@ def greedy(weights):
 
 # %% [markdown]
 r"""
-The sampler: it plays 64 steps in all its warehouses, leaves out the frames of a reset, and returns rows that are ready to learn from, with $\log \pi_{old}$, advantage and target.
-No warehouse ever *terminates*, the clock only truncates, so every end has a bootstrap.
+The sampler plays 64 steps in all its warehouses, leaves out the frames of a reset, and returns rows ready to learn from, with $\log \pi_{old}$, advantage and target.
+No warehouse ever *terminates*; the clock only truncates, so every end has a bootstrap.
 """
 
 # %%
@@ -406,7 +400,7 @@ class Sampler(Player):
 
 # %% [markdown]
 r"""
-And the learner, chapter 10's PPO in two short functions: the clipped loss, and some epochs over the rows.
+The learner is chapter 10's PPO in two short functions: the clipped loss, and some epochs over the rows.
 """
 
 # %%
@@ -453,21 +447,22 @@ r"""
 ## First alone, until it is clearly better than chance
 
 A distributed program that does not learn is hard to debug.
-So first run everything in this one process: one sampler, an ordinary object, with all 64 warehouses.
+So first run everything in this process: one sampler, an ordinary object, with all 64 warehouses.
 
-A round: the sampler gets the weights, plays, the policy learns from the rows.
-Every four or five rounds test it: 50 episodes of `evaluate` with `greedy`, from a seed at least a few hundred away from the sampler's (warehouse i gets `seed + i`: with the same seed the test would begin where the sampler has learned).
+In a round, the sampler gets the weights and plays, and the policy learns from the rows.
+Every four or five rounds, test it in 50 episodes of `evaluate` with `greedy`, from a seed at least a few hundred away from the sampler's.
+Warehouse i gets `seed + i`, so with the same seed the test would begin where the sampler learned.
 Report each test; the check asks for at least three reports, so do not test too seldom.
-Stop when a test is as good as `goal` times the baseline's mean in the same episodes, or when less than two CPU seconds are left: a round must fit in (`budget.spent()` before and after one tells what it costs).
+Stop when a test is as good as `goal` times the baseline's mean in the same episodes, or when less than two CPU seconds are left: another round must fit in, and `budget.spent()` before and after a round tells you what it costs.
 
-The check gives it 30 CPU seconds and a world of its own, and asks for three quarters of what the baseline earns there, on new episodes.
-(`goal` is higher, so that one lucky test does not end the learning too soon.)
+The check gives your function 30 CPU seconds and another world, and asks for three quarters of what the baseline earns there, on new episodes.
+`goal` is higher, so that one lucky test does not end the learning too soon.
 Imitating the baseline counts as well: what is learned from a teacher is learned.
-It tries up to three times, because agents can be unlucky.
-So it takes about half a minute, some minutes where it tries again or your machine is busy.
+The check tries up to three times, because agents can be unlucky.
+So it takes about half a minute, or some minutes if it tries again or your machine is busy.
 
 Why not simply ask for more than chance?
-A network that has learned nothing, played *greedily*, at least sticks to its ideas, and a lucky one earns a good part of what the baseline earns.
+An untrained network, played *greedily*, at least sticks to its ideas, and a lucky one earns a good part of what the baseline earns.
 """
 
 # %%
@@ -494,7 +489,7 @@ check("beats_random", beats_random)
 
 # %% [markdown] tags=["solution"]
 r"""
-The goal was measured and not typed in: in another world it would be another number.
+The goal was measured, not typed in: in another world it would be another number.
 And a test costs about a third of a round.
 Test after every round, and a quarter of your budget goes into looking at yourself.
 """
@@ -503,10 +498,9 @@ Test after every round, and a quarter of your budget goes into looking at yourse
 r"""
 ## Then two samplers, and past both rules
 
-Now the same with two samplers that are actors.
-`started` is given.
-It starts Ray where none runs, as in a file of your own, and then the budget pays for it.
-It starts the actors with an equal share of the warehouses each, and ends them whatever happens.
+Now use two samplers, both actors.
+`started` is given: it starts Ray if none runs, as in a file of your own, and then the budget pays for it.
+It starts the actors, each with an equal share of the warehouses, and ends them whatever happens.
 """
 
 # %%
@@ -527,24 +521,22 @@ def started(make_envs, count):
 # %% [markdown]
 r"""
 Build `beats_baseline`: **two samplers that play side by side, one learner, and a stop when it is good enough.**
-You worked out in [Chapter 10](ch10_actor_learner.ipynb) how they fit together; here it has to pay.
+You worked out how they fit together in [Chapter 10](ch10_actor_learner.ipynb); here it has to pay.
 
-The check draws a world and gives you 60 CPU seconds.
-This is what it measures:
+The check draws a world, gives you 60 CPU seconds, and verifies:
 
 - in Ray's records, that both actors played, and played at the same time;
-- that each learned weights before it played: what it was sent changed as the policy did;
-- your policy in 200 episodes that are new to it, against the baseline *and* against the rule that knows all prices, episode by episode: both leads need a 95 % interval above 0 (that rule earns less, so it is the easier half);
+- that each got weights before it played, and that these changed as the policy did;
+- your policy in 200 episodes that are new to it, against the baseline *and* against the rule that knows all prices, episode by episode: both leads need a 95 % interval above 0; the second is the easier;
 - that you stayed within the budget.
 
-Some questions to answer before you write.
-How often does a set of weights travel, and how often does it have to?
+Before you write, ask how often a set of weights travels, and how often it has to.
 In which episodes do you compare yourself with the baseline, so that luck cancels?
 How far beyond the baseline must a test be before you trust it?
-And should a step of learning be as large at the end of the budget as at its beginning?
-(`optimizer.param_groups[0]["lr"]` can be set in every round.)
+And should a learning step be as large at the end of the budget as at its beginning?
+`optimizer.param_groups[0]["lr"]` can be set in every round.
 
-The check takes about a minute, some minutes where it tries again or your machine is busy.
+The check takes about a minute, or some minutes if it tries again or your machine is busy.
 """
 
 # %%
@@ -574,18 +566,19 @@ check("beats_baseline", beats_baseline)
 
 # %% [markdown] tags=["solution"]
 r"""
-The test plays the same 100 episodes every time, and the baseline's mean comes from them, too: so a test compares like with like, and needs fewer episodes to be sure.
-You *choose* the moment to stop by these episodes, and that makes them a little flattering.
-Therefore the goal is 1.2 and not 1, and the judge has episodes of its own.
-The learning rate falls as the budget is used up: big steps first, fine ones at the end.
-The weights go into the object store once in a round, and each actor gets the reference.
+The test plays the same 100 episodes every time, and the baseline's mean comes from them too, so a test compares like with like, and needs fewer episodes to be sure.
+You *choose* the moment to stop by these episodes, which makes them a little flattering.
+So the goal is 1.2, not 1, and the judge has episodes of its own.
+The learning rate falls as the budget runs out: big steps first, fine ones at the end.
+The weights go into the object store once a round, and each actor gets the reference.
 """
 
 # %% [markdown]
 r"""
-**Predict:** now without a goal, until the budget is used up.
-Where does the curve cross the two rules, and does it still rise at the end?
-(In quick mode the budget is 12 CPU seconds, and it may not get that far.)
+Now train without a goal, until the budget is used up.
+
+**Predict:** where does the curve cross the two rules, and does it still rise at the end?
+In quick mode the budget is 12 CPU seconds, and it may not get that far.
 """
 
 # %% tags=["demo"]
@@ -608,16 +601,16 @@ if agent:
 
 # %% [markdown]
 r"""
-First it learns to arrive anywhere at all; then, quickly, what pays; then, slowly, which customers come back, where to go first, and when to turn back.
-The curve does not begin at 0: the two actors had to start, and the first rounds had to be played.
-The dashed lines were measured in other episodes than your tests.
+First it learns to arrive at all; then, quickly, what pays; then, slowly, which customers come back, where to go first, and when to turn back.
+The curve does not begin at 0, because the two actors had to start and play the first rounds.
+The dashed lines come from other episodes than your tests.
 The band around each shows where a mean of a hundred episodes may lie, 19 times out of 20, so a point inside a band decides nothing.
 
 Compare the bill with the clock, too.
 While the samplers play, two cores work; while the learner learns, only one, and the samplers wait.
 On a busy machine the clock runs ahead: waiting for a core uses no CPU seconds.
 
-How good is it, and how sure are we?
+How good is it, and how sure are you?
 Play new episodes, the same for all, and look at the differences.
 """
 
@@ -642,8 +635,8 @@ r"""
 
 The rule with the price list and the agent get the same orders from new customers.
 **Predict** three things that the agent does differently, then look.
-(In quick mode it had a fifth of the time, and may still be behind.
-One film is one episode: it may even show the opposite of the means.)
+In quick mode it had a fifth of the time, and may still be behind.
+One film is one episode: it may even show the opposite of the means.
 """
 
 # %%
@@ -670,14 +663,14 @@ movie
 r"""
 Watch a parcel that costs 2.
 The rule leaves it on its shelf, where it takes up room until a colleague fetches it.
-After sixty CPU seconds the agent carries it to the table, pays, and at once the best parcel of the warehouse lies on the first empty shelf.
-No observation told it so.
-It had the kinds that it carried, a payment some ten steps later, a better one some ten steps after that, and a great many tries.
+After sixty CPU seconds of learning, the agent carries it to the table and pays, and at once the warehouse's best parcel lies on the first empty shelf.
+No observation told it to.
+All it had was the kinds it carried, a payment some ten steps later, a better one some ten steps after that, and a great many tries.
 
 Look also at what it does *not* do well.
 Does it turn back half empty?
-Does it drive to parcels that it cannot reach in time?
-There is your next idea.
+Does it drive to parcels it cannot reach in time?
+That is your next idea.
 """
 
 # %% [markdown]
@@ -685,16 +678,14 @@ r"""
 ## A leaderboard needs a judge who owns the episodes
 
 In the notebook you were your own judge.
-`coursekit capstone run` is a stricter one.
-It runs a *file* with a function `train`, in a sandbox.
-That needs Linux; where it says that no sandbox can be made, add `--no-sandbox`, for code that you trust.
-It draws a world for the run, counts the CPU seconds from outside, and stops what uses too many.
+`coursekit capstone run` is stricter: it runs a *file* with a function `train`, in a sandbox.
+That needs Linux; if it says that it cannot make a sandbox, add `--no-sandbox`, for code you trust.
+It draws a world for the run, counts the CPU seconds from outside, and stops an entry that uses too many.
 It keeps the episodes and their seeds to itself, sends only observations and takes only actions.
 What counts is your lead over the baseline in the same 200 episodes, with its interval.
 
-The next cell writes your agent into a file: the cells that it needs, and its own.
-If it calls functions from cells of your own, add them to `needs`.
-Each run of the cell writes the file again.
+The next cell writes your agent into a file, with the cells it needs; each run writes the file again.
+If your agent calls functions from cells of your own, add them to `needs`.
 """
 
 # %% tags=["demo"]
@@ -711,14 +702,14 @@ coursekit capstone run my_entry.py --name "first try" --seconds 60
 coursekit capstone board --open
 ```
 
-The first prints your score, those of chance and both rules, what was spent, and your rank; the second writes the board, a page with the learning curves of all entries, and opens it.
-In a file of your own Ray has to be started, and that is on your bill: about two of the sixty seconds in the sandbox, up to ten without it.
-Does this warehouse need Ray at all, where a step costs microseconds?
-Ask the board: enter both.
+The first prints your score, those of chance and both rules, the seconds spent, and your rank; the second writes the board, a page with all entries' learning curves, and opens it.
+A file of your own has to start Ray, and that is on your bill: about two of the sixty seconds in the sandbox, up to ten without it.
+Does this warehouse, where a step costs microseconds, need Ray at all?
+Ask the board: enter your agent once with Ray and once without.
 
 ## By the clock, samplers pay
 
-In CPU seconds an actor is a pure cost.
+In CPU seconds an actor is pure cost.
 Real simulators, games and robots mostly make you wait, and then the clock counts.
 That is the second league:
 
@@ -728,9 +719,9 @@ coursekit capstone run my_entry.py --by-clock --seconds 60
 
 Its simulator takes 0.2 ms for a step of *one* warehouse, so 64 in one process keep you waiting for 13 ms a step.
 The budget is seconds by the clock, and two cores' worth of computing.
-And once, at a moment that you cannot know, **the judge kills one of your actors**.
-An entry that ends with a `RayActorError` has no score ([Chapter 5](ch05_faults.ipynb) knows what to do), and one that has no actor to kill is not ranked.
-The entry of [docs/example_entry.py](../docs/example_entry.py) learns before and after yours, on the same machine, and is the baseline: how far its two runs lie apart says how much the machine's mood is worth.
+And once, at a moment you cannot know, **the judge kills one of your actors**.
+An entry that ends with a `RayActorError` has no score ([Chapter 5](ch05_faults.ipynb) knows what to do), and one without an actor to kill is not ranked.
+The baseline is the entry in [docs/example_entry.py](../docs/example_entry.py), which learns before and after yours on the same machine: the gap between its two runs says how much the machine's mood is worth.
 
 What would you change in your agent?
 How many samplers now, and may they play on while the learner learns?
@@ -739,14 +730,14 @@ How many samplers now, and may they play on while the learner learns?
 
 - **Cheap ones.** `GAMMA`, `ENTROPY`, `MINIBATCH`, `EPOCHS`, the width of the networks: with Tune and ASHA ([Chapter 16](ch16_tune.ipynb)), and with more than one seed.
 - **Rules first.** There are sixteen sets of kinds, and so sixteen rules "the nearest parcel of these".
-  Measure all of them, and keep the best: how many CPU seconds does that take, and how far does it come?
+  Measure all of them and keep the best: how many CPU seconds does that take, and how far does it get you?
   In practice you begin there and let learning add to it: have the agent choose between rules, or imitate the best one first ([Chapter 15](ch15_offline.ipynb)).
 - **Better eyes.** The network that judges a shelf does not know what lies beside it, or how far it is from there to the table.
   Add that; or let shelves look at each other (attention).
-- **A hint.** Pay a little for what is loaded, as a potential ([Chapter 14](ch14_custom.ipynb)); the best policy stays the best.
-- **No waiting.** Let the samplers play on while the learner learns, and correct for their age: IMPALA and APPO ([Chapter 13](ch13_algorithms.ipynb)).
-  By the clock it gains; does it in CPU seconds?
-- **RLlib.** `PPOConfig().environment("coursekit.given.warehouse:Warehouse-v0")` plays it, too, and the entry may use RLlib.
+- **A hint.** Pay a little for each loaded parcel, as a potential ([Chapter 14](ch14_custom.ipynb)); the best policy stays best.
+- **No waiting.** Let the samplers play on while the learner learns, and correct for the age of their experience: IMPALA and APPO ([Chapter 13](ch13_algorithms.ipynb)).
+  That gains time by the clock; does it gain in CPU seconds?
+- **RLlib.** `PPOConfig().environment("coursekit.given.warehouse:Warehouse-v0")` plays it, and your entry may use RLlib.
   What does its generality cost within 60 CPU seconds?
 - **No gradients.** Evolution strategies send a seed and get back a number: the simplest distributed learner there is (Salimans et al. 2017).
   It needs thirty lines and `ray.wait`.
@@ -762,25 +753,24 @@ r"""
 
 - **Ray Core**: you turn functions into tasks and classes into actors, share data through the object store without copies, ask for resources and see why something waits, and let things fail and recover.
   You know what each of them costs, because you measured it.
-- **Distributed RL by hand**: you write environments, samplers, a replay buffer, DQN and PPO, send weights once, keep resets out of the experience, and know when a second sampler helps and when not.
-- **RLlib**: you configure its algorithms as sentences, read its results, choose runners by measurement, and put your own connector, module, callback and reward where they belong.
+- **Distributed RL by hand**: you write environments, samplers, a replay buffer, DQN and PPO, send weights once, keep resets out of the experience, and know when a second sampler helps.
+- **RLlib**: you configure its algorithms as sentences, read its results, choose runners by measurement, and put your own connector, module, callback and reward in their places.
 - **The ecosystem**: you search settings with Tune, train on several workers, serve what was learned, and operate it.
 - **And this**: you took an unknown world, measured chance and a rule, set a budget, built an agent of several processes that beats them, and had a judge confirm it.
   That is the whole craft in miniature.
 
-What a cluster would change is not the code.
-It is the price of a mistake: now you know how to look before you scale.
+A cluster would change not the code but the price of a mistake: now you know how to look before you scale.
 
 ## Traps
 
 - **A return without a baseline** says nothing.
   Measure chance and the obvious rule first.
-- **More processes, same budget**: work is only divided, never made less; starting and sending come on top.
+- **More processes, same budget**: they divide the work but do not reduce it; starting and sending come on top.
 - **The test that chose the moment to stop** is not the result.
   Test again, in episodes that chose nothing.
-- **Testing too often** eats the budget; too seldom wastes it.
+- **Testing too often** eats the budget; testing too seldom wastes it.
 - **Seeds side by side**: warehouse i gets `seed + i`, so samplers with the seeds 0 and 1 would play nearly the same episodes.
-- **Measuring in your own world** what was trained in another: hand `make_envs` on.
+- **Measuring in your own world** what was trained in another: pass `make_envs` on.
 - **A policy that knows how many will ask**: the judge may send one observation or two hundred.
 
 ## Read on
@@ -789,5 +779,5 @@ It is the price of a mistake: now you know how to look before you scale.
 - Huang et al., [*The 37 Implementation Details of Proximal Policy Optimization*](https://iclr-blog-track.github.io/2022/03/25/ppo-implementation-details/), 2022: what else our PPO leaves out.
 - Salimans et al., [*Evolution Strategies as a Scalable Alternative to Reinforcement Learning*](https://arxiv.org/abs/1703.03864), 2017.
 - Agarwal et al., [*Deep Reinforcement Learning at the Edge of the Statistical Precipice*](https://arxiv.org/abs/2108.13264), 2021: how to compare agents with few runs.
-- Moritz et al., [*Ray: A Distributed Framework for Emerging AI Applications*](https://arxiv.org/abs/1712.05889), 2018, once more: now you can read every line of it.
+- Moritz et al., [*Ray: A Distributed Framework for Emerging AI Applications*](https://arxiv.org/abs/1712.05889), 2018, once more: now you can read every line.
 """

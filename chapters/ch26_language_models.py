@@ -6,10 +6,10 @@ r"""
 
 **What you will be able to do**
 
-- let a transformer write many answers at once, with a cache, and keep what learning needs;
+- let a transformer write many answers at once, with a cache, and keep what the learner needs;
 - write GRPO from its paper: advantages within a group, the clipped loss, the distance from a reference;
 - check answers in workers that may hang, and send weights to the writers by version;
-- say what long answers and stale answers cost, and see a model cheat its reward;
+- say what long and stale answers cost, and see a model cheat its reward;
 - name the roles of verl and OpenRLHF, and find each in your own program.
 """
 
@@ -41,23 +41,23 @@ warm_up(2)
 # %% [markdown] tags=["notes"]
 r"""
 A hundred and fifteen minutes with all six exercises.
-With only eighty, give `generate` away, and let pairs write `train_grpo` together.
-Those who know PPO recognise most of `grpo_loss`; spend the time you gain on the reward that gets hacked, which is what a room remembers.
+With only eighty, give `generate` away and let pairs write `train_grpo`.
+Learners who know PPO recognise most of `grpo_loss`: spend the time you gain on reward hacking, which is what a room remembers.
 """
 
 # %% [markdown]
 r"""
 ## A model of 59,000 weights is a language model, too
 
-Most programs that use Ray for reinforcement learning today teach language models.
+Many of the programs that use Ray for reinforcement learning today teach language models; verl and OpenRLHF are two of them.
 Here you write such a program, with all its parts.
-Only the model is small: you make it yourself, and download nothing.
+Only the model is small: you make it yourself and download nothing.
 
 Its language has twelve symbols: ten digits, `=` and the full stop.
 A **prompt** is `53921=`; the right **answer** is `12359.`, the same digits in order.
-A symbol is a *token*, a number from 0 to 11; a thirteenth, PAD, fills rows up after an answer has ended.
+A symbol is a *token*, a number from 0 to 11; a thirteenth, PAD, fills a row after its answer has ended.
 
-The model is a transformer, like the large ones: it reads tokens, and scores what may come next.
+The model is a transformer, like the large ones: it reads tokens and scores what may come next.
 This is what happens in each of its two layers:
 """
 
@@ -69,7 +69,7 @@ print(f"weights in all: {sum(part.numel() for part in Transformer().parameters()
 r"""
 A fresh model writes noise.
 First it *imitates*: it sees prompts with their right answers, and each step makes the right next token a little more likely.
-That is supervised learning; language models begin in the same way, with far more text.
+That is supervised learning, and large language models begin the same way, with far more text.
 
 **Predict:** after 45 steps, how many of its answers are right to the last digit?
 """
@@ -81,13 +81,13 @@ print(f"loss of the first step: {losses[0]:.2f}, of the last: {losses[-1]:.2f}")
 
 # %% [markdown]
 r"""
-You will see when it can write.
+The losses don't tell; you will see as soon as it can write.
 
 ## A cache remembers what was read
 
-A model writes one token at a time: it reads the text so far, scores what may come next, one token is drawn, and the text is longer by one.
-To read the whole text again for every token would be a waste.
-What earlier tokens mean does not depend on later ones, so each layer keeps their *keys and values*: the **cache**.
+A model writes one token at a time: it reads the text so far, scores what may come next, and draws one token.
+Reading the whole text again for every token would be a waste.
+What a layer makes of earlier tokens does not depend on later ones, so each layer keeps their *keys and values*: the **cache**.
 In the code above, `past` is the cache of one layer, and it grows by one token with every call.
 
 - `scores, cache = model(tokens)` reads prompts, shape [B, T], and returns scores of shape [B, T, 12] and a cache.
@@ -96,10 +96,11 @@ In the code above, `past` is the cache of one layer, and it grows by one token w
 `scores[:, -1]` is about the token that comes next.
 
 Write `generate`.
-It writes an answer to each of B prompts at the same time, since a batch costs hardly more than a single row.
+It writes an answer to each of B prompts at the same time, since a batch costs far less than its rows one by one.
 It draws from the softmax of the scores, with the generator `rng`, and notes $\log \pi$ of what it drew.
-An answer ends with END, which belongs to it; the rest of its row is PAD, and its `logp` there is 0.
-When all have ended, or after `limit` tokens, it stops.
+An answer ends with END, the token of the full stop, which belongs to it.
+The rest of its row is PAD, where `logp` is 0.
+`generate` stops when all answers have ended, or after `limit` tokens.
 """
 
 
@@ -128,8 +129,8 @@ check("generate", generate)
 
 # %% [markdown] tags=["solution"]
 r"""
-Rows that have ended go on costing: they are read with the others, as PAD.
-The engines that the large frameworks use, vLLM and SGLang, take a row out as soon as it ends and put the next prompt in its place, which is called *continuous batching*.
+Rows that have ended still cost time: the model reads them with the others, as PAD.
+vLLM and SGLang, the engines of the large frameworks, replace a row with the next prompt as soon as it ends: *continuous batching*.
 """
 
 # %%
@@ -181,21 +182,21 @@ if passed("generate"):
 
 # %% [markdown]
 r"""
-A few answers lose count of their digits, and all others wait for them.
-Real answers differ more: some think for a hundred tokens, some for ten thousand.
-Programs limit the length, as ours does, fill free places with new prompts, or learn from what is there while the long ones are still being written.
+A few answers lose count of their digits, and all the others wait for them.
+Real answers differ more: some take a hundred tokens, some ten thousand.
+Programs limit the length, as ours does, give free places to new prompts, or learn from the finished answers while the writers complete the long ones.
 """
 
 # %% [markdown]
 r"""
 ## The group stands in for a critic
 
-Now the model shall learn from its own answers.
-No one shows it the right one any more; a **reward** says 1 for right and 0 for wrong.
-Where a program can check an answer, as in sorting, in mathematics, or in code with tests, people call that a *verifiable reward*.
+Now let the model learn from its own answers.
+It no longer sees the right ones; a **reward** says 1 for right and 0 for wrong.
+When a program can check the answer, as in sorting, mathematics, or code with tests, this is called a *verifiable reward*.
 
 PPO needs a critic to say how much better than expected an answer was.
-**GRPO**, group relative policy optimisation (Shao et al. 2024), needs none: it lets the model answer each prompt G times, and compares each answer with its group:
+**GRPO**, group relative policy optimisation (Shao et al. 2024), needs none: the model answers each prompt G times, and each answer is compared with its group:
 
 $$\hat A_i = \frac{r_i - \mathrm{mean}(r_1, \ldots, r_G)}{\mathrm{std}(r_1, \ldots, r_G)}$$
 
@@ -218,8 +219,8 @@ check("group_advantage", group_advantage)
 
 # %% [markdown] tags=["solution"]
 r"""
-The small number in the denominator decides only where the deviation is 0, and there the numerator is 0, too.
-A prompt that is solved once in sixteen times gives its one right answer an advantage near 4: rare successes push hard.
+The small number in the denominator matters only where the deviation is 0, and there the numerator is 0, too.
+A prompt solved once in sixteen tries gives its one right answer an advantage near 4: rare successes push hard.
 """
 
 # %%
@@ -234,10 +235,10 @@ quiz("nothing_to_learn", nothing_to_learn)
 r"""
 ## The loss clips, and pays for the distance from a reference
 
-The ratio and the clip are those of [chapter 10](ch10_actor_learner.ipynb), for each token.
+The ratio $r_{i,t}$ and the clip are those of [chapter 10](ch10_actor_learner.ipynb), for each token.
 New is a price for moving away from a **reference**: a frozen copy of the model that began.
 A reward knows only what it checks; the reference knows what the model learned before.
-The price is an estimate of the KL divergence that is never negative (equation 4 of the paper):
+The price estimates the KL divergence, which says how far apart two distributions lie, and is never negative (equation 4 of the paper):
 
 $$D_{i,t} = e^{d} - d - 1 \qquad \text{with} \qquad d = \log \pi_{ref}(a_{i,t}) - \log \pi_\theta(a_{i,t})$$
 
@@ -267,9 +268,9 @@ check("grpo_loss", grpo_loss)
 
 # %% [markdown] tags=["solution"]
 r"""
-Average over all tokens at once, and a long answer counts more than a short one; average within each answer first, and each token of a long answer counts less.
-Both are in use, and papers argue about it.
-verl calls the choice `loss_agg_mode`.
+Average over all tokens at once, and a long answer counts more than a short one.
+Average within each answer first, and each token of a long answer counts less.
+Both are in use, and papers argue about the choice, which verl calls `loss_agg_mode`.
 """
 
 # %%
@@ -282,8 +283,8 @@ quiz("whose_logp", whose_logp)
 
 # %% [markdown]
 r"""
-A batch is a dict of tensors: `asked` and `answers`, `logp` from when they were written, `advantages`.
-`learn` takes one step on it, and says how far the model is from its reference and what share of tokens has left the band $1 \pm \epsilon$.
+A batch is a dict of tensors: `asked`, `answers`, `logp` from when they were written, and `advantages`.
+`learn` takes one step on it, and reports how far the model is from its reference and the share of tokens whose ratio has left the band $1 \pm \epsilon$.
 """
 
 
@@ -316,13 +317,13 @@ r"""
 ## What checks an answer may hang
 
 Sorted digits are checked in a microsecond.
-Answers that are programs have to be *run*, and some of them never end.
-So rewards come from workers, with a time limit, and what has no reward by then gets 0.
+Answers that are programs have to be *run*; some never end, and some catch every attempt to interrupt them.
+So rewards come from workers, with a time limit, and an answer without a reward by then gets 0.
 
 `verify(prompt, answer)` returns a number.
-Each of the `batches` is a list of pairs (prompt, answer).
+Each of the `batches` is a list of (prompt, answer) pairs.
 Start one task for each batch, and wait until all are done or `seconds` have passed.
-For a batch that is late, return a 0 for each of its pairs, and stop the task: it would keep its CPU forever ([chapter 5](ch05_faults.ipynb)).
+For a late batch, return a 0 for each of its pairs, and stop the task: it would keep its CPU forever ([chapter 5](ch05_faults.ipynb)).
 """
 
 
@@ -345,7 +346,7 @@ check("reward_workers", reward_workers)
 # %% [markdown] tags=["solution"]
 r"""
 One task for each *pair* would lose fewer rewards to a hanging one, at the price of a call for each answer (chapter 1).
-`force=True` ends the worker's process, because the interruption that a plain `ray.cancel` sends is no help against code that catches it, or never returns to Python.
+`force=True` ends the worker's process; the interrupt of a plain `ray.cancel` is no help against code that catches it or never returns to Python.
 """
 
 # %% [markdown]
@@ -355,7 +356,7 @@ r"""
 ![The learner in your notebook puts versions of its weights into the object store; two writers with a cache read them and send answers back; reward workers turn answers into rewards; a frozen reference stands beside the learner](../img/ch26_language_models.svg)
 
 A **writer** is to a language model what a sampler is to a game.
-It notes the version of the weights with which it writes.
+It notes the version of the weights it writes with.
 """
 
 
@@ -434,17 +435,16 @@ def report(batch, rewards, learned):
 # %% [markdown]
 r"""
 Write `train_grpo`.
-It makes a model, a frozen reference and Adam with our learning rate, and starts two `writers`.
-Then, in each iteration:
+It makes a model, a frozen reference and Adam with our learning rate, starts two `writers`, and in each iteration:
 
-1. Put the weights into the store once, and send every writer the *version*, which is the iteration's number, and the reference.
+1. Put the weights into the store once, and send every writer the *version*, which is the iteration's number, and the object reference.
 2. Let both writers write at the same time: each gets half of PROMPTS new prompts, and writes COPIES answers to each.
-3. Join the parts, get the rewards with `rewards_for`, and turn them into a column `advantages` of float32, one for each answer.
+3. Join the parts, get the rewards with `rewards_for`, and turn them into a float32 column `advantages`, one for each answer.
    The answers to one prompt are neighbours, so `rewards.reshape(-1, COPIES)` has a group in each row.
-4. `learn` from every minibatch, and append `report(batch, rewards, learned)` to `curve`.
+4. `learn` from every minibatch, and append `report(batch, rewards, learned)` to `curve`; `learned` is what the last `learn` returned.
 
 Prompts and minibatches come from one NumPy generator with your seed.
-The check has your function sort by a secret order of the digits, so that only what it learns there helps.
+The check begins with a model that sorts, badly, by a secret order of the digits, and rewards that order alone.
 It tries up to three seeds.
 """
 
@@ -478,8 +478,8 @@ check("train_grpo", train_grpo)
 
 # %% [markdown] tags=["solution"]
 r"""
-`reference` never meets the optimizer, so it stays what it was.
-The advantages are divided among minibatches only after they were computed: a minibatch that is shuffled holds pieces of many groups.
+The optimizer never touches `reference`, so it stays as it was.
+Compute the advantages before you cut the batch into minibatches: a shuffled minibatch holds pieces of many groups.
 """
 
 # %% [markdown]
@@ -503,15 +503,15 @@ if passed("train_grpo"):
 
 # %% [markdown]
 r"""
-The model was never shown an answer in all this: it found out which of its own were good.
-The distance from the reference grows while it learns.
+In all this the model never saw a right answer unless it wrote one itself.
+The distance from the reference is small, with spikes: each point is one minibatch, in which a few tokens that became unlikely weigh heavily.
 """
 
 # %% [markdown]
 r"""
 ## Stale answers are clipped, and teach less
 
-While writers wait for a learner, and a learner for writers, half of the machine rests.
+While writers and learner wait for each other, part of the machine rests.
 Let the writers go on, and they write with old weights: their answers are *stale*.
 
 **Predict:** the next cell learns from one batch of answers again and again.
@@ -537,9 +537,10 @@ if passed("generate") and passed("grpo_loss") and passed("group_advantage"):
 
 # %% [markdown]
 r"""
-The older the answers, the more of their tokens lie outside.
-Those that were pushed there push no further: the clip keeps stale answers from doing harm, and by the same means from teaching much.
-So programs that let writers run ahead limit by how many versions, and throw away what is older; the version that your writers note is there for that.
+The older the answers, the more tokens lie outside.
+A token that its advantage has pushed out pushes no further: the clip keeps stale answers from doing harm, and so from teaching much.
+So programs that let writers run ahead limit the lead to a few versions and throw away older answers.
+That is why your writers note the version.
 """
 
 # %% [markdown]
@@ -550,8 +551,8 @@ Writing and learning can share the same processors *in turn*, or have their own 
 The frameworks call the first **colocated** and the second **disaggregated**; both are placement groups ([chapter 4](ch04_scheduling.ipynb)).
 
 Colocated, nothing is stale, and each part rests while the other works.
-Side by side, writers write the next answers while the learner learns from the last ones: those are one version old.
-Here one bundle of one CPU stands for a set of GPUs.
+Side by side, writers write the next answers while the learner learns from the last ones, which are one version old.
+Here a bundle of one CPU stands for a set of GPUs.
 """
 
 
@@ -601,10 +602,10 @@ if passed("generate") and passed("grpo_loss"):
 
 # %% [markdown]
 r"""
-Side by side an iteration lasts as long as its longer part, where two cores are free; where other programs want them too, the two get in each other's way, and it may even take longer.
+Side by side, an iteration lasts as long as its longer part if two cores are free; if other programs want them too, it may even take longer.
 The price is staleness.
-And it is no gift: with the same two cores, colocated writers could use both, one after the other.
-On GPUs the question is memory as well: in turn, the writers' caches must make room for the learner's gradients, and be built up again.
+And the comparison is not quite fair: colocated, writing could use both cores, and then learning could.
+On GPUs memory matters as well: in turn, the writers' caches must make room for the learner's gradients, and be built up again.
 """
 
 # %% [markdown]
@@ -612,10 +613,10 @@ r"""
 ## The model does what you pay for
 
 A reward that is easy to write is easy to cheat.
-Somebody wants to pay for any answer that looks sorted: its digits come from the prompt, they never fall, and it ends with a full stop.
+Suppose you pay for any answer that looks sorted: its digits come from the prompt, they never fall, and it ends with a full stop.
 Every right answer earns 1, so what could go wrong?
 
-**Predict** what the model will write after some iterations with this reward.
+**Predict** what the model will write after training on this reward.
 """
 
 # %% tags=["demo"]
@@ -635,17 +636,16 @@ if passed("train_grpo"):
 
 # %% [markdown]
 r"""
-The answers above grow shorter: the shortest that cannot fall is none at all.
-This is **reward hacking**.
-The curve of the reward looks like success, and only a second measure, which was not paid for, shows what happened.
+The answers above grow shorter, down to none at all, which cannot fall: **reward hacking**.
+The reward's curve looks like success, and only a second measure, which you do not pay for, shows what happened.
 
 Try to cheat a reward *before* you train with it.
 Write `hacked`: given a reward and a prompt of four digits, it returns wrong answers that earn as much as the right one, or more.
-For a reward without a hole the list is empty.
+If the reward has no hole, the list is empty.
 The right answer is `"".join(sorted(digits)) + "."`.
 
-Search: nothing, the prompt itself, a digit too few, one digit over and over, the right answer with something behind it, the digits that fall.
-Or try all short strings; the check's rewards have holes among the answers of at most five symbols, or behind the right answer.
+Try nothing, the prompt itself, a digit too few, one digit over and over, the right answer with something after it, falling digits.
+Or try all short strings; the check's rewards have holes among the answers of at most five symbols, or after the right answer.
 """
 
 
@@ -667,8 +667,8 @@ check("hacked", hacked)
 # %% [markdown] tags=["solution"]
 r"""
 The closed reward is `exact`: it compares the whole answer with the only right one.
-Where there is no single right answer, close the holes that you know, measure something else beside the reward, and read samples while it learns.
-The distance from the reference helps, too: it makes an odd answer dear.
+When there is no single right answer, close the holes you know, measure something besides the reward, and read samples while it learns.
+The distance from the reference helps, too: it makes odd answers expensive.
 """
 
 # %% tags=["demo"]
@@ -700,7 +700,7 @@ r"""
 | one bundle, in turn | roles that share a `RayResourcePool` | `--colocate_all_models` and `--vllm_enable_sleep` |
 | bundles side by side | roles with a pool each | groups with GPUs of their own; `--async_train` lets them overlap |
 
-What they add is size: a model in pieces on many GPUs, weights that travel from GPU to GPU and not through a store, writers that take in new prompts as others end.
+What they add is size: a model in pieces on many GPUs, by FSDP, Megatron or DeepSpeed; weights that travel from GPU to GPU and not through a store; writers that take in new prompts as others end, by vLLM or SGLang.
 The loop is yours.
 """
 
@@ -714,13 +714,14 @@ r"""
 - You let a transformer write hundreds of answers at once, and read each token once.
 - You wrote GRPO from its paper, and taught a model with nothing but a reward.
 - Your rewards come from workers that may hang, and your writers know the version of their weights.
-- You saw what long and stale answers cost, and in turn against side by side.
+- You saw what long and stale answers cost, and compared in turn with side by side.
 - You watched a model cheat, and can search a reward for holes before you train with it.
-- You can read the configuration of verl and OpenRLHF by your own program's parts.
+- You can find your own program's parts in verl's and OpenRLHF's configuration.
 
 ## Traps
 
-- **`logp` is what the writer noted.** Computed again by the learner, every ratio is 1.
+- **`logp` is what the writer noted.** Computed again at each step, it makes every ratio 1.
+  verl computes it again *once*, before the first step, because its writers and its learner round differently.
 - **Padding counts nowhere**: not in the loss, not in the lengths, not in `logp`.
 - **A group belongs together** until its advantages are computed; shuffle afterwards.
 - **A group with equal rewards** divides 0 by 0.

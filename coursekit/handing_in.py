@@ -32,7 +32,7 @@ def handin(path: str = "", *, student: str = "", sure: bool = False) -> Note:
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         chapter = ""
     if not chapter:
-        which = f"{file} is no notebook of a chapter." if path else "The notebook's file was not found."
+        which = f"{file} is not a notebook of a chapter." if path else "The notebook's file was not found."
         return Note("Nothing was sent", f'{which} Name it: handin("ch01_tasks.ipynb")', "#dc2626")
     saved = time.strftime("%H:%M:%S", time.localtime(file.stat().st_mtime))
     name = student or room.nickname

@@ -44,7 +44,11 @@ class NoRoom(Exception):
 
 
 class Refused(OSError):
-    """The room has answered, and takes it not; the message says why."""
+    """The room has answered and does not take it: the message says why; `status` is HTTP's."""
+
+    def __init__(self, status: int, reason: str):
+        super().__init__(reason or f"it answered {status}")
+        self.status = status
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Link:
         if status == 401:
             raise NoRoom("The room does not know you any more: join again.")
         if status != 200:
-            raise Refused(f"{status}: {answer.get('reason', '')}")
+            raise Refused(status, str(answer.get("reason", "")))
         return answer
 
 
@@ -73,7 +77,9 @@ def pair(room: str) -> tuple[str, int, str]:
     """Return host, port and code of `192.168.1.7 QUIET-FALCON`; raises NoRoom."""
     found = re.fullmatch(r"\s*([\w.-]+)(?::(\d{1,5}))?\s+([A-Za-z]+[-\s][A-Za-z]+)\s*", room)
     if not found:
-        raise NoRoom(f"{room!r} is no address and code. Type both as they are on the screen: 192.168.1.7 QUIET-FALCON")
+        raise NoRoom(
+            f"{room!r} is not an address followed by a code. Type both as the screen shows them: 192.168.1.7 QUIET-FALCON"
+        )
     host, port, code = found.groups()
     return host, int(port or PORT), code.upper()
 

@@ -15,12 +15,15 @@ from typing import Any
 
 from coursekit.failure import STUB_TEXT
 
+METRICS = ("RAY_enable_metrics_collection", "RAY_enable_open_telemetry")
 ENVIRONMENT = {
     "RAY_DEDUP_LOGS": "0",  # else "hello from 1" and "hello from 2" count as one message, and only one is shown
     "RAY_USAGE_STATS_ENABLED": "0",  # a course reports nothing about its learners
     "RAY_verbose_spill_logs": "0",  # else the raylet reports when 2 GB have been spilled, on purpose or not
     "RAY_task_events_report_interval_ms": "100",  # the record of a task is complete after 0.1 s instead of 1 s
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",  # else Serve replaces a proxy that starts slowly, and no proxy answers meanwhile
+    # On a busy machine the reader of Ray's metrics (OpenTelemetry's buildMetrics) can crash a new worker.
+    **dict.fromkeys(METRICS, "0"),
 }
 NOISE = re.compile(
     "|".join(
@@ -43,6 +46,8 @@ NOISE = re.compile(
         ]
     )
 )
+# On its way out, a worker makes OpenCensus' DeltaProducer, whose thread may take a lock that is not made yet; it then aborts.
+LAST_WORDS = re.compile(r"\[mutex\.cc : \d+\] RAW: .*Mutex corrupt: ")
 START_SECONDS = 120  # for a node of a cluster; Ray itself gives up after 30
 
 
@@ -78,9 +83,14 @@ def _emitter(original: Callable) -> Callable:
 
 def _printer(original: Callable) -> Callable:
     """Return Ray's function that prints what workers wrote, for stdout alone and without noise."""
+    gone: set[tuple[Any, Any]] = set()
 
     def print_lines(data: dict[str, Any], ignore_prefix: bool) -> None:
-        lines = [line for line in _without_stubs(data["lines"]) if not NOISE.search(line)]
+        lines, process = _without_stubs(data["lines"]), (data.get("ip"), data.get("pid"))
+        last = next((index for index, line in enumerate(lines) if process in gone or LAST_WORDS.search(line)), None)
+        if last is not None:
+            gone.add(process)
+        lines = [line for line in lines[:last] if not NOISE.search(line)]
         original({**data, "lines": lines, "is_err": False}, ignore_prefix)
 
     return print_lines

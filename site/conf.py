@@ -13,9 +13,9 @@ REPOSITORY = os.environ.get("REPOSITORY", "").rstrip("/")  # https://github.com/
 
 project = html_title = TEXTS["title"]
 language = TEXTS["language"]
-copyright = TEXTS["licence"]
 extensions = ["myst_nb"]
-exclude_patterns = ["README.md", "exercises_list.md"]
+exclude_patterns = ["README.md", "exercises_list.md", "docs/**/_*"]
+suppress_warnings = ["toc.not_included"]  # run sheets: docs/workshop.md leads to them
 nb_execution_mode = "off"
 myst_enable_extensions = ["alert", "dollarmath", "amsmath"]
 myst_heading_anchors = 4
@@ -24,6 +24,7 @@ html_static_path = ["static"]
 html_css_files = ["katex/katex.min.css", "site.css"]
 html_js_files = [("katex/katex.min.js", {"defer": "defer"}), ("site.js", {"defer": "defer"})]
 html_math_renderer = "katex"
+html_use_index = False
 html_copy_source = True
 html_sourcelink_suffix = ""
 html_context = {"default_mode": "auto"}
@@ -31,13 +32,16 @@ html_theme_options = {
     "use_download_button": True,
     "use_fullscreen_button": False,
     "navbar_persistent": [],
-    "footer_content_items": ["copyright.html"],
+    "footer_content_items": ["extra-footer.html"],
+    "extra_footer": TEXTS["licence"],
+    "search_bar_text": TEXTS["search"],
 }
 if REPOSITORY:
     html_theme_options |= {
         "repository_url": REPOSITORY,
         "use_repository_button": True,
-        "launch_buttons": {"binderhub_url": "https://mybinder.org"},
+        "repository_branch": "main",
+        "launch_buttons": {"binderhub_url": "https://mybinder.org", "notebook_interface": "jupyterlab"},
         "icon_links": [
             {
                 "name": TEXTS["codespaces"],

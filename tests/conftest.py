@@ -1,5 +1,6 @@
 """What all tests share: quick mode, folders of their own, what may run side by side, and the table of what each chapter cost."""
 
+import functools
 import json
 import os
 import re
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import nbgrader.api
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
@@ -21,6 +23,9 @@ os.environ["PATH"] = path_with_scripts()
 os.environ["COURSEKIT_HOME"] = tempfile.mkdtemp(prefix="coursekit-test-")
 os.environ.setdefault("COURSEKIT_QUICK", "1")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background job ignores it: not what tests start
+
+# Each new gradebook asks a new Python for the version of nbgrader's tables, which is always the same.
+nbgrader.api.get_alembic_version = functools.cache(nbgrader.api.get_alembic_version)
 
 # The folder of this process's Rays: `ray.init` joins a cluster that it finds noted in its folder. Its name is short: it holds sockets.
 worker = os.environ.get("PYTEST_XDIST_WORKER", "")
@@ -58,6 +63,10 @@ def group_of(nodeid: str) -> str:
         return "grading"
     if module == "notebooks":
         return f"notebooks {name}"
+    if "test_what_backs_a_chapter" in name:  # one process imports what all chapters need
+        return "imports"
+    if "test_nbgrader_makes" in name:  # all chapters at once
+        return "nbgrader"
     chapter = re.search(r"ch\d\d_[a-z_]+", name)
     return f"{module} {chapter[0] if chapter else ''}"
 

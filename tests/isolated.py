@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,9 @@ from coursekit.author.definitions import defining_parts
 from coursekit.paths import ROOT, SOLUTIONS
 from tests import forked
 
+CHECK = re.compile(r'check\("(\w+)"')
+NODES = re.compile(r"\bray\.init\(|^(add|remove)_nodes\(", re.MULTILINE)
+
 
 class NoExercises(MetaPathFinder):
     """Makes the judge's side impossible to import."""
@@ -25,22 +29,22 @@ class NoExercises(MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
 
 
-def answers_of(chapter: str) -> dict:
-    """Return the names that a solved notebook defines: its imports, its Ray and its answers, no checks."""
+def checks_of(chapter: str, names: dict) -> Iterator[str]:
+    """Run a solved notebook up to each of its checks, and yield whose it is: imports, Ray with its nodes, and answers are run."""
     import nbformat
 
     import coursekit
 
     coursekit.begin = coursekit.passed = lambda name: False  # type: ignore[assignment]
-    names: dict = {"__name__": "__main__"}
     for cell in nbformat.read(SOLUTIONS / f"{chapter}.ipynb", as_version=4).cells:
+        if check := CHECK.match(cell.source):
+            yield check[1]
         is_answer = cell.metadata.get("nbgrader", {}).get("solution")
         if cell.cell_type != "code" or "demo" in cell.metadata.get("tags", []):
             continue
-        needed = is_answer or cell.source.startswith(("import ", "from ")) or "ray.init(" in cell.source
+        needed = is_answer or cell.source.startswith(("import ", "from ")) or NODES.search(cell.source)
         if needed or defining_parts(cell.source):
             exec(compile(cell.source, "<answer>", "exec"), names)
-    return names
 
 
 def learner(chapter: str, pipe: Connection) -> None:
@@ -48,10 +52,14 @@ def learner(chapter: str, pipe: Connection) -> None:
     sys.meta_path.insert(0, NoExercises())
     from coursekit.answer import serve
 
-    names = answers_of(chapter)
+    names: dict = {"__name__": "__main__"}
+    checks = checks_of(chapter, names)
+    reached = {next(checks)}
     pipe.send_bytes(b"ready")
     while path := pipe.recv_bytes().decode():
         module, _, name = path.rpartition(".")
+        while not module and name not in reached:
+            reached.add(next(checks))  # what comes after a check has not happened yet
         pipe.send_bytes(serve(vars(import_module(module)) if module else names, name, pipe.recv_bytes()))
     assert not any(module.startswith("coursekit.exercises") for module in sys.modules)
     if "ray" in names:

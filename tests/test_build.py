@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -42,16 +43,23 @@ def test_learners_get_no_solution_and_no_output(chapter):
     assert not any(cell.get("outputs") for cell in learner.cells)
 
 
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of what nbgrader makes of all chapters, as one assignment: it takes long to start."""
+    course = tmp_path_factory.mktemp("course")
+    shutil.copy(ROOT / "coursekit/author/nbgrader_config.py", course)
+    (course / "source" / "all").mkdir(parents=True)
+    for chapter in CHAPTERS:
+        shutil.copy(SOLUTIONS / f"{chapter}.ipynb", course / "source" / "all")
+    command = [sys.executable, "-m", "nbgrader", "generate_assignment", "all"]
+    subprocess.run(command, cwd=course, check=True, capture_output=True)
+    return course / "release" / "all"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_nbgrader_makes_the_same_notebook_cell_for_cell(chapter, tmp_path):
-    shutil.copy(ROOT / "coursekit/author/nbgrader_config.py", tmp_path)
-    (tmp_path / "source" / chapter).mkdir(parents=True)
-    shutil.copy(SOLUTIONS / f"{chapter}.ipynb", tmp_path / "source" / chapter)
-    command = [sys.executable, "-m", "nbgrader", "generate_assignment", chapter]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    release = tmp_path / "release" / chapter / f"{chapter}.ipynb"
-    theirs, ours = (nbformat.read(path, as_version=4) for path in (release, NOTEBOOKS / f"{chapter}.ipynb"))
+def test_nbgrader_makes_the_same_notebook_cell_for_cell(chapter, released):
+    theirs, ours = (nbformat.read(folder / f"{chapter}.ipynb", as_version=4) for folder in (released, NOTEBOOKS))
     assert theirs.cells == ours.cells
 
 

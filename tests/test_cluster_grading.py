@@ -24,11 +24,11 @@ from coursekit.grading.submission import Submission
 from coursekit.sandbox.nursery import available
 from tests.attacks import CHAPTER, code_cell, notebook
 from tests.classes import SHORT, UNSOLVED, WRONG, grade, hand_in, lines
+from tests.nodes import CPUS, three_nodes
 
 pytestmark = pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")
 SEED = 7
 LIMITS = replace(SHORT, cell_seconds=8, total_seconds=120)
-CPUS = (1, 2, 2)  # of the head and the two other nodes
 LOOKS_AROUND = """import os, socket
 print(sorted(os.environ), socket.gethostname(), os.getcwd(), os.getuid())
 print([sorted(os.listdir(folder)) for folder in ("/", "/tmp", "/dev/shm", os.environ["HOME"])])
@@ -40,20 +40,8 @@ print(sorted(name for name in os.listdir("/proc") if name.isdigit()))"""
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator:
-    """Yield a cluster of its own, which no other program on this machine finds by itself."""
-    import ray._private.utils
-    from ray.cluster_utils import Cluster
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ray._private.utils, "write_ray_address", lambda *_: None)
-        patch.setenv("RAY_raylet_start_wait_time_s", "120")  # a busy machine needs more than Ray's 30
-        three = Cluster(initialize_head=True, head_node_args={"num_cpus": CPUS[0], "include_dashboard": False})
-        try:
-            for cpus in CPUS[1:]:
-                three.add_node(num_cpus=cpus)
-            yield three
-        finally:
-            three.shutdown()
+    with three_nodes() as three:
+        yield three
 
 
 def children() -> dict[int, list[psutil.Process]]:

@@ -233,5 +233,5 @@ REFERENCES = "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" 
 
 @pytest.mark.parametrize("text", ["a0: &a0 {x: 1}\n" + REFERENCES, "[" * 10_000_000], ids=["references", "megabytes"])
 def test_a_file_that_takes_days_to_read_is_not_read(text):
-    result = judge(find("ch06_cluster", "cluster_yaml", "exercise"), local("cluster_yaml", lambda *args: text))
+    result = judge(find("ch24_deploy", "cluster_yaml", "exercise"), local("cluster_yaml", lambda *args: text))
     assert (result.status, "it is not read" in result.message) == ("wrong", True)

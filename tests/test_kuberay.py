@@ -1,4 +1,4 @@
-"""The manifests of chapter 6 against KubeRay's reference, and the checker against each kind of mistake."""
+"""The manifests of chapter 24 against KubeRay's reference, and the checker against each kind of mistake."""
 
 import copy
 import re
@@ -10,7 +10,7 @@ import yaml
 from coursekit.given.kuberay import FIELDS, RELEASE, check_fields
 from coursekit.paths import ROOT
 
-CHAPTER = (ROOT / "chapters/ch06_cluster.py").read_text()
+CHAPTER = (ROOT / "chapters/ch24_deploy.py").read_text()
 
 
 @pytest.fixture(scope="module")

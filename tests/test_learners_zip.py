@@ -73,7 +73,16 @@ def test_where_git_should_know_and_does_not_the_reason_is_said(project, monkeypa
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git checkout")
 def test_every_folder_of_the_project_is_for_learners_or_for_instructors():
     tops = {name.partition("/")[0] for name in release._tracked() if name}
-    assert tops - release.FOR_LEARNERS == {".ci", "benchmarks", "chapters", "deploy", "site", "solutions", "tests"}
+    assert tops - release.FOR_LEARNERS == {
+        ".ci",
+        ".github",
+        "benchmarks",
+        "chapters",
+        "deploy",
+        "site",
+        "solutions",
+        "tests",
+    }
     assert tops >= release.FOR_LEARNERS
 
 

@@ -6,7 +6,7 @@ import pytest
 from nbclient import NotebookClient
 
 from coursekit.failure import STUB_TEXT
-from coursekit.quiet import NOISE, _waiter, _without_stubs
+from coursekit.quiet import NOISE, _printer, _waiter, _without_stubs
 
 TALK = """
 import logging, sys, time, warnings
@@ -95,6 +95,24 @@ def test_an_actor_that_is_not_written_yet_is_no_news_and_one_that_fails_is():
     stub, other = ([line.format(text) for line in report] for text in (STUB_TEXT, "not for this shape"))
     assert _without_stubs(["printed before", *stub]) == ["printed before"]
     assert _without_stubs(["printed before", *other]) == ["printed before", *other]
+
+
+def test_a_worker_that_aborts_on_its_way_out_is_no_news_and_one_that_aborts_in_its_work_is():
+    printed = []
+    show = _printer(lambda data, ignore_prefix: printed.extend((data["pid"], line) for line in data["lines"]))
+
+    def write(pid: int, *lines: str) -> None:
+        show({"ip": "127.0.0.1", "pid": pid, "lines": list(lines), "is_err": True}, False)
+
+    abort = ["*** SIGABRT received at time=1795556456 on cpu 1 ***", "Fatal Python error: Aborted"]
+    corrupt = (
+        "[mutex.cc : 1954] RAW: Check (v & 9) failed: Lock: Mutex corrupt: both reader and writer lock held: 0x6970"
+    )
+    write(1, "its last result", corrupt, abort[0])
+    write(1, abort[1])
+    write(2, *abort)
+    show({"pid": "raylet", "lines": ["of no process"], "is_err": True}, False)  # Ray's own lines name no machine
+    assert printed == [(1, "its last result"), (2, abort[0]), (2, abort[1]), ("raylet", "of no process")]
 
 
 def test_a_node_that_starts_slowly_is_waited_for_and_one_that_never_starts_is_not_forever(monkeypatch):

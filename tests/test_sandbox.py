@@ -303,7 +303,7 @@ def test_every_public_name_can_be_imported_inside(ray_nursery):
 
 
 def test_a_hidden_folder_is_empty_even_inside_the_system():
-    with Nursery(SMALL, imports="plain", hidden=["/usr/share/doc"]) as nursery, nursery.sandbox() as sandbox:
+    with Nursery(SMALL, imports="base", hidden=["/usr/share/doc"]) as nursery, nursery.sandbox() as sandbox:
         assert value(sandbox, "import os; found = os.listdir('/usr/share/doc')") == []
 
 
@@ -629,7 +629,7 @@ os.register_at_fork(after_in_child=lambda: numbers.append(os.getpid()))
 def test_no_process_on_the_way_to_a_sandbox_has_the_number_of_the_one_that_forked_it(monkeypatch, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(AT_EACH_FORK)
     monkeypatch.setitem(supply.AT_START, "PYTHONPATH", f"{tmp_path}:{ROOT}")
-    with Nursery(SMALL, imports="plain") as nursery, nursery.sandbox() as sandbox:
+    with Nursery(SMALL, imports="base") as nursery, nursery.sandbox() as sandbox:
         numbers = value(sandbox, "import sitecustomize; found = sitecustomize.numbers")
     assert numbers[-2:] == [1, 2]
     assert all(parent != child for parent, child in pairwise(numbers)), numbers
@@ -696,7 +696,7 @@ GRADER = """
 import os, sys, time
 from coursekit.sandbox.nursery import Nursery
 from coursekit.sandbox.sandbox import Limits
-nursery = Nursery(Limits(), imports="plain")
+nursery = Nursery(Limits(), imports="base")
 sandbox = nursery.sandbox()
 sandbox.run("import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
 print(nursery._process.pid, sandbox.pid, flush=True)
@@ -720,7 +720,7 @@ def test_all_ends_with_a_killed_grader():
     "source", ["found = 1 + 1", "import os; found = 2 if os.getcwd() == os.path.expanduser('~/work') else 0"]
 )
 def test_without_a_sandbox_the_same_handle_works(source):
-    with Nursery(SMALL, imports="plain", isolated=False) as nursery, nursery.sandbox() as sandbox:
+    with Nursery(SMALL, imports="base", isolated=False) as nursery, nursery.sandbox() as sandbox:
         assert value(sandbox, source) == 2
         ran(sandbox, "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
         started, folder = processes(sandbox), sandbox._folder
@@ -730,7 +730,7 @@ def test_without_a_sandbox_the_same_handle_works(source):
 
 
 def test_without_a_sandbox_nothing_is_left_when_the_learners_process_ends_before_its_supervisor_looks():
-    with Nursery(SMALL, imports="plain", isolated=False) as nursery, nursery.sandbox() as sandbox:
+    with Nursery(SMALL, imports="base", isolated=False) as nursery, nursery.sandbox() as sandbox:
         ran(sandbox, "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
         first, learner, *others = processes(sandbox)
         first.suspend()

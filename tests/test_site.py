@@ -1,24 +1,34 @@
 """The web site: chapters as pages, with what their demonstrations showed; it answers quizzes and finds exercises without a server."""
 
 import base64
+import functools
 import io
 import os
 import re
+import resource
 import subprocess
+import sys
+import threading
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import nbformat
 import pytest
-from nbformat.v4 import new_output
+import yaml
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 from packaging.requirements import Requirement
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
+from typer.testing import CliRunner
 
-from coursekit.author import record, site
+from coursekit.author import build, record, site
+from coursekit.cli import app
+from coursekit.course import CommandError
 from coursekit.exercise import Quiz, load
 from coursekit.paths import ROOT
 from tests.browser import chromium
@@ -29,6 +39,9 @@ CHAPTER = "ch01_tasks"
 RECORDED = sorted((ROOT / "site/recorded").glob("*.json"))
 TEXTS = tomllib.loads((ROOT / "site/en/texts.toml").read_text(encoding="utf-8"))
 PAGE_MB, RECORDED_MB = 1.5, 8.0  # the most that a page's HTML and pictures weigh, and all recordings together
+BUILD_SECONDS, OPEN_SECONDS = 90, 1.0  # the most that a build takes, and a page on the loopback
+REPOSITORY = "https://github.com/owner/course"
+PHONE = {"width": 390, "height": 844}
 
 
 @pytest.fixture
@@ -61,6 +74,52 @@ def test_a_cell_that_has_changed_shows_no_old_output_and_is_listed(course):
     assert text_of(cells).count(TEXTS["not_run_again"]) == 1
 
 
+def test_make_check_lists_what_has_not_been_run_again(monkeypatch):
+    monkeypatch.setattr(build, "build", dict)
+    monkeypatch.setattr(build, "stale", lambda built: [])
+    monkeypatch.setattr(record, "not_run_again", lambda: "ch01_tasks (1 cell)")
+    assert (
+        "`make record` runs a chapter again): ch01_tasks (1 cell)."
+        in CliRunner().invoke(app, ["build", "--check"]).output
+    )
+
+
+def test_several_chapters_are_recorded_in_turn_and_one_that_fails_stops_no_other(monkeypatch, capsys):
+    def run(name: str, root: Path) -> Path:
+        if name == "ch01_tasks":
+            raise CommandError("Nothing is recorded: as_task did not pass.")
+        return record.recording(name, root)
+
+    monkeypatch.setattr(record, "record", run)
+    assert record.record_all(["ch00_start", "ch01_tasks", "ch05_faults"]) == ["ch01_tasks"]
+    told = [line.partition(" (")[0] for line in capsys.readouterr().out.splitlines()]
+    assert told == [
+        "wrote site/recorded/ch00_start.json",
+        "ch01_tasks: Nothing is recorded: as_task did not pass.",
+        "wrote site/recorded/ch05_faults.json",
+    ]
+    with pytest.raises(CommandError, match="There is no chapter 'ch05'"):
+        record.record_all(["ch00_start", "ch05"])
+
+
+@pytest.mark.slow
+def test_a_recording_names_no_folder_of_its_machine_and_a_cell_that_fails_leaves_the_old_one(course, capsys):
+    def solution(source: str) -> None:
+        cell = new_code_cell(source, id="cell-0")
+        nbformat.write(new_notebook(cells=[cell], metadata=build.KERNEL), course / f"solutions/{CHAPTER}.ipynb")
+
+    solution(
+        "import os, sys; print(os.environ['COURSEKIT_HOME'], os.environ['RAY_TMPDIR'], os.getcwd(), sys.base_prefix)"
+    )
+    assert record.record_all([CHAPTER], course) == []
+    kept = record.recording(CHAPTER, course).read_text(encoding="utf-8")
+    assert "~/.local/share/coursekit /tmp/ray ~/ray-rl-course/solutions /usr\\n" in kept
+    solution("1 / 0")
+    assert record.record_all([CHAPTER], course) == [CHAPTER]
+    assert "ZeroDivisionError" in capsys.readouterr().out
+    assert record.recording(CHAPTER, course).read_text(encoding="utf-8") == kept
+
+
 def test_a_page_says_where_and_when_it_was_recorded_or_that_it_was_not(course):
     found = record.load(CHAPTER, course)
     assert (
@@ -82,6 +141,29 @@ def test_a_solution_unfolds_below_its_check_or_is_left_out():
     assert "in the same breath" in folded
     assert [cell.source for cell in with_them if "<details>" not in cell.source] == [cell.source for cell in without]
     assert "return ray.get(refs)" not in text_of(without)
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_without_solutions_a_page_has_no_line_that_a_learner_would_have_to_write(name):
+    solved = nbformat.read(ROOT / f"solutions/{name}.ipynb", as_version=4)
+    unsolved = text_of(nbformat.read(ROOT / f"notebooks/{name}.ipynb", as_version=4).cells)
+    answers = [cell.source for cell in solved.cells if "### BEGIN SOLUTION" in cell.source]
+    lines = {line for answer in answers for line in answer.splitlines() if len(line) > 15 and line not in unsolved}
+    shown = text_of(site.page(name, TEXTS, solutions=False).cells)
+    assert lines or not answers
+    assert [line for line in lines if line in shown] == []
+
+
+def test_another_language_needs_a_folder_of_its_own_and_nothing_else(course):
+    for language in ("de", "en", "zh"):
+        (course / f"site/{language}").mkdir()
+        (course / f"site/{language}/texts.toml").touch()
+    assert list(site.places(course).values()) == [site.BUILT, site.BUILT / "de", site.BUILT / "zh"]
+    words = {key: f"[{key}]" for key in TEXTS}
+    shown = text_of(site.page(CHAPTER, words, root=course).cells)
+    assert all(words[key] in shown for key in ("recorded", "quiz", "answer", "after_you_tried"))
+    assert not any(TEXTS[key] in shown for key in ("after_you_tried", "picture", "not_run_again"))
+    assert f">{TEXTS['answer']}<" not in shown
 
 
 def test_speaker_notes_and_marks_are_on_no_page():
@@ -126,11 +208,28 @@ def test_the_sites_exact_versions_are_those_that_are_asked_for():
         assert all(version in wanted.specifier for version in found)
 
 
+def test_the_workflow_publishes_what_make_site_builds():
+    jobs = yaml.safe_load((ROOT / ".github/workflows/site.yml").read_text(encoding="utf-8"))["jobs"]
+    commands = [step["run"] for step in jobs["build"]["steps"] if "run" in step]
+    folders = [step["with"]["path"] for step in jobs["build"]["steps"] if "path" in step.get("with", {})]
+    assert [command.split()[:2] for command in commands] == [["make", "site"]]
+    assert folders == [str(site.BUILT.relative_to(ROOT))]
+    assert jobs["publish"]["permissions"] == {"pages": "write", "id-token": "write"}
+
+
+@functools.cache
+def make_site() -> tuple[Path, float]:
+    """Return the folder of the site and the CPU seconds of `make site`, for a repository whose address is known."""
+    env = os.environ | {"SOLUTIONS": "1", "REPOSITORY": REPOSITORY}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(["make", "site"], cwd=ROOT, env=env, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return site.BUILT, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 @pytest.fixture(scope="module")
 def built() -> Path:
-    """Return the folder of the site, built as `make site` builds it."""
-    subprocess.run(["make", "site"], cwd=ROOT, check=True, env=os.environ | {"SOLUTIONS": "1", "REPOSITORY": ""})
-    return site.BUILT
+    return make_site()[0]
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +255,54 @@ def tab(context: BrowserContext) -> Page:
     return context.new_page()
 
 
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves the files of a folder and logs nothing."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    """A web server that does not mind a browser that leaves a page before it has all of it."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+@pytest.fixture(scope="module")
+def address(built: Path) -> Iterator[str]:
+    """Return where a plain web server has the site."""
+    with Server(("127.0.0.1", 0), functools.partial(Quiet, directory=str(built))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@dataclass
+class Visit:
+    """What the browser saw on a walk through all pages, opened from their folder, on a phone."""
+
+    asked: set[str] = field(default_factory=set)
+    errors: list[str] = field(default_factory=list)
+    too_wide: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def visit(browser: Browser, pages: list[Path]) -> Iterator[Visit]:
+    found, phone = Visit(), browser.new_context(viewport=PHONE)
+    phone.on("request", lambda request: found.asked.add(request.url))
+    tab = phone.new_page()
+    tab.on("pageerror", lambda error: found.errors.append(str(error)))
+    tab.on("console", lambda message: found.errors.append(message.text) if message.type == "error" else None)
+    for path in pages:
+        tab.goto(path.as_uri())
+        if (width := tab.evaluate("document.documentElement.scrollWidth")) > PHONE["width"]:
+            found.too_wide.append(f"{path.stem}: {width}")
+    yield found
+    phone.close()
+
+
 class Links(HTMLParser):
     """What a page leads to and loads, its pictures, and the places in it that a link can name."""
 
@@ -174,9 +321,28 @@ class Links(HTMLParser):
                     self.pictures.append(value)
 
 
+@pytest.fixture(scope="module")
+def read(pages: list[Path]) -> dict[Path, Links]:
+    return {path.resolve(): Links(path) for path in pages}
+
+
+def weights(read: dict[Path, Links]) -> dict[Path, float]:
+    """Return for each page the MB of its HTML and its own pictures."""
+    found = {}
+    for path, page in read.items():
+        pictures = {(path.parent / unquote(link)).resolve() for link in page.pictures if ":" not in link}
+        found[path] = sum(file.stat().st_size for file in {path, *pictures}) / 2**20
+    return found
+
+
 @pytest.mark.full
-def test_every_link_inside_the_site_leads_somewhere(pages):
-    read = {path.resolve(): Links(path) for path in pages}
+def test_a_build_runs_nothing_and_is_soon_ready(built):
+    """On a machine that does nothing else, the clock shows less than the CPU seconds do: Sphinx uses all cores."""
+    assert 0 < make_site()[1] <= BUILD_SECONDS
+
+
+@pytest.mark.full
+def test_every_link_inside_the_site_leads_somewhere(read):
     lost = []
     for path, found in read.items():
         for link in found.links:
@@ -190,27 +356,69 @@ def test_every_link_inside_the_site_leads_somewhere(pages):
 
 
 @pytest.mark.full
-def test_a_page_with_its_pictures_is_light(pages, built, capsys):
-    weights = {}
-    for path in pages:
-        pictures = {(path.parent / unquote(link)).resolve() for link in Links(path).pictures if ":" not in link}
-        weights[path.stem] = (path.stat().st_size + sum(picture.stat().st_size for picture in pictures)) / 2**20
-    shared = sum(path.stat().st_size for path in (built / "_static").rglob("*") if path.is_file()) / 2**20
-    with capsys.disabled():
-        print(f"\nthe heaviest page: {max(weights.values()):.2f} MB; files that all pages share: {shared:.1f} MB")
-    assert {name: weight for name, weight in weights.items() if weight > PAGE_MB} == {}
+def test_every_page_is_reached_from_the_way_in(read, built):
+    reached, new = set[Path](), {(built / "index.html").resolve()}
+    while new:
+        reached |= new
+        targets = {(path.parent / unquote(urldefrag(link)[0])).resolve() for path in new for link in read[path].links}
+        new = targets & read.keys() - reached
+    assert sorted(path.name for path in read.keys() - reached) == []
 
 
 @pytest.mark.full
-def test_no_page_asks_for_anything_outside_its_folder(pages, context, tab):
-    asked, errors = set[str](), list[str]()
-    context.on("request", lambda request: asked.add(request.url))
-    tab.on("pageerror", lambda error: errors.append(str(error)))
-    tab.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    for path in pages:
-        tab.goto(path.as_uri())
-    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
-    assert errors == []
+def test_a_page_with_its_pictures_is_light(read, built, capsys):
+    found = weights(read)
+    shared = sum(path.stat().st_size for path in (built / "_static").rglob("*") if path.is_file()) / 2**20
+    with capsys.disabled():
+        print(f"\nthe heaviest page: {max(found.values()):.2f} MB; files that all pages share: {shared:.1f} MB")
+    assert {path.stem: weight for path, weight in found.items() if weight > PAGE_MB} == {}
+
+
+@pytest.mark.full
+def test_no_page_asks_for_anything_outside_its_folder(visit):
+    assert [url for url in visit.asked if not url.startswith(("file:", "data:"))] == []
+    assert visit.errors == []
+
+
+@pytest.mark.full
+def test_no_page_is_wider_than_a_phone(visit):
+    assert visit.too_wide == []
+
+
+@pytest.mark.full
+def test_a_page_opens_in_a_second(read, built, address, tab, capsys):
+    """The shortest of three loads counts: it is the one that the rest of the machine disturbed least."""
+    heavy = sorted(weights(read).items(), key=lambda item: -item[1])[:3]
+    seconds = {}
+    for path in [built / "index.html", *(path for path, _ in heavy)]:
+        loads = []
+        for _ in range(3):
+            tab.goto(f"{address}/{path.relative_to(built.resolve())}")
+            loads.append(tab.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd") / 1000)
+        seconds[path.stem] = min(loads)
+    with capsys.disabled():
+        print(f"\nseconds until a page is loaded: {seconds}")
+    assert {name: one for name, one in seconds.items() if not 0 < one < OPEN_SECONDS} == {}
+
+
+@pytest.mark.full
+def test_the_way_in_leads_over_the_map_to_a_chapter_and_its_notebook(address, tab):
+    tab.goto(f"{address}/index.html")
+    tab.locator(".learners-map a", has=tab.locator("#ch01")).click()
+    tab.wait_for_url(f"{address}/notebooks/{CHAPTER}.html")
+    tab.get_by_role("button", name="Download this page").click()
+    with tab.expect_download() as waiting:
+        tab.get_by_role("link", name=".ipynb").click()
+    assert waiting.value.suggested_filename == f"{CHAPTER}.ipynb"
+    assert waiting.value.path().read_bytes() == (ROOT / f"notebooks/{CHAPTER}.ipynb").read_bytes()
+
+
+@pytest.mark.full
+def test_a_chapter_opens_where_it_can_run(built, tab):
+    tab.goto((built / f"notebooks/{CHAPTER}.html").as_uri())
+    links = [link.get_attribute("href") for link in tab.locator("a").all()]
+    assert "https://codespaces.new/owner/course" in links
+    assert f"https://mybinder.org/v2/gh/owner/course/main?urlpath=lab/tree/notebooks/{CHAPTER}.ipynb" in links
 
 
 @pytest.mark.full
@@ -236,11 +444,34 @@ def test_formulas_are_drawn_with_the_courses_own_fonts(built, tab):
 
 
 @pytest.mark.full
-def test_every_exercise_is_found_by_the_search(built, tab):
-    tab.goto((built / "search.html").as_uri())
+def test_a_page_is_dark_for_those_who_want_it_dark(built, browser):
+    seen = []
+    for scheme in ("light", "dark"):
+        context = browser.new_context(color_scheme=scheme)
+        tab = context.new_page()
+        tab.goto((built / f"notebooks/{CHAPTER}.html").as_uri())
+        seen.append(tab.evaluate("getComputedStyle(document.body).backgroundColor"))
+        context.close()
+    assert seen == ["rgb(255, 255, 255)", "rgb(18, 18, 18)"]
+
+
+@pytest.mark.full
+def test_every_exercise_is_found_by_the_search(address, tab):
+    tab.goto(f"{address}/search.html")
     tab.wait_for_function("Search.hasIndex()")
     names = {(name, item) for name in CHAPTERS for item, _, _ in site.exercises(site.page(name, TEXTS))}
     search = "name => Search._performSearch(...Search._parseQuery(name)).map(found => found[0])"
     lost = [item for chapter, item in names if f"notebooks/{chapter}" not in tab.evaluate(search, item)]
     assert len(names) > 80
     assert lost == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("opened", ["on the web", "from a folder"])
+def test_a_reader_types_the_name_of_an_exercise_and_lands_in_its_chapter(opened, address, built, tab):
+    tab.goto(f"{address if opened == 'on the web' else built.as_uri()}/index.html")
+    tab.keyboard.press("Control+K")
+    tab.keyboard.type("bounded_map")
+    tab.keyboard.press("Enter")
+    tab.locator(f'#search-results a[href*="notebooks/{CHAPTER}.html"]').first.click()
+    expect(tab.get_by_role("heading", level=1)).to_contain_text("Functions become tasks")

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import platform
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -26,25 +27,53 @@ UNSAID = "You made no prediction."  # what `measured` answers where nobody predi
 NO_CARD = {"begin(", "progress()"}  # what these show is of one learner
 
 
+def record_all(names: list[str], root: Path = ROOT) -> list[str]:
+    """Record one chapter after the other, say what came of each, and return those that failed: they keep what they had."""
+    failed = []
+    for name in [existing_chapter(name, root) for name in names]:  # a wrong name stops all of them, before hours pass
+        began = time.monotonic()
+        try:
+            told = f"wrote {record(name, root).relative_to(root)}"
+        except CommandError as error:
+            failed.append(name)
+            told = f"{name}: {error}"
+        print(f"{told} ({time.monotonic() - began:.0f} s)", flush=True)
+    return failed
+
+
 def record(name: str, root: Path = ROOT) -> Path:
     """Run a solved chapter in full mode, keep what its demonstrations showed, and return the file."""
     from nbclient import NotebookClient
+    from nbclient.exceptions import CellControlSignal, DeadKernelError
 
-    notebook = nbformat.read(root / f"solutions/{existing_chapter(name, root)}.ipynb", as_version=4)
+    notebook = nbformat.read(root / f"solutions/{name}.ipynb", as_version=4)
     resources = {"metadata": {"path": str(root / "solutions")}}
-    with tempfile.TemporaryDirectory() as home:
-        env = os.environ | {"COURSEKIT_QUICK": "0", "COURSEKIT_HOME": home}
+    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as rays:
+        env = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}  # a Ray of its own
+        env |= {"COURSEKIT_QUICK": "0", "COURSEKIT_HOME": home, "RAY_TMPDIR": rays}
         client = NotebookClient(notebook, timeout=3600, resources=resources)
-        with client.setup_kernel(env=env):
-            for index, cell in enumerate(notebook.cells):
-                client.execute_cell(cell, index)
+        try:
+            with client.setup_kernel(env=env):
+                for index, cell in enumerate(notebook.cells):
+                    client.execute_cell(cell, index)
+        except (CellControlSignal, DeadKernelError) as error:
+            raise CommandError(f"Nothing is recorded: a cell failed.\n{error}") from error
     if failed := _not_passed(notebook):
         raise CommandError(f"Nothing is recorded: {', '.join(failed)} did not pass. Run the notebook and see why.")
     outputs = {cell.id: [*filter(None, map(_kept, cell.outputs))] for cell in demonstrations(notebook)}
     found = {"machine": _machine(), "date": time.strftime("%Y-%m-%d"), "outputs": outputs}
+    text = json.dumps(found, indent=1, ensure_ascii=False)
+    readers = {
+        home: "~/.local/share/coursekit",
+        rays: "/tmp/ray",
+        str(root): "~/ray-rl-course",
+        sys.base_prefix: "/usr",
+    }
+    for folder, place in readers.items():
+        text = text.replace(folder, place)  # where it lies for a reader, not on this machine
     path = recording(name, root)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(f"{text}\n", encoding="utf-8")
     return path
 
 

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -30,16 +31,27 @@ Quizzes = dict[str, tuple[str, dict[str, tuple[str, str]], str]]
 
 def main() -> None:
     """Build the whole site; a warning of Sphinx, such as a link that leads nowhere, is an error."""
+    began = time.monotonic()
     for folder in (SOURCE, BUILT):
         shutil.rmtree(folder, ignore_errors=True)
-    stage(SOURCE, solutions=os.environ.get("SOLUTIONS", "1") != "0")
-    sphinx = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "--jobs=auto"]
-    ended = subprocess.run([*sphinx, "-d", ROOT / "build/site-doctrees", SOURCE, BUILT])
-    if ended.returncode:
-        sys.exit("The site has faults: they are named above.")
-    for name in chapter_names():  # what the download button hands out
-        shutil.copy(ROOT / f"notebooks/{name}.ipynb", BUILT / "_sources/notebooks")
-    print(f"wrote {BUILT.relative_to(ROOT)}/index.html")
+    for language, built in places().items():
+        source = SOURCE / language
+        stage(source, os.environ.get("SOLUTIONS", "1") != "0", language)
+        sphinx = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "--jobs=auto"]
+        if subprocess.run([*sphinx, "-d", ROOT / f"build/site-doctrees/{language}", source, built]).returncode:
+            sys.exit("The site has faults: they are named above.")
+        shutil.rmtree(built.parent / "jupyter_execute", ignore_errors=True)  # MyST-NB's second copy of the pictures
+        for name in chapter_names():  # what the download button hands out
+            shutil.copy(ROOT / f"notebooks/{name}.ipynb", built / "_sources/notebooks")
+    print(f"wrote {BUILT.relative_to(ROOT)}/index.html in {time.monotonic() - began:.0f} s")
+
+
+def places(root: Path = ROOT) -> dict[str, Path]:
+    """Return where the pages of each language go: English to the top, the others to folders named after them, such as de/."""
+    languages = [path.parent.name for path in sorted(root.glob("site/*/texts.toml"))]
+    return {
+        language: BUILT if language == "en" else BUILT / language for language in sorted(languages, key="en".__ne__)
+    }
 
 
 def stage(folder: Path, solutions: bool = True, language: str = "en", root: Path = ROOT) -> None:
@@ -105,7 +117,7 @@ def quizzes(name: str, root: Path = ROOT) -> Quizzes:
 
 
 def form(name: str, question: str, options: dict[str, tuple[str, str]], key: str, texts: dict[str, str]) -> str:
-    """Return a quiz as Markdown between HTML; site/static/quiz.js shows what the chosen option answers back."""
+    """Return a quiz as Markdown between HTML; site/static/site.js shows what the chosen option answers back."""
     lines = [
         f'<form class="quiz" data-key="{key}"><fieldset><legend>{texts["quiz"]} <code>{name}</code></legend>',
         question,
@@ -129,7 +141,7 @@ def _unfold(cells: list[NotebookNode], text: str, texts: dict[str, str], solutio
 
 
 def _code(source: str) -> str:
-    return f"```python\n{MARKS.sub('', source)}\n```"
+    return f"```python\n{MARKS.sub('', source).rstrip()}\n```"
 
 
 def _map(root: Path) -> str:

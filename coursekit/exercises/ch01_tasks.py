@@ -253,7 +253,7 @@ quiz(
     a) It takes about a quarter of the time.
         That would be so if tasks cost nothing. You have measured what they cost.
     b) It takes about as long as before.
-        A task costs thousands of times what an addition costs.
+        A task costs thousands of times as much as an addition.
     *c) It takes thousands of times longer.
         Right: seconds instead of half a millisecond, all spent on starting tasks. Put many additions into each task.
     """,

@@ -296,7 +296,7 @@ quiz(
     *a) [1, 2, 3]: the task changed a list of its own.
         Right. Each process that gets the list rebuilds it; with an array, the change would have raised an error.
     b) [1, 2, 3, 4]: there is only one copy.
-        There is one copy in the store, and it cannot be changed. The task changed a list that it had built from it.
+        There is one copy in the store, and it cannot change. The task changed a list it had built from it.
     c) An error: objects cannot be changed.
         The object cannot, but the task never touched it: each reader rebuilds the list, and that list can be changed.
     """,
@@ -312,7 +312,7 @@ quiz(
     *b) One, by `ray.put`.
         Right: one copy into the store, and all eight tasks look at it.
     c) Nine: by `ray.put`, and one for each task.
-        Tasks on this machine look at the array where it lies. (On another machine, the store there gets one copy for all tasks on it.)
+        Tasks on this machine look at the array where it lies. On another machine, the store there gets one copy for all its tasks.
     """,
 )
 
@@ -322,7 +322,7 @@ quiz(
     `mean_task.remote([a, b])`, where a and b are references. What does the task see?
 
     a) A list with two values.
-        Only a reference that is an argument of its own arrives as its value. In a list, Ray leaves references as they are.
+        Only a reference that is its own argument arrives as its value. In a list, Ray leaves references as they are.
     b) An error: references cannot be inside a list.
         They can be anywhere in a value. They stay references there.
     *c) A list with two references, and it may start before their values exist.
@@ -347,7 +347,7 @@ quiz(
 quiz(
     "store_is_full",
     """
-    The store is full of objects to which you still hold references, and you put one more. What happens?
+    The store is full of objects you still hold references to, and you put one more. What happens?
 
     *a) Older objects move to disk, and come back when a process gets them.
         Right: that is spilling. The program continues, only more slowly.

@@ -1,6 +1,7 @@
 """The judge's side of chapter 3."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -165,6 +166,54 @@ def _scores(rng: Generator) -> list[float]:
 
 @exercise(
     points=3,
+    minutes=10,
+    hints=[
+        "Two things are wrong, one after the other. What does `inspect_serializability(player)` find? And in which process does "
+        "`scores[seed] = …` change a dict?",
+        "What cannot travel is made where it is needed: call `make_player()` inside the task, or in the `__init__` of an actor.",
+        "Let the task return its score; the driver puts the scores into a dict that it makes itself.",
+    ],
+)
+def tournament(answer: Answer, rng: Generator) -> None:
+    """Make what cannot travel where it is needed, and send results back: a task changes copies, and nobody sees them."""
+    seeds, offset = _distinct(rng, 8), int(rng.integers(-1000, -200))
+    first, second = seeds[:5], seeds[5:]
+    try:
+        seen = answer.probe(given.hold_tournaments, [first, second], offset)
+    except Raised as raised:
+        expect(
+            "Could not serialize" not in raised.message,
+            "Ray could not pickle what you send to a task: is a player in there? `inspect_serializability` says what carries it.",
+        )
+        raise
+    with answer.case(f"a tournament with the seeds {first}"):
+        _judge_scores(seen["scores"][0], {seed: seed * seed + offset for seed in first})
+        expect(
+            not seen["here"],
+            "A player played in the process of your notebook: each game belongs in a task or an actor.",
+        )
+        expect(seen["met"], "No two games ran at the same time. Do you start them all before you wait for the first?")
+    with answer.case(f"then a second tournament with the seeds {second}"):
+        _judge_scores(seen["scores"][1], {seed: seed * seed + offset for seed in second})
+
+
+def _judge_scores(got: Any, want: dict) -> None:
+    """Check the scores by seed, with a word on what is missing or left over."""
+    expect(isinstance(got, dict), "A dict with the score of each seed must come back.")
+    missing, odd = len(want.keys() - got.keys()), sorted(got.keys() - want.keys())
+    expect(
+        not missing,
+        f"Seeds without a score: {missing} of {len(want)}. Which process holds the dict that your games write into?",
+    )
+    expect(
+        not odd,
+        f"Scores came back for the seeds {odd}, which this tournament did not have. What did you keep from the last one?",
+    )
+    expect_equal(got, want, "Not every score belongs to its seed.")
+
+
+@exercise(
+    points=3,
     minutes=20,
     hints=[
         "A call that comes too early has nothing to do yet. How can it wait without keeping the others out?",
@@ -323,44 +372,6 @@ def _judge_regression(answer: Answer, rng: Generator) -> None:
     )
 
 
-@exercise(
-    points=3,
-    minutes=20,
-    hints=[
-        "Which actors are idle at the beginning? And later: which of the two lists of `ray.wait` tells you that one is free again?",
-        "A dictionary from each reference under way to (actor, place in the list) tells you whose result has come.",
-        "While inputs or references are left: give every idle actor an input, then wait for one reference and free its actor.",
-    ],
-)
-def pool_map(answer: Answer, rng: Generator) -> None:
-    """Keep one call under way for each actor; the first to end gets the next input, and places put the results in order."""
-    desks, xs, few = 3, _distinct(rng, 8), _distinct(rng, 2)
-    seen = answer.probe(given.run_pool, desks, xs, few)
-    with answer.case(f"{len(xs)} inputs for {desks} actors"):
-        _judge_pool(seen, xs, desks)
-    short = [one[0] for one in seen["few"]]
-    with answer.case(f"{len(few)} inputs for {desks} actors"):
-        expect_equal(short, [x * x for x in few], f"The results were {short}.")
-
-
-def _judge_pool(seen: dict, xs: list[int], desks: int) -> None:
-    """Check more inputs than actors: all work at once, none is idle, no call queues, and the results are in order."""
-    many = seen["many"]
-    expect(isinstance(many, list | tuple) and len(many) == len(xs), "There is not one result for each input.")
-    expect(
-        all(isinstance(one, list | tuple) and len(one) == 4 for one in many), "Some results did not come from an actor."
-    )
-    results, numbers, met, moving = zip(*many, strict=True)
-    expect(all(met), "The actors never worked at the same time: do you give each of them a call before you wait?")
-    expect(
-        all(moving),
-        "While one actor had a long call, the others stopped, or inputs waited behind it. Give the next input to an idle actor.",
-    )
-    expect(seen["queued"] == 0, f"Calls that you sent to an actor whose last call had not ended: {seen['queued']}.")
-    expect(len(set(numbers)) == desks, f"Only {len(set(numbers))} of the {desks} actors did the work.")
-    expect_equal(results, [x * x for x in xs], "The results are not in the order of the inputs.")
-
-
 quiz(
     "order_of_calls",
     """
@@ -379,14 +390,14 @@ quiz(
 quiz(
     "why_updates_are_lost",
     """
-    Every call of the account ran alone, and payments were lost all the same. Why?
+    Every call to the account ran alone, yet payments were lost. Why?
 
     *a) A payment was three steps, read, add, write, and other customers came between them.
         Right: one call is safe, a sequence of calls is not. Make it one call.
     b) The actor was too slow, so Ray dropped some calls.
         Ray drops no calls: they wait their turn.
     c) Each task had an account of its own, because a handle that is an argument is copied.
-        The handle is copied, but all copies lead to the same actor.
+        The handle is copied, but all copies lead to one actor.
     """,
 )
 
@@ -411,7 +422,7 @@ quiz(
     An async actor gets 100 calls at once. Each is `time.sleep(0.1)`, then `return`. How long until all of them have their answers?
 
     a) About 0.1 s: an async actor runs up to 1,000 calls at once.
-        Only calls that `await` make room for others. `time.sleep` holds the one thread that they share.
+        Only calls that `await` make room for others. `time.sleep` holds the one thread they share.
     *b) About 10 s: nothing is awaited, so each call keeps the others out.
         Right. With `await asyncio.sleep(0.1)` it would be about 0.1 s.
     c) About 1 s: ten threads take turns.

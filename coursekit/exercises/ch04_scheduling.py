@@ -11,6 +11,58 @@ from coursekit.given import ch04_scheduling as given
 
 @exercise(
     points=2,
+    minutes=8,
+    hints=[
+        "Which share makes each sampler's part equal, and leaves nothing? And what does a task hold besides its GPU when you write nothing?",
+        "`.options(num_gpus=…, num_cpus=0)` for both kinds of task; `1 / samplers` for one of them.",
+        "Launch the learner and all samplers before the first `ray.get`.",
+    ],
+)
+def learn_and_play(answer: Answer, rng: Generator) -> None:
+    """Ask for a whole GPU for the learner and for equal shares of the other; a GPU task holds a CPU too, unless you say 0."""
+    # Long: what each task was lent, and saw of it, is compared task by task, so that the message can name the one that differs.
+    samplers, offset = int(rng.integers(3, 5)), int(rng.integers(1, 1000))
+    seen = answer.probe(given.share_two_gpus, samplers, offset)
+    expect(
+        seen["gpus"] == 2,
+        f"This check needs the node with two GPUs, and Ray has {seen['gpus']:g} GPUs: run the cell that adds the node.",
+    )
+    with answer.case(f"a learner and {samplers} samplers"):
+        expect(
+            seen["ended"], "Your call did not come back: some tasks wait for a GPU or a CPU that never becomes free."
+        )
+        learned, played = offset, [me * me + offset for me in range(1, samplers + 1)]
+        expect_equal(
+            seen["value"], (learned, played), "What `learn` and `play` returned must come back: one value, and a list."
+        )
+        _judge_shares(seen["notes"], samplers)
+
+
+def _judge_shares(notes: list, samplers: int) -> None:
+    """Judge what the tasks held: GPUs, CPUs, and each other's company."""
+    expect(all(notes), "Not every sampler played.")
+    (whole, _, _, _), *others = notes
+    expect(whole == 1, f"The learner held {whole:g} GPUs, and needs one to itself.")
+    shares = [share for share, *_ in others]
+    listed = ", ".join(f"{share:g}" for share in shares)
+    expect(all(shares), "A sampler played without a GPU.")
+    expect(
+        all(abs(share * samplers - 1) < 0.01 for share in shares),
+        f"Of their GPU, the {samplers} samplers held {listed}. Is that an equal part each, with nothing left?",
+    )
+    expect(
+        not any(cpus for _, cpus, _, _ in notes),
+        "Some tasks held a CPU, which nothing here needs. What does a task hold when you write no `num_cpus`?",
+    )
+    expect(len({where for *_, where in notes}) == samplers + 1, "Each call belongs in a task of its own.")
+    expect(
+        all(met for _, _, met, _ in notes),
+        "Learner and samplers never all ran at the same time. Do you launch all of them before you wait?",
+    )
+
+
+@exercise(
+    points=2,
     minutes=10,
     hints=[
         "Look at one node at a time. When does it have enough of *one* resource? And when of every resource in the request?",
@@ -219,6 +271,11 @@ def _judge_gang(seen: dict, want: list[int]) -> None:
     expect(all(seen["members"]), "Not every rank ran.")
     met, groups = zip(*seen["members"], strict=True)
     expect(all(groups), "A member ran outside the placement group, which reserved a place for it in vain.")
+    reserved = sum(bundle.get("CPU", 0) for *_, each in seen["groups"] for bundle in each)
+    expect(
+        reserved <= len(want),
+        f"You reserved {reserved:g} CPUs for a gang of {len(want)}, and no other work can use what you leave empty.",
+    )
     expect(not seen["left"], f"The call is over, but its group is still {state}: other work cannot use these CPUs.")
     expect(all(met), f"The members never all ran at the same time. Does each have a bundle of its own ({bundles})?")
 
@@ -252,6 +309,20 @@ quiz(
 )
 
 quiz(
+    "which_device",
+    """
+    A node has two GPUs. In a task with `num_gpus=1`, `ray.get_gpu_ids()` returns `[1]`. Where does the task put its network?
+
+    a) On `cuda:1`.
+        `CUDA_VISIBLE_DEVICES` is 1, so PyTorch sees a single GPU and counts it as number 0.
+    *b) On `cuda:0`.
+        Right: Ray hides the other GPU, and PyTorch counts what is left, from 0.
+    c) On either: the task may use both.
+        It can see only its own, unless it changes the environment variable before PyTorch looks.
+    """,
+)
+
+quiz(
     "who_lends",
     """
     What lends its CPU to others while it waits in `ray.get`?
@@ -272,7 +343,7 @@ quiz(
     `resources={"licence": 1}`. What happens?
 
     a) It runs on the node with four CPUs, and uses the licence of the other.
-        All that a task asks for comes from the one node on which it runs.
+        Everything a task asks for comes from the one node it runs on.
     b) It fails, with an error that names the resource.
         An error would help, but Ray only waits: a node that has both might still join.
     *c) It waits, for as long as the cluster stays like this.
@@ -288,7 +359,7 @@ quiz(
 
     a) PACK: members that lie close together are faster.
         That holds for members that exchange data. These exchange none, and one dead node may take all.
-    *b) SPREAD, or STRICT_SPREAD if one a node is a must.
+    *b) SPREAD, or STRICT_SPREAD if there must be only one on a node.
         Right: nothing travels between them, and each has a disk and a fate of its own.
     c) STRICT_PACK: all on one node, or none at all.
         One disk serves all four then, and one dead node takes all.

@@ -72,7 +72,7 @@ def _expect_none_lost(results: dict, errors: dict, wanted: dict) -> None:
 def _judge_errors(errors: dict, wanted: dict) -> None:
     """Say which failure is missing, or under which name it stands."""
     lost = [x for x in wanted if x not in errors]
-    expect(not lost, f"The errors say nothing of {lost}.")
+    expect(not lost, f"The errors say nothing about {lost}.")
     wrong = {x: errors[x] for x in wanted if errors[x] != wanted[x]}
     expect(
         not wrong,
@@ -203,7 +203,7 @@ def _expect_methods(seen: dict) -> None:
 
 def _expect_balance(seen: dict, totals: list[int]) -> None:
     expect_equal(
-        seen["balance"], totals[4], f"The balance was {seen['balance']}, and the five payments make {totals[4]}."
+        seen["balance"], totals[4], f"The balance was {seen['balance']}, and the five payments add up to {totals[4]}."
     )
 
 
@@ -381,7 +381,7 @@ quiz(
     b) Three times.
         `max_retries=3` counts the attempts that follow the first.
     *c) Four times, then `ray.get` raises `WorkerCrashedError`.
-        Right: one attempt and three retries. Each of them has all of the task's effects.
+        Right: one attempt and three retries, each with all of the task's effects.
     """,
 )
 

@@ -1,12 +1,11 @@
 """The judge's side of chapter 6."""
 
-import json
 import uuid
 
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import Wrong, exercise, expect, expect_equal, quiz
+from coursekit.exercise import exercise, expect, expect_equal, quiz
 from coursekit.given import ch06_cluster as given
 
 EVERY_NODE = ("raylet", "log monitor", "dashboard agent", "runtime env agent")
@@ -144,8 +143,8 @@ def _judge_here(answer: Answer, rng: Generator) -> None:
     points=3,
     minutes=15,
     hints=[
-        "The command for the head is above. What may a second node not say, and what must it say instead?",
-        "`--address=` takes the address of the GCS: host and port, nothing before them. `json.dumps` writes resources as JSON.",
+        "Start from the head's command above. Which options belong to a head alone, and what does a node need instead to find it?",
+        "`--address=` takes host and port, as they come in `address`. `json.dumps` writes the resources as JSON.",
         "The environment has two variables: one switches token authentication on, one says where the token lies.",
     ],
 )
@@ -166,7 +165,10 @@ def join_node(answer: Answer, rng: Generator) -> None:
 
 
 def _judge_command(command: list[str]) -> None:
-    expect(command[:2] == ["ray", "start"], f"The command begins with {command[:2]}, not with ray, start.")
+    begin = command[:2]
+    expect(
+        begin == ["ray", "start"], f"The list should begin with the words 'ray' and 'start'; yours begins with {begin}."
+    )
     expect("--head" not in command, "With --head the machine starts a cluster of its own. It should join yours.")
     expect(
         "--block" in command, "Without --block the command ends at once, and leaves its processes in the background."
@@ -189,10 +191,10 @@ def _expect_no_quotes(command: list[str]) -> None:
 
 def _judge_joined(seen: dict, wanted: dict[str, float]) -> None:
     """Judge what Ray says of the nodes that joined."""
-    expect("failed" not in seen, f"It did not get a node to join:\n{seen.get('failed')}")
+    expect("failed" not in seen, f"No node joined:\n{seen.get('failed')}")
     expect(len(seen["joined"]) == 1, f"New nodes in your cluster: {len(seen['joined'])}.")
     state, is_head, got = seen["joined"][0]
-    expect(seen["running"], "The command ended by itself.")
+    expect(seen["running"], "The command ended by itself, and its node with it.")
     expect(not is_head, "The new node is the head of a cluster.")
     expect(state == "ALIVE", f"The new node is {state}.")
     offered = {name: got.get(name) for name in wanted}
@@ -215,7 +217,7 @@ def _stand_in(answer: Answer, rng: Generator, ends_as: str) -> tuple[dict, str]:
 def _judge_submitted(seen: dict, entrypoint: str, runtime_env: dict) -> None:
     """Judge what arrived at the client that only pretends."""
     submitted = seen["submitted"]
-    expect(len(submitted) == 1, f"One job was asked for; {len(seen['submitted'])} were submitted.")
+    expect(len(submitted) == 1, f"You should submit one job; you submitted {len(submitted)}.")
     expect_equal(submitted[0][0], entrypoint, "The entrypoint that arrived at the client is another one.")
     expect_equal(submitted[0][1], runtime_env, "The runtime environment did not arrive at the client.")
 
@@ -225,8 +227,8 @@ def _judge_submitted(seen: dict, entrypoint: str, runtime_env: dict) -> None:
     minutes=15,
     hints=[
         "`client.submit_job(entrypoint=…, runtime_env=…)` returns an id; `client.get_job_status(id)` says how far the job is.",
-        "Which of PENDING, RUNNING, STOPPED, SUCCEEDED and FAILED are final? A status knows: `status.is_terminal()`.",
-        "After the loop there is still a question: how did it end? Only then `client.get_job_logs(id)`.",
+        "Which of PENDING, RUNNING, STOPPED, SUCCEEDED and FAILED are final? `status.is_terminal()` knows. Pause between two questions.",
+        "After the loop, ask how the job ended. `client.get_job_logs(id)` has what it printed, for the return value and for the error's message.",
     ],
 )
 def submit_and_wait(answer: Answer, rng: Generator) -> None:
@@ -325,95 +327,31 @@ def _expect_cube(seen: dict, number: int) -> None:
     expect(f"cube {number**3}" in seen["log"], f"The job printed {seen['log']!r}.")
 
 
-def _filled(text: str) -> tuple[dict, dict]:
-    """Return the configuration as written and with Ray's defaults; what Ray refuses is the learner's to read."""
-    import yaml  # type: ignore[import-untyped]
-
-    written = {}
-    short = len(text) <= 10_000 and text.count("*") <= 20  # nine references to nine references, and so on: days
-    expect(short, "The file has more than 10,000 characters or 20 references (`*name`): it is not read.")
-    try:
-        written = yaml.safe_load(text)
-        return written, given.validated(text)
-    except Exception as error:
-        reason = getattr(error, "message", None) or str(error) or type(error).__name__
-        expect(
-            "global `max_workers`" not in reason or "max_workers" in written,
-            f"Ray does not accept this file: {reason[:400]} (`max_workers` at the top is left out, so it is 2.)",
-        )
-        raise Wrong(f"Ray does not accept this file: {reason[:400]}") from None
-
-
 @exercise(
     points=2,
-    minutes=15,
+    minutes=10,
     hints=[
-        "Begin with the example above: which of its values are arguments of your function now?",
-        "There are two `max_workers`: that of the node type, and that of the whole cluster. `min_workers` belongs to a node type.",
-        "Tasks need a CPU, so they stay away from a node that says it has none: `resources: {CPU: 0}`.",
+        "A runtime environment is a dictionary. Its field `pip` is a list of packages, or a dictionary with `packages` and `pip_install_options`.",
+        '`"name==1.2"` asks for one version. On a command line you would write `--no-index --find-links FOLDER`: each word is one of the options.',
     ],
-    returns=str,
 )
-def cluster_yaml(answer: Answer, rng: Generator) -> None:
-    """A file says which kinds of nodes there are, how many of each, and which of them is the head; Ray fills in the rest."""
-    least = int(rng.integers(2, 5))
-    most, name = least + int(rng.integers(3, 9)), f"course-{rng.integers(100, 999)}"
-    worker = f"{rng.choice(['c5', 'c6i', 'm6i'])}.{rng.choice(['xlarge', '2xlarge', '4xlarge'])}"
-    region = str(rng.choice(["eu-central-1", "us-east-1", "ap-northeast-1"]))
-    written, config = _filled(answer(name, region, worker, least, most))
-    _judge_provider(config, name, region)
-    head, workers = _two_types(config)
-    machines = [kind["node_config"].get("InstanceType") for kind in (head, workers)]
-    expect_equal(machines, ["m5.large", worker], f"Head and workers are of the types {machines}.")
-    _judge_numbers(workers, written, least, most)
-    _judge_limit(config["max_workers"], written, most)
-    _judge_slots(head, workers)
-
-
-def _judge_provider(config: dict, name: str, region: str) -> None:
-    expect_equal(config["cluster_name"], name, f"The cluster is called {config['cluster_name']!r}.")
-    where = [config["provider"].get("type"), config["provider"].get("region")]
-    expect_equal(where, ["aws", region], f"The provider's type and region are {where}.")
-
-
-def _two_types(config: dict) -> tuple[dict, dict]:
-    """Return the node types of the head and of the workers."""
-    others = dict(config["available_node_types"])
-    head = others.pop(config["head_node_type"])
-    one = len(others) == 1
-    expect(one, f"Besides the head's there must be one node type, for workers; there are {sorted(others)}.")
-    return head, next(iter(others.values()))
-
-
-def _judge_numbers(workers: dict, written: dict, least: int, most: int) -> None:
-    numbers = [workers.get("min_workers"), workers.get("max_workers")]
-    right = numbers == [least, most]
-    expect(
-        right or "min_workers" not in written,
-        f"From {least} to {most} workers were asked for; the node type says {numbers}. `min_workers` at the top is dropped.",
-    )
-    expect(right, f"From {least} to {most} workers were asked for; the node type says {numbers}.")
-
-
-def _judge_limit(limit: int, written: dict, most: int) -> None:
-    expect(
-        limit == most or "max_workers" in written,
-        f"The cluster as a whole may grow to {limit} workers, which is what it is when left out; the node type to {most}.",
-    )
-    expect(limit == most, f"The cluster as a whole may grow to {limit} workers, the node type to {most}.")
-
-
-def _judge_slots(head: dict, workers: dict) -> None:
-    more = [head.get("min_workers"), head.get("max_workers")]
-    none = more == [0, 0]
-    expect(none, f"The head's node type says from {more[0]} to {more[1]}: those are workers besides the head.")
-    slots = head["resources"].get("CPU")
-    expect(
-        slots is not None,
-        "The head's `resources` say nothing of CPU: Ray finds out the machine's own, and tasks run there.",
-    )
-    expect(slots == 0, f"The head offers CPU: {json.dumps(slots)}, so tasks run there.")
-    expect(workers["resources"].get("CPU") != 0, "The workers offer CPU: 0, so no task would run anywhere.")
+def pip_environment(answer: Answer, rng: Generator) -> None:
+    """One version, from one folder and nowhere else: then every node installs the same, today and tomorrow."""
+    package = f"robot{rng.integers(100, 999)}"
+    first = int(rng.integers(1, 5))
+    versions = [f"{first}.{minor}" for minor in (0, 1)] + [f"{first + 1}.0"]
+    wanted = versions[int(rng.integers(0, 2))]
+    with answer.case(f"{package} {wanted}, where the folder has {', '.join(versions)}"):
+        seen = answer.probe(given.installed, package, wanted, versions)
+        expect("kind" not in seen, f"A runtime environment is a dictionary; you returned a {seen.get('kind')}.")
+        expect("refused" not in seen, f"It cannot be installed. {seen.get('refused')}")
+        got = [(version, inside) for name, version, inside in seen["found"] if name == package]
+        expect(got, f"pip would not install {package}; it would install {[name for name, _, _ in seen['found']]}.")
+        version, inside = got[0]
+        expect_equal(version, wanted, f"pip would install version {version}.")
+        expect(
+            inside, "pip would take the package from the internet, if that has a later build. Keep it to the folder."
+        )
 
 
 quiz(
@@ -435,12 +373,12 @@ quiz(
 quiz(
     "what_a_token_is_for",
     """
-    Your head listens on a port of a machine in the network of a university, without a token. What can others do?
+    Your head listens on a port of a machine in a university network, without a token. What can others do?
 
     a) Look at the dashboard, nothing more.
         A page that submits jobs is more than a page to look at. What is a job?
     *b) Run any program on your nodes, as you.
-        Right: a job's entrypoint is a shell command. Ray runs the programs that it is asked to run; the token says who may ask.
+        Right: a job's entrypoint is a shell command. Ray runs the programs it is asked to run; the token says who may ask.
     c) Nothing, as long as they do not know the job ids.
         You need no id to submit a job of your own.
     """,
@@ -452,7 +390,7 @@ quiz(
     You have 500 pictures, each takes 50 ms. You submit a job for each picture. What will happen?
 
     a) They run in parallel on all slots, as 500 tasks would.
-        They would run, but what does each of them cost before it begins? You have just measured it.
+        They would run, but what does each cost before it begins? You have just measured it.
     *b) Nearly all the time goes into starting processes.
         Right: each job starts a supervisor and a driver of its own. One job with 500 tasks is the way.
     c) The dashboard merges them into one job.
@@ -463,10 +401,10 @@ quiz(
 quiz(
     "laptop_closed",
     """
-    A training takes ten hours on a cluster. You start it from your laptop at work, and go home with the laptop. Which way survives?
+    A training run takes ten hours on a cluster. You start it from your laptop at work, and go home with the laptop. Which way survives?
 
     a) A notebook with `ray.init("ray://head:10001")`.
-        The driver is your notebook. When the connection has been gone for 30 seconds, Ray ends all that it started.
+        The driver is your notebook. When the connection has been gone for 30 seconds, Ray ends everything it started.
     *b) `ray job submit` with `--no-wait`.
         Right: the driver runs in the cluster. Ask for its status and its log tomorrow, from anywhere.
     c) A script with `RAY_ADDRESS` set, run on the laptop.

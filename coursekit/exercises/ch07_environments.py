@@ -358,7 +358,7 @@ quiz(
     A training loop calls `env.reset(seed=0)` before every episode. What does the agent learn from?
 
     a) From different episodes: the seed only makes the run repeatable.
-        It makes each *episode* the same one. Seed the first reset, and let the generator continue from there.
+        It starts each *episode* the same way. Seed the first reset, and let the generator continue from there.
     *b) From the same start and the same random numbers, over and over.
         Right: each reset rewinds the random numbers. Pass a seed once, and none after that.
     c) Nothing changes, since a seed is only for tests.

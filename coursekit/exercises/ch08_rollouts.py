@@ -406,7 +406,7 @@ quiz(
         The second of learning stays, however many samplers play.
     b) With 18: they have 9 s to share.
         Then playing takes half a second, and learning takes one more.
-    *c) With no number of them.
+    *c) With no number of samplers.
         Right: even infinitely many leave the second of learning. Ten times as fast is the limit; nine samplers reach five times.
     """,
 )

@@ -318,7 +318,7 @@ def _expect_three(reports: list) -> None:
     forms = [isinstance(report, list | tuple) and len(report) == 5 for report in reports]
     expect(
         forms == [True] * 3,
-        f"Three reports of (time, process, version, score, returns) were due; these came: {reports}.",
+        f"Three reports of (time, process, version, score, returns) should have come; these did: {reports}.",
     )
 
 
@@ -417,7 +417,7 @@ quiz(
     Why does DQN draw its 256 transitions at random from the last 20,000, instead of simply taking the newest 256?
 
     a) The newest ones are not ready yet.
-        They are: `add` is done before `sample` begins. That they are new is not the problem.
+        They are: `add` is done before `sample` begins. Newness is not the problem.
     *b) Neighbours in time are nearly alike; a batch of them shows one corner of the world, and the network forgets the rest.
         Right. A batch from the whole buffer has good and bad moments of many episodes, and each is used several times.
     c) So that all workers get different batches, and none is learned from twice.
@@ -428,11 +428,11 @@ quiz(
 quiz(
     "lost_or_old",
     """
-    Four workers, each 40 updates. With *put* 40 to 60 are in the weights; with *apply* all 160, of gradients that are two or three updates old on average. What has become of the other hundred in the first case?
+    Four workers, each 40 updates. With *put* 40 to 60 are in the weights; with *apply* all 160, of gradients that are one to three updates old on average. What has become of the other hundred in the first case?
 
     *a) They were computed, put, and then overwritten by a worker that had not seen them.
         Right. Their weights existed for a moment. An old gradient still adds something; an overwritten one adds nothing.
-    b) They are in the optimizers of the workers, and come in later.
+    b) They are in the workers' optimizers, and come in later.
         Each optimizer remembers its own gradients, but the weights that it changed are gone.
     c) Nothing is lost: the four updates were alike, so one of them is enough.
         The batch was the same for all, but each update was computed without the others, and only one was kept. In real training even the batches differ.
@@ -463,6 +463,6 @@ quiz(
     b) Both have finished: the other worker did the rest.
         The work is done in both. But one of the two main programs still waits for a goodbye.
     *c) The one with `multiprocessing` waits for a goodbye that never comes; Ray's has finished with a worker in its place.
-        Right. A queue does not know which processes were going to write to it; Ray knows which task has to make the value of a reference.
+        Right. A queue does not know which processes were going to write to it; Ray knows which task makes a reference's value.
     """,
 )

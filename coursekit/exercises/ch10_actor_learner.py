@@ -36,7 +36,10 @@ def weight_sync(answer: Answer, rng: Generator) -> None:
     with answer.case(f"two calls for {samplers} samplers; the policy learned in between"):
         arrived = answer.probe(given.two_syncs, [weights, learned], samplers)
         counts = [len(calls) for calls in arrived]
-        expect(counts == [2] * samplers, f"`set_weights` was called {counts} times on them; twice on each was due.")
+        expect(
+            counts == [2] * samplers,
+            f"`set_weights` was called {counts} times on the samplers; it should be twice on each.",
+        )
         for want, calls in zip((weights, learned), zip(*arrived, strict=True), strict=True):
             _expect_sent(calls, want, weights)
 
@@ -384,7 +387,7 @@ def _expect_hope(test: float, mean: float) -> None:
     )
     expect(
         mean >= HOPELESS,
-        f"Mean return of 100 new episodes: {mean:.0f}. {SOLVED} is due.",
+        f"Mean return of 100 new episodes: {mean:.0f}. It must reach {SOLVED}.",
     )
 
 
@@ -405,7 +408,7 @@ quiz(
     `sampler.set_weights.remote(ref)`, and in the next line `sampler.sample.remote()`, without any `ray.get` between. With which weights does it play?
 
     *a) With the new ones, as long as it is an ordinary actor and no call is retried.
-        Right: such an actor runs your calls in the order in which you made them, so there is no need to wait in between.
+        Right: such an actor runs your calls in the order you made them, so you need not wait in between.
     b) With the old ones, if the new ones are still on their way.
         The call of `sample` comes after `set_weights` in the actor's queue, and that one waits for its argument.
     c) That depends on which call arrives first.
@@ -435,7 +438,7 @@ quiz(
     a) Ten times.
         Only the playing is shared out; 80 ms of learning stay.
     *b) About 1.2 times.
-        Right: 100 ms become 82 ms. No number of samplers gets below 80. Shorten the learning first.
+        Right: 100 ms become 82 ms. No number of samplers gets it below 80. Shorten the learning first.
     c) Twice.
         100 ms would have to become 50, and the learning alone takes 80.
     """,

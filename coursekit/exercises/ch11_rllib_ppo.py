@@ -70,42 +70,35 @@ def _judge_script(seen: dict, means: list, target: float, most: int) -> None:
 
 @exercise(
     points=3,
-    minutes=10,
+    minutes=15,
     hints=[
-        "Three calls, and each is one line: save to the folder, stop, come back from the folder.",
-        "`algo.save_to_path(folder)` writes; `Algorithm.from_checkpoint(folder)` builds a new algorithm from what is there.",
-        "Which must come first: stopping the old one or building the new one? Think of the CPUs that EnvRunners hold.",
+        "Begin with the newest: how do you sort 9 and 10? Then ask of each folder, before you load it, whether it is whole.",
+        "List the files of two checkpoints of one training (`Path.rglob`). What is missing in the one whose `learner_group` is gone?",
+        "Loading tells you of some broken folders, with an exception, and keeps silent about others: look for the files.",
     ],
 )
-def save_and_restore(answer: Answer, rng: Generator) -> None:
-    """Save, stop, then build from the folder: weights, optimizer and counters are all in it."""
-    # Long: a real PPO trains, is saved and trains on; weights, optimizer and counters are compared.
-    length, seed, iterations = int(rng.integers(5, 9)), int(rng.integers(10**6)), int(rng.integers(2, 5))
+def resume_newest(answer: Answer, rng: Generator) -> None:
+    """A checkpoint is its parts: before you continue from one, see that all of them are there."""
+    # Long: a real PPO trains and is saved, two folders are damaged; weights, optimizer and counters are compared.
+    length, seed, whole = int(rng.integers(5, 9)), int(rng.integers(10**6)), int(rng.choice([8, 9, 10]))
     mark = rng.uniform(-0.3, 0.3, size=2).astype(np.float32).tolist()
-    with answer.case(f"an algorithm that had trained for {iterations} iterations"):
-        seen = answer.probe(given.save_then_go_on, length, seed, iterations, mark)
-        _judge_order(seen)
+    how = rng.permutation(["killed", "copied"]).tolist()
+    cut = {str(whole + 1): how[0], str(whole + 2): how[1]}
+    said = " and ".join(
+        f"{number} {'half saved' if what == 'killed' else 'half copied'}" for number, what in cut.items()
+    )
+    with answer.case(f"checkpoints 7 to {whole + 2}, {said}"):
+        seen = answer.probe(given.resume_after_a_night, length, seed, whole, cut, mark)
+        returned = seen["returned"]
+        expect(returned == "an algorithm", f"`resume_newest` returned {returned}, which cannot train on.")
+        kept, number, steps = seen["after"]["iteration"], seen["iteration"], (whole + 1) * given.BATCH
+        expect(kept == whole, f"What came back counts {kept} iterations; the newest whole checkpoint has {whole}.")
         _judge_memory(seen["before"], seen["after"], mark)
-        kept, number, steps = seen["after"]["iteration"], seen["iteration"], (iterations + 1) * given.BATCH
-        expect(kept == iterations, f"The new one counts {kept} iterations, not {iterations}.")
-        expect(number == iterations + 1, f"The next iteration of the new one was number {number}.")
+        expect(number == whole + 1, f"The next iteration of the new one was number {number}.")
         expect(
-            steps <= seen["steps"] <= steps + 16 * (iterations + 1),
+            steps <= seen["steps"] <= steps + 16 * (whole + 1),
             f"After one more iteration it counts {seen['steps']} steps in all.",
         )
-
-
-def _judge_order(seen: dict) -> None:
-    """Check that the old one was saved and stopped before the new one was built."""
-    expect(
-        seen["returned"] == "an algorithm",
-        f"`save_and_restore` returned {seen['returned']}, which cannot train on.",
-    )
-    expect(not seen["same"], "What came back is the old algorithm itself, not one from the folder.")
-    saved = any(file.startswith("checkpoint/") for file in seen["files"])
-    expect(saved, "Nothing of a checkpoint is in the folder that was given.")
-    expect(seen["stops"] >= 1, "The old one still ran in the end.")
-    expect(not seen["together"], "The new one was built while the old one still ran: both need CPUs.")
 
 
 def _judge_memory(before: dict, after: dict, mark: list[float]) -> None:
@@ -269,7 +262,7 @@ def lake_config(answer: Answer, rng: Generator) -> None:
 quiz(
     "first_iteration",
     """
-    The first result of a training has no `episode_return_mean`, or it is NaN. What does that say?
+    The first result of a training run has no `episode_return_mean`, or it is NaN. What does that say?
 
     a) The environment pays no rewards.
         Then the mean would be 0. A missing number is not a zero.
@@ -290,8 +283,8 @@ quiz(
     a) 480: RLlib measured it.
         In those episodes the agent still tried things, it played before the last update, and with several runners the number is a mean of means.
     *b) 500, with the number of episodes and their spread.
-        Right: fresh episodes, the finished weights, the best actions. That is the agent that you would hand over.
-    c) The best of all numbers that you saw.
+        Right: fresh episodes, the finished weights, the best actions. That is the agent you would hand over.
+    c) The best of all numbers you saw.
         The best of many noisy numbers is mostly noise: chapter 10's first good test.
     """,
 )
@@ -299,10 +292,10 @@ quiz(
 quiz(
     "what_a_checkpoint_lacks",
     """
-    You trained on `environment("mycranes.envs:Crane-v0")` and send the folder of a checkpoint to a colleague with the same Ray. `Algorithm.from_checkpoint` fails there. What was not in the folder?
+    You trained on `environment("mycranes.envs:Crane-v0")` and send the folder of a checkpoint to a colleague with the same Ray. `Algorithm.from_checkpoint` fails there. What was missing from the folder?
 
     a) The optimizer's state.
-        It is there, with the learner: the check of `save_and_restore` compared it.
+        It is there, with the learner: the check of `resume_newest` compared it.
     b) The settings of the config.
         They are in `class_and_ctor_args.pkl`: the new algorithm is built from them.
     *c) The code of your environment.
@@ -322,6 +315,6 @@ quiz(
     b) Field 5 is an integer, and 5.0 is not.
         Networks compute with floats. The problem is the shape: how many inputs has its first layer?
     *c) It was trained on one-hot vectors of sixteen numbers: a connector flattened the field, and here there is none.
-        Right: all that connectors did on the way to the network is now up to you.
+        Right: whatever connectors did on the way to the network is now up to you.
     """,
 )

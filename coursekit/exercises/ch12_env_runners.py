@@ -271,7 +271,7 @@ quiz(
     c) A simulator that runs many environments at once.
         Environments come from Gymnasium, or from you. Ray moves and schedules what you give it.
     d) A faster replacement for PyTorch on several machines.
-        The network and its gradients are PyTorch's, also inside RLlib. Ray decides where they run.
+        The network and its gradients are PyTorch's, even inside RLlib. Ray decides where they run.
     """,
 )
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercise import best_of, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.exercises._configs import judge_runners, judge_settings
 from coursekit.given import ch13_algorithms as given
+from coursekit.given import rllib_configs
 
 FIELDS = 10  # of the corridor, where nothing else is said
-ENVS = 4  # environments in which DQN plays
 CLOCK = 0.003  # seconds by which two clocks of one machine may differ
 
 
@@ -21,93 +21,84 @@ CLOCK = 0.003  # seconds by which two clocks of one machine may differ
     points=3,
     minutes=20,
     hints=[
-        "Everything but where it plays goes into `.training(...)`. Which of its settings does the table name for each number?",
-        "The size of the buffer is an entry of a dictionary: `replay_buffer_config={...}`. What you leave out of it stays as it is.",
-        "Leave `training_intensity` out, and every step is replayed 32 / 4 = 8 times: one draw of 32 for every 4 steps played.",
+        "Look at the column *learned from*. Which of the five settings says when learning begins?",
+        "Once it learns, compare what it earns while it explores with what its network could earn. What share of its actions is random after 1,000 steps, if the share falls to its end within 10,000?",
+        "Put the numbers in relation to `steps`: learning begins after a tenth of them, say, and half of them are enough to explore.",
     ],
 )
-def dqn_config(answer: Answer, rng: Generator) -> None:
-    """Four numbers shape a learner with a memory: how much it keeps, when it begins, how often it replays, how often the target moves."""
-    # Long: it watches the buffer, the beginning, the updates and the target network of a real DQN, step by step.
-    capacity, first = int(rng.integers(330, 400)), int(rng.integers(110, 170))
-    every, replays = int(rng.integers(45, 75)), int(rng.choice([4, 16]))
-    arguments = [capacity, first, every, replays]
-    with answer.case(f"capacity={capacity}, first={first}, every={every}, replays={replays}"):
-        judge_settings(answer, arguments, {"algorithm": "DQN", "num_env_runners": 0, "num_learners": 0})
-        ran = answer.probe(given.steps_of_dqn, arguments, 700 // (8 if replays == 4 else 4))
-        names = ran["environments"]
-        expect_equal(ran["lengths"], [FIELDS] * ENVS, f"It played in {names}, not in {ENVS} corridors.")
-        _judge_memory(ran["rows"], capacity)
-        _judge_begin(ran["rows"], first)
-        _judge_replays(ran["rows"], replays)
-        _judge_target(ran["rows"], every)
+def short_dqn(answer: Answer, rng: Generator) -> None:
+    """A schedule counts steps: one made for ten million of them has hardly begun when a thousand are over."""
+    # Long: half of all networks walk to the exit before they have learned anything, and three mistakes look alike from outside.
+    length, steps = int(rng.integers(8, 13)), int(rng.integers(900, 1100))
+    wanted = {"algorithm": "DQN", "env_config": {"length": length}, "num_env_runners": 0, "num_learners": 0}
+    with answer.case(f"length={length}, steps={steps}"):
+        judge_settings(answer, [length, steps], wanted)
+        enough, runs = 1 - 0.1 * (length - 2) - 0.7, list[dict]()
+
+        def train(seed: int) -> float:
+            runs.append(answer.probe(given.train_dqn, length, steps, [seed + turn for turn in range(12)]))
+            return _late_mean(runs[-1]["rows"], steps)
+
+        mean = best_of(train, rng, enough)[-1]
+        run = runs[-1]
+        names, last = run["environments"], run["rows"][-1]
+        expect(set(run["lengths"]) == {length}, f"It played in {names}, and not in corridors of {length} fields.")
+        played, learned = last["steps"], last["learned"]
+        expect(learned > 0, f"It played {played} steps and learned from none: when does learning begin?")
+        best = run["best"]
+        expect(
+            mean >= enough or best < enough,
+            f"Its network knows the way: it earns {best:.1f} when it plays its best actions. "
+            f"Yet the last 300 steps earned {mean:.1f} an episode. What did it still do there?",
+        )
+        expect(
+            mean >= enough,
+            f"The last 300 steps earned {mean:.1f} an episode, and the task asks for {enough:.1f}. It learned from {learned} steps.",
+        )
 
 
-def _judge_memory(rows: list[dict], capacity: int) -> None:
-    """Check that the buffer filled up, and that the oldest episodes then left: each is at most 100 steps long."""
-    most, steps = max(row["buffer"] for row in rows), rows[-1]["steps"]
-    expect(most <= capacity, f"After {steps} steps of play, the buffer had held up to {most}. Nothing made it forget.")
-    expect(
-        most > capacity - 105, f"After {steps} steps of play, the buffer had held up to {most}: it forgets too early."
-    )
-
-
-def _judge_begin(rows: list[dict], first: int) -> None:
-    begun = _begun(rows)
-    expect(
-        begun < len(rows),
-        f"It played {rows[-1]['steps']} steps and learned nothing; learning begins after {first}.",
-    )
-    before, after = rows[begun - 1]["steps"] if begun else 0, rows[begun]["steps"]
-    expect(before < first <= after, f"It began to learn between step {before} and step {after}.")
-    expect(rows[begun]["online"] != rows[-1]["online"], "The weights of the network never changed.")
-
-
-def _begun(rows: list[dict]) -> int:
-    return next((index for index, row in enumerate(rows) if row["replayed"] > 0), len(rows))
-
-
-def _judge_replays(rows: list[dict], replays: int) -> None:
-    begin, end = rows[_begun(rows)], rows[-1]
-    played, learned = end["steps"] - begin["steps"], end["replayed"] - begin["replayed"]
-    each = learned / max(played, 1)
-    expect(
-        0.85 * replays <= each <= 1.15 * replays,
-        f"While it played {played} steps, it learned from {learned}: {each:.1f} for one, not {replays}.",
-    )
-
-
-def _judge_target(rows: list[dict], every: int) -> None:
-    """Check how many steps lay between two changes of the target network; a training step plays up to fourteen."""
-    moved = [row["steps"] for before, row in zip(rows, rows[1:], strict=False) if before["target"] != row["target"]]
-    fits = len(moved) > 1 and all(every <= gap <= every + 15 for gap in np.diff(moved))
-    expect(fits, f"The target network's weights changed at these steps, the first six of them: {moved[:6]}.")
+def _late_mean(rows: list[dict], steps: int) -> float:
+    """Return the mean return of all episodes that ended in the last 300 steps; one that never ends earns −10, or less."""
+    late = [row for row in rows if row["steps"] > steps - 300 and row["episodes"] and not math.isnan(row["mean"])]
+    ended = sum(row["episodes"] for row in late)
+    return sum(row["episodes"] * row["mean"] for row in late) / ended if ended else -10.0
 
 
 @exercise(
     points=3,
     minutes=15,
     hints=[
-        "Three of the table's lines are arguments of `.env_runners(...)`, one of `.training(...)`, one of `.learners(...)`.",
-        "A fragment is what a runner hands over at once, for each of its environments: `rollout_fragment_length`.",
+        "How many steps does one runner make in `pace` seconds, if each takes `nap` seconds? Do two environments change that?",
+        "The batch comes from all runners together; a fragment is what one of a runner's two environments plays for one message.",
         "What does APPO take when you do not say how many runners and learners? Print `APPOConfig().num_env_runners` and `APPOConfig().num_learners`.",
     ],
 )
-def appo_config(answer: Answer, rng: Generator) -> None:
-    """Small fragments come often and are fresh; the learner waits only until they add up to a batch."""
+def paced_appo(answer: Answer, rng: Generator) -> None:
+    """Count the steps that are played between two updates: they are the batch, and cut by runner, environment and message the fragment."""
     # Long: it builds a real APPO twice, and looks at what its runners hand over and what its learner gets.
-    fragment = int(rng.integers(12, 32))
-    batch = 2 * fragment * int(rng.integers(2, 4))
-    for runners in (1, 3):  # three are not built: the count is what a config can be believed
-        with answer.case(f"runners={runners}, fragment={fragment}, batch={batch}"):
+    fragment, messages, nap = (
+        int(rng.integers(12, 32)),
+        int(rng.integers(2, 4)),
+        float(rng.choice([0.002, 0.004, 0.01])),
+    )
+    each = 2 * fragment * messages  # steps of a runner between two updates
+    pace = round(each * nap, 3)
+    for runners in (1, 3):  # three are not built: the counts are what a config can be believed
+        with answer.case(f"runners={runners}, nap={nap}, pace={pace}, messages={messages}"):
             wanted = {"algorithm": "APPO", "num_env_runners": runners, "num_learners": 0}
-            judge_settings(answer, [runners, fragment, batch], wanted)
+            judge_settings(answer, [runners, nap, pace, messages], wanted)
+            arguments, name = [runners, nap, pace, messages], "train_batch_size_per_learner"
+            told = answer.probe(rllib_configs.settings, arguments, [name])[name]
+            expect(
+                0.95 * each * runners <= told <= 1.05 * each * runners,
+                f"An update takes {told} steps. How many do {runners} runners play in {pace} s?",
+            )
     for runners in (0, 1):
-        with answer.case(f"runners={runners}, fragment={fragment}, batch={batch}"), answer.watch() as seen:
-            ran = answer.probe(given.run_appo, [runners, fragment, batch], 3)
+        with answer.case(f"runners={runners}, nap={nap}, pace={pace}, messages={messages}"), answer.watch() as seen:
+            ran = answer.probe(given.run_appo, [runners, nap, pace, messages], each)
             if runners:
                 judge_runners(seen, ran["runners"], runners)
-            _judge_asynchronous(ran, fragment, batch)
+            _judge_asynchronous(ran, fragment, each)
 
 
 def _judge_asynchronous(ran: dict, fragment: int, batch: int) -> None:
@@ -285,12 +276,12 @@ _MISTAKES = {
 quiz(
     "which_may_reuse",
     """
-    You have a million steps that a policy of last month played. Which algorithm can learn from them as from its own?
+    You have a million steps that last month's policy played. Which algorithm can learn from them as from its own?
 
     a) PPO: it goes over every batch several times anyway.
         Over a batch of the newest policy, and clips what strays too far from it. Last month's policy strays at once.
     *b) DQN: its update asks what an action led to, not who chose it.
-        Right. That is what off-policy means. (How far old steps cover what the new policy does is chapter 15's subject.)
+        Right. That is what off-policy means. How far old steps cover what the new policy does is chapter 15's subject.
     c) APPO: it is asynchronous, so old experience is what it gets.
         A few updates old, and corrected for by V-trace. The correction of something a month old would leave nothing of it.
     """,
@@ -322,7 +313,7 @@ quiz(
     *b) The off-policy one: it needs fewer steps.
         Right. A second a step dwarfs the milliseconds of learning, so the picture against steps is now the picture against seconds.
     c) IMPALA: it does not wait for the arm.
-        With a hundred arms. With one there is nothing else to do meanwhile than to learn, and off-policy learning uses that better.
+        With a hundred arms. With one, there is nothing to do meanwhile but learn, and off-policy learning uses that better.
     """,
 )
 
@@ -332,9 +323,9 @@ quiz(
     PPO with `train_batch_size_per_learner=500`; you set `num_learners=2`. What happens in an iteration?
 
     a) 500 steps are collected, 250 for each learner.
-        The name says it: per learner. `config.total_train_batch_size` tells the sum.
+        The name says it: per learner. `config.total_train_batch_size` gives the sum.
     *b) 1,000 steps are collected, 500 for each; their gradients are averaged, and both have the same weights.
-        Right: each batch is twice as large, which is another algorithm setting, not only a faster one. The learning rate may need to follow.
+        Right: each batch is twice as large, which is a different setting, not only a faster one. The learning rate may need to follow.
     c) Two policies are trained, and the better one is kept.
         That would be two trials (chapter 16). Learners of one algorithm are copies of one network, kept alike.
     """,

@@ -177,7 +177,7 @@ def _mean_of_pairs(answers: np.ndarray) -> np.ndarray:
     hints=[
         "The episode knows how it ended: `episode.is_terminated` or `episode.is_truncated`.",
         "`episode` may be only the last piece. The pieces before it are in the list `prev_episode_chunks`; all of them have `get_actions()`.",
-        "Without `reduce=`, RLlib keeps a moving average in which a new value counts for one per cent. Ask for the mean.",
+        'Without `reduce=`, RLlib keeps a moving average in which a new value counts for one per cent. Ask for the mean: `log_value(name, value, reduce="mean")`.',
     ],
 )
 def Diary(answer: Answer, rng: Generator) -> None:  # noqa: N802
@@ -214,14 +214,14 @@ def _reports(episodes: list[dict], fragments: list[int]) -> list[list[tuple[str,
 def _judge_report(got: dict, want: list) -> None:
     if not want:
         quiet = all(value != value for value in got.values())  # nothing, or not a number
-        expect(quiet, f"No episode ended, but {got} was logged.")
+        expect(quiet, f"No episode ended, and you logged {got}: log in `on_episode_end` alone.")
         return
     means = {
         "arrived": float(np.mean([end == "terminated" for end, _, _ in want])),
         "steps_back": float(np.mean([back for _, back, _ in want])),
     }
     for name, mean in means.items():
-        expect(name in got, f'Nothing was logged as "{name}".')
+        expect(name in got, f'You logged nothing as "{name}".')
         expect_close(
             got[name],
             mean,
@@ -235,7 +235,7 @@ def _judge_report(got: dict, want: list) -> None:
     minutes=10,
     hints=[
         "`step` needs the potential of the place where it began: `reset` and `step` keep it in an attribute.",
-        "What does the formula say of the last step of an episode that *terminated*, and of one that was *truncated*?",
+        "What does the formula say about the last step of an episode that *terminated*, and of one that was *truncated*?",
         "The new reward is `reward + self.gamma * after - self.before`; then `after` becomes `before`.",
     ],
 )
@@ -288,148 +288,6 @@ def _judge_step(got: list, episode: dict, step: int, potentials: list[float], ga
     expect_close(reward, want, f"The reward was {raw:.3f}, and your wrapper made it {reward:.3f}.", atol=1e-4)
 
 
-@exercise(
-    points=3,
-    minutes=20,
-    hints=[
-        "First move every robot in `actions`, then look at who is on the bridge, then fill the dicts.",
-        "`actions` has exactly those robots that are still in the game, so `for agent in actions` is right for every dict.",
-        '`terminateds` and `truncateds` both need the key "__all__": it is about the whole episode.',
-    ],
-)
-def Bridge(answer: Answer, rng: Generator) -> None:  # noqa: N802
-    """Move first, then judge; every dict is about the robots that acted, and `__all__` about the episode."""
-    # Long: the rules of the bridge are played beside the answer, over ten plans.
-    first, second = rng.permutation(["north", "south"]).tolist()
-    waits, pauses, rests = (
-        int(rng.integers(low, high)) for low, high in [(1, 10), (1, 10), (0, 5)]
-    )  # 19 steps at most
-    plans = {
-        "one after the other": [{first: 0, second: 0}] * waits
-        + [{first: 1, second: 0}] * 3
-        + [{second: 0}] * rests
-        + [{second: 1}, {second: 0}, {second: 1}],
-        "both at once": [{first: 0, second: 0}] * pauses + [{first: 1, second: 1}],
-        "one while the other is on the bridge": [{first: 1, second: 0}, {first: 0, second: 1}],
-        "neither goes": [{first: 0, second: 0}] * 20,
-        "both at once, in step 20": [{first: 0, second: 0}] * 19 + [{first: 1, second: 1}],
-        "one goes, the other never": [{first: 1, second: 0}] * 3 + [{second: 0}] * 17,
-    }
-    for leaves, enters in (first, second), (second, first):
-        plan = [{leaves: 1, enters: 0}, {leaves: 0, enters: 0}, {leaves: 0, enters: 1}, {enters: 0}, {enters: 0}]
-        name = f"{enters} steps on as {leaves} steps off"
-        plans[name] = plan
-        plans[name + ", named the other way round"] = [dict(reversed(actions.items())) for actions in plan]
-    stories = answer.probe(given.play_plans, list(plans.values()))
-    for (name, plan), story in zip(plans.items(), stories, strict=True):
-        _judge_story(answer, name, plan, story)
-    for steps, rewards in answer.probe(given.sampled_bridge, 12):
-        with answer.case(f"an episode of {steps} steps that RLlib played with random actions"):
-            ended = all(reward in (-1.0, 1.0) for reward in rewards.values())
-            expect(ended or steps == 20, f"It ended too early: the last rewards were {rewards}.")
-
-
-def _judge_story(answer: Answer, name: str, plan: list[dict], story: list) -> None:
-    """Play the plan with the rules of the chapter, and compare every step."""
-    fields = {"north": 0, "south": 0}
-    expect_close(story[0][0], _seen(fields, fields), "`reset` was changed: leave it as it is.")
-    for number, actions in enumerate(plan, 1):
-        for agent, action in actions.items():
-            fields[agent] += 1 if fields[agent] else action
-        want = _rules(fields, actions, number)
-        got = dict(zip(want, story[number][:4], strict=True))
-        with answer.case(f"plan: {name}; step {number}, actions {actions}, leads to the fields {fields}"):
-            for part in ("rewards", "terminateds", "truncateds", "observations"):
-                _judge_part(part, got[part], want[part])
-
-
-def _judge_part(part: str, got: dict, want: dict) -> None:
-    """Compare one dict; a flag that is left out counts as False, `__all__` may not be left out."""
-    if part in ("terminateds", "truncateds"):
-        expect("__all__" in got, f'Your {part} have no "__all__": {got}.')
-        strangers = set(got) - set(want) - {"__all__"}
-        got = {agent: bool(got.get(agent, False)) for agent in want}
-        if part == "truncateds" and want["__all__"]:
-            got |= {
-                agent: want[agent] for agent in want if agent != "__all__"
-            }  # said for each or for all: both will do
-    else:
-        strangers = set(got) - set(want)
-    expect(not strangers, f"Your {part} mention {sorted(strangers)}, which did not act in this step.")
-    expect(
-        set(got) == set(want),
-        f"Your {part} leave out {sorted(set(want) - set(got))}, which acted in this step.",
-    )
-    should = {agent: np.round(seen, 2).tolist() for agent, seen in want.items()} if part == "observations" else want
-    expect_close(got, want, f"Your {part} are {got}; they should be {should}.", atol=1e-5)
-
-
-def _rules(fields: dict, actions: dict, step: int) -> dict:
-    """Return the four dicts of a step that led to these fields."""
-    fell = all(field in (1, 2) for field in fields.values())
-    across = {agent: fields[agent] == 3 for agent in actions}
-    over = fell or all(field == 3 for field in fields.values())
-    late = step == 20 and not over
-    return {
-        "observations": _seen(fields, actions),
-        "rewards": {agent: -1.0 if fell else 1.0 if across[agent] else -0.2 for agent in actions},
-        "terminateds": {agent: fell or across[agent] for agent in actions} | {"__all__": over},
-        "truncateds": dict.fromkeys(actions, False) | {"__all__": late},
-    }
-
-
-def _seen(fields: dict, agents: dict) -> dict:
-    other = {"north": "south", "south": "north"}
-    return {agent: np.array([fields[agent], fields[other[agent]]]) / 3 for agent in agents}
-
-
-@exercise(
-    points=2,
-    minutes=10,
-    hints=[
-        "`.multi_agent(policies=..., policy_mapping_fn=...)` takes the names of the modules, and a function that maps a robot to one of them.",
-        'The side is the part before the dash: `"north-3".split("-")[0]`.',
-        "RLlib calls your function with the agent, its episode, and more: take `**kwargs` as well.",
-    ],
-)
-def two_minds(answer: Answer, rng: Generator) -> None:
-    """Name both modules, and read from a robot's name which of them plays it."""
-    # Long: a world in which each robot sees a number of its own tells who was asked to act for whom.
-    north, south = (
-        [f"{side}-{number}" for number in rng.choice(90, size=size, replace=False).tolist()]
-        for side, size in [("north", 2 + int(rng.integers(2))), ("south", 1 + int(rng.integers(2)))]
-    )
-    for teams in (["north"], ["south"]), (north, south):
-        agents = rng.permutation(teams[0] + teams[1]).tolist()
-        numbers = (rng.permutation(99)[: len(agents)] / 100 + 0.005).round(3).tolist()
-        with answer.case(f"the robots {sorted(agents)}"):
-            got = answer.probe(given.who_thinks, agents, numbers)
-            returned = got["returned"]
-            expect(returned == "a config", f"The function returned {returned}. It must return the config.")
-            for agent, module in got["mapped"]:
-                expect(
-                    module in got["modules"],
-                    f"The mapping sends {agent} to {module!r}; the config has modules only for {got['modules']}.",
-                )
-            expect(
-                isinstance(got["saw"], dict),
-                f"RLlib raised {got['saw']}. "
-                "Does the mapping take the arguments that RLlib hands over, and name a module for each of them?",
-            )
-            _judge_minds(got["saw"], dict(zip(agents, numbers, strict=True)), teams)
-
-
-def _judge_minds(saw: dict, numbers: dict, teams: tuple) -> None:
-    """Compare what each module was asked about with the robots of its side."""
-    names = {round(number, 3): agent for agent, number in numbers.items()}
-    played = {module: [names.get(number, "?") for number in seen] for module, seen in saw.items()}
-    modules = sorted(map(str, saw))
-    expect_equal(modules, ["north", "south"], f'There are modules for {modules}; there must be "north" and "south".')
-    for side, team in zip(("north", "south"), teams, strict=True):
-        got = sorted(map(str, played[side]))
-        expect_equal(got, sorted(team), f'The module "{side}" was asked to act for {got}.')
-
-
 quiz(
     "only_the_batch",
     """
@@ -437,7 +295,7 @@ quiz(
 
     a) Nothing bad: the module has seen the right numbers.
         It has, and RLlib throws that batch away after the action. The learner builds its own batch from the episodes.
-    *b) The learner trains on other numbers than those on which the module acted.
+    *b) The learner trains on different numbers from those the module acted on.
         Right, and no error tells you: PPO's ratio then compares answers to two different questions.
     c) RLlib applies the connector again on the learner's side.
         The env-to-module pipeline runs only in the EnvRunners. The learner has a pipeline of its own.
@@ -452,9 +310,9 @@ quiz(
     a) Because PyTorch pads what is missing with zeros.
         PyTorch pads nothing: a layer with 36 inputs refuses 120.
     *b) Because its weights belong to the features of one node, of which there are still three.
-        Right: the number of nodes is only the length of a dimension along which nothing was learned.
+        Right: the number of nodes is only the length of a dimension, and no weight depends on it.
     c) Because RLlib rebuilds it for the larger table.
-        Nothing was built or trained again: it is the same object.
+        RLlib built and trained nothing again: it is the same object.
     """,
 )
 
@@ -479,23 +337,9 @@ quiz(
 
     a) That the agent solves its task better and better.
         The praised return looked like that, too, while hardly an episode arrived.
-    *b) That it collects more of the reward that you wrote, and nothing else.
+    *b) That it collects more of the reward you wrote, and nothing else.
         Right. Count what you want separately: that is what the diary is for.
     c) Nothing: shaped returns are noise.
         They are what the agent is trained on, so they say how well the training works.
-    """,
-)
-
-quiz(
-    "one_mind_alone",
-    """
-    Both robots share one module, and it always takes the most probable action. Both see the same at the start. What happens?
-
-    a) They take turns, since RLlib asks about one after the other.
-        RLlib asks about both in one batch, and the same question gets the same answer.
-    *b) Both go, or both wait forever.
-        Right. Only chance could tell them apart, and now there is none. A module for each helps, or an observation that says which robot it is.
-    c) The one that learns faster goes first.
-        There is one module, and it learns from both.
     """,
 )

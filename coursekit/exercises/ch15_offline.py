@@ -105,7 +105,7 @@ def _expect_seen(row: dict, both: list, last_seen: list) -> None:
     points=2,
     minutes=10,
     hints=[
-        "Choose episodes first, then look up each row's episode: `np.isin(eps_ids, chosen)`.",
+        "Draw episodes first, then look up each row's episode: `np.isin(eps_ids, chosen)`.",
         "`np.unique` gives every episode once, sorted, whatever the order of the rows.",
     ],
     returns=np.ndarray,
@@ -364,8 +364,8 @@ quiz(
 
     a) It learned from the rewards which actions were good.
         Look at `clone`: the column `rewards` does not appear in it.
-    *b) It takes the most probable action, and the coins, which fall both ways, do not make a majority for the wrong one.
-        Right: cloning averages over rows. Random mistakes cancel; the novices' mistakes are systematic, and stay.
+    *b) It takes the most probable action, and coins, which fall both ways, make no majority for the wrong one.
+        Right: cloning averages over rows. Random mistakes cancel; the novices' systematic ones stay.
     c) It saw more episodes than the expert's clone.
         The coin flippers' clone saw even more, and that did not help.
     """,
@@ -395,6 +395,6 @@ quiz(
     b) A little: weights always help.
         Weights tell good rows from bad ones. Where all are equally good, they only add noise.
     c) A lot: with `beta` large enough.
-        A larger `beta` listens to fewer rows. None of them is better than 500.
+        A larger `beta` listens to fewer rows, and none of them comes from an episode that earned more than 500.
     """,
 )

@@ -394,12 +394,12 @@ quiz(
     """
     Suppose that a grid begins with its worst trial, that each trial is better than the one before, and that one runs at a time. What does ASHA save?
 
-    a) As much as possible: it knows that the first ones are bad.
+    a) As much as possible: it knows that the first trials are bad.
         It knows nothing when the first one comes: there is no other trial to compare it with.
     *b) Nothing: every trial is the best so far when it reaches a rung.
         Right: no trial is ever below those that came before it. Shuffle what you try.
     c) The same as in any other order, since the same trials run.
-        ASHA decides at once, with the trials that have come by so far, so the order decides what it sees.
+        ASHA decides at once, from the trials so far, so the order decides what it sees.
     """,
 )
 
@@ -409,11 +409,11 @@ quiz(
     In population-based training a bad trial is told to copy a good one. What does it get?
 
     a) The good one's learning rate, with which it starts from scratch.
-        Then all that the good one has learned would be lost, and no *schedule* could arise.
+        Then all that the good one learned would be lost, and no *schedule* could arise.
     b) The good one's weights; its own learning rate stays.
         Its own rate led to bad results. It takes over the weights, and a rate near the good one's.
     *c) The good one's weights, and its learning rate changed a little.
-        Right: exploit, then explore. So a rate can change in the middle of a training.
+        Right: exploit, then explore. So a rate can change in the middle of training.
     """,
 )
 

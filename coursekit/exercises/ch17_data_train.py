@@ -83,7 +83,7 @@ def _expect_centred(pixels: np.ndarray, wanted: np.ndarray, dead: np.ndarray) ->
     expect_close(
         pixels,
         wanted,
-        f"The pixels {sorted(dead.tolist())} are the same in all training images; here they are only centred.",
+        f"The pixels {sorted(dead.tolist())} are the same in all training images: such pixels should only be centred.",
         rtol=1e-3,
         atol=1e-3,
     )
@@ -356,11 +356,11 @@ quiz(
 quiz(
     "the_odd_row",
     """
-    1,437 rows, two workers: each is given 718 in every epoch, and one row is left out. Why does Ray Train not give one worker 719?
+    1,437 rows, two workers: each is given 718 in every epoch, and one row is left out. Why doesn't Ray Train give one worker 719?
 
     a) It would take too much memory.
         One more row is nothing. Think of what the workers do after each batch.
-    b) The row is sent to the checkpoint's validation.
+    b) The row goes to the checkpoint's validation.
         Ray Train validates nothing by itself: it leaves the row out.
     *c) With one more row it could have one more batch, and would then wait for a gradient that never comes.
         Right: each step needs all the workers. With batches of 2, 719 rows are one batch more than 718, and the program hangs.
@@ -373,7 +373,7 @@ quiz(
     `FailureConfig(max_failures=3)`, 10 epochs, and the loop never reports a checkpoint. A worker dies in the last epoch. What happens?
 
     a) `fit` raises: without a checkpoint nothing can be restarted.
-        Ray Train starts the workers again all the same. What do they find?
+        Ray Train starts the workers again anyway. What do they find?
     *b) The workers start again, and train from epoch 0.
         Right: the restart works, and all the work is done again. Only the clock tells you.
     c) The other worker's weights are used, since they are equal.

@@ -285,7 +285,7 @@ def _judge_batches(facts: dict, best: list[int], sizes: list[int]) -> None:
 quiz(
     "who_answers",
     """
-    A service has one proxy and four replicas. Who is at the other end of the network connection of the program that asks?
+    A service has one proxy and four replicas. Which of them is at the other end of the asking program's network connection?
 
     a) The replica that computes the answer.
         Replicas are Ray actors, and nothing outside the cluster connects to them.
@@ -313,10 +313,10 @@ quiz(
 quiz(
     "which_percentile",
     """
-    A page of a web shop asks the service 20 times, and waits for the slowest answer. In about how many of 100 page views is that one slower than the service's p95?
+    A page of a web shop asks the service 20 times, and waits for the slowest answer. In about how many of 100 page views is the slowest above the service's p95?
 
     a) In 5.
-        So it is for a single answer. A page is fast only if all 20 stay below p95.
+        That holds for a single answer. A page is fast only if all 20 stay below p95.
     *b) In 64.
         Right: all 20 stay below p95 with the probability 0.95²⁰ = 0.36. A tail that is rare for a request is common for a page.
     c) In all 100: 20 times 5 % is 100 %.
@@ -327,7 +327,7 @@ quiz(
 quiz(
     "batch_alone",
     """
-    `@serve.batch(max_batch_size=32, batch_wait_timeout_s=0.1)`, and a single user, who sends the next request after each answer. What happens?
+    `@serve.batch(max_batch_size=32, batch_wait_timeout_s=0.1)`, and a single user who sends the next request after each answer. What happens?
 
     *a) Every answer takes at least 0.1 s: each request waits for 31 others that never come.
         Right. Batches help when many ask at once; for one user they are a waiting room.

@@ -1,12 +1,9 @@
 """The judge's side of chapter 19."""
 
-from itertools import pairwise
-
 from numpy.random import Generator
 
 from coursekit.answer import Answer
 from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
-from coursekit.given import ch19_operate as given
 
 NAMES = ("Reader", "Simulator", "Cutter", "Judge", "Packer", "Mixer", "Filter", "Scorer", "Writer", "Trainer")
 
@@ -188,6 +185,77 @@ def _stories(rng: Generator) -> list[tuple[str, list[dict], int]]:
     ]
 
 
+OWN = ("train.py", "replay.py")
+LIBRARY = (
+    ("wait", "threading.py", 331),
+    ("get_objects", "worker.py", 980),
+    ("sleep", "clock.py", 12),
+    ("put", "queue.py", 140),
+)
+
+
+def _stack(*own: tuple[str, str, int], inside: int = 0) -> list[dict]:
+    """Return frames, the innermost first: some of a library, the program's own, and those of the worker that calls it."""
+    frames = (*LIBRARY[:inside], *own, ("main_loop", "worker.py", 1012), ("<module>", "default_worker.py", 320))
+    return [{"function": function, "file": file, "line": line} for function, file, line in frames]
+
+
+def _programs_seen(rng: Generator) -> list[tuple[str, list[tuple[bool, list[dict]]], tuple[str, str]]]:
+    """Return programs: what is special about each, its samples (active, frames), and what is to be said of it."""
+    names = rng.choice(["put", "score", "keep", "lookup", "merge", "pack", "share", "order"], size=4, replace=False)
+    a, b, c, d = (str(name) for name in names)
+    line = int(rng.integers(20, 200))
+
+    def at(name: str, file: str = "replay.py", more: int = 0) -> tuple[str, str, int]:
+        return (name, file, line + more)
+
+    outer = at(d, "train.py")
+    idle, nothing = (False, _stack(at(a), outer, inside=2)), (False, _stack(inside=1))
+    hot = [(True, _stack(at(b, more=step % 3), outer)) for step in range(6)]
+    hot += [(True, _stack(at(c, more=step), outer, inside=step % 3)) for step in range(4)]
+    naps = [(False, _stack(at(b, more=9), outer, inside=3))] * 5 + [(False, _stack(at(c), outer, inside=3))] * 3
+    lines = [(False, _stack(at(a, more=step), outer, inside=1)) for step in range(7)]
+    deep = [(True, _stack(at(b), outer, inside=2))] * 4 + [(True, _stack(outer, inside=2))] * 3
+    return [
+        ("it computes, most often in one of its functions", hot, ("slow", b)),
+        ("it computes nothing, and every stack is the same", [idle] * 8, ("hung", a)),
+        ("it waits, now in one place and now in another, always in the same function of a library", naps, ("slow", b)),
+        ("it waits in one function, whose lines change", lines, ("slow", a)),
+        ("it computed in one of the samples, and all stacks are the same", [idle] * 6 + [(True, idle[1])], ("slow", a)),
+        ("it computed in all of the samples, and all stacks are the same", [(True, idle[1])] * 6, ("slow", a)),
+        ("it works for a library most of the time, and one function of its own calls that", deep, ("slow", b)),
+        ("in most samples none of its own functions is running", [*[nothing] * 5, *hot[:3]], ("slow", b)),
+    ]
+
+
+@exercise(
+    points=3,
+    minutes=15,
+    hints=[
+        "A hang is two things at once: nothing is computed in any sample, and all stacks are the same, with lines and all.",
+        "For the function, walk through the frames of a sample from the front, and stop at the first whose file is in `own`.",
+        "`Counter(names).most_common(1)` has the function that came most often; a sample without a frame of yours gives no name.",
+    ],
+    returns=tuple,
+)
+def diagnose(answer: Answer, rng: Generator) -> None:
+    """Where it stands says little; that it stands still, and computes nothing, says that it hangs."""
+    for special, samples, wanted in _programs_seen(rng):
+        order = rng.permutation(len(samples))
+        seen = [{"active": samples[place][0], "frames": samples[place][1]} for place in order]
+        with answer.case(f"{len(seen)} samples of a program, own files {', '.join(OWN)}: {special}"):
+            got = answer(seen, list(OWN))
+            expect(len(got) == 2, f"It returned {got!r}, which is not a verdict and a function.")
+            verdict, function = got
+            expect(verdict in ("slow", "hung"), f"{verdict!r} is not one of the verdicts slow, hung.")
+            expect_equal(verdict, wanted[0], f"{verdict!r} is not the verdict for these samples.")
+            own = {frame["function"] for each in seen for frame in each["frames"] if frame["file"] in OWN}
+            expect(
+                function in own, f"{function!r} is not a function of the program's own files: {', '.join(sorted(own))}."
+            )
+            expect_equal(function, wanted[1], f"{function!r} is not where the program was most often.")
+
+
 WORDS = ("arguments", "actor", "nowhere", "queue", "locked")
 
 
@@ -312,76 +380,10 @@ def _verb(holder: dict) -> str:
     return "is idle" if holder["doing"] == "idle" else holder["doing"]
 
 
-@exercise(
-    points=5,
-    minutes=20,
-    hints=[
-        "One file for each step of each run, named after both. If it is there, it holds the step's value, and you do not call the function.",
-        "Write to another name, close the file, then `os.replace(new, path)`: a file that has its right name is always whole.",
-        "The key must be the same at every attempt, and a different one for every step and every run. Which two names do you have?",
-        "A result may be None, 0 or an empty list. Ask whether the file exists, not whether the value is true.",
-    ],
-)
-def durable_pipeline(answer: Answer, rng: Generator) -> None:
-    """A result that has its final name is whole and never computed again; a key made of run and step makes a repeated effect harmless."""
-    first, last, number = rng.integers(100, 1000, size=3).tolist()
-    run, other, broken = f"night{number}", f"night{number}2", f"day{number}"
-    steps: list[list] = [["1", {"fragments": [first, 7]}], ["2", None], ["3", 0], ["4", []]]
-    steps.append(["21", f"report {last}"])  # written without a gap, this step of `run` is the first one of `other`
-    sessions = [[[run, ""], [run, ""], [other, ""], [broken, "4"]], [[broken, ""]]]
-    one, again, beside, failed, resumed = answer.probe(given.run_sessions, steps, sessions)
-    with answer.case(f"the run {run}, with the steps and results {steps}"):
-        _judge_attempts([one], steps)
-    with answer.case(f"the run {run}, called a second time after it had finished"):
-        _judge_attempts([one, again], steps)
-    with answer.case(f"the run {other} in the same folder, after the run {run}, both with the steps 1, 2, 3, 4, 21"):
-        expect(beside["begins"], "It called none of its steps: it took the other run's files for its own.")
-        _judge_attempts([beside], steps)
-    with answer.case("the step 4 had its effect, and raised a ConnectionError"):
-        expect(failed["end"] == "error", f"The pipeline returned {failed['value']!r} as if nothing had happened.")
-        expect(
-            "ConnectionError" in failed["value"], f"The caller saw {failed['value']} instead of the step's own error."
-        )
-    with answer.case("the step 4 had raised an error; the same run was called by another Python, and nothing failed"):
-        _judge_attempts([failed, resumed], steps)
-    for killed, after in answer.probe(given.die_at_every_moment, steps, run):
-        with answer.case(f"the process was killed when it had just {killed['value']}, and the run called again"):
-            _judge_attempts([killed, after], steps)
-
-
-def _judge_attempts(ends: list[dict], steps: list[list]) -> None:
-    """The attempts of one run: the last one finishes it, no step that had ended is called again, and each effect happens once."""
-    _judge_end(ends[-1], steps[-1][1])
-    before = {"1": None} | {name: result for (_, result), (name, _) in pairwise(steps)}
-    done: set[str] = set()
-    for end in ends:
-        for name, value in end["begins"]:
-            expect(name not in done, f"The step {name} had ended before, and was called again.")
-            expect_equal(
-                value,
-                before[name],
-                f"The step {name} was called with {value!r}; the step before it had returned {before[name]!r}.",
-            )
-        names = [name for name, _ in end["begins"]]
-        done.update(names if end["end"] == "value" else names[:-1])
-    for name, _ in steps:
-        keys = [key for end in ends for effect, key in end["effects"] if effect == name]
-        expect(keys, f"The effect of the step {name} never happened. Was it called, with a key that no other step has?")
-        expect(
-            len(keys) == 1,
-            f"The effect of the step {name} happened {len(keys)} times, with the keys {', '.join(keys)}.",
-        )
-
-
-def _judge_end(end: dict, wanted: object) -> None:
-    expect(end["end"] == "value", f"It ended with {end['value']}.")
-    expect_equal(end["value"], wanted, f"It returned {end['value']!r}; the last step returned {wanted!r}.")
-
-
 quiz(
     "which_stage",
     """
-    Three samplers need 0.3 s for a fragment, one preparer 0.12 s, one learner 0.05 s. All work side by side. What do you fix first?
+    Three samplers need 0.3 s each for a fragment, one preparer 0.12 s, one learner 0.05 s. All work side by side. What do you fix first?
 
     a) The sampler: its calls are the longest.
         Three of them finish a fragment every 0.1 s between them.
@@ -414,22 +416,8 @@ quiz(
     a) It is not hung, only slow.
         Perhaps; but an idle cluster with work left to do is not slow, it waits.
     b) A node is missing.
-        Then a request would wait for it, and `ray status` would list it under the pending demands.
+        Then `ray status` would list the waiting request under the pending demands.
     *c) What it waits for is no resource: look at the calls that are running, and at their stacks.
         Right: a call that waits in `ray.get` for an actor that waits for it asks for nothing that a node could give.
-    """,
-)
-
-quiz(
-    "between_effect_and_checkpoint",
-    """
-    A step sends a mail, and its process dies before the checkpoint is written. What saves you from a second mail?
-
-    a) The checkpoint.
-        It was never written: the step runs again, and sends again.
-    *b) The key that goes with the mail: the receiver has seen it.
-        Right: the step runs twice, and the effect happens once, because both attempts carry the same key.
-    c) Writing the checkpoint before the mail.
-        Then a death between the two leaves a step that counts as done, and no mail at all.
     """,
 )

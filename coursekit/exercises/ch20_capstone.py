@@ -186,10 +186,10 @@ quiz(
 
     a) It learns from four times as many frames.
         Eight samplers also use four times as many CPU seconds each second: the budget ends sooner.
-    *b) It is done sooner by the clock, and has about the same number of frames to learn from.
-        Right, at best. Each further process also costs its start and its messages, which are frames that you do not get.
+    *b) It is done sooner by the clock, with about the same number of frames to learn from.
+        Right, at best. Each further process also costs its start and its messages, which are frames you do not get.
     c) Nothing: CPU seconds are seconds by the clock.
-        Only where one core works all the time. A process that sleeps uses none, and two cores use two in each second.
+        Only if one core works all the time. A process that sleeps uses none, and two cores use two in each second.
     """,
 )
 
@@ -200,9 +200,9 @@ quiz(
 
     a) Because a report would arrive too late.
         It arrives at once. The question is whether it can be believed.
-    b) Because your tests cost CPU seconds that the judge wants to save.
+    b) Because your tests cost CPU seconds the judge wants to save.
         They come out of your budget, and the judge plays another 200 episodes.
-    *c) Because the trainer has chosen, by testing, and may have tested in episodes that were learned from.
+    *c) Because the trainer chose by testing, and may have tested in episodes it learned from.
         Right. The best of many tests is partly luck, and a program can also err about itself. New episodes, which the judge owns, know nothing of that.
     """,
 )
@@ -217,6 +217,6 @@ quiz(
     *b) These numbers cannot say. Let both play the same episodes, and look at the differences.
         Right. Much of the spread comes from the episodes, generous ones and poor ones; in a difference it cancels. That is how the lead over the baseline is measured.
     c) No: where intervals overlap, two agents are equally good.
-        That they overlap shows no difference, but no equality either. A finer measurement may tell them apart.
+        The overlap proves neither a difference nor equality. A finer measurement may tell them apart.
     """,
 )

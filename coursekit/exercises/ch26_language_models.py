@@ -447,7 +447,7 @@ quiz(
     *b) About 1.5 million without, about 2,000 with.
         Right: 1,000 texts of 1,500 tokens on average, against the prompt and each new token once. The price is memory: the keys and values of every token of every layer stay.
     c) The same: the cache only saves memory.
-        It is the other way round: a cache takes memory, and saves computing.
+        The reverse: a cache takes memory, and saves computing.
     """,
 )
 
@@ -457,24 +457,24 @@ quiz(
     A prompt is so easy that all 16 answers to it are right. What does GRPO learn from this group?
 
     *a) Nothing: all advantages are 0.
-        Right. So are they when all 16 are wrong. A group teaches only where some answers are better than others: choose prompts that the model solves sometimes.
+        Right. So are they when all 16 are wrong. A group teaches only if some answers are better than others: choose prompts that the model sometimes solves.
     b) That all 16 were right: each becomes more likely.
         A reward of 1 is no better than the group's mean, which is 1.
     c) Too much: the deviation is 0, and the advantages are infinite.
-        A careful program divides 0 by a small number, not by 0.
+        A careful program adds a small number to the deviation, so 0 is divided by that and stays 0.
     """,
 )
 
 quiz(
     "whose_logp",
     """
-    Three log π of the same token: when it was written, now, and the reference's. Which of them changes from one gradient step to the next, on the same batch?
+    Three log π of the same token: when it was written, now, and the reference's. Which changes from one gradient step to the next, on the same batch?
 
     a) All three.
         The answers were written by weights that no longer change, and the reference is frozen.
     b) The first two.
-        `old_logp` came with the answer. Computed again, it would make every ratio 1.
-    *c) Only the one of now.
+        `old_logp` came with the answer. Computed again at each step, it would make every ratio 1.
+    *c) Only the one from now.
         Right: it alone has a gradient. The other two are numbers that came with the batch or from a frozen model.
     """,
 )
@@ -487,8 +487,8 @@ quiz(
     a) The model solves the task.
         So it seemed above, with an empty answer.
     b) Nothing: rewards are noise.
-        A mean over hundreds of answers is no noise. It says something, only not about the task.
+        A mean over hundreds of answers is not noise. It says something, but not about the task.
     *c) The model has learned to get the reward.
-        Right, and no more. Whether that is the task, only another measure or a look at its answers can tell.
+        Right, and no more. Only another measure or a look at its answers can tell whether that is the task.
     """,
 )

@@ -1,12 +1,18 @@
-"""What chapter 0 hands out: a nap, and the processes of this machine's Ray."""
+"""What chapter 0 hands out: a nap, the processes of this machine's Ray, and a program that joins it."""
 
 import os
+import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pandas
 import psutil
 
+# Ray keeps as many idle workers as it has CPUs. For those of `run_program` it would end the notebook's own, and 2.60 can abort
+# a worker that ends: see coursekit.quiet.
+os.environ.setdefault("RAY_num_workers_soft_limit", "8")
 ROLES = {
     "gcs_server": "GCS: the records of the whole cluster",
     "raylet": "raylet: the manager of this node",
@@ -33,6 +39,19 @@ def ray_processes() -> pandas.DataFrame:
         if process.status() != psutil.STATUS_ZOMBIE
     ]
     return pandas.DataFrame(sorted(rows), columns=["process", "pid", "MB"])
+
+
+def run_program(text: str) -> None:
+    """Write a program to a file, and run it with Python, with RAY_ADDRESS set to this notebook's Ray; print both."""
+    import ray
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "squares.py")
+        path.write_text(text.strip() + "\n", encoding="utf-8")
+        environment = os.environ | {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
+        done = subprocess.run([sys.executable, path], env=environment, capture_output=True, text=True, timeout=120)
+    print(text.strip(), "", "$ python squares.py", sep="\n")
+    print(done.stdout if done.returncode == 0 else done.stderr)
 
 
 def _role(process: psutil.Process) -> str:

@@ -34,7 +34,7 @@ def spilled_files() -> dict[str, str]:
 
 
 def crossing(sizes: list[int], first: Iterable[float], second: Iterable[float]) -> str:
-    """Return in words from which size on the first way is faster than the second, and stays so; sizes are bytes."""
+    """Return in words from what size on the first way is faster than the second, and stays so; sizes are bytes."""
     slower = [seconds >= other for seconds, other in zip(first, second, strict=True)]
     if slower[-1]:
         return "at no size up to the largest"

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -82,6 +83,19 @@ def draw_training(run: Window) -> Any:
     return axes
 
 
+class Player:
+    """A player that cannot travel: it holds a lock, as a connection, an open file or a simulator does."""
+
+    def __init__(self) -> None:
+        self.name, self._lock = "Ada", threading.Lock()
+
+    def play(self, seed: int) -> float:
+        """Return the score of the game that this seed starts: at best 0."""
+        with self._lock:
+            time.sleep(0.05)
+            return round(-abs(float(np.random.default_rng(seed).normal())), 2)
+
+
 class Simulator:
     """A simulator that plays episodes of different lengths: `run(n)` naps for n tenths of a second and returns n."""
 
@@ -89,6 +103,10 @@ class Simulator:
         """Return `tenths` after a nap of that many tenths of a second."""
         time.sleep(tenths / 10)
         return tenths
+
+    def run_at(self, place: int, tenths: float) -> tuple[int, float]:
+        """Return the place that the caller names, and what `run` returns."""
+        return place, self.run(tenths)
 
 
 class Total:
@@ -155,6 +173,31 @@ def offer_from_many(learner: Any, offers: list[list]) -> dict:
 
     answers = ray.get([search.remote(best, mine) for mine in offers])
     return {"answers": answers, "best": ray.get(best.best.remote())}
+
+
+def hold_tournaments(tournament: Callable, several: list[list[int]], offset: int) -> dict:
+    """Return the scores of each tournament, whether a game ran in this process, and whether two of the first one's games met.
+
+    A player holds a lock, so it cannot travel; the game of a seed scores its square plus `offset`.
+    """
+    room, driver, first = meeting.new_room(), os.getpid(), several[0][0]
+
+    class Player:
+        def __init__(self) -> None:
+            self._lock = threading.Lock()
+
+        def play(self, seed: int) -> int:
+            if os.getpid() == driver:
+                meeting.signal(room, "here")
+            elif seed in several[0] and not meeting.signalled(room, "met"):
+                me = int(seed != first)  # 0 for the first seed, 1 for every other
+                if meeting.meets(room, me, 1 - me):
+                    meeting.signal(room, "met")
+            return seed * seed + offset
+
+    meeting.warm_up(2)  # patience is for the games, not for the start of processes
+    scores = [tournament(Player, list(seeds)) for seeds in several]
+    return {"scores": scores, "here": meeting.signalled(room, "here"), "met": meeting.signalled(room, "met")}
 
 
 class _Model:
@@ -256,53 +299,3 @@ class _Late(np.ndarray):
 def _arrive_late(numbers: list[float]) -> np.ndarray:
     time.sleep(0.5)
     return np.array(numbers)
-
-
-class _Desk:
-    """One of the actors of a pool: its first call waits for the first of the others, that of the first x for all x."""
-
-    def __init__(self, room: str, number: int, desks: int):
-        self._room, self._number, self._desks, self._calls = room, number, desks, 0
-
-    def work(self, x: int, place: int, count: int) -> list:
-        """Return the square of x, this desk's number, and whether all calls came that it waited for."""
-        self._calls += 1
-        meeting.signal(self._room, f"desk-{self._number}")
-        meeting.signal(self._room, f"{count}-{place}")
-        met = self._calls > 1 or _wait_for_all(self._room, [f"desk-{desk}" for desk in range(self._desks)])
-        kept_moving = place > 0 or _wait_for_all(self._room, [f"{count}-{other}" for other in range(count)])
-        return [x * x, self._number, met, kept_moving]
-
-
-def run_pool(pool_map: Callable, desks: int, xs: list[int], few: list[int]) -> dict:
-    """Return the results of `pool_map` for many inputs and then for fewer than there are actors.
-
-    `queued` counts the calls that were sent to an actor whose last call had not ended.
-    """
-    import ray
-
-    room = meeting.new_room()
-    desk = ray.remote(_Desk)
-    actors = [desk.remote(room, number, desks) for number in range(desks)]
-    ray.get(
-        [actor.__ray_ready__.remote() for actor in actors]
-    )  # patience is for the work, not for the start of processes
-    last: dict[str, Any] = {}
-    queued = 0
-
-    def submit_all(values: list[int]) -> Any:
-        def submit(actor: Any, x: int) -> Any:
-            nonlocal queued
-            before = last.get(str(actor))
-            queued += before is not None and not ray.wait([before], timeout=0)[0]
-            last[str(actor)] = actor.work.remote(x, values.index(x), len(values))
-            return last[str(actor)]
-
-        try:
-            return pool_map(actors, submit, values)
-        except (IndexError, KeyError, ValueError) as error:
-            error.args = (f"{error} (with {len(values)} inputs for {len(actors)} actors)",)
-            raise
-
-    many = submit_all(xs)
-    return {"many": many, "queued": queued, "few": submit_all(few)}

@@ -1,6 +1,7 @@
 """What chapter 4 hands out, and the probes that drive its answers."""
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -19,6 +20,17 @@ def nap(seconds: float = 0.5) -> str:
 
     time.sleep(seconds)
     return ray.get_runtime_context().get_node_id()
+
+
+def look_at_gpus(seconds: float) -> dict:
+    """Return the GPUs that Ray has given to this task, and what it finds in CUDA_VISIBLE_DEVICES, after a nap."""
+    import ray
+
+    time.sleep(seconds)
+    return {
+        "ray.get_gpu_ids()": ray.get_gpu_ids(),
+        "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "not set"),
+    }
 
 
 class Member:
@@ -116,6 +128,39 @@ def evaluate_teams(no_deadlock: Callable, groups: list[list[int]], offset: int) 
         "stuck": stuck,
         "simulated": {x: meeting.noted(room, x) for group in groups for x in group},
     }
+
+
+def share_two_gpus(learn_and_play: Callable, samplers: int, offset: int) -> dict:
+    """Return what came back, and what each task held while all were at work: the learner's note first.
+
+    A note is [GPUs held, CPUs held, whether all met, task].
+    """
+    import ray
+
+    nodes = [row["Resources"].get("GPU", 0) for row in ray.nodes() if row["Alive"]]
+    if max(nodes, default=0) != 2:
+        return {"gpus": sum(nodes), "ended": False, "value": None, "notes": []}
+    room, since, driver = meeting.new_room(), time.time(), os.getpid()
+
+    def work(me: int) -> int:
+        if os.getpid() == driver:  # not in a task: it holds nothing
+            meeting.note(room, me, [0, 0, False, "here"])
+            return me * me + offset
+        context = ray.get_runtime_context()
+        held = context.get_assigned_resources()
+        meeting.signal(room, f"in-{me}")
+        met = all(meeting.wait_for(room, f"in-{other}", unless="missed") for other in range(samplers + 1))
+        if not met:
+            meeting.signal(room, "missed")
+        where = context.get_task_id() or context.get_actor_id()
+        meeting.note(room, me, [held.get("GPU", 0), held.get("CPU", 0), met, where])
+        return me * me + offset
+
+    call = _calling(learn_and_play, lambda: work(0), lambda number: work(number + 1), samplers)
+    ended = _until(call.done, since)
+    _stop(since)
+    notes = [meeting.noted(room, me) for me in range(samplers + 1)]
+    return {"gpus": 2, "ended": ended, "value": call.result() if ended else None, "notes": notes}
 
 
 def one_node_is_busy(spread_over_nodes: Callable, xs: list[int], which: int) -> dict:

@@ -1,10 +1,17 @@
 """What chapter 6 hands out, and the probes that drive its answers."""
 
 import contextlib
-import io
+import json
 import logging
+import os
 import re
+import site
+import subprocess
+import sys
+import tempfile
 import time
+import venv
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +19,11 @@ from typing import Any
 import pandas
 
 from coursekit.given.folders import wait_until
-from coursekit.given.own_cluster import CommandFailed, OwnCluster, Started
+from coursekit.given.own_cluster import CommandFailed, OwnCluster, Started, cluster_here
+from coursekit.given.own_cluster import stop as stop  # for the tests
+from coursekit.given.own_cluster import use as use  # for the chapter
 
 LONGEST_WAIT = 60.0  # seconds, for a request to the head or for what it was asked to do
-_cluster: OwnCluster | None = None
 PURPOSE = {
     "gcs_server": "GCS: the memory of the cluster: nodes, actors, jobs, functions",
     "raylet": "raylet: manages its node: starts workers, hands out slots, holds the object store",
@@ -33,39 +41,6 @@ PURPOSE = {
     "start": "ray start: the command itself, which starts others and watches them",
 }
 OTHER = "other: Python's own helpers, which start those of the dashboard"
-
-
-def cluster_here() -> OwnCluster:
-    """Return the cluster that the notebook has started; starts one where there is none, as in a test."""
-    global _cluster
-    if _cluster is None or not _cluster.alive():
-        _cluster = OwnCluster()
-        _cluster.start(head_command(_cluster))
-    return _cluster
-
-
-def use(cluster: OwnCluster) -> None:
-    """Let the checks of this notebook use this cluster; one that was used before is stopped."""
-    global _cluster
-    if _cluster is not None and _cluster is not cluster:
-        _cluster.stop()
-    _cluster = cluster
-
-
-def stop() -> None:
-    """Stop the cluster that the checks use, if there is one."""
-    global _cluster
-    if _cluster is not None:
-        _cluster.stop()
-    _cluster = None
-
-
-def head_command(cluster: OwnCluster) -> str:
-    """Return the command that starts the head of a cluster, on its own ports and in its own folder."""
-    return (
-        f"ray start --head --block --num-cpus=2 --port={cluster.port} --dashboard-port={cluster.dashboard_port} "
-        f"--ray-client-server-port={cluster.client_port} --dashboard-agent-listen-port=0 --temp-dir={cluster.folder}"
-    )
 
 
 def command_lines(cluster: OwnCluster | Started) -> dict[int, list[str]]:
@@ -124,25 +99,6 @@ def _shows(name: str, sign: str) -> bool:
     return name.startswith(sign) if sign.endswith((":", "-")) else name == sign
 
 
-def validated(text: str) -> dict:
-    """Return a cluster.yaml with Ray's defaults filled in; raises what Ray raises when it does not fit Ray's schema."""
-    import yaml  # type: ignore[import-untyped]
-    from ray.autoscaler._private.util import prepare_config, validate_config
-
-    logging.getLogger("ray.autoscaler").setLevel(logging.ERROR)  # it reports each default that it fills in
-    config = yaml.safe_load(text)
-    if not isinstance(config, dict):
-        raise ValueError(f"a cluster.yaml is a mapping of names to values, not {type(config).__name__}")
-    with contextlib.redirect_stdout(io.StringIO()):
-        filled = prepare_config(config)
-        if filled["provider"]["type"] == "aws":  # here `ray up` asks AWS for each machine's CPUs
-            for kind in filled["available_node_types"].values():
-                if isinstance(kind, dict):
-                    kind.setdefault("resources", {})
-        validate_config(filled)
-    return filled
-
-
 def nodes(cluster: OwnCluster) -> list[dict]:
     """Return what the state API says of each node: `node_id`, `is_head_node`, `state`, `resources_total`."""
     import requests
@@ -184,7 +140,7 @@ def seconds_of_job(client: Any, entrypoint: str, runtime_env: dict | None = None
     while not (status := client.get_job_status(job)).is_terminal():
         if status == "RUNNING":
             seen.setdefault("running", time.perf_counter() - start)
-        time.sleep(0.02)
+        time.sleep(0.05)
     return seen | {"end": time.perf_counter() - start, "status": str(status)}
 
 
@@ -231,6 +187,56 @@ class RehearsedClient:
 
 class StillAsking(BaseException):
     """An answer asks for the status of a job again and again after its end."""
+
+
+def small_environment(cluster: OwnCluster) -> None:
+    """Let a cluster run in a virtual environment of its own, with nothing in it: it borrows the packages of this one.
+
+    For `pip` in a runtime environment Ray copies the virtual environment that it runs in, and the course's has gigabytes.
+    """
+    folder = Path(cluster.folder, "environment")
+    venv.create(folder, symlinks=True, with_pip=False)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    lines = [f"import site; site.addsitedir({each!r})" for each in site.getsitepackages()]
+    (packages / "borrowed.pth").write_text("\n".join(lines) + "\n")
+    script = folder / "bin" / "ray"
+    script.write_text(f"#!{folder}/bin/python\nfrom ray.scripts.scripts import main\nmain()\n")
+    script.chmod(0o755)
+    cluster.scripts = str(folder / "bin")
+
+
+def wheel(folder: str | Path, package: str, version: str) -> Path:
+    """Write a wheel of one module that knows its version, into the folder; return its path."""
+    Path(folder).mkdir(exist_ok=True)
+    path, about = Path(folder, f"{package}-{version}-py3-none-any.whl"), f"{package}-{version}.dist-info"
+    files = {
+        f"{package}.py": f'VERSION = "{version}"\n',
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: by hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    files[f"{about}/RECORD"] = "".join(f"{name},,\n" for name in [*files, f"{about}/RECORD"])
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+def size(folder: str | Path) -> float:
+    """Return the gigabytes of a folder."""
+    return sum(os.lstat(f"{path}/{name}").st_size for path, _, names in os.walk(folder) for name in names) / 1e9
+
+
+def what_runs(client: Any, entrypoint: str, runtime_envs: list[dict]) -> list[dict]:
+    """Return of jobs that are submitted together what each printed (`log`), and the seconds until its `end`."""
+    began = time.perf_counter()
+    ids = [client.submit_job(entrypoint=entrypoint, runtime_env=each) for each in runtime_envs]
+    ends: dict[str, float] = {}
+    while len(ends) < len(ids):
+        for job in ids:
+            if job not in ends and client.get_job_status(job).is_terminal():
+                ends[job] = time.perf_counter() - began
+        time.sleep(0.1)
+    return [{"log": own_lines(client.get_job_logs(job)), "end": ends[job]} for job in ids]
 
 
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
@@ -382,4 +388,58 @@ def joining_command(join_node: Callable, address: str, token_file: str, cpus: in
         if str(error.filename) != token_file:
             raise
         return []
+    if isinstance(command, str):
+        command = [command]
     return [[str(word) for word in command], {str(key): str(value) for key, value in dict(variables).items()}]
+
+
+def installed(pip_environment: Callable, package: str, version: str, versions: list[str]) -> dict:
+    """Return what `pip` would install for the runtime environment, from a folder of wheels and without a network.
+
+    `found` lists [name, version, folder] of each package; `refused` is what Ray or pip said instead.
+    """
+    from ray.runtime_env import RuntimeEnv
+
+    with tempfile.TemporaryDirectory(prefix="wheels-") as parent:
+        folder, index = f"{parent}/wheels", f"{parent}/index"
+        for each in versions:
+            _offer(index, wheel(folder, package, each))
+        made = pip_environment(package, version, folder)
+        if not isinstance(made, dict):
+            return {"kind": type(made).__name__}
+        try:
+            config = RuntimeEnv(**made).pip_config()
+        except Exception as error:
+            return {"refused": f"Ray said: {error}"[:400]}
+        if not config:
+            return {"refused": "Ray finds no `pip` in it."}
+        return _dry_run(config, folder, index)
+
+
+def _offer(index: str, path: Path) -> None:
+    """Put a later build of a wheel into an index, which stands for the internet: pip prefers it wherever it may look there."""
+    package, version, *tags = path.name.split("-")
+    page = Path(index, package, "index.html")
+    page.parent.mkdir(parents=True, exist_ok=True)
+    later = page.with_name("-".join([package, version, "1", *tags]))
+    later.write_bytes(path.read_bytes())
+    with page.open("a") as links:
+        links.write(f'<a href="{later.name}">{later.name}</a>\n')
+
+
+def _dry_run(config: dict, folder: str, index: str) -> dict:
+    """Return what `pip install` would do with the packages and options that Ray passes on, where only `index` is the internet."""
+    requirements = Path(folder, "requirements.txt")
+    requirements.write_text("\n".join(config["packages"]) + "\n")
+    options = config.get("pip_install_options", ["--disable-pip-version-check", "--no-cache-dir"])
+    no_network = ["--index-url", Path(index).as_uri(), "--retries", "0", "--timeout", "2"]
+    plan = ["--dry-run", "--quiet", "--no-color", "--report", f"{folder}/report.json"]
+    command = ["install", *plan, *no_network, "-r", str(requirements), *options]
+    done = subprocess.run([sys.executable, "-m", "pip", *command], capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        said = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
+        return {"refused": "pip said: " + " ".join(said)[:400].replace(folder, "…")}
+    plans = json.loads(Path(folder, "report.json").read_text())["install"]
+    found = [(each["metadata"], each["download_info"]["url"]) for each in plans]
+    return {"found": [[about["name"], about["version"], folder in url] for about, url in found]}

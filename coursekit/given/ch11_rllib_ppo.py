@@ -1,10 +1,10 @@
 """What chapter 11 hands out, and the probes that drive its answers."""
 
 import math
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -89,37 +89,13 @@ def learn(learns: Callable, length: int, seed: int, target: float, most: int) ->
     return learns(_corridor_ppo(length, seed), target, most)
 
 
-WATCHED: list[Any] = []  # the algorithms of a probe, in the order of their building
-
-
-@cache
-def _watched_ppo() -> type:
-    """Return a PPO that enters itself into WATCHED, and writes down when it is stopped."""
-    from ray.rllib.algorithms.ppo import PPO
-
-    class PPOWatched(PPO):
-        def setup(self, config: Any) -> None:
-            self.stops, self.late = 0, any(not other.stops for other in WATCHED)
-            WATCHED.append(self)
-            super().setup(config)
-
-        def stop(self) -> None:
-            self.stops += 1
-            if self.stops == 1:
-                super().stop()
-
-    PPOWatched.__qualname__ = "PPOWatched"  # a checkpoint keeps the name of its class, and looks for it in this module
-    globals()["PPOWatched"] = PPOWatched
-    return PPOWatched
-
-
 def _corridor_ppo(length: int, seed: int, batch: int = 512, epochs: int = 6) -> Any:
-    """Return PPO for a corridor, played in this process, and watched."""
+    """Return PPO for a corridor, played in this process."""
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
     return (
-        PPOConfig(algo_class=_watched_ppo())
+        PPOConfig()
         .environment(CORRIDOR, env_config={"length": length})
         .env_runners(num_env_runners=0, num_envs_per_env_runner=8)
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32]))
@@ -128,34 +104,44 @@ def _corridor_ppo(length: int, seed: int, batch: int = 512, epochs: int = 6) -> 
     )
 
 
-def save_then_go_on(save_and_restore: Callable, length: int, seed: int, iterations: int, mark: list[float]) -> dict:
-    """Return what is left of an algorithm that has trained, been saved and been restored by `save_and_restore`.
+def resume_after_a_night(resume: Callable, length: int, seed: int, whole: int, cut: dict, mark: list[float]) -> dict:
+    """Return what `resume` makes of a folder of checkpoints, the newest of which were cut off: {number: "killed" or "copied"}.
 
-    Before that, two of the weights are set to the numbers of `mark`.
+    In the newest whole one, two of the weights are the numbers of `mark`.
     """
-    WATCHED.clear()
-    algo = _corridor_ppo(length, seed, BATCH, epochs=2).build_algo()
-    other = None
-    try:
-        for _ in range(iterations):
-            algo.train()
-        _write(algo, mark)
-        before = _memory(algo)
-        with tempfile.TemporaryDirectory() as folder:
-            other = save_and_restore(algo, str(Path(folder) / "checkpoint"))
-            files = sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*.json"))
-        if not callable(getattr(other, "train", None)):
-            return {"returned": f"a {type(other).__name__}", "stops": algo.stops}
-        facts = {"returned": "an algorithm", "same": other is algo, "stops": algo.stops, "files": files}
-        facts |= {"together": any(each.late for each in WATCHED), "before": before, "after": _memory(other)}
-        if other is not algo:
-            result = other.train()
-            facts |= {"iteration": int(result["training_iteration"])}
-            facts |= {"steps": int(result["num_env_steps_sampled_lifetime"])}
-        return facts
-    finally:
-        for each in [*WATCHED, other]:
-            getattr(each, "stop", lambda: None)()
+    returned = None
+    with tempfile.TemporaryDirectory() as folder:
+        with built(_corridor_ppo(length, seed, BATCH, epochs=2)) as algo:
+            for number in range(1, max(map(int, cut)) + 1):
+                algo.train()
+                if number == whole:
+                    _write(algo, mark)
+                    before = _memory(algo)
+                if number >= 7:
+                    algo.save_to_path(Path(folder, str(number)))
+        for name, how in cut.items():
+            _cut_off(Path(folder, name), how)
+        try:
+            returned = resume(folder)
+            if not callable(getattr(returned, "train", None)):
+                return {"returned": f"a {type(returned).__name__}"}
+            after, result = _memory(returned), returned.train()
+            counts = {"iteration": result["training_iteration"], "steps": result["num_env_steps_sampled_lifetime"]}
+            return {"returned": "an algorithm", "before": before, "after": after} | {
+                n: int(v) for n, v in counts.items()
+            }
+        finally:
+            getattr(returned, "stop", lambda: None)()
+
+
+def _cut_off(path: Path, how: str) -> None:
+    """Leave of a checkpoint what is there when saving is killed in the middle of the learner, or copying before it."""
+    if how == "copied":  # files first, then folders by their names
+        shutil.rmtree(path / "learner_group")
+        return
+    for part in ("algorithm_state.pkl", "learner_group/learner/state.pkl", "learner_group/state.pkl"):
+        (path / part).unlink()
+    shutil.rmtree(path / "env_runner")
 
 
 def _write(algo: Any, mark: list[float]) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from coursekit.given.rllib_configs import facts, quietly_built
+from coursekit.given.rllib_configs import built, facts, quietly_built
 
 CORRIDOR = "coursekit.envs:SimpleCorridor-v0"  # ten fields, the exit at the last; chapter 7 wrote it
 
@@ -19,24 +19,46 @@ def learner_pids(group: Any) -> list[int]:
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def steps_of_dqn(make_config: Callable, arguments: list[int], calls: int) -> dict:
-    """Return what DQN had after each of its training steps: environment steps, the buffer, updates, both networks."""
-    with quietly_built(make_config, tuple(arguments)) as algo:
-        module = algo.learner_group._learner.module["default_policy"].unwrapped()
-        pairs: list = module.get_target_network_pairs()
-        rows: list[dict] = []
-        while len(rows) < calls and not (rows and rows[-1]["steps"] > 1000):  # one that hardly learns plays on and on
-            algo.training_step()
-            rows.append(
-                {
-                    "steps": int(algo.metrics.peek(("env_runners", "num_env_steps_sampled_lifetime"))),
-                    "buffer": int(algo.local_replay_buffer.get_num_timesteps()),
-                    "replayed": _peek(algo, "num_module_steps_trained_lifetime"),
-                    "online": _fingerprint(online for online, _ in pairs),
-                    "target": _fingerprint(target for _, target in pairs),
-                }
-            )
-        return {**facts(algo.env_runner), "rows": rows}
+def train_dqn(make_config: Callable, length: int, steps: int, seeds: list[int]) -> dict:
+    """Return what a short training was, iteration by iteration, and what its network then earns without exploring.
+
+    It takes the first of the seeds with which the network does not know the way before it has learned anything.
+    """
+    for seed in seeds:
+        config = make_config(length, steps).copy(copy_frozen=False)
+        config.reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=50)
+        with built(config.debugging(seed=seed, log_sys_usage=False)) as [algo]:
+            if _best_return(algo.get_module(), length) > -5:
+                continue
+            rows: list[dict] = []
+            while not rows or rows[-1]["steps"] < steps:
+                result = algo.train()
+                seen = result["env_runners"]
+                rows.append(
+                    {
+                        "steps": int(result["num_env_steps_sampled_lifetime"]),
+                        "learned": _peek(algo, "num_module_steps_trained_lifetime"),
+                        "episodes": int(seen.get("num_episodes", 0)),
+                        "mean": float(seen.get("episode_return_mean", math.nan)),
+                    }
+                )
+            return {**facts(algo.env_runner), "rows": rows, "best": _best_return(algo.get_module(), length)}
+    raise ValueError("No seed was left: the network knew the way before it had learned anything.")
+
+
+def _best_return(module: Any, length: int) -> float:
+    """Return what a network earns in one episode of the corridor when it plays its best action in each step."""
+    import gymnasium
+    import torch
+
+    env, total, over = gymnasium.make(CORRIDOR, length=length), 0.0, False
+    obs, _ = env.reset(seed=0)
+    while not over:
+        with torch.no_grad():
+            action = module.forward_inference({"obs": torch.as_tensor(obs)[None]})["actions"][0]
+        obs, reward, terminated, truncated, _ = env.step(int(action))
+        total, over = total + float(reward), terminated or truncated
+    return total
 
 
 def _peek(algo: Any, name: str) -> int:
@@ -52,13 +74,13 @@ def _fingerprint(networks: Any) -> float:
     )
 
 
-def run_appo(make_config: Callable, arguments: list[int], batches: int, patience: float = 60.0) -> dict:
-    """Return what is there after the learner of an asynchronous algorithm has had `batches` batches."""
+def run_appo(make_config: Callable, arguments: list, batch: int, patience: float = 60.0) -> dict:
+    """Return what is there after the learner of an asynchronous algorithm has had three batches of about this many steps."""
     with quietly_built(make_config, tuple(arguments)) as algo:
         network = algo.learner_group._learner.module["default_policy"]
         before = _fingerprint([network])
         end, trained = time.monotonic() + patience, 0
-        while trained < batches * arguments[2] and time.monotonic() < end:
+        while trained < 3 * batch and time.monotonic() < end:
             algo.training_step()
             trained = _peek(algo, "num_module_steps_trained_lifetime")
         steps = int(algo.metrics.peek(("env_runners", "num_env_steps_sampled_lifetime"), default=0))

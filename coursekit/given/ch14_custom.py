@@ -1,13 +1,15 @@
-"""What chapter 14 hands out: four small worlds, and the probes that drive its answers."""
+"""What chapter 14 hands out: three small worlds, and the probes that drive its answers."""
 
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
+
+from coursekit.given.bands import draw_band
+from coursekit.given.recorded import recorded
 
 # Every algorithm that is built from a class of environments registers it again, which Gymnasium reports on stderr.
 warnings.filterwarnings("ignore", message=".*Overriding environment rllib-")
@@ -173,42 +175,21 @@ def draw(curves: dict, column: str, title: str, ylim: tuple = (0, None), ax: Any
     return ax
 
 
+def draw_bands(runs: dict, column: str, title: str, ylim: tuple = (0, None)) -> Any:
+    """Draw the mean of one column over several runs of each kind, and a band from the worst run to the best; return the axes."""
+    import matplotlib.pyplot as plt
+
+    ax = plt.subplots(figsize=(7, 3), constrained_layout=True)[1]
+    for (name, tables), colour in zip(runs.items(), ["#94a3b8", "#7c3aed", "#059669"], strict=False):
+        points = [table.dropna(subset=[column]) for table in tables]
+        curves = [(table["num_env_steps_sampled_lifetime"], table[column]) for table in points]
+        draw_band(ax, curves, colour, name, marker=".")
+    ax.set(xlabel="environment steps", ylabel=column, title=title, ylim=ylim)
+    ax.legend()
+    return ax
+
+
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
-
-
-def _recorder() -> Any:
-    """Return the class of a module that keeps every observation it is asked about, and does what its first number says."""
-    import torch
-    from ray.rllib.core.rl_module.apis import ValueFunctionAPI
-    from ray.rllib.core.rl_module.torch import TorchRLModule
-
-    class Recorder(TorchRLModule, ValueFunctionAPI):
-        def setup(self) -> None:
-            self.saw: list = []
-
-        def _forward(self, batch: dict, **kwargs: Any) -> dict:
-            obs = batch["obs"].reshape(len(batch["obs"]), -1)
-            self.saw += obs.tolist()
-            wish = obs[:, :1].round().long().clamp(0, self.action_space.n - 1)
-            return {"action_dist_inputs": torch.zeros(len(obs), self.action_space.n).scatter_(1, wish, 50.0)}
-
-        def compute_values(self, batch: dict, embeddings: Any = None) -> Any:
-            return batch["obs"].reshape(len(batch["obs"]), -1)[:, 0]
-
-    return Recorder
-
-
-def _recorded(env: Any, env_config: dict) -> Any:
-    """Return PPO's config for an environment, played in this process by a module that records."""
-    from ray.rllib.algorithms.ppo import PPOConfig
-    from ray.rllib.core.rl_module import RLModuleSpec
-
-    return (
-        PPOConfig()
-        .environment(env, env_config=env_config)
-        .env_runners(num_env_runners=0, explore=False)
-        .rl_module(rl_module_spec=RLModuleSpec(module_class=_recorder()))
-    )
 
 
 def through_connector(connector: Any, tape: dict, fragments: list[int]) -> dict:
@@ -216,7 +197,7 @@ def through_connector(connector: Any, tape: dict, fragments: list[int]) -> dict:
     from ray.rllib.connectors.connector_v2 import ConnectorV2
     from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
-    config = _recorded(Tape, tape).env_runners(env_to_module_connector=lambda env, spaces, device: connector())
+    config = recorded(Tape, tape).env_runners(env_to_module_connector=lambda env, spaces, device: connector())
     runner = SingleAgentEnvRunner(config=config)
     if not isinstance(runner._env_to_module.connectors[0], ConnectorV2):
         return {"connector": False}
@@ -276,19 +257,11 @@ def _answers(module: Any, tables: np.ndarray) -> dict:
     return {"scores": said["action_dist_inputs"], "values": values}
 
 
-def _tried(action: Callable) -> Any:
-    """Return the result of an action, or what it raised, as text."""
-    try:
-        return action()
-    except Exception as error:  # whatever the learner's object makes of it
-        return f"{type(error).__name__}: {error}"
-
-
 def keep_diary(callback: Any, tape: dict, fragments: list[int]) -> list[dict]:
     """Return what an EnvRunner reports after each fragment, where the module does what the tape's rows say."""
     from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
-    runner = SingleAgentEnvRunner(config=_recorded(Tape, tape).callbacks(callback))
+    runner = SingleAgentEnvRunner(config=recorded(Tape, tape).callbacks(callback))
     reports = []
     for steps in fragments:
         runner.sample(num_timesteps=steps)
@@ -320,80 +293,3 @@ def play_shaped(
             steps.append([np.asarray(obs), float(reward), bool(terminated), bool(truncated), info])
         episodes.append(steps)
     return {"episodes": episodes, "heard": inside.heard}
-
-
-def play_plans(bridge: Any, plans: list) -> list:
-    """Return what the bridge returns for each plan, a list of dicts of actions: the reset, then every step."""
-    stories = []
-    for plan in plans:
-        env = bridge()
-        story = [list(env.reset(seed=0))]
-        story += [[dict(part) for part in env.step(actions)] for actions in plan]
-        stories.append(story)
-    return stories
-
-
-def sampled_bridge(bridge: Any, episodes: int) -> list:
-    """Return for each episode that RLlib's MultiAgentEnvRunner played at random: its steps, and every agent's last reward."""
-    from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
-
-    config = _recorded(bridge, {}).multi_agent(policies={"any"}, policy_mapping_fn=lambda *args, **kwargs: "any")
-    runner = MultiAgentEnvRunner(config=config)
-    played = runner.sample(num_episodes=episodes, random_actions=True)
-    return [
-        [episode.env_t, {agent: float(own.get_rewards(-1)) for agent, own in episode.agent_episodes.items()}]
-        for episode in played
-    ]
-
-
-def who_thinks(two_minds: Callable, agents: list[str], numbers: list[float]) -> dict:
-    """Return the modules, where the mapping sent each agent, and which numbers each module saw; agent i sees `numbers[i]`."""
-    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
-    from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
-
-    config = two_minds(_recorded(_roll_call(agents, numbers), {}))
-    if not isinstance(config, AlgorithmConfig):
-        return {"returned": type(config).__name__}
-    mapping = config.policy_mapping_fn
-    mapped: list[list[str]] = []
-
-    def noted(agent: str, *args: Any, **kwargs: Any) -> str:
-        module = mapping(agent, *args, **kwargs)
-        mapped.append([agent, str(module)])
-        return module
-
-    config.multi_agent(policy_mapping_fn=noted)
-
-    def asked() -> dict:
-        runner = MultiAgentEnvRunner(config=config)
-        runner.sample(num_timesteps=6)
-        return {name: sorted({round(row[0], 3) for row in module.saw}) for name, module in runner.module.items()}
-
-    saw = _tried(asked)
-    return {"returned": "a config", "modules": sorted(map(str, config.policies)), "mapped": mapped, "saw": saw}
-
-
-def _roll_call(agents: list[str], numbers: list[float]) -> Any:
-    """Return the class of an environment in which each agent sees its own number, three steps long."""
-    from ray.rllib.env.multi_agent_env import MultiAgentEnv
-
-    class RollCall(MultiAgentEnv):
-        def __init__(self, config: dict | None = None):
-            super().__init__()
-            self.agents = self.possible_agents = list(agents)
-            self.observation_spaces = {agent: Box(0, 1, (1,), np.float32) for agent in agents}
-            self.action_spaces: dict = {agent: Discrete(2) for agent in agents}
-
-        def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[dict, dict]:
-            self.steps = 0
-            return self.seen(), {}
-
-        def step(self, actions: dict) -> tuple[dict, dict, dict, dict, dict]:
-            self.steps += 1
-            over = {"__all__": self.steps == 3}
-            return self.seen(), dict.fromkeys(agents, 0.0), over, {"__all__": False}, {}
-
-        def seen(self) -> dict:
-            return {agent: np.array([number], np.float32) for agent, number in zip(agents, numbers, strict=True)}
-
-    return RollCall

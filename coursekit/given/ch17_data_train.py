@@ -81,8 +81,7 @@ def watch(stage: Any, note: Callable, dies_after: int | None, nap: float = 0.0) 
 
     def noted_report(metrics: dict, checkpoint: Any = None, *more: Any, **options: Any) -> None:
         report(metrics, checkpoint, *more, **options)  # returns when every worker has reported
-        plain = {str(k): v if isinstance(v, int | float | str | np.generic) else repr(v) for k, v in metrics.items()}
-        note(["report", plain])
+        note(["report", {str(name): _plain(value) for name, value in metrics.items()}])
 
     def after(optimizer: Any, args: tuple, kwargs: dict) -> None:
         time.sleep(nap)
@@ -97,9 +96,20 @@ def watch(stage: Any, note: Callable, dies_after: int | None, nap: float = 0.0) 
     register_optimizer_step_post_hook(after)
 
 
+def _plain(value: Any) -> int | float | str:
+    """Return what was reported as a plain number, also where it is one of NumPy's; anything else as text."""
+    if isinstance(value, np.generic | np.ndarray) and value.ndim == 0:
+        value = value.item()
+    return value if isinstance(value, int | float | str) else repr(value)
+
+
 def weights_of(optimizer: Any) -> np.ndarray:
-    """Return all the numbers that an optimizer changes, in one array."""
-    return np.concatenate([p.detach().numpy().ravel() for group in optimizer.param_groups for p in group["params"]])
+    """Return all the numbers that an optimizer changes in this process, in one array."""
+    params = [p.detach() for group in optimizer.param_groups for p in group["params"]]
+    here = [
+        p.to_local() if hasattr(p, "to_local") else p for p in params
+    ]  # where workers share a weight, this one's part
+    return np.concatenate([p.numpy().ravel() for p in here])
 
 
 # The rehearsal: a training loop in processes of its own, without Ray.

@@ -273,20 +273,68 @@ def _here(app: Any) -> Iterator[Callable]:
     limit = SimpleNamespace(_deployment_config=SimpleNamespace(max_ongoing_requests=1000))
     with mock.patch("ray.serve.get_replica_context", return_value=limit):  # `serve.batch` asks for it
         handle = serve.run(app, name=meeting.new_room(), _local_testing_mode=True)
-        yield lambda body: handle.remote(_request(body))
+        ask = _Asgi if _has_routes(app) else _posted
+        if ask is _Asgi:  # FastAPI asks for the object whose methods it calls
+            limit.servable_object = handle._create_router(
+                "", handle.deployment_id, None
+            )._user_callable_wrapper._callable
+        yield lambda body: ask(handle, body)
 
 
-def _request(body: dict) -> Any:
-    """Return what a replica gets when a client posts this body."""
+def _has_routes(app: Any) -> bool:
+    """Return whether an application begins with a class below `@serve.ingress`, whose methods have paths of their own."""
+    from ray.serve._private.http_util import ASGIAppReplicaWrapper
+
+    first = app._bound_deployment.func_or_class
+    return isinstance(first, type) and issubclass(first, ASGIAppReplicaWrapper)
+
+
+def _posted(handle: Any, body: dict) -> Any:
+    """Return what will be the answer when a client posts this body."""
     from starlette.requests import Request
+
+    return handle.remote(Request(*_message(body)))
+
+
+def _message(body: dict) -> tuple[dict, Callable]:
+    """Return what a server hands to a Python program when a client posts this body: where it goes, and what brings it."""
 
     async def receive() -> dict:
         loop = asyncio.get_running_loop()  # the replica's own: a batch that it still waits for is no news when it ends
         loop.set_exception_handler(lambda *_: None)
         return {"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}
 
-    scope = {"type": "http", "method": "POST", "path": "/", "root_path": "", "query_string": b""}
-    return Request(scope | {"headers": [(b"content-type", b"application/json")]}, receive)
+    scope = {"type": "http", "http_version": "1.1", "method": "POST", "path": "/", "root_path": "", "query_string": b""}
+    return scope | {"headers": [(b"content-type", b"application/json")]}, receive
+
+
+class _Asgi:
+    """A body that is posted to a class below `@serve.ingress`; `result` waits for the answer, a sentence if its status is not 200."""
+
+    told: dict[str, list[dict]] = {}  # by conversation: a replica gets copies of what it is handed
+
+    def __init__(self, handle: Any, body: dict):
+        self._room = meeting.new_room()
+        self._pending = handle.remote(*_message(body), _Told(self._room))
+
+    def result(self, timeout_s: float) -> Any:
+        """Return the answer."""
+        self._pending.result(timeout_s=timeout_s)
+        told = _Asgi.told.pop(self._room, [])
+        status = next((each["status"] for each in told if "status" in each), 500)
+        body = b"".join(each.get("body", b"") for each in told).decode()
+        return json.loads(body) if status == 200 else f"status {status}, {body[:300]}"
+
+
+class _Told:
+    """Notes what a program sends to the client of a conversation."""
+
+    def __init__(self, room: str):
+        self._room = room
+
+    async def __call__(self, message: dict) -> None:
+        """Note one message."""
+        _Asgi.told.setdefault(self._room, []).append(message)
 
 
 def _in_a_thread(function: Callable[[], Any]) -> Any:

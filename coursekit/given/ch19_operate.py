@@ -1,20 +1,18 @@
-"""What chapter 19 hands out: a slow program, looks at a running Ray, a world that keeps count of effects; and the probe."""
+"""What chapter 19 hands out: a slow program, two that a colleague hands over, and looks at a running Ray."""
 
 import contextlib
 import json
 import os
-import pickle
 import re
+import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coursekit.given.folders import done_to_a_file, new_folder, wait_until
+from coursekit.given.folders import new_folder, wait_until
 
 if TYPE_CHECKING:
     import numpy as np
@@ -296,6 +294,170 @@ def _without_folder(line: str) -> str:
     return re.sub(r'"(.*?)([^/"]+)"', r'"\2"', line)
 
 
+class HandedOver(NamedTuple):
+    """A running program that was handed over: its actor, its process, and the call that has not come back."""
+
+    actor: Any
+    pid: int
+    stacks: str  # the file for stacks that the process writes itself
+    call: Any
+
+
+def hand_over() -> dict[str, HandedOver]:
+    """Return two running programs of a colleague, by name; each has an actor and a call that has not come back."""
+    import ray
+
+    from coursekit.given.handed_over import Saver, Shelf
+
+    shelf, saver = ray.remote(Shelf).remote(), ray.remote(Saver).remote()
+    with contextlib.suppress(OSError):  # the colleague's program goes on after an error
+        ray.get(saver.save.remote(os.path.join(new_folder(), "policies", "1.json"), [0.1, 0.2]))
+    calls = {"shelf": lambda: shelf.fill.remote(3600), "saver": lambda: saver.save.remote("/dev/null", [0.1, 0.2])}
+    programs = {}
+    for name, actor in (("shelf", shelf), ("saver", saver)):
+        stacks = os.path.join(new_folder(), name)
+        pid = ray.get(actor.__ray_call__.remote(answer_stack_requests, stacks))
+        programs[name] = HandedOver(actor, pid, stacks, calls[name]())
+    return programs
+
+
+def ray_stack(pids: list[int]) -> str:
+    """Return what `ray stack` prints of these processes, without the lines of C and C++; where it cannot run, the reason."""
+    if shutil.which("sudo") is None:
+        return "`ray stack` was not run: it calls sudo, and this machine has none."
+    if subprocess.run(["sudo", "-n", "true"], stdin=subprocess.DEVNULL, capture_output=True).returncode:
+        return "`ray stack` was not run: it calls sudo, which asks for a password. Run it in a terminal."
+    others = len(_workers() - _session_pids())
+    if others:
+        return (
+            f"`ray stack` was not run: it would also stop {others} workers of other Rays on this machine to read them."
+        )
+    blocks = re.split(r"(?=Stack dump for )", shell("ray stack"))
+    ours = [block for block in blocks if any(f" {pid} " in block.split("\n", 1)[0] for pid in pids)]
+    lines = [line for block in ours for line in block.splitlines()]
+    return "\n".join(line for line in lines if re.match("Stack dump|Thread", line) or ".py:" in line)
+
+
+def _workers() -> set[int]:
+    """Return the processes of this machine that `ray stack` would look into."""
+    import psutil
+
+    names = ((each.pid, " ".join(each.info["cmdline"] or [])) for each in psutil.process_iter(["cmdline"]))
+    return {pid for pid, line in names if line.startswith("ray::") or "default_worker.py" in line}
+
+
+def _session_pids() -> set[int]:
+    """Return the processes of this notebook's Ray, and those that they started."""
+    import psutil
+    import ray
+
+    kinds = ray._private.worker._global_node.all_processes.values()
+    roots = [psutil.Process(each.process.pid) for started in kinds for each in started]
+    return {process.pid for root in roots for process in (root, *root.children(recursive=True))}
+
+
+def py_spy(pid: int, *options: str) -> str:
+    """Return what `py-spy dump` prints about a process, or why it may not look into it."""
+    from coursekit.paths import path_with_scripts
+
+    done = subprocess.run(
+        ["py-spy", "dump", "--pid", str(pid), *options],
+        env=os.environ | {"PATH": path_with_scripts(), "CLICOLOR_FORCE": "0", "NO_COLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        reason = next((line.strip() for line in done.stderr.splitlines() if line.strip()), "no reason given")
+        return f"py-spy was refused: {reason}"
+    return done.stdout
+
+
+def sample_stacks(pid: int, stacks: str, count: int = 10, seconds: float = 0.1) -> list[dict]:
+    """Return samples of a process's main thread: whether it was `active`, and its `frames`, the innermost first.
+
+    A frame has a `function`, a `file` and a `line`. Where py-spy is refused, the process writes its stacks itself, at SIGUSR1.
+    """
+    look = _by_py_spy if not py_spy(pid).startswith("py-spy was refused") else _by_signal
+    samples = []
+    for _ in range(count):
+        samples.append(look(pid, stacks))
+        time.sleep(seconds)
+    return samples
+
+
+def _by_py_spy(pid: int, stacks: str) -> dict:
+    threads = json.loads(py_spy(pid, "--json"))
+    main = next(thread for thread in threads if thread["os_thread_id"] in (pid, None))
+    frames = [
+        {
+            "function": frame["name"].rpartition(".")[2],
+            "file": os.path.basename(frame["filename"]),
+            "line": frame["line"],
+        }
+        for frame in main["frames"]
+    ]
+    return {"active": main["active"], "frames": frames}
+
+
+def _by_signal(pid: int, stacks: str) -> dict:
+    import psutil
+
+    process, seen = psutil.Process(pid), Path(stacks).read_text().count("Current thread")
+    before = sum(process.cpu_times()[:2])
+    os.kill(pid, signal.SIGUSR1)
+    wait_until(lambda: Path(stacks).read_text().count("Current thread") > seen, 10)
+    time.sleep(0.1)  # the last lines; and the time in which a busy process computes
+    (*_, main) = Path(stacks).read_text().split("Current thread")
+    found = re.findall(r'File "(?:.*/)?(.+?)", line (\d+) in (\S+)', main)
+    frames = [{"function": function, "file": file, "line": int(line)} for file, line, function in found]
+    return {"active": sum(process.cpu_times()[:2]) > before, "frames": frames}
+
+
+def at_breakpoint(commands: list[str], seconds: float = 30) -> str:
+    """Return what Ray's debugger says to some commands at the newest breakpoint: what you would type after `ray debug`."""
+    lines: list[Any] = []
+
+    def connected() -> bool:
+        lines.extend(_lines_to_breakpoints())
+        return bool(lines)
+
+    if not wait_until(connected, seconds):
+        return "No call has come to a breakpoint."
+    said = ""
+    with lines[0] as line:
+        for command in commands:
+            said += _until_prompt(line) + command + "\n"
+            line.sendall(f"{command}\n".encode())
+    return said
+
+
+def _lines_to_breakpoints() -> Iterator[Any]:
+    """Yield a connection to a call that waits at a breakpoint; a call tells its address a moment before it listens there."""
+    import socket
+
+    from ray._private import ray_constants
+    from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_list
+
+    space = ray_constants.KV_NAMESPACE_PDB
+    for key in _internal_kv_list("RAY_PDB_", namespace=space)[:1]:
+        host, _, port = (
+            json.loads(_internal_kv_get(key, namespace=space) or "{}").get("pdb_address", "").rpartition(":")
+        )
+        with contextlib.suppress(OSError, ValueError):
+            yield socket.create_connection((host, int(port)), timeout=30)
+
+
+def _until_prompt(line: Any) -> str:
+    text = ""
+    while not text.endswith("(Pdb) "):
+        data = line.recv(4096)
+        if not data:
+            return text
+        text += data.decode()
+    return text
+
+
 def pending_report(until: tuple = ()) -> tuple[list[dict], list[dict], list[dict]]:
     """Return (tasks, nodes, holders) of the running Ray, from the state API: the rows that `explain_pending` takes.
 
@@ -377,185 +539,6 @@ def _dashboard() -> str:
     import ray
 
     return f"http://{ray._private.worker._global_node.webui_url}"
-
-
-class World:
-    """Something outside that steps act on, like a bank or a mail server: it takes each key once, and its journal survives every death."""
-
-    def __init__(self, path: str = ""):
-        self.path = path or os.path.join(new_folder("operate-"), "world")
-        self.home = os.getpid()
-
-    def act(self, what: str, key: str) -> None:
-        """Do something to the world; a key that has come before changes nothing."""
-        if not any(row.get("key") == key for row in self.journal()):
-            self.note(effect=what, key=key)
-
-    def dies_once(self, where: str) -> None:
-        """Kill this process the first time that it comes here, as a power cut would; never the notebook's own."""
-        if not any(row.get("died") == where for row in self.journal()) and os.getpid() != self.home:
-            self.note(died=where)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def note(self, **row: object) -> None:
-        """Write a line into the journal; it stays, whatever happens to the writer."""
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        os.write(file, (json.dumps(row) + "\n").encode())
-        os.close(file)
-
-    def journal(self) -> list[dict]:
-        """Return what has happened so far, in order: effects with their keys, deaths, and what else was noted."""
-        if not os.path.exists(self.path):
-            return []
-        return [json.loads(line) for line in Path(self.path).read_text().splitlines()]
-
-
-# Probes of `durable_pipeline`: its calls run in processes that are killed at a chosen moment.
-
-PATIENCE = 20  # CPU seconds after which a call is ended, or ten times as many by the clock, for one that only sleeps
-MOST = 200  # moments at which a call is killed
-
-
-def run_sessions(durable_pipeline: Callable, steps: list, sessions: list) -> list[dict]:
-    """Return what came of each attempt; every session of them has a Python of its own, where texts have other hashes.
-
-    A step is a name and a result, an attempt the name of a run and the step that raises once, after its effect. See `_attempt`.
-    """
-    with tempfile.TemporaryDirectory(prefix="pipeline-") as home:
-        folder = os.path.join(os.path.realpath(home), "runs")  # on a Mac, /var is a link
-        found = [_in_a_new_python("_session", durable_pipeline, steps, folder, session) for session in sessions]
-    return [attempt for session in found for attempt in session]
-
-
-def die_at_every_moment(durable_pipeline: Callable, steps: list, run: str) -> list[list[dict]]:
-    """Return attempts killed at moment 1, 2, 3, … of a run, until one survives; each with another that resumes in its folder."""
-    with tempfile.TemporaryDirectory(prefix="pipeline-") as home:
-        found: list[list[dict]] = _in_a_new_python("_deaths", durable_pipeline, steps, os.path.realpath(home), run)
-        return found
-
-
-def _in_a_new_python(function: str, *arguments: object) -> Any:
-    """Return what a function of this module returns in a new Python, which has one thread, so it may fork."""
-    import cloudpickle  # type: ignore[import-untyped]
-
-    paths = os.pathsep.join(filter(None, sys.path))
-    settings = {"PYTHONPATH": paths, "PYTHONHASHSEED": "random", "RAY_ENABLE_AUTO_CONNECT": "0"}
-    done = subprocess.run(
-        [sys.executable, "-c", f"from {__name__} import _tell, {function}; _tell({function})"],
-        env=os.environ | settings,
-        input=cloudpickle.dumps(arguments),
-        capture_output=True,
-    )
-    if done.returncode:
-        raise RuntimeError(f"The pipeline could not be started: {done.stderr.decode()[-300:]}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def _tell(function: Callable) -> None:
-    """Print what a function returns, below what a pipeline may have printed; its arguments come in by stdin."""
-    result = json.dumps(function(*pickle.load(sys.stdin.buffer)))
-    print(f"\n{result}")
-
-
-def _session(pipeline: Callable, steps: list, folder: str, attempts: list) -> list[dict]:
-    return [_attempt(pipeline, steps, folder, run, fails=fails) for run, fails in attempts]
-
-
-def _deaths(pipeline: Callable, steps: list, home: str, run: str) -> list[list[dict]]:
-    found: list[list[dict]] = []
-    for kill in range(1, MOST):
-        folder = os.path.join(home, str(kill))
-        killed = _attempt(pipeline, steps, folder, run, kill)
-        if killed["end"] != "killed":
-            break
-        found.append([killed, _attempt(pipeline, steps, folder, run)])
-        if found[-1][1]["end"] != "value":
-            break
-    return found
-
-
-def _attempt(pipeline: Callable, steps: list, folder: str, run: str, kill: int = 0, fails: str = "") -> dict:
-    """Return what came of one attempt in a process of its own, which is killed at a moment (0: never).
-
-    `end` is "value", "error" or "killed", with a `value`: what was returned, the error, or what had just happened. `begins` has
-    [step, value] of each call, and `effects` the [step, key] that are in the world since.
-    """
-    world = World(f"{folder}.world")
-    before = len(world.journal())
-    child = os.fork()
-    if child == 0:
-        signal.setitimer(signal.ITIMER_PROF, PATIENCE)
-        signal.alarm(10 * PATIENCE)
-        os.makedirs(folder, exist_ok=True)
-        clock = _Clock(kill, folder, world)
-        sys.addaudithook(clock.on_event)
-        _make([(name, _step(name, result, fails, clock)) for name, result in steps], pipeline, run, folder, world)
-    os.waitpid(child, 0)
-    rows = world.journal()[before:]
-    endless = {
-        "end": "error",
-        "value": f"TimeoutError: it went on for more than {PATIENCE} CPU seconds, or slept for minutes",
-    }
-    return next((row for row in rows if "end" in row), endless) | {
-        "begins": [[row["begins"], row["value"]] for row in rows if "begins" in row],
-        "effects": [[row["effect"], row["key"]] for row in rows if "effect" in row],
-    }
-
-
-def _make(steps: list, pipeline: Callable, run: str, folder: str, world: World) -> None:
-    """Call the pipeline, write down how that ended, and end this process."""
-    try:
-        world.note(end="value", value=pipeline(steps, run, folder))
-    except BaseException as error:
-        world.note(end="error", value=f"{type(error).__name__}: {error}"[:300])
-    os._exit(0)
-
-
-def _step(name: str, result: object, fails: str, clock: "_Clock") -> Callable:
-    """Return a step that acts on the world; it raises at its first call where it is the one that fails."""
-    errors = [ConnectionError("the network hiccuped")] if fails == name else []
-
-    def act(value: object, key: object) -> object:
-        clock.world.note(begins=name, value=value)
-        clock.tick(f"begun step {name}")
-        clock.world.act(name, repr(key))
-        clock.tick(f"had the effect of step {name}")
-        if errors:
-            raise errors.pop()
-        return result
-
-    return act
-
-
-class _Clock:
-    """Counts the moments of an attempt, and kills its process at one of them."""
-
-    def __init__(self, kill: int, folder: str, world: World):
-        self.kill, self.folder, self.world, self.moments = kill, folder + os.sep, world, 0
-
-    def tick(self, what: str) -> None:
-        """Count a moment of a step."""
-        if self._is_last(what):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def on_event(self, event: str, args: tuple) -> None:
-        """Count what is done to the files of the folder; the process dies as soon as it has been done."""
-        what = done_to_a_file(event, args, self.folder)
-        if what and event == "os.rename":
-            self.tick(f"written {os.path.basename(str(args[0]))}")
-        if what and self._is_last(what):
-            sys.setprofile(self._strike)
-
-    def _is_last(self, what: str) -> bool:
-        self.moments += 1
-        if self.moments == self.kill:
-            self.world.note(end="killed", value=what)
-        return self.moments == self.kill
-
-    def _strike(self, frame: Any, event: str, arg: object) -> None:
-        own = (_Clock.on_event.__code__, _Clock._is_last.__code__)  # their returns come before it is done
-        if frame.f_code not in own:
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def wait_for_count(so_far: Callable[[], list], name: str, count: int, seconds: float = 15) -> None:

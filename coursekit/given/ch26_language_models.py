@@ -1,8 +1,10 @@
 """What chapter 26 hands out, and the probes that drive its answers."""
 
 import os
+import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -113,11 +115,15 @@ def rewarded(reward_workers: Callable, batches: list[list], hangs: str, meets: l
 
 
 def _verify(room: str, hangs: str, meets: list[str], prompt: str, answer: str) -> float:
-    """Return half the length of the answer; hang at one prompt, and meet at others."""
+    """Return half the length of the answer; hang at one prompt, deaf to interrupts, and meet at others."""
     if prompt == hangs:
+        with suppress(ValueError):  # a threaded actor cannot set it, and is not interrupted either
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         meeting.note(room, "pid", os.getpid())
         while not meeting.signalled(room, "over"):
             time.sleep(0.02)
+        with suppress(ValueError):
+            signal.signal(signal.SIGINT, signal.default_int_handler)
     if prompt in meets:
         me = meets.index(prompt)
         meeting.note(room, f"met {prompt}", meeting.meets(room, me, 1 - me))

@@ -62,6 +62,18 @@ def remove_nodes(cluster: Cluster) -> None:
     cluster.wait_for_nodes(60)
 
 
+def kill(name: str) -> None:
+    """Kill all processes of a node that `add_nodes` has added, without a warning."""
+    (cluster,) = _here
+    (gone,) = [node["node_id"] for node in records.nodes() if node["name"] == name and node["alive"]]
+    (node,) = [node for node in cluster.worker_nodes if node.node_id == gone]
+    (raylet,) = [psutil.Process(info.process.pid) for info in node.all_processes["raylet"]]
+    raylet.suspend()  # it would notice that its agents are gone
+    for process in raylet.children(recursive=True):
+        process.kill()  # before the raylet: an agent that outlives it reports an error to every driver
+    cluster.remove_node(node, allow_graceful=False)
+
+
 def ledger() -> "DataFrame":
     """Return a table of the living nodes: labels, and of each resource what is free and what there is."""
     from pandas import DataFrame
@@ -218,6 +230,7 @@ def _complete(cluster: Cluster, settings: dict) -> dict:
         "gcs_address": cluster.address,
         "head_node_id": head["node_id"],
         "launch_multiple": True,
+        "foreground_node_launch": True,  # else it counts before the launch is over, and launches one node too many
         "use_node_id_as_ip": True,  # all nodes share one address here
         "disable_node_updaters": True,  # nothing to install on a machine that is this one
         "disable_launch_config_check": True,

@@ -512,7 +512,7 @@ CORE = [
     ),
     Name(
         "import ray.workflow",
-        "# chapter 19 builds a durable pipeline without it",
+        "# chapter 25 builds a durable pipeline without it",
         fails="RuntimeError: ",
     ),
 ]

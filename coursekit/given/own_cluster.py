@@ -22,6 +22,7 @@ import psutil
 
 from coursekit.given.ports import free_ports
 from coursekit.paths import path_with_scripts
+from coursekit.quiet import METRICS
 
 HEALTH_TIMEOUTS = {  # a laptop that is busy with something else is slow, not dead
     "RAY_health_check_timeout_ms": "60000",
@@ -136,9 +137,13 @@ class Started:
 
 
 class OwnCluster:
-    """Ports, a folder and a token for one cluster, and the commands that run in it; `stop` ends all and removes the folder."""
+    """Ports, a folder and a token for one cluster, and the commands that run in it; `stop` ends all and removes the folder.
 
-    def __init__(self) -> None:
+    With `metrics`, its processes report metrics, as Ray's do by default.
+    """
+
+    def __init__(self, metrics: bool = False) -> None:
+        self._metrics = dict.fromkeys(METRICS, "1") if metrics else {}
         short = "/tmp" if sys.platform == "darwin" else None  # a socket's path has room for about 100 letters
         self._kept = contextlib.ExitStack()  # what is left of it goes also when this process is killed
         self.folder = self._kept.enter_context(guarded_folder("ray-", short))
@@ -147,6 +152,7 @@ class OwnCluster:
         Path(self.token_file).touch(mode=0o600)
         Path(self.token_file).write_text(self.token)
         self.port, self.dashboard_port, self.client_port = free_ports(3)
+        self.scripts = ""  # a folder whose `ray` and `python` come before all others
         self._started: list[Started] = []
         atexit.register(self.stop)
 
@@ -179,8 +185,9 @@ class OwnCluster:
     def environment(self, **more: str) -> dict[str, str]:
         """Return the environment for a command of this cluster: no token in it unless `more` brings one."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_AUTH", "RAY_ADDRESS"))}
-        own = {"PATH": path_with_scripts(), MARK: self.folder, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
-        return kept | own | HEALTH_TIMEOUTS | {"RAY_USAGE_STATS_ENABLED": "0"} | more
+        path = f"{self.scripts}{os.pathsep}{path_with_scripts()}" if self.scripts else path_with_scripts()
+        own = {"PATH": path, MARK: self.folder, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
+        return kept | own | HEALTH_TIMEOUTS | {"RAY_USAGE_STATS_ENABLED": "0"} | self._metrics | more
 
     def start(
         self, command: str | list[str], environment: dict[str, str] | None = None, seconds: float = 120
@@ -238,6 +245,42 @@ class OwnCluster:
         self._started.clear()
         self._kept.close()
         atexit.unregister(self.stop)
+
+
+_in_use: OwnCluster | None = None  # the one that the checks of this notebook look at
+
+
+def cluster_here() -> OwnCluster:
+    """Return the cluster that the notebook has started; starts one where there is none, as in a test."""
+    global _in_use
+    if _in_use is None or not _in_use.alive():
+        _in_use = OwnCluster()
+        _in_use.start(head_command(_in_use))
+    return _in_use
+
+
+def use(cluster: OwnCluster) -> None:
+    """Let the checks of this notebook use this cluster; one that was used before is stopped."""
+    global _in_use
+    if _in_use is not None and _in_use is not cluster:
+        _in_use.stop()
+    _in_use = cluster
+
+
+def stop() -> None:
+    """Stop the cluster that the checks use, if there is one."""
+    global _in_use
+    if _in_use is not None:
+        _in_use.stop()
+    _in_use = None
+
+
+def head_command(cluster: OwnCluster) -> str:
+    """Return the command that starts the head of a cluster, on its own ports and in its own folder."""
+    return (
+        f"ray start --head --block --num-cpus=1 --port={cluster.port} --dashboard-port={cluster.dashboard_port} "
+        f"--ray-client-server-port={cluster.client_port} --dashboard-agent-listen-port=0 --temp-dir={cluster.folder}"
+    )
 
 
 def end_all(processes: list[psutil.Process], patience: float = 5) -> None:

@@ -1,6 +1,9 @@
 // Opened from a folder, a page cannot fetch another: the search then lists pages without their text.
 if (location.protocol === "file:" && window.DOCUMENTATION_OPTIONS) DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 
+// The theme names this button "Search", which hides from a screen reader the keys that the button shows.
+for (const button of document.querySelectorAll(".search-button-field")) button.removeAttribute("aria-label");
+
 // Formulas, and quizzes that answer back; a page needs no server for either.
 for (const formula of document.querySelectorAll(".math")) {
   katex.render(formula.textContent, formula, { displayMode: formula.tagName === "DIV", throwOnError: false });

@@ -1,5 +1,7 @@
 """Right and wrong answers of chapter 1."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import ray
 
@@ -66,6 +68,13 @@ def gets_one_by_one_after_all_are_launched(function, xs):
 @rejects("parallel_map")
 def waits_in_the_loop(function, xs):
     return [ray.get(ray.remote(function).remote(x)) for x in xs]
+
+
+@rejects("parallel_map", says="never ran at the same time")
+def a_generator_launches_when_it_is_asked(function, xs):
+    task = ray.remote(function)
+    refs = (task.remote(x) for x in xs)
+    return [ray.get(ref) for ref in refs]
 
 
 @rejects("parallel_map")
@@ -258,6 +267,23 @@ def with_a_dictionary(function, xs, limit):
         (ready,), _ = ray.wait(list(position))
         results[position.pop(ready)] = ray.get(ready)
     return results
+
+
+@accepts("bounded_map")
+def a_thread_for_each_place(function, xs, limit):
+    task = ray.remote(function)
+    with ThreadPoolExecutor(limit) as threads:
+        return list(threads.map(lambda x: ray.get(task.remote(x)), xs))
+
+
+@rejects("bounded_map", says="wait for any one of them")
+def waits_for_the_oldest(function, xs, limit):
+    task, refs = ray.remote(function), []
+    for i, x in enumerate(xs):
+        if i >= limit:
+            ray.wait([refs[i - limit]])
+        refs.append(task.remote(x))
+    return ray.get(refs)
 
 
 @rejects("bounded_map")

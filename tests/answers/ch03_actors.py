@@ -556,88 +556,165 @@ def one_step_too_few(gradient, weights, shards, steps, rate):
     return with_worker_actors(gradient, weights, shards, steps - 1, rate)
 
 
-@accepts("pool_map")
-def with_two_dictionaries(actors, submit, xs):
-    under_way, results, todo = {}, {}, list(enumerate(xs))[::-1]
-    idle = list(actors)
-    while len(results) < len(xs):
-        while idle and todo:
-            (place, x), actor = todo.pop(), idle.pop(0)
-            under_way[submit(actor, x)] = place, actor
-        for ref in ray.wait(list(under_way))[0]:
-            place, actor = under_way.pop(ref)
-            results[place] = ray.get(ref)
-            idle.append(actor)
-    return [results[place] for place in range(len(xs))]
+_scores_of_all = {}
 
 
-@accepts("pool_map")
-def returns_tuples(actors, submit, xs):
-    return tuple(map(tuple, with_two_dictionaries(actors, submit, xs)))
+@accepts("tournament")
+def a_player_in_each_task(make_player, seeds):
+    game = ray.remote(lambda seed: make_player().play(seed))
+    return dict(zip(seeds, ray.get([game.remote(seed) for seed in seeds]), strict=True))
 
 
-@rejects("pool_map")
-def rays_own_pool_which_waits_for_the_first_result(actors, submit, xs):
-    return list(ActorPool(actors).map(submit, xs))
+@accepts("tournament")
+def two_actors_with_a_player_each(make_player, seeds):
+    @ray.remote
+    class Table:
+        def __init__(self):
+            self.player = make_player()
+
+        def game(self, seed):
+            return seed, self.player.play(seed)
+
+    pool = ActorPool([Table.remote() for _ in range(2)])
+    return dict(pool.map_unordered(lambda table, seed: table.game.remote(seed), seeds))
 
 
-@rejects("pool_map")
-def round_robin(actors, submit, xs):
-    return ray.get([submit(actors[i % len(actors)], x) for i, x in enumerate(xs)])
+@accepts("tournament")
+def the_player_itself_is_the_actor(make_player, seeds):
+    players = [ray.remote(make_player).remote() for _ in range(2)]
+    refs = {seed: players[i % 2].play.remote(seed) for i, seed in enumerate(seeds)}
+    return {seed: ray.get(ref) for seed, ref in refs.items()}
 
 
-@rejects("pool_map")
-def in_waves(actors, submit, xs):
-    results = []
-    for i in range(0, len(xs), len(actors)):
-        pairs = zip(actors, xs[i : i + len(actors)], strict=False)
-        results += ray.get([submit(actor, x) for actor, x in pairs])
-    return results
+@accepts("tournament")
+def an_actor_keeps_the_scores(make_player, seeds):
+    @ray.remote
+    class Scores:
+        def __init__(self):
+            self.scores = {}
+
+        def add(self, seed, score):
+            self.scores[seed] = score
+
+        def all(self):
+            return self.scores
+
+    @ray.remote
+    def game(scores, seed):
+        ray.get(scores.add.remote(seed, make_player().play(seed)))
+
+    scores = Scores.remote()
+    ray.get([game.remote(scores, seed) for seed in seeds])
+    return ray.get(scores.all.remote())
 
 
-@rejects("pool_map")
-def gets_before_the_next(actors, submit, xs):
-    return [ray.get(submit(actors[i % len(actors)], x)) for i, x in enumerate(xs)]
+@accepts("tournament")
+def as_they_end(make_player, seeds):
+    @ray.remote
+    def game(seed):
+        return np.array([seed, make_player().play(seed)])
+
+    pending, scores = [game.remote(seed) for seed in seeds], {}
+    while pending:
+        (ready,), pending = ray.wait(pending)
+        seed, score = ray.get(ready)
+        scores[seed] = score
+    return scores
 
 
-@rejects("pool_map")
-def results_as_they_end(actors, submit, xs):
-    return list(ActorPool(actors).map_unordered(submit, xs))
+@accepts("tournament")
+def in_threads_of_one_actor(make_player, seeds):
+    @ray.remote(max_concurrency=len(seeds))
+    class Hall:
+        def game(self, seed):
+            return {seed: make_player().play(seed)}
+
+    hall, scores = Hall.remote(), {}
+    for score in ray.get([hall.game.remote(seed) for seed in seeds]):
+        scores |= score
+    return scores
 
 
-@rejects("pool_map")
-def one_actor_does_all(actors, submit, xs):
-    return ray.get([submit(actors[0], x) for x in xs])
+@accepts("tournament")
+def two_tasks_with_half_the_seeds(make_player, seeds):
+    @ray.remote
+    def games(some):
+        player = make_player()
+        return [(seed, player.play(seed)) for seed in some]
+
+    return dict(sum(ray.get([games.remote(seeds[::2]), games.remote(seeds[1::2])]), []))
 
 
-@rejects("pool_map")
-def drops_what_is_left_at_the_end(actors, submit, xs):
-    idle, under_way, results = list(actors), {}, [None] * len(xs)
-    for i, x in enumerate(xs):
-        if not idle:
-            (ready,), _ = ray.wait(list(under_way))
-            actor, place = under_way.pop(ready)
-            results[place] = ray.get(ready)
-            idle.append(actor)
-        actor = idle.pop()
-        under_way[submit(actor, x)] = actor, i
-    return results
+@rejects("tournament", says="reference")
+def forgets_to_get_the_scores(make_player, seeds):
+    game = ray.remote(lambda seed: make_player().play(seed))
+    refs = {seed: game.remote(seed) for seed in seeds}
+    ray.wait(list(refs.values()), num_returns=len(refs))
+    return refs
 
 
-@rejects("pool_map")
-def needs_as_many_inputs_as_actors(actors, submit, xs):
-    under_way = {submit(actor, xs[i]): (actor, i) for i, actor in enumerate(actors)}
-    results, following = [None] * len(xs), len(actors)
-    while under_way:
-        (ready,), _ = ray.wait(list(under_way))
-        actor, place = under_way.pop(ready)
-        results[place] = ray.get(ready)
-        if following < len(xs):
-            under_way[submit(actor, xs[following])] = actor, following
-            following += 1
-    return results
+@rejects("tournament", says="at the same time")
+def one_task_plays_all(make_player, seeds):
+    games = ray.remote(lambda seeds: {seed: make_player().play(seed) for seed in seeds})
+    return ray.get(games.remote(seeds))
 
 
-@rejects("pool_map")
-def two_calls_for_each_actor(actors, submit, xs):
-    return with_two_dictionaries([*actors, *actors], submit, xs)
+@rejects("tournament", says="could not pickle")
+def leaves_it_broken(make_player, seeds):
+    player, scores = make_player(), {}
+
+    @ray.remote
+    def game(seed):
+        scores[seed] = player.play(seed)
+
+    ray.get([game.remote(seed) for seed in seeds])
+    return scores
+
+
+@rejects("tournament", says="Which process holds the dict")
+def still_writes_into_a_dict_of_the_driver(make_player, seeds):
+    scores = {}
+
+    @ray.remote
+    def game(seed):
+        scores[seed] = make_player().play(seed)
+
+    ray.get([game.remote(seed) for seed in seeds])
+    return scores
+
+
+@rejects("tournament", says="could not pickle")
+def passes_the_player_as_an_argument(make_player, seeds):
+    player = make_player()
+    game = ray.remote(lambda player, seed: player.play(seed))
+    return {seed: ray.get(game.remote(player, seed)) for seed in seeds}
+
+
+@rejects("tournament", says="in the process of your notebook")
+def plays_at_home(make_player, seeds):
+    player = make_player()
+    return {seed: player.play(seed) for seed in seeds}
+
+
+@rejects("tournament", says="at the same time")
+def waits_in_the_loop_of_games(make_player, seeds):
+    game = ray.remote(lambda seed: make_player().play(seed))
+    return {seed: ray.get(game.remote(seed)) for seed in seeds}
+
+
+@rejects("tournament", says="at the same time")
+def one_actor_plays_all(make_player, seeds):
+    player = ray.remote(make_player).remote()
+    return dict(zip(seeds, ray.get([player.play.remote(seed) for seed in seeds]), strict=True))
+
+
+@rejects("tournament", says="What did you keep")
+def adds_to_a_global_dict(make_player, seeds):
+    _scores_of_all.update(a_player_in_each_task(make_player, seeds))
+    return _scores_of_all
+
+
+@rejects("tournament", says="belongs to its seed")
+def scores_in_the_order_of_their_end(make_player, seeds):
+    scores = a_player_in_each_task(make_player, seeds)
+    return dict(zip(seeds, sorted(scores.values()), strict=True))

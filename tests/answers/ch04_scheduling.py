@@ -1,5 +1,8 @@
 """Right and wrong answers of chapter 4."""
 
+from concurrent.futures import ThreadPoolExecutor
+
+import pandas
 import ray
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
@@ -13,8 +16,9 @@ def RAY() -> dict:
 
     cluster = small_cluster(num_cpus=2, resources={"licence": 2})
     cluster.remove_node(cluster.add_node(num_cpus=2, object_store_memory=2**27))  # the dead stay on Ray's list
-    for name in ("west", "east"):
-        cluster.add_node(wait=False, node_name=name, num_cpus=2, labels={"zone": name}, object_store_memory=2**27)
+    for name, gpus in (("west", 0), ("east", 2)):
+        options = {"node_name": name, "num_cpus": 2, "num_gpus": gpus, "labels": {"zone": name}}
+        cluster.add_node(wait=False, object_store_memory=2**27, **options)
     cluster.wait_for_nodes(60)
     return {"address": cluster.address}
 
@@ -24,6 +28,134 @@ def STOP() -> None:
     from coursekit.given.nodes import stop
 
     stop()
+
+
+def _learn_and_play(learn, play, samplers, learner, sampler):
+    playing = [ray.remote(play).options(**sampler).remote(number) for number in range(samplers)]
+    return ray.get(ray.remote(learn).options(**learner).remote()), ray.get(playing)
+
+
+@accepts("learn_and_play")
+def samplers_first_and_a_list(learn, play, samplers):
+    share = {"num_gpus": 1 / samplers, "num_cpus": 0}
+    return list(_learn_and_play(learn, play, samplers, {"num_gpus": 1, "num_cpus": 0}, share))
+
+
+@accepts("learn_and_play")
+def decorated_and_rounded(learn, play, samplers):
+    @ray.remote(num_gpus=round(1 / samplers, 3), num_cpus=0)
+    def sampler(number):
+        return play(number)
+
+    @ray.remote(num_gpus=1, num_cpus=0)
+    def learner():
+        return learn()
+
+    first, *others = ray.get([learner.remote(), *map(sampler.remote, range(samplers))])
+    return first, others
+
+
+@accepts("learn_and_play")
+def actors_with_gpus(learn, play, samplers):
+    @ray.remote(num_cpus=0)
+    class Holder:
+        def run(self, function, *arguments):
+            return function(*arguments)
+
+    learner = Holder.options(num_gpus=1).remote()
+    holders = [Holder.options(num_gpus=1 / samplers).remote() for _ in range(samplers)]
+    playing = [holder.run.remote(play, number) for number, holder in enumerate(holders)]
+    return ray.get(learner.run.remote(learn)), ray.get(playing)
+
+
+@accepts("learn_and_play")
+def from_threads_of_the_notebook(learn, play, samplers):
+    @ray.remote(num_cpus=0, max_retries=0)
+    def run(function, *arguments):
+        return function(*arguments)
+
+    def call(gpus, *what):
+        return ray.get(run.options(num_gpus=gpus).remote(*what))
+
+    with ThreadPoolExecutor(samplers + 1) as threads:
+        learning = threads.submit(call, 1, learn)
+        playing = list(threads.map(lambda number: call(1 / samplers, play, number), range(samplers)))
+    return learning.result(), playing
+
+
+@rejects("learn_and_play", says="equal part")
+def rounds_to_a_tenth(learn, play, samplers):
+    share = {"num_gpus": 0.2 if samplers == 4 else 0.3, "num_cpus": 0}
+    return _learn_and_play(learn, play, samplers, {"num_gpus": 1, "num_cpus": 0}, share)
+
+
+@rejects("learn_and_play", says="reference")
+def forgets_to_get_what_came_back(learn, play, samplers):
+    learning = ray.remote(learn).options(num_gpus=1, num_cpus=0).remote()
+    task = ray.remote(play).options(num_gpus=1 / samplers, num_cpus=0)
+    return learning, [task.remote(number) for number in range(samplers)]
+
+
+@rejects("learn_and_play", says="held a CPU")
+def forgets_that_a_gpu_task_holds_a_cpu(learn, play, samplers):
+    return _learn_and_play(learn, play, samplers, {"num_gpus": 1}, {"num_gpus": 1 / samplers})
+
+
+@rejects("learn_and_play", says="equal part")
+def a_whole_gpu_for_each(learn, play, samplers):
+    return _learn_and_play(learn, play, samplers, {"num_gpus": 1, "num_cpus": 0}, {"num_gpus": 1, "num_cpus": 0})
+
+
+@rejects("learn_and_play", says="equal part")
+def always_a_half(learn, play, samplers):
+    return _learn_and_play(learn, play, samplers, {"num_gpus": 1, "num_cpus": 0}, {"num_gpus": 0.5, "num_cpus": 0})
+
+
+@rejects("learn_and_play", says="The learner held")
+def all_share_alike(learn, play, samplers):
+    share = {"num_gpus": 2 / (samplers + 1), "num_cpus": 0}
+    return _learn_and_play(learn, play, samplers, share, share)
+
+
+@rejects("learn_and_play", says="without a GPU")
+def only_the_learner_has_a_gpu(learn, play, samplers):
+    return _learn_and_play(learn, play, samplers, {"num_gpus": 1, "num_cpus": 0}, {"num_cpus": 0})
+
+
+@rejects("learn_and_play")
+def asks_in_resources(learn, play, samplers):
+    return _learn_and_play(learn, play, samplers, {"resources": {"GPU": 1}}, {"resources": {"GPU": 1 / samplers}})
+
+
+@accepts("learn_and_play")
+def inside_a_group_of_two_gpus(learn, play, samplers):
+    group = placement_group([{"GPU": 1}, {"GPU": 1}])
+    ray.get(group.ready())
+    first, second = (PlacementGroupSchedulingStrategy(group, bundle) for bundle in (0, 1))
+    learner, sampler = {"num_gpus": 1, "num_cpus": 0}, {"num_gpus": 1 / samplers, "num_cpus": 0}
+    try:
+        return _learn_and_play(
+            learn,
+            play,
+            samplers,
+            learner | {"scheduling_strategy": first},
+            sampler | {"scheduling_strategy": second},
+        )
+    finally:
+        remove_placement_group(group)
+
+
+@rejects("learn_and_play", says="without a GPU")
+def samplers_play_in_the_notebook(learn, play, samplers):
+    learned = ray.get(ray.remote(learn).options(num_gpus=1, num_cpus=0).remote())
+    return learned, [play(number) for number in range(samplers)]
+
+
+@rejects("learn_and_play", says="at the same time")
+def learns_first_then_plays(learn, play, samplers):
+    learned = ray.get(ray.remote(learn).options(num_gpus=1, num_cpus=0).remote())
+    task = ray.remote(play).options(num_gpus=1 / samplers, num_cpus=0)
+    return learned, ray.get([task.remote(number) for number in range(samplers)])
 
 
 @accepts("fits")
@@ -85,6 +217,24 @@ def looks_only_at_cpus(nodes, request):
     ]
 
 
+@accepts("fits")
+def as_a_column_of_a_table(nodes, request):
+    table = pandas.DataFrame([{**dict.fromkeys(request, 0), **node["Resources"]} for node in nodes])
+    fit = [node["Alive"] for node in nodes]
+    for name, amount in request.items():
+        fit &= (table[name].fillna(0) >= amount).to_numpy()
+    return pandas.Series([node["NodeID"] for node in nodes])[fit]
+
+
+@rejects("fits")
+def only_more_than_enough(nodes, request):
+    return [
+        node["NodeID"]
+        for node in nodes
+        if node["Alive"] and all(node["Resources"].get(name, 0) > amount for name, amount in request.items())
+    ]
+
+
 @rejects("fits")
 def only_the_first_node(nodes, request):
     return in_a_loop(nodes, request)[:1]
@@ -121,6 +271,24 @@ def _teams(simulate, teams, of_the_team=None, of_the_simulation=None):
     simulation = ray.remote(simulate).options(**(of_the_simulation or {"resources": {"licence": 1}}))
     run = ray.remote(lambda team: sum(ray.get([simulation.remote(x) for x in team])))
     return [run.options(**(of_the_team or {})).remote(team) for team in teams]
+
+
+@accepts("no_deadlock")
+def one_async_actor_without_a_cpu(simulate, teams):
+    simulation = ray.remote(resources={"licence": 1})(simulate)
+
+    @ray.remote(num_cpus=0)
+    class Teams:
+        async def total(self, team):
+            return sum([await ref for ref in [simulation.remote(x) for x in team]])
+
+    actor = Teams.remote()
+    return ray.get([actor.total.remote(team) for team in teams])
+
+
+@rejects("no_deadlock")
+def half_a_licence_for_each(simulate, teams):
+    return ray.get(_teams(simulate, teams, None, {"resources": {"licence": 0.5}}))
 
 
 @rejects("no_deadlock", says="Nothing moved any more")
@@ -189,6 +357,21 @@ def in_blocks(function, xs):
     share = len(xs) // len(nodes)
     at = [NodeAffinitySchedulingStrategy(node, soft=False) for node in nodes for _ in range(share)]
     return ray.get([task.options(scheduling_strategy=there).remote(x) for there, x in zip(at, xs, strict=True)])
+
+
+@accepts("spread_over_nodes")
+def an_actor_on_each_node(function, xs):
+    actor_class = ray.remote(num_cpus=0)(type("Worker", (), {"run": lambda self, x: function(x)}))
+    at = [NodeAffinitySchedulingStrategy(node, soft=False) for node in _alive()]
+    workers = [actor_class.options(scheduling_strategy=there).remote() for there in at]
+    return ray.get([workers[i % len(workers)].run.remote(x) for i, x in enumerate(xs)])
+
+
+@rejects("spread_over_nodes")
+def by_the_input_and_not_its_place(function, xs):
+    at = [NodeAffinitySchedulingStrategy(node, soft=False) for node in _alive()]
+    task = ray.remote(function)
+    return ray.get([task.options(scheduling_strategy=at[x % len(at)]).remote(x) for x in xs])
 
 
 @rejects("spread_over_nodes")
@@ -326,6 +509,11 @@ def reserves_and_runs_outside(function, size):
     results = ray.get([ray.remote(function).remote(rank) for rank in range(size)])
     remove_placement_group(group)
     return results
+
+
+@rejects("gang")
+def reserves_twice_as_much(function, size):
+    return _in_a_group(function, size, [{"CPU": 1}] * (2 * size))
 
 
 @rejects("gang")

@@ -4,6 +4,7 @@ import atexit
 import json
 import os
 import shutil
+import sqlite3
 import tempfile
 import time
 from pathlib import Path
@@ -79,7 +80,7 @@ def the_first_failure_sinks_all(function, xs):
     return dict(zip(xs, ray.get([task.remote(x) for x in xs]), strict=True)), {}
 
 
-@rejects("survivors", says="The errors say nothing of")
+@rejects("survivors", says="The errors say nothing about")
 def swallows_the_exceptions(function, xs):
     results, _ = as_they_end(function, xs)
     return results, {}
@@ -102,6 +103,17 @@ def takes_none_for_a_failure(function, xs):
     results, errors = as_they_end(function, xs)
     nothing = {x: "NoneType" for x, value in results.items() if value is None}
     return {x: value for x, value in results.items() if x not in nothing}, errors | nothing
+
+
+@rejects("survivors", says="the errors say")
+def keeps_the_text_of_the_error(function, xs):
+    task, results, errors = ray.remote(function).options(max_retries=0), {}, {}
+    for x, ref in [(x, task.remote(x)) for x in xs]:
+        try:
+            results[x] = ray.get(ref)
+        except RayError as error:
+            errors[x] = repr(getattr(error, "cause", error))
+    return results, errors
 
 
 @rejects("survivors")
@@ -378,7 +390,7 @@ class Forgetful:
         return self.total
 
 
-@rejects("Ledger", says="payments make")
+@rejects("Ledger", says="payments add up to")
 class CountsEveryCall(Forgetful):
     def deposit(self, key, amount):
         return self.add(key, amount)
@@ -466,6 +478,19 @@ class RenamesWithPathlib:
         new.write_text(str(self.total))
         new.replace(self.path)
         return self.total
+
+
+@accepts("CheckpointedCounter")
+class LeavesItToADatabase:
+    def __init__(self, path):
+        self.rows = sqlite3.connect(path)
+        with self.rows:
+            self.rows.execute("CREATE TABLE IF NOT EXISTS steps (n INTEGER)")
+
+    def add(self, n):
+        with self.rows:  # one transaction: all of it, or nothing
+            self.rows.execute("INSERT INTO steps VALUES (?)", (n,))
+        return self.rows.execute("SELECT sum(n) FROM steps").fetchone()[0]
 
 
 class Counts:

@@ -339,111 +339,57 @@ def leaves_out_the_runtime_environment(url, token, submission_id, entrypoint, ru
     return _post(url, {"Authorization": f"Bearer {token}"}, entrypoint=entrypoint, submission_id=submission_id)
 
 
-def _yaml(name, region, worker, least, most, **changes):
-    config = {
-        "cluster_name": name,
-        "max_workers": most,
-        "provider": {"type": "aws", "region": region},
-        "auth": {"ssh_user": "ubuntu"},
-        "head_node_type": "head",
-        "available_node_types": {
-            "head": {"resources": {"CPU": 0}, "node_config": {"InstanceType": "m5.large"}},
-            "workers": {
-                "min_workers": least,
-                "max_workers": most,
-                "resources": {},
-                "node_config": {"InstanceType": worker},
-            },
-        },
-    }
-    return config | changes
+def _options(folder):
+    return ["--no-index", "--find-links", folder]
 
 
-@accepts("cluster_yaml")
-def writes_json_which_is_yaml_too(name, region, worker, least, most):
-    return json.dumps(_yaml(name, region, worker, least, most))
+@accepts("pip_environment")
+def options_among_the_requirements(package, version, folder):
+    return {"pip": [f"--no-index --find-links={folder}", f"{package}=={version}"]}
 
 
-@accepts("cluster_yaml")
-def workers_say_nothing_of_resources(name, region, worker, least, most):
-    config = _yaml(name, region, worker, least, most)
-    del config["available_node_types"]["workers"]["resources"]
-    return json.dumps(config)
+@accepts("pip_environment")
+def the_wheel_itself(package, version, folder):
+    return {"pip": [f"{folder}/{package}-{version}-py3-none-any.whl"]}
 
 
-@rejects("cluster_yaml", says="say nothing of CPU")
-def head_says_nothing_of_resources(name, region, worker, least, most):
-    config = _yaml(name, region, worker, least, most)
-    del config["available_node_types"]["head"]["resources"]
-    return json.dumps(config)
+@rejects("pip_environment", says="would install version")
+def any_version(package, version, folder):
+    return {"pip": {"packages": [package], "pip_install_options": _options(folder)}}
 
 
-@rejects("cluster_yaml")
-def returns_a_dict(name, region, worker, least, most):
-    return _yaml(name, region, worker, least, most)
+@rejects("pip_environment", says="would install version")
+def at_least_this_version(package, version, folder):
+    return {"pip": {"packages": [f"{package}>={version}"], "pip_install_options": _options(folder)}}
 
 
-@rejects("cluster_yaml")
-def forgets_the_limit_of_the_cluster(name, region, worker, least, most):
-    config = _yaml(name, region, worker, least, most)
-    del config["max_workers"]
-    return json.dumps(config)
+@rejects("pip_environment", says="from the internet")
+def looks_in_the_folder_and_on_the_internet(package, version, folder):
+    return {"pip": {"packages": [f"{package}=={version}"], "pip_install_options": ["--find-links", folder]}}
 
 
-@rejects("cluster_yaml")
-def workers_at_the_top_as_it_once_was(name, region, worker, least, most):
-    config = _yaml(name, region, worker, least, most, min_workers=least)
-    del config["available_node_types"]["workers"]["min_workers"]
-    return json.dumps(config)
+@rejects("join_node", says="'ray' and 'start'")
+def a_command_as_one_text(address, token_file, cpus, resources):
+    command, variables = _join(address, token_file, cpus, resources)
+    return " ".join(command), variables
 
 
-@rejects("cluster_yaml")
-def head_is_not_one_of_the_types(name, region, worker, least, most):
-    return json.dumps(_yaml(name, region, worker, least, most, head_node_type="ray.head.default"))
+@rejects("pip_environment", says="from the internet")
+def looks_on_the_internet(package, version, folder):
+    return {"pip": [f"{package}=={version}"]}
 
 
-@rejects("cluster_yaml")
-def limit_below_the_minimum(name, region, worker, least, most):
-    return json.dumps(_yaml(name, region, worker, least, most, max_workers=least - 1))
+@rejects("pip_environment", says="pip said")
+def two_options_in_one_word(package, version, folder):
+    options = {"pip_install_options": ["--no-index", f"--find-links {folder}"]}
+    return {"pip": {"packages": [f"{package}=={version}"]} | options}
 
 
-@rejects("cluster_yaml")
-def head_runs_tasks_too(name, region, worker, least, most):
-    config = _yaml(name, region, worker, least, most)
-    config["available_node_types"]["head"]["resources"] = {}
-    return json.dumps(config)
+@rejects("pip_environment", says="Ray said")
+def packages_beside_pip(package, version, folder):
+    return {"pip": {"pip_install_options": _options(folder)}, "packages": [f"{package}=={version}"]}
 
 
-@rejects("cluster_yaml")
-def workers_run_no_tasks_either(name, region, worker, least, most):
-    config = _yaml(name, region, worker, least, most)
-    config["available_node_types"]["workers"]["resources"] = {"CPU": 0}
-    return json.dumps(config)
-
-
-@rejects("cluster_yaml")
-def counts_the_head_as_a_worker_of_its_type(name, region, worker, least, most):
-    config = _yaml(name, region, worker, least, most)
-    config["available_node_types"]["head"] |= {"min_workers": 1, "max_workers": 1}
-    return json.dumps(config)
-
-
-@rejects("cluster_yaml")
-def a_field_that_does_not_exist(name, region, worker, least, most):
-    config = _yaml(name, region, worker, least, most)
-    config["available_node_types"]["workers"]["instance_type"] = worker
-    return json.dumps(config)
-
-
-@rejects("cluster_yaml")
-def numbers_as_text(name, region, worker, least, most):
-    config = _yaml(name, region, worker, least, most)
-    config["available_node_types"]["workers"]["min_workers"] = str(least)
-    return json.dumps(config)
-
-
-@rejects("cluster_yaml")
-def head_is_as_large_as_the_workers(name, region, worker, least, most):
-    config = _yaml(name, region, worker, least, most)
-    config["available_node_types"]["head"]["node_config"]["InstanceType"] = worker
-    return json.dumps(config)
+@rejects("pip_environment", says="is a dictionary")
+def the_requirement_alone(package, version, folder):
+    return [f"{package}=={version}"]

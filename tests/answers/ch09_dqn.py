@@ -207,6 +207,12 @@ def row_by_row(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
     return np.array(targets)
 
 
+@accepts("td_target")
+def takes_along_the_actions(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    best = np.expand_dims(q_online.argmax(axis=-1), -1)
+    return rewards + (1 - terminated) * gamma * np.take_along_axis(q_target, best, axis=-1).squeeze(-1)
+
+
 def future(q_online, q_target):
     return np.take_along_axis(q_target, q_online.argmax(1)[:, None], 1)[:, 0]
 

@@ -363,6 +363,16 @@ def clips_nothing(policy, optimizer, minibatch):
     return loss.item()
 
 
+@rejects("train_step", says="clipped to 0.5")
+def clips_each_number_by_itself(policy, optimizer, minibatch):
+    loss = loss_of(policy, minibatch)
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_value_(policy.parameters(), 0.5)
+    optimizer.step()
+    return loss.item()
+
+
 @rejects("train_step")
 def clips_before_there_are_gradients(policy, optimizer, minibatch):
     optimizer.zero_grad()

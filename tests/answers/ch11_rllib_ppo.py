@@ -1,5 +1,8 @@
 """Right and wrong answers of chapter 11."""
 
+from contextlib import suppress
+from pathlib import Path
+
 import numpy as np
 import torch
 from gymnasium.spaces import flatten
@@ -192,90 +195,81 @@ def builds_again_in_every_iteration(config, target, most):
     return means
 
 
-# save_and_restore: save, stop, build from the folder
+# resume_newest: the newest by number, and whole
 
 
-@accepts("save_and_restore")
-def builds_from_the_config_and_loads(algo, folder):
-    algo.save_to_path(folder)
+def by_number(folder):
+    return sorted(Path(folder).iterdir(), key=lambda path: int(path.name))
+
+
+def files_in(path):
+    return {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()}
+
+
+@accepts("resume_newest")
+def has_the_files_of_the_oldest(folder):
+    paths = by_number(folder)
+    whole = [path for path in paths if files_in(path) == files_in(paths[0])]
+    return Algorithm.from_checkpoint(whole[-1])
+
+
+@accepts("resume_newest")
+def builds_from_the_config_and_loads(folder):
+    most = max(len(files_in(path)) for path in by_number(folder))
+    path = next(path for path in reversed(by_number(folder)) if len(files_in(path)) == most)
+    algo = PPO.from_checkpoint(str(path))
     config = algo.config.copy(copy_frozen=False)
     algo.stop()
     other = config.build_algo()
-    other.restore_from_path(folder)
+    other.restore_from_path(path)
     return other
 
 
-@accepts("save_and_restore")
-def any_algorithm(algo, folder):
-    algo.save(folder)
+@rejects("resume_newest")
+def the_newest_whole_or_not(folder):
+    return Algorithm.from_checkpoint(by_number(folder)[-1])
+
+
+@rejects("resume_newest")
+def the_first_that_loads(folder):
+    for path in reversed(by_number(folder)):
+        with suppress(Exception):
+            return Algorithm.from_checkpoint(path)
+    return None
+
+
+@rejects("resume_newest")
+def asks_for_the_file_that_is_written_last(folder):
+    whole = [path for path in by_number(folder) if (path / "algorithm_state.pkl").exists()]
+    return Algorithm.from_checkpoint(whole[-1])
+
+
+@rejects("resume_newest")
+def asks_for_the_network_alone(folder):
+    weights = "learner_group/learner/rl_module/default_policy/module_state.pkl"
+    return Algorithm.from_checkpoint([path for path in by_number(folder) if (path / weights).exists()][-1])
+
+
+@rejects("resume_newest")
+def the_oldest_to_be_safe(folder):
+    return Algorithm.from_checkpoint(by_number(folder)[0])
+
+
+@rejects("resume_newest")
+def takes_the_weights_alone(folder):
+    path = [path for path in by_number(folder) if files_in(path) == files_in(by_number(folder)[0])][-1]
+    algo = Algorithm.from_checkpoint(path)
+    weights, config = algo.get_weights(), algo.config.copy(copy_frozen=False)
     algo.stop()
-    return Algorithm.from_checkpoint(folder)
-
-
-@rejects("save_and_restore")
-def returns_the_old_one(algo, folder):
-    algo.save_to_path(folder)
-    return algo
-
-
-@rejects("save_and_restore")
-def returns_the_folder(algo, folder):
-    path = algo.save_to_path(folder)
-    algo.stop()
-    return path
-
-
-@rejects("save_and_restore")
-def forgets_to_stop(algo, folder):
-    return PPO.from_checkpoint(algo.save_to_path(folder))
-
-
-@rejects("save_and_restore")
-def stops_it_too_late(algo, folder):
-    other = PPO.from_checkpoint(algo.save_to_path(folder))
-    algo.stop()
-    return other
-
-
-@rejects("save_and_restore")
-def starts_afresh(algo, folder):
-    algo.save_to_path(folder)
-    algo.stop()
-    return algo.config.copy(copy_frozen=False).build_algo()
-
-
-@rejects("save_and_restore")
-def copies_the_weights_alone(algo, folder):
-    algo.save_to_path(folder)
-    weights = algo.get_weights()
-    algo.stop()
-    other = algo.config.copy(copy_frozen=False).build_algo()
+    other = config.build_algo()
     other.set_weights(weights)
     other.env_runner_group.sync_weights(from_worker_or_learner_group=other.learner_group)
     return other
 
 
-@rejects("save_and_restore")
-def saves_the_network_alone(algo, folder):
-    algo.get_module().save_to_path(folder)
-    algo.stop()
-    return PPO.from_checkpoint(folder)
-
-
-@rejects("save_and_restore")
-def restores_a_part(algo, folder):
-    algo.save_to_path(folder)
-    algo.stop()
-    other = algo.config.copy(copy_frozen=False).build_algo()
-    other.restore_from_path(f"{folder}/learner_group", component="learner_group")
-    return other
-
-
-@rejects("save_and_restore")
-def a_folder_of_its_own(algo, folder):
-    path = algo.save_to_path()
-    algo.stop()
-    return PPO.from_checkpoint(path)
+@rejects("resume_newest")
+def returns_the_folder(folder):
+    return str(by_number(folder)[-3])
 
 
 # act: flatten, a batch of one, the largest score

@@ -16,168 +16,146 @@ from tests.answers import accepts, rejects
 RAY = {"num_cpus": 4}
 
 
-def dqn(runners=0, envs=4, name=CORRIDOR, **training):
-    config = DQNConfig().environment(name).env_runners(num_env_runners=runners, num_envs_per_env_runner=envs)
-    return config.training(**training)
+def dqn(length, runners=0, envs=4, kind=DQNConfig, name=CORRIDOR, **training):
+    config = kind().environment(name, env_config={"length": length} if name == CORRIDOR else {})
+    return config.env_runners(num_env_runners=runners, num_envs_per_env_runner=envs).training(**training)
 
 
-def asked(capacity, first, every, replays):
-    return {
-        "replay_buffer_config": {"capacity": capacity},
-        "num_steps_sampled_before_learning_starts": first,
-        "target_network_update_freq": every,
-        "training_intensity": replays,
-    }
+def quick(steps):
+    return {"epsilon": [(0, 1.0), (steps // 2, 0.05)], "num_steps_sampled_before_learning_starts": 100, "lr": 1e-3}
 
 
-def without(key, *numbers):
-    return {name: value for name, value in asked(*numbers).items() if name != key}
+# short_dqn: learning begins early, and exploring ends
 
 
-# dqn_config: a buffer, a beginning, a target network, replays
+@accepts("short_dqn")
+def eight_environments_and_larger_draws(length, steps):
+    return dqn(length, envs=8, **quick(steps), train_batch_size_per_learner=128, target_network_update_freq=50)
 
 
-@accepts("dqn_config")
-def larger_draws_instead_of_more_of_them(capacity, first, every, replays):
-    return dqn(
-        replay_buffer_config={"type": "EpisodeReplayBuffer", "capacity": capacity},
-        num_steps_sampled_before_learning_starts=first,
-        target_network_update_freq=every,
-        train_batch_size_per_learner=4 * replays,  # drawn once for every four steps
-    )
+@accepts("short_dqn")
+def hardly_explores_from_the_beginning(length, steps):
+    few = {"epsilon": 0.1, "num_steps_sampled_before_learning_starts": 50}
+    return dqn(length, **few, lr=1e-3, training_intensity=16, target_network_update_freq=20)
 
 
-@rejects("dqn_config")
-def nothing_but_the_defaults(capacity, first, every, replays):
-    return dqn()
+@rejects("short_dqn")
+def the_colleagues_defaults(length, steps):
+    return dqn(length)
 
 
-@rejects("dqn_config")
-def capacity_left_at_fifty_thousand(*numbers):
-    return dqn(**without("replay_buffer_config", *numbers))
+@rejects("short_dqn")
+def explores_to_the_end(length, steps):
+    return dqn(length, lr=1e-3, num_steps_sampled_before_learning_starts=100, target_network_update_freq=20)
 
 
-@rejects("dqn_config")
-def capacity_shared_out_among_the_environments(capacity, *numbers):
-    return dqn(**asked(capacity // 4, *numbers))
+@rejects("short_dqn")
+def learns_more_often_but_not_earlier(length, steps):
+    return dqn(length, epsilon=[(0, 1.0), (500, 0.05)], training_intensity=32)
 
 
-@rejects("dqn_config")
-def begins_at_once(capacity, first, every, replays):
-    return dqn(**asked(capacity, 0, every, replays))
+@rejects("short_dqn")
+def never_explores(length, steps):
+    return dqn(length, epsilon=0.0, num_steps_sampled_before_learning_starts=900)
 
 
-@rejects("dqn_config")
-def beginning_and_target_swapped(capacity, first, every, replays):
-    return dqn(**asked(capacity, every, first, replays))
+@rejects("short_dqn")
+def ppo_instead(length, steps):
+    return dqn(length, kind=PPOConfig, train_batch_size_per_learner=128, lr=1e-3)
 
 
-@rejects("dqn_config")
-def target_never_moves_again(*numbers):
-    return dqn(**without("target_network_update_freq", *numbers))
+@rejects("short_dqn")
+def a_shorter_corridor(length, steps):
+    return dqn(5, **quick(steps))
 
 
-@rejects("dqn_config")
-def target_counted_in_updates(capacity, first, every, replays):
-    return dqn(**asked(capacity, first, every // 4, replays))
+@rejects("short_dqn")
+def another_problem(length, steps):
+    return dqn(length, name="CartPole-v1", **quick(steps))
 
 
-@rejects("dqn_config")
-def replays_left_at_eight(*numbers):
-    return dqn(**without("training_intensity", *numbers))
+@rejects("short_dqn")
+def forgets_to_return(length, steps):
+    dqn(length, **quick(steps))
 
 
-@rejects("dqn_config")
-def replays_taken_for_the_size_of_a_draw(*numbers):
-    return dqn(**without("training_intensity", *numbers), train_batch_size_per_learner=numbers[-1])
-
-
-@rejects("dqn_config")
-def two_runner_processes(*numbers):
-    return dqn(runners=2, **asked(*numbers))
-
-
-@rejects("dqn_config")
-def one_environment(*numbers):
-    return dqn(envs=1, **asked(*numbers))
-
-
-@rejects("dqn_config")
-def another_problem(*numbers):
-    return dqn(name="CartPole-v1", **asked(*numbers))
-
-
-@rejects("dqn_config")
-def ppo_with_a_batch_of_that_size(capacity, first, every, replays):
-    return PPOConfig().environment(CORRIDOR).training(train_batch_size_per_learner=capacity)
-
-
-@rejects("dqn_config")
-def forgets_to_return(*numbers):
-    dqn(**asked(*numbers))
-
-
-# appo_config: runners, fragments, batches, a learner in this process
+# paced_appo: from seconds to steps, a learner in this process
 
 
 def appo(runners, fragment, batch, envs=2, learners=0, kind=APPOConfig):
     config = kind().environment(CORRIDOR).learners(num_learners=learners)
-    config.env_runners(num_env_runners=runners, num_envs_per_env_runner=envs, rollout_fragment_length=fragment)
-    return config.training(train_batch_size_per_learner=batch)
+    config.env_runners(num_env_runners=runners, num_envs_per_env_runner=envs, rollout_fragment_length=round(fragment))
+    return config.training(train_batch_size_per_learner=round(batch))
 
 
-@accepts("appo_config")
-def sets_attributes(runners, fragment, batch):
+@accepts("paced_appo")
+def sets_attributes(runners, nap, pace, messages):
     config = APPOConfig().environment(CORRIDOR)
     config.num_env_runners, config.num_envs_per_env_runner, config.num_learners = runners, 2, 0
-    config.rollout_fragment_length = fragment
+    config.rollout_fragment_length = int(pace / messages / nap / 2 + 0.5)
     config.use_env_runner_state_server = False
-    return config.training(train_batch_size_per_learner=batch, lr=0.001)
+    return config.training(train_batch_size_per_learner=int(pace / nap + 0.5) * (runners or 1), lr=0.001)
 
 
-@rejects("appo_config")
-def runners_left_at_two(runners, fragment, batch):
-    return appo(2, fragment, batch)
+@accepts("paced_appo")
+def batch_from_the_fragments(runners, nap, pace, messages):
+    fragment = math.ceil(pace / (2 * messages * nap) - 1e-6)
+    return appo(runners, fragment, 2 * fragment * messages * max(1, runners))
 
 
-@rejects("appo_config")
-def a_learner_process_of_its_own(runners, fragment, batch):
-    return appo(runners, fragment, batch, learners=1)
+@rejects("paced_appo")
+def two_environments_play_twice_as_much(runners, nap, pace, messages):
+    return appo(runners, pace / nap / messages, 2 * max(runners, 1) * pace / nap)
 
 
-@rejects("appo_config")
-def ppo_waits_for_its_runners(runners, fragment, batch):
-    return appo(runners, fragment, batch, kind=PPOConfig)
+@rejects("paced_appo")
+def fragment_not_shared_by_the_environments(runners, nap, pace, messages):
+    return appo(runners, pace / nap / messages, max(runners, 1) * pace / nap)
 
 
-@rejects("appo_config")
-def impala_does_not_clip(runners, fragment, batch):
-    return appo(runners, fragment, batch, kind=IMPALAConfig)
+@rejects("paced_appo")
+def one_fragment_in_each_update(runners, nap, pace, messages):
+    return appo(runners, pace / nap / 2, max(runners, 1) * pace / nap)
 
 
-@rejects("appo_config")
-def fragment_and_batch_swapped(runners, fragment, batch):
-    return appo(runners, batch, fragment)
+@rejects("paced_appo")
+def batch_forgets_the_runners(runners, nap, pace, messages):
+    return appo(runners, pace / nap / messages / 2, pace / nap)
 
 
-@rejects("appo_config")
-def fragment_shared_by_the_environments(runners, fragment, batch):
-    return appo(runners, fragment // 2, batch)
+@rejects("paced_appo")
+def batch_left_at_the_default(runners, nap, pace, messages):
+    return appo(runners, pace / nap / messages / 2, 500)
 
 
-@rejects("appo_config")
-def batch_left_at_the_default(runners, fragment, batch):
-    return appo(runners, fragment, 500)
+@rejects("paced_appo")
+def runners_left_at_two(runners, nap, pace, messages):
+    return appo(2, pace / nap / messages / 2, max(runners, 1) * pace / nap)
 
 
-@rejects("appo_config")
-def one_environment_in_each(runners, fragment, batch):
-    return appo(runners, fragment, batch, envs=1)
+@rejects("paced_appo")
+def a_learner_process_of_its_own(runners, nap, pace, messages):
+    return appo(runners, pace / nap / messages / 2, max(runners, 1) * pace / nap, learners=1)
 
 
-@rejects("appo_config")
-def returns_the_algorithm(runners, fragment, batch):
-    return appo(0, fragment, batch).build_algo()
+@rejects("paced_appo")
+def ppo_waits_for_its_runners(runners, nap, pace, messages):
+    return appo(runners, pace / nap / messages / 2, max(runners, 1) * pace / nap, kind=PPOConfig)
+
+
+@rejects("paced_appo")
+def impala_does_not_clip(runners, nap, pace, messages):
+    return appo(runners, pace / nap / messages / 2, max(runners, 1) * pace / nap, kind=IMPALAConfig)
+
+
+@rejects("paced_appo")
+def one_environment_in_each(runners, nap, pace, messages):
+    return appo(runners, pace / nap / messages, max(runners, 1) * pace / nap, envs=1)
+
+
+@rejects("paced_appo")
+def returns_the_algorithm(runners, nap, pace, messages):
+    return appo(0, 32, 256).build_algo()
 
 
 # compare: one at a time, the same budget, both clocks

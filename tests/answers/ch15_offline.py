@@ -400,6 +400,13 @@ def weighs_by_the_length_of_the_episode(rows, network, epochs):
     return learn(weighted, network, epochs, loss)
 
 
+@accepts("beats_the_teacher")
+def keeps_only_the_best_episodes(rows, network, epochs):
+    frame = rows.to_pandas()
+    best = frame.groupby("eps_id")["rewards"].transform("sum") > 200
+    return learn(ray.data.from_pandas(frame.loc[best, ["obs", "actions"]]), network, epochs, surprise)
+
+
 @rejects("beats_the_teacher")
 def clones_them_all(rows, network, epochs):
     return learn(rows, network, epochs, surprise)

@@ -322,6 +322,14 @@ def from_its_checkpoints(results):
     return best.config, metrics["epoch"]
 
 
+@accepts("best_config")
+def from_the_dataframe(results):
+    frame = results.get_dataframe(filter_metric="accuracy", filter_mode="max")
+    row = frame.loc[frame["accuracy"].idxmax()]
+    names = [name for name in frame.columns if name.startswith("config/")]
+    return {name.removeprefix("config/"): row[name] for name in names}, row["epoch"]
+
+
 # replay_asha: ASHA's rule, played over recorded curves
 
 
@@ -461,6 +469,19 @@ def three_processes_share_a_cpu(config, rates, iterations, folder, callbacks=Non
     config.env_runners(num_cpus_per_env_runner=0.25).learners(num_cpus_per_learner=0.5)
     config.resources(num_cpus_for_main_process=0.5).training(lr=tune.grid_search(rates))
     return ppo_tuner(config, iterations, folder, callbacks)
+
+
+@accepts("tune_ppo")
+def from_the_class_and_a_dictionary(config, rates, iterations, folder, callbacks=None):
+    space = config.env_runners(num_env_runners=0).to_dict() | {"lr": tune.grid_search(rates)}
+    return tune.Tuner(
+        PPO,
+        param_space=space,
+        tune_config=tune.TuneConfig(metric="env_runners/episode_return_mean", mode="max"),
+        run_config=tune.RunConfig(
+            storage_path=folder, callbacks=callbacks, stop=lambda _, result: result["training_iteration"] >= iterations
+        ),
+    )
 
 
 @rejects("tune_ppo", says="asks for 1.5 CPUs")

@@ -272,6 +272,11 @@ def makes_the_optimizer_first(config):
 
 
 @accepts("train_loop")
+def reports_numbers_of_numpy(config):
+    train(config, told=lambda losses: np.array(np.mean(losses, dtype=np.float32)))
+
+
+@accepts("train_loop")
 def another_seed_in_each_worker(config):  # harmless: DDP sends the weights of worker 0
     train(config, told=mean, seed=lambda config: config["seed"] + ray.train.get_context().get_world_rank())
 
@@ -348,6 +353,31 @@ def _report(metrics, state, keep):
 @accepts("resume")
 def loads_into_the_wrapped_model(config):
     last(config)
+
+
+@accepts("resume")
+def every_worker_saves_the_next_epoch(config):
+    torch.manual_seed(config["seed"])
+    context, net, begin = ray.train.get_context(), nn.Linear(64, 10), 0
+    optimizer = torch.optim.SGD(net.parameters(), lr=config["lr"], momentum=0.9)
+    if (checkpoint := ray.train.get_checkpoint()) is not None:
+        state = torch.load(os.path.join(checkpoint.to_directory(), "state.pt"))
+        net.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optim"])
+        begin = state["next"]
+    model, shard = prepare_model(net), ray.train.get_dataset_shard("train")
+    for epoch in range(begin, config["epochs"]):
+        losses = []
+        for batch in shard.iter_torch_batches(batch_size=config["batch_size"] // context.get_world_size()):
+            loss = cross_entropy(model(batch["image"]), batch["label"])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        folder = tempfile.mkdtemp()
+        state = {"model": net.state_dict(), "optim": optimizer.state_dict(), "next": epoch + 1}
+        torch.save(state, os.path.join(folder, "state.pt"))
+        ray.train.report({"epoch": epoch, "loss": mean(losses)}, ray.train.Checkpoint.from_directory(folder))
 
 
 @rejects("resume")

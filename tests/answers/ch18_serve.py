@@ -11,6 +11,8 @@ import urllib.request
 
 import numpy as np
 import requests
+from fastapi import FastAPI
+from pydantic import BaseModel
 from ray import cloudpickle, serve
 from starlette.responses import JSONResponse
 
@@ -51,6 +53,35 @@ def with_a_response_of_its_own(model, replicas, cpus):
             return JSONResponse({"pid": os.getpid(), "version": self.policy.version, "action": action})
 
     return Service.bind(policy=model)
+
+
+class Question(BaseModel):
+    obs: list[float]
+
+
+def with_fastapi(model, path):
+    web = FastAPI()
+
+    @serve.deployment(name="WithPaths")
+    @serve.ingress(web)
+    class Service:
+        @web.post(path)
+        async def act(self, question: Question):
+            return {"action": model.actions([question.obs])[0], "version": model.version, "pid": os.getpid()}
+
+    return Service
+
+
+@accepts("policy_service")
+def with_fastapi_below_ingress(model, replicas, cpus):
+    options = {"num_replicas": replicas, "ray_actor_options": {"num_cpus": cpus}}
+    return with_fastapi(model, "/").options(**options).bind()
+
+
+@rejects("policy_service", says="404")
+def with_fastapi_at_another_path(model, replicas, cpus):
+    options = {"num_replicas": replicas, "ray_actor_options": {"num_cpus": cpus}}
+    return with_fastapi(model, "/act").options(**options).bind()
 
 
 @rejects("policy_service")
@@ -152,6 +183,24 @@ def with_more_room_and_a_list_of_dictionaries(model, size, wait, replicas):
 
         async def __call__(self, request):
             return await self.compute(request)
+
+    return Service.bind()
+
+
+@accepts("batched_service")
+def batches_with_fastapi(model, size, wait, replicas):
+    web = FastAPI()
+
+    @serve.deployment(num_replicas=replicas, max_ongoing_requests=100, ray_actor_options={"num_cpus": 0.2})
+    @serve.ingress(web)
+    class Service:
+        @serve.batch(max_batch_size=size, batch_wait_timeout_s=wait)
+        async def compute(self, rows):
+            return [{"action": action, "batch": len(rows), "pid": os.getpid()} for action in model.actions(rows)]
+
+        @web.post("/")
+        async def act(self, question: Question):
+            return await self.compute(question.obs)
 
     return Service.bind()
 

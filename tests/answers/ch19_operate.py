@@ -1,11 +1,10 @@
 """Right and wrong answers of chapter 19."""
 
-import json
-import os
+import itertools
 import re
-import sqlite3
-import uuid
 from collections import Counter, defaultdict
+
+import pandas
 
 from tests.answers import accepts, rejects
 
@@ -137,6 +136,14 @@ def line_by_line(scrapes, name):
     return grown / (scrapes[-1][0] - scrapes[0][0])
 
 
+@accepts("per_second")
+def with_a_table(scrapes, name):
+    table = pandas.DataFrame([series(text, name) for _, text in scrapes]).fillna(0)
+    steps = table.diff().iloc[1:]
+    grown = steps.where(steps >= 0, table.iloc[1:]).to_numpy().sum()
+    return grown / (scrapes[-1][0] - scrapes[0][0])
+
+
 @rejects("per_second")
 def last_minus_first_of_the_sums(scrapes, name):
     first, last = (sum(series(text, name).values()) for _, text in (scrapes[0], scrapes[-1]))
@@ -206,6 +213,113 @@ def first_number_in_a_line_that_has_the_name(scrapes, name):
         return sum(float(each[0]) for each in found if each)
 
     return (total(scrapes[-1][1]) - total(scrapes[0][1])) / (scrapes[-1][0] - scrapes[0][0])
+
+
+def own_function(frames, own):
+    return next((frame["function"] for frame in frames if frame["file"] in own), None)
+
+
+def most_common(names):
+    return Counter(name for name in names if name).most_common(1)[0][0]
+
+
+@accepts("diagnose")
+def with_the_first_sample(samples, own):
+    first = samples[0]["frames"]
+    still = all(sample["frames"] == first and not sample["active"] for sample in samples)
+    return ("hung" if still else "slow"), most_common(own_function(sample["frames"], own) for sample in samples)
+
+
+@accepts("diagnose")
+def with_texts_and_a_list(samples, own):
+    stacks = {str(sample) for sample in samples}
+    names = [own_function(sample["frames"], own) for sample in samples]
+    names = [name for name in names if name]
+    hung = len(stacks) == 1 and not samples[0]["active"]
+    return ["hung" if hung else "slow", max(set(names), key=names.count)]
+
+
+@rejects("diagnose")
+def idle_means_hung(samples, own):
+    hung = not any(sample["active"] for sample in samples)
+    return ("hung" if hung else "slow"), with_the_first_sample(samples, own)[1]
+
+
+@rejects("diagnose")
+def the_same_stack_means_hung(samples, own):
+    hung = len({str(sample["frames"]) for sample in samples}) == 1
+    return ("hung" if hung else "slow"), with_the_first_sample(samples, own)[1]
+
+
+@rejects("diagnose")
+def compares_the_innermost_frame_only(samples, own):
+    hung = len({(sample["active"], str(sample["frames"][0])) for sample in samples}) == 1 and not samples[0]["active"]
+    return ("hung" if hung else "slow"), with_the_first_sample(samples, own)[1]
+
+
+@rejects("diagnose")
+def compares_functions_without_lines(samples, own):
+    stacks = {tuple(frame["function"] for frame in sample["frames"]) for sample in samples}
+    hung = len(stacks) == 1 and not any(sample["active"] for sample in samples)
+    return ("hung" if hung else "slow"), with_the_first_sample(samples, own)[1]
+
+
+@rejects("diagnose")
+def names_the_function_of_a_library(samples, own):
+    verdict, _ = with_the_first_sample(samples, own)
+    return verdict, most_common(sample["frames"][0]["function"] for sample in samples)
+
+
+@rejects("diagnose")
+def counts_every_frame_of_its_own(samples, own):
+    verdict, _ = with_the_first_sample(samples, own)
+    return verdict, most_common(
+        frame["function"] for each in samples for frame in each["frames"] if frame["file"] in own
+    )
+
+
+@rejects("diagnose")
+def names_the_outermost_function(samples, own):
+    verdict, _ = with_the_first_sample(samples, own)
+    return verdict, most_common(own_function(sample["frames"][::-1], own) for sample in samples)
+
+
+@rejects("diagnose")
+def looks_at_one_sample(samples, own):
+    return with_the_first_sample(samples[:1], own)
+
+
+@accepts("diagnose")
+def with_pandas_and_a_set(samples, own):
+    places = pandas.Series([own_function(sample["frames"], own) for sample in samples]).dropna()
+    stacks = {tuple(tuple(sorted(frame.items())) for frame in sample["frames"]) for sample in samples}
+    still = len(stacks) == 1 and sum(sample["active"] for sample in samples) == 0
+    return ("hung", "slow")[not still], places.mode()[0]
+
+
+@accepts("diagnose")
+def pair_by_pair(samples, own):
+    verdict = "hung"
+    for before, after in itertools.pairwise([samples[-1], *samples]):
+        if before["active"] or after["active"] or before["frames"] != after["frames"]:
+            verdict = "slow"
+    frames = [next((frame for frame in sample["frames"] if frame["file"] in set(own)), None) for sample in samples]
+    (name, _), *_ = Counter(frame["function"] for frame in frames if frame).most_common()
+    return verdict, name
+
+
+@rejects("diagnose")
+def compares_the_place_only(samples, own):
+    places = {own_function(sample["frames"], own) for sample in samples}
+    hung = len(places) == 1 and not any(sample["active"] for sample in samples)
+    return ("hung" if hung else "slow"), with_the_first_sample(samples, own)[1]
+
+
+@rejects("diagnose")
+def compares_first_and_last(samples, own):
+    ends = samples[0], samples[-1]
+    hung = str(ends[0]) == str(ends[1]) and not ends[0]["active"]
+    return ("hung" if hung else "slow"), with_the_first_sample(samples, own)[1]
 
 
 def enough(room, asks):
@@ -324,240 +438,3 @@ def one_resource_is_enough(tasks, nodes, holders):
 @rejects("explain_pending")
 def words_for_running_tasks_too(tasks, nodes, holders):
     return report([task | {"state": task["state"].replace("RUNNING", "PENDING")} for task in tasks], nodes, holders)
-
-
-@accepts("durable_pipeline")
-def one_journal_for_each_run(steps, run, folder):
-    path, done = os.path.join(folder, run + ".journal"), {}
-    if os.path.exists(path):
-        with open(path) as file:
-            for line in file:
-                if line.endswith("\n"):  # the last one may be torn
-                    name, value = json.loads(line)
-                    done[name] = value
-    value = None
-    for name, function in steps:
-        if name not in done:
-            done[name] = function(value, [run, name])
-            with open(path, "a") as file:
-                file.write(json.dumps([name, done[name]]) + "\n")
-        value = done[name]
-    return value
-
-
-@accepts("durable_pipeline")
-def in_a_database(steps, run, folder):
-    with sqlite3.connect(os.path.join(folder, "pipelines.db")) as base:
-        base.execute("create table if not exists done (run text, step text, value text, primary key (run, step))")
-        base.commit()
-        value = None
-        for name, function in steps:
-            row = base.execute("select value from done where run = ? and step = ?", (run, name)).fetchone()
-            if row is None:
-                row = [json.dumps(function(value, f"{run}/{name}"))]
-                base.execute("insert into done values (?, ?, ?)", (run, name, row[0]))
-                base.commit()
-            value = json.loads(row[0])
-    return value
-
-
-@accepts("durable_pipeline")
-def a_folder_for_each_run(steps, run, folder):
-    home, value = os.path.join(folder, run), None
-    os.makedirs(home, exist_ok=True)
-    for place, (name, function) in enumerate(steps):
-        path = os.path.join(home, str(place))
-        try:
-            with open(path) as file:
-                value = json.load(file)
-        except FileNotFoundError:
-            value = function(value, f"{run}:{name}")
-            save(path, value)
-    return value
-
-
-def save(path, value):
-    with open(path + ".new", "w") as file:
-        json.dump(value, file)
-    os.replace(path + ".new", path)
-
-
-def pipeline(steps, run, folder, path=None, key=None, put=save, is_done=os.path.exists):
-    value = None
-    for name, function in steps:
-        file = path(name) if path else os.path.join(folder, f"{run}-{name}.json")
-        if is_done(file):
-            with open(file) as saved:
-                value = json.load(saved)
-        else:
-            value = function(value, key(name, value) if key else f"{run}-{name}")
-            put(file, value)
-    return value
-
-
-@rejects("durable_pipeline")
-def no_checkpoints(steps, run, folder):
-    return pipeline(steps, run, folder, put=lambda path, value: None)
-
-
-@rejects("durable_pipeline")
-def writes_in_place(steps, run, folder):
-    def put(path, value):
-        with open(path, "w") as file:
-            json.dump(value, file)
-
-    return pipeline(steps, run, folder, put=put)
-
-
-@rejects("durable_pipeline")
-def renames_before_the_file_is_closed(steps, run, folder):
-    def put(path, value):
-        with open(path + ".new", "w") as file:
-            json.dump(value, file)
-            os.replace(path + ".new", path)
-
-    return pipeline(steps, run, folder, put=put)
-
-
-@rejects("durable_pipeline")
-def takes_a_torn_file_for_none(steps, run, folder):
-    value = None
-    for name, function in steps:
-        path = os.path.join(folder, f"{run}-{name}.json")
-        if os.path.exists(path):
-            with open(path) as file:
-                value = json.loads(file.read() or "null")
-        else:
-            value = function(value, f"{run}-{name}")
-            with open(path, "w") as file:
-                json.dump(value, file)
-    return value
-
-
-@rejects("durable_pipeline")
-def a_new_key_at_every_attempt(steps, run, folder):
-    return pipeline(steps, run, folder, key=lambda name, value: uuid.uuid4().hex)
-
-
-@rejects("durable_pipeline")
-def the_same_key_for_every_step(steps, run, folder):
-    return pipeline(steps, run, folder, key=lambda name, value: run)
-
-
-@rejects("durable_pipeline")
-def the_same_key_for_every_run(steps, run, folder):
-    return pipeline(steps, run, folder, key=lambda name, value: name)
-
-
-@rejects("durable_pipeline")
-def the_process_is_part_of_the_key(steps, run, folder):
-    return pipeline(steps, run, folder, key=lambda name, value: f"{run}-{name}-{os.getpid()}")
-
-
-@rejects("durable_pipeline")
-def the_hash_of_a_text_as_key(steps, run, folder):
-    return pipeline(steps, run, folder, key=lambda name, value: str(hash((run, name))))
-
-
-@rejects("durable_pipeline")
-def no_gap_between_run_and_step(steps, run, folder):
-    return pipeline(steps, run, folder, key=lambda name, value: f"{run}{name}")
-
-
-@rejects("durable_pipeline")
-def files_and_keys_without_a_gap(steps, run, folder):
-    path, key = (lambda name: os.path.join(folder, run + name)), (lambda name, value: run + name)
-    return pipeline(steps, run, folder, path=path, key=key)
-
-
-@rejects("durable_pipeline")
-def tries_a_step_until_it_works(steps, run, folder):
-    def stubborn(function):
-        def call(value, key):
-            while True:
-                try:
-                    return function(value, key)
-                except Exception:
-                    pass
-
-        return call
-
-    return pipeline([(name, stubborn(function)) for name, function in steps], run, folder)
-
-
-@rejects("durable_pipeline")
-def files_without_the_run(steps, run, folder):
-    return pipeline(steps, run, folder, path=lambda name: os.path.join(folder, name))
-
-
-@rejects("durable_pipeline")
-def one_file_for_the_last_result(steps, run, folder):
-    return pipeline(steps, run, folder, path=lambda name: os.path.join(folder, run))
-
-
-@rejects("durable_pipeline")
-def takes_none_and_zero_for_missing(steps, run, folder):
-    def is_done(path):
-        if not os.path.exists(path):
-            return False
-        with open(path) as file:
-            return bool(json.load(file))
-
-    return pipeline(steps, run, folder, is_done=is_done)
-
-
-@rejects("durable_pipeline")
-def marks_a_step_before_it_acts(steps, run, folder):
-    value = None
-    for name, function in steps:
-        path = os.path.join(folder, f"{run}-{name}.json")
-        if os.path.exists(path):
-            with open(path) as file:
-                value = json.load(file)
-        else:
-            save(path, None)
-            value = function(value, f"{run}-{name}")
-            save(path, value)
-    return value
-
-
-@rejects("durable_pipeline")
-def saves_all_at_the_end(steps, run, folder):
-    path, value = os.path.join(folder, f"{run}.json"), None
-    if os.path.exists(path):
-        with open(path) as file:
-            return json.load(file)
-    for name, function in steps:
-        value = function(value, f"{run}-{name}")
-    save(path, value)
-    return value
-
-
-@rejects("durable_pipeline")
-def saves_text_instead_of_values(steps, run, folder):
-    return pipeline(steps, run, folder, put=lambda path, value: save(path, str(value)))
-
-
-@rejects("durable_pipeline")
-def goes_on_after_an_error(steps, run, folder):
-    def careful(function):
-        def call(value, key):
-            try:
-                return function(value, key)
-            except ConnectionError:
-                return None
-
-        return call
-
-    return pipeline([(name, careful(function)) for name, function in steps], run, folder)
-
-
-@rejects("durable_pipeline")
-def forgets_the_value_of_a_step_that_was_done(steps, run, folder):
-    value = None
-    for name, function in steps:
-        path = os.path.join(folder, f"{run}-{name}.json")
-        if not os.path.exists(path):
-            value = function(value, f"{run}-{name}")
-            save(path, value)
-    return value

@@ -243,6 +243,15 @@ def leaves_the_late_one_running(verify, batches, seconds):
     return [ray.get(ref) if ref in done else [0.0] * len(batch) for ref, batch in zip(refs, batches, strict=True)]
 
 
+@rejects("reward_workers", says="kept its CPU")
+def asks_the_late_one_to_stop(verify, batches, seconds):
+    refs = [ray.remote(rewards_of).remote(verify, batch) for batch in batches]
+    done, late = ray.wait(refs, num_returns=len(refs), timeout=seconds)
+    for ref in late:
+        ray.cancel(ref)
+    return [ray.get(ref) if ref in done else [0.0] * len(batch) for ref, batch in zip(refs, batches, strict=True)]
+
+
 @rejects("reward_workers", says="a list of three rewards for each")
 def leaves_the_late_batch_out(verify, batches, seconds):
     refs = [ray.remote(rewards_of).remote(verify, batch) for batch in batches]

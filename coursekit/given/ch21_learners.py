@@ -1,0 +1,456 @@
+"""What chapter 21 hands out: networks in NumPy, post between learners; and the probes, one of which kills a training."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coursekit import meeting
+from coursekit.given.folders import new_folder
+
+
+def perceptron(layers: list[tuple], x: np.ndarray) -> np.ndarray:
+    """Return the outputs of a network with these weights, computed in NumPy."""
+    *hidden, (weight, bias) = layers
+    for w, b in hidden:
+        x = np.tanh(x @ w.T + b)
+    return x @ weight.T + bias
+
+
+@cache
+def layers_of(width: int) -> list[tuple]:
+    """Return the weights of a network for CartPole with two hidden layers of this width, the same in each process."""
+    rng, shapes = np.random.default_rng(0), [(width, 4), (width, width), (2, width)]
+    return [(rng.normal(0, 0.1, shape).astype(np.float32), np.zeros(shape[0], np.float32)) for shape in shapes]
+
+
+class Stuck(RuntimeError):
+    """Every learner that has not finished waits for a message that no other will send."""
+
+
+class Post:
+    """Brings arrays from learner to learner in one process, and writes down each message: [from, to, numbers]."""
+
+    def __init__(self, size: int):
+        self.size, self.messages, self.waiting, self.ended = size, [], {}, 0  # type: ignore[var-annotated]
+        self._boxes: dict[tuple, deque] = defaultdict(deque)
+        self._changed = threading.Condition()
+
+    def send(self, me: int, to: int, part: Any) -> None:
+        """Send a copy of an array; return at once."""
+        array = np.asarray(part).copy()
+        array.setflags(write=False)  # as one that comes out of Ray's object store
+        with self._changed:
+            self.messages.append([me, int(to), int(array.size)])
+            self._boxes[me, int(to)].append(array)
+            self._changed.notify_all()
+
+    def receive(self, me: int, sender: int) -> np.ndarray:
+        """Return the next array from this sender; wait until it is there. Raises `Stuck` when it can never come."""
+        box = self._boxes[int(sender), me]
+        with self._changed:
+            self.waiting[me] = int(sender)
+            while not box:
+                if self._nothing_moves():
+                    self._changed.notify_all()
+                    raise Stuck(f"Each waits for a message that was never sent: {self.told()}.")
+                self._changed.wait()
+            del self.waiting[me]
+            return box.popleft()
+
+    def leave(self) -> None:
+        """Note that a learner has ended: it sends nothing more."""
+        with self._changed:
+            self.ended += 1
+            self._changed.notify_all()
+
+    def told(self) -> str:
+        """Return who waits for whom."""
+        return ", ".join(f"learner {me} for learner {sender}" for me, sender in sorted(self.waiting.items()))
+
+    def _nothing_moves(self) -> bool:
+        served = any(self._boxes[sender, me] for me, sender in self.waiting.items())
+        return not served and len(self.waiting) + self.ended >= self.size
+
+
+def together(all_reduce: Callable, arrays: Sequence[Any]) -> tuple[list, Post]:
+    """Return what each of several learners got from `all_reduce`, and the post that they used; each is a thread."""
+    size = len(arrays)
+    post, results, errors = Post(size), [None] * size, []
+
+    def learner(me: int) -> None:
+        mine = np.array(arrays[me])
+        mine.setflags(write=False)
+        try:
+            results[me] = all_reduce(mine, me, size, partial(post.send, me), partial(post.receive, me))
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            post.leave()
+
+    threads = [threading.Thread(target=learner, args=(me,), daemon=True) for me in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise next((error for error in errors if not isinstance(error, Stuck)), errors[0])
+    return results, post
+
+
+class Mail:
+    """Post between actors: a class to inherit from. `meet` comes first; then `send` and `receive` work as in `Post`."""
+
+    def meet(self, me: int, others: list) -> None:
+        """Learn which of the actors you are."""
+        self.me, self.others, self.sent = me, others, 0
+        self._numbers: dict[tuple, int] = defaultdict(int)
+
+    def deliver(self, sender: int, number: int, part: np.ndarray) -> None:
+        """Take an array in; another thread receives it."""
+        with self._door:
+            self._boxes[sender, number] = part
+            self._door.notify_all()
+
+    def __init__(self) -> None:
+        self._boxes: dict[tuple, np.ndarray] = {}
+        self._door = threading.Condition()
+
+    def send(self, to: int, part: np.ndarray) -> None:
+        """Send an array to another actor; return at once."""
+        number = self._numbers["to", to]
+        self._numbers["to", to] += 1
+        self.sent += part.nbytes
+        self.others[to].deliver.remote(self.me, number, part)
+
+    def receive(self, sender: int) -> np.ndarray:
+        """Return the next array from this sender; threads may deliver in another order than that of sending."""
+        key = sender, self._numbers["from", sender]
+        self._numbers["from", sender] += 1
+        with self._door:
+            self._door.wait_for(lambda: key in self._boxes)
+            return self._boxes.pop(key)
+
+
+def tree(array: np.ndarray, me: int, size: int, send: Callable, receive: Callable) -> np.ndarray:
+    """Return the mean over all learners: sums go up a tree to learner 0, and the mean comes down again."""
+    children = [child for child in (2 * me + 1, 2 * me + 2) if child < size]
+    total = sum([receive(child) for child in children], array)
+    if me > 0:
+        send((me - 1) // 2, total)
+        total = receive((me - 1) // 2)
+    else:
+        total = total / size
+    for child in children:
+        send(child, total)
+    return total
+
+
+# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+
+
+class Adder:
+    """Stands in for an agent: its weight is the sum of what it learned, and it writes down what it was given."""
+
+    def __init__(self, start: float):
+        self.w, self.seen = np.full(4, start), []  # type: ignore[var-annotated]
+
+    def update(self, rows: dict) -> float:
+        """Learn: add the rows' observations to the weight in place; return a number."""
+        self.seen.append({name: np.array(column) for name, column in rows.items()})
+        self.w += np.asarray(rows["obs"], float).sum(0)
+        return float(len(rows["obs"]))
+
+    def weights(self) -> dict:
+        """Return the weights as they are, and what was seen so far: for the probe."""
+        return {"w": self.w, "seen": self.seen}
+
+
+def iterations(LearnerActor: Callable, start: float, turns: list[list[dict]]) -> dict:
+    """Return what came back from iterations in which references are handed on, each with the fragments of all samplers."""
+    import ray
+
+    learner = ray.remote(LearnerActor).options(num_cpus=0).remote(partial(Adder, start))
+    try:
+        replies, weights = [], [learner.weights.remote()]
+        for fragments in turns:
+            replies.append(learner.learn.remote(*[ray.put(fragment) for fragment in fragments]))
+            weights.append(learner.weights.remote())
+        return {"replies": ray.get(replies), "weights": ray.get(weights)}
+    finally:
+        ray.kill(learner)
+
+
+def reduced(all_reduce: Callable, arrays: list) -> dict:
+    """Return the result of each learner and the messages; `stuck` says who waited for whom when nothing moved any more."""
+    try:
+        results, post = together(all_reduce, [np.array(array) for array in arrays])
+    except Stuck as stuck:
+        return {"stuck": str(stuck)}
+    return {"stuck": "", "results": results, "messages": post.messages}
+
+
+class Player:
+    """Stands in for a sampler that streams. Before some fragments it waits until the learner has seen others."""
+
+    def __init__(self, room: str, me: int, marks: list, waits: list[list]):
+        self.room, self.me, self.marks, self.waits = room, me, marks, waits
+
+    def stream(self, count: int) -> Any:
+        """Yield the fragments; a wait is [number of my fragment, name of the fragment that must be learned before]."""
+        for number in range(count):
+            for mine, other in self.waits:
+                if mine == number and not meeting.wait_for(self.room, f"learned {other}", unless="missed"):
+                    meeting.signal(self.room, "missed")
+                    meeting.note(self.room, "missed", [self.me, other])
+            mark = self.marks[number] if number < len(self.marks) else -1
+            yield {"name": f"{self.me}-{number}", "mark": mark, "obs": np.full(20_000, float(mark))}
+
+
+class Pupil:
+    """Stands in for a learner: notes what it was given."""
+
+    def __init__(self, room: str):
+        self.room, self.marks = room, []  # type: ignore[var-annotated]
+
+    def learn(self, rows: Any) -> Any:
+        """Learn from one fragment; return its mark."""
+        if not (isinstance(rows, dict) and "mark" in rows):
+            raise TypeError(f"learn needs the rows of one fragment, but it got {type(rows).__name__}")
+        meeting.signal(self.room, f"learned {rows['name']}")
+        self.marks.append([rows["name"], rows["mark"]])
+        return 10 * rows["mark"]
+
+    def told(self) -> list:
+        """Return the name and mark of each fragment in the order in which they came."""
+        return self.marks
+
+
+def streamed(stream_samples: Callable, marks: list[list], count: int, waits: list[list[list]]) -> dict:
+    """Return what `stream_samples` returned, what the learner saw, and how its arguments came: by reference or not."""
+    import ray
+    from ray.actor import ActorHandle
+
+    how: list[str] = []
+    room = meeting.new_room()
+    pupil = ray.remote(Pupil).options(num_cpus=0).remote(room)
+    players = [
+        ray.remote(Player).options(num_cpus=0).remote(room, me, each, waits[me]) for me, each in enumerate(marks)
+    ]
+    ray.get([actor.__ray_ready__.remote() for actor in (pupil, *players)])
+    call = ActorHandle._actor_method_call
+
+    def write_down(handle: Any, method: str, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+        if method == "learn":
+            how.extend(type(each).__name__ for each in [*(args or []), *(kwargs or {}).values()])
+        return call(handle, method, args, kwargs, **options)
+
+    ActorHandle._actor_method_call = write_down
+    try:
+        found = stream_samples(list(players), pupil, count)
+        seen = ray.get(pupil.told.remote())
+    finally:
+        ActorHandle._actor_method_call = call
+        meeting.signal(room, "missed")  # what still plays need not wait
+        for actor in (pupil, *players):
+            ray.kill(actor)
+    return {"found": found, "seen": seen, "how": how, "missed": meeting.noted(room, "missed")}
+
+
+def noted_network(room: str, matrix: list, rows: Any) -> np.ndarray:
+    """Return the rows times a matrix; note how many there were."""
+    rows = np.asarray(rows, float)
+    if rows.ndim != 2:
+        raise ValueError(f"The network needs rows, an array of shape [B, 3], but it got shape {list(rows.shape)}.")
+    sizes = meeting.noted(room, "sizes") or []
+    meeting.note(room, "sizes", [*sizes, len(rows)])
+    return rows @ np.array(matrix)
+
+
+def asked(inference_actor: Callable, matrix: list, rows: list[list]) -> dict:
+    """Return the answers to each sampler, and the sizes of the batches; sampler i asks for each of `rows[i]`, then leaves.
+
+    In each turn the last sampler asks first, and those that have no more rows leave while the others wait.
+    """
+    import ray
+
+    room = meeting.new_room()
+    actor = inference_actor(partial(noted_network, room, matrix), list(range(len(rows))))
+    if not isinstance(actor, ray.actor.ActorHandle):
+        return {"kind": type(actor).__name__}
+    answers: list[list] = [[] for _ in rows]
+    late: list[int] = []
+    patience = max(10.0, meeting.patience())
+    try:
+        ray.get(actor.__ray_ready__.remote())
+        for turn in range(1 + max(map(len, rows))):
+            refs = {me: actor.act.remote(me, np.array(rows[me][turn])) for me in _there(rows, turn)}
+            left = [actor.leave.remote(me) for me in range(len(rows)) if len(rows[me]) == turn]
+            ray.get(left, timeout=patience)
+            done, slow = ray.wait([*refs.values()], num_returns=len(refs), timeout=patience) if refs else ([], [])
+            if slow:
+                late = [turn, len(slow), len(refs)]
+                break
+            for me, ref in refs.items():
+                answers[me].append(ray.get(ref))
+    finally:
+        ray.kill(actor)
+    return {"kind": "", "answers": answers, "sizes": meeting.noted(room, "sizes") or [], "late": late}
+
+
+def _there(rows: list[list], turn: int) -> list[int]:
+    return [me for me in reversed(range(len(rows))) if turn < len(rows[me])]
+
+
+def killed_and_resumed(resume_training: Callable, pushes: list, seed: int, iterations: int, deaths: list) -> list[dict]:
+    """Return what became of several runs: one that nothing disturbs, then runs that share a checkpoint.
+
+    A death is ["iterate", n] or ["save", n]: the process is killed in its n-th iteration, or while it saves after it; [] is none.
+    """
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        whole = _Run(pushes, seed, [], "").tell(
+            resume_training, iterations, os.path.join(new_folder("whole-"), "state")
+        )
+        torch.set_num_threads(threads)
+    return [whole, *_in_other_processes(resume_training, pushes, seed, iterations, deaths)]
+
+
+def _in_other_processes(answer: Callable, pushes: list, seed: int, iterations: int, deaths: list) -> list[dict]:
+    """Return what became of runs that share a checkpoint, each in a process of its own that can be killed."""
+    import cloudpickle  # type: ignore[import-untyped]
+
+    home = sys.modules.get(getattr(answer, "__module__", "") or "")
+    by_value = home is not None and home.__name__ != "__main__"
+    if by_value:
+        cloudpickle.register_pickle_by_value(home)  # else the new process would import the whole module
+    try:
+        packed = cloudpickle.dumps((answer, pushes, seed, iterations, deaths))
+    finally:
+        if by_value:
+            cloudpickle.unregister_pickle_by_value(home)
+    code = f"import sys; sys.path[:] = {sys.path!r}; from coursekit.given.ch21_learners import _fork_runs; _fork_runs()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=packed,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError("The training could not be started in a process of its own: does it need what is only here?")
+    told: list[dict] = pickle.loads(done.stdout)
+    return told
+
+
+def _fork_runs() -> None:
+    """Read what to run, run each in a copy of this process, and write what became of them."""
+    import torch
+
+    torch.set_num_threads(1)
+    packed, out = sys.stdin.buffer.read(), os.dup(1)
+    os.dup2(2, 1)  # what an answer prints is no part of what is told
+    answer, pushes, seed, iterations, deaths = pickle.loads(packed)
+    path, told = os.path.join(new_folder("killed-"), "state"), []
+    for number, death in enumerate(deaths):
+        log = os.path.join(new_folder("log-"), str(number))
+        pid = os.fork()
+        if pid == 0:
+            run = _Run(pushes, seed, death, log)
+            try:
+                found = run.tell(answer, iterations, path)
+            except BaseException as error:
+                found = {"raised": f"{type(error).__name__}: {error}", "drawn": run.drawn}
+            Path(log).write_bytes(pickle.dumps(found))
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        told.append({"died": os.WIFSIGNALED(status), **pickle.loads(Path(log).read_bytes())})
+    os.write(out, pickle.dumps(told))
+
+
+class _Run:
+    """One run of a training: what to hand the answer, when to die, and what was drawn so far."""
+
+    def __init__(self, pushes: list, seed: int, death: list, log: str):
+        self.pushes, self.seed, self.death, self.log = np.array(pushes), seed, death, log
+        self.drawn: list[list[int]] = []
+
+    def tell(self, answer: Callable, iterations: int, path: str) -> dict:
+        """Return what the answer returned, and what its iterations drew."""
+        policy = answer(self.make, self.iterate, iterations, Path(path))
+        weights = policy.weight.detach().numpy().ravel().tolist() if hasattr(policy, "weight") else repr(policy)[:80]
+        return {"weights": weights, "drawn": self.drawn}
+
+    def make(self) -> tuple:
+        """Return a policy, an optimizer with momentum and a generator; seed PyTorch."""
+        import torch
+
+        torch.manual_seed(self.seed)
+        policy = torch.nn.Linear(len(self.pushes[0]), 1, bias=False, dtype=torch.float64)
+        torch.nn.init.zeros_(policy.weight)
+        return policy, _Momentum(policy, self), np.random.default_rng(self.seed)
+
+    def iterate(self, policy: Any, optimizer: Any, rng: np.random.Generator) -> None:
+        """Take one step along two of the judge's pushes: NumPy's generator draws the first, PyTorch's the second."""
+        import torch
+
+        if self.death == ["iterate", len(self.drawn) + 1]:
+            self.die()
+        first, second = int(rng.integers(len(self.pushes))), int(torch.randint(len(self.pushes), ()))
+        self.drawn.append([first, second])
+        push = self.pushes[first] + 2 * self.pushes[second]
+        policy.weight.grad = torch.tensor(push)[None] + 0.1 * policy.weight.detach()
+        optimizer.step()
+
+    def saves(self) -> bool:
+        """Return whether the process is to die while it saves now."""
+        return self.death == ["save", len(self.drawn)]
+
+    def die(self) -> None:
+        """Leave what was drawn, and kill this process."""
+        Path(self.log).write_bytes(pickle.dumps({"drawn": self.drawn}))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _Fatal:
+    """Kills the process that pickles it, half way through a file."""
+
+    def __init__(self, run: _Run):
+        self.run = run
+
+    def __reduce__(self) -> tuple:
+        self.run.die()
+        return (bytearray, ())
+
+
+class _Momentum:
+    """Gradient descent with momentum. Not PyTorch's: that one imports its compiler in every copy of the process."""
+
+    def __init__(self, policy: Any, run: _Run):
+        self.policy, self.run, self.speed = policy, run, policy.weight.detach() * 0
+
+    def step(self) -> None:
+        """Move the weights along the gradients of late."""
+        self.speed = 0.9 * self.speed + self.policy.weight.grad
+        self.policy.weight.data -= 0.1 * self.speed
+
+    def state_dict(self) -> dict:
+        """Return what the next steps depend on; when the process is to die, a part that kills it while it is saved."""
+        return {"speed": self.speed} | ({"fatal": _Fatal(self.run)} if self.run.saves() else {})
+
+    def load_state_dict(self, state: dict) -> None:
+        """Continue from a state."""
+        self.speed = state["speed"].clone()

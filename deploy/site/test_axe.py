@@ -1,0 +1,29 @@
+"""axe, which `npm ci --prefix deploy/site` brings, finds nothing serious on the site: .ci/run has it look in Chromium."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.chapters import CHAPTERS
+from tests.test_site import CHAPTER, browser, built  # noqa: F401 - fixtures
+
+AXE = Path(__file__).parent / "node_modules/axe-core/axe.min.js"
+LOOKED_AT = {
+    "light": ["index", "exercises", "search", "docs/workshop", *(f"notebooks/{name}" for name in CHAPTERS)],
+    "dark": ["index", f"notebooks/{CHAPTER}"],
+}
+
+
+@pytest.mark.parametrize("scheme", LOOKED_AT)
+def test_axe_finds_nothing_serious(scheme: str, built: Path, browser: Browser):  # noqa: F811
+    context = browser.new_context(color_scheme=scheme)
+    tab, found = context.new_page(), []
+    for name in LOOKED_AT[scheme]:
+        tab.goto((built / f"{name}.html").as_uri())
+        tab.add_script_tag(path=AXE)
+        broken = tab.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+        serious = [one for one in broken if one["impact"] in ("serious", "critical")]
+        found += [f"{name}: {one['id']}: {one['nodes'][0]['html'][:200]}" for one in serious]
+    context.close()
+    assert found == []
