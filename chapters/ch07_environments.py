@@ -58,8 +58,8 @@ Games, robots and power plants all fit behind two methods, which [Gymnasium](htt
 The fifth value, `info`, is a dict for people and tools, not for the policy.
 Older programs use Gym, Gymnasium's predecessor, whose `step` returned four values with a single flag `done`: [Old names](../docs/old_names.md).
 
-FrozenLake is a 4 by 4 field of ice with four holes; the goal is at the bottom right.
-The observation is the number of the field.
+FrozenLake is a 4 by 4 grid of ice with four holes; the goal is at the bottom right.
+The observation is the number of the square.
 The ice is slippery: one step in three goes where the agent wants; the others slide to one side or the other.
 Here is an episode with random actions.
 """
@@ -68,13 +68,13 @@ Here is an episode with random actions.
 lake = Drawn(gymnasium.make("FrozenLake-v1"))  # Drawn adds pictures: render() returns one
 lake.action_space.seed(8)
 obs, info = lake.reset(seed=8)
-frames, titles = [lake.render()], [f"reset: field {obs}"]
+frames, titles = [lake.render()], [f"reset: square {obs}"]
 terminated = truncated = False
 while not (terminated or truncated):
     action = lake.action_space.sample()
     obs, reward, terminated, truncated, info = lake.step(action)
     frames.append(lake.render())
-    titles.append(f"{['left', 'down', 'right', 'up'][action]}: field {obs}")
+    titles.append(f"{['left', 'down', 'right', 'up'][action]}: square {obs}")
 print(f"{obs=} {reward=} {terminated=} {truncated=} {info=}")
 strip(frames, titles, columns=5);
 
@@ -119,27 +119,27 @@ r"""
 The corridor is RLlib's "hello, world".
 Yours has a few more rules than the one coursekit ships for later chapters:
 
-- There are `length` fields, numbered from 0; the last is the exit.
-- `reset` puts the agent on a random field of the left half, 0 to `length // 2 - 1`.
-- Action 0 moves one field to the left, action 1 one field to the right.
-  Field 0 has a wall: moving left there changes nothing.
+- There are `length` squares, numbered from 0; the last is the exit.
+- `reset` puts the agent on a random square of the left half, 0 to `length // 2 - 1`.
+- Action 0 moves one square to the left, action 1 one square to the right.
+  Square 0 has a wall: moving left there changes nothing.
 - Every step earns −0.1, except the one that reaches the exit: it earns 1 and terminates the episode.
 - After `max_steps` steps the episode is truncated.
   If that very step reaches the exit, `truncated` may be either.
-- The observation is the number of the field, as an array of shape [1] and type `float32`, because networks want that.
-  Its space is a `Box` from the first field to the last.
+- The observation is the number of the square, as an array of shape [1] and type `float32`, because networks want that.
+  Its space is a `Box` from the first square to the last.
 
 Begin `reset` with `super().reset(seed=seed)`: it gives the environment a NumPy random generator of its own, `self.np_random`.
 Draw only from that: then a seed makes an episode repeatable in any process.
 
-The last method is given and expects the number of the field in `self.position`; the rest is yours.
+The last method is given and expects the number of the square in `self.position`; the rest is yours.
 The check looks at the spaces, runs Gymnasium's `check_env`, resets a few times, and then takes some walks.
 """
 
 
 # %%
 class SimpleCorridor(gymnasium.Env):
-    """A corridor whose last field is the exit."""
+    """A corridor whose last square is the exit."""
 
     def __init__(self, length=10, max_steps=50):
         """Set `self.observation_space` and `self.action_space`."""
@@ -170,7 +170,7 @@ class SimpleCorridor(gymnasium.Env):
         ### END SOLUTION
 
     def observation(self):
-        """Return the number of the field, as `observation_space` has it."""
+        """Return the number of the square, as `observation_space` has it."""
         return np.array([self.position], np.float32)
 
 
@@ -188,7 +188,7 @@ Many programs leave the limit to a wrapper, `TimeLimit`; you will meet it below.
 if passed("SimpleCorridor"):
     corridor = Drawn(SimpleCorridor(length=6))
     obs, _ = corridor.reset(seed=1)
-    frames, titles = [corridor.render()], [f"reset: field {obs[0]:g}"]
+    frames, titles = [corridor.render()], [f"reset: square {obs[0]:g}"]
     for action in [1, 0, 0, 1, 1, 1, 1, 1]:
         obs, reward, terminated, truncated, _ = corridor.step(action)
         frames.append(corridor.render())

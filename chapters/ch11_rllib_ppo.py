@@ -115,7 +115,7 @@ def cartpole_config(runners):
 # %% [markdown]
 r"""
 The chapter's second problem is a corridor.
-Yours in chapter 7 began anywhere in its left half; coursekit's begins every episode on field 0.
+Yours in chapter 7 began anywhere in its left half; coursekit's begins every episode on square 0.
 A step costs 0.1, and the one that reaches the exit at the far end pays 1.
 RLlib finds it by its name, and every EnvRunner imports the module before the colon.
 An option of the environment, here its length, goes beside the name:
@@ -124,7 +124,7 @@ An option of the environment, here its length, goes beside the name:
 
 # %%
 def corridor_config(length):
-    """Return PPO for a corridor of `length` fields, played in this process in four environments."""
+    """Return PPO for a corridor of `length` squares, played in this process in four environments."""
     return (
         PPOConfig()
         .environment("coursekit.envs:SimpleCorridor-v0", env_config={"length": length})
@@ -258,7 +258,7 @@ Ask whether the target *has been reached*.
 # %% [markdown]
 r"""
 Try it.
-In a corridor of twelve fields, the best possible return is 0: ten steps that cost 0.1 and one that pays 1.
+In a corridor of twelve squares, the best possible return is 0: ten steps that cost 0.1 and one that pays 1.
 
 **Predict:** how many iterations of 512 steps until the mean return is above −0.2?
 The agent begins nearly at random, and a coin would need more than a hundred steps to the exit.
@@ -491,7 +491,7 @@ Weights alone are not enough to continue: an optimizer without its averages begi
 
 # %% [markdown]
 r"""
-Try it on a corridor of twenty fields: four iterations, then four more with the restored algorithm.
+Try it on a corridor of twenty squares: four iterations, then four more with the restored algorithm.
 """
 
 # %% tags=["demo"]
@@ -569,7 +569,7 @@ Three details:
   Some networks forgive you for leaving it out; others do not.
 - **Tensors of `float32`**, not arrays, and not `float64`.
 - **What connectors did.** In training, *connectors* stand between environment and network.
-  FrozenLake's observation is the number of a field; a connector turned it into a *one-hot* vector: a one among fifteen zeros.
+  FrozenLake's observation is the number of a square; a connector turned it into a *one-hot* vector: a one among fifteen zeros.
   Outside RLlib that is your job.
   `gymnasium.spaces.flatten(space, obs)` gives the same vector, for a number, a matrix or a dictionary, and leaves a vector alone.
 
@@ -585,7 +585,7 @@ except ValueError as error:
 # %% [markdown]
 r"""
 Write `act`.
-The check hands it networks with weights of its own, and three kinds of spaces: vectors, numbers of fields, matrices.
+The check hands it networks with weights of its own, and three kinds of spaces: vectors, numbers of squares, matrices.
 """
 
 
@@ -675,7 +675,7 @@ A colleague's configuration looks reasonable but teaches the agent nothing:
 
 # %%
 def flat(env, spaces, device):
-    """Return the connector that flattens observations: the number of a field becomes a one-hot vector."""
+    """Return the connector that flattens observations: the number of a square becomes a one-hot vector."""
     return FlattenObservations()
 
 

@@ -89,8 +89,8 @@ Start without a second process.
 With `num_env_runners=0` the **local EnvRunner** plays, an ordinary object in your notebook.
 It is slow but easy to inspect: an exception shows where it happened, and building takes no time.
 
-The problem is FrozenLake: cross a lake of sixteen fields without falling into a hole.
-The agent observes the number of its field, 0 to 15.
+The problem is FrozenLake: cross a lake of sixteen squares without falling into a hole.
+The agent observes the number of its square, 0 to 15.
 A network wants a vector, so the *connector* `flatten` makes the number a one-hot vector: a one among fifteen zeros.
 One function writes every configuration in this chapter:
 """
@@ -405,6 +405,8 @@ $$\exp\!\left(\bar d \pm t \cdot \frac{s}{\sqrt n}\right)$$
 where $t$ is `stats.t.ppf(0.975, n - 1)` in SciPy.
 It is 2.78 for five pairs, 2.09 for twenty, and falls to 1.96 for very many.
 The larger factor allows for $s$ being itself an estimate from a few numbers.
+
+Write `speedup`: the ratio and both ends of its interval, from the times of all pairs.
 """
 
 
@@ -540,7 +542,7 @@ Write `choose_runners`: walk up from one runner, and stop as soon as one more wo
 
 # %%
 def choose_runners(sampling, learning, most, worth=0.05):
-    """Return the smallest number of runners, at most `most`, to which adding one saves less than `worth` of their iteration.
+    """Return the first number of runners, from 1 up, at which one more would save less than the share `worth`; else `most`.
 
     `sampling` and `learning` are the seconds of the two parts of an iteration with one runner.
     """

@@ -74,7 +74,7 @@ A third question has nothing to do with distribution, yet comes first: *which ac
 A discrete action is one of a list, such as left and right; a continuous one is one or more real numbers, such as a torque.
 You need no table for this: RLlib refuses to build what it cannot do.
 
-There are two problems: `CORRIDOR` is chapter 11's corridor, ten fields with the exit at the end and two actions.
+There are two problems: `CORRIDOR` is chapter 11's corridor, ten squares with the exit at the end and two actions.
 Pendulum's action is one torque.
 
 Which of the five refuses discrete actions, and which continuous ones?
@@ -124,7 +124,7 @@ pandas.Series({"replay buffer": DQNConfig().replay_buffer_config["type"], **extr
 r"""
 - **Prioritised replay**: it draws a step more often if the network got its value badly wrong.
 - **Double Q**: one network chooses the best next action and the target network rates it, because a network that rates its own choice is too optimistic.
-- **Dueling**: the network estimates the value of a field, and for each action how much better it is than the average.
+- **Dueling**: the network estimates the value of a square, and for each action how much better it is than the average.
 
 Two others are there but off: returns over several steps (`n_step`), and a distribution in place of a mean (`num_atoms`).
 So when you compare RLlib's DQN with yours, you compare different algorithms.
@@ -140,13 +140,13 @@ The rest you know from chapter 9, as settings:
 | for each step played, the learner learns from this many steps of the buffer, 32 in each update | `training_intensity` |
 
 A colleague wants the corridor solved within a thousand steps.
-Ten fields are a small problem, so the colleague leaves all of this at RLlib's defaults:
+Ten squares are a small problem, so the colleague leaves all of this at RLlib's defaults:
 """
 
 
 # %%
 def hopeful_dqn(length):
-    """Return a colleague's DQN for a corridor of `length` fields, played in this process in four environments."""
+    """Return a colleague's DQN for a corridor of `length` squares, played in this process in four environments."""
     return (
         DQNConfig()
         .environment(CORRIDOR, env_config={"length": length})
@@ -181,7 +181,7 @@ diary(hopeful_dqn(length=10), steps=1000)
 
 # %% [markdown]
 r"""
-Write `short_dqn`: DQN that solves a corridor of `length` fields within `steps` steps, about a thousand.
+Write `short_dqn`: DQN that solves a corridor of `length` squares within `steps` steps, about a thousand.
 Solved means that the episodes that end in the last 300 steps take, on average, at most seven steps more than they need.
 It plays in your notebook's own process, so the check can train it with up to three seeds.
 Begin with the colleague's config, print the defaults of the five settings (`DQNConfig().epsilon`), and ask of each: what has it done after a thousand steps?
@@ -190,7 +190,7 @@ Begin with the colleague's config, print the defaults of the five settings (`DQN
 
 # %%
 def short_dqn(length, steps):
-    """Return DQN for a corridor of `length` fields that has solved it after `steps` steps, played in this process."""
+    """Return DQN for a corridor of `length` squares that has solved it after `steps` steps, played in this process."""
     ### BEGIN SOLUTION
     return hopeful_dqn(length).training(
         epsilon=[(0, 1.0), (steps // 2, 0.05)],

@@ -392,8 +392,8 @@ quiz("what_a_module_knows", what_a_module_knows)
 r"""
 ## A return does not say what happened; a callback does
 
-The third world is a dark cave, 20 by 20 fields.
-You start in a corner; the exit is the field (14, 12), and stepping on it earns 1 and ends the episode.
+The third world is a dark cave, 20 by 20 squares.
+You start in a corner; the exit is the square (14, 12), and stepping on it earns 1 and ends the episode.
 Nothing else earns anything, and after 80 steps the episode is truncated.
 You will try several rewards, and cannot compare a return of 20 under one with 0.5 under another.
 So measure what you want to know: **how many arrive?**
@@ -606,32 +606,32 @@ They arrive.
 What the potential paid on the way, it took back at the end.
 The return is a little less than 1 because RLlib reports it undiscounted: each step that continues costs one per cent of the potential it reaches.
 This return points the right way: nearer is more.
-Count the arrivals all the same: an episode cut off one field before the exit keeps almost the whole potential.
+Count the arrivals all the same: an episode cut off one square before the exit keeps almost the whole potential.
 
 Watch the three walk, each with its most probable action.
-If a line shows fewer dots than the steps in its title, the agent went to and fro between two fields, or pushed against a wall, until time ran out:
+If a line shows fewer dots than the steps in its title, the agent went to and fro between two squares, or pushed against a wall, until time ran out:
 """
 
 
 # %% tags=["demo"]
 def path(module):
-    """Return the fields of one episode in the cave, shape [steps + 1, 2]."""
-    env, fields, over = Cave(), [(0, 0)], False
+    """Return the squares of one episode in the cave, shape [steps + 1, 2]."""
+    env, squares, over = Cave(), [(0, 0)], False
     obs, _ = env.reset(seed=0)
     while not over:
         obs, _, terminated, truncated, _ = env.step(best_action(module, obs))
-        fields.append((env.x, env.y))
+        squares.append((env.x, env.y))
         over = terminated or truncated
-    return np.array(fields)
+    return np.array(squares)
 
 
 if len(modules) == 3:
     figure, grid = plt.subplots(1, 3, figsize=(10, 3.4), constrained_layout=True, sharey=True)
     for ax, (name, module), colour in zip(grid, modules.items(), ["#64748b", "#7c3aed", "#059669"], strict=True):
-        fields = path(module)
-        ax.plot(*fields.T, ".-", color=colour)
+        squares = path(module)
+        ax.plot(*squares.T, ".-", color=colour)
         ax.plot(*Cave.exit, "*", color="#db2777", markersize=14)
-        ax.set(title=f"{name}: {len(fields) - 1} steps", xlim=(-1, 20), ylim=(-1, 20), xticks=range(0, 20, 5), yticks=range(0, 20, 5), aspect="equal")
+        ax.set(title=f"{name}: {len(squares) - 1} steps", xlim=(-1, 20), ylim=(-1, 20), xticks=range(0, 20, 5), yticks=range(0, 20, 5), aspect="equal")
 
 # %% [markdown] tags=["notes"]
 r"""

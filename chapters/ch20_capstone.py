@@ -54,12 +54,12 @@ A robot fetches parcels.
 Orders appear on eight shelves, each for one parcel of one of four kinds.
 An order waits a while, as the black bar below the parcel shows; then a colleague fetches it.
 The robot carries three parcels, and only those it delivers at the green packing table pay.
-Its battery lasts for sixty fields; at the yellow station it gets a fresh one.
-With an empty battery it creeps, one field in four steps.
+Its battery lasts for sixty squares; at the yellow station it gets a fresh one.
+With an empty battery it creeps, one square in four steps.
 An episode is 150 steps.
 
 An **action** names a place: 0 to 7 are the shelves, 8 is the table, 9 the station.
-The robot drives *one field* towards it, by a shortest path, and in the next step you may change your mind.
+The robot drives *one square* towards it, by a shortest path, and in the next step you may change your mind.
 
 Two things make it hard.
 Each kind has a **price**: two kinds pay, and two cost money, because their customers send things back.

@@ -480,7 +480,7 @@ With all ratios 1, the targets are what `gae` returns with $\lambda = 1$, plus t
 
 # %% [markdown]
 r"""
-Try it where the truth is known: a corridor of seven fields, with a reward of 1 at the right end and nothing at the left.
+Try it where the truth is known: a corridor of seven squares, with a reward of 1 at the right end and nothing at the left.
 The samplers' old policy goes right half of the time; the learner's new one goes right in 70 of 100 steps.
 All experience comes from the *old* policy.
 
@@ -488,45 +488,45 @@ All experience comes from the *old* policy.
 """
 
 # %%
-FIELDS, OLD, NEW = 7, 0.5, 0.7  # the chance of going right
+SQUARES, OLD, NEW = 7, 0.5, 0.7  # the chance of going right
 
 
 def true_values(right, gamma=0.99):
-    """Return the value of each field for a policy that goes right with this chance, from its linear equations."""
-    go, earn = np.zeros((FIELDS, FIELDS)), np.zeros(FIELDS)
-    for field in range(FIELDS):
-        if field > 0:
-            go[field, field - 1] = 1 - right
-        if field < FIELDS - 1:
-            go[field, field + 1] = right
+    """Return the value of each square for a policy that goes right with this chance, from its linear equations."""
+    go, earn = np.zeros((SQUARES, SQUARES)), np.zeros(SQUARES)
+    for square in range(SQUARES):
+        if square > 0:
+            go[square, square - 1] = 1 - right
+        if square < SQUARES - 1:
+            go[square, square + 1] = right
     earn[-1] = right
-    return np.linalg.solve(np.eye(FIELDS) - gamma * go, earn)
+    return np.linalg.solve(np.eye(SQUARES) - gamma * go, earn)
 
 
 # %%
 def play_old(rng, steps=16, envs=128):
-    """Return fields, shape [T+1, N], and rewards, moves to the right and ends, shape [T, N], of the old policy."""
-    fields, columns = [rng.integers(FIELDS, size=envs)], []
+    """Return squares, shape [T+1, N], and rewards, moves to the right and ends, shape [T, N], of the old policy."""
+    squares, columns = [rng.integers(SQUARES, size=envs)], []
     for _ in range(steps):
         right = rng.random(envs) < OLD
-        after = fields[-1] + np.where(right, 1, -1)
-        over = (after < 0) | (after == FIELDS)
-        columns.append([after == FIELDS, right, over])
-        fields.append(np.where(over, rng.integers(FIELDS, size=envs), after))
+        after = squares[-1] + np.where(right, 1, -1)
+        over = (after < 0) | (after == SQUARES)
+        columns.append([after == SQUARES, right, over])
+        squares.append(np.where(over, rng.integers(SQUARES, size=envs), after))
     rewards, rights, overs = np.swapaxes(columns, 0, 1)
-    return np.array(fields), rewards.astype(float), rights, overs
+    return np.array(squares), rewards.astype(float), rights, overs
 
 
 # %%
 def learned_values(correct, rho_bar=1.0, rounds=200):
-    """Return the values of the fields, learned from what the old policy played, with its ratios or without."""
-    rng, values = np.random.default_rng(0), np.zeros(FIELDS)
+    """Return the values of the squares, learned from what the old policy played, with its ratios or without."""
+    rng, values = np.random.default_rng(0), np.zeros(SQUARES)
     for _ in range(rounds):
-        fields, rewards, right, over = play_old(rng)
+        squares, rewards, right, over = play_old(rng)
         ratios = np.where(right, NEW / OLD, (1 - NEW) / (1 - OLD)) if correct else np.ones(right.shape)
-        targets, _ = vtrace(rewards, values[fields], ratios, over, np.zeros_like(over), rho_bar=rho_bar)
-        for field in range(FIELDS):
-            values[field] += 0.2 * (targets[fields[:-1] == field].mean() - values[field])
+        targets, _ = vtrace(rewards, values[squares], ratios, over, np.zeros_like(over), rho_bar=rho_bar)
+        for square in range(SQUARES):
+            values[square] += 0.2 * (targets[squares[:-1] == square].mean() - values[square])
     return values
 
 
@@ -537,7 +537,7 @@ if passed("vtrace"):
     axes.plot(true_values(NEW), color="#059669", label="truth, new policy")
     for name, settings, mark in [("no ratios", (False,), "s"), ("ρ̄ = 1", (True, 1.0), "o"), ("ρ̄ = 2", (True, 2.0), "^")]:
         axes.plot(learned_values(*settings), mark, color="#d97706", label=f"learned, {name}")
-    axes.set(xlabel="field", ylabel="value", title="All rows come from the old policy")
+    axes.set(xlabel="square", ylabel="value", title="All rows come from the old policy")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
 
 # %% [markdown]

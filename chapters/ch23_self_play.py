@@ -57,13 +57,13 @@ Three rules hold, and most bugs in such environments break one:
 - An agent that ends gets its last observation and reward together with `terminated`, and appears in no dict after that.
 - `terminateds` and `truncateds` have one more key, `"__all__"`, for the episode as a whole.
 
-Fields 1 and 2 are on the bridge, 0 is before it and 3 behind it.
+Squares 1 and 2 are on the bridge, 0 is before it and 3 behind it.
 The rules:
 
-1. Action 0 waits, 1 moves from field 0 to field 1.
-   A robot on the bridge cannot stop: it moves one field further, whatever its action.
+1. Action 0 waits, 1 moves from square 0 to square 1.
+   A robot on the bridge cannot stop: it moves one square further, whatever its action.
 2. If *after* the step both are on the bridge, both fall: −1 for each, both terminated, all over.
-3. Otherwise, a robot that has reached field 3 gets 1 and is terminated.
+3. Otherwise, a robot that has reached square 3 gets 1 and is terminated.
    Every other robot in `actions` gets −0.2: time is money.
 4. When both are across, the episode is over.
    If it is not over after step 20, everything is truncated.
@@ -86,23 +86,23 @@ class Bridge(MultiAgentEnv):
 
     def reset(self, *, seed=None, options=None):
         """Put both before the bridge; return what they see, and an empty dict."""
-        self.field, self.steps = {"north": 0, "south": 0}, 0
+        self.square, self.steps = {"north": 0, "south": 0}, 0
         return self.seen_by(["north", "south"]), {}
 
     def seen_by(self, agents):
-        """Return for each of these agents its own field and the other's, divided by 3."""
+        """Return for each of these agents its own square and the other's, divided by 3."""
         other = {"north": "south", "south": "north"}
-        return {a: np.array([self.field[a], self.field[other[a]]], np.float32) / 3 for a in agents}
+        return {a: np.array([self.square[a], self.square[other[a]]], np.float32) / 3 for a in agents}
 
     def step(self, actions):
         """Return observations, rewards, terminateds, truncateds (dicts), and an empty dict."""
         ### BEGIN SOLUTION
         self.steps += 1
         for agent, action in actions.items():
-            self.field[agent] += 1 if self.field[agent] > 0 else int(action)
-        fall = all(field in (1, 2) for field in self.field.values())
-        across = {agent: self.field[agent] == 3 for agent in actions}
-        over = fall or all(field == 3 for field in self.field.values())
+            self.square[agent] += 1 if self.square[agent] > 0 else int(action)
+        fall = all(square in (1, 2) for square in self.square.values())
+        across = {agent: self.square[agent] == 3 for agent in actions}
+        over = fall or all(square == 3 for square in self.square.values())
 
         rewards = {agent: -1.0 if fall else 1.0 if across[agent] else -0.2 for agent in actions}
         terminateds = {agent: fall or across[agent] for agent in actions} | {"__all__": over}
@@ -138,7 +138,7 @@ When it has learned for a while, what share of the pairs get across?
 def log_crossed(*, env, env_index, metrics_logger, **kwargs):
     """Log 1 where both robots are across, else 0."""
     bridge = env.envs[env_index].unwrapped
-    metrics_logger.log_value("crossed", float(set(bridge.field.values()) == {3}), reduce="mean")
+    metrics_logger.log_value("crossed", float(set(bridge.square.values()) == {3}), reduce="mean")
 
 
 def pair():
@@ -235,17 +235,17 @@ if passed("Bridge") and passed("two_minds"):
 
 # %% tags=["demo"]
 def cross(minds, module_of):
-    """Return the fields of both robots after each step, where each takes its most probable action."""
+    """Return the squares of both robots after each step, where each takes its most probable action."""
     env, over = Bridge(), False
     obs, _ = env.reset()
-    fields = [list(env.field.values())]
+    squares = [list(env.square.values())]
     while not over:
         actions = {agent: best_action(minds[module_of(agent)], seen) for agent, seen in obs.items()}
         obs, _, terminateds, truncateds, _ = env.step(actions)
         obs = {agent: seen for agent, seen in obs.items() if not terminateds.get(agent, False)}
-        fields.append(list(env.field.values()))
+        squares.append(list(env.square.values()))
         over = terminateds["__all__"] or truncateds["__all__"]
-    return np.array(fields)
+    return np.array(squares)
 
 
 # %% tags=["demo"]
@@ -257,7 +257,7 @@ if len(minds) == 2:
         ):
             ax.plot(places, style, label=agent)
         ax.axhspan(0.5, 2.5, color="#94a3b8", alpha=0.25)
-        ax.set(title=name, xlabel="step", ylabel="field (grey: the bridge)", yticks=range(4))
+        ax.set(title=name, xlabel="step", ylabel="square (grey: the bridge)", yticks=range(4))
         ax.xaxis.get_major_locator().set_params(integer=True)
         ax.legend()
 

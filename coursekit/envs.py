@@ -13,9 +13,9 @@ from coursekit.pictures import draw_corridor
 
 
 class SimpleCorridor(gymnasium.Env):
-    """A corridor of `length` fields: every episode starts on field 0 and ends at the exit, the last field.
+    """A corridor of `length` squares: every episode starts on square 0 and ends at the exit, the last square.
 
-    Action 0 goes one field to the left (field 0 has a wall), 1 one to the right. The observation is the number of the field,
+    Action 0 goes one square to the left (square 0 has a wall), 1 one to the right. The observation is the number of the square,
     shape [1]. A step costs 0.1; the one that reaches the exit earns 1. There is no limit on the steps: TimeLimit sets one.
     """
 

@@ -43,11 +43,11 @@ class Drawn(gymnasium.Wrapper):
 
 
 def draw_corridor(env: Any) -> np.ndarray:
-    """Return a picture of a corridor: `env.length` fields, the exit in green, the agent on `env.position`."""
+    """Return a picture of a corridor: `env.length` squares, the exit in green, the agent on `env.position`."""
     size = 40
     picture, pen = _paper(size * env.length, size)
-    for field in range(env.length):
-        _field(pen, field, 0, size, GOAL if field == env.length - 1 else PALE)
+    for square in range(env.length):
+        _square(pen, square, 0, size, GOAL if square == env.length - 1 else PALE)
     _agent(pen, env.position, 0, size)
     return _pixels(picture)
 
@@ -58,7 +58,7 @@ def draw_lake(env: Any) -> np.ndarray:
     rows, columns = env.desc.shape
     picture, pen = _paper(size * columns, size * rows)
     for row, column in np.ndindex(rows, columns):
-        _field(pen, column, row, size, {b"H": HOLE, b"G": GOAL}.get(env.desc[row, column], ICE))
+        _square(pen, column, row, size, {b"H": HOLE, b"G": GOAL}.get(env.desc[row, column], ICE))
     _agent(pen, env.s % columns, env.s // columns, size)
     return _pixels(picture)
 
@@ -129,7 +129,7 @@ def _pixels(picture: Any) -> np.ndarray:
     return np.asarray(picture.reduce(FINE))
 
 
-def _field(pen: "ImageDraw", column: int, row: int, size: int, colour: str) -> None:
+def _square(pen: "ImageDraw", column: int, row: int, size: int, colour: str) -> None:
     left, top = FINE * size * column, FINE * size * row
     side = FINE * size - 1
     pen.rectangle([left, top, left + side, top + side], fill=colour, outline="white", width=2 * FINE)

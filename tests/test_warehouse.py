@@ -74,7 +74,7 @@ def driven(env: Warehouse, place: int) -> float:
     pay = 0.0
     for _ in range(EPISODE_STEPS):
         pay += env.step(place)[1]
-        if env.field == env.goals[place]:
+        if env.square == env.goals[place]:
             return pay
     raise AssertionError("It never arrived.")
 
@@ -113,11 +113,11 @@ def test_a_parcel_that_waited_too_long_is_gone():
 def test_without_a_battery_it_creeps_and_the_station_exchanges_it():
     env = Warehouse()
     env.reset(seed=0)
-    env.battery, fields = 0, []
+    env.battery, squares = 0, []
     for _ in range(2 * CREEP):
         env.step(STATION)
-        fields.append(env.field)
-    assert len(set(fields)) == 3  # two fields in eight steps, and where it stood
+        squares.append(env.square)
+    assert len(set(squares)) == 3  # two squares in eight steps, and where it stood
     driven(env, STATION)
     assert env.battery == BATTERY
 

@@ -21,7 +21,7 @@ COLUMNS = ("obs", "actions", "rewards", "next_obs", "terminated")
     minutes=20,
     hints=[
         "`reset` begins with `super().reset(seed=seed)`: that seeds `self.np_random`, from which you draw the start.",
-        "From `gymnasium.spaces`: `Box(low, high, shape, dtype)` and `Discrete(n)`. Which is the lowest field, which the highest?",
+        "From `gymnasium.spaces`: `Box(low, high, shape, dtype)` and `Discrete(n)`. Which is the lowest square, which the highest?",
         "`step` counts, moves within 0 … length - 1, and returns five values: observation, reward, terminated, truncated, {}.",
     ],
 )
@@ -60,14 +60,14 @@ def _expect_spaces(seen: dict, length: int) -> None:
     expect(kind == "Box", f"`self.observation_space` must be a Box; it is a {kind}.")
     expect(
         box == {"kind": "Box", "shape": [1], "low": [0], "high": [length - 1]},
-        f"Your observation space goes from {box['low']} to {box['high']}, shape {box['shape']}. Which fields are there?",
+        f"Your observation space goes from {box['low']} to {box['high']}, shape {box['shape']}. Which squares are there?",
     )
     expect(seen["actions"] == {"kind": "Discrete", "n": 2, "start": 0}, "`self.action_space`: two actions, 0 and 1.")
 
 
 def _expect_starts(answer: Answer, length: int, seed: int) -> None:
     """Refuse a start that is not drawn from the corridor's own random numbers."""
-    seeds = [seed] + 199 * [None]  # of seven fields each comes up, but for one time in 10^12
+    seeds = [seed] + 199 * [None]  # of seven squares each comes up, but for one time in 10^12
     first, again = (answer.probe(given.starts, length, 50, seeds) for _ in range(2))
     _expect_seed_obeyed(first[0], again[0], seed)
     _expect_left_half(first, length)
@@ -78,18 +78,18 @@ def _expect_starts(answer: Answer, length: int, seed: int) -> None:
 def _expect_seed_obeyed(first: float, again: float, seed: int) -> None:
     expect(
         first == again,
-        f"`reset(seed={seed})` began on different fields. Draw the start from `self.np_random`, once it is seeded.",
+        f"`reset(seed={seed})` began on different squares. Draw the start from `self.np_random`, once it is seeded.",
     )
 
 
 def _expect_left_half(first: list[float], length: int) -> None:
     outside = sorted(set(first) - set(range(length // 2)))
-    expect(not outside, f"In 200 resets it began on the fields {outside}, which are not in the left half.")
+    expect(not outside, f"In 200 resets it began on the squares {outside}, which are not in the left half.")
 
 
 def _expect_drawn(first: list[float], again: list[float], seed: int) -> None:
     """Check that starts without a seed differ, and come again after the same seed."""
-    expect(len(set(first[1:])) > 1, f"199 times `reset()`, without a seed: it always began on field {first[1]:g}.")
+    expect(len(set(first[1:])) > 1, f"199 times `reset()`, without a seed: it always began on square {first[1]:g}.")
     expect(
         first == again,
         f"`reset(seed={seed})`, then `reset()` 199 times, done twice: the starts differed. Seed only when a seed is given.",
@@ -98,14 +98,14 @@ def _expect_drawn(first: list[float], again: list[float], seed: int) -> None:
 
 def _expect_every_field(first: list[float], length: int) -> None:
     never = sorted(set(range(length // 2)) - set(first))
-    expect(not never, f"The left half goes up to field {length // 2 - 1}, and of 200 resets none began on {never}.")
+    expect(not never, f"The left half goes up to square {length // 2 - 1}, and of 200 resets none began on {never}.")
 
 
 def _expect_walks(answer: Answer, length: int, max_steps: int, seed: int, walks: list[list[int]]) -> None:
     seen = answer.probe(given.walks, length, max_steps, seed, walks)
     for number, (actions, walk) in enumerate(zip(walks, seen, strict=True), 1):
         start = walk["start"]
-        with answer.case(f"length={length}, max_steps={max_steps}, episode {number}, from field {start:g}, {actions}"):
+        with answer.case(f"length={length}, max_steps={max_steps}, episode {number}, from square {start:g}, {actions}"):
             _expect_walk(walk, list(_corridor(int(start), length, max_steps, actions)))
 
 
@@ -125,26 +125,26 @@ def _expect_new_arrays(walk: dict) -> None:
     )
 
 
-def _expect_step(step: int, made: list, field: int, reward: float, terminated: bool, truncated: bool) -> None:
-    expect_equal(made[0], [field], f"Step {step} leads to field {field}; the observation is {made[0]}.")
-    expect_close(made[1], reward, f"Step {step}, to field {field}: reward {made[1]}.")
+def _expect_step(step: int, made: list, square: int, reward: float, terminated: bool, truncated: bool) -> None:
+    expect_equal(made[0], [square], f"Step {step} leads to square {square}; the observation is {made[0]}.")
+    expect_close(made[1], reward, f"Step {step}, to square {square}: reward {made[1]}.")
     expect(
         bool(made[2]) == terminated,
-        f"Step {step}, to field {field}: terminated={made[2]}, truncated={made[3]}. What does `terminated` say?",
+        f"Step {step}, to square {square}: terminated={made[2]}, truncated={made[3]}. What does `terminated` say?",
     )
     expect(
         (terminated and truncated) or bool(made[3]) == truncated,
-        f"Step {step}, to field {field}: terminated={made[2]}, truncated={made[3]}. When is an episode cut off?",
+        f"Step {step}, to square {square}: terminated={made[2]}, truncated={made[3]}. When is an episode cut off?",
     )
 
 
 def _corridor(start: int, length: int, max_steps: int, actions: list[int]) -> Iterator[tuple[int, float, bool, bool]]:
-    """Yield field, reward, terminated and truncated of each step until the episode ends."""
-    field = start
+    """Yield square, reward, terminated and truncated of each step until the episode ends."""
+    square = start
     for step, action in enumerate(actions, 1):
-        field = min(max(field + (1 if action else -1), 0), length - 1)
-        arrived, late = field == length - 1, step == max_steps
-        yield field, 1.0 if arrived else -0.1, arrived, late
+        square = min(max(square + (1 if action else -1), 0), length - 1)
+        arrived, late = square == length - 1, step == max_steps
+        yield square, 1.0 if arrived else -0.1, arrived, late
         if arrived or late:
             return
 

@@ -10,7 +10,7 @@ from coursekit.exercises._configs import judge_settings
 from coursekit.given import ch11_rllib_ppo as given
 from coursekit.given import rllib_configs
 
-SLIPPERY = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]  # FrozenLake's best direction on each field
+SLIPPERY = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]  # FrozenLake's best direction on each square
 
 
 @exercise(
@@ -28,7 +28,7 @@ def learns_corridor(answer: Answer, rng: Generator) -> None:
     _judge_scripts(answer, rng)
     length = int(rng.integers(5, 8))
     target = round(0.85 - 0.1 * (length - 2), 2)  # 0.15 less than the best policy earns
-    with answer.case(f"PPO in a corridor of {length} fields, target {target}, at most 30 iterations"):
+    with answer.case(f"PPO in a corridor of {length} squares, target {target}, at most 30 iterations"):
         reached = best_of(lambda seed: answer.probe(given.learn, length, seed, target, 30)[-1], rng, target)
         expect(reached[-1] >= target, f"With none of its seeds it got there: the last mean returns were {reached}.")
 
@@ -131,13 +131,13 @@ def _moved(before: list, after: list) -> float:
 )
 def act(answer: Answer, rng: Generator) -> None:
     """Do yourself what connectors did: flatten, make a batch of one, and turn scores into an action."""
-    fields, numbers = int(rng.integers(9, 30)), int(rng.integers(3, 7))
-    for kind, size in (("Box", [numbers]), ("Discrete", [fields]), ("Box", [2, numbers])):
+    squares, numbers = int(rng.integers(9, 30)), int(rng.integers(3, 7))
+    for kind, size in (("Box", [numbers]), ("Discrete", [squares]), ("Box", [2, numbers])):
         inputs, actions = int(np.prod(size)), int(rng.integers(3, 6))
         layers = _random_layers(rng, inputs, actions)
         if kind == "Discrete":
-            observations: list = rng.permutation(fields).tolist()
-            vectors = np.eye(fields)[observations]
+            observations: list = rng.permutation(squares).tolist()
+            vectors = np.eye(squares)[observations]
         else:
             observations = rng.normal(size=(40, *size)).round(3).tolist()
             vectors = np.array(observations).reshape(40, inputs)
@@ -308,13 +308,13 @@ quiz(
 quiz(
     "why_flatten",
     """
-    On FrozenLake the trained network is asked with `torch.tensor([[5.0]])` for field 5, and raises an error about shapes. Why?
+    On FrozenLake the trained network is asked with `torch.tensor([[5.0]])` for square 5, and raises an error about shapes. Why?
 
     a) A network can only be asked through RLlib.
         It is a PyTorch module like any other: you have just asked it yourself.
-    b) Field 5 is an integer, and 5.0 is not.
+    b) Square 5 is an integer, and 5.0 is not.
         Networks compute with floats. The problem is the shape: how many inputs has its first layer?
-    *c) It was trained on one-hot vectors of sixteen numbers: a connector flattened the field, and here there is none.
+    *c) It was trained on one-hot vectors of sixteen numbers: a connector flattened the square, and here there is none.
         Right: whatever connectors did on the way to the network is now up to you.
     """,
 )

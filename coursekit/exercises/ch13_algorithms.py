@@ -13,7 +13,7 @@ from coursekit.exercises._configs import judge_runners, judge_settings
 from coursekit.given import ch13_algorithms as given
 from coursekit.given import rllib_configs
 
-FIELDS = 10  # of the corridor, where nothing else is said
+SQUARES = 10  # of the corridor, where nothing else is said
 CLOCK = 0.003  # seconds by which two clocks of one machine may differ
 
 
@@ -42,7 +42,7 @@ def short_dqn(answer: Answer, rng: Generator) -> None:
         mean = best_of(train, rng, enough)[-1]
         run = runs[-1]
         names, last = run["environments"], run["rows"][-1]
-        expect(set(run["lengths"]) == {length}, f"It played in {names}, and not in corridors of {length} fields.")
+        expect(set(run["lengths"]) == {length}, f"It played in {names}, and not in corridors of {length} squares.")
         played, learned = last["steps"], last["learned"]
         expect(learned > 0, f"It played {played} steps and learned from none: when does learning begin?")
         best = run["best"]
@@ -105,7 +105,7 @@ def _judge_asynchronous(ran: dict, fragment: int, batch: int) -> None:
     """Check what the runner held and handed over, and what the learner was given."""
     [runner] = ran["runners"]
     names, got = runner["environments"], runner["fragment"]
-    expect_equal(runner["lengths"], [FIELDS] * 2, f"An EnvRunner held {names}, not two corridors.")
+    expect_equal(runner["lengths"], [SQUARES] * 2, f"An EnvRunner held {names}, not two corridors.")
     slack = 8  # the frame after an episode's end is no step
     expect(abs(got - 2 * fragment) <= slack, f"A runner handed over {got} steps at once, from two environments.")
     trained, steps = ran["trained"], ran["steps"]

@@ -54,14 +54,14 @@ def Bridge(answer: Answer, rng: Generator) -> None:  # noqa: N802
 
 def _judge_story(answer: Answer, name: str, plan: list[dict], story: list) -> None:
     """Play the plan with the rules of the chapter, and compare every step."""
-    fields = {"north": 0, "south": 0}
-    expect_close(story[0][0], _seen(fields, fields), "`reset` was changed: leave it as it is.")
+    squares = {"north": 0, "south": 0}
+    expect_close(story[0][0], _seen(squares, squares), "`reset` was changed: leave it as it is.")
     for number, actions in enumerate(plan, 1):
         for agent, action in actions.items():
-            fields[agent] += 1 if fields[agent] else action
-        want = _rules(fields, actions, number)
+            squares[agent] += 1 if squares[agent] else action
+        want = _rules(squares, actions, number)
         got = dict(zip(want, story[number][:4], strict=True))
-        with answer.case(f"plan: {name}; step {number}, actions {actions}, leads to the fields {fields}"):
+        with answer.case(f"plan: {name}; step {number}, actions {actions}, leads to the squares {squares}"):
             for part in ("rewards", "terminateds", "truncateds", "observations"):
                 _judge_part(part, got[part], want[part])
 
@@ -87,23 +87,23 @@ def _judge_part(part: str, got: dict, want: dict) -> None:
     expect_close(got, want, f"Your {part} are {got}; they should be {should}.", atol=1e-5)
 
 
-def _rules(fields: dict, actions: dict, step: int) -> dict:
-    """Return the four dicts of a step that led to these fields."""
-    fell = all(field in (1, 2) for field in fields.values())
-    across = {agent: fields[agent] == 3 for agent in actions}
-    over = fell or all(field == 3 for field in fields.values())
+def _rules(squares: dict, actions: dict, step: int) -> dict:
+    """Return the four dicts of a step that led to these squares."""
+    fell = all(square in (1, 2) for square in squares.values())
+    across = {agent: squares[agent] == 3 for agent in actions}
+    over = fell or all(square == 3 for square in squares.values())
     late = step == 20 and not over
     return {
-        "observations": _seen(fields, actions),
+        "observations": _seen(squares, actions),
         "rewards": {agent: -1.0 if fell else 1.0 if across[agent] else -0.2 for agent in actions},
         "terminateds": {agent: fell or across[agent] for agent in actions} | {"__all__": over},
         "truncateds": dict.fromkeys(actions, False) | {"__all__": late},
     }
 
 
-def _seen(fields: dict, agents: dict) -> dict:
+def _seen(squares: dict, agents: dict) -> dict:
     other = {"north": "south", "south": "north"}
-    return {agent: np.array([fields[agent], fields[other[agent]]]) / 3 for agent in agents}
+    return {agent: np.array([squares[agent], squares[other[agent]]]) / 3 for agent in agents}
 
 
 @exercise(

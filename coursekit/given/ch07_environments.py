@@ -107,7 +107,7 @@ def _space(space: Any) -> dict:
 
 
 def starts(corridor: Any, length: int, max_steps: int, seeds: list) -> list[float]:
-    """Return the field of each reset with these seeds; None is a reset without a seed."""
+    """Return the square of each reset with these seeds; None is a reset without a seed."""
     env = corridor(length, max_steps)
     results = [env.reset(seed=seed) if seed is not None else env.reset() for seed in seeds]
     return [float(obs[0]) for obs, _ in results]
@@ -134,8 +134,8 @@ def walks(corridor: Any, length: int, max_steps: int, seed: int, walks: list[lis
         obs, _ = env.reset(seed=seed) if number == 0 else env.reset()
         start, steps = float(obs[0]), []
         for action in actions:
-            field, *others = env.step(action)
-            steps.append([np.array(field), *others])
+            square, *others = env.step(action)
+            steps.append([np.array(square), *others])
             if others[1] or others[2]:
                 break
         seen.append({"start": start, "start afterwards": float(obs[0]), "steps": steps})

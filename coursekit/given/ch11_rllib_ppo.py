@@ -191,7 +191,7 @@ def network(inputs: int, layers: list) -> Any:
 
 
 def space_of(kind: str, size: list[int]) -> gymnasium.Space:
-    """Return the space of observations that are numbers of fields ("Discrete"), or arrays ("Box")."""
+    """Return the space of observations that are numbers of squares ("Discrete"), or arrays ("Box")."""
     if kind == "Discrete":
         return gymnasium.spaces.Discrete(size[0])
     return gymnasium.spaces.Box(-10, 10, tuple(size), np.float32)
@@ -237,8 +237,8 @@ def lake(rewards: list[float], limit: int) -> gymnasium.Env:
 def play(evaluate: Callable, layers: list, rewards: list[float], limit: int, seeds: list[int]) -> dict:
     """Return what `evaluate` gives back for a policy on FrozenLake, and how many episodes were begun."""
     env = Guarded(lake(rewards, limit))
-    fields = int(env.observation_space.n)  # type: ignore[attr-defined]
-    return {"returned": evaluate(network(fields, layers), env, seeds), "episodes": env.episodes}
+    squares = int(env.observation_space.n)  # type: ignore[attr-defined]
+    return {"returned": evaluate(network(squares, layers), env, seeds), "episodes": env.episodes}
 
 
 def build_problem(make_config: Callable, batch: int) -> str:

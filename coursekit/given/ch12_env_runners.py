@@ -11,7 +11,7 @@ from coursekit.given.rllib_configs import built
 
 
 def flatten(env: Any = None, spaces: Any = None, device: Any = None) -> Any:
-    """Return the connector that turns the number of a field, 0 to 15, into a one-hot vector of sixteen numbers."""
+    """Return the connector that turns the number of a square, 0 to 15, into a one-hot vector of sixteen numbers."""
     from ray.rllib.connectors.env_to_module import FlattenObservations
 
     return FlattenObservations()

@@ -8,7 +8,7 @@ from typing import Any
 
 from coursekit.given.rllib_configs import built, facts, quietly_built
 
-CORRIDOR = "coursekit.envs:SimpleCorridor-v0"  # ten fields, the exit at the last; chapter 7 wrote it
+CORRIDOR = "coursekit.envs:SimpleCorridor-v0"  # ten squares, the exit at the last; chapter 7 wrote it
 
 
 def learner_pids(group: Any) -> list[int]:

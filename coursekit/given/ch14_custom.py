@@ -76,9 +76,9 @@ class Dispatcher(gymnasium.Env):
 
 
 class Cave(gymnasium.Env):
-    """A dark cave of 20 by 20 fields: only the step onto the field (14, 12), the exit, earns anything, namely 1.
+    """A dark cave of 20 by 20 squares: only the step onto the square (14, 12), the exit, earns anything, namely 1.
 
-    Actions 0 to 3 go one field to the left, to the right, down, up. The observation is the place, shape [2], both numbers from
+    Actions 0 to 3 go one square to the left, to the right, down, up. The observation is the place, shape [2], both numbers from
     -1 to 1. Every episode starts on (0, 0); after 80 steps it is truncated.
     """
 
@@ -94,7 +94,7 @@ class Cave(gymnasium.Env):
         return self._observation(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
-        """Go one field; walls stop you."""
+        """Go one square; walls stop you."""
         right, up = ((-1, 0), (1, 0), (0, -1), (0, 1))[int(action)]
         self.x, self.y = min(max(self.x + right, 0), 19), min(max(self.y + up, 0), 19)
         self.steps += 1
@@ -106,7 +106,7 @@ class Cave(gymnasium.Env):
 
 
 def nearness(obs: np.ndarray) -> float:
-    """Return how near the exit of the cave is: 1 on the exit, 0 at a distance of 26 fields, the longest from the start."""
+    """Return how near the exit of the cave is: 1 on the exit, 0 at a distance of 26 squares, the longest from the start."""
     right, up = np.round((np.asarray(obs) + 1) * 9.5) - Cave.exit
     return float(1 - (abs(right) + abs(up)) / 26)
 

@@ -1,10 +1,10 @@
 """The capstone's environment: a robot fetches parcels in a warehouse, and what a customer is worth it must find out.
 
 `Warehouse` is one of them, a Gymnasium environment whose rules read from top to bottom; `make_envs(count)` gives many that
-step together in NumPy, by the same rules. An action names a place, and the robot drives one field towards it: one of eight
+step together in NumPy, by the same rules. An action names a place, and the robot drives one square towards it: one of eight
 shelves, the packing table or the battery station. At a shelf it takes the parcel that it came for; at the table it delivers
 what it carries, and only that pays. Customers who got their parcel may order again. It carries three parcels. A battery
-lasts for sixty fields; with an empty one it creeps.
+lasts for sixty squares; with an empty one it creeps.
 """
 
 import functools
@@ -24,7 +24,7 @@ from coursekit.given.warehouse_picture import draw_warehouse
 VERSION = 3  # changes when scores stop being comparable
 HALL = (
     ".........",
-    ".###.###.",  # #: racks; eight of them become the shelves A to H, served from the field below
+    ".###.###.",  # #: racks; eight of them become the shelves A to H, served from the square below
     ".........",
     ".###.###.",
     ".........",
@@ -35,10 +35,10 @@ PLACES = 10
 KINDS = 4  # of parcels
 EPISODE_STEPS = 150
 ROOM = 3  # parcels that the robot carries
-BATTERY, CREEP = 60, 4  # fields that a battery lasts for; steps that a field takes without
+BATTERY, CREEP = 60, 4  # squares that a battery lasts for; steps that a square takes without
 WAITING_STEPS = (20, 60)  # steps after which a colleague fetches a parcel: at least, below
 WAIT = 0.0002  # seconds that the slow simulator takes for a step of one warehouse
-FAR = 13  # fields: no way is longer
+FAR = 13  # squares: no way is longer
 
 Policy = Callable[[np.ndarray], np.ndarray]
 
@@ -75,17 +75,17 @@ def draw_world(seed: int) -> World:
 
 def _plan(rng: np.random.Generator) -> tuple[str, ...]:
     """Return a map: the hall with eight shelves, the table and the station somewhere in it."""
-    fields, width = list("".join(HALL)), len(HALL[0])
-    racks = [field for field, mark in enumerate(fields) if mark == "#"]
-    for field, letter in zip(sorted(rng.choice(racks, SHELVES, replace=False)), "ABCDEFGH", strict=True):
-        fields[field] = letter
+    squares, width = list("".join(HALL)), len(HALL[0])
+    racks = [square for square, mark in enumerate(squares) if mark == "#"]
+    for square, letter in zip(sorted(rng.choice(racks, SHELVES, replace=False)), "ABCDEFGH", strict=True):
+        squares[square] = letter
     for column, mark in zip(rng.choice(width, 2, replace=False), "=+", strict=True):
-        fields[len(fields) - width + column] = mark
-    return tuple("".join(fields[start : start + width]) for start in range(0, len(fields), width))
+        squares[len(squares) - width + column] = mark
+    return tuple("".join(squares[start : start + width]) for start in range(0, len(squares), width))
 
 
 class Routes(NamedTuple):
-    """Each place's field; for each place and field, the next field on a shortest way, and the steps left."""
+    """Each place's square; for each place and square, the next square on a shortest way, and the steps left."""
 
     goals: np.ndarray
     towards: np.ndarray
@@ -113,10 +113,10 @@ def routes(plan: tuple[str, ...]) -> Routes:
     return Routes(np.array(goals), towards, steps)
 
 
-def _neighbours(field: int, width: int, fields: int) -> list[int]:
-    """Return the fields beside a field of the map."""
-    sides = [field - 1] * (field % width > 0) + [field + 1] * (field % width < width - 1)
-    return sides + [other for other in (field - width, field + width) if 0 <= other < fields]
+def _neighbours(square: int, width: int, squares: int) -> list[int]:
+    """Return the squares beside a square of the map."""
+    sides = [square - 1] * (square % width > 0) + [square + 1] * (square % width < width - 1)
+    return sides + [other for other in (square - width, square + width) if 0 <= other < squares]
 
 
 WORLD = draw_world(0)  # the one that the notebook learns in
@@ -156,19 +156,19 @@ class Warehouse(gymnasium.Env):
         """Return the first observation: the robot stands at the table, with a full battery and nothing to carry."""
         super().reset(seed=seed)
         self.coming = _episode(self.np_random, self.world)
-        self.steps, self.field, self.battery, self.earned = 0, int(self.goals[TABLE]), BATTERY, 0.0
+        self.steps, self.square, self.battery, self.earned = 0, int(self.goals[TABLE]), BATTERY, 0.0
         self.load: list[int] = []
         self.kind, self.patience = [-1] * SHELVES, [0] * SHELVES
         self._receive_orders()
         return self._observation(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
-        """Drive one field towards a place; return the five values. An episode is truncated after EPISODE_STEPS."""
+        """Drive one square towards a place; return the five values. An episode is truncated after EPISODE_STEPS."""
         place, self.steps = int(action), self.steps + 1
         if self.battery > 0 or self.steps % CREEP == 0:
-            before, self.field = self.field, int(self._towards[place, self.field])
-            self.battery = max(self.battery - (self.field != before), 0)
-        reward = self._serve(place) if self.field == self.goals[place] else 0.0
+            before, self.square = self.square, int(self._towards[place, self.square])
+            self.battery = max(self.battery - (self.square != before), 0)
+        reward = self._serve(place) if self.square == self.goals[place] else 0.0
         self._let_orders_expire()
         self._receive_orders()
         self.earned += reward
@@ -206,7 +206,7 @@ class Warehouse(gymnasium.Env):
                 self.kind[shelf], self.patience[shelf] = kind, patience
 
     def _observation(self) -> np.ndarray:
-        ways = self._ways[:, self.field] / FAR
+        ways = self._ways[:, self.square] / FAR
         numbers = [self.battery / BATTERY, ways[TABLE], ways[STATION]]
         numbers += [self.load.count(kind) / ROOM for kind in range(KINDS)]
         for shelf in range(SHELVES):
@@ -242,7 +242,7 @@ class Warehouses(VectorEnv):
             self._dice = [np.random.default_rng(each) for each in seeds]
         n = self.num_envs
         self._coming = np.zeros((n, EPISODE_STEPS + 1, SHELVES, 2), int)
-        self._steps, self._field, self._battery = np.zeros((3, n), int)
+        self._steps, self._square, self._battery = np.zeros((3, n), int)
         self._load = np.zeros((n, KINDS), int)
         self._kind, self._patience = np.zeros((2, n, SHELVES), int)
         self._begin(np.ones(n, bool))
@@ -267,18 +267,18 @@ class Warehouses(VectorEnv):
         """Start an episode where `which` is True."""
         for i in np.flatnonzero(which):
             self._coming[i] = _episode(self._dice[i], self.world)
-        self._steps[which], self._field[which], self._battery[which] = 0, self._goals[TABLE], BATTERY
+        self._steps[which], self._square[which], self._battery[which] = 0, self._goals[TABLE], BATTERY
         self._load[which], self._kind[which], self._patience[which] = 0, -1, 0
         self._receive_orders(which[:, None])
 
     def _drive(self, places: np.ndarray) -> None:
         moves = (self._battery > 0) | (self._steps % CREEP == 0)
-        field = np.where(moves, self._towards[places, self._field], self._field)
-        self._battery = np.maximum(self._battery - (field != self._field), 0)
-        self._field = field
+        square = np.where(moves, self._towards[places, self._square], self._square)
+        self._battery = np.maximum(self._battery - (square != self._square), 0)
+        self._square = square
 
     def _serve(self, places: np.ndarray) -> np.ndarray:
-        arrived = self._field == self._goals[places]
+        arrived = self._square == self._goals[places]
         self._battery[arrived & (places == STATION)] = BATTERY
         delivers = arrived & (places == TABLE)
         rewards = np.where(delivers, self._load @ self.prices, 0.0)
@@ -306,7 +306,7 @@ class Warehouses(VectorEnv):
 
     def _observations(self) -> np.ndarray:
         obs = np.empty((self.num_envs, NUMBERS), np.float32)
-        ways = (self._ways[:, self._field] / FAR).T
+        ways = (self._ways[:, self._square] / FAR).T
         obs[:, 0], obs[:, 1:3], obs[:, 3:OWN] = self._battery / BATTERY, ways[:, SHELVES:], self._load / ROOM
         shelves = obs[:, OWN:].reshape(self.num_envs, SHELVES, -1)
         shelves[..., 0], shelves[..., 1] = ways[:, :SHELVES], self._patience / WAITING_STEPS[1]

@@ -6,7 +6,7 @@ import numpy as np
 
 from coursekit.pictures import FINE
 
-SIZE, HEAD = 34, 26  # pixels of a field, and of the line above the map
+SIZE, HEAD = 34, 26  # pixels of a square, and of the line above the map
 KINDS = ("#d97706", "#dc2626", "#2563eb", "#0d9488")  # the four kinds of parcels, in the order of the prices
 FLOOR, RACK, INK, ROBOT, TABLE, STATION = "#eef2f6", "#94a3b8", "#334155", "#7c3aed", "#a7f3d0", "#fde68a"
 
@@ -22,11 +22,11 @@ def draw_warehouse(env: Any, longest_wait: int, full_battery: int) -> np.ndarray
     pen.rectangle([0, FINE * HEAD, *(FINE * n for n in (SIZE * columns, SIZE * rows + HEAD))], fill=FLOOR)
     for row, line in enumerate(plan):
         for column, mark in enumerate(line):
-            _field(pen, column, row, mark)
-    for field, kind, wait in zip(env.goals, env.kind, env.patience, strict=False):
+            _square(pen, column, row, mark)
+    for square, kind, wait in zip(env.goals, env.kind, env.patience, strict=False):
         if kind >= 0:
-            _order(pen, *_corner(field - columns, columns), kind, env.world.prices[kind], wait / longest_wait)
-    _robot(pen, env, *_corner(env.field, columns))
+            _order(pen, *_corner(square - columns, columns), kind, env.world.prices[kind], wait / longest_wait)
+    _robot(pen, env, *_corner(env.square, columns))
     _head(pen, env, SIZE * columns, env.battery / full_battery)
     return np.asarray(picture.reduce(FINE))
 
@@ -35,9 +35,9 @@ def _box(left: float, top: float, width: float, height: float) -> list[float]:
     return [FINE * left, FINE * top, FINE * (left + width) - 1, FINE * (top + height) - 1]
 
 
-def _corner(field: int, columns: int) -> tuple[int, int]:
-    """Return the left upper corner of a field, in pixels."""
-    row, column = divmod(int(field), columns)
+def _corner(square: int, columns: int) -> tuple[int, int]:
+    """Return the left upper corner of a square, in pixels."""
+    row, column = divmod(int(square), columns)
     return SIZE * column, HEAD + SIZE * row
 
 
@@ -48,7 +48,7 @@ def _text(pen: Any, x: float, y: float, text: str, size: int = 13, colour: str =
     pen.text((FINE * x, FINE * y), text, fill=colour, font=font, anchor=anchor)
 
 
-def _field(pen: Any, column: int, row: int, mark: str) -> None:
+def _square(pen: Any, column: int, row: int, mark: str) -> None:
     left, top = SIZE * column, HEAD + SIZE * row
     if mark in "=+":
         colour = TABLE if mark == "=" else STATION

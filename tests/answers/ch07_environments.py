@@ -119,7 +119,7 @@ class forgets_to_hand_the_seed_on(Corridor):
 
 
 @rejects("SimpleCorridor")
-class always_starts_on_the_same_field(Corridor):
+class always_starts_on_the_same_square(Corridor):
     def start(self):
         return 0
 
@@ -145,7 +145,7 @@ class starts_anywhere(Corridor):
 
 
 @rejects("SimpleCorridor")
-class never_starts_on_the_last_field_of_the_left_half(Corridor):
+class never_starts_on_the_last_square_of_the_left_half(Corridor):
     def start(self):
         return int(self.np_random.integers(0, self.length // 2 - 1))  # NumPy leaves the upper end out
 
@@ -199,7 +199,7 @@ class pays_for_the_last_step_too(Corridor):
 
 
 @rejects("SimpleCorridor")
-class a_space_of_numbers_of_fields(Corridor):
+class a_space_of_numbers_of_squares(Corridor):
     def __init__(self, length=10, max_steps=50):
         super().__init__(length, max_steps)
         self.observation_space = gymnasium.spaces.Discrete(length)

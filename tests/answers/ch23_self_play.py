@@ -24,24 +24,24 @@ class Crossing(MultiAgentEnv):
         self.action_spaces = {agent: Discrete(2) for agent in self.agents}
 
     def reset(self, *, seed=None, options=None):
-        self.field, self.steps = {"north": 0, "south": 0}, 0
+        self.square, self.steps = {"north": 0, "south": 0}, 0
         return self.seen_by(["north", "south"]), {}
 
     def seen_by(self, agents):
         other = {"north": "south", "south": "north"}
-        return {a: np.array([self.field[a], self.field[other[a]]], np.float32) / 3 for a in agents}
+        return {a: np.array([self.square[a], self.square[other[a]]], np.float32) / 3 for a in agents}
 
     def move(self, agent, action):
-        self.field[agent] += 1 if self.field[agent] else int(action)
+        self.square[agent] += 1 if self.square[agent] else int(action)
 
     def falls(self):
-        return all(0 < field < 3 for field in self.field.values())
+        return all(0 < square < 3 for square in self.square.values())
 
     def reward(self, fall, across):
         return -1.0 if fall else 1.0 if across else -0.2
 
     def over(self, fall, across):
-        return fall or all(field == 3 for field in self.field.values())
+        return fall or all(square == 3 for square in self.square.values())
 
     def present(self, actions):
         return list(actions)
@@ -51,7 +51,7 @@ class Crossing(MultiAgentEnv):
         for agent, action in actions.items():
             self.move(agent, action)
         fall, here = self.falls(), self.present(actions)
-        across = {agent: self.field[agent] == 3 for agent in here}
+        across = {agent: self.square[agent] == 3 for agent in here}
         over = self.over(fall, across)
         rewards = {agent: self.reward(fall, across[agent]) for agent in here}
         terminateds = {agent: fall or across[agent] for agent in here} | {"__all__": over}
@@ -80,7 +80,7 @@ class KeepsItsListOfRobots(Crossing):
 
     def step(self, actions):
         obs, rewards, terminateds, truncateds, infos = super().step(actions)
-        self.agents = [agent for agent in self.agents if self.field[agent] < 3]
+        self.agents = [agent for agent in self.agents if self.square[agent] < 3]
         return obs, rewards, {agent: np.bool_(flag) for agent, flag in terminateds.items()}, truncateds, infos
 
 
@@ -94,7 +94,7 @@ class TruncatesAStepLate(Crossing):
 @rejects("Bridge", says="Your rewards are")
 class TheOneAcrossFallsToo(Crossing):
     def falls(self):
-        return all(field > 0 for field in self.field.values())
+        return all(square > 0 for square in self.square.values())
 
 
 @rejects("Bridge")
@@ -120,7 +120,7 @@ class OverWhenOneIsAcross(Crossing):
 @rejects("Bridge")
 class FallsOnlyOnTheSameField(Crossing):
     def falls(self):
-        return self.field["north"] == self.field["south"] in (1, 2)
+        return self.square["north"] == self.square["south"] in (1, 2)
 
 
 @rejects("Bridge", says="Your rewards are")
@@ -146,7 +146,7 @@ class LooksWhileTheyMoveNorthFirst(LooksWhileTheyMove):
 @rejects("Bridge")
 class StopsOnTheBridge(Crossing):
     def move(self, agent, action):
-        self.field[agent] += int(action)
+        self.square[agent] += int(action)
 
 
 @rejects("Bridge")
