@@ -39,7 +39,7 @@ NOISE = re.compile(
             r" -- [A-Z]+ \S+ \d{3} [\d.]+ms",  # Ray Serve, for every request
             r"Task ServeController\.\w+ failed\. There are infinite retries",  # of its controller, when Serve is shut down
             r"`OfflinePreLearner\(module_spec=\.\.\)` has been deprecated",  # RLlib's own call, in an actor of Ray Data
-            r"\[mutex\.cc : \d+\] RAW:",  # a library below pyarrow, of locks that were busy for a moment
+            r"\[mutex\.cc : \d+\] RAW:",  # absl, within Ray, of locks that were busy for a moment
             r"Didn't create a Catalog object for your RLModule",  # "ignore this message", it ends; an error says more
             r"Remote file not found: .*(result\.json|progress\.csv)",  # Tune, of a trial that goes on from a checkpoint
             r"Failed to fetch metrics for \d+ trial",  # Tune, of a trial that was PENDING to the end

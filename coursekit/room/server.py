@@ -36,7 +36,7 @@ from coursekit.room.secrets import Certificate, hidden, new_code, new_token
 from coursekit.room.sections import Closed, all_sections
 from coursekit.room.store import Store
 
-GUESSES = 20  # exchanges without a right proof, after which the code is another
+GUESSES = 20  # exchanges without a right proof, after which the code changes
 PATIENCE = 60  # seconds that an exchange may take
 BODY = 64 * 1024  # bytes of a request
 MANY = 120  # requests of one learner in a minute
@@ -167,7 +167,7 @@ def public(room: Room) -> Starlette:
         try:
             key, host = room.begin_exchange(_bytes(data.get("message")))
         except Mismatch:
-            return _no(400, "that is no message of a join")
+            return _no(400, "this is not a request to join")
         return JSONResponse({"exchange": key, "message": _text(host.message), "proof": _text(host.proof)})
 
     async def confirm(request: Request) -> Response:
@@ -180,7 +180,7 @@ def public(room: Room) -> Starlette:
         try:
             id, token = room.join(str(data.get("exchange", "")), _bytes(data.get("proof")), nickname)
         except Mismatch:
-            return _no(403, "the code is another")
+            return _no(403, "this is not the code of this room")
         return JSONResponse({"id": id, "token": token})
 
     async def records(request: Request) -> Response:
