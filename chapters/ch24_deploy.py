@@ -232,7 +232,7 @@ Only the head gets any.
 Each command is a login of its own: a variable that one exports is gone in the next.
 
 The workers are the head's business.
-It received the configuration as a file, and its monitor logs in to them as your laptop logged in to the head:
+It received the configuration as a file, and its monitor logs in to each of them and does the same, with these as the last two:
 """
 
 # %% tags=["demo"]
@@ -250,7 +250,7 @@ That is why the key named in the file travels with the configuration.
 
 One thing is missing, chapter 6's token: nothing above switches tokens on, so anyone who can reach this cluster could use it.
 Every node needs its file, `~/.ray/auth_token`.
-A head that finds it there switches tokens on; a node that joins never does by itself, so its `ray start` needs `RAY_AUTH_MODE=token`, and so does every other `ray` command, on the head too.
+A head that finds it there switches tokens on; a node that joins never does by itself, so its `ray start` needs `RAY_AUTH_MODE=token`, and so does every `ray` command that asks the cluster, on the head too.
 `file_mounts` sends files from your machine to each node; its left side is the path on the node.
 The fields `head_start_ray_commands` and `worker_start_ray_commands` replace the defaults:
 
@@ -383,7 +383,7 @@ A rule needs a number, so each has an option of `ray start`:
 | `raylet`, two of them | `--node-manager-port`, `--object-manager-port` | nodes |
 | `dashboard agent` | `--dashboard-agent-listen-port`, `--dashboard-agent-grpc-port`, `--metrics-export-port` | nodes; the last one for Prometheus |
 | `runtime env agent` | `--runtime-env-agent-port` | nodes |
-| `worker`s, tens of them | `--min-worker-port` and `--max-worker-port`: 10002 to 19999 | nodes |
+| `worker`s, tens of them; yours ended with its program | `--min-worker-port` and `--max-worker-port`: 10002 to 19999 | nodes |
 | `dashboard` | `--dashboard-port`: 8265 | you |
 | `client server` | `--ray-client-server-port`: 10001 | you |
 | `metrics`: pages of the head's own | none: 44217 and 44227 | Prometheus |
@@ -536,7 +536,7 @@ fields[~fields.field.str.contains(r"\.template\.")].reset_index(drop=True)
 r"""
 Every field is in the table, so the last column is empty.
 The options of `ray start` above return as `rayStartParams`; the operator sees to the address and the token.
-A node's CPUs come from the pod's `resources`.
+A node's CPUs come from the pod's `resources`: give the same in `limits` and `requests`.
 
 A RayJob wraps this.
 Its fields are the job's: `entrypoint`, and the runtime environment as YAML within the YAML.
@@ -562,7 +562,7 @@ findings[findings.finding != ""].reset_index(drop=True)
 # %% [markdown]
 r"""
 A cluster would tell you too: `kubectl apply --dry-run=server -f job.yaml` compares the manifest with the definitions installed there.
-That is the better judge, since it knows its own version of KubeRay; the table here serves when you have no cluster.
+It is the better judge, since it knows its own KubeRay; the table serves when you have no cluster.
 
 | | `ray start` by hand | cluster launcher | KubeRay |
 |---|---|---|---|

@@ -156,7 +156,7 @@ An audit that compares sums finds neither the customer who paid twice nor the on
 r"""
 Here are three ways to do a step that sends a mail and has a checkpoint, "this is done".
 The program runs, is killed at one of its moments, and starts again; each moment gets an order of its own.
-The receiver throws away a mail whose key it knows.
+The receiver throws away a mail whose key it knows, and notes the order of every other.
 
 **Predict** the word for each of the three.
 """
@@ -219,7 +219,7 @@ r"""
 Our night's receiver is the **registry**, which gives each policy a version: 1, 2, 3 and so on.
 A service loads the newest, and if you find a fault next month, you go back to the one before.
 
-The ledger of chapter 5 kept its keys in memory, and its counter kept a number in a file.
+In chapter 5 the ledger kept its keys in memory, and the counter a number in a file.
 A receiver that outlives its process needs keys *and* effects on disk, and a death between the two would be fatal: a key without its policy is a policy lost, and a policy without its key will come again.
 So both go into one file, with one rename.
 

@@ -91,7 +91,7 @@ What a layer makes of earlier tokens does not depend on later ones, so each laye
 In the code above, `past` is the cache of one layer, and it grows by one token with every call.
 
 - `scores, cache = model(tokens)` reads prompts, shape [B, T], and returns scores of shape [B, T, 12] and a cache.
-- `scores, cache = model(tokens, cache)` reads one more token of each row, shape [B, 1].
+- `scores, cache = model(tokens, cache)` reads one more token of each row, ended or not, shape [B, 1].
 
 `scores[:, -1]` is about the token that comes next.
 
@@ -235,7 +235,7 @@ quiz("nothing_to_learn", nothing_to_learn)
 r"""
 ## The loss clips, and pays for the distance from a reference
 
-The ratio $r_{i,t}$ and the clip are those of [chapter 10](ch10_actor_learner.ipynb), for each token.
+Here $r_{i,t}$ is the ratio, not a reward; it and the clip are those of [chapter 10](ch10_actor_learner.ipynb), for each token.
 New is a price for moving away from a **reference**: a frozen copy of the model that began.
 A reward knows only what it checks; the reference knows what the model learned before.
 The price estimates the KL divergence, which says how far apart two distributions lie, and is never negative (equation 4 of the paper):
@@ -503,7 +503,7 @@ if passed("train_grpo"):
 
 # %% [markdown]
 r"""
-In all this the model never saw a right answer unless it wrote one itself.
+The share rises, with setbacks, and the model never saw a right answer unless it wrote one itself.
 The distance from the reference is small, with spikes: each point is one minibatch, in which a few tokens that became unlikely weigh heavily.
 """
 
@@ -537,7 +537,7 @@ if passed("generate") and passed("grpo_loss") and passed("group_advantage"):
 
 # %% [markdown]
 r"""
-The older the answers, the more tokens lie outside.
+A single step takes many tokens outside, and their share then grows slowly.
 A token that its advantage has pushed out pushes no further: the clip keeps stale answers from doing harm, and so from teaching much.
 So programs that let writers run ahead limit the lead to a few versions and throw away older answers.
 That is why your writers note the version.
