@@ -347,6 +347,7 @@ def _judge_cluster(cluster: dict, version: str, most: int) -> None:
         f"`rayVersion` is {cluster.get('rayVersion')!r}, and the images have {version}.",
     )
     amounts = workers["template"]["spec"]["containers"][0].get("resources") or {}
+    amounts = {"requests": amounts.get("limits"), **amounts}  # Kubernetes requests the limits if nothing else is said
     cpus = [str((amounts.get(kind) or {}).get("cpu")) for kind in ("limits", "requests")]
     expect(cpus == ["4", "4"], f"A worker's `cpu` is {cpus[0]} in its limits and {cpus[1]} in its requests.")
 

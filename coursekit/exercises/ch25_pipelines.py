@@ -50,9 +50,7 @@ def delivery_guarantee(answer: Answer, rng: Generator) -> None:
             expect(got in PROMISES, f"{got!r} is not one of the words {', '.join(PROMISES)}.")
             counts = Counter(effects)
             most, least = max(counts[order] for order in orders), min(counts[order] for order in orders)
-            expect_equal(
-                got, word, f"{got!r} is wrong: the effects of one order were {least} at least and {most} at most."
-            )
+            expect_equal(got, word, f"{got!r} is wrong: here the orders had {least} to {most} effects each.")
 
 
 @exercise(

@@ -314,9 +314,11 @@ def reward_workers(answer: Answer, rng: Generator) -> None:
         seen = answer.probe(given.rewarded, batches, "", [names[0], names[3]], 60.0)
         _expect_rewards(seen["rewards"], want)
         expect(seen["met"], "Two batches were not being rewarded at the same time: launch all tasks before you wait.")
-    late = int(rng.integers(0, 3))
+    late = int(
+        rng.integers(0, 2)
+    )  # never the last batch: that is where those end up who put what is late behind the rest
     want[late] = [0.0] * 3
-    with answer.case(f"three batches of three answers; the last answer of batch {late} hangs"):
+    with answer.case(f"three batches of three answers; the last answer of `batches[{late}]` hangs"):
         for seconds in (3.0, 20.0):  # a busy machine may need the longer one
             seen = answer.probe(given.rewarded, batches, batches[late][-1][0], [], seconds)
             if agree(seen["rewards"], want):

@@ -332,6 +332,12 @@ def with_more_fields(*args):
     return _changed(_changed(job, (*WORKERS, "replicas"), 0), (*CLUSTER, "autoscalerOptions"), {"version": "v2"})
 
 
+@accepts("rayjob")
+def limits_alone(*args):
+    resources = (*WORKERS, "template", "spec", "containers", 0, "resources")
+    return _changed(_job(*args), (*resources, "requests"))
+
+
 @rejects("rayjob", says="stays, and costs")
 def the_cluster_stays(*args):
     return _changed(_job(*args), ("spec", "shutdownAfterJobFinishes"))

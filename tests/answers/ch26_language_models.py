@@ -276,6 +276,12 @@ def one_zero_for_everything(verify, batches, seconds):
 
 
 @rejects("reward_workers", says="of its own pairs")
+def the_late_one_behind_the_others(verify, batches, seconds):
+    found = one_deadline_for_all(verify, batches, seconds)
+    return [each for each in found if any(each)] + [each for each in found if not any(each)]
+
+
+@rejects("reward_workers", says="of its own pairs")
 def as_they_come_in(verify, batches, seconds):
     return one_deadline_for_all(verify, batches[::-1], seconds)
 
