@@ -259,7 +259,11 @@ def CheckpointedCounter(answer: Answer, rng: Generator) -> None:
 def _judge_totals(totals: list, steps: list[int]) -> None:
     """Check the totals before and after the restart."""
     expect(totals[3:4] != steps[3:4], f"The totals were {totals}. After the restart it began again at 0.")
-    expect_equal(totals, list(accumulate(steps)), f"The totals were {totals}.")
+    expect_equal(
+        totals,
+        list(accumulate(steps)),
+        f"The totals were {totals}. When an `add` returns, is what it returns already in the file `path`?",
+    )
 
 
 def _expect_own_path(seen: dict) -> None:
@@ -309,7 +313,8 @@ def collect(answer: Answer, rng: Generator) -> None:
     seen = answer.probe(given.collect_with_deaths, 2, plan, plus)
     with answer.case(f"a pool of 2, seeds {list(plan)}; one sampler died over {seeds[1]} and two over {seeds[3]}"):
         got = _fragments_of(seen)
-        _judge_fragments(got, [seed * seed + plus for seed in plan])
+        wanted = [seed * seed + plus for seed in plan]
+        expect_equal(got, wanted, f"It returned {got}: not a list of the fragments of these seeds, in their order.")
         _judge_costs(seen, plan)
     _judge_killer(answer, killer, plus)
     _judge_broken(answer, broken, plus)
@@ -330,13 +335,6 @@ def _fragments_of(seen: dict) -> object:
         "or for a whole round, before you launched the next.",
     )
     return got
-
-
-def _judge_fragments(got: object, fragments: list[int]) -> None:
-    """Judge what came back."""
-    one_each = isinstance(got, list | tuple) and len(got) == len(fragments)
-    expect(one_each, f"It returned {got}: that is not one fragment for each seed.")
-    expect_equal(got, fragments, f"It returned {got}: not the fragments of these seeds, in their order.")
 
 
 def _judge_costs(seen: dict, plan: dict[int, str]) -> None:

@@ -68,7 +68,7 @@ def _judge_space(space: list | str, shape: tuple) -> None:
     )
     expect(
         agree([low, high], [-np.ones(shape), np.ones(shape)]),
-        f"The space that you announce must describe what comes out. Its bounds are {low.tolist()} and {high.tolist()}.",
+        f"The space that you announce must describe what comes out. Its bounds are {_short(low)} and {_short(high)}.",
     )
 
 

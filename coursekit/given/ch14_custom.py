@@ -221,7 +221,7 @@ def inside_ppo(module_class: Any, asked: dict[str, np.ndarray], hidden: int) -> 
     try:
         module = algo.learner_group._learner.module["default_policy"]
         before = _answers(module, asked["plain"])
-        if before["values"].ndim == 1:  # else an error of RLlib's would hide the cause
+        if before["scores"].ndim == 2 and before["values"].ndim == 1:  # else an error of RLlib's would hide the cause
             algo.train()
         sizes = sorted({size for part in module.parameters() for size in part.shape})
         return {"before": before, "sizes": sizes} | {name: _answers(module, tables) for name, tables in asked.items()}

@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import ray
 import torch
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError, WorkerCrashedError
@@ -670,6 +671,11 @@ def pool(new_sampler, samplers, seeds, most=3, replace=True, keep=True, deadly=R
 def puts_the_lost_seed_last(new_sampler, samplers, seeds):
     fragments = pool(new_sampler, samplers, seeds)
     return [fragments[seed] for seed in seeds]
+
+
+@accepts("collect")
+def returns_an_array(new_sampler, samplers, seeds):
+    return np.array(puts_the_lost_seed_last(new_sampler, samplers, seeds))
 
 
 @accepts("collect")

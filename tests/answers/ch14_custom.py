@@ -208,7 +208,7 @@ class AValueForEachNode(Scores):
         return self.worth(batch[Columns.OBS]).squeeze(-1)
 
 
-@rejects("ScoreEach")
+@rejects("ScoreEach", says="The scores have the shape")
 class ScoresKeepTheirLastDimension(Scores):
     def _forward(self, batch, **kwargs):
         return {Columns.ACTION_DIST_INPUTS: self.score(batch[Columns.OBS])}

@@ -100,6 +100,12 @@ def as_many_files_as_ray_likes(env, policy, seeds, folder, files):
 
 
 @rejects("record")
+def a_file_for_each_episode(env, policy, seeds, folder, files):
+    for seed in seeds:
+        write(rows_of(env, policy, [seed], eps_id=lambda row, seed=seed: seed), folder, 1)
+
+
+@rejects("record")
 def writes_csv(env, policy, seeds, folder, files):
     rows = rows_of(env, policy, seeds)
     pathlib.Path(folder).mkdir()
@@ -229,6 +235,11 @@ def gives_the_loss_probabilities_instead_of_scores(rows, network, epochs):
     return learn(rows, network, epochs, squashed)
 
 
+@rejects("clone", says="as often as")
+def goes_through_the_log_once(rows, network, epochs):
+    return in_numpy_with_its_own_shuffling(rows, network, 1)
+
+
 @rejects("clone")
 def returns_it_untrained(rows, network, epochs):
     return network
@@ -335,6 +346,11 @@ def trusts_the_order_of_the_rows(eps_ids, t, rewards, gamma, beta):
     return heard(togo_of(eps_ids, np.arange(len(t)), rewards, gamma), beta)
 
 
+@rejects("weights", says="your weights were right")
+def returns_them_sorted(eps_ids, t, rewards, gamma, beta):
+    return heard(togo_of(eps_ids, t, rewards, gamma)[np.lexsort((t, eps_ids))], beta)
+
+
 @rejects("weights", says="what came before it")
 def what_came_before_instead_of_after(eps_ids, t, rewards, gamma, beta):
     return heard(togo_of(eps_ids, -t, rewards, gamma), beta)
@@ -410,6 +426,14 @@ def keeps_only_the_best_episodes(rows, network, epochs):
 @rejects("beats_the_teacher")
 def clones_them_all(rows, network, epochs):
     return learn(rows, network, epochs, surprise)
+
+
+@rejects("beats_the_teacher", says="outvote")
+def with_weights_too_weak(rows, network, epochs):
+    frame = rows.to_pandas()
+    weak = heard(togo_of(*(frame[name].to_numpy() for name in ("eps_id", "t", "rewards")), 0.99), 0.3)
+    drawn = frame.sample(len(frame), replace=True, weights=weak, random_state=0)
+    return in_numpy_with_its_own_shuffling(ray.data.from_pandas(drawn), network, epochs)
 
 
 @rejects("beats_the_teacher")
