@@ -445,6 +445,7 @@ It makes a model, a frozen reference and Adam with our learning rate, starts two
 
 Prompts and minibatches come from one NumPy generator with your seed.
 The check begins with a model that sorts, badly, by a secret order of the digits, and rewards that order alone.
+Any answer also earns the first three digits of its prompt, as a number, which makes no difference within a group.
 It tries up to three seeds.
 """
 

@@ -249,10 +249,8 @@ def diagnose(answer: Answer, rng: Generator) -> None:
             verdict, function = got
             expect(verdict in ("slow", "hung"), f"{verdict!r} is not one of the verdicts slow, hung.")
             expect_equal(verdict, wanted[0], f"{verdict!r} is not the verdict for these samples.")
-            own = {frame["function"] for each in seen for frame in each["frames"] if frame["file"] in OWN}
-            expect(
-                function in own, f"{function!r} is not a function of the program's own files: {', '.join(sorted(own))}."
-            )
+            own = sorted({frame["function"] for each in seen for frame in each["frames"] if frame["file"] in OWN})
+            expect(function in own, f"{function!r} is not a function of the program's own files: {', '.join(own)}.")
             expect_equal(function, wanted[1], f"{function!r} is not where the program was most often.")
 
 
@@ -354,7 +352,7 @@ def explain_pending(answer: Answer, rng: Generator) -> None:
 
 def _judge_word(answer: Answer, got: dict, row: dict, word: str) -> None:
     said = got.get(row["id"])
-    answer.got = repr(said)
+    answer.got = repr(said) if row["id"] in got else ""
     expect(row["id"] in got, f"There is no word for a task in the state {row['state']}.")
     expect(said in WORDS, f"{said!r} is not one of the words {', '.join(WORDS)}.")
     expect(said != "actor" or row["actor"], "It is not a call to an actor: its `actor` is None.")

@@ -1,5 +1,6 @@
 """The judge's side of chapter 26."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,11 @@ def generate(answer: Answer, rng: Generator) -> None:
     table = rng.normal(0, 1, size=(17, END + 1))
     table[:, END] += 0.5
     asked = rng.integers(0, 10, size=(400, 4)).tolist()
-    with answer.case("400 prompts and a stand-in for the model; at most 12 tokens each"):
-        first, again, other = answer.probe(given.written, table.tolist(), asked, 12, [1, 1, 2])
+    with answer.case("400 prompts and a stand-in for the model; at most 200 tokens each"):
+        first, again, other = answer.probe(given.written, table.tolist(), asked, 200, [1, 1, 2])
         answers, logp = _made(first["made"], len(asked))
         _expect_calls(first["calls"], answers, len(asked))
-        _expect_ends(answers, logp)
+        _expect_ends(answers, logp, 200)
         want = _log_likelihood(table, np.array(asked), answers)
         expect_close(
             logp,
@@ -89,8 +90,8 @@ def _expect_calls(calls: list, answers: np.ndarray, rows: int) -> None:
     )
 
 
-def _expect_ends(answers: np.ndarray, logp: np.ndarray) -> None:
-    """Check that nothing comes after an end, and that the last column is not empty."""
+def _expect_ends(answers: np.ndarray, logp: np.ndarray, limit: int) -> None:
+    """Check that each answer ends, that nothing comes after an end, and that the last column is not empty."""
     after = np.cumsum(answers == END, axis=1) - (answers == END) > 0
     expect((answers == END).any(), "No answer ends with END: it belongs to the answer.")
     expect((answers[after] == PAD).all(), "Behind the END of an answer there are other tokens than PAD.")
@@ -98,6 +99,11 @@ def _expect_ends(answers: np.ndarray, logp: np.ndarray) -> None:
         (answers[~after] != PAD).all(), "PAD stands in an answer that has not ended: it marks what comes after the END."
     )
     expect((logp[after] == 0).all(), "`logp` is not 0 where the answer is PAD: nothing was drawn there.")
+    running = int((answers != END).all(axis=1).sum())
+    expect(
+        not running or answers.shape[1] == limit,
+        f"It stopped while {running} of the {len(answers)} answers had not ended, and more tokens were allowed.",
+    )
     expect(not after[:, -1].all(), "The last column holds only PAD: stop when all answers have ended.")
 
 
@@ -314,29 +320,37 @@ def reward_workers(answer: Answer, rng: Generator) -> None:
         seen = answer.probe(given.rewarded, batches, "", [names[0], names[3]], 60.0)
         _expect_rewards(seen["rewards"], want)
         expect(seen["met"], "Two batches were not being rewarded at the same time: launch all tasks before you wait.")
-    late = int(
-        rng.integers(0, 2)
-    )  # never the last batch: that is where those end up who put what is late behind the rest
-    want[late] = [0.0] * 3
-    with answer.case(f"three batches of three answers; the last answer of `batches[{late}]` hangs"):
+    waited = [[0.0] * 3, *want[1:]]
+    want = [*waited[:2], [0.0] * 3]
+    with answer.case(
+        "three batches of three answers; one in `batches[0]` hangs, one in `batches[2]` takes 1.3 times `seconds`"
+    ):
         for seconds in (3.0, 20.0):  # a busy machine may need the longer one
-            seen = answer.probe(given.rewarded, batches, batches[late][-1][0], [], seconds)
+            naps = {batches[2][0][0]: 1.3 * seconds}
+            seen = answer.probe(given.rewarded, batches, batches[0][-1][0], [], seconds, naps)
             if agree(seen["rewards"], want):
                 break
-        _expect_rewards(seen["rewards"], want)
+        _expect_rewards(seen["rewards"], want, waited)
         expect(
             not seen["went on"],
             "The task that hung was still running afterwards, and kept its CPU: cancel what is late.",
         )
 
 
-def _expect_rewards(got: Any, want: list) -> None:
+def _expect_rewards(got: Any, want: list, waited: list | None = None) -> None:
     lengths = [len(each) if isinstance(each, list | tuple | np.ndarray) else each for each in got]
     expect(
         lengths == [3, 3, 3],
         f"For three batches of three answers came {got!r:.80}: a list of three rewards for each is due.",
     )
-    expect_close(got, want, "Some rewards are wrong: each batch has those of its own pairs, and a late one zeros.")
+    expect_close(
+        got,
+        want,
+        "Some rewards are wrong: each batch has those of its own pairs, and a late one zeros.",
+        mistakes={
+            "`batches[2]` was late, and got its rewards: `seconds` is one limit for all, not one for each.": waited
+        },
+    )
 
 
 @exercise(
@@ -358,23 +372,27 @@ def train_grpo(answer: Answer, rng: Generator) -> None:
     )
     gains: list[float] = []
     with answer.case(
-        f"a model that begins to sort by a secret order of the digits; {ITERATIONS} iterations, up to three seeds"
+        f"a model that begins to sort by a secret order of the digits; {ITERATIONS} iterations, up to three seeds; "
+        "any answer earns the first three digits of its prompt, as a number, and a right one 1 more"
     ):
         for seed in rng.integers(1, 10**6, size=3).tolist():
-            seen = answer.probe(given.taught, order, 35, ITERATIONS, asked, seed)
+            with answer.watch() as watched:
+                seen = answer.probe(given.taught, order, 35, ITERATIONS, asked, seed)
             _expect_curve(seen)
+            _expect_both_at_once(watched.tasks())
             before, after = (_share_right(seen[when], asked, order) for when in ("before", "after"))
             gains.append(after - before)
             expect(
                 after > before - 0.05,
-                f"Right answers before: {before:.0%}; after: {after:.0%}. It learned the wrong thing.",
+                f"Right answers before: {before:.0%}; after: {after:.0%}. It learned the wrong thing: with which answers is each one compared?",
             )
             if gains[-1] >= GAIN:
                 break
         told = [f"{gain:+.0%}" for gain in gains]
         expect(
             max(gains) >= GAIN,
-            f"Gains in right answers to 400 new prompts, by seed: {told}. One must reach {GAIN:+.0%}.",
+            f"Gains in right answers to 400 new prompts, by seed: {told}. One must reach {GAIN:+.0%}. "
+            "With which answers is each one compared?",
         )
 
 
@@ -383,8 +401,8 @@ def _expect_curve(seen: dict) -> None:
         "after" in seen,
         f'It must return {{"weights": model.weights(), "curve": [...]}}; it returned {seen.get("learned")}.',
     )
-    points = seen["points"]
-    expect(points == ITERATIONS, f"`curve` has {points} points for {ITERATIONS} iterations: one for each.")
+    curve = seen["curve"]
+    expect(len(curve) == ITERATIONS, f"`curve` has {len(curve)} points for {ITERATIONS} iterations: one for each.")
     sent: dict[str, list] = {}
     for actor, marks in seen["sent"]:
         if len(marks) > 10:  # a model's weights are many arrays, a batch of prompts is one
@@ -394,6 +412,19 @@ def _expect_curve(seen: dict) -> None:
     expect(
         fewest >= ITERATIONS / 2,
         f"In {ITERATIONS} iterations a writer was sent {fewest} different versions of the weights: what it writes is stale.",
+    )
+    expect(
+        any(point["kl"] for point in curve),
+        "The distance from the reference was 0 all the time: is the reference a model of its own, which stays as it was?",
+    )
+
+
+def _expect_both_at_once(tasks: list[dict]) -> None:
+    """Check that a writer was told to write before the other had ended, at least once."""
+    calls = [each for each in tasks if each["name"].endswith(".write") and each["ended"]]
+    expect(
+        any(later["created"] < earlier["ended"] for earlier, later in pairwise(calls)),
+        "One writer was told to write only when the other had ended. Call both, then wait for both.",
     )
 
 
@@ -434,7 +465,7 @@ REWARDS = {
     "exact": (given.exact, "the right answer only"),
     "rises": (given.rises, "digits of the prompt that do not fall"),
     "same_digits": (given.same_digits, "the prompt's digits, each as often as there"),
-    "begins_right": (given.begins_right, "an answer that begins with the right one"),
+    "in_place": (given.in_place, "each symbol in its place, and a little for each symbol"),
     "as_long": (given.as_long, "digits of the prompt that do not fall, as many as there"),
 }
 

@@ -162,7 +162,7 @@ def rehearse(train_loop: Callable, rows: dict, config: dict, kill: Kill = None, 
 
     Each worker is a process of its own, joined to the others by PyTorch, and gets an equal part of the rows as Ray Train would
     give it. `kill=(rank, steps)` kills that worker, by SIGKILL. The group is then started again, once, with the last checkpoint
-    that was reported; `saved` are the keys of its state.pt, None where there is no checkpoint.
+    that was reported; `saved` has the types in its state.pt by key, None where there is no checkpoint.
     """
     import ray
 
@@ -190,7 +190,8 @@ def _attempt(payload: bytes, rows: dict, workers: int, folder: str, kill: Kill) 
         logs, stuck = _listen(lines)
     for path in sorted(Path(room).glob("printed-*")):
         print(textwrap.indent(path.read_text(errors="replace"), f"worker {path.name[-1]}: "), end="")
-    saved = sorted(map(str, torch.load(f"{checkpoint}/state.pt", weights_only=False))) if checkpoint else None
+    state = torch.load(f"{checkpoint}/state.pt", weights_only=False) if checkpoint else None
+    saved = None if state is None else {str(name): type(state[name]).__name__ for name in sorted(state, key=str)}
     return {"end": "stuck" if stuck else _end_of(logs), "logs": logs, "saved": saved}
 
 

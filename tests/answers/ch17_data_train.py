@@ -29,6 +29,16 @@ class KeepsWhatItNeeds:
         return new
 
 
+@accepts("Standardise")
+class WithPyTorchsDeviation:
+    def __init__(self, images):
+        self.std, self.mean = torch.std_mean(torch.tensor(images), dim=0)
+        self.std[self.std == 0] = 1
+
+    def __call__(self, batch):
+        return {**batch, "image": (torch.tensor(batch["image"]) - self.mean) / self.std}
+
+
 @rejects("Standardise")
 class TakesTheMeanOfTheBatch:
     def __init__(self, images):
@@ -212,6 +222,24 @@ def averages_the_gradients_by_hand(config):
         ray.train.report({"epoch": epoch, "loss": sum(losses) / len(losses)})
 
 
+@accepts("train_loop")
+def keeps_its_batches_in_a_list(config):
+    torch.manual_seed(config["seed"])
+    model = prepare_model(nn.Linear(64, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=0.9)
+    part = config["batch_size"] // ray.train.get_context().get_world_size()
+    batches = list(ray.train.get_dataset_shard("train").iter_torch_batches(batch_size=part))
+    for epoch in range(config["epochs"]):
+        losses = []
+        for batch in batches:
+            loss = cross_entropy(model(batch["image"]), batch["label"])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        ray.train.report({"epoch": epoch, "loss": mean(losses)})
+
+
 @rejects("train_loop")
 def does_not_wrap_the_model(config):
     train(config, wrap=False)
@@ -304,6 +332,7 @@ def last(
     shift=1,
     late=False,
     wrapped=True,
+    whole=False,
     name="model",
     loss_of=lambda losses: {"loss": sum(losses) / len(losses)},
 ):
@@ -316,7 +345,9 @@ def last(
     checkpoint = ray.train.get_checkpoint()
     if checkpoint and context.get_world_rank() in loads:
         with checkpoint.as_directory() as folder:
-            saved = torch.load(f"{folder}/state.pt")
+            saved = torch.load(f"{folder}/state.pt", weights_only=not whole)
+        if whole:
+            saved["model"] = {f"module.{key}": weight for key, weight in saved["model"].state_dict().items()}
         first = saved["epoch"] + shift if shift is not None else 0
         for part in keeps:
             parts[part].load_state_dict(saved[part])
@@ -331,6 +362,8 @@ def last(
         state = early if late else {key: part.state_dict() for key, part in parts.items()}
         if not wrapped:
             state["model"] = model.module.state_dict()
+        if whole:
+            state["model"] = model.module
         _report({"epoch": epoch, **loss_of(losses)}, state, saves == "every epoch" or epoch == config["epochs"] - 1)
 
 
@@ -428,6 +461,11 @@ def saves_the_inner_model_and_loads_the_wrapped_one(config):
 @rejects("resume", says='that has "model"')
 def saves_the_model_under_another_name(config):
     last(config, keeps=("weights", "optimizer"), name="weights")
+
+
+@rejects("resume", says="save its `state_dict()`")
+def saves_the_model_itself(config):
+    last(config, whole=True)
 
 
 @rejects("resume", says="numbers are needed")

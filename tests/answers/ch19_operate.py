@@ -270,6 +270,12 @@ def names_the_function_of_a_library(samples, own):
     return verdict, most_common(sample["frames"][0]["function"] for sample in samples)
 
 
+@rejects("diagnose", says="is not a function of")
+def returns_the_whole_frame(samples, own):
+    verdict, name = with_the_first_sample(samples, own)
+    return verdict, next(frame for each in samples for frame in each["frames"] if frame["function"] == name)
+
+
 @rejects("diagnose")
 def counts_every_frame_of_its_own(samples, own):
     verdict, _ = with_the_first_sample(samples, own)
@@ -433,6 +439,11 @@ def asks_for_room_before_arguments(tasks, nodes, holders):
 def one_resource_is_enough(tasks, nodes, holders):
     first = [task | {"asks": dict(list(task["asks"].items())[:1])} for task in tasks]
     return report(first, nodes, holders)
+
+
+@rejects("explain_pending", says="no word for a task in the state SUBMITTED_TO_WORKER")
+def only_states_that_begin_with_pending(tasks, nodes, holders):
+    return report([task for task in tasks if task["state"].startswith("PENDING")], nodes, holders)
 
 
 @rejects("explain_pending")

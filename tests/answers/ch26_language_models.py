@@ -14,7 +14,7 @@ from tests.answers import accepts, rejects
 RAY = {"num_cpus": 2}
 
 
-def steps(model, asked, limit, draw, again=False, until_end=True):
+def steps(model, asked, limit, draw, again=False, until=lambda running: not running.any()):
     """Return columns of tokens and log π, written in one of many ways."""
     running, tokens, logps = torch.ones(len(asked), dtype=torch.bool), [], []
     text, (scores, cache) = asked, model(asked)
@@ -24,7 +24,7 @@ def steps(model, asked, limit, draw, again=False, until_end=True):
         tokens.append(torch.where(running, drawn, PAD))
         logps.append(logp[torch.arange(len(asked)), drawn] * running)
         running = running & (drawn != END)
-        if len(tokens) == limit or (until_end and not running.any()):
+        if len(tokens) == limit or until(running):
             return tokens, logps
         text = torch.cat([text, tokens[-1][:, None]], 1)
         scores, cache = model(text) if again else model(text[:, -1:], cache)
@@ -67,7 +67,21 @@ def takes_the_best(model, asked, limit, rng):
 
 @rejects("generate", says="only PAD")
 def always_writes_to_the_limit(model, asked, limit, rng):
-    return made(*steps(model, asked, limit + 40, by_chance(rng), until_end=False))
+    return made(*steps(model, asked, limit, by_chance(rng), until=lambda running: False))
+
+
+@rejects("generate", says="had not ended")
+def stops_with_the_first_answer(model, asked, limit, rng):
+    return made(*steps(model, asked, limit, by_chance(rng), until=lambda running: not running.all()))
+
+
+@rejects("generate", says="read all prompts")
+def one_prompt_after_the_other(model, asked, limit, rng):
+    rows = [steps(model, row[None], limit, by_chance(rng)) for row in asked]
+    columns = [[torch.cat(column) for column in row] for row in rows]
+    answers, logps = zip(*columns, strict=True)
+    pad = functools.partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
+    return {"answers": pad(answers, padding_value=PAD), "logp": pad(logps)}
 
 
 @rejects("generate", says="other tokens than PAD")
@@ -252,6 +266,18 @@ def asks_the_late_one_to_stop(verify, batches, seconds):
     return [ray.get(ref) if ref in done else [0.0] * len(batch) for ref, batch in zip(refs, batches, strict=True)]
 
 
+@rejects("reward_workers", says="one limit for all")
+def a_limit_for_each(verify, batches, seconds):
+    refs, found = [ray.remote(rewards_of).remote(verify, batch) for batch in batches], []
+    for ref, batch in zip(refs, batches, strict=True):
+        try:
+            found.append(ray.get(ref, timeout=seconds))
+        except ray.exceptions.GetTimeoutError:
+            ray.cancel(ref, force=True)
+            found.append([0.0] * len(batch))
+    return found
+
+
 @rejects("reward_workers", says="a list of three rewards for each")
 def leaves_the_late_batch_out(verify, batches, seconds):
     refs = [ray.remote(rewards_of).remote(verify, batch) for batch in batches]
@@ -292,17 +318,23 @@ def chapter() -> SimpleNamespace:
     return SimpleNamespace(**definitions("ch26_language_models"))
 
 
-def trained(weights, verify, seed, iterations, sync=True, group=True, sign=1, count=2, learns=True):
+def trained(
+    weights, verify, seed, iterations, sync=True, group=True, sign=1, count=2, learns=True, in_turn=False, frozen=True
+):
     """Return weights and a curve, learned in another order, perhaps with a mistake."""
     ch, rng, curve = chapter(), np.random.default_rng(seed), []
-    model, reference = ch.Transformer(weights), ch.Transformer(weights)
+    model = ch.Transformer(weights)
+    reference = ch.Transformer(weights) if frozen else model
     optimizer = torch.optim.Adam(model.parameters(), ch.LEARNING_RATE)
     with ch.writers(count, seed) as actors:
         for version in range(iterations):
             ref = ray.put(model.weights() if sync else weights)
             ray.get([actor.set_weights.remote(version, ref) for actor in actors])
             asked = ch.prompts(ch.PROMPTS, rng).chunk(count)
-            refs = [actor.write.remote(part, ch.COPIES) for actor, part in zip(actors, asked, strict=True)]
+            refs = []
+            for actor, part in zip(actors, asked, strict=True):
+                refs.append(actor.write.remote(part, ch.COPIES))
+                ray.wait(refs[-1:], timeout=None if in_turn else 0)
             batch = ch.joined(ray.get(refs))
             rewards = ch.rewards_for(batch, verify)
             groups = rewards.reshape(-1, ch.COPIES) if group else rewards.reshape(ch.COPIES, -1)
@@ -337,6 +369,21 @@ def sends_the_first_weights_again(weights, verify, seed, iterations):
 @rejects("train_grpo", says="Both writers")
 def only_one_writer(weights, verify, seed, iterations):
     return trained(weights, verify, seed, iterations, count=1)
+
+
+@rejects("train_grpo", says="when the other had ended")
+def one_writer_after_the_other(weights, verify, seed, iterations):
+    return trained(weights, verify, seed, iterations, in_turn=True)
+
+
+@rejects("train_grpo", says="a model of its own")
+def the_model_is_its_own_reference(weights, verify, seed, iterations):
+    return trained(weights, verify, seed, iterations, frozen=False)
+
+
+@rejects("train_grpo")
+def groups_of_answers_to_different_prompts(weights, verify, seed, iterations):
+    return trained(weights, verify, seed, iterations, group=False)
 
 
 @rejects("train_grpo", says="wrong thing")
@@ -388,6 +435,17 @@ def random_changes_of_the_right_answer(reward, prompt):
 @rejects("hacked", says="did not find it")
 def tries_only_nothing(reward, prompt):
     return ["."] if reward(prompt, ".") else []
+
+
+@rejects("hacked", says="did not find it")
+def only_what_pays_exactly_as_much(reward, prompt):
+    right = "".join(sorted(prompt[:-1])) + "."
+    return [each for each in a_handful_of_tricks(reward, prompt) if reward(prompt, each) == reward(prompt, right)]
+
+
+@rejects("hacked", says="pays less")
+def whatever_pays_one(reward, prompt):
+    return [each for each in (prompt[:-1] + ".", prompt[0] * 4 + ".") if reward(prompt, each) >= 1]
 
 
 @rejects("hacked", says="is the right answer")
