@@ -64,9 +64,8 @@ New weights travel back the same way: the reference that `weights.remote()` retu
 
 ![The driver passes references; rows go from the samplers through the object store to two learners, which average their gradients round a ring; weights go back](../img/ch21_learners.svg)
 
-`Sampler` and `Agent` are chapter 10's PPO, in `coursekit/given/pole_sampler.py` and `coursekit/given/poles.py`.
-They are two files because a sampler needs no PyTorch and starts sooner without it.
-An `agent` learns with `update(rows)`, which returns the loss, and `weights()` returns a dict of arrays.
+`Sampler` and `Agent` are chapter 10's PPO, in `coursekit/given/pole_sampler.py` and `coursekit/given/poles.py`: two files, so a sampler starts without PyTorch.
+A fragment's rows are a dict of arrays, as there; an `agent` learns with `update(rows)`, which returns the loss, and `weights()` returns a dict.
 
 Write `LearnerActor`.
 `learn` receives the fragments of all samplers as separate arguments, joins them into one batch, and updates the agent *once*.
@@ -158,7 +157,7 @@ if curve:
 
 # %% [markdown]
 r"""
-To see the price of the detour, the next cells pass the same arrays on in two ways: as references, and as rows that the driver fetches and sends again.
+To see the price of the detour, the next cells pass the same arrays on as references, and through the driver.
 """
 
 
@@ -431,11 +430,11 @@ While a learner learns, its samplers play with weights a few versions old.
 Let them wait, and half of the machine rests ([chapter 8](ch08_rollouts.ipynb)).
 Let them go on, and their rows say how good the *old* policy $\mu$ is, when you want to know about the new one, $\pi$.
 
-**V-trace** (Espeholt et al. 2018), the heart of IMPALA, weighs each step with the ratio $\pi(a_t \mid x_t) / \mu(a_t \mid x_t)$, clipped twice:
+**V-trace** (Espeholt et al. 2018), the heart of IMPALA, weighs action $a_t$ in state $x_t$ with the ratio of its two chances, clipped twice:
 
 $$\rho_t = \min\Bigl(\bar\rho, \frac{\pi(a_t \mid x_t)}{\mu(a_t \mid x_t)}\Bigr) \qquad c_t = \min\Bigl(\bar c, \frac{\pi(a_t \mid x_t)}{\mu(a_t \mid x_t)}\Bigr)$$
 
-The target for the critic is (equation 1 of the paper)
+The target for the critic, with $n$ steps left in the fragment, is (equation 1 of the paper)
 
 $$v_s = V(x_s) + \sum_{t=s}^{s+n-1} \gamma^{t-s} \Bigl(\prod_{i=s}^{t-1} c_i\Bigr) \delta_t V \qquad \delta_t V = \rho_t \bigl(r_t + \gamma V(x_{t+1}) - V(x_t)\bigr)$$
 
@@ -482,7 +481,6 @@ With all ratios 1, the targets are what `gae` returns with $\lambda = 1$, plus t
 r"""
 Try it where the truth is known: a corridor of seven squares, with a reward of 1 at the right end and nothing at the left.
 The samplers' old policy goes right half of the time; the learner's new one goes right in 70 of 100 steps.
-All experience comes from the *old* policy.
 
 **Predict:** with $\bar\rho = 1$, where will the learned values lie: at the old policy's, at the new one's, or between them?
 """
@@ -543,7 +541,7 @@ if passed("vtrace"):
 # %% [markdown]
 r"""
 Without ratios the critic learns what the old policy is worth: stale experience teaches stale values, without an error.
-With $\bar\rho = 2$ no ratio is clipped, and the values are the new policy's.
+With $\bar\rho = 2$ no $\rho_t$ is clipped, and the values are the new policy's, though $\bar c = 1$ clips: it decides how fast they get there, not where.
 With $\bar\rho = 1$ they lie between: the paper shows that V-trace then values the policy whose chances are proportional to $\min(\bar\rho \mu, \pi)$.
 """
 
@@ -565,15 +563,15 @@ With a call for each fragment, the driver has to ask twenty times, and the sampl
 
 A **streaming generator** lies between the two.
 `Sampler.stream` is a Python generator: it *yields* each fragment.
-Called with `num_returns="streaming"`, it returns an `ObjectRefGenerator` at once, whose `next` returns the *reference* of the next fragment as soon as that exists.
-For a method that yields, Ray 2.60 does this by itself; writing it out tells your reader.
+Called with `.options(num_returns="streaming")`, it returns an `ObjectRefGenerator` at once, whose `next` returns the *reference* of the next fragment as soon as that exists.
+For a method that yields, that is Ray 2.60's default.
 
 Write `stream_samples`, for several samplers.
 Each streams `count` fragments with one call.
 Give each reference to `learner.learn.remote` as soon as it arrives, whichever sampler it comes from: a slow one must not hold up the others.
 When all streams are over, return what `learn` returned, in any order.
 
-`ray.wait` takes generators as well as references: a generator is *ready* when its `next` would not wait.
+`ray.wait` takes generators as well as references: a generator is *ready* when its `next` would not wait, also where that raises `StopIteration`, at the end.
 """
 
 
@@ -764,7 +762,7 @@ r"""
 For a small network the question costs far more than the answer: a message to an actor takes longer than two small matrices.
 As the network grows, the gap shrinks: for a single row, each sampler reads *all* weights out of memory, where the batch reads them once for four rows.
 But four samplers use all your cores, and one inference actor uses one, so on a CPU the single network hardly ever wins.
-Its case is the GPU, which is built for many rows at once and can serve many samplers.
+Its case is the GPU, built for many rows at once.
 And the plot leaves one thing out: new weights go to one process, not four.
 """
 
@@ -833,7 +831,7 @@ The state of the environments, which is why `iterate` begins new episodes; rows 
 
 # %% [markdown]
 r"""
-Now for real: a policy learns CartPole in a Ray task that is killed half-way.
+Now for real: a policy learns CartPole in a Ray task that is killed as its first checkpoint appears.
 Another task resumes it, and your notebook runs the same training without a kill.
 """
 
@@ -923,9 +921,8 @@ It waits, as any actor does for a resource that is not free.
 Two learners that share one GPU ask for `num_gpus=0.5` each; Ray counts halves, and does not watch how much memory they take.
 A sampler that asks for no GPU can still see them: its `CUDA_VISIBLE_DEVICES` stays as it was, and if that is not set, PyTorch finds all GPUs of the machine.
 
-The next cell uses a real GPU if there is one.
-It takes the same gradient steps on both devices, for networks of several widths.
-This chapter was written on a machine without a GPU, so the GPU's half of the cell has not been run.
+The next cell takes the same gradient steps on the CPU and on a GPU, if there is one, for networks of several widths.
+This chapter was written without a GPU, so the GPU's half of the cell has not been run.
 """
 
 

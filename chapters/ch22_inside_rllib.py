@@ -102,25 +102,22 @@ with built(courier(Scorer)) as algo:
 
 # %% [markdown]
 r"""
-Read each line from left to right.
 Your own connector comes first in the pipeline to the module.
 On the way back it comes just before `NormalizeAndClipActions`, and sees the actions as the module drew them.
 In the learner it follows `AddOneTsToEpisodesAndTruncate`, which you will meet below.
 
-In this chapter you mostly write **one method**, as a function: a method is a function whose first argument is the object.
-The next cell puts it into a class.
+In this chapter you mostly write **one method**, as a function whose first argument is the object; the next cell puts it into a class.
 
 ## A mask forbids, and saves what learning would spend
 
 For the courier an action is the next address.
-Only a waiting address makes sense; every other trip is wasted and costs 1.
-An observation is a dict: `"seen"`, what waits and where the courier is, and `"mask"`, 1 for each waiting address.
+A trip to a waiting address costs 1/8 for each house on the way; any other is wasted and costs 1.
+An observation, `batch[Columns.OBS]`, is a dict: `"seen"`, what waits and where the courier is, and `"mask"`, 1 for each waiting address.
 
-The module `Scorer` is ready: `self.score` turns what it sees into a score for each address.
+The module `Scorer` is ready: `self.score` turns `"seen"` into a score for each address.
 Its `_forward` ignores the mask.
 So PPO has to *learn* which trips are wasted, in each situation.
 A **mask** says it once: set the score of a forbidden action so low that its probability is 0.
-An action that is never drawn needs no learning.
 
 Write `masked`, the better `_forward`.
 It returns a dict with the scores under `Columns.ACTION_DIST_INPUTS`.
@@ -150,7 +147,7 @@ A mask that works only while acting gives the learner another $\log \pi$ for the
 
 # %% [markdown]
 r"""
-**Predict:** how many trips does the courier without a mask waste on the first day, and how many iterations pass until it wastes none?
+**Predict:** how many trips a day does the courier without a mask waste in the first iteration, and how many iterations pass until it wastes none?
 """
 
 
@@ -179,7 +176,7 @@ if passed("masked"):
 # %% [markdown]
 r"""
 The best possible day is one round of seven houses, a return of $-7/8$.
-With the mask, all training goes into the order of the addresses; without it, most goes into avoiding wasted trips.
+With the mask, all training goes into the order of the addresses; without it, most goes into avoiding wasted trips, longer than quick mode runs.
 """
 
 # %%
@@ -195,7 +192,6 @@ r"""
 ## A loss of your own is one method of the Learner
 
 For each minibatch the **Learner** calls the module's `forward_train`, hands the result to `compute_loss_for_module`, and takes a gradient step on the number that comes back.
-That method is the heart of PPO, and you can replace it.
 *Simple policy optimization* (Xie et al. 2025) does not clip.
 It puts a price on every step away from a ratio of 1, higher where the advantage is larger:
 
@@ -305,7 +301,8 @@ axes.set_ylim(-1, 1);
 
 # %% [markdown]
 r"""
-A critic that explains nothing stays near 0; a perfect one reaches 1.
+A critic that explains nothing stays near 0, as both do in quick mode; a perfect one reaches 1.
+With more iterations either training may collapse, so the last return need not be the best.
 Both results are in litres, because the EnvRunner reports before the learner's pipeline begins.
 
 There is one exception.
@@ -327,7 +324,7 @@ r"""
 ## A continuous action is stretched on its way out
 
 Serve the gardener without RLlib, as in [chapter 11](ch11_rllib_ppo.ipynb).
-The network returns two numbers: the mean of a normal distribution, and the logarithm of its deviation.
+The network returns the mean of a normal distribution, and the logarithm of its deviation; for an action of several numbers, first all means.
 The best action is the mean.
 
 **Predict** the litres for the driest, brightest day, from the mean alone:
@@ -341,7 +338,7 @@ print(gardeners["divided"].forward_inference({"obs": dry_and_bright})["action_di
 r"""
 The plants need 40 litres, and the network's mean is a number around 1, or less while it has much to learn.
 The network is right all the same, because `NormalizeAndClipActions` follows it: with `normalize_actions=True`, the default, RLlib takes −1 for the space's `low` and 1 for its `high`, stretches the values between, and clips the rest.
-If any bound is infinite, there is no range to stretch to, and the action stays unchanged.
+If any bound is infinite, the action stays unchanged.
 Outside RLlib, that is your job.
 
 Write `unsquash`: it turns an observation into the action that RLlib would send to the environment with `explore=False`.
@@ -468,7 +465,7 @@ if passed("remembers"):
 
 # %% [markdown]
 r"""
-With one look the curve rises at first and then levels off: more training does not help, because the data lack what is missing.
+With one look the curve rises at first and then, beyond quick mode, levels off: more training does not help, because the data lack what is missing.
 The other two get the same two looks, one from the environment and one from its state.
 When a curve stalls, the learning rate is often not to blame: ask what the policy can *see*.
 """
@@ -549,13 +546,15 @@ For learners there is `custom_resources_per_learner`, and for the algorithm's ow
 
 # %% [markdown]
 r"""
+Had you said nothing, one EnvRunner could have run on the head.
+
 ## A trial continues from its checkpoint, on another node
 
 Long training should survive the loss of its machine.
-An algorithm alone is lost with the machine, but **Tune** can restart it: `checkpoint_frequency` says how often it saves the trial, `max_failures` how often it may start again, and `storage_path` must be a folder that outlives the node, such as a shared disk or a bucket.
+**Tune** can restart it: `checkpoint_frequency` says how often it saves the trial, `max_failures` how often it may start again, and `storage_path` must be a folder that outlives the node, such as a shared disk or a bucket.
 
 The trial below asks for a `sim`, so it starts on `west` or `east`.
-Right after its third report, the cell kills its node, as if somebody had pulled the plug.
+Right after its third report, the cell kills its node.
 
 **Predict** the column `iteration`.
 """

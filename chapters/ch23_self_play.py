@@ -53,7 +53,7 @@ Two robots, one from the north and one from the south, meet at a bridge that car
 In RLlib an environment with several agents is a `MultiAgentEnv`: like Gymnasium's, but observations, actions, rewards and flags are **dicts with a key for each agent**.
 Three rules hold, and most bugs in such environments break one:
 
-- Of the agents still playing, those that get an observation now act next.
+- An agent that is still playing and gets an observation now acts next.
 - An agent that ends gets its last observation and reward together with `terminated`, and appears in no dict after that.
 - `terminateds` and `truncateds` have one more key, `"__all__"`, for the episode as a whole.
 
@@ -67,7 +67,7 @@ The rules:
    Every other robot in `actions` gets −0.2: time is money.
 4. When both are across, the episode is over.
    If it is not over after step 20, everything is truncated.
-   It is enough to say so under `"__all__"`: what `truncateds` says of single robots in that step does not matter.
+   It is enough to say so under `"__all__"`; what `truncateds` says of single robots then does not matter.
 
 Write `step`; the rest is there.
 `actions` holds the robots still in the game; observations, rewards and terminateds are about these robots.
@@ -185,9 +185,9 @@ if passed("Bridge"):
 
 # %% [markdown]
 r"""
-Many pairs still fail to cross, and the share that makes it goes up and down.
+Many pairs still fail to cross, and the share that makes it goes up and down, as the next plot shows.
 At the start both see (0, 0), and the same module gives both the same probability $p$ of going.
-Both go with $p^2$, neither with $(1-p)^2$, and exactly one with $2p(1-p)$, which is never more than a half.
+In a step, both go with $p^2$, neither with $(1-p)^2$, and exactly one with $2p(1-p)$, never more than a half.
 A larger $p$ makes more of them fall; a smaller one makes them wait longer, and waiting costs.
 "After you."
 "No, after you."
@@ -295,7 +295,7 @@ Many environments for several agents are written for **PettingZoo**, whose paral
 | end of the episode | `"__all__"` in two of them | `agents` is empty |
 
 `ZooBridge` is your bridge with PettingZoo's signature.
-The course does not install PettingZoo, nor does RLlib's wrapper need it: it calls these methods on any object that has them.
+PettingZoo need not be installed: RLlib's wrapper calls these methods on any object that has them.
 Games in which players take turns have another API, called AEC, and another wrapper, `PettingZooEnv`.
 """
 
@@ -401,7 +401,7 @@ Take a copy of yourself.
 The game is **four in a row**, on five rows and six columns: a stone falls to the lowest free place of its column, and four in a line win.
 A player is a dict of arrays, the weights of a small network, so `ray.put` keeps it as it is.
 `collect(me, other, games, seed)` plays games, half of them begun by me, and returns my moves and how their games ended.
-A `Learner(player)` improves a player: `learner.learn(batch, ...)` takes a policy gradient step on such moves, and `learner.player()` returns a copy of the player as it is now.
+A `Learner(player)` improves a player: `learner.learn(*batches)` takes one policy gradient step on such moves, and `learner.player()` returns a copy of the player as it is now.
 
 A player that has learned nothing plays like this:
 """
