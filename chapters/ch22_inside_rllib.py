@@ -292,7 +292,7 @@ def greenhouse():
 gardens, gardeners = {}, {}
 for name, config in [("as it comes", greenhouse()), ("divided", greenhouse().learners(learner_connector=lambda *_: Divide()))]:
     with built(config) as algo:
-        results = [algo.train() for _ in range(budget(20, 4))]
+        results = [algo.train() for _ in range(budget(9, 4))]
         gardens[name] = [each["learners"]["default_policy"]["vf_explained_var"] for each in results]
         gardeners[name] = algo.env_runner.module
     print(f"{name:12} mean return at the end: {results[-1]['env_runners']['episode_return_mean']:.0f} litres")

@@ -429,7 +429,7 @@ quiz(
         Each learner talks to one neighbour, and with sixteen times the learners each part is a sixteenth as large.
     *b) About 197 MB, in 126 messages.
         Right: 2 · 63/64 of the array. The bytes hardly grow; the number of steps does, and each costs a delay. That is why many small arrays go through a tree, or are first joined to a large one.
-    c) 9 MB, since each part is a 64th.
+    c) 1.6 MB, since each part is a 64th.
         Each part is a 64th, and each learner sends 126 of them.
     """,
 )
