@@ -45,7 +45,9 @@ def main() -> None:
     options = parser.parse_args()
     quiet()
     torch.set_num_threads(1)  # as the notebooks do
-    settings = import_module(f"tests.answers.{options.chapter}").RAY  # as in tests/test_answers.py: a dict, or what makes it
+    settings = import_module(
+        f"tests.answers.{options.chapter}"
+    ).RAY  # as in tests/test_answers.py: a dict, or what makes it
     ray.init(include_dashboard=False, log_to_driver=False, **(settings() if callable(settings) else settings))
     passes = seeds = 0
     for number in range(1, options.trials + 1):
