@@ -178,7 +178,10 @@ def collect(
     source: Annotated[Path, typer.Argument(help="The zip of all submissions from Moodle or Canvas, or a folder.")],
     course: Annotated[Path, typer.Argument(help="The course's folder.")] = Path("."),
     table: Annotated[
-        Path | None, typer.Option(help="Moodle's grading worksheet or Canvas' gradebook: tells namesakes apart.")
+        Path | None,
+        typer.Option(
+            help="Moodle's grading worksheet, which says when each handed in, or Canvas' gradebook; tells namesakes apart."
+        ),
     ] = None,
 ) -> None:
     """Sort what students handed in on Moodle or Canvas into submitted/, and list what fits no student, with the reason."""
@@ -292,7 +295,11 @@ def class_(
 
 
 @app.command(epilog=example("coursekit release course"))
-def release(folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")]) -> None:
+def release(
+    folder: Annotated[
+        Path, typer.Argument(help="A folder that does not exist yet, or holds class.toml and a roster alone.")
+    ],
+) -> None:
     """Make a ready nbgrader course, with one assignment for each chapter, and a zip for learners without solutions."""
     with plain_errors():
         from coursekit.grading.command import release_course

@@ -47,7 +47,8 @@ class Result:
 
     def headline_with(self, earned: int | float) -> str:
         """Return the line where a person may have given other points."""
-        return f"{MARKS[self.status]} {self.name}: {WORDS[self.status]}, {earned} of {plural(self.points, 'point')}"
+        points = f"{earned} of {plural(self.points, 'point')}" if self.points or earned else "not counted"
+        return f"{MARKS[self.status]} {self.name}: {WORDS[self.status]}, {points}"
 
     def record(self) -> dict:
         """Return the result as plain data."""

@@ -13,6 +13,7 @@ from coursekit.checking import begin, hint, solution
 from coursekit.course import CommandError
 from coursekit.deadline import due_line, in_words
 from coursekit.grading.announce import TEMPLATE, announced
+from coursekit.grading.command import report_class
 from coursekit.grading.configured import Course
 from coursekit.grading.gradebook import Book
 from coursekit.grading.outcome import Options
@@ -232,6 +233,23 @@ def test_what_changes_in_the_file_later_counts_without_grading_again(one_assignm
     written(one_assignment, LATE.replace(old, new))
     assert penalty(one_assignment) == pytest.approx(cost)
     written(one_assignment, LATE)
+    assert penalty(one_assignment) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("again", [grade, report_class])
+def test_a_time_that_is_put_right_counts_without_grading_again(one_assignment, again):
+    grade(one_assignment)
+    (one_assignment / "submitted/ada/hw1/timestamp.txt").write_text("2026-10-19 17:00:00 Europe/Berlin")
+    again(one_assignment)
+    assert penalty(one_assignment) == 0
+    assert "ada,hw1,p1,graded,2,2,0," in (one_assignment / "grades.csv").read_text()
+
+
+def test_the_time_of_a_newer_notebook_does_not_count_for_the_one_that_was_graded(one_assignment):
+    grade(one_assignment)
+    write(one_assignment / "submitted/ada/hw1/p1.ipynb", cells(1))
+    (one_assignment / "submitted/ada/hw1/timestamp.txt").write_text("2026-10-25 17:00:00 UTC")
+    report_class(one_assignment)
     assert penalty(one_assignment) == pytest.approx(0.4)
 
 

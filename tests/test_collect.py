@@ -116,6 +116,21 @@ def test_what_canvas_packs_lies_by_student_and_assignment(course):
     assert sum("is LATE" in note for note in result.notes) == 2
 
 
+def test_a_time_that_was_put_right_stays_when_the_same_zip_comes_again(course):
+    (course / "class.toml").write_text('zone = "Europe/Berlin"\n' + ROSTER)
+    path = packed(course.parent, {f"lovelaceada_LATE_11_501_{START}.ipynb": SOLVED})
+    stamp = course / f"submitted/ada/{START}/timestamp.txt"
+    (note,) = collect(path, course).notes
+    assert note.endswith(f"Write the right one into {stamp}, as 2026-10-19 18:30:00 Europe/Berlin.")
+    stamp.write_text("2026-10-19 18:30:00 Europe/Berlin")
+    again = collect(path, course)
+    assert (again.notes, again.placed) == ([], [])
+    assert stamp.read_text() == "2026-10-19 16:30:00.000000 UTC"
+    newer = packed(course.parent, {f"lovelaceada_LATE_11_502_{START}-1.ipynb": other(2)})
+    assert len(collect(newer, course).notes) == 1
+    assert stamp.read_text() == "2026-10-20 07:00:00.000000 UTC"
+
+
 def test_a_folder_of_students_is_taken_as_it_is(course, tmp_path):
     for path, content in {
         "ada/a/b/x.ipynb": SOLVED,
@@ -264,7 +279,7 @@ def test_the_roster_names_the_folders_and_says_who_is_missing(course):
         packed(course.parent, {"lovelaceada_11_5_x.ipynb": SOLVED, "byronada_12_6_x.ipynb": SOLVED}), course
     )
     assert in_course(course) == [f"ada/{START}/{START}.ipynb"]
-    assert reasons(result) == {"byronada_12_6_x.ipynb": "class.toml has no student called byronada"}
+    assert reasons(result) == {"byronada_12_6_x.ipynb": "no student on the roster is called byronada"}
     assert result.missing == ["alan"]
 
 
@@ -278,6 +293,14 @@ def test_names_in_utf_8_that_the_zip_does_not_call_so_are_read_as_what_they_are(
     (course / "class.toml").write_text('students = [{id = "zoe", name = "Zoë Müller"}]')
     collect(tmp_path / "plain.zip", course)
     assert in_course(course) == [f"zoe/{START}/{START}.ipynb"]
+
+
+def test_where_moodle_hides_all_names_the_reason_says_what_to_do(course):
+    (course / "class.toml").write_text(ROSTER)
+    hidden = {moodle("Participant", number): other(number) for number in (1, 2)}
+    said = reasons(collect(packed(course.parent, hidden), course))
+    assert all("2 students are called Participant, and none on the roster" in reason for reason in said.values())
+    assert len(said) == 2
 
 
 def test_a_teams_notebook_is_that_of_each_member(course):
@@ -341,7 +364,7 @@ def test_on_canvas_the_number_counts_before_the_name(course):
     (course / "class.toml").write_text('students = [{id = "alan", name = "Alan Turing", canvas = "12"}]')
     result = collect(packed(course.parent, {"turingalan_13_5_x.ipynb": SOLVED}), course)
     assert in_course(course) == []
-    assert "no student called turingalan" in reasons(result)["turingalan_13_5_x.ipynb"]
+    assert "no student on the roster is called turingalan with the number 13" in reasons(result).values()
 
 
 def test_one_students_folder_does_not_turn_the_others_into_moodles(course, tmp_path):

@@ -24,8 +24,9 @@ from coursekit.course import CommandError
 from coursekit.exercise import judge, load
 from coursekit.grading import comments, edition
 from coursekit.grading.configured import config_of
-from coursekit.grading.report import write_page
+from coursekit.grading.report import NOT_WRITTEN, write_page
 from coursekit.paths import ROOT
+from coursekit.result import Result
 from tests.attacks import notebook
 from tests.classes import grade, hand_in
 from tests.nbgrader_courses import UNPROTECTED, nbgrader
@@ -157,6 +158,19 @@ def test_a_page_tells_times_by_the_clock_of_the_class(course):
     assert "handed in on 2026-11-21 at 01:30" in page(course)
 
 
+def test_a_page_names_the_student_as_the_roster_does(course):
+    (course / "class.toml").write_text('students = [{id = "ada", name = "Ada <Lovelace>"}]\n')
+    report(course)
+    assert "Ada &lt;Lovelace&gt; (ada) · 1 passed" in page(course)
+
+
+def test_the_folder_of_the_course_is_not_taken_for_that_of_its_hand_ins(course):
+    shown = CliRunner().invoke(app, ["grade", str(course), "--no-sandbox"])
+    assert shown.exit_code == 1
+    assert f"coursekit grade {course / 'submitted'}" in shown.output.replace("\n", "")
+    assert not (course.parent / "results.jsonl").exists()
+
+
 def test_a_course_in_which_nothing_was_graded_is_told_the_command(tmp_path):
     shown = CliRunner().invoke(app, ["report", str(tmp_path)])
     assert (shown.exit_code, "coursekit grade" in shown.output) == (1, True)
@@ -180,6 +194,24 @@ def test_a_page_shows_what_a_quiz_asked_and_which_option_was_chosen(tmp_path):
     assert "Which of these got <em>harder</em> than on one?" in shown
     assert f"<li class=here>a) {item.options['a'][0]}</li>" in shown
     assert shown.count("<li") == len(item.options)
+
+
+def test_a_page_says_of_a_quiz_that_does_not_count_and_has_no_answer_what_it_is(tmp_path):
+    todo = Result("ch00_start", "what_distribution_costs", "quiz", "todo", 0, "Write your answer above.", "todo")
+    tests = {status: Result("", status, "test", status, 1).record() for status in ("crashed", "wrong", "passed")}
+    record = {"student": "ada", "assignment": "ch00_start", "notebook": "ch00_start", "outcome": "graded", "notes": []}
+    record |= {
+        "score": 0,
+        "max_score": 1,
+        "when": "2026-11-23T10:00:00+0000",
+        "results": {todo.name: todo.record()} | tests,
+    }
+    write_page(tmp_path / "ada.html", record, None, None)
+    shown = (tmp_path / "ada.html").read_text()
+    assert "what_distribution_costs: not attempted, not counted" in shown
+    assert NOT_WRITTEN in shown
+    assert "above" not in shown
+    assert "1 passed, 1 wrong, 1 crashed, 1 not attempted" in shown  # in whatever order they came
 
 
 def test_a_page_says_what_a_call_stands_for_where_its_arguments_say_nothing():

@@ -108,7 +108,7 @@ def test_moodles_worksheet_comes_back_with_its_grades(course):
     before = list(csv.reader(io.StringIO(WORKSHEET)))
     assert [row[4] for row in table] == ["Grade", "2", "1.5", ""]
     assert [row[:4] + row[5:] for row in table] == [row[:4] + row[5:] for row in before]
-    assert "grace: hw1: missing" in said
+    assert "grace: hw1: missing (--zeros gives 0)" in said
 
 
 def test_a_dry_run_shows_each_change_and_writes_nothing(course):
@@ -184,6 +184,7 @@ def test_a_number_among_the_points_is_nobodys_id(course):
         ("ilias", CANVAS, [], "--to ilias is unknown"),
         ("canvas", CANVAS, [], 'Say which it is: --column "hw1=Homework 1"'),
         ("canvas", CANVAS, ["--column", "hw1=Homework 7"], "has no column Homework 7"),
+        ("canvas", CANVAS, [], "Its columns are: Homework 1 (901), hw2 (902).\n"),
         ("canvas", CANVAS, ["--column", "hw9=Homework 1"], "The class has had no hw9"),
         ("canvas", CANVAS, ["--column", "hw1"], "names no column"),
         ("moodle", "Identifier,Grade\n", [], "has no rows"),

@@ -4,12 +4,12 @@ import html
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
 from pathlib import Path
 from statistics import median
 
 from coursekit.grading.comments import Comments, load
 from coursekit.grading.marks import Marks, marks_of
-from coursekit.grading.outcome import now
 from coursekit.grading.report import number
 from coursekit.grading.run import Run
 from coursekit.journal import Journal
@@ -26,7 +26,7 @@ table {{ border-collapse: collapse; width: 100% }} code {{ overflow-wrap: anywhe
 th, td {{ text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #8884; vertical-align: top }}
 th {{ font-weight: 600; opacity: .7; font-size: .85rem }} .number {{ text-align: right }} .number, .name {{ white-space: nowrap }}
 .bar {{ display: flex; height: 1rem; min-width: 14rem; border-radius: 3px; overflow: hidden; margin-top: .2rem }}
-.small {{ opacity: .7; font-size: .9rem }} .key span {{ display: inline-block; width: .8rem; height: .8rem; border-radius: 3px; margin: 0 .3rem 0 .9rem }}
+.small {{ opacity: .7; font-size: .9rem }} .key span {{ display: inline-block; width: .8rem; height: .8rem; border-radius: 3px; margin: 0 .3rem 0 .9rem }} .key span:first-child {{ margin-left: 0 }}
 .said {{ border-left: 3px solid #7c3aed; padding-left: .6rem }}
 </style>
 <h1>{title}</h1>
@@ -84,7 +84,7 @@ def write_page_of_class(run: Run) -> Path:
         students = {one.id: " ".join(filter(None, (one.first_name, one.last_name))) for one in book.gradebook.students}
         parts = parts_of(history, marks_of(book.gradebook))
     students = {record["student"]: "" for record in history if record["student"]} | students
-    write_class_page(folder / "class.html", folder.name, parts, students, comments)
+    write_class_page(folder / "class.html", folder.name, parts, students, comments, run.course.settings.zone)
     return folder / "class.html"
 
 
@@ -124,7 +124,14 @@ def _add(part: Part, record: dict, marks: Marks) -> None:
             item.said.setdefault(result["message_id"], []).append(result)
 
 
-def write_class_page(path: Path, name: str, parts: list[Part], students: dict[str, str], comments: Comments) -> None:
+def write_class_page(
+    path: Path,
+    name: str,
+    parts: list[Part],
+    students: dict[str, str],
+    comments: Comments,
+    zone: tzinfo | None = None,
+) -> None:
     """Write the page as one file that needs no server; `students` are the names of all in the class, by id."""
     items = [item for part in parts for item in part.items.values()]
     hardest = sorted((item for item in items if item.share < 1), key=lambda item: item.share)[:HARDEST]
@@ -134,7 +141,7 @@ def write_class_page(path: Path, name: str, parts: list[Part], students: dict[st
     counts = f"{plural(len(students), 'student')}, {plural(len(parts), 'notebook')}"
     page = PAGE.format(
         title=f"The class in {html.escape(name)}",
-        summary=f"{counts} · {now()[:16].replace('T', ' at ')} · points from nbgrader’s gradebook",
+        summary=f"{counts} · {datetime.now(zone):%Y-%m-%d at %H:%M} · points from nbgrader’s gradebook",
         key=key,
         parts="\n".join(shown),
     )

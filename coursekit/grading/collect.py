@@ -191,7 +191,7 @@ class _Collecting:
             (target / name).is_file() and (target / name).read_bytes() == contents[name] for name in contents
         )
         before = _stamp_in(target)
-        stamp = self._handed_in(its) or (before if unchanged else None)
+        stamp = self._handed_in(its, target / STAMP, before if unchanged else None)
         if before and stamp and stamp < before:
             self._leave([each.arrival for each in its], f"{target.relative_to(self.course)} holds a newer one")
             return files
@@ -230,21 +230,25 @@ class _Collecting:
                 return Path(*parts) if parts and not odd else None
         return None
 
-    def _handed_in(self, its: list[_Notebook]) -> datetime | None:
-        """Return when the newest was handed in, as far as anything says it; None counts as in time."""
+    def _handed_in(self, its: list[_Notebook], file: Path, before: datetime | None) -> datetime | None:
+        """Return when the newest was handed in, as far as anything says it; None counts as in time.
+
+        `before` is what `file` says of the same notebooks: an instructor may know better than Canvas' zip.
+        """
         found = []
         for each in its:
             place = self.table.place_of(each.label.number) if self.table else 0
             said = self.table.cell(self.table.rows[place], "Last modified (submission)") if self.table and place else ""
             if (when := _date_in(said, self.zone)) or self.dated:
                 found.append(when or each.arrival.when)
-            elif each.label.late:
+            elif each.label.late and not before:
                 found.append(each.arrival.when)
+                example = f"2026-10-19 18:30:00 {self.zone or 'UTC'}"
                 self.result.notes.append(
                     f"{text_of(str(each.arrival.path))} is LATE, and Canvas' zip does not say by how much: "
-                    "the time of the download was taken. Put the right one into timestamp.txt in its folder."
+                    f"the time of the download was taken. Write the right one into {file}, as {example}."
                 )
-        return max((when for when in found if when), default=None)
+        return max((when for when in found if when), default=before)
 
 
 def _left_out(folder: str, names: list[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """What `coursekit grade` shows: how far it is, how fast, and what came of it."""
 
 import os
+import shlex
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from coursekit.paths import ROOT
 from coursekit.result import plural
 from coursekit.sandbox.nursery import Nursery, NurseryFailed
 
+OF_A_COURSE = ("nbgrader_config.py", "class.toml", "gradebook.db")
 CONTINUES = "Nothing is lost: run the same command again (without --again) to resume."
 
 
@@ -24,6 +26,10 @@ def grade_class(submissions: Path, options: Options, nursery: Nursery | None = N
     """Grade all submissions of a course folder and say what came of it; raises CommandError."""
     if not submissions.exists():
         raise CommandError(f"There is no {submissions}. Name the folder submitted/ of your course, or one notebook.")
+    if (submissions / "submitted").is_dir() and any((submissions / name).is_file() for name in OF_A_COURSE):
+        raise CommandError(
+            f"{submissions} is a course's folder. What was handed in lies inside: coursekit grade {submissions / 'submitted'}"
+        )
     console = Console(stderr=True)
     if not options.sandbox:
         console.print(
@@ -70,6 +76,13 @@ def _summary(console: Console, run: Run, records: list[dict], new: int, seconds:
     console.print(
         f"Scores: {run.folder / 'grades.csv'}, {'' if run.alone else 'final.csv, '}and nbgrader's gradebook; pages for students: {run.folder / 'reports'}"
     )
+    if not run.alone:
+        course = shlex.quote(os.path.relpath(run.folder))
+        console.print(
+            f"Next: coursekit class {course} shows what was hard; coursekit grades {course} --to moodle --table … (or --to canvas) fills in the platform's table.",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def report_class(course: Path) -> None:

@@ -26,7 +26,7 @@ def enrol(gradebook: Gradebook, settings: Settings, config: Config) -> None:
             for submission in assignment.submissions:
                 submission.extension = extension(settings, submission.student_id, assignment.name)
     gradebook.db.commit()
-    _penalties(gradebook, config)
+    assess_penalties(gradebook, config)
 
 
 def extension(settings: Settings, student: str, assignment: str) -> timedelta | None:
@@ -40,8 +40,8 @@ def utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(tzinfo=None)
 
 
-def _penalties(gradebook: Gradebook, config: Config) -> None:
-    """Have nbgrader's plug-in say again what being late costs: dates, the rule, or points by hand may have changed."""
+def assess_penalties(gradebook: Gradebook, config: Config) -> None:
+    """Have nbgrader's plug-in say again what being late costs: times, dates, the rule, or points by hand may have changed."""
     judge = AssignLatePenalties(config=config)
     judge.init_plugin()
     late = or_(SubmittedAssignment.timestamp > Assignment.duedate, SubmittedNotebook.late_submission_penalty > 0)

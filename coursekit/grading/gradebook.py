@@ -4,7 +4,7 @@ import contextlib
 import os
 import stat
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ from traitlets.config import Config
 from coursekit.author import nbgrader_config
 from coursekit.course import CommandError
 from coursekit.grading.configured import Course
-from coursekit.grading.enrol import enrol, extension
+from coursekit.grading.enrol import assess_penalties, enrol, extension
 from coursekit.grading.grade import Graded
 from coursekit.grading.late import RULES
+from coursekit.grading.marks import Marks, marks_of
 from coursekit.grading.plan import Master, points_of
 from coursekit.grading.submission import Submission, text_of
 from coursekit.paths import path_with_scripts
@@ -176,6 +177,19 @@ class Book:
         partial = target.with_suffix(".partial")
         partial.write_text(nbformat.writes(graded.notebook), encoding="utf-8")
         os.replace(partial, target)
+
+    def marks(self, graded: Iterable[Submission]) -> dict[str, Marks]:
+        """Return all marks; where a timestamp.txt has been corrected since its notebook was graded, it counts from now on."""
+        marks = marks_of(self.gradebook)
+        stamps = {each: _handed_in(each.folder) for each in graded if self.settings.is_there and each.key in marks}
+        corrected = {each: stamp for each, stamp in stamps.items() if stamp and stamp != marks[each.key].handed_in}
+        for each, stamp in corrected.items():
+            self.gradebook.find_submission(each.assignment, each.student).timestamp = stamp
+        if not corrected:
+            return marks
+        self.gradebook.db.commit()
+        assess_penalties(self.gradebook, self.config)
+        return marks_of(self.gradebook)
 
     def comment(self, record: dict, texts: dict[str, str]) -> None:
         """Write comments on answers, by their cells, instead of those that were written this way before."""

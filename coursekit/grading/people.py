@@ -11,7 +11,7 @@ from pathlib import Path
 
 from coursekit.course import CommandError
 from coursekit.grading.arrivals import Label
-from coursekit.grading.settings import FILE, Student, unfit
+from coursekit.grading.settings import Student, unfit
 from coursekit.grading.submission import NotGradable, text_of
 
 
@@ -146,8 +146,14 @@ class People:
                 "the column canvas of the roster" if layout == "canvas" else "--table and Moodle's grading worksheet"
             )
             raise NotGradable(f"{max(len(own), accounts)} students are {called}: tell them apart with {field}")
+        if not own and not team and accounts > 1:
+            raise NotGradable(
+                f"{accounts} students are {called}, and none on the roster: if the platform hides "
+                "names in this assignment, reveal them there and download again"
+            )
         if not own and not team:
-            raise NotGradable(f"{FILE} has no student {called}")
+            number = f" with the number {label.number}" if numbered else ""
+            raise NotGradable(f"no student on the roster is {called}{number}")
         return own or team
 
 

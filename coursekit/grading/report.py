@@ -4,7 +4,7 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime, tzinfo
 from functools import cache
 from pathlib import Path
@@ -35,7 +35,7 @@ li.here {{ font-weight: 600 }} .result ul {{ list-style: none; padding-left: 1re
 .said {{ border-left: 3px solid #7c3aed; padding-left: .6rem; margin-top: .4rem }} ul {{ margin: .3rem 0 }}
 </style>
 <h1>{title}</h1>
-<p class="score"><b>{score}</b> <span class="small">· {student} · {counts}<br>{dates}</span></p>
+<p class="score"><b>{score}</b><br><span class="small">{student} · {counts}<br>{dates}</span></p>
 {notes}
 {results}
 <p class="small">{how}</p>
@@ -51,6 +51,7 @@ COLUMNS = [  # of grades.csv
 OWN_TEST = "Your instructor wrote this test. It ran inside your program, which can change its outcome; coursekit’s checks run outside."
 AGAIN = "Save the notebook in Jupyter, check that it opens there, and hand in that file under its own name"
 CODE, LINES = 20_000, 300  # characters and lines of an answer that a page shows
+NOT_WRITTEN = "You handed in no answer to it."  # what a notebook says instead is about its cells
 ENDED = "a cell ended with"  # begins the note on an error
 NEAR = 100  # code cells before a test among which its answer is looked for
 _FIELDS = {field.name for field in fields(Result)}
@@ -63,12 +64,17 @@ def page_of(folder: Path, record: dict) -> Path:
 
 
 def write_page(
-    path: Path, record: dict, notebook: NotebookNode | None, marks: Marks | None, zone: tzinfo | None = None
+    path: Path,
+    record: dict,
+    notebook: NotebookNode | None,
+    marks: Marks | None,
+    zone: tzinfo | None = None,
+    name: str = "",
 ) -> None:
     """Write the page that a student reads: for each exercise what was tried, what came back, points, comments and code.
 
     `record` is the outcome's line in results.jsonl, `notebook` what ran, `marks` what the gradebook says; `zone` is
-    the class's, of all times on the page.
+    the class's, of all times on the page; `name` is the student's on the roster.
     """
     results = {name: _result(each) for name, each in record["results"].items()}
     cells = notebook.cells if notebook else []
@@ -78,7 +84,7 @@ def write_page(
     cards += [_card_by_hand(name, mark, cells, marks) for name, mark in by_hand.items() if graded and marks]
     page = PAGE.format(
         title=html.escape(_heading(cells) or record["notebook"]),
-        student=html.escape(record["student"]),
+        student=html.escape(f"{name} ({record['student']})" if name else record["student"]),
         score=_score(record, marks) if graded else "Not graded",
         counts=_counts(results.values()) if graded else html.escape(record["assignment"]),
         dates=html.escape(_dates(record, marks, zone)),
@@ -114,7 +120,7 @@ def _score(record: dict, marks: Marks | None) -> str:
 def _counts(results: Iterable[Result]) -> str:
     """Return how many exercises and quizzes ended in which way: `3 passed, 1 wrong`."""
     counts = Counter(WORDS[result.status] for result in results)
-    return ", ".join(f"{count} {status}" for status, count in counts.items())
+    return ", ".join(f"{counts[status]} {status}" for status in WORDS.values() if counts[status])
 
 
 def _dates(record: dict, marks: Marks | None, zone: tzinfo | None) -> str:
@@ -147,16 +153,17 @@ def _card(name: str, result: Result, cells: list[NotebookNode], marks: Marks | N
     """Return what came of one test cell: the judge's words, what a person says, the question, the student's code."""
     mark = marks.cells.get(name) if marks else None
     earned = number(mark.points) if mark else result.earned
-    body = _question(result) + result.body()
+    shown = replace(result, message=NOT_WRITTEN) if result.message_id == "todo" else result
+    body = _question(result) + shown.body()
     if mark and mark.by_hand:
         body += f"<div class='said'>By hand: {plural(earned, 'point')}; the check gave {result.earned}.</div>"
     answer = _answer_to(name, result, cells)
     chosen = result.message_id.startswith("quiz-")  # the question shows what
     body += _comment(marks, f"answer_{name}", _grade_id(answer)) + ("" if chosen else _code_of(answer, result))
-    shown = card(result.headline_with(earned), body, COLOURS[result.status])
+    box = card(result.headline_with(earned), body, COLOURS[result.status])
     more = f"\n<p class='small'>{OWN_TEST}</p>" if result.kind == "test" else ""
     seconds = f"<div class='small'>{result.seconds:.1f} s</div>" if result.seconds >= 0.1 else ""
-    return f"<div class='result'>{shown}{seconds}</div>{more}"
+    return f"<div class='result'>{box}{seconds}</div>{more}"
 
 
 def _card_by_hand(name: str, mark: Mark, cells: list[NotebookNode], marks: Marks) -> str:

@@ -4,12 +4,13 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+from nbformat import NotebookNode
 from sqlalchemy.exc import SQLAlchemyError
 
 from coursekit.course import CommandError
@@ -136,10 +137,9 @@ class Run(Place):
             comments = load(self.folder)
             for record in records.values():
                 book.comment(record, fitting(comments, record))
-            self.marks = marks_of(book.gradebook)
+            self.marks = book.marks(_as_graded(everything, records))
             for key, record in records.items():
-                ran, marks = book.autograded(record), self.marks.get(key)
-                write_page(page_of(self.folder, record), record, ran, marks, self.course.settings.zone)
+                self._write_page(record, book.autograded(record), self.marks.get(key))
             self._write_tables({key: _row(record) for key, record in records.items()}, everything, masters)
         return len(records)
 
@@ -192,7 +192,7 @@ class Run(Place):
                 record = self._keep(outcome, masters, book)
                 rows[record["key"]] = _row(record)
                 report(record, done, len(todo))
-            self.marks = marks_of(book.gradebook)
+            self.marks = book.marks([] if self.alone else _as_graded(found, rows))
 
     def _write_tables(self, rows: dict[str, dict], everything: list[Submission], masters: Masters) -> None:
         """Write the table of all outcomes, without what could not be graded and has been put right or taken away since.
@@ -264,11 +264,16 @@ class Run(Place):
         try:
             marks = marks_of(book.gradebook, item.student, item.assignment).get(item.key) if has_place else None
             ran = outcome.graded.notebook if outcome.graded else None
-            write_page(page_of(self.folder, record), record, ran, marks, self.course.settings.zone)
+            self._write_page(record, ran, marks)
         except Exception as error:
             record["reason"] = "; ".join(filter(None, [record["reason"], f"it has no page: {students_alone(error)}"]))
         self.journal.add(record)
         return record
+
+    def _write_page(self, record: dict, ran: NotebookNode | None, marks: Marks | None) -> None:
+        settings = self.course.settings
+        name = next((student.name for student in settings.students if student.id == record["student"]), "")
+        write_page(page_of(self.folder, record), record, ran, marks, settings.zone, name)
 
     def _configured(self) -> Options:
         """Return the options, with the seconds that the course's configuration gives a cell where they are left to it."""
@@ -288,6 +293,12 @@ class Run(Place):
             from coursekit.grading.cluster import outcomes
 
             yield from outcomes(todo, setup, options)
+
+
+def _as_graded(found: Iterable[Submission], rows: Mapping[str, dict]) -> list[Submission]:
+    """Return the submissions of which all notebooks lie there as they were graded."""
+    newer = {item.folder for item in found if rows.get(item.key, {}).get("digest") != item.digest}
+    return [item for item in found if item.folder not in newer]
 
 
 def _row(record: dict) -> dict:

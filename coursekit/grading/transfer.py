@@ -87,6 +87,8 @@ class _Filling:
             if value == MISSING and self.zeros:
                 due = self.office.to_come(student, assignment)
                 value = f"{MISSING}, due {in_words(due)}" if due else 0
+            elif value == MISSING and not self.office.to_come(student, assignment):
+                value = f"{MISSING} (--zeros gives 0)"
             if self.waits.get((student, assignment)):
                 value = "an answer waits for a person"
             if isinstance(value, str):
@@ -114,8 +116,11 @@ class _Filling:
         """Return what the platform says that an assignment is worth."""
         if not self.table.is_canvas:
             return _as_number(self.table.cell(row, "Maximum Grade"))
+        return self._out_of(self.places[assignment])
+
+    def _out_of(self, place: int) -> float | None:
+        """Return what Canvas' gradebook says that a column is worth, None for one that holds no points."""
         line = next((each for each in self.table.rows[1:4] if each and "Points Possible" in each[0]), [])
-        place = self.places[assignment]
         return _as_number(line[place]) if place < len(line) else None
 
     def _places(self, columns: Mapping[str, str]) -> dict[str, int]:
@@ -153,7 +158,9 @@ class _Filling:
         return f'Say which it is: --column "{assignments[0]}=Homework 1". {self._columns()}'
 
     def _columns(self) -> str:
-        return f"Its columns are: {', '.join(each for each in self.table.header if each)}."
+        titles = list(enumerate(self.table.header))
+        graded = [each for place, each in titles if self.table.is_canvas and self._out_of(place) is not None]
+        return f"Its columns are: {', '.join(graded or [each for _, each in titles if each])}."
 
 
 def grades_to(
