@@ -305,7 +305,7 @@ if passed("Bridge"):
     zoo.reset(seed=0)
     wrapped = ParallelPettingZooEnv(ZooBridge(Bridge()))
     wrapped.reset(seed=0)
-    for step, actions in enumerate([{"north": 1, "south": 0}] * 3, 1):
+    for step, actions in enumerate([{"north": 1, "south": 0}] * 3 + [{"south": 1}] * 3, 1):
         observations, rewards, terminations, truncations, infos = zoo.step(actions)
         _, _, terminateds, _, _ = wrapped.step(actions)
         print(f"step {step}: PettingZoo {terminations}, agents {zoo.agents}; RLlib {terminateds}")
