@@ -598,7 +598,7 @@ r"""
 The scale is logarithmic: each line is ten times the one below it.
 
 - **CartPole**: the plain loop wins.
-  A step takes some ten microseconds; `SyncVectorEnv` adds the handling of arrays, and `AsyncVectorEnv` a message to a process and back, which costs many times the step itself.
+  A step takes a few microseconds; `SyncVectorEnv` adds the handling of arrays, and `AsyncVectorEnv` a message to a process and back, which costs many times the step itself.
 - **Naps**: eight naps at once take little longer than one, so eight processes are about six to eight times as fast.
   `SyncVectorEnv` naps eight times in a row and gains nothing.
 - **Busy**: eight processes are at most as many times as fast as you have cores.

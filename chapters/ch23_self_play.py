@@ -185,7 +185,7 @@ if passed("Bridge"):
 
 # %% [markdown]
 r"""
-Many pairs still fail to cross, and the share that makes it goes up and down, as the next plot shows.
+The other pairs fall or wait until the end, and the share that crosses goes up and down, as the next plot shows.
 At the start both see (0, 0), and the same module gives both the same probability $p$ of going.
 In a step, both go with $p^2$, neither with $(1-p)^2$, and exactly one with $2p(1-p)$, never more than a half.
 A larger $p$ makes more of them fall; a smaller one makes them wait longer, and waiting costs.
