@@ -6,6 +6,8 @@
 BIN := .venv/bin
 # Tests that run side by side: each may need 3 GB, and about half of them mostly wait.
 TESTS ?= $(shell awk '/^MemTotal/ {print ($$2 > 12e6 ? 3 : 2)}' /proc/meminfo 2>/dev/null || echo 2)
+# Where it is set, every Python that a test starts would compile the course again.
+unexport PYTHONDONTWRITEBYTECODE
 QUICK = COURSEKIT_QUICK=1 $(BIN)/python -m pytest -n $(strip $(TESTS)) --no-loadscope-reorder
 
 ifneq ($(filter chapter slides record,$(MAKECMDGOALS)),)
@@ -39,7 +41,7 @@ check: setup ## Lint, check types, and fail if a notebook or a list is stale (se
 test: check $(if $(name),,browser) ## Everything in quick mode: what CI runs (name=ch01_tasks: all that concerns one chapter)
 	$(QUICK) -m "not full" $(if $(name),-k $(name),--durations=20) --keep-failures=tests.log
 
-test-fast: check ## The tests that run within three minutes: no notebooks, no Ray, no browser
+test-fast: check ## The quick tests, within a minute: no notebooks, no sandbox, no Ray, no browser
 	$(QUICK) -m "not slow and not full"
 
 test-all: check browser ## Everything, including what `make test` leaves out

@@ -736,8 +736,8 @@ def seconds_of_both(players, width, steps):
     """Return the seconds with a network in each player, and with one for all; each has answered once before."""
     actor = inference_actor(lambda rows: perceptron(layers_of(width), rows), list(range(1 + len(players))))
     ray.get([player.play.remote(width, 1) for player in players])
-    ready = [actor.act.remote(me, np.zeros(4, np.float32)) for me in range(1 + len(players))]
-    ray.get([*ready, actor.leave.remote(len(players))])
+    ray.get([actor.act.remote(me, np.zeros(4, np.float32)) for me in range(1 + len(players))])
+    ray.get(actor.leave.remote(len(players)))  # not before the answers: an asyncio actor may begin its calls in any order
     moments = [time.perf_counter()]
     for one in (False, True):
         ray.get([player.ask.remote(actor, steps) if one else player.play.remote(width, steps) for player in players])

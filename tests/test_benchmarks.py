@@ -10,6 +10,7 @@ from coursekit.paths import ROOT
 BENCHMARKS = sorted((ROOT / "benchmarks").glob("*.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: path.stem)
 def test_benchmark_says_how_it_is_used(path):
     done = subprocess.run([sys.executable, path, "--help"], capture_output=True, text=True, timeout=170)

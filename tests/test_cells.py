@@ -37,6 +37,7 @@ def test_a_check_cell_holds_one_check_by_its_name_and_nothing_else(source, call)
     assert judged_by(source) == call
 
 
+@pytest.mark.slow
 def test_cells_are_read_in_several_threads_at_once():
     """Where a finalizer runs while Python 3.11 builds the syntax tree, another thread has its turn, and the parser failed."""
     flat, deep = "a\n" * 5_000, "def f(x):\n    return [x for x in (1, (2, (3, 4)))]\n" * 500

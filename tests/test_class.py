@@ -206,6 +206,7 @@ def penalty(course: Path) -> float:
         return float(book.gradebook.find_submission("hw1", "ada").late_submission_penalty)
 
 
+@pytest.mark.slow
 def test_names_and_dates_stand_in_the_gradebook_and_lateness_costs(one_assignment):
     grade(one_assignment)
     with Gradebook(f"sqlite:///{one_assignment}/gradebook.db") as book:

@@ -61,6 +61,7 @@ def test_an_unknown_command_names_the_near_one():
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 def test_a_new_chapter_is_written_then_stale_then_built_then_fresh(course):
     written = coursekit("chapter", "ch42_topic", folder=course)
     assert written.returncode == 0

@@ -330,6 +330,7 @@ sys.meta_path.insert(0, Missing())
 """
 
 
+@pytest.mark.slow
 def test_an_address_where_nobody_answers_is_refused_at_once(plain_course):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -337,6 +338,7 @@ def test_an_address_where_nobody_answers_is_refused_at_once(plain_course):
     assert f"No Ray cluster can be used at {address}" in refused(plain_course, address)
 
 
+@pytest.mark.slow
 def test_an_address_where_something_else_answers_is_refused(plain_course, monkeypatch):
     monkeypatch.setattr(cluster, "ANSWER_SECONDS", 3)
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -216,6 +216,7 @@ def test_one_student_is_graded_again_and_all_others_keep_their_outcome(course):
     assert len((course / "grades.csv").read_text().splitlines()) == 1 + 3
 
 
+@pytest.mark.slow
 def test_two_graders_in_one_course_do_not_meet(tmp_path):
     hand_in(tmp_path, "anna", notebook())
     with FileLock(tmp_path / ".coursekit-run.lock"), pytest.raises(CommandError, match="Another `coursekit grade`"):

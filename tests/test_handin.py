@@ -167,6 +167,7 @@ def test_what_is_no_notebook_of_a_chapter_is_not_sent(room, submitted, tmp_path)
     assert "in no room" in str(handing_in.handin(sure=True))
 
 
+@pytest.mark.slow
 def test_a_room_that_dies_before_it_answers_loses_no_notebook_and_keeps_none_twice(
     tmp_path, submitted, notebook, monkeypatch
 ):

@@ -262,6 +262,7 @@ def forge(folder: Path, notebook: Path) -> None:
     (folder / "results.jsonl").write_text(json.dumps({"key": "anna/anna/anna", "digest": digest} | FORGED) + "\n")
 
 
+@pytest.mark.slow
 def test_a_configuration_that_was_handed_in_beside_a_notebook_never_runs(tmp_path):
     path, mark = write(tmp_path / "anna.ipynb"), tmp_path / "mark"
     (tmp_path / "nbgrader_config.py").write_text(EXECUTED.format(mark=str(mark)))
@@ -374,6 +375,7 @@ def rows_of(course: Path) -> Counter:
     return Counter((row["student"], row["outcome"]) for row in rows)
 
 
+@pytest.mark.slow
 def test_each_name_has_a_row_of_its_own_in_one_line_and_nbgraders_feedback_is_made(course):
     for name in NAMES:
         hand_in_under(course, name)

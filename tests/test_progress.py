@@ -24,6 +24,7 @@ def save_many(writer: int) -> None:
         assert save(result(f"exercise_{writer}_{number}")) == ""
 
 
+@pytest.mark.slow
 def test_concurrent_writers_lose_nothing():
     processes = [multiprocessing.get_context("spawn").Process(target=save_many, args=(writer,)) for writer in range(4)]
     for process in processes:

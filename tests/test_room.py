@@ -493,6 +493,7 @@ def test_only_the_instructors_browser_reads_the_board(room):
         urllib.request.urlopen(elsewhere)
 
 
+@pytest.mark.slow
 def test_a_wrong_code_is_refused_and_many_change_it(room):
     code = room.room.code
     wrong = f"127.0.0.1:{room.port} WRONG-CODE"
@@ -631,6 +632,7 @@ def test_names_and_lines_are_text_on_the_board_page():
     assert "textContent" in page
 
 
+@pytest.mark.slow
 def test_what_could_not_be_sent_is_sent_later_and_once_after_the_room_was_killed(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
     home().mkdir()

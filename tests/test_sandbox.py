@@ -28,7 +28,7 @@ from coursekit.sandbox.nursery import Nursery, available
 from coursekit.sandbox.sandbox import CellOutcome, Limits, Sandbox, SandboxDied
 
 WAY = list(ROOT.parts[2:3]) if ROOT.parts[1] == "tmp" else []  # a sandbox shows the course where it lies, be it in /tmp
-pytestmark = pytest.mark.skipif(bool(available()), reason=available())
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(available()), reason=available())]
 SMALL = Limits(
     cell_seconds=20, total_seconds=300, memory_mb=600, processes=100, disk_mb=40, shm_mb=30, output_bytes=10_000
 )

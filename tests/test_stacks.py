@@ -29,6 +29,7 @@ def in_its_program(sample):
     return any(frame["file"] in OWN for frame in sample["frames"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allowed", [True, False], ids=["as the system allows", "refused"])
 @pytest.mark.parametrize(("name", "verdict"), [("shelf", ("slow", "_is_known")), ("saver", ("hung", "save"))])
 def test_samples_tell_the_slow_program_from_the_hung_one(name, verdict, allowed, tmp_path, monkeypatch):

@@ -175,6 +175,7 @@ def worth(world, kind):
     return world.prices[kind] + (worth(world, following) if following >= 0 else 0)
 
 
+@pytest.mark.slow
 def test_no_rank_of_prices_says_in_every_world_which_kinds_to_fetch():
     sets = [
         ranks for count in (1, 2, 3) for ranks in combinations(range(KINDS), count) if 3 in ranks
