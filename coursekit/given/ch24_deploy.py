@@ -150,9 +150,7 @@ def _quiet_launcher() -> Iterator[None]:
     with (
         mock.patch.object(cli_logger, "_print", return_value=None),
         mock.patch.object(cli_logger, "abort", abort),
-        mock.patch.object(
-            SSHCommandRunner, "_ensure_ssh_control_path", create=True
-        ),  # no folder for connections (Ray 2.60)
+        mock.patch.object(SSHCommandRunner, "_ensure_ssh_control_path", create=True),  # new in Ray 2.60
         mock.patch.object(updater, "AUTOSCALER_NODE_START_WAIT_S", 20),  # our `ssh` is there, or never
     ):
         yield
