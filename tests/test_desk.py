@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -312,6 +313,14 @@ def test_the_classs_page_counts_messages_by_id_with_an_example_and_the_comment_o
     assert "Look at line 1: <code>f</code>" in shown
     assert "<h2>The hardest</h2>" in shown
     assert "0% of the points" in shown
+
+
+@pytest.mark.parametrize("command", ["class", "report", "grades", "similar"])
+def test_who_names_the_folder_submitted_is_told_the_courses(course, command):
+    grade(course)
+    refused = CliRunner().invoke(app, [command, str(course / "submitted")])
+    assert refused.exit_code == 1
+    assert refused.output.endswith(f"around it: {os.path.relpath(course)}\n")
 
 
 # Formgrader's button

@@ -53,6 +53,7 @@ def grade_class(submissions: Path, options: Options, nursery: Nursery | None = N
 
         try:
             records = run.go(report)
+            progress.update(bar, total=new)
         except (NurseryFailed, SQLAlchemyError) as error:  # the latter: another program holds the gradebook
             raise CommandError(f"{error}\n{CONTINUES}") from None
         except OSError as error:
@@ -87,7 +88,7 @@ def _summary(console: Console, run: Run, records: list[dict], new: int, seconds:
 
 def report_class(course: Path) -> None:
     """Write a course's pages and its table again from nbgrader's gradebook; raises CommandError."""
-    run = Run(course / "submitted", Options())
+    run = Run.of(course)
     pages = run.report()
     print(
         f"wrote {plural(pages, 'page')} in {run.folder / 'reports'}, and {run.folder / 'grades.csv'}, from nbgrader's gradebook"
@@ -98,7 +99,7 @@ def show_class(course: Path) -> None:
     """Write the class's page; raises CommandError."""
     from coursekit.grading.class_page import write_page_of_class
 
-    run = Run(course / "submitted", Options())
+    run = Run.of(course)
     run.refuse_foreign()
     if not run.journal.path.exists():
         raise CommandError(NOTHING.format(folder=run.folder, submitted=run.submitted))

@@ -36,6 +36,7 @@ from coursekit.sandbox.nursery import Nursery
 from coursekit.table import write_table
 
 NO_SANDBOX = "No sandbox can be made here: {reason}. Grade on Linux, or add --no-sandbox if you trust every submission."
+SUBMITTED = "{folder} is what was handed in. Name the course's folder around it: {course}"
 NOTHING = "Nothing has been graded in {folder} yet: coursekit grade {submitted}"
 
 
@@ -52,6 +53,14 @@ class Run(Place):
         self.seed = -1  # until the run has begun
         self.marks: dict[str, Marks] = {}  # what the gradebook says, once all is graded
         self.comments: Comments = {}
+
+    @classmethod
+    def of(cls, course: Path) -> "Run":
+        """Return a course's run, to read what came of it; raises CommandError where the folder submitted/ is named in its place."""
+        folder = course.resolve()
+        if folder.name == "submitted" and not (course / "submitted").exists():
+            raise CommandError(SUBMITTED.format(folder=course, course=os.path.relpath(folder.parent)))
+        return cls(course / "submitted", Options())
 
     def _begin(self, wanted: list[Submission]) -> int:
         """Return the seed of the run that is under way, or begin a new one, in which the outcomes of others stay."""

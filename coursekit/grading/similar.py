@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coursekit.grading.outcome import Options
 from coursekit.grading.plan import Master
 from coursekit.grading.run import Run
 from coursekit.grading.submission import NotGradable, Submission, read
@@ -70,7 +69,7 @@ class Pair:
 
 def similar(course: Path) -> Path:
     """Write similar.html into a course's folder and return its path; raises CommandError where nothing has been graded."""
-    office = Run(course / "submitted", Options()).office()
+    office = Run.of(course).office()
     by_notebook = defaultdict[tuple[str, str], list[Submission]](list)
     for item in office.handed_in:
         by_notebook[item.assignment, item.notebook].append(item)

@@ -14,7 +14,6 @@ from pathlib import Path
 from coursekit.course import CommandError
 from coursekit.deadline import in_words
 from coursekit.grading.office import MISSING, Office
-from coursekit.grading.outcome import Options
 from coursekit.grading.people import People, Table
 from coursekit.grading.report import number
 from coursekit.grading.run import Run
@@ -179,7 +178,7 @@ def grades_to(
     if table is None and platform != "csv":
         what = "the gradebook from Canvas (Grades, Export)" if platform == "canvas" else "the worksheet from Moodle"
         raise CommandError(f"--to {platform} fills in a table that you export there: {what}. Name it with --table.")
-    office = Run(course / "submitted", Options()).office()
+    office = Run.of(course).office()
     if table is None or platform == "csv":
         path = out or course / "final.csv"
         rows = office.final()
