@@ -39,7 +39,7 @@ def words(placeholder: ast.expr) -> list[str]:
             if isinstance(placeholder.value, str) and any(map(str.isalpha, placeholder.value))
             else []
         )
-    if isinstance(placeholder, ast.Subscript):
+    if isinstance(placeholder, ast.Subscript | ast.FormattedValue):  # neither the key nor the format
         return words(placeholder.value)
     if (
         isinstance(placeholder, ast.Call)
@@ -61,8 +61,7 @@ def words(placeholder: ast.expr) -> list[str]:
 def test_placeholders_hold_values_and_no_words(path):
     literals = [message for call in calls(path) for message in messages.messages_of(call)]
     parts = [part for text in literals if isinstance(text, ast.JoinedStr) for part in text.values]
-    found = {part.lineno: words(part.value) for part in parts if isinstance(part, ast.FormattedValue)}
-    found = {line: text for line, text in found.items() if text}
+    found = [(part.lineno, word) for part in parts if isinstance(part, ast.FormattedValue) for word in words(part)]
     assert not found, f"A message that differs by words, singular and plural too, is two messages, at lines {found}"
 
 
