@@ -52,6 +52,7 @@ ORDER = [  # the longest first; of a chapter's answers, which mostly wait, and i
     ["release"],
     ["own_tests"],
     ["browser"],
+    ["outcomes", "room", "class", "payload"],
 ]
 
 

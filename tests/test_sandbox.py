@@ -292,7 +292,6 @@ def test_a_submission_can_import_no_more_than_it_can_open_and_what_its_nursery_b
     assert set(loaded) - VISIBLE == BROUGHT_ALONG
 
 
-@pytest.mark.slow
 def test_every_public_name_can_be_imported_inside(ray_nursery):
     import coursekit
 
@@ -395,7 +394,6 @@ def test_what_takes_too_long_is_interrupted_and_the_notebook_goes_on(sandbox):
     assert value(sandbox, "found = x") == 1
 
 
-@pytest.mark.slow
 def test_what_will_not_be_interrupted_is_ended(sandbox):
     with pytest.raises(SandboxDied, match=r"ran longer than 0\.5 s"):
         ran(sandbox, "import signal; signal.signal(2, signal.SIG_IGN)\nwhile True: pass", 0.5)
@@ -444,7 +442,6 @@ MEMORY_BOMBS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("source", MEMORY_BOMBS.values(), ids=list(MEMORY_BOMBS))
 @pytest.mark.parametrize("account", ["cgroup", "looked"])
 def test_memory_of_all_processes_together_is_limited(nursery, monkeypatch, account, source):
@@ -467,7 +464,6 @@ if os.fork() == 0:
 """
 
 
-@pytest.mark.slow
 def test_memory_is_looked_at_while_nobody_asks_the_sandbox_anything(nursery, monkeypatch):
     monkeypatch.setattr(accounts, "_homes", lambda controller: [])
     with nursery.sandbox() as sandbox:
@@ -493,7 +489,6 @@ for _ in range(30):
 """
 
 
-@pytest.mark.slow
 def test_one_program_has_as_much_of_the_cpus_as_one_with_many_processes(nursery):
     with nursery.sandbox() as crowd, nursery.sandbox() as alone:
         if not isinstance(crowd._account, accounts.Cgroup) or not accounts._homes("cpu"):
@@ -874,7 +869,6 @@ def test_the_ports_that_a_raylet_waits_for_are_in_their_files_as_soon_as_these_a
     assert sorted(tmp_path.iterdir()) == sorted(files)
 
 
-@pytest.mark.slow
 def test_ray_and_rllib_are_in_a_sandbox_what_they_are_outside(ray_nursery):
     with ray_nursery.sandbox() as sandbox:
         ran(sandbox, WITH_RAY)
@@ -884,7 +878,6 @@ def test_ray_and_rllib_are_in_a_sandbox_what_they_are_outside(ray_nursery):
     assert not any(process.is_running() for process in started)
 
 
-@pytest.mark.slow
 def test_evidence_is_read_by_a_process_that_the_submission_cannot_patch(ray_nursery):
     with ray_nursery.sandbox() as sandbox:
         with pytest.raises(Raised, match="Ray is not running"):
@@ -899,7 +892,6 @@ def test_evidence_is_read_by_a_process_that_the_submission_cannot_patch(ray_nurs
         assert not sandbox.evidence("actors")
 
 
-@pytest.mark.slow
 def test_without_a_sandbox_the_learners_process_reads_the_records():
     with Nursery(Limits(), isolated=False) as nursery, nursery.sandbox() as sandbox:
         with pytest.raises(Raised, match="Ray is not running"):
@@ -912,7 +904,6 @@ def test_without_a_sandbox_the_learners_process_reads_the_records():
         assert [node["alive"] for node in seen.nodes()] == [True]
 
 
-@pytest.mark.slow
 def test_a_sandbox_with_everything_imported_is_ready_at_once(ray_nursery):
     names = ["ray", "torch", "ray.rllib.algorithms.ppo"]
     with ray_nursery.sandbox() as sandbox:
@@ -949,16 +940,14 @@ os.setresgid(54321, 54321, 54321)
 os.setresuid(54321, 54321, 54321)
 os.execv(sys.executable, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *sys.argv[1:]])
 """
-RAY_AND_MEMORY = "evidence_is_read or nobody_asks"  # of the slow ones
+ALIKE = "ordinary_user or every_public_name or interrupted or memory_of_all or one_program or outside or at_once"  # or too dear
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="all the other tests have run as an ordinary user")
-@pytest.mark.parametrize("chosen", [["-m", "not slow"], ["-k", RAY_AND_MEMORY]], ids=["all", "Ray and memory"])
-def test_all_this_holds_for_an_ordinary_user(chosen):
+def test_all_this_holds_for_an_ordinary_user():
     environment = {**os.environ, "HOME": "/nonexistent"}
     folder = f"/tmp/coursekit-test-{os.getpid()}"
-    command = [sys.executable, "-c", AS_ORDINARY_USER, __file__, *chosen, "--basetemp", folder]
+    command = [sys.executable, "-c", AS_ORDINARY_USER, __file__, "-k", f"not ({ALIKE})", "--basetemp", folder]
     try:
         finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=400)
     finally:

@@ -53,7 +53,8 @@ def grade_class(submissions: Path, options: Options, nursery: Nursery | None = N
 
         try:
             records = run.go(report)
-            progress.update(bar, total=new)
+            if not new:
+                progress.update(bar, total=0)
         except (NurseryFailed, SQLAlchemyError) as error:  # the latter: another program holds the gradebook
             raise CommandError(f"{error}\n{CONTINUES}") from None
         except OSError as error:
