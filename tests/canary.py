@@ -109,10 +109,10 @@ def cases(report: Path, row: str = "") -> list[Case]:
 
 
 def reason(trouble: ET.Element) -> str:
-    """Return the first error of Python in what a test says of its failure, or else its first line."""
+    """Return the first error of Python in what a test says of its failure, or else the line with which that begins."""
     said = COLOUR.sub("", "\n".join([trouble.get("message", ""), trouble.text or ""]))
     error = re.search(r"\b(?!Assertion|CellExecution)\w*(?:Error|Exception|Warning)\b: [^\n]+", said)
-    line = error[0] if error else said.strip().splitlines()[0].removeprefix("AssertionError: ").removeprefix("assert ")
+    line = error[0] if error else re.sub(r"^(AssertionError:|assert\b|\s)+", "", said).partition("\n")[0]
     return re.sub(r"\\n.*", "", line)[:160].replace("|", "\\|").replace("`", "'")
 
 

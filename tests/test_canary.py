@@ -36,6 +36,7 @@ def test_each_test_belongs_to_the_chapter_in_its_name(tmp_path):
             "",
             "('wrong', 'No.') == ('passed', '')",
         ),
+        ("AssertionError: &#10;&#10;assert 5 == 0&#10; +  where 5 = it", "", "5 == 0"),
     ],
 )
 def test_what_broke_is_the_first_error_of_python_or_what_differs_first(tmp_path, message, text, reason):
