@@ -65,6 +65,7 @@ def errors(request: pytest.FixtureRequest) -> dict[str, str]:
     return {chapter: text for chapter, _, text in (line.partition(" ") for line in said.splitlines())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_what_backs_a_chapter_imports_all_that_it_needs(chapter, errors):
     """In bare processes: the copies of one that has imported everything, which other tests use, would not miss an import."""

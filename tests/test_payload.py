@@ -93,6 +93,7 @@ def harmless(record: dict) -> bool:
     return record.keys() == FIELDS and WORD not in text and "918273" not in text and record["message_id"] in IDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_no_mark_of_an_answer_is_sent(chapter, monkeypatch, capfd):
     coursekit.begin(chapter)
