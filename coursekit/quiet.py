@@ -38,6 +38,7 @@ NOISE = re.compile(
             r"Setting up process group for: env://",  # Ray Train, for each learner in a process of its own
             r" -- [A-Z]+ \S+ \d{3} [\d.]+ms",  # Ray Serve, for every request
             r"Task ServeController\.\w+ failed\. There are infinite retries",  # of its controller, when Serve is shut down
+            r"Task member failed\. There are \d+ retries",  # of a gang (chapter 4) that ended while a member's result was on its way
             r"`OfflinePreLearner\(module_spec=\.\.\)` has been deprecated",  # RLlib's own call, in an actor of Ray Data
             r"\[mutex\.cc : \d+\] RAW:",  # absl, within Ray, of locks that were busy for a moment
             r"Didn't create a Catalog object for your RLModule",  # "ignore this message", it ends; an error says more
