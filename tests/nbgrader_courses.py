@@ -43,7 +43,7 @@ def nbgrader(course: Path, *arguments: str) -> None:
     env = os.environ | forked.kernels() | {"COURSEKIT_QUICK": "1"}
     command = forked.command([sys.executable, NBGRADER, *arguments])
     run = subprocess.run(command, cwd=course, env=env, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr[-3000:]
+    assert run.returncode == 0, run.stderr[-30000:]
 
 
 @contextlib.contextmanager
