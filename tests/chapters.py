@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 
 from coursekit.paths import ROOT
 from coursekit.result import MIME
-from tests import forked
+from tests import forked, kernels
 
 CHAPTERS = sorted(path.stem for path in ROOT.glob("chapters/ch*.py"))
 NOISE = re.compile(r"Warning\b|\bWARN\w*\b|\bERROR\b|\bINFO\b|Traceback|\(raylet|\(autoscaler|\bpid=\d+\)|Deprecat")
@@ -47,10 +47,11 @@ def run(path: Path, tmp: Path, quick: bool = True, fork: bool = False) -> Run:
     """Run a notebook from its first cell to its last, in a kernel that may be a fork; an error in a cell is an error of the test."""
     notebook = nbformat.read(path, as_version=4)
     env = os.environ | {"COURSEKIT_QUICK": "1" if quick else "0", "COURSEKIT_HOME": str(tmp / "home")}
-    client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}})
-    kernels = forked.kernels() if fork else {}
+    resources = {"metadata": {"path": str(path.parent)}}
+    client = NotebookClient(notebook, timeout=600, resources=resources, config=kernels.config())
+    copies = forked.kernels() if fork else {}
     meter = Meter()
-    with patch.dict(os.environ, kernels), client.setup_kernel(env=env), meter:
+    with patch.dict(os.environ, copies), client.setup_kernel(env=env), meter:
         for index, cell in enumerate(notebook.cells):
             client.execute_cell(cell, index)
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]

@@ -18,7 +18,7 @@ from nbgrader.api import Gradebook
 
 from coursekit.paths import ROOT
 from coursekit.sandbox.limits import Limits
-from tests import forked
+from tests import forked, kernels
 from tests.classes import grade
 
 NBGRADER = f"{sys.prefix}/bin/nbgrader"
@@ -41,7 +41,8 @@ AUTOTESTS = """python3:
 
 def nbgrader(course: Path, *arguments: str) -> None:
     env = os.environ | forked.kernels() | {"COURSEKIT_QUICK": "1"}
-    command = forked.command([sys.executable, NBGRADER, *arguments])
+    sockets = [f"--KernelManager.{name}={value}" for name, value in kernels.sockets().items()]
+    command = forked.command([sys.executable, NBGRADER, *arguments, *sockets])
     run = subprocess.run(command, cwd=course, env=env, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-30000:]
 

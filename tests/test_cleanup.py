@@ -17,6 +17,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from coursekit.paths import NOTEBOOKS
+from tests import kernels
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +52,8 @@ class Started:
         cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
         last = next(index for index, cell in enumerate(cells) if LAST[chapter] in cell.source)
         notebook.cells = cells[: last + 1]
-        self.client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(path.parent)}})
+        resources = {"metadata": {"path": str(path.parent)}}
+        self.client = NotebookClient(notebook, timeout=300, resources=resources, config=kernels.config())
 
     @contextlib.contextmanager
     def kernel(self) -> Iterator[None]:

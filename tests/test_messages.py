@@ -4,6 +4,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests import kernels
+
 pytestmark = pytest.mark.slow
 RIGHT = """def best_seconds(tasks, seconds_each, workers):
     return -(-tasks // workers) * seconds_each
@@ -28,7 +30,7 @@ CELLS = {
 @pytest.fixture(scope="module")
 def outputs() -> dict[str, str]:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS.values()])
-    NotebookClient(notebook, timeout=60, allow_errors=True).execute()
+    NotebookClient(notebook, timeout=60, allow_errors=True, config=kernels.config()).execute()
     return {name: text_of(cell) for name, cell in zip(CELLS, notebook.cells, strict=True)}
 
 

@@ -7,6 +7,7 @@ from nbclient import NotebookClient
 
 from coursekit.failure import STUB_TEXT
 from coursekit.quiet import NOISE, _printer, _waiter, _without_stubs
+from tests import kernels
 
 TALK = """
 import logging, sys, time, warnings
@@ -47,7 +48,7 @@ print(ray.get(large.get.remote()))
 def streams(cells: list[str]) -> dict[str, str]:
     """Run a notebook and return everything that it wrote, by stream."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    NotebookClient(notebook, timeout=300, kernel_name="python3", config=kernels.config()).execute()
     outputs = [output for cell in notebook.cells for output in cell.outputs if output.output_type == "stream"]
     return {name: "".join(output.text for output in outputs if output.name == name) for name in ("stdout", "stderr")}
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from jupyter_client.manager import start_new_kernel
+from jupyter_client.manager import KernelManager
 
 import coursekit
 from coursekit import asked, checking, guesses, link, presence
@@ -34,6 +34,7 @@ from coursekit.room.records import Record
 from coursekit.room.secrets import Certificate
 from coursekit.room.server import GUESSES, Room
 from coursekit.room.store import Store
+from tests import kernels
 
 
 def free_port() -> int:
@@ -200,7 +201,11 @@ def test_while_a_question_is_open_a_quiz_is_a_vote_and_its_verdict_waits(room):
 @pytest.fixture
 def cell(room: Opened) -> Iterator[Callable[[str], str]]:
     """Yield a function that runs a cell in a kernel and returns what it shows."""
-    manager, client = start_new_kernel(env=os.environ | {"PYTHONPATH": str(coursekit.paths.ROOT)})
+    manager = KernelManager(**kernels.sockets())
+    manager.start_kernel(env=os.environ | {"PYTHONPATH": str(coursekit.paths.ROOT)})
+    client = manager.blocking_client()
+    client.start_channels()
+    client.wait_for_ready(timeout=60)
 
     def run(source: str) -> str:
         shown: list[dict] = []

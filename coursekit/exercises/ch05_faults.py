@@ -153,7 +153,9 @@ def _judge_hangs(ask: Ask, x: int) -> None:
         expect(late, f"That must end with the time-out; it ended with {outcome[1]!r}.")
         expect(went_on == 0, "The task kept running after the time-out, and kept its slot: you did not cancel it.")
     # many attempts: where a new process takes longer than `seconds` to start, several of them pass
-    with ask(60, 2, "hangs the first time, then works", ["hangs"]) as (outcome, _, went_on):
+    # the others take time: an attempt that has none must not find its result there at once
+    slow = ["hangs", *["takes time"] * 60]
+    with ask(60, 2, "hangs the first time, then takes 0.5 s", slow) as (outcome, _, went_on):
         expect_equal(outcome, ["value", x * x], f"The second attempt would have worked; it ended with {outcome[1]!r}.")
         expect(went_on == 0, "The first task kept running beside the second: you did not cancel it.")
 

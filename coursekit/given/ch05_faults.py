@@ -232,6 +232,8 @@ def call_faulty(resilient_call: Callable, x: int, plan: list[str], attempts: int
             raise ray.exceptions.WorkerCrashedError
         if act == "hangs":
             _hang(diary, room)
+        if act == "takes time":
+            time.sleep(0.5)
         return y * y
 
     outcome = _outcome(lambda: resilient_call(faulty, x, attempts, seconds))
