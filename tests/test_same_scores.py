@@ -46,8 +46,9 @@ def answered(chapter: str, answers: dict[str, str]) -> dict:
         name = grade_id(cell).removeprefix("answer_")
         if grade_id(cell) != name and name in answers:
             cell["source"] = f"{name} = {answers[name]}"
-    codes = {index: "".join(cell["source"]) for index, cell in enumerate(cells) if cell["cell_type"] == "code"}
-    ray = next((index for index, source in codes.items() if "ray.init(" in source), None)
+    first = next(index for index, cell in enumerate(cells) if grade_id(cell).startswith("answer_"))
+    codes = {index: "".join(cell["source"]) for index, cell in enumerate(cells[:first]) if cell["cell_type"] == "code"}
+    ray = next((index for index, source in codes.items() if re.search(r"^ray\.init\(", source, re.MULTILINE)), None)
     hurry = (
         "from coursekit import meeting\nmeeting.set_patience(3)\n" if ray is not None else ""
     )  # wrong answers wait in vain
