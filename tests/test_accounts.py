@@ -205,6 +205,7 @@ def test_time_that_a_starved_program_had_beyond_its_own_is_not_taken_from_the_wh
         assert box._spent <= 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("looks", [3, 10**6])
 def test_a_program_that_is_starved_has_more_time_but_not_without_end(monkeypatch, looks):
     asked: list[float] = []

@@ -20,10 +20,12 @@ def built() -> dict:
     return build()
 
 
+@pytest.mark.slow
 def test_notebooks_and_pages_equal_a_fresh_build(built):
     assert stale(built) == [], "Run `make build` and commit the result."
 
 
+@pytest.mark.slow
 def test_building_twice_changes_no_byte(built):
     assert build() == built
 

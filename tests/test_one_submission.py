@@ -295,6 +295,7 @@ def test_the_page_says_beside_an_instructors_own_test_that_it_can_be_forged(tmp_
     assert OWN_TEST not in page_of(graded(code("pass"), CHECK)[0], tmp_path)
 
 
+@pytest.mark.slow
 def test_a_turn_that_is_waited_for_costs_neither_limit_nor_time():
     @contextmanager
     def waits() -> Iterator[float]:

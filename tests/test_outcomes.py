@@ -152,6 +152,7 @@ def test_a_folder_that_cannot_be_read_is_found_with_a_problem(course, monkeypatc
     assert set(found) == ({"eve//eve"} if unreadable == "submitted/eve" else {"eve/hw1/p1", "eve/hw1/p2"})
 
 
+@pytest.mark.slow
 def test_who_handed_in_nothing_that_can_be_graded_has_a_row_and_a_page(course):
     write(course / "submitted/ben.ipynb")
     (course / "submitted/cy").mkdir()
