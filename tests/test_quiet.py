@@ -1,3 +1,4 @@
+import shlex
 import subprocess
 import sys
 
@@ -6,6 +7,8 @@ import pytest
 from nbclient import NotebookClient
 
 from coursekit.failure import STUB_TEXT
+from coursekit.given.ch06_cluster import own_lines
+from coursekit.given.own_cluster import OwnCluster
 from coursekit.quiet import NOISE, _printer, _waiter, _without_stubs
 from tests import kernels
 
@@ -114,6 +117,13 @@ def test_a_worker_that_aborts_on_its_way_out_is_no_news_and_one_that_aborts_in_i
     write(2, *abort)
     show({"pid": "raylet", "lines": ["of no process"], "is_err": True}, False)  # Ray's own lines name no machine
     assert printed == [(1, "its last result"), (2, abort[0]), (2, abort[1]), ("raylet", "of no process")]
+
+
+def test_a_worker_without_a_job_that_aborts_on_its_way_out_is_no_news_in_a_jobs_log():
+    answer, other, own = "9", "\x1b[36m(pid=7)\x1b[0m *** SIGABRT received", "\x1b[36m(square pid=8)\x1b[0m printed"
+    log = f"{answer}\n{other}\n{own}"
+    assert own_lines(log) == f"{answer}\n{own}"
+    assert OwnCluster().shell(shlex.join(["echo", log])) == "9\n(square pid=8) printed\n"
 
 
 def test_a_node_that_starts_slowly_is_waited_for_and_one_that_never_starts_is_not_forever(monkeypatch):

@@ -129,7 +129,8 @@ def end_of(client: Any, job: str) -> str:
 
 def own_lines(log: str) -> str:
     """Return what a job's own program has printed: its log without the lines of Ray."""
-    return "\n".join(line for line in log.splitlines() if not re.match(r"\d{4}-\d\d-\d\d |Running entrypoint", line))
+    of_ray = re.compile(r"\d{4}-\d\d-\d\d |Running entrypoint|(?:\x1b\[\d+m)?\(pid=\d+")
+    return "\n".join(line for line in log.splitlines() if not of_ray.match(line))
 
 
 def seconds_of_job(client: Any, entrypoint: str, runtime_env: dict | None = None) -> dict:

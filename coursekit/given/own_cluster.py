@@ -57,6 +57,8 @@ ENDED = re.compile(r"^ended with exit code (-?\d+)$", re.MULTILINE)
 LEFT_OUT = re.compile(rf"{ENDED.pattern}|.*Valid values look like this: `")  # Ray's examples are quoted for a shell
 PREFIX = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\s+[A-Z]+ \S+ -- ", re.MULTILINE)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# What a worker without a job says: every driver prints it, and it may abort on its way out (coursekit.quiet says why).
+OF_NO_JOB = re.compile(r"^\(pid=\d+.*\n", re.MULTILINE)
 
 
 class CommandFailed(RuntimeError):
@@ -210,7 +212,7 @@ class OwnCluster:
         return started
 
     def shell(self, command: str, seconds: float = 300) -> str:
-        """Return what a command printed, run as in a shell where the token's two variables are set; times and levels left out."""
+        """Return what a command printed, with the two variables of the token set; without times, levels and lines of other workers."""
         done = subprocess.run(
             shlex.split(command),
             env=self.environment(**self.token_variables),
@@ -220,7 +222,7 @@ class OwnCluster:
             text=True,
             timeout=seconds,
         )
-        return PREFIX.sub("", COLOUR.sub("", done.stdout))
+        return OF_NO_JOB.sub("", PREFIX.sub("", COLOUR.sub("", done.stdout)))
 
     def export(self) -> None:
         """Set the token's two variables for this process too, as `export` does in a shell; Ray may have been imported."""
