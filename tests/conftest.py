@@ -77,7 +77,10 @@ class Groups(LoadScopeScheduling):
     """Gives a process one group after the other."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return group_of(nodeid)
+        group = group_of(nodeid)
+        if self.config.option.keyword and group.startswith("answers"):
+            return nodeid.rpartition("-")[0]  # its exercises side by side
+        return group
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
@@ -95,8 +98,10 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=place)
+    if config.option.keyword:  # one chapter by itself: its long tests first, each in another process
+        items.sort(key=lambda item: not group_of(item.nodeid).startswith(("notebooks", "isolation")))
 
 
 def place(item: pytest.Item) -> tuple[int, str]:
