@@ -42,9 +42,9 @@ def ray_of() -> Iterator:
         stop_others()
         started[:] = [chapter]
         if hasattr(MODULES[chapter], "RAY"):
+            forked.fork_rays()
             settings = MODULES[chapter].RAY  # a dict, or a function that starts a cluster and returns how to join it
             settings = settings() if callable(settings) else settings
-            forked.fork_rays()
             ray.init(include_dashboard=False, log_to_driver=False, **settings)
             meeting.warm_up(min(4, int(ray.cluster_resources()["CPU"])))
 
