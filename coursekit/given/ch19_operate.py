@@ -389,14 +389,10 @@ def sample_stacks(pid: int, stacks: str, count: int = 10, seconds: float = 0.1) 
 def _by_py_spy(pid: int, stacks: str) -> dict:
     import psutil
 
-    process = psutil.Process(pid)  # its status is the main thread's
-
-    def computed() -> float:
-        return next(thread.user_time + thread.system_time for thread in process.threads() if thread.id == pid)
-
     # py-spy calls a thread active that waits for a CPU, and each look wakes the thread: on a busy machine, let it have its turn.
-    before = computed()
-    wait_until(lambda: process.status() != psutil.STATUS_RUNNING or computed() > before, 10)
+    process = psutil.Process(pid)  # its status is the main thread's
+    before = process.cpu_times()
+    wait_until(lambda: process.status() != psutil.STATUS_RUNNING or process.cpu_times() != before, 10)
     threads = json.loads(py_spy(pid, "--json"))
     main = next(thread for thread in threads if thread["os_thread_id"] in (pid, None))
     frames = [
