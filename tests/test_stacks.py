@@ -1,8 +1,11 @@
 """Stacks of a process are sampled from outside, with py-spy where the system allows it and by a signal where it does not."""
 
+import contextlib
+import os
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from coursekit.given import ch19_operate as given
@@ -15,12 +18,12 @@ import contextlib, faulthandler, signal, sys
 from coursekit.given.handed_over import Saver, Shelf
 stacks = open(sys.argv[2], "w")
 faulthandler.register(signal.SIGUSR1, file=stacks)
-print("ready", flush=True)
-if sys.argv[1] == "shelf":
-    Shelf().fill(600)
-saver = Saver()
+shelf, saver = Shelf(), Saver()
 with contextlib.suppress(OSError):
     saver.save("/no/such/folder/1.json", [0.1])
+print("ready", flush=True)
+if sys.argv[1] == "shelf":
+    shelf.fill(600)
 saver.save("/dev/null", [0.1])
 """
 
@@ -29,22 +32,60 @@ def in_its_program(sample):
     return any(frame["file"] in OWN for frame in sample["frames"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("allowed", [True, False], ids=["as the system allows", "refused"])
-@pytest.mark.parametrize(("name", "verdict"), [("shelf", ("slow", "_is_known")), ("saver", ("hung", "save"))])
-def test_samples_tell_the_slow_program_from_the_hung_one(name, verdict, allowed, tmp_path, monkeypatch):
-    stacks = str(tmp_path / name)
-    command = [sys.executable, "-c", HANDED_OVER, name, stacks]
+@contextlib.contextmanager
+def running(name, stacks):
+    """A program that has been handed over, with the lowest priority, once it is in its own code."""
+    command = ["nice", "-n", "19", sys.executable, "-c", HANDED_OVER, name, stacks]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout
             process.stdout.readline()
             assert given.wait_until(lambda: in_its_program(given.sample_stacks(process.pid, stacks, 1)[0]))
-            if not allowed:
-                monkeypatch.setattr(given, "py_spy", lambda pid, *options: "py-spy was refused: not here")
-            assert with_the_first_sample(given.sample_stacks(process.pid, stacks, 6), OWN) == verdict
+            yield process.pid
         finally:
             process.kill()
+
+
+@pytest.fixture
+def busy():
+    """No CPU is free: a program of the lowest priority gets one time in seventy."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    yield
+    for loop in loops:
+        loop.kill()
+        loop.wait()
+
+
+def refused(pid, *options):
+    return "py-spy was refused: not here"
+
+
+PROGRAMS = pytest.mark.parametrize(("name", "verdict"), [("shelf", ("slow", "_is_known")), ("saver", ("hung", "save"))])
+WAYS = pytest.mark.parametrize("py_spy", [given.py_spy, refused], ids=["as the system allows", "refused"])
+
+
+@pytest.mark.slow
+@WAYS
+@PROGRAMS
+def test_samples_tell_the_slow_program_from_the_hung_one(name, verdict, py_spy, tmp_path, monkeypatch):
+    stacks = str(tmp_path / name)
+    with running(name, stacks) as pid:
+        monkeypatch.setattr(given, "py_spy", py_spy)
+        assert with_the_first_sample(given.sample_stacks(pid, stacks, 6), OWN) == verdict
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not psutil.LINUX, reason="only Linux tells whether a thread waits for a CPU or for something else")
+@WAYS
+@PROGRAMS
+def test_on_a_busy_machine_a_program_is_active_once_it_had_its_turn(
+    name, verdict, py_spy, tmp_path, monkeypatch, request
+):
+    stacks = str(tmp_path / name)
+    with running(name, stacks) as pid:
+        monkeypatch.setattr(given, "py_spy", py_spy)
+        request.getfixturevalue("busy")
+        assert {sample["active"] for sample in given.sample_stacks(pid, stacks, 3)} == {verdict[0] == "slow"}
 
 
 def test_py_spy_says_why_it_was_refused():

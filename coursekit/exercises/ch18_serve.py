@@ -12,6 +12,7 @@ from coursekit.given import ch18_serve as given
 
 CLOCK = 0.005  # seconds by which a pause may seem shorter than it was
 LATE = 0.5  # seconds by which it may seem longer
+TALKS = 3  # conversations: a client is late in all of them, a busy machine is not
 ROOM = 100  # requests that a replica with batches takes at once
 FIRST = 5.0  # a pause so long that a client which begins with one is seen
 
@@ -116,7 +117,7 @@ def client(answer: Answer, rng: Generator) -> None:
             _judge_patience(answer, rng, script, tries)
     wrong = int(rng.choice([400, 404, 422]))  # 408 and 429 are no faults of the client
     with answer.case(f"a service that answers with {wrong}"):
-        seen = _talk(answer, rng, [wrong] * 4, {}, 3, 0.01)
+        seen = _talk(answer, rng, [wrong] * 4, {}, 3, 0.01, late=lambda seen: False)
         expect("raised" in seen, f"`client` returned {seen.get('returned')!r}; it must raise an exception.")
         sent = len(seen["bodies"])
         expect(sent == 1, f"Requests sent: {sent}, not 1. The request is wrong, and it will be wrong again.")
@@ -130,7 +131,14 @@ def _judge_patience(answer: Answer, rng: Generator, script: list, tries: int) ->
     """The service answers in the end: the client has to try again until then, with longer and longer pauses."""
     reply = {"action": int(rng.integers(10_000)), "version": int(rng.integers(10_000))}
     pause = 0.1 if script else FIRST
-    seen = _talk(answer, rng, script, reply, tries, pause)
+    waits = [pause * 2**number for number in range(len(script))]
+
+    def late(seen: dict) -> bool:
+        if "stall" in script:
+            return "raised" in seen
+        return any(waited > 2 * wanted + LATE for wanted, waited in zip(waits, seen["pauses"], strict=False))
+
+    seen = _talk(answer, rng, script, reply, tries, pause, late)
     expect("raised" not in seen, f"`client` raised {seen.get('raised')}")
     sent = len(seen["bodies"])
     expect(bool(script) or seen["before"] < pause, "Your client pauses before its first try: pause only between tries.")
@@ -140,10 +148,9 @@ def _judge_patience(answer: Answer, rng: Generator, script: list, tries: int) ->
     )
     expect(sent == len(script) + 1, f"Requests sent: {sent}, not {len(script) + 1}.")
     expect_equal(seen["returned"], reply, f"The answer was {reply}; `client` returned {seen['returned']!r}.")
-    for number, waited in enumerate([] if "stall" in script else seen["pauses"]):
-        wanted = pause * 2**number
+    for number, (wanted, waited) in enumerate(zip(waits, seen["pauses"], strict=True)):
         expect(
-            wanted - CLOCK <= waited <= 2 * wanted + LATE,
+            "stall" in script or wanted - CLOCK <= waited <= 2 * wanted + LATE,
             f"After failure {number + 1} the next try came {waited:.3f} s later; with pause={pause} wait {wanted} s.",
         )
 
@@ -151,7 +158,7 @@ def _judge_patience(answer: Answer, rng: Generator, script: list, tries: int) ->
 def _judge_the_end(answer: Answer, rng: Generator, act: object, tries: int) -> None:
     """No try succeeds: the client raises as soon as it knows."""
     last = 1.0  # the pause that would follow the last try
-    seen = _talk(answer, rng, [act] * 9, {}, tries, last / 2 ** (tries - 1))
+    seen = _talk(answer, rng, [act] * 9, {}, tries, last / 2 ** (tries - 1), lambda seen: seen["after"] >= last)
     expect("raised" in seen, f"`client` returned {seen.get('returned')!r}; it must raise an exception.")
     sent = len(seen["bodies"])
     expect(sent == tries, f"Requests sent: {sent}, not {tries}.")
@@ -161,11 +168,16 @@ def _judge_the_end(answer: Answer, rng: Generator, act: object, tries: int) -> N
     )
 
 
-def _talk(answer: Answer, rng: Generator, script: list, reply: dict, tries: int, pause: float) -> dict:
-    """Return what came of one conversation, whose requests must all carry the observation."""
+def _talk(
+    answer: Answer, rng: Generator, script: list, reply: dict, tries: int, pause: float, late: Callable[[dict], bool]
+) -> dict:
+    """Return what came of a conversation, the first that was not late, whose requests must all carry the observation."""
     obs = rng.normal(size=4).round(3).tolist()
-    timeout = 0.25 if "stall" in script else 20.0
-    seen: dict = answer.probe(given.talk, script, obs, reply, timeout, tries, pause)
+    timeout = 0.5 if "stall" in script else 20.0
+    for _ in range(TALKS):
+        seen: dict = answer.probe(given.talk, script, obs, reply, timeout, tries, pause)
+        if not late(seen):
+            break
     for body in seen["bodies"]:
         expect_equal(body, {"obs": obs}, f'The service was sent {body!r}; it wants JSON: {{"obs": {obs}}}.')
     return seen

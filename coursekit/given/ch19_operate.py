@@ -374,28 +374,42 @@ def py_spy(pid: int, *options: str) -> str:
 
 
 def sample_stacks(pid: int, stacks: str, count: int = 10, seconds: float = 0.1) -> list[dict]:
-    """Return samples of a process's main thread: whether it was `active`, and its `frames`, the innermost first.
+    """Return samples of a process's main thread: whether the process was `active`, and the thread's `frames`, the innermost first.
 
     A frame has a `function`, a `file` and a `line`. Where py-spy is refused, the process writes its stacks itself, at SIGUSR1.
     """
+    import psutil
+
     look = _by_py_spy if not py_spy(pid).startswith("py-spy was refused") else _by_signal
+    process = psutil.Process(pid)
     samples = []
     for _ in range(count):
-        samples.append(look(pid, stacks))
+        frames = look(pid, stacks)
+        samples.append({"active": _computes(process), "frames": frames})
         time.sleep(seconds)
     return samples
 
 
-def _by_py_spy(pid: int, stacks: str) -> dict:
+def _computes(process: Any) -> bool:
+    """Return whether a process's main thread computes when it has its turn: a look wakes it, and one that waits sleeps again at once."""
     import psutil
 
-    # py-spy calls a thread active that waits for a CPU, and each look wakes the thread: on a busy machine, let it have its turn.
-    process = psutil.Process(pid)  # its status is the main thread's
-    before = process.cpu_times()
-    wait_until(lambda: process.status() != psutil.STATUS_RUNNING or process.cpu_times() != before, 10)
+    before = sum(process.cpu_times()[:2])
+
+    def computed() -> bool:
+        return sum(process.cpu_times()[:2]) > before + 0.015  # more than one tick of the clock
+
+    if psutil.LINUX:  # where the status is the main thread's
+        wait_until(lambda: computed() or process.status() != psutil.STATUS_RUNNING, 30)
+    else:
+        time.sleep(0.1)
+    return computed()
+
+
+def _by_py_spy(pid: int, stacks: str) -> list[dict]:
     threads = json.loads(py_spy(pid, "--json"))
     main = next(thread for thread in threads if thread["os_thread_id"] in (pid, None))
-    frames = [
+    return [
         {
             "function": frame["name"].rpartition(".")[2],
             "file": os.path.basename(frame["filename"]),
@@ -403,21 +417,16 @@ def _by_py_spy(pid: int, stacks: str) -> dict:
         }
         for frame in main["frames"]
     ]
-    return {"active": main["active"], "frames": frames}
 
 
-def _by_signal(pid: int, stacks: str) -> dict:
-    import psutil
-
-    process, seen = psutil.Process(pid), Path(stacks).read_text().count("Current thread")
-    before = sum(process.cpu_times()[:2])
+def _by_signal(pid: int, stacks: str) -> list[dict]:
+    seen = Path(stacks).read_text().count("Current thread")
     os.kill(pid, signal.SIGUSR1)
     wait_until(lambda: Path(stacks).read_text().count("Current thread") > seen, 10)
-    time.sleep(0.1)  # the last lines; and the time in which a busy process computes
+    time.sleep(0.1)  # the last lines
     (*_, main) = Path(stacks).read_text().split("Current thread")
     found = re.findall(r'File "(?:.*/)?(.+?)", line (\d+) in (\S+)', main)
-    frames = [{"function": function, "file": file, "line": int(line)} for file, line, function in found]
-    return {"active": sum(process.cpu_times()[:2]) > before, "frames": frames}
+    return [{"function": function, "file": file, "line": int(line)} for file, line, function in found]
 
 
 def at_breakpoint(commands: list[str], seconds: float = 30) -> str:

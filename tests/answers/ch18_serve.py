@@ -342,6 +342,19 @@ def tries_again(url, obs, timeout, tries, pause, again=may_pass, longer=2):
     return None
 
 
+BEGUN = set()
+
+
+@accepts("client")
+def on_a_machine_that_is_busy_at_first(url, obs, timeout, tries, pause):
+    busy = 1.0 * ((tries, pause) not in BEGUN)
+    BEGUN.add((tries, pause))
+    try:
+        return tries_again(url, obs, timeout, tries, pause, again=lambda status: time.sleep(busy) or may_pass(status))
+    finally:
+        time.sleep(busy)
+
+
 @rejects("client")
 def tries_only_once(url, obs, timeout, tries, pause):
     reply = requests.post(url, json={"obs": obs}, timeout=timeout)
