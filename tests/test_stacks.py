@@ -85,7 +85,9 @@ def test_on_a_busy_machine_a_program_is_active_once_it_had_its_turn(
     with running(name, stacks) as pid:
         monkeypatch.setattr(given, "py_spy", py_spy)
         request.getfixturevalue("busy")
-        assert {sample["active"] for sample in given.sample_stacks(pid, stacks, 3)} == {verdict[0] == "slow"}
+        samples = given.sample_stacks(pid, stacks, 3)
+    assert {sample["active"] for sample in samples} == {verdict[0] == "slow"}
+    assert with_the_first_sample(samples, OWN) == verdict
 
 
 def test_py_spy_says_why_it_was_refused():

@@ -374,7 +374,7 @@ def py_spy(pid: int, *options: str) -> str:
 
 
 def sample_stacks(pid: int, stacks: str, count: int = 10, seconds: float = 0.1) -> list[dict]:
-    """Return samples of a process's main thread: whether the process was `active`, and the thread's `frames`, the innermost first.
+    """Return samples of a process: whether it was `active`, and the `frames` of its main thread, the innermost first.
 
     A frame has a `function`, a `file` and a `line`. Where py-spy is refused, the process writes its stacks itself, at SIGUSR1.
     """
@@ -384,8 +384,7 @@ def sample_stacks(pid: int, stacks: str, count: int = 10, seconds: float = 0.1) 
     process = psutil.Process(pid)
     samples = []
     for _ in range(count):
-        frames = look(pid, stacks)
-        samples.append({"active": _computes(process), "frames": frames})
+        samples.append(look(process, stacks))
         time.sleep(seconds)
     return samples
 
@@ -406,10 +405,10 @@ def _computes(process: Any) -> bool:
     return computed()
 
 
-def _by_py_spy(pid: int, stacks: str) -> list[dict]:
-    threads = json.loads(py_spy(pid, "--json"))
-    main = next(thread for thread in threads if thread["os_thread_id"] in (pid, None))
-    return [
+def _by_py_spy(process: Any, stacks: str) -> dict:
+    threads = json.loads(py_spy(process.pid, "--json"))
+    main = next(thread for thread in threads if thread["os_thread_id"] in (process.pid, None))
+    frames = [
         {
             "function": frame["name"].rpartition(".")[2],
             "file": os.path.basename(frame["filename"]),
@@ -417,16 +416,18 @@ def _by_py_spy(pid: int, stacks: str) -> list[dict]:
         }
         for frame in main["frames"]
     ]
+    return {"active": _computes(process), "frames": frames}
 
 
-def _by_signal(pid: int, stacks: str) -> list[dict]:
+def _by_signal(process: Any, stacks: str) -> dict:
     seen = Path(stacks).read_text().count("Current thread")
-    os.kill(pid, signal.SIGUSR1)
-    wait_until(lambda: Path(stacks).read_text().count("Current thread") > seen, 10)
-    time.sleep(0.1)  # the last lines
+    os.kill(process.pid, signal.SIGUSR1)
+    wait_until(lambda: Path(stacks).read_text().count("Current thread") > seen, 30)
+    active = _computes(process)  # and it writes the last lines
     (*_, main) = Path(stacks).read_text().split("Current thread")
     found = re.findall(r'File "(?:.*/)?(.+?)", line (\d+) in (\S+)', main)
-    return [{"function": function, "file": file, "line": int(line)} for file, line, function in found]
+    frames = [{"function": function, "file": file, "line": int(line)} for file, line, function in found]
+    return {"active": active, "frames": frames}
 
 
 def at_breakpoint(commands: list[str], seconds: float = 30) -> str:
