@@ -695,7 +695,7 @@ Besides the main thread, where your code runs, a worker has Ray's threads; betwe
 One sample can deceive: every program stands *somewhere* when you look, and a slow one may just be waiting.
 So look ten times.
 `given.sample_stacks` does that, a tenth of a second apart; if the system refuses py-spy, it uses the signal of the last section.
-Each sample is a dict with `active`, whether the program computed around that look, and `frames`, those of its main thread, the innermost first, each a dict with `function`, `file` and `line`.
+Each sample is a dict: `active` says whether the program went on computing after the look, and `frames` are those of its main thread, the innermost first, each a dict with `function`, `file` and `line`.
 """
 
 # %% tags=["demo"]

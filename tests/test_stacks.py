@@ -46,14 +46,16 @@ def running(name, stacks):
             process.kill()
 
 
-@pytest.fixture
-def busy():
+@contextlib.contextmanager
+def busy_machine():
     """No CPU is free: a program of the lowest priority gets one time in seventy."""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
-    yield
-    for loop in loops:
-        loop.kill()
-        loop.wait()
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
 
 
 def refused(pid, *options):
@@ -69,8 +71,8 @@ WAYS = pytest.mark.parametrize("py_spy", [given.py_spy, refused], ids=["as the s
 @PROGRAMS
 def test_samples_tell_the_slow_program_from_the_hung_one(name, verdict, py_spy, tmp_path, monkeypatch):
     stacks = str(tmp_path / name)
+    monkeypatch.setattr(given, "py_spy", py_spy)
     with running(name, stacks) as pid:
-        monkeypatch.setattr(given, "py_spy", py_spy)
         assert with_the_first_sample(given.sample_stacks(pid, stacks, 6), OWN) == verdict
 
 
@@ -78,13 +80,10 @@ def test_samples_tell_the_slow_program_from_the_hung_one(name, verdict, py_spy, 
 @pytest.mark.skipif(not psutil.LINUX, reason="only Linux tells whether a thread waits for a CPU or for something else")
 @WAYS
 @PROGRAMS
-def test_on_a_busy_machine_a_program_is_active_once_it_had_its_turn(
-    name, verdict, py_spy, tmp_path, monkeypatch, request
-):
+def test_on_a_busy_machine_a_program_is_active_once_it_had_its_turn(name, verdict, py_spy, tmp_path, monkeypatch):
     stacks = str(tmp_path / name)
-    with running(name, stacks) as pid:
-        monkeypatch.setattr(given, "py_spy", py_spy)
-        request.getfixturevalue("busy")
+    monkeypatch.setattr(given, "py_spy", py_spy)
+    with running(name, stacks) as pid, busy_machine():
         samples = given.sample_stacks(pid, stacks, 3)
     assert {sample["active"] for sample in samples} == {verdict[0] == "slow"}
     assert with_the_first_sample(samples, OWN) == verdict

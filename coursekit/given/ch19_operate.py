@@ -401,7 +401,7 @@ def _computes(process: Any) -> bool:
     if psutil.LINUX:  # where the status is the main thread's
         wait_until(lambda: computed() or process.status() != psutil.STATUS_RUNNING, 30)
     else:
-        time.sleep(0.1)
+        time.sleep(0.1)  # the time in which one that computes is measured
     return computed()
 
 
