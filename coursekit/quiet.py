@@ -44,6 +44,8 @@ NOISE = re.compile(
             r"Didn't create a Catalog object for your RLModule",  # "ignore this message", it ends; an error says more
             r"Remote file not found: .*(result\.json|progress\.csv)",  # Tune, of a trial that goes on from a checkpoint
             r"Failed to fetch metrics for \d+ trial",  # Tune, of a trial that was PENDING to the end
+            # Tune, which copies its folder while it saves there, and copies all of it once more after this error.
+            r"Failed to open local file '[^']*-tmp-[^']*'\. Detail: \[errno 2\]",
         ]
     )
 )
@@ -76,8 +78,8 @@ def _emitter(original: Callable) -> Callable:
     def emit(handler: logging.Handler, record: logging.LogRecord) -> None:
         if record.name.partition(".")[0] != "ray" or isinstance(handler, logging.FileHandler):
             original(handler, record)
-        elif record.levelno >= logging.WARNING and not NOISE.search(record.getMessage()):
-            print(handler.format(record))
+        elif record.levelno >= logging.WARNING and not NOISE.search(text := handler.format(record)):
+            print(text)
 
     return emit
 

@@ -6,6 +6,7 @@ It takes Linux; elsewhere the same commands start ordinary processes.
 import asyncio
 import contextlib
 import functools
+import gc
 import json
 import os
 import pkgutil
@@ -97,6 +98,7 @@ def main(starter: Path) -> NoReturn:
     os.environ.update(workers.AT_IMPORT | {"JPY_PARENT_PID": str(os.getpid())})  # a kernel wants to know who started it
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as a kernel does before it imports pyplot
     address = f"\0{starter.parent.name}"
+    gc.disable()  # until `inside.prepare` is done
     workers.draw_own_ids()
     for name in [*RAYS, *OTHERS, *_modules("ray.dashboard.modules")]:
         with contextlib.suppress(ImportError):

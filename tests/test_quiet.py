@@ -89,6 +89,47 @@ def test_other_libraries_log_where_they_always_did():
     assert "of no interest" not in ran.stdout
 
 
+COPY = """
+import os, sys
+from types import SimpleNamespace
+from coursekit.quiet import quiet
+quiet()
+from fsspec.implementations.local import LocalFileSystem
+from pyarrow.fs import FSSpecHandler, PyFileSystem
+from ray.train._internal.storage import _FilesystemSyncer
+from ray.tune.execution.experiment_state import _ExperimentCheckpointManager
+
+class Renames(LocalFileSystem):
+    # Between the look at what there is to copy and the copying, a file gets its name.
+    def mkdir(self, path, **options):
+        super().mkdir(path, **options)
+        if path.endswith("/trial"):
+            os.rename(file, f"{staging}/renamed")
+
+for name in (".7-tmp-searcher-state.pkl", "searcher-state.pkl"):
+    staging = f"{sys.argv[1]}/{name}/staging"
+    file = f"{staging}/{name}"
+    os.makedirs(f"{staging}/trial")
+    open(file, "w").close()
+    syncer = _FilesystemSyncer(PyFileSystem(FSSpecHandler(Renames())))
+    storage = SimpleNamespace(
+        syncer=syncer, experiment_driver_staging_path=staging, experiment_fs_path=f"{sys.argv[1]}/{name}/copy"
+    )
+    manager = _ExperimentCheckpointManager(storage=storage, checkpoint_period=10)
+    manager.sync_up_experiment_state(lambda: None, force=True)
+    manager.sync_up_experiment_state(lambda: None, force=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_file_of_tunes_that_was_renamed_while_it_was_copied_is_no_news_and_one_that_is_missing_is(tmp_path):
+    ran = subprocess.run([sys.executable, "-c", COPY, tmp_path], capture_output=True, text=True, check=True)
+    assert ran.stderr == ""
+    assert ran.stdout.count("Saving experiment state to storage") == 1
+    assert "staging/searcher-state.pkl" in ran.stdout
+    assert "-tmp-" not in ran.stdout
+
+
 def test_quiet_leaves_the_loggers_of_this_process_alone_until_it_is_called():
     code = "import logging, coursekit.quiet; print(logging.StreamHandler.emit.__module__)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "logging\n"

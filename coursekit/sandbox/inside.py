@@ -48,6 +48,7 @@ def prepare(imports: str) -> Any:
 
 def begin() -> None:
     """Import what all need, before it is known what else."""
+    gc.disable()  # until there is a shell: imports leave little to collect
     for name in _BASE:
         importlib.import_module(name)
 
@@ -66,6 +67,7 @@ def _new_shell() -> Any:
     shown()
     gc.collect()
     gc.freeze()  # collections in a copy would touch, and so copy, the memory that all share
+    gc.enable()
     return shell
 
 
