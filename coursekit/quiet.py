@@ -49,8 +49,12 @@ NOISE = re.compile(
         ]
     )
 )
-# On its way out, a worker makes OpenCensus' DeltaProducer, whose thread may take a lock that is not made yet; it then aborts.
-LAST_WORDS = re.compile(r"\[mutex\.cc : \d+\] RAW: .*Mutex corrupt: ")
+# On its way out, a worker makes OpenCensus' DeltaProducer, whose thread may take a lock that is not made yet; it then aborts, or
+# follows what it takes for a pointer.
+LAST_WORDS = re.compile(
+    r"^.*\[mutex\.cc : \d+\] RAW: .*Mutex corrupt: |^\*\*\* SIGSEGV received(?s:.*)DeltaProducer::RunHarvesterLoop",
+    re.MULTILINE,
+)
 START_SECONDS = 120  # for a node of a cluster; Ray itself gives up after 30
 
 
@@ -89,11 +93,15 @@ def _printer(original: Callable) -> Callable:
     gone: set[tuple[Any, Any]] = set()
 
     def print_lines(data: dict[str, Any], ignore_prefix: bool) -> None:
-        lines, process = _without_stubs(data["lines"]), (data.get("ip"), data.get("pid"))
-        last = next((index for index, line in enumerate(lines) if process in gone or LAST_WORDS.search(line)), None)
-        if last is not None:
+        process = (data.get("ip"), data.get("pid"))
+        if process in gone:
+            return
+        lines = _without_stubs(data["lines"])
+        text = "\n".join(lines)
+        if last := LAST_WORDS.search(text):
             gone.add(process)
-        lines = [line for line in lines[:last] if not NOISE.search(line)]
+            lines = text[: last.start()].splitlines()
+        lines = [line for line in lines if not NOISE.search(line)]
         original({**data, "lines": lines, "is_err": False}, ignore_prefix)
 
     return print_lines

@@ -117,7 +117,7 @@ for name in (".7-tmp-searcher-state.pkl", "searcher-state.pkl"):
     )
     manager = _ExperimentCheckpointManager(storage=storage, checkpoint_period=10)
     manager.sync_up_experiment_state(lambda: None, force=True)
-    manager.sync_up_experiment_state(lambda: None, force=True)
+    manager.sync_up_experiment_state(lambda: None, force=True, wait=True)
 """
 
 
@@ -156,8 +156,17 @@ def test_a_worker_that_aborts_on_its_way_out_is_no_news_and_one_that_aborts_in_i
     write(1, "its last result", corrupt, abort[0])
     write(1, abort[1])
     write(2, *abort)
+    fault = [
+        "*** SIGSEGV received at time=1795727418 on cpu 0 ***",
+        "PC: @ 0x7fc2  (unknown)  absl::lts_20230802::Enqueue()",
+    ]
+    harvester = "    @     0x7fc2c3fc2022        144  opencensus::stats::DeltaProducer::RunHarvesterLoop()"
+    write(3, "its last result", *fault, harvester, "Fatal Python error: Segmentation fault")
+    write(3, "Extension modules: numpy")
+    write(4, *fault)
     show({"pid": "raylet", "lines": ["of no process"], "is_err": True}, False)  # Ray's own lines name no machine
-    assert printed == [(1, "its last result"), (2, abort[0]), (2, abort[1]), ("raylet", "of no process")]
+    news = {2: abort, 3: ["its last result"], 4: fault, "raylet": ["of no process"]}
+    assert printed == [(1, "its last result"), *((pid, line) for pid, lines in news.items() for line in lines)]
 
 
 def test_a_worker_without_a_job_that_aborts_on_its_way_out_is_no_news_in_a_jobs_log():
