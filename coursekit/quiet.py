@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from coursekit import whole_lines
 from coursekit.failure import STUB_TEXT
 
 METRICS = ("RAY_enable_metrics_collection", "RAY_enable_open_telemetry")
@@ -70,6 +71,7 @@ def quiet() -> None:
         worker.print_to_stdstream = _printer(worker.print_to_stdstream)
         worker.connect = _connector(worker.connect)
         services.get_node = _waiter(services.get_node)
+        services.start_ray_process = _starter(services.start_ray_process)
         logging.StreamHandler.emit = _emitter(logging.StreamHandler.emit)  # type: ignore[method-assign]
 
 
@@ -100,7 +102,7 @@ def _printer(original: Callable) -> Callable:
         text = "\n".join(lines)
         if last := LAST_WORDS.search(text):
             gone.add(process)
-            lines = text[: last.start()].splitlines()
+            lines = lines[: text.count("\n", 0, last.start())]
         lines = [line for line in lines if not NOISE.search(line)]
         original({**data, "lines": lines, "is_err": False}, ignore_prefix)
 
@@ -153,3 +155,15 @@ def _waiter(original: Callable) -> Callable:
             time.sleep(0.1)
 
     return get_node
+
+
+def _starter(original: Callable) -> Callable:
+    """Return Ray's function that starts one of its processes, with a log monitor that reads whole lines."""
+
+    def start_ray_process(command: list[str], *args: Any, **kwargs: Any) -> Any:
+        script = next((place for place, word in enumerate(command) if word.endswith("log_monitor.py")), None)
+        if script is not None:
+            command = [*command[:script], whole_lines.__file__, *command[script:]]
+        return original(command, *args, **kwargs)
+
+    return start_ray_process

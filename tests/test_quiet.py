@@ -6,6 +6,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from coursekit import whole_lines
 from coursekit.failure import STUB_TEXT
 from coursekit.given.ch06_cluster import own_lines
 from coursekit.given.own_cluster import OwnCluster
@@ -46,6 +47,24 @@ class Large:
 large = Large.remote(np.zeros(1_000_000))  # Ray's C++ core complains of this on the stderr of the process
 print(ray.get(large.get.remote()))
 """
+MONITOR = """
+[monitor] = ray._private.worker._global_node.all_processes["log_monitor"]
+print([word.rpartition("/")[2] for word in monitor.process.args[:4]])
+"""
+READER = """
+import pathlib, sys, time
+
+path = pathlib.Path(sys.argv[1])
+reads, writes = open(path, "rb"), path.open("ab", 0)
+writes.write(b"one\\n:task_n")
+print(reads.readline(), reads.readline())
+writes.write(b"ame:square\\n")
+print(reads.readline(), reads.readline())
+writes.write(b"no end")
+while not (line := reads.readline()):
+    time.sleep(0.1)
+print(line, reads.readline())
+"""
 
 
 def streams(cells: list[str]) -> dict[str, str]:
@@ -66,7 +85,7 @@ def streams(cells: list[str]) -> dict[str, str]:
     ids=["before Ray is imported", "after, without the dashboard"],
 )
 def test_nothing_reaches_stderr_and_what_the_learner_wrote_is_all_there(start):
-    wrote = streams([*start, TALK, FAIL, LARGE, "ray.shutdown()"])
+    wrote = streams([*start, TALK, FAIL, LARGE, MONITOR, "ray.shutdown()"])
     assert wrote["stderr"] == ""
     for i in range(2):
         for line in (f"printed by {i}", f"written to stderr by {i}", f"warned by {i}"):
@@ -74,6 +93,7 @@ def test_nothing_reaches_stderr_and_what_the_learner_wrote_is_all_there(start):
     assert "nobody asked for this" in wrote["stdout"]  # an exception that nobody fetched is the learner's own
     assert "1000000" in wrote["stdout"]
     assert not NOISE.search(wrote["stdout"])
+    assert "whole_lines.py', 'log_monitor.py'" in wrote["stdout"]
 
 
 @pytest.mark.slow
@@ -174,6 +194,14 @@ def test_a_worker_without_a_job_that_aborts_on_its_way_out_is_no_news_in_a_jobs_
     log = f"{answer}\n{other}\n{own}"
     assert own_lines(log) == f"{answer}\n{own}"
     assert OwnCluster().shell(shlex.join(["echo", log])) == "9\n(square pid=8) printed\n"
+
+
+def test_half_a_line_waits_for_its_other_half_and_is_shown_when_none_comes(tmp_path):
+    (tmp_path / "log_monitor.py").write_text(READER)
+    command = [sys.executable, whole_lines.__file__, tmp_path / "log_monitor.py", tmp_path / "worker.out"]
+    (tmp_path / "worker.out").touch()
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == [r"b'one\n' b''", r"b':task_name:square\n' b''", "b'no end' b''"]
 
 
 def test_a_node_that_starts_slowly_is_waited_for_and_one_that_never_starts_is_not_forever(monkeypatch):
