@@ -69,7 +69,7 @@ def test_check_tells_right_from_wrong(chapter, sample: Sample, ray_of, record_pr
         meeting.set_patience(60 if sample.right else 2)  # a busy machine must not turn a right answer
     result = judge(find(chapter, sample.exercise, "exercise"), local(sample.exercise, sample.answer), PUBLIC_SEED + 1)
     if sample.right:
-        assert (result.status, result.message) == ("passed", "")
+        assert (result.status, result.message) == ("passed", ""), result.message
     else:
         assert result.status in ("wrong", "crashed")
         assert len(result.message) > 15

@@ -81,7 +81,8 @@ def run_appo(make_config: Callable, arguments: list, batch: int, patience: float
         before = _fingerprint([network])
         end, trained = time.monotonic() + patience, 0
         while trained < 3 * batch and time.monotonic() < end:
-            algo.training_step()
+            algo.training_step()  # returns at once where no fragment has come
+            time.sleep(0.01)  # a loop without a pause would take a busy machine from the runner, which has niceness 15
             trained = _peek(algo, "num_module_steps_trained_lifetime")
         steps = int(algo.metrics.peek(("env_runners", "num_env_steps_sampled_lifetime"), default=0))
         return {
