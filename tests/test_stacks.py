@@ -19,6 +19,7 @@ from coursekit.given.handed_over import Saver, Shelf
 stacks = open(sys.argv[2], "w")
 faulthandler.register(signal.SIGUSR1, file=stacks)
 shelf, saver = Shelf(), Saver()
+shelf.kept *= 20  # or it is elsewhere in one sample of thirty: too often for a verdict from three
 with contextlib.suppress(OSError):
     saver.save("/no/such/folder/1.json", [0.1])
 print("ready", flush=True)
