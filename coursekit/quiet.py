@@ -51,9 +51,10 @@ NOISE = re.compile(
     )
 )
 # On its way out, a worker makes OpenCensus' DeltaProducer, whose thread may take a lock that is not made yet; it then aborts, or
-# follows what it takes for a pointer.
+# follows what it takes for a pointer. The process may end before the report does, which Python's own would close.
 LAST_WORDS = re.compile(
-    r"^.*\[mutex\.cc : \d+\] RAW: .*Mutex corrupt: |^\*\*\* SIGSEGV received(?s:.*)DeltaProducer::RunHarvesterLoop",
+    r"^.*\[mutex\.cc : \d+\] RAW: .*Mutex corrupt: "
+    r"|^\*\*\* SIGSEGV received(?:(?s:.*)DeltaProducer::RunHarvesterLoop|(?!(?s:.*)^Fatal Python error))",
     re.MULTILINE,
 )
 START_SECONDS = 120  # for a node of a cluster; Ray itself gives up after 30

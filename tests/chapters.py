@@ -59,7 +59,7 @@ def run(path: Path, tmp: Path, quick: bool = True, fork: bool = False) -> Run:
     return Run(
         results={record["name"]: record for record in records},
         stderr="".join(output.text for output in outputs if output.get("name") == "stderr"),
-        noise=[line for output in outputs for line in _lines(output) if NOISE.search(line)],
+        noise=[line for cell in notebook.cells for line in _lines(cell.get("outputs", [])) if NOISE.search(line)],
         leftovers=meter.leftovers(),
         seconds=meter.seconds,
         cpu_seconds=sum(meter.cpu.values()),
@@ -68,9 +68,10 @@ def run(path: Path, tmp: Path, quick: bool = True, fork: bool = False) -> Run:
     )
 
 
-def _lines(output: NotebookNode) -> list[str]:
-    text = output.get("text", "") or output.get("data", {}).get("text/plain", "")
-    return text.splitlines()
+def _lines(outputs: list[NotebookNode]) -> list[str]:
+    """Return the lines of a cell's outputs; what it prints may come in pieces."""
+    printed = "".join(output.get("text", "") for output in outputs)
+    return "\n".join([printed, *(output.get("data", {}).get("text/plain", "") for output in outputs)]).splitlines()
 
 
 class Meter(threading.Thread):

@@ -26,7 +26,7 @@ SAYS = {  # a line that a solved chapter prints on every machine, since its text
 
 def clean(result: Run) -> None:
     assert result.stderr == ""
-    assert result.noise == []
+    assert result.noise == [], "\n".join(result.noise)
     assert result.leftovers == []
     assert result.peak_mb < 6 * 1024
 

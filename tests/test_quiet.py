@@ -64,6 +64,12 @@ writes.write(b"no end")
 while not (line := reads.readline()):
     time.sleep(0.1)
 print(line, reads.readline())
+writes.write(b"\\n*** SIGSEGV received\\n")
+print(reads.readline(), reads.readline())
+writes.write(b"PC: @\\n")
+while not (line := reads.readline()):
+    time.sleep(0.1)
+print(line, reads.readline())
 """
 
 
@@ -176,14 +182,16 @@ def test_a_worker_that_aborts_on_its_way_out_is_no_news_and_one_that_aborts_in_i
     write(1, "its last result", corrupt, abort[0])
     write(1, abort[1])
     write(2, *abort)
-    fault = [
+    cut_off = [
         "*** SIGSEGV received at time=1795727418 on cpu 0 ***",
         "PC: @ 0x7fc2  (unknown)  absl::lts_20230802::Enqueue()",
     ]
     harvester = "    @     0x7fc2c3fc2022        144  opencensus::stats::DeltaProducer::RunHarvesterLoop()"
-    write(3, "its last result", *fault, harvester, "Fatal Python error: Segmentation fault")
+    fault = [*cut_off, "Fatal Python error: Segmentation fault"]
+    write(3, "its last result", *cut_off, harvester, fault[-1])
     write(3, "Extension modules: numpy")
     write(4, *fault)
+    write(5, *cut_off)
     show({"pid": "raylet", "lines": ["of no process"], "is_err": True}, False)  # Ray's own lines name no machine
     news = {2: abort, 3: ["its last result"], 4: fault, "raylet": ["of no process"]}
     assert printed == [(1, "its last result"), *((pid, line) for pid, lines in news.items() for line in lines)]
@@ -201,7 +209,9 @@ def test_half_a_line_waits_for_its_other_half_and_is_shown_when_none_comes(tmp_p
     command = [sys.executable, whole_lines.__file__, tmp_path / "log_monitor.py", tmp_path / "worker.out"]
     (tmp_path / "worker.out").touch()
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines() == [r"b'one\n' b''", r"b':task_name:square\n' b''", "b'no end' b''"]
+    lines = [r"b'one\n' b''", r"b':task_name:square\n' b''", "b'no end' b''"]
+    report = [r"b'\n' b''", r"b'*** SIGSEGV received\n' b'PC: @\n'"]
+    assert ran.stdout.splitlines() == lines + report
 
 
 def test_a_node_that_starts_slowly_is_waited_for_and_one_that_never_starts_is_not_forever(monkeypatch):

@@ -12,12 +12,21 @@ from coursekit.exercises._steps import plain_tasks
 from coursekit.given import ch01_tasks as given
 
 TWO_THAT_MEET = "two calls of a function that waits until the other is running, and returns whether it ever was"
+FIRST_ENDS_LAST = "two calls that run at the same time; the first ends after the second"
+ORDER = "One result for each input, in the order of the inputs."
+FLAT_ORDER = "One result for each input, in one flat list, in the order of the inputs."
 
 
 def _two_that_meet() -> list[list]:
     """Return two inputs of `meets_another`: each call waits for the other."""
     room = meeting.new_room()
     return [[room, 0, 1], [room, 1, 0]]
+
+
+def _first_ends_last() -> list[list]:
+    """Return two inputs of `first_ends_last`."""
+    room = meeting.new_room()
+    return [[room, 0], [room, 1]]
 
 
 @exercise(
@@ -84,10 +93,12 @@ def parallel_map(answer: Answer, rng: Generator) -> None:
             [True, True],
             "Two calls never ran at the same time: does something wait before all tasks are launched?",
         )
+    with answer.case(FIRST_ENDS_LAST):
+        expect_equal(answer(given.first_ends_last, _first_ends_last()), [0, 1], ORDER)
 
 
 def _expect_squares(got: list, xs: list[int]) -> None:
-    expect_equal(got, [x * x for x in xs], "One result for each input, in the order of the inputs.")
+    expect_equal(got, [x * x for x in xs], ORDER)
 
 
 @exercise(
@@ -135,7 +146,7 @@ def batched(answer: Answer, rng: Generator) -> None:
     xs = rng.integers(-50, 50, size=7 * size + rest).tolist()
     with answer.watch() as seen:
         got = answer(given.square, xs, size)
-    expect_equal(got, [x * x for x in xs], "One result for each input, in one flat list, in the order of the inputs.")
+    expect_equal(got, [x * x for x in xs], FLAT_ORDER)
     tasks, wanted = len(plain_tasks(seen)), math.ceil(len(xs) / size)
     expect(tasks == wanted, f"{len(xs)} inputs in batches of {size} are {wanted} tasks; Ray saw {tasks}.")
     with answer.case(TWO_THAT_MEET):
@@ -144,6 +155,8 @@ def batched(answer: Answer, rng: Generator) -> None:
             [True, True],
             "Two batches never ran at the same time: does something wait before all are launched?",
         )
+    with answer.case(FIRST_ENDS_LAST):
+        expect_equal(answer(given.first_ends_last, _first_ends_last(), 1), [0, 1], FLAT_ORDER)
 
 
 @exercise(

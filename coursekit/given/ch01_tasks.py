@@ -32,6 +32,16 @@ def meets_another(place: list) -> bool:
     return meeting.meets(room, me, other)
 
 
+def first_ends_last(place: list) -> int:
+    """Return which of two calls this is, 0 or 1; call 0 ends after call 1. `place` is [room, me]."""
+    room, me = place
+    if me == 1:
+        meeting.signal(room, "ended")
+    elif meeting.wait_for(room, "ended"):
+        time.sleep(0.4)  # the caller notices the end of the other first
+    return me
+
+
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 

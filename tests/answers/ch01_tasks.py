@@ -87,8 +87,8 @@ def results_as_they_end(function, xs):
     task, results = ray.remote(function), []
     pending = [task.remote(x) for x in xs]
     while pending:
-        done, pending = ray.wait(pending[::-1])
-        results.append(ray.get(done[0]))
+        done, pending = ray.wait(pending)
+        results += ray.get(done)
     return results
 
 
@@ -196,6 +196,16 @@ def makes_steps_of_the_number_of_batches(function, xs, size):
 def gets_each_batch_before_the_next(function, xs, size):
     run = ray.remote(lambda batch: [function(x) for x in batch])
     return [value for i in range(0, len(xs), size) for value in ray.get(run.remote(xs[i : i + size]))]
+
+
+@rejects("batched")
+def batches_as_they_end(function, xs, size):
+    run, results = ray.remote(lambda batch: [function(x) for x in batch]), []
+    pending = [run.remote(xs[i : i + size]) for i in range(0, len(xs), size)]
+    while pending:
+        (done,), pending = ray.wait(pending)
+        results += ray.get(done)
+    return results
 
 
 @rejects("batched")
