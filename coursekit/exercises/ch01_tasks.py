@@ -13,8 +13,6 @@ from coursekit.given import ch01_tasks as given
 
 TWO_THAT_MEET = "two calls of a function that waits until the other is running, and returns whether it ever was"
 FIRST_ENDS_LAST = "two calls that run at the same time; the first ends after the second"
-ORDER = "One result for each input, in the order of the inputs."
-FLAT_ORDER = "One result for each input, in one flat list, in the order of the inputs."
 
 
 def _two_that_meet() -> list[list]:
@@ -94,11 +92,15 @@ def parallel_map(answer: Answer, rng: Generator) -> None:
             "Two calls never ran at the same time: does something wait before all tasks are launched?",
         )
     with answer.case(FIRST_ENDS_LAST):
-        expect_equal(answer(given.first_ends_last, _first_ends_last()), [0, 1], ORDER)
+        _expect_first_first(answer(given.first_ends_last, _first_ends_last()))
 
 
 def _expect_squares(got: list, xs: list[int]) -> None:
-    expect_equal(got, [x * x for x in xs], ORDER)
+    expect_equal(got, [x * x for x in xs], "One result for each input, in the order of the inputs.")
+
+
+def _expect_first_first(got: list) -> None:
+    expect_equal(got, [0, 1], "Results come in the order of the inputs, whichever call ends first.")
 
 
 @exercise(
@@ -146,7 +148,7 @@ def batched(answer: Answer, rng: Generator) -> None:
     xs = rng.integers(-50, 50, size=7 * size + rest).tolist()
     with answer.watch() as seen:
         got = answer(given.square, xs, size)
-    expect_equal(got, [x * x for x in xs], FLAT_ORDER)
+    expect_equal(got, [x * x for x in xs], "One result for each input, in one flat list, in the order of the inputs.")
     tasks, wanted = len(plain_tasks(seen)), math.ceil(len(xs) / size)
     expect(tasks == wanted, f"{len(xs)} inputs in batches of {size} are {wanted} tasks; Ray saw {tasks}.")
     with answer.case(TWO_THAT_MEET):
@@ -156,7 +158,7 @@ def batched(answer: Answer, rng: Generator) -> None:
             "Two batches never ran at the same time: does something wait before all are launched?",
         )
     with answer.case(FIRST_ENDS_LAST):
-        expect_equal(answer(given.first_ends_last, _first_ends_last(), 1), [0, 1], FLAT_ORDER)
+        _expect_first_first(answer(given.first_ends_last, _first_ends_last(), 1))
 
 
 @exercise(
