@@ -1,5 +1,6 @@
 """Every check can fail, and does not fail a right answer: it meets wrong answers by name, and right ones that are not ours."""
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
@@ -75,6 +76,24 @@ def test_check_tells_right_from_wrong(chapter, sample: Sample, ray_of, record_pr
         assert len(result.message) > 15
         assert sample.says in result.message
         record_property("mistake", (chapter, sample.exercise, result.message_id, sample.mistake))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chapter", ["ch04_scheduling"])
+def test_half_a_gpu_that_is_still_held_turns_no_right_answer(chapter, ray_of):
+    """Beside a half there is room for a share or two: the others would land on the other GPU, and leave the learner none."""
+    import ray
+
+    from coursekit import meeting
+
+    ray_of(chapter)
+    meeting.set_patience(60)
+    holder = ray.remote(num_gpus=0.5)(type("Holder", (), {"nap": lambda self, seconds: time.sleep(seconds)})).remote()
+    ray.get(holder.nap.remote(0))
+    holder.nap.remote(1)
+    del holder  # it ends after its nap
+    answer = local("learn_and_play", MODULES[chapter].samplers_first_and_a_list)
+    assert judge(find(chapter, "learn_and_play", "exercise"), answer, PUBLIC_SEED + 1).message == ""
 
 
 @pytest.mark.parametrize(("chapter", "item"), EXERCISES, ids=lambda value: getattr(value, "name", value))

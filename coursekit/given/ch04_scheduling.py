@@ -141,6 +141,8 @@ def share_two_gpus(learn_and_play: Callable, samplers: int, offset: int) -> dict
     if max(nodes, default=0) != 2:
         return {"gpus": sum(nodes), "ended": False, "value": None, "notes": []}
     room, since, driver = meeting.new_room(), time.time(), os.getpid()
+    both_gpus = ray.remote(num_gpus=2, num_cpus=0)(lambda: None)
+    ray.wait([both_gpus.remote()], timeout=meeting.patience())  # beside what is still held, shares would land on both
 
     def work(me: int) -> int:
         if os.getpid() == driver:  # not in a task: it holds nothing
