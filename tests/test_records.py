@@ -192,11 +192,11 @@ def test_nobody_waits_for_the_report_of_a_worker_that_was_killed(ray, records):
 
 def test_a_call_made_before_the_end_of_the_last_was_noted_is_not_beside_it():
     """What a caller does with a result, and Ray's note that it is there, come in any order."""
-    from coursekit.exercises._samplers import _overtakes
+    from coursekit.exercises._samplers import overtakes
 
     last, call = {"actor_id": "a", "ended": 10.0}, {"actor_id": "b", "created": 9.9}
-    assert not _overtakes(last, call | {"submitted": 10.1})
-    assert _overtakes(last, call | {"submitted": 9.9})
+    assert not overtakes(last, call | {"submitted": 10.1})
+    assert overtakes(last, call | {"submitted": 9.9})
 
 
 def test_a_thread_gets_the_same_records(ray, records, square):

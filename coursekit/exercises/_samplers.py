@@ -1,4 +1,4 @@
-"""What the judges of chapters 10 and 20 read in Ray's records: whether two samplers played, side by side, with new weights."""
+"""What the judges of chapters 10, 20 and 26 read in Ray's records: whether two actors worked side by side, with new weights."""
 
 from collections import Counter
 from itertools import pairwise
@@ -29,14 +29,14 @@ def expect_samplers_kept_up(tasks: list[dict], sent: list) -> None:
 def _expect_two_side_by_side(sampled: list[dict]) -> None:
     players = len({task["actor_id"] for task in sampled})
     expect(players >= 2, f"Ray saw {players} actors `sample` while it learned: both samplers must play.")
-    overtaken = sum(_overtakes(a, b) for a, b in pairwise(sampled))
+    overtaken = sum(overtakes(a, b) for a, b in pairwise(sampled))
     expect(
         overtaken >= len(sampled) / 8,
         "Each sampler was told to play only when the other had finished: tell all, then collect.",
     )
 
 
-def _overtakes(earlier: dict, later: dict) -> bool:
+def overtakes(earlier: dict, later: dict) -> bool:
     """Return whether a call was sent off before the one before it, to another actor, had ended.
 
     Not `created`: of an actor that was killed, Ray notes a call's end as it hands the result over, and a caller who waited may
