@@ -23,6 +23,7 @@ ENVIRONMENT = {
     "RAY_verbose_spill_logs": "0",  # else the raylet reports when 2 GB have been spilled, on purpose or not
     "RAY_task_events_report_interval_ms": "100",  # the record of a task is complete after 0.1 s instead of 1 s
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",  # else Serve replaces a proxy that starts slowly, and no proxy answers meanwhile
+    "GRPC_VERBOSITY": "NONE",  # else gRPC, within Ray, may say "Timer list shutdown" of a worker that ends
     # On a busy machine the reader of Ray's metrics (OpenTelemetry's buildMetrics) can crash a new worker.
     **dict.fromkeys(METRICS, "0"),
 }

@@ -46,7 +46,7 @@ class Run:
 def run(path: Path, tmp: Path, quick: bool = True, fork: bool = False) -> Run:
     """Run a notebook from its first cell to its last, in a kernel that may be a fork; an error in a cell is an error of the test."""
     notebook = nbformat.read(path, as_version=4)
-    env = os.environ | {"COURSEKIT_QUICK": "1" if quick else "0", "COURSEKIT_HOME": str(tmp / "home")}
+    env = kernels.environment() | {"COURSEKIT_QUICK": "1" if quick else "0", "COURSEKIT_HOME": str(tmp / "home")}
     resources = {"metadata": {"path": str(path.parent)}}
     client = NotebookClient(notebook, timeout=600, resources=resources, config=kernels.config())
     copies = forked.kernels() if fork else {}

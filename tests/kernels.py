@@ -20,3 +20,8 @@ def sockets() -> dict[str, str]:
 def config() -> Config:
     """Return the same as the configuration of a notebook's client."""
     return Config(KernelManager=sockets())
+
+
+def environment() -> dict[str, str]:
+    """Return this process's environment without what tells ipykernel of pytest: it would not show what C++ writes to stderr."""
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}

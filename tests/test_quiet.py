@@ -47,6 +47,8 @@ class Large:
 large = Large.remote(np.zeros(1_000_000))  # Ray's C++ core complains of this on the stderr of the process
 print(ray.get(large.get.remote()))
 """
+# gRPC, within Ray, complains of this on the stderr of each process.
+GRPC = "import os\nos.environ['GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS'] = '-1'"
 MONITOR = """
 [monitor] = ray._private.worker._global_node.all_processes["log_monitor"]
 print([word.rpartition("/")[2] for word in monitor.process.args[:4]])
@@ -76,7 +78,9 @@ print(line, reads.readline())
 def streams(cells: list[str]) -> dict[str, str]:
     """Run a notebook and return everything that it wrote, by stream."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    NotebookClient(notebook, timeout=300, kernel_name="python3", config=kernels.config()).execute()
+    NotebookClient(notebook, timeout=300, kernel_name="python3", config=kernels.config()).execute(
+        env=kernels.environment()
+    )
     outputs = [output for cell in notebook.cells for output in cell.outputs if output.output_type == "stream"]
     return {name: "".join(output.text for output in outputs if output.name == name) for name in ("stdout", "stderr")}
 
@@ -91,7 +95,7 @@ def streams(cells: list[str]) -> dict[str, str]:
     ids=["before Ray is imported", "after, without the dashboard"],
 )
 def test_nothing_reaches_stderr_and_what_the_learner_wrote_is_all_there(start):
-    wrote = streams([*start, TALK, FAIL, LARGE, MONITOR, "ray.shutdown()"])
+    wrote = streams([GRPC, *start, TALK, FAIL, LARGE, MONITOR, "ray.shutdown()"])
     assert wrote["stderr"] == ""
     for i in range(2):
         for line in (f"printed by {i}", f"written to stderr by {i}", f"warned by {i}"):
