@@ -8,16 +8,20 @@ import contextlib
 import reprlib
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from coursekit import wire
+from coursekit import form, wire
 from coursekit.failure import STUB_TEXT, describe
 
+T = TypeVar("T")
+P = ParamSpec("P")
 Ask = Callable[[bytes], bytes]
 Records = Callable[..., Any]  # `records("tasks", since=0.0)` returns what `coursekit.records.tasks(since=0.0)` does
 NOT_PLAIN = "NotPlain"  # the kind of `Raised` that says: what came back cannot travel
+NOT_CALLABLE = "NotCallable"  # and the one that says: what was handed over is no function and no class
+NOT_THERE = "NotThere"  # and the one that says: there is no answer of this name
 
 
 class _Short(reprlib.Repr):
@@ -45,14 +49,14 @@ class Raised(Exception):
         self.kind, self.message, self.where, self.todo = kind, message, where, todo
 
 
-class WrongType(Exception):
-    """The answer returned something other than the exercise's `returns`; the message says what."""
+class Unreachable(Exception):
+    """The learner's end is gone, so the answer cannot be asked: whoever asked decides what that means, not the check."""
 
 
 class Answer:
     """A learner's answer, as a check uses it: `answer(...)`, `answer.probe(...)`, `answer.value()`, `answer.watch()`."""
 
-    returns: type | None = None  # what a call must return; an exercise says so
+    returns: Any = Any  # the form of what a call must return; an exercise says so
 
     def __init__(self, name: str, ask: Ask, records: Records):
         self.name, self._ask, self._records = name, ask, records
@@ -63,19 +67,23 @@ class Answer:
         self.tried, self.got = self._case or _call_text(self.name, args, kwargs), ""
         result = self._request(op="call", args=args, kwargs=kwargs)
         self.got = _SHORT.repr(result)
-        return _as_type(result, self.returns)
+        return form.conform(result, self.returns)
 
-    def probe(self, probe: Callable, *args: object, **kwargs: object) -> Any:
-        """Return the raw results of a probe of `coursekit.given`, which drives the learner's object."""
+    def probe(self, probe: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the raw results of a probe of `coursekit.given`, which drives the learner's object.
+
+        They have the form of the probe's return annotation: what came back in another form is a wrong answer.
+        """
         self.tried, self.got = self._case, ""
-        return self._request(op="probe", probe=wire.name_of(probe), args=args, kwargs=kwargs)
+        results = self._request(op="probe", probe=wire.name_of(probe), args=args, kwargs=kwargs)
+        return cast(T, form.conform(results, form.returned(probe)))
 
     def value(self) -> Any:
         """Return the answer itself, which is plain data."""
         self.tried, self.got = self._case, ""
         value = self._request(op="value")
         self.got = f"{self.name} = {_SHORT.repr(value)}"
-        return _as_type(value, self.returns)
+        return form.conform(value, self.returns)
 
     @contextlib.contextmanager
     def case(self, text: str) -> Iterator[None]:
@@ -136,8 +144,7 @@ class Watched:
 def serve(answers: Mapping[str, object], name: str, request: bytes) -> bytes:
     """Return the reply to one request about the answer `name`: the learner's end of the wire."""
     if name not in answers:
-        text = f"`{name}` does not exist here: its cell is missing, comes later, or ended with an error"
-        return wire.encode({"raised": {"kind": "NameError", "message": text}})
+        return wire.encode({"raised": {"kind": NOT_THERE, "message": name}})
     try:
         value = _perform(answers[name], **wire.decode(request, functions=True))
         return wire.encode({"value": value})
@@ -146,6 +153,8 @@ def serve(answers: Mapping[str, object], name: str, request: bytes) -> bytes:
         if "ObjectRef" in text:
             text = "An ObjectRef came back, which is a reference. The check needs the value: `ray.get` it."
         return wire.encode({"raised": {"kind": NOT_PLAIN, "message": text}})
+    except HandedOver as error:
+        return wire.encode({"raised": {"kind": NOT_CALLABLE, "message": str(error)}})
     except (Exception, SystemExit) as error:  # the learner's code may raise whatever it likes
         return wire.encode({"raised": describe(error)})
 
@@ -154,6 +163,8 @@ def _perform(learner: Any, op: str, args: tuple = (), kwargs: dict | None = None
     """Return the result of one request: the only things that a check can ask of the learner's process."""
     if _is_stub(learner):
         raise NotImplementedError(STUB_TEXT)
+    if op != "value" and not callable(learner):
+        raise HandedOver(learner)
     if op == "call":
         return learner(*args, **(kwargs or {}))
     if op == "probe":
@@ -161,6 +172,14 @@ def _perform(learner: Any, op: str, args: tuple = (), kwargs: dict | None = None
     if op == "value":
         return learner
     raise ValueError(f"There is no request {op!r}.")
+
+
+class HandedOver(Exception):
+    """What was handed over to a check that calls it is no function and no class."""
+
+    def __init__(self, value: object):
+        kind = "nothing (`None`)" if value is None else f"{_SHORT.repr(value)}, which is `{type(value).__name__}`"
+        super().__init__(kind)
 
 
 def _is_stub(learner: Any) -> bool:
@@ -171,44 +190,6 @@ def _is_stub(learner: Any) -> bool:
     return learner is ... or (
         code is not None and code.co_names == ("NotImplementedError",) and STUB_TEXT in code.co_consts
     )
-
-
-# What counts as a type where an exercise asks for it, and how the type is called.
-_TYPES: dict[type, tuple[tuple[type, ...], str]] = {
-    list: ((list, tuple, np.ndarray), "a list"),
-    tuple: ((tuple, list, np.ndarray), "a tuple"),
-    set: ((set,), "a set"),
-    dict: ((dict,), "a dict"),
-    np.ndarray: ((np.ndarray, list, tuple), "an array"),
-    str: ((str,), "a string"),
-    bytes: ((bytes,), "bytes"),
-    bool: ((bool,), "True or False"),
-    int: ((int,), "a whole number"),
-    float: ((float, int), "a number"),
-}
-
-
-def _as_type(value: Any, wanted: type | None) -> Any:
-    """Return what NumPy, PyTorch and plain Python return for the wanted type as that type; raises `WrongType` for others."""
-    if wanted is None:
-        return value
-    fitting, wanted_name = _TYPES[wanted]
-    if not isinstance(value, fitting) or (isinstance(value, bool) and wanted is not bool):
-        name = "nothing (None)" if value is None else _TYPES.get(type(value), ((), type(value).__name__))[1]
-        raise WrongType(f"The check needs {wanted_name}, but it got {name}.")
-    if wanted is np.ndarray:
-        return _as_array(value)
-    if wanted in (list, tuple):
-        items: Any = value.tolist() if isinstance(value, np.ndarray) else value
-        return wanted(items)
-    return value
-
-
-def _as_array(value: Any) -> np.ndarray:
-    try:
-        return np.asarray(value)
-    except ValueError:
-        raise WrongType("The check needs an array, but the rows of what it got differ in length.") from None
 
 
 def _call_text(name: str, args: tuple, kwargs: dict) -> str:

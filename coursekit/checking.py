@@ -11,6 +11,7 @@ from typing import Any
 from coursekit import asked, exercise, link, notebook
 from coursekit.answer import Answer, serve
 from coursekit.deadline import due_line
+from coursekit.messages import said
 from coursekit.overview import attempts, load, save
 from coursekit.quiet import quiet
 from coursekit.result import MARKS, Note, Result, card, plural, prose
@@ -174,8 +175,7 @@ def _judged(name: str, answer: object, kind: str) -> Result:
     session = _current()
     item = exercise.find(session.chapter, name, kind)
     if error := notebook.broken(name):
-        text = f"The cell that defines `{name}` ended with {error} when it last ran, so `{name}` may be an older version. Fix the cell, run it, and check again."
-        return Result.of(item, "crashed", text, "broken-cell")
+        return Result.of(item, "crashed", said("broken-cell", name=name, error=error))
     with _clean_stderr():
         return exercise.judge(item, local(name, answer))
 

@@ -3,6 +3,7 @@
 import difflib
 import inspect
 import sys
+import traceback
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,8 +13,11 @@ from typing import Any
 import numpy as np
 
 from coursekit import messages, questions
-from coursekit.answer import NOT_PLAIN, Answer, Raised, WrongType
+from coursekit.answer import NOT_CALLABLE, NOT_PLAIN, NOT_THERE, Answer, Raised, Unreachable
+from coursekit.form import WrongType, conform
+from coursekit.messages import Said, said
 from coursekit.result import Result
+from coursekit.versions import in_words
 
 PUBLIC_SEED = 2026
 Check = Callable[[Answer, np.random.Generator], None]
@@ -51,7 +55,7 @@ class Exercise:
     check: Check
     line: int
     alone: bool = False  # it measures time: grading gives it the machine to itself
-    returns: type | None = None  # what a call of the answer must return
+    returns: Any = Any  # the form of what a call of the answer must return
     kind = "exercise"
 
 
@@ -79,20 +83,28 @@ def exercise(
     minutes: int,
     hints: list[str],
     alone: bool = False,
-    returns: type | None = None,
+    returns: Any = Any,
     message: str = "",
 ) -> Callable[[Any], Any]:
     """Return a decorator that makes a check an exercise of its module's chapter; the docstring is the idea.
 
     A function of `answer` and `rng` is a check. A function of `rng` alone is a table: it returns cases, each the arguments of a call
     and what the call must return, and `message` is for the learner whose answer returns something else (numbers agree
-    within 1e-5). `returns` is the type that every call must return. `alone` is for a check that measures time: grading runs no
+    within 1e-5). `returns` is the form that every call must return: `list[int]`, for example. `alone` is for a check that measures time: grading runs no
     other submission meanwhile.
     """
 
     def register(check: Any) -> Any:
         chapter, line = check.__module__.rpartition(".")[2], check.__code__.co_firstlineno
-        idea, judging = inspect.getdoc(check) or "", _of_table(check, message) if message else check
+        is_table = check.__code__.co_varnames[: check.__code__.co_argcount] == ("rng",)
+        if is_table != bool(message):
+            wants = (
+                "needs `message=`, for the learner whose answer returns something else"
+                if is_table
+                else "has its messages at its `expect`s, and no `message=`"
+            )
+            raise AuthorError(f"{_place(chapter, line)}: {check.__name__!r} {wants}.")
+        idea, judging = inspect.getdoc(check) or "", _of_table(check, message) if is_table else check
         _register(Exercise(chapter, check.__name__, points, minutes, tuple(hints), idea, judging, line, alone, returns))
         return check
 
@@ -172,18 +184,25 @@ def judge(item: Exercise | Quiz, answer: Answer, seed: int = PUBLIC_SEED) -> Res
         item.check(answer, np.random.default_rng([seed, zlib.crc32(f"{item.chapter}/{item.name}".encode())]))
         return Result.of(item, "passed")
     except Wrong as wrong:
-        nothing = "\nNothing came back: is a `return` missing?" if answer.got == "None" else ""
-        found = messages.id_at(wrong.__traceback__, wrong.mistake) or messages.id_of(
-            str(wrong)
-        )  # a table's is a literal
-        return _wrong(item, answer, f"{wrong}{nothing}", found)
+        found = messages.at(wrong.__traceback__, str(wrong), wrong.mistake)
+        return _wrong(item, answer, found if found.id else Said(str(wrong), messages.id_of(str(wrong))))  # of a table
     except WrongType as wrong:
-        return _wrong(item, answer, str(wrong), "returns")
+        place = f" at `{wrong.place}`" if wrong.place else ""
+        return _wrong(item, answer, said("returns", wanted=wrong.wanted, place=place, got=wrong.got))
     except Raised as raised:
         return _raised(item, answer, raised)
-    except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
-        text = f"What came back does not have the form that the check expects ({type(error).__name__}: {error})."
-        return _wrong(item, answer, text, "form")
+    except Unreachable:
+        raise
+    except Exception as error:
+        return _unjudged(item, answer, error)
+
+
+def _unjudged(item: Exercise, answer: Answer, error: Exception) -> Result:
+    """Return the result of a check that itself failed, with what its author needs to find the mistake."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{item.chapter}/{item.name}, {last.name}() at line {last.lineno} of {last.filename.rpartition('/')[2]}"
+    words = said("unjudged", check=where, error=f"{type(error).__name__}: {error}"[:300], versions=in_words())
+    return Result.of(item, "unjudged", words, tried=answer.tried, got=answer.got)
 
 
 def _judge_choice(item: Quiz, answer: Answer) -> Result:
@@ -194,28 +213,31 @@ def _judge_choice(item: Quiz, answer: Answer) -> Result:
         return _raised(item, answer, raised)
     letters = ", ".join(item.options)
     if not (isinstance(chosen, str) and len(chosen) < 100):
-        return _wrong(item, answer, f"Answer with one of the letters {letters}, in quotes.", "quiz")
+        return _wrong(item, answer, said("quiz", letters=letters))
     letter = chosen.strip().lower()
     if letter not in item.options:
-        return _wrong(item, answer, f"There is no option {chosen!r}. Choose one of {letters}.", "quiz")
-    feedback, found = item.options[letter][1], f"quiz-{letter}"
-    return Result.of(item, "passed", feedback, found) if letter == item.key else _wrong(item, answer, feedback, found)
+        return _wrong(item, answer, said("no-option", chosen=repr(chosen), letters=letters))
+    feedback = Said(item.options[letter][1], f"quiz-{letter}")
+    return Result.of(item, "passed", feedback) if letter == item.key else _wrong(item, answer, feedback)
 
 
 def _raised(item: Exercise | Quiz, answer: Answer, raised: Raised) -> Result:
     """Return the result of an answer that raised, or is not written yet, or returned what cannot travel."""
     if raised.todo:
-        return Result.of(
-            item, "todo", "Write your answer in the cell above, run that cell, then run this one again.", "todo"
-        )
+        return Result.of(item, "todo", said("todo"))
     if raised.kind == NOT_PLAIN:
-        return Result.of(item, "wrong", raised.message, "not-plain", tried=answer.tried)
-    found = messages.id_of_crash(raised.kind)
-    return Result.of(item, "crashed", f"Your code raised {raised}", found, tried=answer.tried, where=raised.where)
+        return Result.of(item, "wrong", said("not-plain", problem=raised.message), tried=answer.tried)
+    if raised.kind == NOT_CALLABLE:
+        return Result.of(item, "wrong", said("not-callable", value=raised.message, name=item.name))
+    if raised.kind == NOT_THERE:
+        return Result.of(item, "crashed", said("missing", name=raised.message))
+    return Result.of(
+        item, "crashed", said("crashed", raised.kind, error=raised), tried=answer.tried, where=raised.where
+    )
 
 
-def _wrong(item: Exercise | Quiz, answer: Answer, message: str, message_id: str) -> Result:
-    return Result.of(item, "wrong", message, message_id, tried=answer.tried, got=answer.got)
+def _wrong(item: Exercise | Quiz, answer: Answer, words: Said) -> Result:
+    return Result.of(item, "wrong", words, tried=answer.tried, got=answer.got)
 
 
 def expect(condition: object, message: str) -> None:
@@ -247,6 +269,14 @@ def expect_close(
         if agree(got, value, rtol, atol):
             raise Wrong(text, place)
     raise Wrong(message)
+
+
+def expect_type(got: object, wanted: Any, what: str) -> Any:
+    """Return a value of a reply in the form of an annotation, as `list[int]`; fail the check, naming `what`, where it has another."""
+    try:
+        return conform(got, wanted)
+    except WrongType as wrong:
+        raise WrongType(wrong.wanted, wrong.got, f"{what}{wrong.place}") from None
 
 
 def best_of(train: Callable[[int], float], rng: np.random.Generator, target: float, tries: int = 3) -> list[float]:
@@ -284,4 +314,7 @@ def agree(got: object, want: object, rtol: float = 0.0, atol: float = 0.0) -> bo
     numbers = (int, float)
     if isinstance(got, numbers) and isinstance(want, numbers) and (rtol or atol):
         return bool(np.isclose(got, want, rtol, atol, equal_nan=True))
-    return bool(got == want)
+    try:
+        return bool(got == want)
+    except ValueError:  # an array, compared with what is none
+        return False

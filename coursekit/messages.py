@@ -2,26 +2,38 @@
 
 A check's message is written once, as a literal at its `expect`: its template, placeholders and all. The id is made from the
 template, so it survives a change of lines, and a reworded message gets a new one. What the framework says itself has an id
-by its kind:
-
-- `todo`: the answer is not written yet; `crashed`, `crashed-KeyError`: it raised; `quiz`, `quiz-b`: what was chosen
-- `not-plain`, `returns`, `form`: what came back cannot travel, is of another type, or not as the check expects
-- `broken-cell`: the cell that defines the answer ended with an error, so nothing was judged
-- `stopped`, `not-reached`: in grading, the answer ended its sandbox, or the notebook did before its check
-- `check-failed`: in grading, what came back made the check itself fail; `own-test`: an instructor's own test failed
+by its kind, and its template stands in `FRAMEWORK`; `quiz-b` is what an option of a quiz answers back.
 """
 
 import ast
 import base64
 import builtins
 import hashlib
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from types import FrameType, TracebackType
 
 # Where a call has its message, by the name of what is called.
 PLACES = {"expect": 1, "expect_equal": 2, "expect_close": 2, "Wrong": 0}
+FRAMEWORK = {
+    "todo": "Write your answer in the cell above, run that cell, then run this one again.",
+    "crashed": "Your code raised {error}",  # crashed-KeyError: with the class of an exception that everybody has
+    "not-plain": "{problem}",
+    "not-callable": "You handed over {value}. The check calls your answer, so hand over the function or class itself, by its name and without parentheses: `check({name!r}, {name})`.",
+    "missing": "`{name}` does not exist here: its cell is missing, comes later, or ended with an error.",
+    "returns": "The check needs {wanted}{place}, but it got {got}.",
+    "unjudged": "The check itself failed, so your answer was not judged. That is the course's fault and not yours: please report it with these two lines.\n{check}: {error}\n{versions}",
+    "quiz": "Answer with one of the letters {letters}, in quotes.",
+    "no-option": "There is no option {chosen}. Choose one of {letters}.",
+    "broken-cell": "The cell that defines `{name}` ended with {error} when it last ran, so `{name}` may be an older version. Fix the cell, run it, and check again.",
+    # In grading:
+    "cell-failed": "The cell with `{name}` ended with {error}.",
+    "cell-no-python": "The cell with `{name}` is not Python yet ({error}), so none of it ran.",
+    "stopped": "Your code {reason}.",  # it ended its sandbox
+    "not-reached": "{reason}",  # the notebook ended its sandbox before this check
+    "own-test": "{error}",  # an instructor's own test failed
+}
 _OF_RAY = (
     "ActorDiedError",
     "GetTimeoutError",
@@ -31,7 +43,33 @@ _OF_RAY = (
     "TaskCancelledError",
     "WorkerCrashedError",
 )
-Span = tuple[int | None, int | None, int | None, int | None]  # first and last line, first and last column
+
+
+@dataclass(frozen=True)
+class Said:
+    """A message as it reached the learner: its words, the id of its template, and what the placeholders stood for."""
+
+    text: str = ""
+    id: str = ""
+    values: dict[str, str] = field(default_factory=dict)
+
+
+NOTHING_SAID = Said()
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A message in the source: its template, and the expression of each placeholder as the template names it."""
+
+    template: str
+    placeholders: dict[str, ast.FormattedValue]
+
+
+def said(key: str, kind: str = "", **values: object) -> Said:
+    """Return a message of the framework; `kind` is the class of the exception for "crashed"."""
+    known = kind in _OF_RAY or isinstance(getattr(builtins, kind, None), type)
+    name = f"{key}-{kind}" if known else key
+    return Said(FRAMEWORK[key].format(**values), name, {each: str(value) for each, value in values.items()})
 
 
 def id_of(template: str) -> str:
@@ -39,42 +77,48 @@ def id_of(template: str) -> str:
     return base64.b32encode(hashlib.sha256(template.encode()).digest())[:6].decode().lower()
 
 
-def id_of_crash(kind: str) -> str:
-    """Return the id of an exception by its class; a class of the learner's own is not named."""
-    known = kind in _OF_RAY or isinstance(getattr(builtins, kind, None), type)
-    return f"crashed-{kind}" if known else "crashed"
-
-
-def id_at(trace: TracebackType | None, mistake: int | None = None) -> str:
-    """Return the id of the message with which a check failed, "" where it is no literal.
+def at(trace: TracebackType | None, text: str, mistake: int | None = None) -> Said:
+    """Return the message with which a check failed; without an id where it is no literal.
 
     In the traceback, the innermost call with a literal counts; `mistake` is the place among its `mistakes`.
     """
-    found = ""
+    found = Said(text)
     while trace is not None:
-        code = trace.tb_frame.f_code
-        texts = literals(code.co_filename).get(_span(trace), [])
-        found = id_of(texts[0 if mistake is None else mistake + 1]) if texts else found
+        literals = literals_of(trace.tb_frame.f_code.co_filename).get(trace.tb_lineno, [])
+        if literals:
+            found = _filled(literals[0 if mistake is None else mistake + 1], text, trace.tb_frame)
         trace = trace.tb_next
     return found
 
 
+def _filled(literal: Literal, text: str, frame: FrameType) -> Said:
+    values = {}
+    for name, part in literal.placeholders.items():
+        code = compile(ast.Expression(ast.JoinedStr([part], lineno=1, col_offset=0)), "<message>", "eval")
+        values[name] = eval(code, frame.f_globals, frame.f_locals)
+    return Said(text, id_of(literal.template), values)
+
+
 def templates(file: str) -> dict[str, str]:
     """Return all templates of a source file by their ids."""
-    return {id_of(text): text for texts in literals(file).values() for text in texts}
+    return {id_of(each.template): each.template for found in literals_of(file).values() for each in found}
 
 
 @cache
-def literals(file: str) -> dict[Span, list[str]]:
-    """Return the literal templates of each call with a message, its message first and then its `mistakes`, by where it stands."""
+def literals_of(file: str) -> dict[int, list[Literal]]:
+    """Return the messages of each call that has some, its message first and then its `mistakes`, by the line where it begins.
+
+    Raises SyntaxError where two such calls begin on one line: nobody could tell whose message was shown.
+    """
     if not Path(file).is_file():  # a cell of a notebook
         return {}
-    found: dict[Span, list[str]] = {}
-    for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8"))):
-        call = node.exc if isinstance(node, ast.Raise) else node
-        literal = [template_of(message) for message in messages_of(call)] if isinstance(call, ast.Call) else []
-        if texts := [text for text in literal if text]:
-            found[_place(node)] = texts
+    found: dict[int, list[Literal]] = {}
+    nodes = ast.walk(ast.parse(Path(file).read_text(encoding="utf-8")))
+    for node in (node for node in nodes if isinstance(node, ast.Call)):
+        if here := [literal for message in messages_of(node) if (literal := literal_of(message))]:
+            if node.lineno in found:
+                raise SyntaxError(f"{file}:{node.lineno}: two calls with a message on one line: give each its own.")
+            found[node.lineno] = here
     return found
 
 
@@ -90,23 +134,16 @@ def messages_of(call: ast.Call) -> list[ast.expr | None]:
     return [message, *(mistakes.keys if isinstance(mistakes, ast.Dict) else [])]
 
 
-def template_of(node: ast.expr | None) -> str | None:
-    """Return a literal as it is, an f-string with its placeholders as written, and None for all else."""
+def literal_of(node: ast.expr | None) -> Literal | None:
+    """Return a string as it is, an f-string with its placeholders as written, and None for all else."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
+        return Literal(node.value, {})
     if not isinstance(node, ast.JoinedStr):
         return None
-    parts = (str(part.value) if isinstance(part, ast.Constant) else _placeholder(part) for part in node.values)
-    return "".join(parts)
+    parts = [part for part in node.values if isinstance(part, ast.FormattedValue)]
+    texts = (str(part.value) if isinstance(part, ast.Constant) else _placeholder(part) for part in node.values)
+    return Literal("".join(texts), {_placeholder(part)[1:-1]: part for part in parts})
 
 
 def _placeholder(part: ast.expr) -> str:
     return ast.unparse(ast.JoinedStr([part]))[2:-1]
-
-
-def _place(node: Any) -> Span:
-    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
-
-
-def _span(trace: TracebackType) -> Span:
-    return list(trace.tb_frame.f_code.co_positions())[trace.tb_lasti // 2]

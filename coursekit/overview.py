@@ -104,7 +104,7 @@ def _write(path: Path, records: Records) -> None:
 
 
 def _merged(old: dict[str, Any], result: Result) -> dict[str, Any]:
-    tried = result.status != "todo"
+    tried = result.status not in ("todo", "unjudged")
     return {
         "status": "passed" if "passed" in (old.get("status"), result.status) else result.status,
         "earned": max(old.get("earned", 0), result.earned),

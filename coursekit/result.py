@@ -2,18 +2,27 @@
 
 import html
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from coursekit.messages import NOTHING_SAID, Said
+
 MIME = "application/vnd.coursekit+json"
-MARKS = {"passed": "✔", "wrong": "✘", "todo": "…", "crashed": "⚡"}
-WORDS = {"passed": "passed", "wrong": "wrong", "crashed": "crashed", "todo": "not attempted"}  # as people read them
-COLOURS = {"passed": "#16a34a", "wrong": "#dc2626", "todo": "#64748b", "crashed": "#d97706"}
+MARKS = {"passed": "✔", "wrong": "✘", "todo": "…", "crashed": "⚡", "unjudged": "?"}
+WORDS = {  # as people read them
+    **{"passed": "passed", "wrong": "wrong", "crashed": "crashed", "todo": "not attempted"},
+    "unjudged": "not judged",
+}
+COLOURS = {"passed": "#16a34a", "wrong": "#dc2626", "todo": "#64748b", "crashed": "#d97706", "unjudged": "#7c3aed"}
+NOTHING = "Nothing came back: is a `return` missing?"
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one check: `status` is passed, wrong, todo or crashed; `earned` of `points`."""
+    """What came of one check: `status` is passed, wrong, todo, crashed or unjudged; `earned` of `points`.
+
+    `message_id` is that of the message's template, and `values` what its placeholders stood for: programs go by these.
+    """
 
     chapter: str
     name: str
@@ -22,6 +31,7 @@ class Result:
     points: int | float
     message: str = ""
     message_id: str = ""  # see `coursekit.messages`
+    values: dict[str, str] = field(default_factory=dict)
     tried: str = ""
     got: str = ""
     where: str = ""
@@ -29,9 +39,9 @@ class Result:
     share: float = 1.0  # of the points, where a test gives partial credit
 
     @classmethod
-    def of(cls, item: Any, status: str, message: str = "", message_id: str = "", **more: Any) -> "Result":
+    def of(cls, item: Any, status: str, said: Said = NOTHING_SAID, **more: Any) -> "Result":
         """Return the result of an exercise or a quiz."""
-        return cls(item.chapter, item.name, item.kind, status, item.points, message, message_id, **more)
+        return cls(item.chapter, item.name, item.kind, status, item.points, said.text, said.id, said.values, **more)
 
     @property
     def earned(self) -> int | float:
@@ -61,6 +71,7 @@ class Result:
 
     def __str__(self) -> str:
         lines = [self.headline, *(f"  {line}" for line in self.message.splitlines())]
+        lines += [f"  {NOTHING}"] if self._came_back_empty() else []
         lines += [f"  {label}: {text}" for label, text in self.details()]
         if self.status in ("wrong", "crashed") and self.kind == "exercise":
             lines.append(f'  Stuck? hint("{self.name}")')
@@ -74,6 +85,7 @@ class Result:
     def body(self) -> str:
         """Return as HTML what stands below the headline."""
         body = f"<div>{prose(self.message)}</div>" if self.message else ""
+        body += f"<div>{prose(NOTHING)}</div>" if self._came_back_empty() else ""
         for label, text in self.details():
             body += f"<div style='margin-top:4px'><span style='opacity:.7'>{label}</span> {prose(_code(text))}</div>"
         if self.status in ("wrong", "crashed") and self.kind == "exercise":
@@ -82,6 +94,9 @@ class Result:
                 f"<div style='margin-top:4px;opacity:.7'>Stuck? Type {prose(_code(ask))} in a cell of your own.</div>"
             )
         return body
+
+    def _came_back_empty(self) -> bool:
+        return self.status == "wrong" and self.got == "None"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
         return {"text/plain": str(self), "text/html": self._repr_html_(), MIME: self.record()}

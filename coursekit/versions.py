@@ -1,5 +1,6 @@
 """Which versions of its packages the course was tested with, as its own metadata says it."""
 
+import platform
 import re
 from importlib import metadata
 
@@ -12,6 +13,13 @@ def installed(name: str) -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return ""
+
+
+def in_words() -> str:
+    """Return what a report of a mistake has to say of the versions, in a line."""
+    named = {"Ray": installed("ray"), "Python": platform.python_version()}
+    others = ", ".join(f"{name} {version}" for name, version in named.items())
+    return f"The course {installed(DISTRIBUTION) or '(not installed)'}, {others}, {platform.system()}"
 
 
 def tested_ranges() -> dict[str, str]:

@@ -41,7 +41,7 @@ def zqmark(*zqmark_args, **zqmark_more):
 """
 IDS = {
     *(key for path in (ROOT / "coursekit/exercises").glob("*.py") for key in messages.templates(str(path))),
-    *("", "todo", "crashed", "quiz", "not-plain", "returns", "form", "broken-cell"),
+    *("", "todo", "crashed", "quiz", "not-plain", "returns", "unjudged", "broken-cell"),
     *(f"crashed-{name}" for name, value in vars(builtins).items() if isinstance(value, type)),
     *(f"quiz-{letter}" for letter in "abcdefgh"),
 }

@@ -8,6 +8,7 @@ from dataclasses import replace
 import nbformat
 from nbformat import NotebookNode
 
+from coursekit.messages import said
 from coursekit.result import Result
 from coursekit.sandbox.shown import Shown
 
@@ -36,13 +37,14 @@ def outputs_of(text: str, error: dict | None, shown: Iterable[Shown] = ()) -> li
 
 def explained(result: Result, error: dict | None) -> Result:
     """Return a result that says why there is no answer, where its own cell ended with an error: a mistake in its Python, mostly."""
-    if not error or f"`{result.name}` does not exist here" not in result.message:
+    if not error or result.message_id != "missing":
         return result
     kind, message, where = (str(error.get(name, "")) for name in ("kind", "message", "where"))
-    text = f"The cell with `{result.name}` ended with {kind}: {message}."
     if kind in ("SyntaxError", "IndentationError", "TabError"):
-        text = f"The cell with `{result.name}` is not Python yet ({message}), so none of it ran."
-    return replace(result, message=text, message_id="broken-cell", where=where, tried="")
+        words = said("cell-no-python", name=result.name, error=message)
+    else:
+        words = said("cell-failed", name=result.name, error=f"{kind}: {message}")
+    return replace(result, message=words.text, message_id=words.id, values=words.values, where=where, tried="")
 
 
 def credit_of(shown: Iterable[Shown], points: float) -> float:

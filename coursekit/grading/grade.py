@@ -17,6 +17,7 @@ from coursekit.grading.execution import cell_that_writes, credit_of, explained, 
 from coursekit.grading.plan import Master, Plan, Step, plan
 from coursekit.grading.submission import NotGradable, with_files_of_master
 from coursekit.grading.turns import Turns
+from coursekit.messages import NOTHING_SAID, Said, said
 from coursekit.result import MIME, Result
 from coursekit.sandbox.nursery import Nursery, NurseryFailed
 from coursekit.sandbox.sandbox import Limits, Sandbox, SandboxDied
@@ -102,7 +103,7 @@ class _Work:
             pass
         for step in self.steps:
             if step.kind in ("check", "quiz", "test") and self._id(step) not in self.graded.results:
-                self._record(step, self._result(step, "crashed", self._why_not_reached(), "not-reached"))
+                self._record(step, self._result(step, "crashed", said("not-reached", reason=self._why_not_reached())))
         self.graded.seconds = time.perf_counter() - start
         cells = [readable(step.cell) for step in self.steps]
         self.graded.notebook = nbformat.v4.new_notebook(cells=cells)
@@ -174,8 +175,8 @@ class _Work:
             self._note(f"a cell was left out, because it {reason}", step)
         elif self._id(step) not in self.graded.results:  # what was judged before stays so
             tried = self.answer.tried if self.answer and self.answer.name == step.name else ""
-            text = f"Your code {reason}."
-            self._record(step, self._result(step, "crashed", text, "stopped", tried=tried, seconds=self._took()))
+            text = said("stopped", reason=reason)
+            self._record(step, self._result(step, "crashed", text, tried=tried, seconds=self._took()))
 
     def _step(self, step: Step, box: Sandbox) -> bool:
         """Run or judge a step; return whether it had to be stopped."""
@@ -186,7 +187,7 @@ class _Work:
         elif step.kind == "test":
             self._own_test(step, box)
         result = self.graded.results.get(self._id(step)) if step.kind in ("check", "quiz", "test") else None
-        return result is not None and "TimeoutError" in result.message
+        return result is not None and result.values.get("error", "").startswith("TimeoutError")
 
     def _run_cell(self, step: Step, box: Sandbox) -> bool:
         """Run a cell of the learner; return whether it had to be stopped."""
@@ -225,14 +226,8 @@ class _Work:
         return round(time.perf_counter() - self.began, 2)
 
     def _verdict(self, item: Exercise | Quiz, answer: Answer) -> Result:
-        """Return the judge's result; a check that stumbles over what came back costs this exercise, not the submission."""
-        try:
-            return explained(judge(item, answer, self.grader.seed), self.broken.get(item.name))
-        except (SandboxDied, NurseryFailed):
-            raise
-        except Exception as error:
-            text = f"What came back made the check itself fail ({type(error).__name__}: {error})."
-            return Result.of(item, "wrong", text, "check-failed", tried=answer.tried, got=answer.got)
+        """Return the judge's result; a check that itself fails costs this exercise until a person decides, not the submission."""
+        return explained(judge(item, answer, self.grader.seed), self.broken.get(item.name))
 
     def _kept(self, output: str) -> str:
         """Return what may still be kept of a cell's output: all cells together have one limit."""
@@ -268,8 +263,8 @@ class _Work:
         if self._id(step) in self.graded.results:
             return
         if error := outcome.error:
-            text = f"{error.get('kind')}: {error.get('message')}"
-            self._record(step, self._result(step, "wrong", text, "own-test", seconds=seconds))
+            text = said("own-test", error=f"{error.get('kind')}: {error.get('message')}")
+            self._record(step, self._result(step, "wrong", text, seconds=seconds))
             return
         share = credit_of(outcome.shown, step.points) / step.points if step.points else 1
         self._record(step, self._result(step, "passed", share=share, seconds=seconds))
@@ -288,6 +283,7 @@ class _Work:
         texts: dict[str, Any] = {
             name: str(getattr(result, name))[:TEXT] for name in ("message", "tried", "got", "where")
         }
+        texts["values"] = {name: text[:TEXT] for name, text in result.values.items()}
         result = replace(result, points=step.points, **texts)  # an instructor may weigh a cell otherwise
         self.graded.results[self._id(step)] = result
         error = None if result.status == "passed" else {"kind": "NotPassed", "message": str(result)}
@@ -307,7 +303,8 @@ class _Work:
     def _id(step: Step) -> str:
         return str(step.cell.metadata.nbgrader.grade_id)
 
-    def _result(self, step: Step, status: str, message: str = "", message_id: str = "", **more: Any) -> Result:
+    def _result(self, step: Step, status: str, words: Said = NOTHING_SAID, **more: Any) -> Result:
         """Return the result of a step on which no check has judged."""
         chapter = self.items[step.name].chapter if step.name in self.items else ""
-        return Result(chapter, step.name, step.kind, status, step.points, message, message_id, **more)
+        place = (chapter, step.name, step.kind, status, step.points)
+        return Result(*place, words.text, words.id, words.values, **more)

@@ -139,7 +139,7 @@ def _moment(when: datetime, zone: tzinfo | None) -> str:
 
 def _unsaid(notes: list[str], results: Mapping[str, Result]) -> list[str]:
     """Return the notes without the errors that an exercise's own card names."""
-    told = [result.message for result in results.values() if result.message_id == "broken-cell"]
+    told = [each.values["error"] for each in results.values() if each.message_id in ("cell-failed", "cell-no-python")]
     errors = {note: note.partition(": ")[2].rpartition(" (the cell")[0] for note in notes if note.startswith(ENDED)}
     return [note for note in notes if not any(errors.get(note) and errors[note] in message for message in told)]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from coursekit.link import LINE
 
-OUTCOMES = ("passed", "wrong", "todo", "crashed")
+OUTCOMES = ("passed", "wrong", "todo", "crashed", "unjudged")
 _SHAPES = {
     "id": r"[0-9a-f]{32}",
     "kind": r"check|hint|hand|down|vote|predict|measured|share",

@@ -4,6 +4,8 @@ import resource
 import signal
 from dataclasses import dataclass
 
+from coursekit.answer import Unreachable
+
 FILES, BYTES = 200, 10_000_000  # files that are kept of a submission, and their bytes together
 
 
@@ -30,7 +32,7 @@ def impose(rlimits: dict[str, int]) -> None:
         resource.setrlimit(number, (value, value))
 
 
-class SandboxDied(Exception):
+class SandboxDied(Unreachable):
     """The learner's process has ended, or was ended; `reason` goes on after "your program …"."""
 
     def __init__(self, reason: str):

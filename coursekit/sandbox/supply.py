@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any, Self
 
+from coursekit.answer import Unreachable
 from coursekit.sandbox import accounts, host, workers
 from coursekit.sandbox.limits import Limits
 
@@ -21,7 +22,7 @@ START_SECONDS = 180.0  # to import Ray and torch, on a slow or busy machine
 REPLY_SECONDS = 60.0  # to fork, or to end what has filled the memory; then something is wrong with the nursery
 
 
-class NurseryFailed(RuntimeError):
+class NurseryFailed(Unreachable):
     """No sandbox could be made: the machine's fault, not a submission's."""
 
 
