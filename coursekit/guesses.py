@@ -2,13 +2,13 @@
 
 import json
 import math
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 from coursekit import checking, link
 from coursekit.cores import cores
+from coursekit.files import write_whole
 from coursekit.overview import home
 from coursekit.result import Note
 
@@ -83,5 +83,4 @@ def _read(name: str) -> dict[str, float]:
 def _write(name: str, kept: dict[str, float]) -> None:
     path = _file(name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.with_suffix(".partial").write_text(json.dumps(kept), encoding="utf-8")
-    os.replace(path.with_suffix(".partial"), path)
+    write_whole(path, json.dumps(kept))

@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from coursekit.files import write_whole
+
 
 class Journal:
     """`results.jsonl`: one line for each outcome, written in full or not at all. It is what a resumed run trusts."""
@@ -30,10 +32,8 @@ class Journal:
             return
         old = [self.path.with_stem(f"{self.path.stem}-{number}") for number in range(1, 1000)]
         shutil.copy(self.path, next(path for path in old if not path.exists()))
-        partial = self.path.with_suffix(".partial")
         lines = (json.dumps(record) + "\n" for record in self.lines() if record["key"] not in without)
-        partial.write_text("".join(lines), encoding="utf-8")
-        os.replace(partial, self.path)
+        write_whole(self.path, "".join(lines))
 
     def add(self, record: dict) -> None:
         """Append an outcome, and make sure that it is on the disk."""

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from coursekit.files import write_whole
 from coursekit.overview import home
 from coursekit.pairing import Joiner, Mismatch
 from coursekit.result import Note, Result
@@ -105,10 +106,7 @@ def enter(room: str, nickname: str) -> Link:
     _outbox().mkdir(parents=True, exist_ok=True)
     for path in _outbox().iterdir():  # for another room
         path.unlink(missing_ok=True)
-    partial = _file().with_suffix(".partial")
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump(asdict(link), file)
-    os.replace(partial, _file())
+    write_whole(_file(), json.dumps(asdict(link)), private=True)
     return link
 
 
@@ -162,9 +160,7 @@ def tell(data: dict) -> Note | None:
     folder = _outbox()
     with contextlib.suppress(OSError):  # a full disk is no reason to fail a check
         if len(os.listdir(folder)) < WAITING:
-            path = folder / f"{time.time_ns():020d}-{data['id']}"
-            path.with_suffix(".partial").write_text(json.dumps(data), encoding="utf-8")
-            os.replace(path.with_suffix(".partial"), path)
+            write_whole(folder / f"{time.time_ns():020d}-{data['id']}", json.dumps(data))
     return _sender().nudge()
 
 

@@ -3,7 +3,6 @@
 import html
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import filelock
 import nbformat
 import platformdirs
 
+from coursekit.files import write_whole
 from coursekit.moved import MOVED, moved
 from coursekit.paths import NOTEBOOKS
 from coursekit.result import Result
@@ -98,9 +98,7 @@ def _together(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 def _write(path: Path, records: Records) -> None:
     """Replace the file in one step, so that a crash leaves the old one."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix="progress-", delete=False, encoding="utf-8") as file:
-        json.dump({"version": 1, "chapters": records}, file, indent=1)
-    os.replace(file.name, path)
+    write_whole(path, json.dumps({"version": 1, "chapters": records}, indent=1))
 
 
 def _merged(old: dict[str, Any], result: Result) -> dict[str, Any]:

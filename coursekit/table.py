@@ -1,11 +1,13 @@
 """Tables for people and their spreadsheets."""
 
 import csv
-import os
+import io
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from coursekit.files import write_whole
 
 _FORMULA = re.compile(r"[\s\"\u200b-\u200f\u2060\ufeff]*[=+\-@]\s*\S", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?%?")
@@ -25,7 +27,6 @@ def harmless(value: object) -> object:
 
 def write_table(path: Path, rows: Iterable[Sequence[object]], separator: str = ",", encoding: str = "utf-8") -> None:
     """Write a CSV file, in full or not at all."""
-    partial = path.with_name(f"{path.name}.partial")
-    with partial.open("w", newline="", encoding=encoding) as file:
-        csv.writer(file, delimiter=separator).writerows([harmless(cell) for cell in row] for row in rows)
-    os.replace(partial, path)
+    file = io.StringIO(newline="")
+    csv.writer(file, delimiter=separator).writerows([harmless(cell) for cell in row] for row in rows)
+    write_whole(path, file.getvalue().encode(encoding))

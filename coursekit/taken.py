@@ -1,11 +1,11 @@
 """Answers that came from the room: kept, so that they count as nobody's, as long as they stand in the cell that was run last."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from coursekit import notebook
+from coursekit.files import write_whole
 from coursekit.overview import home
 
 
@@ -13,9 +13,7 @@ def keep(chapter: str, answers: dict[str, str]) -> None:
     """Keep the code of answers that came from the room, by exercise."""
     kept = _read()
     kept[chapter] = kept.get(chapter, {}) | answers
-    partial = _file().with_suffix(".partial")
-    partial.write_text(json.dumps(kept), encoding="utf-8")
-    os.replace(partial, _file())
+    write_whole(_file(), json.dumps(kept))
 
 
 def taken(chapter: str, name: str) -> bool:

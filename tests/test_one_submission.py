@@ -5,15 +5,17 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from coursekit import exercise
 from coursekit.answer import serve
 from coursekit.cells import defined_names
+from coursekit.exercise import load
 from coursekit.failure import describe
 from coursekit.grading import grade, plan
 from coursekit.grading.execution import readable
@@ -219,11 +221,13 @@ def test_what_the_notebooks_time_did_not_reach_has_an_id_of_its_own(monkeypatch)
 
 
 def test_a_check_that_itself_fails_has_an_id_of_its_own(monkeypatch):
-    def stumbles(item: object, answer: object, seed: int) -> None:
+    def stumbles(answer: object, rng: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(grade, "judge", stumbles)
-    assert graded(CHECK)[0].results["best_seconds"].message_id == "check-failed"
+    item = replace(load("ch00_start")["best_seconds"], check=stumbles)
+    monkeypatch.setitem(exercise.REGISTRY["ch00_start"], "best_seconds", item)
+    result = graded(CHECK)[0].results["best_seconds"]
+    assert (result.status, result.earned, result.message_id) == ("unjudged", 0, "unjudged")
 
 
 # Files beside the notebook
@@ -313,7 +317,7 @@ def test_a_turn_that_is_waited_for_costs_neither_limit_nor_time():
 def test_a_syntax_error_is_said_as_one_at_its_exercise_with_its_line(tmp_path):
     result, _ = graded(code("# mine\ndef best_seconds(tasks)\n    return 1"), CHECK)
     said = result.results["best_seconds"]
-    assert (said.status, said.message_id) == ("crashed", "broken-cell")
+    assert (said.status, said.message_id) == ("crashed", "cell-no-python")
     assert said.message == "The cell with `best_seconds` is not Python yet (expected ':'), so none of it ran."
     assert said.where == "line 2 of the cell: `def best_seconds(tasks)`"
     page = page_of(result, tmp_path)

@@ -51,6 +51,7 @@ class Item:
     points: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     said: dict[str, list[dict]] = field(default_factory=dict)  # results by the id of their message
+    unjudged: list[dict] = field(default_factory=list)  # results of a check that itself failed, without a person's points
 
     @property
     def share(self) -> float:
@@ -120,6 +121,8 @@ def _add(part: Part, record: dict, marks: Marks) -> None:
         item.points.append(mark.points if mark else result["earned"])
         item.statuses[result["status"]] += 1
         item.seconds.append(result["seconds"])
+        if result["status"] == "unjudged" and not (mark and mark.by_hand):
+            item.unjudged.append(result)
         if result["status"] in ("wrong", "crashed") and result["message_id"] not in NOT_OF_THE_ANSWER:
             item.said.setdefault(result["message_id"], []).append(result)
 
@@ -135,7 +138,9 @@ def write_class_page(
     """Write the page as one file that needs no server; `students` are the names of all in the class, by id."""
     items = [item for part in parts for item in part.items.values()]
     hardest = sorted((item for item in items if item.share < 1), key=lambda item: item.share)[:HARDEST]
-    shown = [_hardest(hardest)] if hardest else []
+    unjudged = [item for item in items if item.unjudged]
+    shown = [_unjudged(unjudged)] if unjudged else []
+    shown += [_hardest(hardest)] if hardest else []
     shown += [_part(part, students, comments) for part in parts]
     key = "".join(f"<span style='background:{COLOURS[status]}'></span>{words}" for status, words in WORDS.items())
     counts = f"{plural(len(students), 'student')}, {plural(len(parts), 'notebook')}"
@@ -146,6 +151,20 @@ def write_class_page(
         parts="\n".join(shown),
     )
     path.write_text(page, encoding="utf-8")
+
+
+def _unjudged(items: list[Item]) -> str:
+    """Return how many answers have no verdict, by exercise, with what each check failed at: a person has to decide on them."""
+    lines = [
+        f"<tr><td><code>{html.escape(item.name)}</code></td><td>{html.escape(item.assignment)}</td>"
+        f"<td class=number>{plural(len(item.unjudged), 'answer')}</td><td>{_case(item.unjudged[0]['values'].get('error', ''))}</td></tr>"
+        for item in items
+    ]
+    count = sum(len(item.unjudged) for item in items)
+    return (
+        f"<h2>Not judged: {plural(count, 'answer')}</h2><p>Here the check itself failed, which is the course’s fault. Each counts as "
+        f"0 points until you give it points in formgrader.</p><table>{''.join(lines)}</table>"
+    )
 
 
 def _hardest(items: list[Item]) -> str:

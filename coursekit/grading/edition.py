@@ -8,7 +8,6 @@ import ast
 import copy
 import hashlib
 import json
-import os
 import shlex
 import subprocess
 from collections.abc import Collection, Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from coursekit.course import CommandError
 from coursekit.exercise import load
+from coursekit.files import write_whole
 from coursekit.paths import ROOT
 from coursekit.versions import DISTRIBUTION, installed
 
@@ -43,9 +43,7 @@ def record(folder: Path, chapters: Collection[str]) -> None:
     known = _known(folder)
     now = {"version": installed(DISTRIBUTION), "commit": commit()}
     known |= {chapter: now | {"checks": checks(chapter)} for chapter in sorted(chapters)}
-    partial = (folder / FILE).with_suffix(".partial")
-    partial.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-    os.replace(partial, folder / FILE)
+    write_whole(folder / FILE, json.dumps(known, indent=1) + "\n")
 
 
 def expect_the_same(folder: Path, chapters: Collection[str], everybody_again: bool) -> None:

@@ -20,6 +20,7 @@ from traitlets.config import Config
 
 from coursekit.author import nbgrader_config
 from coursekit.course import CommandError
+from coursekit.files import write_whole
 from coursekit.grading.configured import Course
 from coursekit.grading.enrol import assess_penalties, enrol, extension
 from coursekit.grading.grade import Graded
@@ -137,7 +138,8 @@ class Book:
     def _write_scores(self, notebook: Any, graded: Graded | None) -> None:
         """Write what each cell earned; what a person grades waits for that person, unless it is as it was handed out.
 
-        So does what is missing: its answer may stand elsewhere, as those to a task do, and only a person can tell.
+        So does what is missing: its answer may stand elsewhere, as those to a task do, and only a person can tell; and an answer
+        on which the check itself failed.
         """
         cells = graded.notebook.cells if graded and graded.notebook else []
         written = {cell.metadata.nbgrader.grade_id: cell.source for cell in cells if "nbgrader" in cell.metadata}
@@ -148,7 +150,8 @@ class Book:
             result = graded.results.get(grade.name) if graded else None
             by_hand = graded is not None and result is None and grade.name in answered
             grade.auto_score = None if by_hand else float(result.earned if result else 0)
-            grade.needs_manual_grade = by_hand or grade.manual_score is not None
+            unjudged = result is not None and result.status == "unjudged"
+            grade.needs_manual_grade = by_hand or unjudged or grade.manual_score is not None
         for comment in notebook.comments:
             comment.auto_comment = None if graded is None or comment.name in answered else NO_RESPONSE
 
@@ -174,9 +177,7 @@ class Book:
         for name, content in graded.files.items():
             _write(folder / name, content, graded.notes)
         target = folder / f"{submission.notebook}.ipynb"
-        partial = target.with_suffix(".partial")
-        partial.write_text(nbformat.writes(graded.notebook), encoding="utf-8")
-        os.replace(partial, target)
+        write_whole(target, nbformat.writes(graded.notebook))
 
     def marks(self, graded: Iterable[Submission]) -> dict[str, Marks]:
         """Return all marks; where a timestamp.txt has been corrected since its notebook was graded, it counts from now on."""

@@ -2,13 +2,12 @@
 
 import hmac
 import json
-import os
 import secrets
 import stat
-import tempfile
 from itertools import chain
 from pathlib import Path
 
+from coursekit.files import write_whole
 from coursekit.overview import home
 
 
@@ -39,7 +38,5 @@ def _key() -> bytes:
     path = home() / "grading.key"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:  # for its owner only
-            file.write(secrets.token_bytes(32))
-        os.replace(file.name, path)
+        write_whole(path, secrets.token_bytes(32), private=True)
     return path.read_bytes()

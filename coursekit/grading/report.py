@@ -49,6 +49,7 @@ COLUMNS = [  # of grades.csv
     *("student", "assignment", "notebook", "outcome", "score", "max_score", "penalty", "to_grade", "reason", "seconds")
 ]
 OWN_TEST = "Your instructor wrote this test. It ran inside your program, which can change its outcome; coursekit’s checks run outside."
+UNJUDGED = "It counts as 0 points until your instructor has looked at it."
 AGAIN = "Save the notebook in Jupyter, check that it opens there, and hand in that file under its own name"
 CODE, LINES = 20_000, 300  # characters and lines of an answer that a page shows
 NOT_WRITTEN = "You handed in no answer to it."  # what a notebook says instead is about its cells
@@ -155,6 +156,8 @@ def _card(name: str, result: Result, cells: list[NotebookNode], marks: Marks | N
     earned = number(mark.points) if mark else result.earned
     shown = replace(result, message=NOT_WRITTEN) if result.message_id == "todo" else result
     body = _question(result) + shown.body()
+    if result.status == "unjudged" and not (mark and mark.by_hand):
+        body += f"<div class='said'>{UNJUDGED}</div>"
     if mark and mark.by_hand:
         body += f"<div class='said'>By hand: {plural(earned, 'point')}; the check gave {result.earned}.</div>"
     answer = _answer_to(name, result, cells)

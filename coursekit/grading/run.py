@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 from sqlalchemy.exc import SQLAlchemyError
 
 from coursekit.course import CommandError
+from coursekit.files import write_whole
 from coursekit.grading import local
 from coursekit.grading.begun import nursery_for
 from coursekit.grading.comments import Comments, fitting, load
@@ -83,11 +84,7 @@ class Run(Place):
         """Write the state for its owner only, in full or not at all; with a token, where the user's key can be kept."""
         with contextlib.suppress(OSError):
             state["token"] = token(self.folder, state["seed"])
-        partial = self.state.with_suffix(".partial")
-        partial.unlink(missing_ok=True)
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            json.dump(state, file)
-        os.replace(partial, self.state)
+        write_whole(self.state, json.dumps(state), private=True)
 
     def masters(self) -> Masters:
         """Return the instructor's notebooks by assignment and name; raises CommandError."""

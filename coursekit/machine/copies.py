@@ -6,7 +6,6 @@ knows what the learner has written.
 
 import contextlib
 import json
-import os
 import tomllib
 import uuid
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from nbformat import NotebookNode
 
 from coursekit.cells import content_digest
 from coursekit.course import CommandError
+from coursekit.files import write_whole
 from coursekit.paths import ROOT
 from coursekit.result import plural
 
@@ -73,7 +73,7 @@ def fill(root: Path = ROOT) -> list[str]:
         for name in missing:
             notebook = read(root / "notebooks" / f"{name}.ipynb")
             keep_original(root, name, notebook)
-            put(work(root, name), (root / "notebooks" / f"{name}.ipynb").read_bytes())
+            write_whole(work(root, name), (root / "notebooks" / f"{name}.ipynb").read_bytes())
     return missing
 
 
@@ -114,7 +114,7 @@ def keep_original(root: Path, name: str, notebook: NotebookNode) -> None:
     kept = nbformat.from_dict(notebook)
     kept.cells = as_built(kept.cells)
     kept.metadata["coursekit"] = {"version": course_version(root)}
-    put(original(root, name), text_of(kept).encode())
+    write_whole(original(root, name), text_of(kept))
 
 
 def as_built(cells: list[NotebookNode]) -> list[NotebookNode]:
@@ -174,13 +174,3 @@ def writing(root: Path) -> Iterator[None]:
             f"A file in {root / 'work'} could not be read or written: {error}. "
             "Nothing that you wrote is lost. Fix that, then run the same command again."
         ) from None
-
-
-def put(path: Path, content: bytes) -> None:
-    """Write a file in one step: however this ends, the old file stands there or the new one."""
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)

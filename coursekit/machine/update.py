@@ -11,6 +11,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from coursekit.files import write_whole
 from coursekit.machine import copies
 from coursekit.machine.merge import ANSWER, Carried, Chapter, Merge, by_name, name_of
 from coursekit.overview import progress
@@ -124,8 +125,8 @@ def _write(root: Path, copy: Copy, merge: Merge) -> list[str]:
     kept = _free_name(path, copy.version, old)
     if copy.new.cells and (content := _content(root, copy, merge, kept.name)) != old:
         if not copy.is_untouched():
-            copies.put(kept, old)
-        copies.put(path, content)
+            write_whole(kept, old)
+        write_whole(path, content)
         return [_line(copy, carried, kept)]
     if old and not copy.new.cells:
         path.rename(kept)

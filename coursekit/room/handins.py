@@ -4,12 +4,12 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
+from coursekit.files import write_whole
 from coursekit.room.store import Store
 
 LARGEST = 20 * 2**20  # bytes of a notebook
@@ -65,28 +65,8 @@ class HandIns:
         if target.resolve() != self.folder.resolve() / receipt.student / receipt.chapter:
             raise OSError(f"{target} is a link, or lies behind one")
         stamp = datetime.fromtimestamp(receipt.at, UTC).strftime(FORMAT)
-        _replace(target / f"{receipt.chapter}.ipynb", content)
-        _replace(target / STAMP, stamp.encode())
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file in full or not at all, and make sure that it is on the disk."""
-    number, partial = tempfile.mkstemp(dir=path.parent, prefix=".partial-")
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        write_whole(target / f"{receipt.chapter}.ipynb", content)
+        write_whole(target / STAMP, stamp)
 
 
 def _as_folder(student: str) -> str:

@@ -1,0 +1,87 @@
+"""A mistake of ours in a check marks nobody wrong: the learner, the grader's book, both pages and nbgrader say whose fault it is."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from nbgrader.api import Gradebook
+
+from coursekit import exercise
+from coursekit.checking import NotPassed, begin, check
+from coursekit.exercise import expect, load
+from coursekit.grading.class_page import write_page_of_class
+from coursekit.grading.outcome import Options
+from coursekit.grading.run import Run
+from coursekit.overview import attempts
+from coursekit.sandbox.nursery import available
+from tests.attacks import CHAPTER, RIGHT, notebook
+from tests.classes import SHORT, hand_in
+
+
+@pytest.fixture(autouse=True)
+def typo(monkeypatch):
+    """Put a typo into the check of chapter 0: a key that no reply has."""
+
+    def best_seconds(answer, rng) -> None:
+        expect({"seconds": answer(12, 0.5, 4)}["secnds"] == 1.5, "Not the seconds.")
+
+    item = replace(load(CHAPTER)["best_seconds"], check=best_seconds)
+    monkeypatch.setitem(exercise.REGISTRY[CHAPTER], "best_seconds", item)
+
+
+def answer(tasks: int, seconds_each: float, workers: int) -> float:
+    return -(-tasks // workers) * seconds_each
+
+
+@pytest.fixture
+def begun(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path))
+    begin(CHAPTER)
+
+
+def test_the_learner_hears_whose_fault_it_is_and_what_to_send(begun):
+    result = check("best_seconds", answer)
+    assert (result.status, result.earned, result.tried) == ("unjudged", 0, "best_seconds(12, 0.5, 4)")
+    assert result.values["check"].startswith("ch00_start/best_seconds, best_seconds() at line ")
+    assert result.values["error"] == "KeyError: 'secnds'"
+    assert "the course's fault and not yours" in str(result)
+    assert "Ray 2.60" in str(result)
+    assert attempts(CHAPTER, "best_seconds") == 0
+
+
+def test_under_nbgrader_it_raises(begun, monkeypatch):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    with pytest.raises(NotPassed, match="not judged"):
+        check("best_seconds", answer)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")
+def test_in_grading_it_waits_for_a_person_and_all_pages_say_so(tmp_path):
+    course = tmp_path / "class"
+    hand_in(course, "ada", notebook(best_seconds=RIGHT["best_seconds"]))
+    run = Run(course / "submitted", Options(limits=SHORT, jobs=1))
+    list(run.go(lambda *progress: None))
+    page, of_class = _page(course, "ada"), write_page_of_class(run).read_text()
+    assert "best_seconds: not judged, 0 of 1 point" in page
+    assert "counts as 0 points until your instructor has looked at it" in page
+    assert "1 answer waiting for a person to grade" in page
+    assert "Not judged: 1 answer" in of_class
+    assert "KeyError: &#x27;secnds&#x27;" in of_class
+    assert _row(course)["to_grade"] == "1"
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        mark = book.find_grade("best_seconds", CHAPTER, CHAPTER, "ada")
+        assert (mark.auto_score, mark.needs_manual_grade) == (0, True)
+        mark.manual_score, mark.needs_manual_grade = 1, False
+        book.db.commit()
+    assert "Not judged" not in write_page_of_class(run).read_text()
+
+
+def _page(course: Path, student: str) -> str:
+    return (course / "reports" / student / CHAPTER / f"{CHAPTER}.html").read_text()
+
+
+def _row(course: Path) -> dict:
+    with (course / "grades.csv").open(encoding="utf-8-sig") as file:
+        return next(csv.DictReader(file))
