@@ -1,7 +1,7 @@
 # `make lab` is all a learner needs; `make help` lists the rest.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab update build check test test-fast test-all mistakes chapter slides record site clean browser constraints canary
+.PHONY: help setup lab update build check test test-fast test-rest test-all mistakes chapter slides record site clean browser constraints canary
 
 BIN := .venv/bin
 # Tests that run side by side: each may need 3 GB, and about half of them mostly wait.
@@ -38,14 +38,17 @@ check: setup ## Lint, check types, and fail if a notebook or a list is stale (se
 	$(BIN)/mypy
 	$(BIN)/coursekit build --check
 
-test: check $(if $(name),,browser) ## Everything in quick mode: what CI runs (name=ch01_tasks: all that concerns one chapter)
-	$(QUICK) -m "not full" $(if $(name),-k $(name),--durations=20) --keep-failures=tests.log
+test: check $(if $(name),,browser) ## What answers within twelve minutes, some of each kind (name=ch01_tasks: all that concerns one chapter)
+	$(QUICK) -m "$(if $(name),not nightly,fast or soon)" $(if $(name),-k $(name)) --keep-failures=tests.log
 
 test-fast: check ## The quick tests, within a minute: no notebooks, no sandbox, no Ray, no browser
-	$(QUICK) -m "not slow and not full"
+	$(QUICK) -m fast
 
-test-all: check browser ## Everything, including what `make test` leaves out
-	$(QUICK)
+test-rest: setup browser ## What `make test` leaves out, but for what runs at night: with it, CI has run everything else
+	$(QUICK) -m rest --durations=20 --keep-failures=tests.log
+
+test-all: check browser ## Everything
+	$(QUICK) --keep-failures=tests.log
 
 mistakes: setup ## Record the message at which each named wrong answer ends (name=ch01_tasks: of one chapter)
 	$(QUICK) tests/test_answers.py -k "test_check_tells $(if $(name),and $(name))" --write-mistakes

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coursekit.catching_up import catch_up
-    from coursekit.checking import begin, check, hint, passed, quiz, solution
+    from coursekit.checking import check, hint, passed, quiz, solution
     from coursekit.guesses import measured, predict, share
     from coursekit.handing_in import handin
     from coursekit.machine.doctor import examine
     from coursekit.meeting import warm_up
     from coursekit.overview import progress
     from coursekit.presence import join, leave, stuck
+    from coursekit.session import begin
     from coursekit.spans import recorded, timeline
     from coursekit.timing import budget, compare_times
 
 _HOME = {
-    "begin": "checking",
+    "begin": "session",
     "budget": "timing",
     "catch_up": "catching_up",
     "check": "checking",
@@ -42,6 +43,11 @@ _HOME = {
     "warm_up": "meeting",
 }
 __all__ = list(_HOME)
+# What judges, counts or sends nothing while a submission is graded: these return something with nothing to see.
+NEUTRAL = (
+    *("begin", "catch_up", "check", "examine", "handin", "hint", "join", "leave", "measured", "predict", "progress"),
+    *("quiz", "share", "solution", "stuck"),
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from coursekit import link
-from coursekit.result import Note
+from coursekit.cards import Note
 
 WAIT = 25  # seconds that the room keeps an answer back while nothing changes
 VOTED = "The verdict comes when your instructor closes the question: then run this cell again. Until then you may change your mind."

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from coursekit import checking, link
+from coursekit import link, session
+from coursekit.cards import Note, plural
 from coursekit.overview import load
-from coursekit.result import Note, plural
 from coursekit.taken import keep
 
 HEAD = '# The answers to what comes before "{section}", from your instructor\'s room. They earn no points.'
@@ -18,7 +18,7 @@ def catch_up(section: str = "") -> Note:
     room = link.current() if link.joined() else None
     if room is None:
         return link.OUTSIDE
-    chapter = checking.chapter()
+    chapter = session.chapter()
     try:
         answer = room.post("/catch_up", {"chapter": chapter, "section": section[: link.LINE]})
     except (link.NoRoom, link.Refused) as refused:

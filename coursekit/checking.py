@@ -1,22 +1,20 @@
-"""What a notebook calls: begin a chapter, check an answer, ask for a hint, answer a quiz, see the solution."""
+"""What a notebook calls: check an answer, ask for a hint, answer a quiz, see the solution."""
 
 import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 from coursekit import asked, exercise, link, notebook
 from coursekit.answer import Answer, serve
-from coursekit.deadline import due_line
+from coursekit.cards import Note, plural
 from coursekit.messages import said
-from coursekit.overview import attempts, load, save
-from coursekit.quiet import quiet
-from coursekit.result import MARKS, Note, Result, card, plural, prose
+from coursekit.overview import attempts, save
+from coursekit.result import Result
+from coursekit.session import Session, current
 from coursekit.taken import taken
-from coursekit.versions import untested_ray
 
 ATTEMPTS_BEFORE_SOLUTION = 3
 TAKEN = "This answer came from the room, so it earns no points. Write your own in the answer cell, run that cell, and check again."
@@ -25,57 +23,6 @@ CLOSED = "Your instructor has closed them for this chapter. If you are stuck, as
 
 class NotPassed(AssertionError):
     """A check did not pass under nbgrader, which scores a cell that raises as 0."""
-
-
-@dataclass
-class Session:
-    """What this notebook has seen: its chapter, the results so far, the hints given."""
-
-    chapter: str
-    results: dict[str, Result]
-    hints: dict[str, int]
-    closed: tuple[str, ...] = ()  # the help that the class's instructor closed
-
-
-_session: Session | None = None
-
-
-@dataclass(frozen=True)
-class Contents:
-    """The exercises of a chapter with their points, for `begin` to show."""
-
-    rows: list[tuple[str, str, int, int]]  # mark, name, points, minutes
-    note: str = ""
-
-    def __str__(self) -> str:
-        lines = [
-            f"{mark} {name}: {plural(points, 'point')}, {minutes} min" for mark, name, points, minutes in self.rows
-        ]
-        return "\n".join([*lines, *filter(None, [self.note])])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        lines = "".join(
-            f"<div>{mark} <code>{name}</code> · {plural(points, 'point')} · {minutes} min</div>"
-            for mark, name, points, minutes in self.rows
-        )
-        total = sum(row[2] for row in self.rows)
-        return card(f"{plural(total, 'point')} in this chapter", lines + prose(self.note), "#2563eb")
-
-
-def begin(chapter: str, *, due: str = "", closed: Sequence[str] = ()) -> Contents:
-    """Start a chapter: quiet Ray's log, and list the exercises with what you have earned, and the due date if there is one."""
-    global _session
-    quiet()
-    items = exercise.load(chapter)
-    _session = Session(chapter, {}, {}, tuple(closed))
-    notebook.watch_cells()
-    asked.listen()
-    saved, note = load()
-    marks = {name: MARKS[record["status"]] for name, record in saved.get(chapter, {}).items()}
-    rows = [(marks.get(item.name, "○"), item.name, item.points, item.minutes) for item in items.values()]
-    return Contents(rows, "\n".join(filter(None, [due_line(due), note, untested_ray()])))
 
 
 def check(name: str, answer: object) -> Result:
@@ -93,7 +40,7 @@ def quiz(name: str, answer: object) -> Result | Note:
 
 def passed(name: str) -> bool:
     """Return whether an exercise is passed in this notebook, or taken over from the room; if not, show which one comes first."""
-    session = _current()
+    session = current()
     exercise.find(session.chapter, name, _kind(session, name))
     result = session.results.get(name)
     if (result and result.status == "passed") or taken(session.chapter, name):
@@ -109,7 +56,7 @@ def passed(name: str) -> bool:
 
 def hint(name: str) -> Note:
     """Return the next hint of an exercise; each call shows one more."""
-    session = _current()
+    session = current()
     item: Any = exercise.find(session.chapter, name, "exercise")
     if "hints" in session.closed:
         return Note("No hints in this class", CLOSED)
@@ -121,7 +68,7 @@ def hint(name: str) -> Note:
 
 def solution(name: str) -> Note:
     """Return our solution with the idea behind it, after three attempts or a pass."""
-    session = _current()
+    session = current()
     item: Any = exercise.find(session.chapter, name, _kind(session, name))
     if "solutions" in session.closed:
         return Note("No solutions in this class", CLOSED)
@@ -142,11 +89,6 @@ def solution(name: str) -> Note:
     return Note(f"Our solution of {name}", item.idea, "#16a34a", code)
 
 
-def chapter() -> str:
-    """Return the chapter that has begun."""
-    return _current().chapter
-
-
 def local(name: str, learner: object) -> Answer:
     """Return the answer for a check that runs in the learner's own process, as it does in a notebook."""
     return Answer(name, lambda request: serve({name: learner}, name, request), _records)
@@ -159,12 +101,6 @@ def _records(operation: str, **window: object) -> Any:
     return local(operation, getattr(records, operation))(**window)
 
 
-def _current() -> Session:
-    if _session is None:
-        raise RuntimeError("No chapter has begun: run the first cell of the notebook, the one with begin(...).")
-    return _session
-
-
 def _kind(session: Session, name: str) -> str:
     item = exercise.load(session.chapter).get(name)
     return item.kind if item else "exercise"
@@ -172,7 +108,7 @@ def _kind(session: Session, name: str) -> str:
 
 def _judged(name: str, answer: object, kind: str) -> Result:
     """Return the result of an answer."""
-    session = _current()
+    session = current()
     item = exercise.find(session.chapter, name, kind)
     if error := notebook.broken(name):
         return Result.of(item, "crashed", said("broken-cell", name=name, error=error))
@@ -182,7 +118,7 @@ def _judged(name: str, answer: object, kind: str) -> Result:
 
 def _kept(result: Result) -> Result:
     """Keep and save a result; under nbgrader one that is not passed raises."""
-    session = _current()
+    session = current()
     session.results[result.name] = result
     if os.environ.get("NBGRADER_EXECUTION"):
         if result.status != "passed":

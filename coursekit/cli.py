@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
+LEARN, TEACH, WRITE = "Take the course", "Teach it: workshops, classes, grades", "Write it: chapters and exercises"
 app = typer.Typer(
-    help="Take the course, build it, and grade a class.",
+    help="Take the course, teach it, or write it.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -33,12 +34,32 @@ def plain_errors() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        from coursekit.versions import in_words
+
+        print(in_words())
+        raise typer.Exit()
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_say_version, is_eager=True, help="Say the versions of the course and of Ray."
+        ),
+    ] = False,
+) -> None:
+    """Take the course, teach it, or write it."""
+
+
 def example(text: str) -> str:
     """Return the line below a command's help."""
     return f"Example: [bold]{text}[/bold]"
 
 
-@app.command(epilog=example("coursekit build --check"))
+@app.command(epilog=example("coursekit build --check"), rich_help_panel=WRITE)
 def build(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing, and fail if one of these files is stale.")
@@ -62,7 +83,7 @@ def build(
             print(f"Changed since they were recorded for the site (`make record` runs a chapter again): {changed}.")
 
 
-@app.command(epilog=example("coursekit lab --port 8890 -- --ip=0.0.0.0"))
+@app.command(epilog=example("coursekit lab --port 8890 -- --ip=0.0.0.0"), rich_help_panel=LEARN)
 def lab(
     port: Annotated[int | None, typer.Option(help="The port; by default 8888, or the next free one.")] = None,
     jupyter_arguments: Annotated[list[str] | None, typer.Argument(help="Passed on to jupyter lab, after `--`.")] = None,
@@ -79,7 +100,7 @@ def lab(
         jupyter.start(found, port, jupyter_arguments or [])
 
 
-@app.command(epilog=example("coursekit update"))
+@app.command(epilog=example("coursekit update"), rich_help_panel=LEARN)
 def update() -> None:
     """Update your notebooks in work/ to the course's version, and keep everything you wrote in them."""
     with plain_errors():
@@ -92,7 +113,7 @@ def update() -> None:
             raise CommandError("\n".join(report.problems))
 
 
-@app.command(epilog=example("coursekit doctor"))
+@app.command(epilog=example("coursekit doctor"), rich_help_panel=LEARN)
 def doctor() -> None:
     """Check this machine: Python, versions, cores, memory, ports. Exit code 1 means that it is not ready."""
     from coursekit.machine.doctor import examine
@@ -102,7 +123,7 @@ def doctor() -> None:
     raise typer.Exit(0 if report.ready else 1)
 
 
-@app.command(epilog=example("coursekit progress"))
+@app.command(epilog=example("coursekit progress"), rich_help_panel=LEARN)
 def progress() -> None:
     """Show the points of every chapter, earned and possible."""
     from coursekit.overview import progress as overview
@@ -110,7 +131,7 @@ def progress() -> None:
     print(overview())
 
 
-@app.command(epilog=example("coursekit chapter ch27_topic"))
+@app.command(epilog=example("coursekit chapter ch27_topic"), rich_help_panel=WRITE)
 def chapter(name: Annotated[str, typer.Argument(help="Its name: ch, two digits, and a topic.")]) -> None:
     """Start a new chapter from the templates."""
     with plain_errors():
@@ -127,22 +148,42 @@ def chapter(name: Annotated[str, typer.Argument(help="Its name: ch, two digits, 
         )
 
 
-@app.command(epilog=example("coursekit bill ch01_tasks"))
+@app.command("exercise", epilog=example("coursekit exercise ch05_faults slow_node"), rich_help_panel=WRITE)
+def exercise_(
+    chapter: Annotated[str, typer.Argument(help="The chapter's name.")],
+    name: Annotated[str, typer.Argument(help="The name of the function that learners write.")],
+) -> None:
+    """Add an exercise to a chapter: a small one that works, in all its places, for you to make yours."""
+    with plain_errors():
+        from coursekit.author.scaffold import new_exercise
+        from coursekit.paths import ROOT
+
+        for path in new_exercise(chapter, name):
+            print(path.relative_to(ROOT))
+        print(
+            f"Next steps:\n"
+            f"  1. Make the text, the check and the answers yours: look for {name} in these files.\n"
+            f"  2. Run `make build`, and then `make test name={chapter}`.\n"
+            "  3. Commit these files together with those that `make build` wrote."
+        )
+
+
+@app.command(epilog=example("coursekit bill ch01_tasks"), rich_help_panel=WRITE)
 def bill(
     chapters: Annotated[list[str] | None, typer.Argument(help="Names of chapters; by default all.")] = None,
 ) -> None:
-    """Count, for each exercise, the lines that judge it and the lines of our solution."""
+    """Count, for each exercise, the lines of its check, of all that judges it, and of our solution."""
     with plain_errors():
         from coursekit.author.bill import bills
         from coursekit.course import chapter_names, existing_chapter
 
-        print(f"{'':45} judging solution")
+        print(f"{'':46} check judging solution")
         for name in map(existing_chapter, chapters or chapter_names()):
             for row in bills(name):
                 print(row)
 
 
-@app.command(epilog=example("coursekit slides ch01_tasks --run"))
+@app.command(epilog=example("coursekit slides ch01_tasks --run"), rich_help_panel=TEACH)
 def slides(
     name: Annotated[str, typer.Argument(help="The chapter's name.")],
     run: Annotated[bool, typer.Option("--run", help="Run the solved chapter, and show what came out here.")] = False,
@@ -162,7 +203,7 @@ def slides(
         print(f"wrote {path} (open it in a browser; the S key shows the speaker notes)")
 
 
-@app.command(epilog=example("coursekit record ch01_tasks ch05_faults"))
+@app.command(epilog=example("coursekit record ch01_tasks ch05_faults"), rich_help_panel=WRITE)
 def record(names: Annotated[list[str], typer.Argument(help="The chapters' names, run one after the other.")]) -> None:
     """Run solved chapters in full mode, and keep in site/recorded/ what their demonstrations showed."""
     with plain_errors():
@@ -173,7 +214,7 @@ def record(names: Annotated[list[str], typer.Argument(help="The chapters' names,
             raise CommandError(f"Not recorded, for the reasons above: {', '.join(failed)}.")
 
 
-@app.command(epilog=example("coursekit collect moodle.zip course"))
+@app.command(epilog=example("coursekit collect moodle.zip course"), rich_help_panel=TEACH)
 def collect(
     source: Annotated[Path, typer.Argument(help="The zip of all submissions from Moodle or Canvas, or a folder.")],
     course: Annotated[Path, typer.Argument(help="The course's folder.")] = Path("."),
@@ -191,7 +232,9 @@ def collect(
         print(put(source, course, table))
 
 
-@app.command(epilog=example("coursekit grades course --to moodle --table worksheet.csv --dry-run"))
+@app.command(
+    epilog=example("coursekit grades course --to moodle --table worksheet.csv --dry-run"), rich_help_panel=TEACH
+)
 def grades(
     course: Annotated[Path, typer.Argument(help="The course's folder, in which a class has been graded.")],
     to: Annotated[str, typer.Option(help="canvas, moodle or csv.")] = "csv",
@@ -215,7 +258,7 @@ def grades(
         print(grades_to(course, to, table, column or [], scale, zeros, dry_run, out))
 
 
-@app.command(epilog=example("coursekit similar course"))
+@app.command(epilog=example("coursekit similar course"), rich_help_panel=TEACH)
 def similar(
     course: Annotated[Path, typer.Argument(help="The course's folder, in which a class has been graded.")],
 ) -> None:
@@ -226,7 +269,7 @@ def similar(
         print(f"wrote {write(course)}")
 
 
-@app.command(epilog=example("coursekit grade course/submitted --jobs 2"))
+@app.command(epilog=example("coursekit grade course/submitted --jobs 2"), rich_help_panel=TEACH)
 def grade(
     submissions: Annotated[
         Path, typer.Argument(help="The folder submitted/ of a course: <student>/<assignment>/*.ipynb.")
@@ -272,7 +315,7 @@ def grade(
             grade_class(submissions, Options(*how, configured=timeout is None), nursery)
 
 
-@app.command(epilog=example("coursekit report course"))
+@app.command(epilog=example("coursekit report course"), rich_help_panel=TEACH)
 def report(
     course: Annotated[Path, typer.Argument(help="The course's folder, in which a class has been graded.")],
 ) -> None:
@@ -283,7 +326,7 @@ def report(
         report_class(course)
 
 
-@app.command(name="class", epilog=example("coursekit class course"))
+@app.command(name="class", epilog=example("coursekit class course"), rich_help_panel=TEACH)
 def class_(
     course: Annotated[Path, typer.Argument(help="The course's folder, in which a class has been graded.")],
 ) -> None:
@@ -294,7 +337,7 @@ def class_(
         show_class(course)
 
 
-@app.command(epilog=example("coursekit release course"))
+@app.command(epilog=example("coursekit release course"), rich_help_panel=TEACH)
 def release(
     folder: Annotated[
         Path, typer.Argument(help="A folder that does not exist yet, or holds class.toml and a roster alone.")
@@ -307,7 +350,9 @@ def release(
         release_course(folder)
 
 
-@app.command(epilog=example("coursekit pack stick --platform linux-x86_64 --python 3.11 --python 3.12"))
+@app.command(
+    epilog=example("coursekit pack stick --platform linux-x86_64 --python 3.11 --python 3.12"), rich_help_panel=TEACH
+)
 def pack(
     folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet, or one that was packed before.")],
     platform: Annotated[
@@ -326,7 +371,7 @@ def pack(
         fill(folder, platform or ["linux-x86_64"], python or ["3.11"], course)
 
 
-@app.command(epilog=example("coursekit room"))
+@app.command(epilog=example("coursekit room"), rich_help_panel=TEACH)
 def room(
     port: Annotated[int, typer.Option(help="The port that learners' machines connect to.")] = 8765,
     board: Annotated[int, typer.Option(help="The port of the board, on this machine alone.")] = 8766,
@@ -345,7 +390,7 @@ def room(
         open_room(port, board, keep, handins)
 
 
-@app.command("join", epilog=example('coursekit join "192.168.1.7 QUIET-FALCON"'))
+@app.command("join", epilog=example('coursekit join "192.168.1.7 QUIET-FALCON"'), rich_help_panel=LEARN)
 def join_(
     room: Annotated[str, typer.Argument(help="The address and the code on your instructor's screen, in quotes.")],
     nickname: Annotated[str, typer.Option(help="What the board calls you.")] = "",
@@ -356,7 +401,7 @@ def join_(
     print(join(room, nickname))
 
 
-@app.command("handin", epilog=example("coursekit handin work/ch01_tasks.ipynb"))
+@app.command("handin", epilog=example("coursekit handin work/ch01_tasks.ipynb"), rich_help_panel=LEARN)
 def handin_(
     notebook: Annotated[str, typer.Argument(help="The notebook's file.")],
     student: Annotated[str, typer.Option(help="Your name in the class; by default your nickname.")] = "",
@@ -368,7 +413,7 @@ def handin_(
     print(handin(notebook, student=student, sure=yes))
 
 
-@app.command("leave", epilog=example("coursekit leave"))
+@app.command("leave", epilog=example("coursekit leave"), rich_help_panel=LEARN)
 def leave_() -> None:
     """Leave the room: nothing is sent from then on."""
     from coursekit.presence import leave

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from coursekit.result import plural
+from coursekit.cards import plural
 
 
 def in_words(moment: datetime) -> str:

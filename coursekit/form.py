@@ -48,6 +48,8 @@ def conform(value: Any, wanted: Any, place: str = "") -> Any:
         raise WrongType(called(wanted), _called_value(value), place)
     if kind is np.ndarray:
         return _as_array(value, place)
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        raise WrongType(called(wanted), "an array without dimensions", place)
     if kind is dict and parts:
         return {conform(key, parts[0], place): conform(value[key], parts[1], _at(place, key)) for key in value}
     if kind not in (list, tuple, set):

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from coursekit import checking, link
+from coursekit import link, session
+from coursekit.cards import Note
 from coursekit.cores import cores
 from coursekit.files import write_whole
 from coursekit.overview import home
-from coursekit.result import Note
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,60}")  # as the room takes it
 
@@ -66,11 +66,11 @@ def _compared(said: float, was: float) -> str:
 def _tell(kind: str, name: str, value: float, **more: float) -> Note | None:
     if not link.joined():
         return None
-    return link.tell(link.record(kind, checking.chapter(), exercise=name, value=value, **more))
+    return link.tell(link.record(kind, session.chapter(), exercise=name, value=value, **more))
 
 
 def _file(name: str) -> Path:
-    return home() / "predictions" / f"{checking.chapter()}.{name}.json"
+    return home() / "predictions" / f"{session.chapter()}.{name}.json"
 
 
 def _read(name: str) -> dict[str, float]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from coursekit import link, notebook
+from coursekit.cards import Note
 from coursekit.journal import Journal
 from coursekit.overview import home
-from coursekit.result import Note
 
 SECONDS = 30  # that one try may take
 PATIENCE = 60  # seconds in which a room that does not answer may come back

@@ -18,10 +18,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from coursekit.cards import Note
 from coursekit.files import write_whole
 from coursekit.overview import home
 from coursekit.pairing import Joiner, Mismatch
-from coursekit.result import Note, Result
+from coursekit.result import Result
 
 PORT = 8765
 SECONDS = 5  # that the room may take to answer

@@ -9,6 +9,8 @@ import time
 import uuid
 from typing import Any
 
+from coursekit import private
+
 PATIENCE = 20.0
 
 
@@ -28,15 +30,11 @@ def patience() -> float:
 
 
 def _put(key: str, value: str) -> None:
-    from ray.experimental.internal_kv import _internal_kv_put
-
-    _internal_kv_put(key, value, overwrite=True, namespace="coursekit")
+    private.kv_put(key, value, overwrite=True, namespace="coursekit")
 
 
 def _get(key: str) -> str | None:
-    from ray.experimental.internal_kv import _internal_kv_get
-
-    value = _internal_kv_get(key, namespace="coursekit")
+    value = private.kv_get(key, namespace="coursekit")
     return value.decode() if value is not None else None
 
 

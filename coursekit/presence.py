@@ -1,7 +1,7 @@
 """What a learner types to be seen in the room: join, leave, stuck."""
 
-from coursekit import asked, checking, link
-from coursekit.result import Note
+from coursekit import asked, link, session
+from coursekit.cards import Note
 
 SENT = """\
 From now on each check sends this, and nothing else: never code, values, outputs, paths or names of accounts.
@@ -41,7 +41,7 @@ def stuck(line: str | None = "") -> Note:
     """Raise your hand on the instructor's board, with a line if you like; `stuck(None)` lowers it."""
     if not link.joined():
         return link.OUTSIDE
-    chapter = checking.chapter()
+    chapter = session.chapter()
     if line is None:
         return link.tell(link.record("down", chapter)) or Note("Your hand is down", "")
     said = " ".join(line.split())[: link.LINE]

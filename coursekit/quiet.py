@@ -9,11 +9,10 @@ A cluster also gets more time to start than Ray gives it, for laptops that are b
 import logging
 import os
 import re
-import time
 from collections.abc import Callable
 from typing import Any
 
-from coursekit import whole_lines
+from coursekit import patches, private, whole_lines
 from coursekit.failure import STUB_TEXT
 
 METRICS = ("RAY_enable_metrics_collection", "RAY_enable_open_telemetry")
@@ -58,23 +57,24 @@ LAST_WORDS = re.compile(
     r"|^\*\*\* SIGSEGV received(?:(?s:.*)DeltaProducer::RunHarvesterLoop|(?!(?s:.*)^Fatal Python error))",
     re.MULTILINE,
 )
-START_SECONDS = 120  # for a node of a cluster; Ray itself gives up after 30
 
 
 def quiet() -> None:
     """Send what Ray and its workers log to stdout, without what is noise. Call it before `ray.init`; twice does no harm."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)  # before Ray is imported: it reads them then
-    from ray._private import ray_logging, services, worker
+    private.ray_logging.RAY_DEDUP_LOGS = os.environ["RAY_DEDUP_LOGS"] != "0"  # where Ray was imported before
+    patches.replace(private.worker, "print_to_stdstream", _printer)
+    patches.replace(logging.StreamHandler, "emit", _emitter)
+    patches.connect_silently()
+    patches.wait_for_nodes()
+    patches.change_commands("whole lines", _with_whole_lines)
 
-    ray_logging.RAY_DEDUP_LOGS = os.environ["RAY_DEDUP_LOGS"] != "0"  # where Ray was imported before
-    if not hasattr(worker, "coursekit_quiet"):
-        worker.coursekit_quiet = True
-        worker.print_to_stdstream = _printer(worker.print_to_stdstream)
-        worker.connect = _connector(worker.connect)
-        services.get_node = _waiter(services.get_node)
-        services.start_ray_process = _starter(services.start_ray_process)
-        logging.StreamHandler.emit = _emitter(logging.StreamHandler.emit)  # type: ignore[method-assign]
+
+def _with_whole_lines(command: list[str], kind: str) -> list[str]:
+    """Return the command of one of Ray's processes: the log monitor's with ours, which reads whole lines."""
+    script = next((place for place, word in enumerate(command) if word.endswith("log_monitor.py")), None)
+    return command if script is None else [*command[:script], whole_lines.__file__, *command[script:]]
 
 
 def _emitter(original: Callable) -> Callable:
@@ -115,57 +115,3 @@ def _without_stubs(lines: list[str]) -> list[str]:
     """Return a worker's lines without the report, its last words, that an actor could not be made because it is not written yet."""
     starts = [index for index, line in enumerate(lines) if "Exception raised in creation task" in line]
     return lines[: starts[0]] if starts and any(STUB_TEXT in line for line in lines) else lines
-
-
-def _connector(original: Callable) -> Callable:
-    """Return Ray's function that connects this process to a cluster, with a silent C++ core.
-
-    The core writes its errors to the process's stderr, past Python: one for every algorithm of RLlib ("constructor arguments
-    in the object store"). What goes wrong for the reader comes as an exception.
-    """
-
-    def connect(*args: Any, **kwargs: Any) -> Any:
-        if "RAY_BACKEND_LOG_LEVEL" in os.environ:
-            return original(*args, **kwargs)
-        stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 2)  # the core announces its level there
-        os.environ["RAY_BACKEND_LOG_LEVEL"] = (
-            "fatal"  # after the cluster's own processes have started: they log as ever
-        )
-        try:
-            return original(*args, **kwargs)
-        finally:
-            del os.environ["RAY_BACKEND_LOG_LEVEL"]
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            os.close(nowhere)
-
-    return connect
-
-
-def _waiter(original: Callable) -> Callable:
-    """Return Ray's function that asks a cluster for one of its nodes, and waits while that node starts."""
-
-    def get_node(*args: Any) -> Any:
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                return original(*args)
-            except RuntimeError:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(0.1)
-
-    return get_node
-
-
-def _starter(original: Callable) -> Callable:
-    """Return Ray's function that starts one of its processes, with a log monitor that reads whole lines."""
-
-    def start_ray_process(command: list[str], *args: Any, **kwargs: Any) -> Any:
-        script = next((place for place, word in enumerate(command) if word.endswith("log_monitor.py")), None)
-        if script is not None:
-            command = [*command[:script], whole_lines.__file__, *command[script:]]
-        return original(command, *args, **kwargs)
-
-    return start_ray_process

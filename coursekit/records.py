@@ -19,13 +19,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
-from ray._private.internal_api import node_stats
-from ray._private.state import GlobalState, state
-from ray._private.worker import global_worker
-from ray._raylet import Config, GcsClientOptions  # type: ignore[attr-defined]
-from ray.core.generated import gcs_pb2
-
-from coursekit import rows
+from coursekit import private, rows
 
 QUIET = 2.5  # two and a half of Ray's default report intervals
 FULL_REPORT = 5_000  # a report carries at most 10,000 events; after one that may have been full, more can follow
@@ -34,9 +28,9 @@ _MARK = "coursekit:mark"
 
 def connect(address: str) -> None:
     """Have this process, which takes no part in a Ray, read the records of the one at this address."""
-    Config.initialize("")  # it read the environment, which holds the token, at the import
-    options = GcsClientOptions.create(address, None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False)
-    state._initialize_global_state(options)
+    private.Config.initialize("")  # it read the environment, which holds the token, at the import
+    options = private.GcsClientOptions.create(address, None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False)
+    private.state._initialize_global_state(options)
 
 
 def now() -> float:
@@ -77,9 +71,9 @@ class Launched(NamedTuple):
     def so_far(cls) -> Self:
         """Return what this process has launched until now, with a mark set."""
         marked = time.time_ns()
-        with global_worker.core_worker.profile_event(_MARK.encode()):
+        with private.global_worker.core_worker.profile_event(_MARK.encode()):
             pass
-        return cls(global_worker.current_job_id.binary(), global_worker.current_task_id.binary(), marked)
+        return cls(private.global_worker.current_job_id.binary(), private.global_worker.current_task_id.binary(), marked)
 
     def has_arrived(self, own: list) -> bool:
         """Return whether the mark is in these records of the process's own task."""
@@ -128,7 +122,7 @@ def actors() -> list[dict]:
     `started`, `ended` (seconds since the epoch), `death` (why it died). What is not known is None.
     """
     table = _connected()._connect_and_get_accessor().get_actor_table(None, None)
-    found = [rows.actor(gcs_pb2.ActorTableData.FromString(row)) for row in table]
+    found = [rows.actor(private.gcs_pb2.ActorTableData.FromString(row)) for row in table]
     return sorted(found, key=lambda actor: actor["started"] or float("inf"))
 
 
@@ -201,16 +195,16 @@ def _worker_lives(event: Any, workers: dict[bytes, dict]) -> bool:
     return any(each["actor_id"] == actor_id and each["state"] == "ALIVE" and not each["restarts"] for each in actors())
 
 
-def _connected() -> GlobalState:
-    if state.gcs_options is None:
+def _connected() -> Any:
+    if private.state.gcs_options is None:
         raise RuntimeError("Ray is not running in this process, so there are no records: call `ray.init()` first.")
-    return state
+    return private.state
 
 
-def _workers(ray_state: GlobalState) -> dict[bytes, dict]:
+def _workers(ray_state: Any) -> dict[bytes, dict]:
     """Return `pid`, `node_id` and `alive` of every worker process by its id."""
     living = {node["NodeID"] for node in ray_state.node_table() if node["Alive"]}
-    table = map(gcs_pb2.WorkerTableData.FromString, ray_state._connect_and_get_accessor().get_worker_table())
+    table = map(private.gcs_pb2.WorkerTableData.FromString, ray_state._connect_and_get_accessor().get_worker_table())
     return {row.worker_address.worker_id: rows.worker(row, living) for row in table}
 
 
@@ -219,4 +213,4 @@ def _node_stats(include_references: bool) -> Iterator[tuple[str, Any]]:
     for node in _connected().node_table():
         if node["Alive"]:
             address, port = node["NodeManagerAddress"], node["NodeManagerPort"]
-            yield node["NodeID"], node_stats(address, port, include_memory_info=include_references)
+            yield node["NodeID"], private.node_stats(address, port, include_memory_info=include_references)

@@ -1,10 +1,9 @@
 """The result of one check: text in a terminal, HTML in a notebook, and a JSON record for programs."""
 
-import html
-import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from coursekit.cards import card, plural, prose
 from coursekit.messages import NOTHING_SAID, Said
 
 MIME = "application/vnd.coursekit+json"
@@ -104,47 +103,3 @@ class Result:
 
 def _code(text: str) -> str:
     return text if "`" in text else f"`{text}`"
-
-
-def plural(number: int | float, noun: str) -> str:
-    """Return a number with its noun: `1 point`, `2 points`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-_EMPHASIS = re.compile(r"(?<![\w*])\*([A-Za-z]+(?: [A-Za-z]+)*)\*(?![\w*])")
-
-
-def prose(text: str) -> str:
-    """Return plain text as HTML: escaped, `code` between backticks, *emphasis* between stars, lines kept."""
-    parts = html.escape(text).replace("\n", "<br>").split("`")
-    return "".join(
-        f"<code>{part}</code>" if i % 2 else _EMPHASIS.sub(r"<em>\1</em>", part) for i, part in enumerate(parts)
-    )
-
-
-def card(title: str, body: str, colour: str) -> str:
-    """Return a box of HTML that reads on a light and on a dark page."""
-    return (
-        f"<div style='border-left:4px solid {colour};background:{colour}1a;padding:8px 12px;margin:4px 0;"
-        f"border-radius:4px;font-family:system-ui,sans-serif;line-height:1.45'>"
-        f"<div style='font-weight:600;color:{colour}'>{html.escape(title)}</div>{body}</div>"
-    )
-
-
-@dataclass(frozen=True)
-class Note:
-    """A message to the reader, with code below it where there is some: a box in a notebook, text in a terminal."""
-
-    title: str
-    text: str
-    colour: str = "#2563eb"
-    code: str = ""
-
-    def __str__(self) -> str:
-        return "\n".join(filter(None, [self.title, self.text, self.code]))
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        code = f"<pre>{html.escape(self.code)}</pre>" if self.code else ""
-        return card(self.title, f"<div>{prose(self.text)}</div>{code}", self.colour)

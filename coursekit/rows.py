@@ -3,12 +3,12 @@
 import re
 from typing import Any
 
-from ray.core.generated import common_pb2, gcs_pb2
+from coursekit import private
 
 _KINDS = ("task", "actor_creation", "actor_call")  # by Ray's number of the type of a task
-_DRIVER = common_pb2.TaskType.Value("DRIVER_TASK")
+_DRIVER = private.common_pb2.TaskType.Value("DRIVER_TASK")
 _STATES = ("PENDING_ARGS_AVAIL", "SUBMITTED_TO_WORKER", "RUNNING", "FINISHED", "FAILED")
-_CREATED, _SUBMITTED, _RUNNING, _FINISHED, _FAILED = map(common_pb2.TaskStatus.Value, _STATES)
+_CREATED, _SUBMITTED, _RUNNING, _FINISHED, _FAILED = map(private.common_pb2.TaskStatus.Value, _STATES)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -35,7 +35,7 @@ def ran_to_its_end(event: Any) -> bool:
     """Return whether a worker ran the function until it returned or raised."""
     if _FINISHED in event.state_updates.state_ts_ns:
         return True
-    return event.state_updates.error_info.error_type == common_pb2.TASK_EXECUTION_EXCEPTION
+    return event.state_updates.error_info.error_type == private.common_pb2.TASK_EXECUTION_EXCEPTION
 
 
 def span(event: Any) -> tuple[float | None, float | None]:
@@ -72,12 +72,12 @@ def task(event: Any, workers: dict[bytes, dict]) -> dict:
         "node_id": seen.node_id.hex() or worker.get("node_id"),
         "worker_id": worker_id.hex() or None,
         "worker_pid": seen.worker_pid or worker.get("pid"),
-        "state": common_pb2.TaskStatus.Name(status),
+        "state": private.common_pb2.TaskStatus.Name(status),
         "created": created(event),
         "submitted": seen.state_ts_ns.get(_SUBMITTED, 0) / 1e9 or None,
         "started": started,
         "ended": ended,
-        "error": common_pb2.ErrorType.Name(seen.error_info.error_type) if failed else None,
+        "error": private.common_pb2.ErrorType.Name(seen.error_info.error_type) if failed else None,
         "error_message": _COLOUR.sub("", seen.error_info.error_message) if failed else None,
         "resources": dict(info.required_resources),
         "placement_group": info.placement_group_id.hex() or None,
@@ -91,7 +91,7 @@ def actor(row: Any) -> dict:
         "class_name": row.class_name,
         "name": row.name or None,
         "namespace": row.ray_namespace or None,
-        "state": gcs_pb2.ActorTableData.ActorState.Name(row.state),
+        "state": private.gcs_pb2.ActorTableData.ActorState.Name(row.state),
         "pid": row.pid or None,
         "node_id": row.address.node_id.hex() or row.node_id.hex() or None,
         "worker_id": row.address.worker_id.hex() or None,
@@ -147,7 +147,7 @@ def reference(node_id: str, process: Any, row: Any) -> dict:
         "node_id": node_id,
         "worker_id": process.worker_id.hex(),
         "pid": process.pid,
-        "role": common_pb2.WorkerType.Name(process.worker_type).lower(),
+        "role": private.common_pb2.WorkerType.Name(process.worker_type).lower(),
     }
 
 

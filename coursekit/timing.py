@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from coursekit.bar import progress_bar
-from coursekit.result import card, prose
+from coursekit.cards import card, prose
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -34,7 +34,7 @@ COMPILE = [
     "-o",
 ]
 COLOUR = re.compile(r"(?:#x1B|\x1b)\[[\d;]*m")  # as a JUnit report writes it
-OF_A_PYTHON = {"fast tests": ["-m", "not slow and not full"], "sandbox": ["tests/test_sandbox.py"]}
+OF_A_PYTHON = {"fast tests": ["-m", "fast"], "sandbox": ["tests/test_sandbox.py"]}
 
 
 @dataclass(frozen=True)

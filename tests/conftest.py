@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from coursekit.paths import ROOT, path_with_scripts
+from tests.layers import Layers, left_out
 
 os.environ["PATH"] = path_with_scripts()
 os.environ["COURSEKIT_HOME"] = tempfile.mkdtemp(prefix="coursekit-test-")
@@ -34,6 +36,7 @@ RAYS = tempfile.mkdtemp(prefix=f"ray-{worker or 'main'}-", dir="/tmp")
 os.environ["RAY_TMPDIR"] = RAYS
 
 STARTED = pytest.StashKey[int]()
+LEFT_OUT: Counter[str] = Counter()
 MISTAKES = ROOT / "coursekit/exercises/mistakes.json"
 SHARE = {"solved": 45, "unsolved": 20}  # seconds that a chapter may take on two cores, on average
 GRADING = [
@@ -98,7 +101,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    layers = Layers()
+    for item in items:
+        item.add_marker(layers.of(item))
     items.sort(key=place)
     if config.option.keyword:  # one chapter by itself: its long tests first, each in another process
         items.sort(key=lambda item: not group_of(item.nodeid).startswith(("notebooks", "isolation")))
@@ -113,15 +120,23 @@ def place(item: pytest.Item) -> tuple[int, str]:
     return len(ORDER), ""
 
 
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        LEFT_OUT.update(layer for layer in ("soon", "rest", "nightly") if item.get_closest_marker(layer))
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if (told := getattr(session.config, "workeroutput", None)) is not None:
         told["rays"] = len(list(Path(RAYS).glob("ray/session_2*")))
+        told["left_out"] = dict(LEFT_OUT)
     shutil.rmtree(RAYS, ignore_errors=True)
 
 
 def pytest_testnodedown(node: Any) -> None:
     """Count, in the process that hands out the tests, the Rays that one of the others started."""
-    node.config.stash[STARTED] = node.config.stash.get(STARTED, 0) + getattr(node, "workeroutput", {}).get("rays", 0)
+    told = getattr(node, "workeroutput", {})
+    node.config.stash[STARTED] = node.config.stash.get(STARTED, 0) + told.get("rays", 0)
+    LEFT_OUT.update(told.get("left_out", {}) if not LEFT_OUT else {})  # each process has left out the same
 
 
 @pytest.fixture
@@ -176,6 +191,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
     if config.getoption("--write-mistakes"):
         write_mistakes(sorted(row for report in reports for name, row in report.user_properties if name == "mistake"))
+    if not config.option.keyword and (line := left_out(LEFT_OUT)):
+        terminalreporter.section("what did not run")
+        terminalreporter.line(line)
     if rays := config.stash.get(STARTED, 0):
         terminalreporter.line(f"Ray was started {rays} times.")
     if failed := terminalreporter.getreports("failed") + terminalreporter.getreports("error"):

@@ -13,8 +13,8 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
+from coursekit.cards import prose
 from coursekit.grading.report import NOT_WRITTEN
-from coursekit.result import prose
 from coursekit.sandbox.nursery import available
 from tests.attacks import GUARD, MARK, Attack, attacks, placed
 from tests.classes import HONEST, SHORT, Machine, grade, hand_in_honestly, lines, said
@@ -193,7 +193,7 @@ def test_every_attack_says_what_it_tries_and_there_are_forty():
     assert len({attack.tries for attack in attacks()}) == len(attacks())
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_nbgrader_makes_its_own_pages_of_everything_that_was_graded(graded):
     nbgrader(graded.course, "generate_feedback", "ch00_start")
     students = {record["student"] for record in graded.records.values() if record["outcome"] == "graded"}

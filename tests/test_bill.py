@@ -5,14 +5,17 @@ from typer.testing import CliRunner
 
 from coursekit.author import bill
 from coursekit.cli import app
+from coursekit.reach import reached
 from tests.chapters import CHAPTERS
 
 
-def test_the_bill_counts_the_check_its_helpers_and_its_probes():
+def test_the_bill_counts_the_check_with_its_helpers_apart_from_its_probes():
     row = next(row for row in bill.bills("ch01_tasks") if row.name == "as_task")
-    check = bill._lines_of_code(bill._source("coursekit.exercises.ch01_tasks", "as_task"))
-    probe = bill._lines_of_code(bill._source("coursekit.given.ch01_tasks", "launch"))
-    assert row.judging >= check + probe > check > 5
+    found = reached("coursekit.exercises.ch01_tasks", "as_task")
+    of_module = {name for module, name in found if module == "coursekit.exercises.ch01_tasks"}
+    assert of_module >= {"as_task", "_launched", "_expect_reference"}
+    assert ("coursekit.given.ch01_tasks", "launch") in found
+    assert row.judging > row.check > 5
     assert row.solution > 1
 
 
@@ -27,8 +30,8 @@ def test_the_command_lists_every_exercise_of_a_chapter():
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_an_exercise_with_many_judging_lines_says_why(chapter):
-    silent = [row.name for row in bill.bills(chapter) if row.judging > bill.LONG and not row.why_long]
-    assert not silent, (
-        f"These have more than {bill.LONG} judging lines: shorten them, or say why after `# Long:` {silent}"
+def test_a_long_check_says_why_and_no_other_does(chapter):
+    wrong = {row.name: row.check for row in bill.bills(chapter) if (row.check > bill.LONG) != bool(row.why_long)}
+    assert not wrong, (
+        f"More than {bill.LONG} lines of a check need a `# Long:` that says why; others have none: {wrong}"
     )

@@ -18,7 +18,7 @@ from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from typer.testing import CliRunner
 
-from coursekit import wire
+from coursekit import reach, wire
 from coursekit.answer import Answer
 from coursekit.cli import app
 from coursekit.course import CommandError
@@ -357,6 +357,7 @@ def chapter(tmp_path, monkeypatch) -> Path:
     for name in ("exercises/ch00_start.py", "given/ch00_start.py"):
         shutil.copy(ROOT / "coursekit" / name, tmp_path / "coursekit" / name)
     monkeypatch.setattr(edition, "ROOT", tmp_path)
+    monkeypatch.setattr(reach, "ROOT", tmp_path)
     return tmp_path / "coursekit/exercises/ch00_start.py"
 
 
@@ -365,16 +366,16 @@ def change(path: Path, old: str, new: str) -> list[str]:
     before, text = edition.checks("ch00_start"), path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
-    edition._module.cache_clear()
+    reach._module.cache_clear()
     return [name for name, found in edition.checks("ch00_start").items() if found != before[name]]
 
 
 @pytest.fixture(autouse=True)
 def as_it_is() -> Iterator[None]:
     """Read no module as another test has changed it."""
-    edition._module.cache_clear()
+    reach._module.cache_clear()
     yield
-    edition._module.cache_clear()
+    reach._module.cache_clear()
 
 
 def test_a_check_is_another_when_what_judges_has_changed_and_not_for_a_hint_or_a_comment(chapter):

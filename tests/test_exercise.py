@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from coursekit import versions
-from coursekit.checking import NotPassed, begin, check, hint, local, passed, quiz, solution
+from coursekit.cards import prose
+from coursekit.checking import NotPassed, check, hint, local, passed, quiz, solution
 from coursekit.exercise import find, judge
 from coursekit.failure import STUB_TEXT, describe
-from coursekit.result import MIME, prose
+from coursekit.result import MIME
+from coursekit.session import begin
 
 CHAPTER = "ch00_start"
 
@@ -197,7 +199,7 @@ def test_an_unknown_name_hears_the_near_ones(call, near):
 
 
 def test_a_check_before_begin_says_what_to_run(monkeypatch):
-    monkeypatch.setattr(sys.modules["coursekit.checking"], "_session", None)
+    monkeypatch.setattr(sys.modules["coursekit.session"], "_session", None)
     with pytest.raises(RuntimeError, match="first cell"):
         check("best_seconds", right)
 

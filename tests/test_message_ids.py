@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coursekit import checking, messages
+from coursekit import checking, messages, session
 from coursekit.checking import local
 from coursekit.exercise import Exercise, Wrong, expect, expect_close, expect_equal, judge
 from coursekit.paths import ROOT
@@ -44,6 +44,20 @@ def test_placeholders_are_names_and_compute_nothing(path):
         if isinstance(part, ast.FormattedValue) and any(isinstance(each, computing) for each in ast.walk(part.value))
     ]
     assert not found, f"Compute the value first and give it a name: {found}"
+
+
+@pytest.mark.parametrize("path", EXERCISES, ids=lambda path: path.stem)
+def test_no_placeholder_names_an_exception_that_is_gone_when_the_message_is_kept(path):
+    caught = {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ExceptHandler)}
+    named = {
+        name.id
+        for call in calls(path)
+        for message in messages.messages_of(call)
+        if isinstance(message, ast.JoinedStr)
+        for name in ast.walk(message)
+        if isinstance(name, ast.Name)
+    }
+    assert not caught & named
 
 
 def words(placeholder: ast.expr) -> list[str]:
@@ -152,7 +166,7 @@ def test_what_the_framework_says_has_an_id_by_its_kind():
 
 def test_a_cell_that_ended_with_an_error_has_an_id_of_its_own(monkeypatch):
     monkeypatch.setenv("NBGRADER_EXECUTION", "")
-    monkeypatch.setattr(checking, "_session", checking.Session("ch00_start", {}, {}))
+    monkeypatch.setattr(session, "_session", session.Session("ch00_start", {}, {}))
     monkeypatch.setattr(checking, "save", lambda result: "")
     monkeypatch.setattr(checking.notebook, "broken", lambda name: "SyntaxError")
     assert checking.check("best_seconds", max).message_id == "broken-cell"

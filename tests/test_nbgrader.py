@@ -12,7 +12,7 @@ from coursekit.paths import NOTEBOOKS, ROOT, SOLUTIONS
 from tests.chapters import CHAPTERS
 from tests.nbgrader_courses import UNPROTECTED, nbgrader
 
-pytestmark = [pytest.mark.slow, pytest.mark.full]
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)

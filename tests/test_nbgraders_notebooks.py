@@ -50,8 +50,8 @@ def autograde(course: Path, assignment: str, tries: int = 3) -> None:
     "assignments",
     [
         pytest.param(SOME, id="some"),
-        pytest.param(OTHERS, id="others", marks=pytest.mark.full),
-        pytest.param([fixtures.EACH], id="each", marks=pytest.mark.full),
+        pytest.param(OTHERS, id="others", marks=pytest.mark.nightly),
+        pytest.param([fixtures.EACH], id="each", marks=pytest.mark.nightly),
     ],
 )
 def test_both_graders_give_nbgraders_own_notebooks_the_same_marks(assignments, tmp_path, record_property):

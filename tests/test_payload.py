@@ -41,7 +41,7 @@ def zqmark(*zqmark_args, **zqmark_more):
 """
 IDS = {
     *(key for path in (ROOT / "coursekit/exercises").glob("*.py") for key in messages.templates(str(path))),
-    *("", "todo", "crashed", "quiz", "not-plain", "returns", "unjudged", "broken-cell"),
+    *("", *messages.FRAMEWORK),
     *(f"crashed-{name}" for name, value in vars(builtins).items() if isinstance(value, type)),
     *(f"quiz-{letter}" for letter in "abcdefgh"),
 }
@@ -116,7 +116,7 @@ def test_no_mark_of_an_answer_is_sent(chapter, monkeypatch, capfd):
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_no_mark_of_a_right_answer_is_sent(chapter, monkeypatch):
     def right(item: Any, answer: object) -> Result:
-        return Result.of(item, "passed", WORD, "", tried=WORD, got=WORD, where=WORD)
+        return Result.of(item, "passed", messages.Said(WORD), tried=WORD, got=WORD, where=WORD)
 
     monkeypatch.setattr(exercise, "judge", right)
     coursekit.begin(chapter)

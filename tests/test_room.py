@@ -21,7 +21,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 
 import coursekit
-from coursekit import asked, checking, guesses, link, presence
+from coursekit import asked, checking, guesses, link, presence, session
 from coursekit.course import chapter_names
 from coursekit.exercise import load as load_chapter
 from coursekit.overview import home, load
@@ -130,7 +130,9 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
 
 
 def check(message_id: str = "abcdef", outcome: str = "wrong", name: str = "parallel_map") -> dict:
-    result = Result("ch01_tasks", name, "exercise", outcome, 2, "a message", message_id, "tried", "came back", "where")
+    result = Result(
+        "ch01_tasks", name, "exercise", outcome, 2, "a message", message_id, {}, "tried", "came back", "where"
+    )
     return link.of_result(result, 1, 0)
 
 
@@ -192,7 +194,7 @@ def test_while_a_question_is_open_a_quiz_is_a_vote_and_its_verdict_waits(room):
     assert "Your vote: a" in said
     assert "verdict comes when" in said
     assert load()[0] == {}
-    assert not checking._current().results
+    assert not session.current().results
     until(lambda: bars(room.watch())["a"] == [1])
     ask(room, "close")
     assert "✔" in str(checking.quiz("order_of_get", "b"))

@@ -335,13 +335,13 @@ def weights(read: dict[Path, Links]) -> dict[Path, float]:
     return found
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_a_build_runs_nothing_and_is_soon_ready(built):
     """On a machine that does nothing else, the clock shows less than the CPU seconds do: Sphinx uses all cores."""
     assert 0 < make_site()[1] <= BUILD_SECONDS
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_every_link_inside_the_site_leads_somewhere(read):
     lost = []
     for path, found in read.items():
@@ -355,7 +355,7 @@ def test_every_link_inside_the_site_leads_somewhere(read):
     assert lost == []
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_every_page_is_reached_from_the_way_in(read, built):
     reached, new = set[Path](), {(built / "index.html").resolve()}
     while new:
@@ -365,7 +365,7 @@ def test_every_page_is_reached_from_the_way_in(read, built):
     assert sorted(path.name for path in read.keys() - reached) == []
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_a_page_with_its_pictures_is_light(read, built, capsys):
     found = weights(read)
     shared = sum(path.stat().st_size for path in (built / "_static").rglob("*") if path.is_file()) / 2**20
@@ -374,18 +374,18 @@ def test_a_page_with_its_pictures_is_light(read, built, capsys):
     assert {path.stem: weight for path, weight in found.items() if weight > PAGE_MB} == {}
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_no_page_asks_for_anything_outside_its_folder(visit):
     assert [url for url in visit.asked if not url.startswith(("file:", "data:"))] == []
     assert visit.errors == []
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_no_page_is_wider_than_a_phone(visit):
     assert visit.too_wide == []
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_a_page_opens_in_a_second(read, built, address, tab, capsys):
     """The shortest of three loads counts: it is the one that the rest of the machine disturbed least."""
     heavy = sorted(weights(read).items(), key=lambda item: -item[1])[:3]
@@ -401,7 +401,7 @@ def test_a_page_opens_in_a_second(read, built, address, tab, capsys):
     assert {name: one for name, one in seconds.items() if not 0 < one < OPEN_SECONDS} == {}
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_the_way_in_leads_over_the_map_to_a_chapter_and_its_notebook(address, tab):
     tab.goto(f"{address}/index.html")
     tab.locator(".learners-map a", has=tab.locator("#ch01")).click()
@@ -413,7 +413,7 @@ def test_the_way_in_leads_over_the_map_to_a_chapter_and_its_notebook(address, ta
     assert waiting.value.path().read_bytes() == (ROOT / f"notebooks/{CHAPTER}.ipynb").read_bytes()
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_a_chapter_opens_where_it_can_run(built, tab):
     tab.goto((built / f"notebooks/{CHAPTER}.html").as_uri())
     links = [link.get_attribute("href") for link in tab.locator("a").all()]
@@ -421,7 +421,7 @@ def test_a_chapter_opens_where_it_can_run(built, tab):
     assert f"https://mybinder.org/v2/gh/owner/course/main?urlpath=lab/tree/notebooks/{CHAPTER}.ipynb" in links
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_a_quiz_answers_to_the_mouse_and_to_the_keyboard(built, tab):
     tab.goto((built / f"notebooks/{CHAPTER}.html").as_uri())
     quiz = tab.locator("form.quiz", has_text="order_of_get")
@@ -435,7 +435,7 @@ def test_a_quiz_answers_to_the_mouse_and_to_the_keyboard(built, tab):
     expect(quiz.get_by_role("status")).to_contain_text("✔ Right: ray.get waits for all of them")
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_formulas_are_drawn_with_the_courses_own_fonts(built, tab):
     tab.goto((built / f"notebooks/{CHAPTER}.html").as_uri())
     expect(tab.locator(".math .katex").first).to_be_visible()
@@ -443,7 +443,7 @@ def test_formulas_are_drawn_with_the_courses_own_fonts(built, tab):
     assert tab.locator(".katex-error").count() == 0
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_a_page_is_dark_for_those_who_want_it_dark(built, browser):
     seen = []
     for scheme in ("light", "dark"):
@@ -455,7 +455,7 @@ def test_a_page_is_dark_for_those_who_want_it_dark(built, browser):
     assert seen == ["rgb(255, 255, 255)", "rgb(18, 18, 18)"]
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_every_exercise_is_found_by_the_search(address, tab):
     tab.goto(f"{address}/search.html")
     tab.wait_for_function("Search.hasIndex()")
@@ -466,7 +466,7 @@ def test_every_exercise_is_found_by_the_search(address, tab):
     assert lost == []
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.parametrize("opened", ["on the web", "from a folder"])
 def test_a_reader_types_the_name_of_an_exercise_and_lands_in_its_chapter(opened, address, built, tab):
     tab.goto(f"{address if opened == 'on the web' else built.as_uri()}/index.html")

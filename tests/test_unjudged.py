@@ -8,13 +8,14 @@ import pytest
 from nbgrader.api import Gradebook
 
 from coursekit import exercise
-from coursekit.checking import NotPassed, begin, check
+from coursekit.checking import NotPassed, check
 from coursekit.exercise import expect, load
 from coursekit.grading.class_page import write_page_of_class
 from coursekit.grading.outcome import Options
 from coursekit.grading.run import Run
 from coursekit.overview import attempts
 from coursekit.sandbox.nursery import available
+from coursekit.session import begin
 from tests.attacks import CHAPTER, RIGHT, notebook
 from tests.classes import SHORT, hand_in
 

@@ -1,18 +1,16 @@
-"""What an exercise costs its author: lines of the solution, and lines that judge it (check, helpers, probes).
+"""What an exercise costs its author: lines of its check, of all that judges it (probes and what is shared, too), of the solution.
 
 Lines of code count; docstrings, comments, empty lines and decorators do not.
 """
 
 import ast
-from functools import cache
-from importlib import import_module
-from pathlib import Path
 from typing import NamedTuple
 
 from coursekit import exercise
 from coursekit.notebook import solution_code
+from coursekit.reach import Place, file_of, reached
 
-LONG = 80  # judging lines; an exercise with more says why, in a comment that begins with `# Long:`
+LONG = 40  # lines of a check, with the helpers in its file; one with more says why, in a comment that begins with `# Long:`
 
 
 class Bill(NamedTuple):
@@ -20,13 +18,14 @@ class Bill(NamedTuple):
 
     chapter: str
     name: str
+    check: int
     judging: int
     solution: int
     why_long: str
 
     def __str__(self) -> str:
         why = f"  {self.why_long}" if self.why_long else ""
-        return f"{self.chapter:20} {self.name:24} {self.judging:7} {self.solution:8}{why}"
+        return f"{self.chapter:20} {self.name:24} {self.check:6} {self.judging:7} {self.solution:8}{why}"
 
 
 def bills(chapter: str) -> list[Bill]:
@@ -36,12 +35,22 @@ def bills(chapter: str) -> list[Bill]:
 
 
 def _bill(chapter: str, name: str) -> Bill:
-    reached = _reached(f"coursekit.exercises.{chapter}", name)
-    sources = [(module, part) for module, parts in reached.items() for part in parts]
-    judging = sum(_lines_of_code(_source(module, part)) for module, part in sources)
-    own = _source(f"coursekit.exercises.{chapter}", name)
-    why = next((line.split("# Long:")[1].strip() for line in own.splitlines() if "# Long:" in line), "")
-    return Bill(chapter, name, judging, _lines_of_code(solution_code(chapter, name)), why)
+    module = f"coursekit.exercises.{chapter}"
+    lines = {place: _lines(place, statements) for place, statements in reached(module, name).items()}
+    own = sum(count for (owner, part), count in lines.items() if owner == module and (part == name or part[0] == "_"))
+    text = _source((module, name), reached(module, name)[module, name])
+    why = next((line.split("# Long:")[1].strip() for line in text.splitlines() if "# Long:" in line), "")
+    return Bill(chapter, name, own, sum(lines.values()), _lines_of_code(solution_code(chapter, name)), why)
+
+
+def _lines(place: Place, statements: list[ast.stmt]) -> int:
+    return _lines_of_code(_source(place, statements))
+
+
+def _source(place: Place, statements: list[ast.stmt]) -> str:
+    """Return the lines of a definition, without its decorators."""
+    text = file_of(place[0]).read_text(encoding="utf-8")
+    return "\n".join(ast.get_source_segment(text, statement) or "" for statement in statements)
 
 
 def _lines_of_code(source: str) -> int:
@@ -51,52 +60,3 @@ def _lines_of_code(source: str) -> int:
     docstrings = {line for node in nodes for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)}
     lines = enumerate(source.splitlines(), 1)
     return sum(number not in docstrings and bool(line.partition("#")[0].strip()) for number, line in lines)
-
-
-def _reached(module: str, name: str) -> dict[str, set[str]]:
-    """Return which functions, classes and constants of the chapter's modules, and of what they share, a check reaches."""
-    found: dict[str, set[str]] = {}
-    left = [(module, name)]
-    while left:
-        module, name = left.pop()
-        if name not in _module(module)[0] or name in found.setdefault(module, set()):
-            continue
-        found[module].add(name)
-        definitions, imported = _module(module)
-        for node in ast.walk(definitions[name]):
-            if isinstance(node, ast.Name):
-                left.append(imported.get(node.id, (module, node.id)))
-            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imported:
-                package, base = imported[node.value.id]
-                left.append((f"{package}.{base}", node.attr))
-    return found
-
-
-@cache
-def _module(name: str) -> tuple[dict[str, ast.stmt], dict[str, tuple[str, str]]]:
-    """Return what a module of given/ or exercises/ defines, and what it imports: module and name by the name used; nothing of others."""
-    if not name.startswith(("coursekit.given.", "coursekit.exercises.")):
-        return {}, {}
-    definitions: dict[str, ast.stmt] = {}
-    imported: dict[str, tuple[str, str]] = {}
-    for node in ast.parse(_text(name)).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            definitions[node.name] = node
-        elif isinstance(node, ast.Assign):
-            definitions |= {target.id: node for target in node.targets if isinstance(target, ast.Name)}
-        elif isinstance(node, ast.ImportFrom):
-            imported |= {alias.asname or alias.name: (str(node.module), alias.name) for alias in node.names}
-    return definitions, imported
-
-
-@cache
-def _text(module: str) -> str:
-    try:
-        return Path(str(import_module(module).__file__)).read_text(encoding="utf-8")
-    except ModuleNotFoundError:  # a name, not a module
-        return ""
-
-
-def _source(module: str, name: str) -> str:
-    """Return the lines of a definition, without its decorators."""
-    return ast.get_source_segment(_text(module), _module(module)[0][name]) or ""

@@ -12,10 +12,10 @@ from nbformat import NotebookNode
 
 from coursekit import exercise
 from coursekit.author import listings, marks
+from coursekit.cards import plural
 from coursekit.cells import content_digest
 from coursekit.exercise import AuthorError, Exercise, Quiz
 from coursekit.paths import ROOT
-from coursekit.result import plural
 
 KERNEL = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},

@@ -18,9 +18,10 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from coursekit.cards import plural
 from coursekit.course import CommandError, chapter_names, existing_chapter
 from coursekit.paths import ROOT
-from coursekit.result import MIME, plural
+from coursekit.result import MIME
 
 SHOWN = ["text/html", "image/svg+xml", "image/png", "text/plain"]  # the first that an output has is kept, and its text
 UNSAID = "You made no prediction."  # what `measured` answers where nobody predicts

@@ -1,9 +1,14 @@
-"""A new chapter from the templates: six files, with its name where they say CHAPTER and its number where they say NN."""
+"""What an author begins with.
 
+A new chapter comes from the templates: six files, with its name where they say CHAPTER and its number where they say NN. A new exercise
+goes into three files of a chapter, as a small one that works.
+"""
+
+import keyword
 import re
 from pathlib import Path
 
-from coursekit.course import NAME, CommandError, chapter_names
+from coursekit.course import NAME, CommandError, chapter_names, existing_chapter
 from coursekit.paths import ROOT
 
 FOLDERS = {
@@ -14,6 +19,83 @@ FOLDERS = {
     "img": ".svg",
     "docs/run_sheets": ".md",
 }
+
+CELLS = '''# %% [markdown]
+r"""
+### Exercise: `NAME`
+
+Write `NAME(x)`, which returns twice `x`.
+"""
+
+# %%
+def NAME(x):
+    """Return twice `x`."""
+    ### BEGIN SOLUTION
+    return 2 * x
+    ### END SOLUTION
+
+# %%
+check("NAME", NAME)
+
+'''
+CHECK = '''@exercise(
+    points=1,
+    minutes=5,
+    hints=["Which operator repeats a number?", "Twice x is x times two."],
+    returns=int,
+    message="That is not twice the argument.",
+)
+def NAME(rng: Generator) -> list[tuple]:
+    """Multiply by two; nothing else is needed."""
+    return [((x,), 2 * x) for x in rng.integers(3, 100, size=3).tolist()]
+
+
+'''
+ANSWERS = """
+
+@accepts("NAME")
+def adds_it_to_itself(x):
+    return x + x
+
+
+@rejects("NAME")
+def returns_it_as_it_came(x):
+    return x
+
+
+@rejects("NAME")
+def squares_it(x):
+    return x * x
+
+
+@rejects("NAME")
+def returns_a_text(x):
+    return f"{x}{x}"
+"""
+END_OF_CHAPTER = '# %% [markdown]\nr"""\n## What you can do now'
+
+
+def new_exercise(chapter: str, name: str, root: Path = ROOT) -> list[Path]:
+    """Add a small exercise that works to a chapter, its checks and their answers, and return the three files; raises CommandError."""
+    existing_chapter(chapter, root)
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise CommandError(f"{name!r} cannot be the name of a function. Take one like slow_node.")
+    folders = ("chapters", "coursekit/exercises", "tests/answers")
+    text, checks, answers = (root / folder / f"{chapter}.py" for folder in folders)
+    texts = {path: path.read_text(encoding="utf-8") for path in (text, checks, answers)}
+    if re.search(rf"\b{name}\b", texts[checks]):
+        raise CommandError(f"{checks.relative_to(root)} has the name {name} already. Choose another one.")
+    places = {text: END_OF_CHAPTER, checks: "question("}
+    for path, place in places.items():
+        if f"\n{place}" not in texts[path]:
+            raise CommandError(
+                f"{path.relative_to(root)} has no {place.splitlines()[-1]!r}, before which the exercise would stand."
+            )
+    for path, addition in ((text, CELLS), (checks, CHECK)):
+        before, after = texts[path].split(f"\n{places[path]}", 1)
+        path.write_text(f"{before}\n{addition.replace('NAME', name)}{places[path]}{after}", encoding="utf-8")
+    answers.write_text(texts[answers].rstrip("\n") + "\n" + ANSWERS.replace("NAME", name), encoding="utf-8")
+    return [text, checks, answers]
 
 
 def new_chapter(name: str, root: Path = ROOT) -> list[Path]:

@@ -17,11 +17,11 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from coursekit import exercise
+from coursekit.cards import plural
 from coursekit.cells import judged_by
 from coursekit.course import CommandError, existing_chapter
 from coursekit.exercise import Exercise, Quiz
 from coursekit.paths import ROOT, STATIC
-from coursekit.result import plural
 
 STYLES = [
     "vendor/reveal/reveal.css",

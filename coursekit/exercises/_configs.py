@@ -1,5 +1,8 @@
 """What the judges of chapters 11 to 13 say of a config of RLlib, and of the EnvRunners that it starts."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from coursekit.answer import Answer, Watched
 from coursekit.exercise import expect, expect_equal
 from coursekit.given import rllib_configs as given
@@ -7,14 +10,20 @@ from coursekit.given import rllib_configs as given
 
 def judge_settings(answer: Answer, arguments: list, wanted: dict) -> None:
     """Refuse what need not be built: another algorithm, or other numbers than those asked for."""
-    told = answer.probe(given.settings, arguments, list(wanted))
-    returned = told["returned"]
+    for name, said in settings_of(answer, arguments, list(wanted)).items():
+        asked = wanted[name]
+        expect_equal(said, asked, f"{name} is {said!r}, and the task asks for {asked!r}.")
+
+
+def settings_of(answer: Answer, arguments: list, names: list[str]) -> dict[str, Any]:
+    """Return what the config says under these names; refuse what is no config."""
+    told = answer.probe(given.settings, arguments, names)
+    returned = told.get("returned")
     expect(returned == "a config", f"The function returned {returned}. It must return the config, not built.")
-    for name, value in wanted.items():
-        expect_equal(told[name], value, f"{name} is {told[name]!r}, and the task asks for {value!r}.")
+    return {name: told.get(name) for name in names}
 
 
-def judge_runners(seen: Watched, runners: list[dict], count: int) -> None:
+def judge_runners(seen: Watched, runners: Sequence[given.Facts], count: int) -> None:
     """Check that the EnvRunners that answered are `count` Ray actors, each in a process of its own."""
     pids = {actor["pid"] for actor in seen.actors() if actor["class_name"].endswith("EnvRunner")}
     alive = len(pids & {runner["pid"] for runner in runners})

@@ -7,7 +7,7 @@ from math import inf
 from coursekit.exercise import expect
 
 
-def expect_samplers_kept_up(tasks: list[dict], sent: list) -> None:
+def expect_samplers_kept_up(tasks: list[dict], sent: list[tuple[str, list[int]]]) -> None:
     """Check by Ray's records that two samplers played, and by what each was sent that its weights changed as it went on.
 
     `sent` is what `sent_to_actors` wrote down. A test with the best actions cannot tell: what a random policy saw is enough
@@ -17,11 +17,12 @@ def expect_samplers_kept_up(tasks: list[dict], sent: list) -> None:
     _expect_two_side_by_side(sampled)
     plays = Counter(task["actor_id"] for task in sampled)
     got = {actor: [tuple(marks) for to, marks in sent if to == actor] for actor in plays}
-    for actor in plays if any(got.values()) else ():  # where none was sent any, they came in another way
-        different = len(set(got[actor]))
+    told = plays if any(got.values()) else {}  # where none was sent any, they came in another way
+    for actor, played in told.items():
+        received, different = len(got[actor]), len(set(got[actor]))
         expect(
-            different >= plays[actor] / 2,
-            f"While it learned, a sampler played {plays[actor]} times. How often it was sent weights: {len(got[actor])}; "
+            different >= played / 2,
+            f"While it learned, a sampler played {played} times. How often it was sent weights: {received}; "
             f"how many different ones: {different}. What it plays is old.",
         )
 

@@ -40,7 +40,7 @@ def as_task(answer: Answer, rng: Generator) -> None:
     x = int(rng.integers(2, 1000))
     seen = _launched(answer, x)
     _expect_reference(seen)
-    expect("value" in seen, "The task ran another function than the one that the check handed over: use `function`.")
+    expect(seen["ran"], "The task ran another function than the one that the check handed over: use `function`.")
     driver, worker = seen["pids"]
     expect(driver != worker, "The function ran in the notebook's own process, not in a task.")
     expect(
@@ -50,7 +50,7 @@ def as_task(answer: Answer, rng: Generator) -> None:
     expect_equal(seen["value"], x * x, f"The task did not return what the function returns for {x}.")
 
 
-def _launched(answer: Answer, x: int) -> dict:
+def _launched(answer: Answer, x: int) -> given.Launched:
     """Return what came of the launch; says what has happened where `ray.remote` refused what it was given."""
     try:
         return answer.probe(given.launch, x)
@@ -62,9 +62,9 @@ def _launched(answer: Answer, x: int) -> dict:
         raise
 
 
-def _expect_reference(seen: dict) -> None:
+def _expect_reference(seen: given.Launched) -> None:
     expect(
-        seen["type"] != "its value",
+        seen["reference"] or not seen["ran"],
         "`as_task` returned the value of the call, not a reference: launch a task, and leave the waiting to the caller.",
     )
     expect(
@@ -95,11 +95,11 @@ def parallel_map(answer: Answer, rng: Generator) -> None:
         _expect_first_first(answer(given.first_ends_last, _first_ends_last()))
 
 
-def _expect_squares(got: list, xs: list[int]) -> None:
+def _expect_squares(got: object, xs: list[int]) -> None:
     expect_equal(got, [x * x for x in xs], "One result for each input, in the order of the inputs.")
 
 
-def _expect_first_first(got: list) -> None:
+def _expect_first_first(got: object) -> None:
     expect_equal(got, [0, 1], "Results come in the order of the inputs, whichever call ends first.")
 
 
@@ -149,8 +149,8 @@ def batched(answer: Answer, rng: Generator) -> None:
     with answer.watch() as seen:
         got = answer(given.square, xs, size)
     expect_equal(got, [x * x for x in xs], "One result for each input, in one flat list, in the order of the inputs.")
-    tasks, wanted = len(plain_tasks(seen)), math.ceil(len(xs) / size)
-    expect(tasks == wanted, f"{len(xs)} inputs in batches of {size} are {wanted} tasks; Ray saw {tasks}.")
+    inputs, tasks, wanted = len(xs), len(plain_tasks(seen)), math.ceil(len(xs) / size)
+    expect(tasks == wanted, f"{inputs} inputs in batches of {size} are {wanted} tasks; Ray saw {tasks}.")
     with answer.case(TWO_THAT_MEET):
         expect_equal(
             answer(given.meets_another, _two_that_meet(), 1),
@@ -175,8 +175,8 @@ def tree_sum(answer: Answer, rng: Generator) -> None:
     for count in (int(rng.integers(19, 25)), int(rng.choice([5, 7]))):  # many, so that a few chains show; odd, and few
         numbers = rng.integers(-100, 100, size=count).tolist()
         seen = answer.probe(given.sum_of_tree, numbers)
-        expect(seen["returned_first"], "`tree_sum` waited for a value. Pass the references on; Ray does the waiting.")
         expect(seen["reference"], "`tree_sum` must return the reference to the total, not the total.")
+        expect(seen["returned_first"], "`tree_sum` waited for a value. Pass the references on; Ray does the waiting.")
         expect_equal(
             seen["total"],
             sum(numbers),
@@ -214,12 +214,13 @@ def bounded_map(answer: Answer, rng: Generator) -> None:
 def _expect_at_most(limit: int, xs: list[int], tasks: list[dict]) -> None:
     """Check by Ray's records that each input was a task, and that never more than `limit` were under way."""
     spans = [(task["created"], task["ended"] or math.inf) for task in tasks]
-    expect(len(spans) == len(xs), f"{len(xs)} inputs are {len(xs)} tasks; Ray saw {len(spans)}.")
+    inputs, launched = len(xs), len(spans)
+    expect(launched == inputs, f"{inputs} inputs are {inputs} tasks; Ray saw {launched}.")
     most = max(sum(begin <= now < end for begin, end in spans) for now, _ in spans)
     expect(most <= limit, f"With limit={limit}, {most} tasks were under way at once.")
 
 
-def _expect_sliding(mixed: dict, xs: list[int], limit: int) -> None:
+def _expect_sliding(mixed: given.Mixed, xs: list[int], limit: int) -> None:
     """Check a call whose first task lasts longer than all others together."""
     expect_equal(mixed["values"], [x * x for x in xs], "With one long task, the results came back in the wrong order.")
     expect(

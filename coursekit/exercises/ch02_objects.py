@@ -5,7 +5,7 @@ from numpy.random import Generator
 
 from coursekit import meeting
 from coursekit.answer import Answer, Watched
-from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercise import exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.exercises._steps import plain_tasks
 from coursekit.given import ch02_objects as given
 
@@ -33,8 +33,8 @@ def share_once(answer: Answer, rng: Generator) -> None:
     """Put the array once, and pass the reference to every task: each sees the one copy in the store."""
     array = rng.random(100_000)  # 0.8 MB: in the store, but too small to show where the chapter lists objects
     xs = rng.choice(len(array), size=6, replace=False).tolist()
+    known = answer.probe(given.objects_here, array.nbytes)
     with answer.watch() as seen:
-        known = [row["object_id"] for row in seen.objects()]
         got, copies = _picked(answer, seen, array, xs)
     expect_equal(got, [float(array[x]) for x in xs], "One result for each x, in the order of xs.")
     _expect_one_copy(copies, xs, len(plain_tasks(seen)))
@@ -48,7 +48,7 @@ def share_once(answer: Answer, rng: Generator) -> None:
         )
 
 
-def _picked(answer: Answer, seen: Watched, array: np.ndarray, xs: list[int]) -> tuple[list, float]:
+def _picked(answer: Answer, seen: Watched, array: np.ndarray, xs: list[int]) -> tuple[object, float]:
     """Return what came back, and how many copies of the array were put into the stores of the cluster meanwhile."""
     before = _put_in(seen)
     got = answer(given.pick, array, xs)
@@ -61,12 +61,13 @@ def _put_in(seen: Watched) -> int:
 
 
 def _expect_one_copy(copies: float, xs: list[int], tasks: int) -> None:
-    expect(tasks == len(xs), f"{len(xs)} calls are {len(xs)} tasks; Ray saw {tasks}.")
+    calls = len(xs)
+    expect(tasks == calls, f"{calls} calls are {calls} tasks; Ray saw {tasks}.")
     expect(
         copies > 0.9,
         "The array was never in Ray's store: it reached the workers some other way, perhaps inside the function.",
     )
-    expect(copies < 1.5, f"For {len(xs)} tasks, {copies:.0f} copies of the array were put into the store.")
+    expect(copies < 1.5, f"For {calls} tasks, {copies:.0f} copies of the array were put into the store.")
 
 
 @exercise(
@@ -92,11 +93,11 @@ def column_sums(answer: Answer, rng: Generator) -> None:
     _expect_no_copy(found, matrix.nbytes / MB)
     _expect_not_held(found["kept"])
     expect(
-        not found["all rows"],
+        not found["all_rows"],
         "You gave `add_rows` all rows of the matrix, or all rows of some columns: each block has rows of its own.",
     )
     expect(
-        found["met-0"] and found["met-1"],
+        found["met"],
         "Two blocks never ran at the same time: does something wait before all are launched?",
     )
 
@@ -109,11 +110,12 @@ def _uneven_matrix(rng: Generator, blocks: int) -> np.ndarray:
     return matrix
 
 
-def _expect_sums(sums: np.ndarray, matrix: np.ndarray, blocks: int) -> None:
+def _expect_sums(got: object, matrix: np.ndarray, blocks: int) -> None:
     height, width = matrix.shape
+    sums = expect_type(got, np.ndarray, "the sums")
     expect(
-        np.shape(sums) == (width,),
-        f"What you returned has the shape {np.shape(sums)}. A matrix of {width} columns has {width} sums: add up those of the blocks.",
+        sums.shape == (width,),
+        f"What you returned has the shape {sums.shape}. A matrix of {width} columns has {width} sums: add up those of the blocks.",
     )
     expect_equal(
         sums,
@@ -122,7 +124,7 @@ def _expect_sums(sums: np.ndarray, matrix: np.ndarray, blocks: int) -> None:
     )
 
 
-def _expect_no_copy(found: dict, whole: float) -> None:
+def _expect_no_copy(found: given.Added, whole: float) -> None:
     """Check that no rows of the matrix were put into the store, nor copied by a task."""
     expect(
         found["copied_mb"] < whole / 4,
@@ -161,16 +163,17 @@ def pipeline(answer: Answer, rng: Generator) -> None:
     )
     _expect_all_prepared(found["numbers"], [factor * number for number in numbers])
     tasks = len(plain_tasks(seen)) - 1  # one is the probe's
-    expect(tasks == count + 1, f"Preparing {count} values and joining them takes {count + 1} tasks; Ray saw {tasks}.")
+    wanted = count + 1
+    expect(tasks == wanted, f"Preparing {count} values and joining them takes {wanted} tasks; Ray saw {tasks}.")
 
 
 def _expect_reference_of_join(kind: str) -> None:
     expect(kind == "a reference", f"`pipeline` returned {kind}. It must return the reference of the task that joins.")
 
 
-def _expect_given_a_list(found: dict) -> None:
+def _expect_given_a_list(found: given.Joined) -> None:
     """Check what `join` was called with: one list, of what `prepare` returned."""
-    arguments = found.get("arguments", 1)
+    arguments = found["arguments"]
     expect(
         arguments == 1,
         f"`join` takes one list of values; you gave it {arguments} arguments. Collect them in a task of your own.",
@@ -205,29 +208,29 @@ def let_go(answer: Answer, rng: Generator) -> None:
     listed = not isinstance(found["rows"], str)
     expect(listed, f"`let_go` must return a list of rows, as arrays; it returned {found['rows']}.")
     expect_close(found["rows"], rows, "One row for each array, its first, in the order of `refs`.")
-    _expect_not_in_use(found, rows)
-    _expect_memory_back(found, rows)
+    _expect_not_in_use(found, len(rows))
+    _expect_memory_back(found, len(rows))
 
 
-def _expect_not_in_use(found: dict, rows: np.ndarray) -> None:
+def _expect_not_in_use(found: given.Held, arrays: int) -> None:
     expect(
         not (found["kept"] and found["kinds"] == ["pinned"]),
-        f"After the caller had deleted its references, Ray's records showed {found['kept']} of {len(rows)} whole "
+        f"After the caller had deleted its references, Ray's records showed {found['kept']} of {arrays} whole "
         "arrays still in use by your process, through views.",
     )
     expect(
         found["kept"] == 0,
-        f"After the caller had deleted its references, Ray's records showed {found['kept']} of {len(rows)} whole "
+        f"After the caller had deleted its references, Ray's records showed {found['kept']} of {arrays} whole "
         "arrays still in use by your process, through references.",
     )
 
 
-def _expect_memory_back(found: dict, rows: np.ndarray) -> None:
-    back = found["returned_mb"] > 1.5 * len(rows)
+def _expect_memory_back(found: given.Held, arrays: int) -> None:
+    back = found["returned_mb"] > 1.5 * arrays
     expect(back, "The store did not get the memory of the arrays back: did your code put something else there?")
     expect(
         found["in_whole_copies"] == 0,
-        f"{found['in_whole_copies']} of {len(rows)} rows are views of a private copy of a whole array. The store is free, "
+        f"{found['in_whole_copies']} of {arrays} rows are views of a private copy of a whole array. The store is free, "
         "but your process now holds every array itself: copy the row, not the array.",
     )
 
@@ -243,17 +246,16 @@ def _expect_memory_back(found: dict, rows: np.ndarray) -> None:
 )
 def read_once(answer: Answer, rng: Generator) -> None:
     """Do all the work on a block while it is in memory; then move on, and hold no more than you need."""
-    # Long: the store has to be filled on purpose, watched while functions run, and emptied again.
     numbers = rng.permutation(np.arange(1.0, 49.0))[:24].tolist()
     found = answer.probe(given.read_larger_than_store, numbers, MILLION)  # blocks of 8 MB
     _expect_full_store(found)
     want = _of_each_function(numbers)
     expect_close(found["results"], want, "One list for each function, with one result for each block, in order.", 1e-9)
     _expect_few_in_use(found)
-    _expect_each_read_once(found, want)
+    _expect_each_read_once(found, len(want))
 
 
-def _expect_full_store(found: dict) -> None:
+def _expect_full_store(found: given.Read) -> None:
     expect(
         found["spilled"] >= 8,
         f"The check's 192 MB did not fill the store ({found['capacity_mb']:.0f} MB, {found['spilled']} blocks on disk): "
@@ -267,7 +269,7 @@ def _of_each_function(numbers: list[float]) -> list[list]:
     return [numbers, [2 * number for number in numbers], means, [MILLION] * len(numbers)]
 
 
-def _expect_few_in_use(found: dict) -> None:
+def _expect_few_in_use(found: given.Read) -> None:
     """Check by Ray's records how many blocks were in use while a function ran: one or a few, and not none."""
     expect(
         found["pinned"] > 0,
@@ -280,10 +282,10 @@ def _expect_few_in_use(found: dict) -> None:
     )
 
 
-def _expect_each_read_once(found: dict, want: list[list]) -> None:
+def _expect_each_read_once(found: given.Read, functions: int) -> None:
     expect(
         found["restored"] <= 34,
-        f"{found['spilled']} of 24 blocks were on disk, and Ray had to restore blocks {found['restored']} times for {len(want)} "
+        f"{found['spilled']} of 24 blocks were on disk, and Ray had to restore blocks {found['restored']} times for {functions} "
         "functions: read each block once.",
     )
 

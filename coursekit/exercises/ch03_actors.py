@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from coursekit import meeting
 from coursekit.answer import Answer, Raised, Watched
-from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercise import exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.exercises._steps import plain_tasks
 from coursekit.given import ch03_actors as given
 
@@ -53,10 +53,12 @@ def count_up(answer: Answer, rng: Generator) -> None:
 
 def _judge_totals(got: list, amounts: list[int], actors: list[dict]) -> None:
     """Check that one actor saw all the amounts, in order, in its own process."""
-    totals, pids = [total for total, _ in got], {pid for _, pid in got}
+    pairs = expect_type(got, list[tuple[int, int]], "the results")
+    totals, pids = [total for total, _ in pairs], {pid for _, pid in pairs}
     expect_equal(totals, np.cumsum(amounts), f"The totals were {totals}. Did one object see all the amounts, in order?")
     expect(actors, "The calls must go to an actor, but Ray started none.")
-    expect(len(actors) == 1, f"One actor is enough for {len(amounts)} calls; Ray started {len(actors)}.")
+    calls, started = len(amounts), len(actors)
+    expect(started == 1, f"One actor is enough for {calls} calls; Ray started {started}.")
     expect(pids == {actors[0]["pid"]}, "The calls of `add` did not run in the actor's process.")
 
 
@@ -68,7 +70,7 @@ def _judge_totals(got: list, amounts: list[int], actors: list[dict]) -> None:
         "An actor class with two methods: one calls `self.balance = pay_in(self.balance, amount)`, one returns the balance.",
         "A customer is a task with two arguments, the handle of the account and an amount. It waits until its payment is booked.",
     ],
-    returns=list,
+    returns=list[tuple[int, int]],
 )
 def bank(answer: Answer, rng: Generator) -> None:
     """Send the amount to the account and let the account add it: its calls run one at a time, so no payment is lost."""
@@ -80,10 +82,11 @@ def bank(answer: Answer, rng: Generator) -> None:
         _judge_customers(plain_tasks(seen), len(amounts))
 
 
-def _judge_receipts(got: list, amounts: list[int], actors: list[dict]) -> None:
+def _judge_receipts(got: list[tuple[int, int]], amounts: list[int], actors: list[dict]) -> None:
     """Check that one account booked every amount, in its own process."""
     paid, pids = sorted(amount for amount, _ in got), {pid for _, pid in got}
-    expect(len(actors) == 1, f"There must be one account: Ray started {len(actors)} actors.")
+    started, processes = len(actors), sorted(pids)
+    expect(started == 1, f"There must be one account: Ray started {started} actors.")
     complete, only_account = paid == sorted(amounts), pids <= {actors[0]["pid"]}
     expect(
         complete or not only_account,
@@ -92,17 +95,16 @@ def _judge_receipts(got: list, amounts: list[int], actors: list[dict]) -> None:
     expect(complete, f"The balance holds receipts for {paid}. Updates were lost: which other process writes?")
     expect(
         only_account,
-        f"`pay_in` ran in the processes {sorted(pids)}, not only in the account's. Which other process writes?",
+        f"`pay_in` ran in the processes {processes}, not only in the account's. Which other process writes?",
     )
 
 
-def _judge_customers(customers: list[dict], amounts: int) -> None:
+def _judge_customers(tasks: list[dict], customers: int) -> None:
     """Check by Ray's records that each customer was a task, and that they came at the same time."""
+    launched = len(tasks)
+    expect(launched == customers, f"Ray saw {launched} tasks for {customers} customers: each customer is a task.")
     expect(
-        len(customers) == amounts, f"Ray saw {len(customers)} tasks for {amounts} customers: each customer is a task."
-    )
-    expect(
-        any(after["created"] < (before["ended"] or np.inf) for before, after in pairwise(customers)),
+        any(after["created"] < (before["ended"] or np.inf) for before, after in pairwise(tasks)),
         "Each customer came only when the one before had gone. Let them come at the same time.",
     )
 
@@ -131,7 +133,7 @@ def BestSoFar(answer: Answer, rng: Generator) -> None:
     _judge_many_offers(answer, -rng.permutation(_distinct(rng, 12, 1000)).astype(float))
 
 
-def _expect_told(seen: dict) -> None:
+def _expect_told(seen: given.Offered) -> None:
     """Check what `offer` answered where the first and the third score were higher than all before."""
     expect_equal(
         seen["answers"],
@@ -151,7 +153,7 @@ def _judge_many_offers(answer: Answer, scores: np.ndarray) -> None:
         many = answer.probe(given.offer_from_many, lists)
         best = max(sum(lists, []))
         expect_equal(many["best"], best, f"With four tasks at once, `best()` returned {many['best']}.")
-        told = zip(sum(lists, []), sum(many["answers"], []), strict=True)
+        told = zip(sum(lists, []), sum(many["answers"], []), strict=False)
         expect(
             [yes for offer, yes in told if offer == best] == [True],
             "`offer` told the best of all that it is not the best.",
@@ -179,7 +181,7 @@ def tournament(answer: Answer, rng: Generator) -> None:
     seeds, offset = _distinct(rng, 8), int(rng.integers(-1000, -200))
     first, second = seeds[:5], seeds[5:]
     try:
-        seen = answer.probe(given.hold_tournaments, [first, second], offset)
+        seen = answer.probe(given.hold_tournaments, first, second, offset)
     except Raised as raised:
         expect(
             "Could not serialize" not in raised.message,
@@ -187,23 +189,24 @@ def tournament(answer: Answer, rng: Generator) -> None:
         )
         raise
     with answer.case(f"a tournament with the seeds {first}"):
-        _judge_scores(seen["scores"][0], {seed: seed * seed + offset for seed in first})
+        _judge_scores(seen["first"], {seed: seed * seed + offset for seed in first})
         expect(
             not seen["here"],
             "A player played in the process of your notebook: each game belongs in a task or an actor.",
         )
         expect(seen["met"], "No two games ran at the same time. Do you start them all before you wait for the first?")
     with answer.case(f"then a second tournament with the seeds {second}"):
-        _judge_scores(seen["scores"][1], {seed: seed * seed + offset for seed in second})
+        _judge_scores(seen["second"], {seed: seed * seed + offset for seed in second})
 
 
 def _judge_scores(got: Any, want: dict) -> None:
     """Check the scores by seed, with a word on what is missing or left over."""
     expect(isinstance(got, dict), "A dict with the score of each seed must come back.")
-    missing, odd = len(want.keys() - got.keys()), sorted(got.keys() - want.keys())
+    seeds, missing = len(want), len(want.keys() - got.keys())
+    odd = sorted(got.keys() - want.keys(), key=str)
     expect(
         not missing,
-        f"Seeds without a score: {missing} of {len(want)}. Which process holds the dict that your games write into?",
+        f"Seeds without a score: {missing} of {seeds}. Which process holds the dict that your games write into?",
     )
     expect(
         not odd,
@@ -236,9 +239,9 @@ def _judge_full_batches(answer: Answer, xs: list[int], size: int) -> None:
     """Check calls that fill two batches."""
     with answer.case(f"{len(xs)} calls at once, batches of {size}, each call patient for 60 s"):
         got = _together(answer, xs, size, 60.0)
-        _expect_none_missing(got.count("none"))
-        _expect_own_answers(got, xs)
-        sizes = list({number: length for _, length, number in got}.values())
+        _expect_none_missing(sum(not came for came, _ in got))
+        answers = _own_answers([one for _, one in got], xs)
+        sizes = list({number: length for _, length, number in answers}.values())
         expect_equal(sizes, [size] * 2, f"The model was called with batches of {sizes}.")
 
 
@@ -254,29 +257,36 @@ def _judge_small_batch(answer: Answer, few: list[int], size: int) -> None:
     """Check calls that are too few for a batch."""
     with answer.case(f"{len(few)} calls, batches of {size}, each call patient for 0.3 s"):
         got = _together(answer, few, size, 0.3)
-        expect("none" not in got, "Some calls never got an answer: no other call came to complete their batch.")
-        _expect_own_answers(got, few)
+        expect(
+            all(came for came, _ in got), "Some calls never got an answer: no other call came to complete their batch."
+        )
+        _own_answers([one for _, one in got], few)
 
 
-def _expect_own_answers(got: list, xs: list[int]) -> None:
-    """Check that each caller got what the model says of its own x."""
+def _own_answers(got: list, xs: list[int]) -> list[tuple[float, float, float]]:
+    """Return what the model said to each caller, which must be of its own x."""
     odd = [one for one in got if not (isinstance(one, list | tuple) and len(one) == 3)]
     expect(not odd, f"A caller got {odd[:1]}: that is not one of the model's answers.")
-    expect_equal([one[0] for one in got], [x * x for x in xs], "Not every caller got the answer to its own x.")
+    answers: list[tuple[float, float, float]] = expect_type(got, list[tuple[float, float, float]], "the answers")
+    expect_equal(
+        [square for square, *_ in answers], [x * x for x in xs], "Not every caller got the answer to its own x."
+    )
+    return answers
 
 
-def _together(answer: Answer, xs: list[int], size: int, patience: float) -> list:
+def _together(answer: Answer, xs: list[int], size: int, patience: float) -> list[tuple[bool, Any]]:
     """Return what calls get that are sent together; says what has happened where a future was returned or cancelled."""
     try:
         return answer.probe(given.predict_together, xs, size, patience)
     except Raised as raised:
+        kind = raised.kind
         expect(
             "_asyncio.Future" not in raised.message,
             "`predict` returned a future, or what `asyncio.wait` gave it. The answer is in `future.result()`.",
         )
         expect(
-            raised.kind not in ("InvalidStateError", "CancelledError"),
-            f"A future was cancelled or filled twice ({raised.kind}). `asyncio.wait_for` cancels what it waits for when "
+            kind not in ("InvalidStateError", "CancelledError"),
+            f"A future was cancelled or filled twice ({kind}). `asyncio.wait_for` cancels what it waits for when "
             "time is up; `asyncio.wait` does not.",
         )
         raise
@@ -286,12 +296,12 @@ def _judge_latecomer(answer: Answer, xs: list[int]) -> None:
     """Check that a call which comes after a full batch is not answered before its own patience ends: slowness can only delay it."""
     patience = 1.0
     rounds = answer.probe(given.predict_after_others, xs, 2, patience)
-    for (got, seconds), moment in zip(rounds, ("right after them", f"{patience / 2} s later"), strict=True):
+    for (came, got, seconds), moment in zip(rounds, ("right after them", f"{patience / 2} s later"), strict=True):
         with answer.case(
             f"batches of 2, calls patient for {patience} s: two calls filled a batch, a third came {moment}"
         ):
-            expect(got != "none", "It got no answer.")
-            _expect_own_answers([got], xs[-1:])
+            expect(came, "It got no answer.")
+            _own_answers([got], xs[-1:])
             _expect_patience(seconds, patience)
 
 
@@ -311,6 +321,7 @@ def _expect_patience(seconds: float, patience: float) -> None:
         "overwrite what the other workers have learned meanwhile.",
         "Start all workers, wait for all of them, then ask the server for the weights.",
     ],
+    returns=list[float],
 )
 def async_sgd(answer: Answer, rng: Generator) -> None:
     """Send gradients, not weights: the server applies each as it comes, and no worker waits for the slowest."""
@@ -319,12 +330,17 @@ def async_sgd(answer: Answer, rng: Generator) -> None:
     start = np.zeros(3 * workers)
     start[::3] = rng.integers(-20, 20, size=workers)
     with answer.watch() as seen:
-        weights = np.asarray(answer.probe(given.train_marked, start.tolist(), steps, rate), dtype=float)
+        weights = answer.probe(given.train_marked, start.tolist(), steps, rate)
     with answer.case(f"{workers} workers, {steps} steps each with marked gradients, rate {rate}"):
-        expect(weights.shape == start.shape, f"The weights came back with the shape {weights.shape}.")
-        _judge_marks((weights - start) / rate, steps)
+        _judge_marks((_as_array(weights, len(start)) - start) / rate, steps)
         _judge_ends(seen.tasks())
     _judge_regression(answer, rng)
+
+
+def _as_array(weights: list[float], count: int) -> np.ndarray:
+    array = np.array(weights, dtype=float)
+    expect(array.shape == (count,), f"The weights came back with the shape {array.shape}.")
+    return array
 
 
 def _judge_marks(moved: np.ndarray, steps: int) -> None:
@@ -334,9 +350,8 @@ def _judge_marks(moved: np.ndarray, steps: int) -> None:
         not alone.any(),
         "A worker waited for the others in vain. All must work at the same time, and continue when one is slow.",
     )
-    expect_close(
-        counted, [steps] * len(counted), f"Of each worker's {steps} gradients, {counted.tolist()} are in the weights."
-    )
+    arrived = counted.tolist()
+    expect_close(arrived, [steps] * len(arrived), f"Of each worker's {steps} gradients, {arrived} are in the weights.")
     expect(
         not stale.any(),
         "Some were computed with weights that lack the worker's own last two gradients. How often does it fetch the weights?",
@@ -351,22 +366,21 @@ def _judge_ends(tasks: list[dict]) -> None:
         for task in tasks
         if task["kind"] == "actor_call" and (task["ended"] or np.inf) > ends.get(task["parent_task_id"], np.inf) + 0.1
     }
-    expect(
-        not early,
-        f"Workers that ended without waiting until their last gradient was applied: {len(early)}.",
-    )
+    workers = len(early)
+    expect(not early, f"Workers that ended without waiting until their last gradient was applied: {workers}.")
 
 
 def _judge_regression(answer: Answer, rng: Generator) -> None:
     """Check the answer on data: the weights must come close to those that the data were made with."""
     shards, truth = given.linear_data([40, 40, 40], seed=int(rng.integers(1_000_000)))
     begin = truth + rng.choice([-1, 1], size=3) * rng.uniform(2, 3, size=3)
-    got = np.asarray(answer(given.slope, begin, shards, 40, 0.1), dtype=float)
+    got = _as_array(answer(given.slope, begin, shards, 40, 0.1), len(truth))
+    ended, off = np.round(got, 2).tolist(), np.abs(got - truth).max()
     expect_close(
         got,
         truth,
-        f"On a regression with 3 shards and 40 steps each, the weights ended at {np.round(got, 2).tolist()}, "
-        f"{np.abs(got - truth).max():.2f} away from those behind the data.",
+        f"On a regression with 3 shards and 40 steps each, the weights ended at {ended}, "
+        f"{off:.2f} away from those behind the data.",
         rtol=0,
         atol=0.2,
     )

@@ -20,7 +20,6 @@ from coursekit.given import ch04_scheduling as given
 )
 def learn_and_play(answer: Answer, rng: Generator) -> None:
     """Ask for a whole GPU for the learner and for equal shares of the other; a GPU task holds a CPU too, unless you say 0."""
-    # Long: what each task was lent, and saw of it, is compared task by task, so that the message can name the one that differs.
     samplers, offset = int(rng.integers(3, 5)), int(rng.integers(1, 1000))
     seen = answer.probe(given.share_two_gpus, samplers, offset)
     expect(
@@ -38,9 +37,10 @@ def learn_and_play(answer: Answer, rng: Generator) -> None:
         _judge_shares(seen["notes"], samplers)
 
 
-def _judge_shares(notes: list, samplers: int) -> None:
+def _judge_shares(found: list[tuple[float, float, bool, str | None] | None], samplers: int) -> None:
     """Judge what the tasks held: GPUs, CPUs, and each other's company."""
-    expect(all(notes), "Not every sampler played.")
+    notes = [note for note in found if note]
+    expect(len(notes) == samplers + 1, "Not every sampler played.")
     (whole, _, _, _), *others = notes
     expect(whole == 1, f"The learner held {whole:g} GPUs, and needs one to itself.")
     shares = [share for share, *_ in others]
@@ -69,10 +69,11 @@ def _judge_shares(notes: list, samplers: int) -> None:
         "A node that lacks a resource has 0 of it. And would a dead node pass a request for 0 CPUs?",
         "`row['Resources'].get(name, 0) >= amount` for every name of the request, and `row['Alive']`.",
     ],
-    returns=list,
+    returns=list[str],
 )
 def fits(answer: Answer, rng: Generator) -> None:
     """A request must fit on one living node, resource by resource; the cluster's sums do not matter."""
+    # Long: made-up nodes show each mistake by itself, and after them Ray itself is asked.
     cpus, licences = int(rng.integers(3, 7)), int(rng.integers(2, 5))
     nodes = _cluster_of(rng, cpus, licences)
     for request, names in _requests(cpus, licences):
@@ -103,7 +104,7 @@ def _requests(cpus: int, licences: int) -> list[tuple[dict, list[str]]]:
     ]
 
 
-def _judge_ids(got: list, request: dict, nodes: dict[str, dict], names: list[str]) -> None:
+def _judge_ids(got: list[str], request: dict, nodes: dict[str, dict], names: list[str]) -> None:
     """Compare what came back with the nodes on which the request fits."""
     dead = nodes["dead"]["NodeID"]
     expect(dead not in got, "A dead node was on your list: `ray.nodes()` keeps the rows of nodes that have died.")
@@ -111,7 +112,8 @@ def _judge_ids(got: list, request: dict, nodes: dict[str, dict], names: list[str
         here, fit, has = row["NodeID"] in got, name in names, row["Resources"]
         expect(fit or not here, f"{has} is not enough for {request}: one node must have all of it.")
         expect(here or not fit, f"{has} is enough for {request}, and that node is not on your list.")
-    expect(len(got) == len(names), f"Your list has {len(got)} ids; {len(names)} different nodes fit.")
+    listed, fitting = len(got), len(names)
+    expect(listed == fitting, f"Your list has {listed} ids; {fitting} different nodes fit.")
 
 
 def _judge_on_ray(answer: Answer, request: dict) -> None:
@@ -140,7 +142,6 @@ def _judge_on_ray(answer: Answer, request: dict) -> None:
 )
 def no_deadlock(answer: Answer, rng: Generator) -> None:
     """Hold nothing that others need while you wait for them: the licence belongs to the simulation, not to the team."""
-    # Long: a call that may never return runs in a thread, is watched for progress, and what it left is ended.
     inputs = rng.choice(500, size=20, replace=False).tolist()
     groups, offset = [inputs[place : place + 2] for place in range(0, 20, 2)], int(rng.integers(1, 1000))
     seen = answer.probe(given.evaluate_teams, groups, offset)
@@ -150,33 +151,33 @@ def no_deadlock(answer: Answer, rng: Generator) -> None:
         groups = groups[: seen["groups"]]
         want = [sum(x * x + offset for x in group) for group in groups]
         expect_equal(seen["value"], want, "The sums did not come out right: one for each team, in order.")
-        _judge_simulations([seen["simulated"][x] for group in groups for x in group])
+        _judge_simulations([seen["simulated"].get(x) for group in groups for x in group])
 
 
 def _expect_no_lock(ended: bool, states: Counter) -> None:
     """Fail where nothing moved any more; the states are those of the tasks that were left."""
     waiting = states.pop("PENDING_NODE_ASSIGNMENT", 0)
+    begun = sum(states.values())
     expect(
         ended or not waiting,
         f"Nothing moved any more. Tasks PENDING_NODE_ASSIGNMENT: {waiting}; tasks that had begun and not ended: "
-        f"{sum(states.values())}. What do these hold that the others ask for?",
+        f"{begun}. What do these hold that the others ask for?",
     )
     expect(
         ended,
         f"Nothing moved any more, though no task waited for a resource. Tasks that had begun and not ended: "
-        f"{sum(states.values())}. What do they wait for?",
+        f"{begun}. What do they wait for?",
     )
 
 
-def _judge_simulations(notes: list) -> None:
+def _judge_simulations(found: list[tuple[str | None, float, bool] | None]) -> None:
     """Judge what the simulations noted: task, licences held, and whether the first two teams met."""
-    expect(all(notes), "Some inputs were never simulated.")
-    expect(
-        all(licence >= 1 for _, licence, _ in notes),
-        f"A simulation ran without holding a licence (Ray had assigned it {notes[0][1]:g}).",
-    )
+    notes, inputs = [note for note in found if note], len(found)
+    expect(len(notes) == inputs, "Some inputs were never simulated.")
+    fewest = min(licences for _, licences, _ in notes)
+    expect(fewest >= 1, f"A simulation ran without holding a licence (Ray had assigned it {fewest:g}).")
     tasks = len({task for task, _, _ in notes})
-    expect(tasks == len(notes), f"{len(notes)} inputs are {len(notes)} tasks; they ran in {tasks}.")
+    expect(tasks == inputs, f"{inputs} inputs are {inputs} tasks; they ran in {tasks}.")
     expect(
         all(met for _, _, met in notes),
         "No simulation of the second team began while the first team was at work: the teams ran one after the other.",
@@ -194,16 +195,13 @@ def _judge_simulations(notes: list) -> None:
 )
 def spread_over_nodes(answer: Answer, rng: Generator) -> None:
     """Name the node of each task: SPREAD is a wish about idle nodes, node affinity is a condition."""
-    # Long: a call that may never return runs in a thread, while one node is kept busy.
-    xs, which = (
-        rng.choice(500, size=24, replace=False).tolist(),
-        int(rng.integers(3)),
-    )  # with 24, even shares are no luck
+    xs = rng.choice(500, size=24, replace=False).tolist()  # with 24, even shares are no luck
+    which = int(rng.integers(3))
     seen = answer.probe(given.one_node_is_busy, xs, which)
     _expect_three_nodes(seen["nodes"])
     _expect_an_end(seen)
     expect_equal(seen["value"], [x * x for x in xs], "One result for each input, in the order of the inputs.")
-    _expect_eight_each(Counter(seen["ran"][x] for x in xs), seen["nodes"])
+    _expect_eight_each(Counter(seen["ran"].get(x) for x in xs), seen["nodes"])
     expect(
         seen["kept_moving"],
         "While one node was busy, calls for the other nodes did not run: do you wait before you have launched them all?",
@@ -211,13 +209,14 @@ def spread_over_nodes(answer: Answer, rng: Generator) -> None:
 
 
 def _expect_three_nodes(nodes: list[str]) -> None:
+    living = len(nodes)
     expect(
-        len(nodes) == 3,
-        f"This check needs the chapter's three nodes; {len(nodes)} are there. Run the cell that adds them.",
+        living == 3,
+        f"This check needs the chapter's three nodes; {living} are there. Run the cell that adds them.",
     )
 
 
-def _expect_an_end(seen: dict) -> None:
+def _expect_an_end(seen: given.Spread) -> None:
     expect(
         not seen["unschedulable"],
         "You sent a task to a node that cannot run it. `ray.nodes()` has rows of dead nodes too: which of the ids live?",
@@ -232,7 +231,7 @@ def _expect_eight_each(counts: Counter, nodes: list[str]) -> None:
     """Check how many of the calls ran on each node."""
     spread = ", ".join(str(counts.get(node, 0)) for node in nodes)
     expect(
-        sorted(counts) == nodes and set(counts.values()) == {8},
+        dict(counts) == dict.fromkeys(nodes, 8),
         f"24 calls on three nodes are 8 each. One node was busy for a while, and the calls ran {spread}.",
     )
 
@@ -248,7 +247,6 @@ def _expect_eight_each(counts: Counter, nodes: list[str]) -> None:
 )
 def gang(answer: Answer, rng: Generator) -> None:
     """Reserve a bundle for each member first: the group gets all of its bundles or none."""
-    # Long: a call that may never return runs in a thread, is watched for progress, and what it left is ended.
     size, offset = int(rng.integers(3, 5)), int(rng.integers(1, 1000))
     with answer.case(f"a gang of {size}"):
         _judge_gang(answer.probe(given.gang_of, size, offset, -1), [rank * rank + offset for rank in range(size)])
@@ -258,23 +256,24 @@ def gang(answer: Answer, rng: Generator) -> None:
         expect(not failed["left"], "The call has failed, and its group is still there: what removes it?")
 
 
-def _judge_gang(seen: dict, want: list[int]) -> None:
+def _judge_gang(seen: given.Gang, want: list[int]) -> None:
     """Judge a gang in which nothing fails: all members met, inside a group, and the group is gone."""
+    size, members = len(want), [member for member in seen["members"] if member]
     expect(seen["groups"], "No placement group was made.")
-    [state, strategy, bundles], *_ = seen["groups"]
+    (state, strategy, bundles), *_ = seen["groups"]
     expect(
         seen["ended"] or state != "PENDING",
         f"The group ({strategy}, bundles {bundles}) stayed PENDING with every CPU free. Where would it fit?",
     )
     expect(seen["ended"], "The group was placed, and your call still did not come back: what does it wait for?")
     expect_equal(seen["value"], want, "One result for each rank, in order.")
-    expect(all(seen["members"]), "Not every rank ran.")
-    met, groups = zip(*seen["members"], strict=True)
+    expect(len(members) == size, "Not every rank ran.")
+    met, groups = zip(*members, strict=True)
     expect(all(groups), "A member ran outside the placement group, which reserved a place for it in vain.")
     reserved = sum(bundle.get("CPU", 0) for *_, each in seen["groups"] for bundle in each)
     expect(
-        reserved <= len(want),
-        f"You reserved {reserved:g} CPUs for a gang of {len(want)}, and no other work can use what you leave empty.",
+        reserved <= size,
+        f"You reserved {reserved:g} CPUs for a gang of {size}, and no other work can use what you leave empty.",
     )
     expect(not seen["left"], f"The call is over, but its group is still {state}: other work cannot use these CPUs.")
     expect(all(met), f"The members never all ran at the same time. Does each have a bundle of its own ({bundles})?")

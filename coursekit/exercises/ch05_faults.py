@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from typing import Any
 
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import exercise, expect, expect_equal, quiz
+from coursekit.exercise import agree, exercise, expect, expect_equal, quiz
 from coursekit.given import ch05_faults as given
 
 DEATHS = ("ActorDiedError", "RayActorError")
+CRASHES = ("WorkerCrashedError", *DEATHS)
+TIMEOUTS = ("GetTimeoutError", "TimeoutError")
 FAILURES = {"dies": "WorkerCrashedError", "ValueError": "ValueError", "KeyError": "KeyError"}  # names of errors by act
-Ask = Callable[[int, float, str, list[str]], AbstractContextManager[tuple[list, int, int]]]
+Ask = Callable[[int, float, str, list[str]], AbstractContextManager[tuple[given.Attempted, Any]]]
 
 
 @exercise(
@@ -40,7 +42,8 @@ def survivors(answer: Answer, rng: Generator) -> None:
     ):
         _expect_none_lost(results, errors, wanted)
         _judge_errors(errors, failed)
-        expect_equal(results, wanted, f"The results have {list(results)}, or other values than the calls returned.")
+        have = list(results)
+        expect_equal(results, wanted, f"The results have {have}, or other values than the calls returned.")
         _expect_one_launch(seen)
 
 
@@ -62,9 +65,10 @@ def _two_dicts(returned: Any) -> tuple[dict, dict]:
 def _expect_none_lost(results: dict, errors: dict, wanted: dict) -> None:
     """Check that each call that returned a value is among the results."""
     lost = [x for x in wanted if x not in results]
+    called_failed = [x for x in lost if x in errors]
     expect(
-        not set(lost) & errors.keys(),
-        f"The results lack {lost}, and the errors have {sorted(set(lost) & errors.keys())} of them: did those calls fail?",
+        not called_failed,
+        f"The results lack {lost}, and the errors have {called_failed} of them: did those calls fail?",
     )
     expect(not lost, f"The results lack {lost}.")
 
@@ -73,20 +77,22 @@ def _judge_errors(errors: dict, wanted: dict) -> None:
     """Say which failure is missing, or under which name it stands."""
     lost = [x for x in wanted if x not in errors]
     expect(not lost, f"The errors say nothing about {lost}.")
-    wrong = {x: errors[x] for x in wanted if errors[x] != wanted[x]}
+    wrong = [x for x in wanted if not agree(errors[x], wanted[x])]
+    said = [errors[x] for x in wrong]
     expect(
         not wrong,
-        f"For {list(wrong)} the errors say {list(wrong.values())}. Give the name of the original exception's "
+        f"For {wrong} the errors say {said}. Give the name of the original exception's "
         "type, or of Ray's where the process died.",
     )
     extra = [x for x in errors if x not in wanted]
     expect(not extra, f"The calls for {extra} returned a value, and yet they are among the errors.")
 
 
-def _expect_one_launch(seen: dict) -> None:
+def _expect_one_launch(seen: given.Fetched) -> None:
     """Check that each call ran once, and that two of them met."""
-    calls = {x: count for x, count in seen["calls"].items() if count != 1}
-    expect(not calls, f"Each call is made once; those for {list(calls)} ran {list(calls.values())} times.")
+    repeated = [x for x, count in seen["calls"].items() if count != 1]
+    times = [seen["calls"][x] for x in repeated]
+    expect(not repeated, f"Each call is made once; those for {repeated} ran {times} times.")
     expect(seen["met"], "Two calls never ran at the same time: do you launch everything before you wait?")
 
 
@@ -104,16 +110,14 @@ def _expect_one_launch(seen: dict) -> None:
 )
 def resilient_call(answer: Answer, rng: Generator) -> None:
     """Count the attempts yourself, repeat only what another attempt can fix, and end what you no longer wait for."""
-    # Long: six ways in which a call can go wrong, each with what may be repeated.
     x = int(rng.integers(10, 1000))
 
     @contextmanager
-    def ask(attempts: int, seconds: float, what: str, plan: list[str]) -> Iterator[tuple[list, int, int]]:
-        with answer.case(
-            f"resilient_call(function, {x}, attempts={attempts}, seconds={seconds}), where the function {what}"
-        ):
+    def ask(attempts: int, seconds: float, what: str, plan: list[str]) -> Iterator[tuple[given.Attempted, Any]]:
+        call = f"resilient_call(function, {x}, attempts={attempts}, seconds={seconds})"
+        with answer.case(f"{call}, where the function {what}"):
             seen = answer.probe(given.call_faulty, x, plan, attempts, seconds)
-            yield seen["outcome"], seen["calls"], seen["went_on"]
+            yield seen, seen["raised"] or seen["value"]
 
     _judge_raises(ask, x)
     _judge_deaths(ask, x)
@@ -122,42 +126,42 @@ def resilient_call(answer: Answer, rng: Generator) -> None:
 
 def _judge_raises(ask: Ask, x: int) -> None:
     """What the function itself raises is for the caller, also where it is an error of Ray's."""
-    with ask(3, 300, "raises a KeyError", ["raises"] * 6) as (outcome, calls, _):
-        expect_equal(calls, 1, f"It was called {calls} times, though it raises the same again.")
-        seen = outcome[:2] == ["error", "KeyError"] and str(x) in outcome[2]
-        expect(seen, f"The caller must see that KeyError; it ended with {outcome[1]!r}.")
+    with ask(3, 300, "raises a KeyError", ["raises"] * 6) as (seen, ended):
+        expect(seen["calls"] == 1, f"It was called {seen['calls']} times, though it raises the same again.")
+        passed_on = seen["raised"] == "KeyError" and str(x) in seen["text"]
+        expect(passed_on, f"The caller must see that KeyError; it ended with {ended!r}.")
     own = "raises a WorkerCrashedError, because a task of its own died"
-    with ask(3, 300, own, ["raises Ray's"] * 6) as (outcome, calls, _):
-        expect_equal(calls, 1, f"It was called {calls} times, though its own process lives: it *raised* that error.")
-        seen = outcome[:2] == ["error", "WorkerCrashedError"]
-        expect(seen, f"The caller must see that WorkerCrashedError; it ended with {outcome[1]!r}.")
+    with ask(3, 300, own, ["raises Ray's"] * 6) as (seen, ended):
+        once = seen["calls"] == 1
+        expect(once, f"It was called {seen['calls']} times, though its own process lives: it *raised* that error.")
+        passed_on = seen["raised"] == "WorkerCrashedError"
+        expect(passed_on, f"The caller must see that WorkerCrashedError; it ended with {ended!r}.")
 
 
 def _judge_deaths(ask: Ask, x: int) -> None:
     """A death is worth another attempt, as long as one is left."""
-    with ask(2, 300, "loses its process once, then works", ["dies"]) as (outcome, calls, _):
-        works = outcome == ["value", x * x]
-        expect(works, f"After the death it deserved another attempt; it ended with {outcome[1]!r}.")
-        expect_equal(calls, 2, f"It was called {calls} times; the second attempt works.")
-    with ask(2, 300, "loses its process every time", ["dies"] * 3) as (outcome, calls, _):
-        expect_equal(calls, 2, f"It was called {calls} times; two attempts were allowed.")
-        died = outcome[0] == "error" and outcome[1] in ("WorkerCrashedError", *DEATHS)
-        expect(died, f"That must end with the last error; it ended with {outcome[1]!r}.")
+    with ask(2, 300, "loses its process once, then works", ["dies"]) as (seen, ended):
+        expect_equal(ended, x * x, f"After the death it deserved another attempt; it ended with {ended!r}.")
+        expect(seen["calls"] == 2, f"It was called {seen['calls']} times; the second attempt works.")
+    with ask(2, 300, "loses its process every time", ["dies"] * 3) as (seen, ended):
+        expect(seen["calls"] == 2, f"It was called {seen['calls']} times; two attempts were allowed.")
+        expect(seen["raised"] in CRASHES, f"That must end with the last error; it ended with {ended!r}.")
 
 
 def _judge_hangs(ask: Ask, x: int) -> None:
     """A hanging call is cancelled when its time is over, and another attempt may work."""
-    with ask(1, 1.5, "hangs", ["hangs"]) as (outcome, calls, went_on):
-        expect(calls <= 1, f"It was called {calls} times; one attempt was allowed.")
-        late = outcome[0] == "error" and outcome[1] in ("GetTimeoutError", "TimeoutError")
-        expect(late, f"That must end with the time-out; it ended with {outcome[1]!r}.")
-        expect(went_on == 0, "The task kept running after the time-out, and kept its slot: you did not cancel it.")
+    with ask(1, 1.5, "hangs", ["hangs"]) as (seen, ended):
+        expect(seen["calls"] <= 1, f"It was called {seen['calls']} times; one attempt was allowed.")
+        expect(seen["raised"] in TIMEOUTS, f"That must end with the time-out; it ended with {ended!r}.")
+        expect(
+            not seen["went_on"], "The task kept running after the time-out, and kept its slot: you did not cancel it."
+        )
     # many attempts: where a new process takes longer than `seconds` to start, several of them pass
     # the others take time: an attempt that has none must not find its result there at once
     slow = ["hangs", *["takes time"] * 60]
-    with ask(60, 2, "hangs the first time, then takes 0.5 s", slow) as (outcome, _, went_on):
-        expect_equal(outcome, ["value", x * x], f"The second attempt would have worked; it ended with {outcome[1]!r}.")
-        expect(went_on == 0, "The first task kept running beside the second: you did not cancel it.")
+    with ask(60, 2, "hangs the first time, then takes 0.5 s", slow) as (seen, ended):
+        expect_equal(ended, x * x, f"The second attempt would have worked; it ended with {ended!r}.")
+        expect(not seen["went_on"], "The first task kept running beside the second: you did not cancel it.")
 
 
 @exercise(
@@ -170,19 +174,23 @@ def _judge_hangs(ask: Ask, x: int) -> None:
 )
 def Ledger(answer: Answer, rng: Generator) -> None:
     """Keep the answer to every key; a key that comes again gets the same answer, and has no other effect."""
-    # Long: payments come from tasks, one of which dies after its deposit and is retried.
     payments, amounts, last = _payments(rng)
     seen = answer.probe(given.pay, payments, [1])
-    _expect_methods(seen)
-    totals = list(accumulate(amounts))
-    wanted = [*totals[:4], totals[0], totals[4]]
+    expect(
+        not seen["hidden"],
+        f"After `__init__` and a deposit, these methods of `self` are hidden by attributes of the same name: {seen['hidden']}. "
+        "Give the attributes other names.",
+    )
+    *totals, total = accumulate(amounts)
+    wanted = [*totals, totals[0], total]
     with answer.case(
         f"payments of {amounts[:4]}, then the first key again with {last}, then {last} with a new key; the second "
         "task died after its deposit and was retried; in the end all were repeated"
     ):
-        _expect_balance(seen, totals)
+        balance = seen["balance"]
+        expect_equal(balance, total, f"The balance was {balance}, and the five payments add up to {total}.")
         _expect_answers(seen["answers"], wanted)
-        _expect_same_again(seen, wanted)
+        _expect_same_again(seen["again"], wanted)
 
 
 def _payments(rng: Generator) -> tuple[list[list], list[int], int]:
@@ -191,22 +199,8 @@ def _payments(rng: Generator) -> tuple[list[list], list[int], int]:
     keys = [f"payment-{number}" for number in rng.choice(1000, size=5, replace=False)]
     amounts = [twice, once, twice, -2 * twice - once, last]
     payments = [[key, amount] for key, amount in zip(keys, amounts, strict=True)]
-    payments.insert(4, [keys[0], last])  # an old key: whatever amount comes with it, it has been served
-    return payments, amounts, last
-
-
-def _expect_methods(seen: dict) -> None:
-    expect(
-        not seen["hidden"],
-        f"After `__init__` and a deposit, these methods of `self` are hidden by attributes of the same name: {seen['hidden']}. "
-        "Give the attributes other names.",
-    )
-
-
-def _expect_balance(seen: dict, totals: list[int]) -> None:
-    expect_equal(
-        seen["balance"], totals[4], f"The balance was {seen['balance']}, and the five payments add up to {totals[4]}."
-    )
+    # The fifth has an old key: whatever amount comes with it, it has been served.
+    return [*payments[:4], [keys[0], last], payments[4]], amounts, last
 
 
 def _expect_answers(answers: list, wanted: list) -> None:
@@ -221,16 +215,16 @@ def _expect_answers(answers: list, wanted: list) -> None:
 
 def _first_wrong(answers: list, wanted: list) -> tuple[int, int]:
     """Return the place of the first wrong answer, from 1, and what it should have been; (0, 0) where all are right."""
-    pairs = zip(answers, wanted, strict=True)
-    return next(((place, right) for place, (got, right) in enumerate(pairs, 1) if got != right), (0, 0))
+    pairs = enumerate(zip_longest(answers, wanted), 1)
+    return next(((place, right) for place, (got, right) in pairs if not agree(got, right)), (0, 0))
 
 
-def _expect_same_again(seen: dict, wanted: list) -> None:
+def _expect_same_again(told: list, wanted: list) -> None:
     """Check the answers to the payments that were all repeated in the end."""
-    wrong = _first_wrong(seen["again"], wanted)
+    place, right = _first_wrong(told, wanted)
     expect(
-        not wrong[0],
-        f"In the end each was repeated, and the answers were {seen['again']}; number {wrong[0]} should have been {wrong[1]}.",
+        not place,
+        f"In the end each was repeated, and the answers were {told}; number {place} should have been {right}.",
     )
 
 
@@ -245,22 +239,21 @@ def _expect_same_again(seen: dict, wanted: list) -> None:
 )
 def CheckpointedCounter(answer: Answer, rng: Generator) -> None:
     """Save before you answer, under a name that is not read, and then rename: a reader finds the old state or the new."""
-    # Long: kills the process between calls, and at each moment of a save.
     steps = rng.integers(2, 50, size=5).tolist()
     seen = answer.probe(given.count_and_kill, steps, [2])
     with answer.case(f"add with {steps}, the process killed after the third call"):
         _judge_totals(seen["totals"], steps)
-    _expect_own_path(seen)
+    _expect_own_path(seen["others"])
     first, second = int(rng.integers(100, 1000)), int(rng.integers(2, 50))
     saving = answer.probe(given.die_while_saving, first, second)
-    _expect_same_folder(saving, second)
+    _expect_same_folder(saving["elsewhere"], second)
     for torn in saving["deaths"]:
         _judge_torn(answer, torn, second)
 
 
 def _judge_totals(totals: list, steps: list[int]) -> None:
     """Check the totals before and after the restart."""
-    expect(totals[3:4] != steps[3:4], f"The totals were {totals}. After the restart it began again at 0.")
+    expect(not agree(totals[3:4], steps[3:4]), f"The totals were {totals}. After the restart it began again at 0.")
     expect_equal(
         totals,
         list(accumulate(steps)),
@@ -268,23 +261,24 @@ def _judge_totals(totals: list, steps: list[int]) -> None:
     )
 
 
-def _expect_own_path(seen: dict) -> None:
+def _expect_own_path(others: list) -> None:
     expect_equal(
-        seen["others"],
+        others,
         [1, 2, 3, 4, 5],
-        f"A second counter, with a path of its own, added 1 five times; its totals were {seen['others']}.",
+        f"A second counter, with a path of its own, added 1 five times; its totals were {others}.",
     )
 
 
-def _expect_same_folder(saving: dict, second: int) -> None:
+def _expect_same_folder(elsewhere: list[str], second: int) -> None:
+    folders = ", ".join(elsewhere)
     expect(
-        not saving["elsewhere"],
-        f"`add({second})` wrote its new file into another folder ({', '.join(saving['elsewhere'])}) and renamed it from there. "
+        not folders,
+        f"`add({second})` wrote its new file into another folder ({folders}) and renamed it from there. "
         "Between two disks that fails, or is a copy: see the second rule.",
     )
 
 
-def _judge_torn(answer: Answer, torn: dict, second: int) -> None:
+def _judge_torn(answer: Answer, torn: given.Death, second: int) -> None:
     """Judge the state after a death at one moment of a save: it is the old one or the new one."""
     before, after = torn["before"], torn["after"]
     with answer.case(
@@ -322,31 +316,29 @@ def collect(answer: Answer, rng: Generator) -> None:
     _judge_broken(answer, broken, plus)
 
 
-def _fragments_of(seen: dict) -> object:
+def _fragments_of(seen: given.Collected) -> object:
     """Return what came back; fail where the work ended with an error or went on with fewer samplers."""
-    kind, got, *text = seen["outcome"]
+    raised = seen["raised"]
     expect(
-        kind == "value" or got not in DEATHS,
-        f"`collect` gave up with {got}. No seed had three deaths of its own, so none of these deaths may end the work. Do you "
+        raised not in DEATHS,
+        f"`collect` gave up with {raised}. No seed had three deaths of its own, so none of these deaths may end the work. Do you "
         "catch each, and count it for its own seed only? Calls that were queued behind a dying one fail as well.",
     )
-    expect(kind == "value", f"`collect` gave up with {got}. {' '.join(text)}")
+    expect(not raised, f"`collect` gave up with {raised}. {seen['text']}")
     expect(
         seen["met"],
         "Calls that wait for each other never met. Either the pool had shrunk, or you waited for one call, "
         "or for a whole round, before you launched the next.",
     )
-    return got
+    return seen["value"]
 
 
-def _judge_costs(seen: dict, plan: dict[int, str]) -> None:
+def _judge_costs(seen: given.Collected, plan: dict[int, str]) -> None:
     """Judge how often each seed was sampled, and how many samplers were made."""
-    times = {seed: 1 + int((act.split() + ["0"])[1]) for seed, act in plan.items()}
-    wrong = {seed: seen["times"][seed] for seed in plan if seen["times"][seed] != times[seed]}
-    expect(
-        not wrong,
-        f"The seeds {list(wrong)} were sampled {list(wrong.values())} times: only lost fragments are repeated.",
-    )
+    wanted = {seed: 1 + int((act.split() + ["0"])[1]) for seed, act in plan.items()}
+    repeated = [seed for seed in plan if seen["times"].get(seed) != wanted[seed]]
+    times = [seen["times"].get(seed) for seed in repeated]
+    expect(not repeated, f"The seeds {repeated} were sampled {times} times: only lost fragments are repeated.")
     enough = seen["samplers"] <= 2 + 3
     expect(enough, f"You made {seen['samplers']} samplers: 2, and one for each that died, are enough.")
 
@@ -355,9 +347,9 @@ def _judge_killer(answer: Answer, killer: int, plus: int) -> None:
     """A seed that always kills its sampler ends the work after three deaths."""
     with answer.case(f"the seed {killer}, which kills every sampler"):
         seen = answer.probe(given.collect_with_deaths, 1, {killer: "dies 5"}, plus)
-        (kind, got), times = seen["outcome"][:2], seen["times"][killer]
+        ended, times = seen["raised"] or seen["value"], seen["times"].get(killer)
         expect(times == 3, f"You tried it {times} times; give it up after the third death.")
-        expect(kind == "error" and got in DEATHS, f"The caller must see the error of the third death; it got {got}.")
+        expect(seen["raised"] in DEATHS, f"The caller must see the error of the third death; it got {ended}.")
 
 
 def _judge_broken(answer: Answer, broken: int, plus: int) -> None:
@@ -366,9 +358,9 @@ def _judge_broken(answer: Answer, broken: int, plus: int) -> None:
         f"the seed {broken}, for which sample raises an ActorDiedError: another actor, which it asked, is dead"
     ):
         seen = answer.probe(given.collect_with_deaths, 1, {broken: "raises"}, plus)
-        (kind, got), times = seen["outcome"][:2], seen["times"][broken]
+        ended, times = seen["raised"] or seen["value"], seen["times"].get(broken)
         expect(times == 1, f"It was called {times} times: the sampler itself lives, and a new one does not fix that.")
-        expect(kind == "error" and got == "ActorDiedError", f"The caller must see that ActorDiedError; it got {got}.")
+        expect(seen["raised"] == "ActorDiedError", f"The caller must see that ActorDiedError; it got {ended}.")
 
 
 quiz(

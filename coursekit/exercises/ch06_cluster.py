@@ -1,11 +1,12 @@
 """The judge's side of chapter 6."""
 
 import uuid
+from typing import Any
 
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import exercise, expect, expect_equal, quiz
+from coursekit.exercise import Wrong, agree, exercise, expect, expect_equal, quiz
 from coursekit.given import ch06_cluster as given
 
 EVERY_NODE = ("raylet", "log monitor", "dashboard agent", "runtime env agent")
@@ -112,19 +113,17 @@ def _judge_node(got: object, lacks: list[str], node: dict[str, list[str]]) -> No
         f"This node has nothing that only a head has, and your list names {extra}: do all nodes need these?",
     )
     lost = [part for part in lacks if part not in names]
-    decoy = node.get(RESEMBLES[lost[0]], []) if lost else []
-    expect(
-        not decoy,
-        f"A part is missing that is not on your list. Did you take this process for it: {_short(decoy)}",
-    )
-    expect(not lost, f"Your list is {sorted(names)}, and this node lacks more than that.")
+    decoy = _short(node.get(RESEMBLES[lost[0]], [])) if lost else ""
+    expect(not decoy, f"A part is missing that is not on your list. Did you take this process for it: {decoy}")
+    listed = sorted(names)
+    expect(not lost, f"Your list is {listed}, and this node lacks more than that.")
 
 
 def _names(got: object) -> list[str]:
     """Return the names of parts that came back."""
     names = list(got) if isinstance(got, list | tuple | set | frozenset) else [None]
-    known = [name for name in names if isinstance(name, str) and name in SIGNS]
-    expect(known == names, f"The list must hold names of the table: {', '.join(SIGNS)}.")
+    known, table = [name for name in names if isinstance(name, str) and name in SIGNS], ", ".join(SIGNS)
+    expect(len(known) == len(names), f"The list must hold names of the table: {table}.")
     return known
 
 
@@ -150,15 +149,13 @@ def _judge_here(answer: Answer, rng: Generator) -> None:
 )
 def join_node(answer: Answer, rng: Generator) -> None:
     """Everything a new node needs is the address of the GCS and the token: the GCS tells it the rest."""
-    # Long: reads the command, then runs it: a node joins, and is ended.
     cpus, amount = int(rng.integers(1, 4)), int(rng.integers(2, 60))
     resources = {f"robot_{rng.integers(100, 999)}": amount, "camera": int(rng.integers(1, 9))}
     made = answer.probe(given.joining_command, "10.0.0.7:6379", "/etc/ray/token", cpus, resources)
     expect(made, "`join_node` read the file: `token_file` is a path on that machine. Pass the path on, do not read it.")
-    command, variables = made
+    command, variables = made or ([], {})
     _judge_command(command)
     _judge_variables(variables)
-    _expect_no_quotes(command)
     seen = answer.probe(given.join, cpus, resources)
     with answer.case(f"your command with cpus={cpus} and resources={resources}, run for real"):
         _judge_joined(seen, {"CPU": cpus, **resources})
@@ -173,6 +170,8 @@ def _judge_command(command: list[str]) -> None:
     expect(
         "--block" in command, "Without --block the command ends at once, and leaves its processes in the background."
     )
+    quoted = [word for word in command if word.startswith("'") or "='" in word][:1]
+    expect(not quoted, f"A list of words has no shell: leave out the quotes around the JSON in {quoted}.")
 
 
 def _judge_variables(variables: dict[str, str]) -> None:
@@ -184,15 +183,11 @@ def _judge_variables(variables: dict[str, str]) -> None:
     expect(file == "/etc/ray/token", f"The token lies in /etc/ray/token; your environment says {variables}.")
 
 
-def _expect_no_quotes(command: list[str]) -> None:
-    quoted = [word for word in command if word.startswith("'") or "='" in word]
-    expect(not quoted, f"A list of words has no shell: leave out the quotes around the JSON in {quoted[:1]}.")
-
-
-def _judge_joined(seen: dict, wanted: dict[str, float]) -> None:
+def _judge_joined(seen: given.Joined, wanted: dict[str, float]) -> None:
     """Judge what Ray says of the nodes that joined."""
-    expect("failed" not in seen, f"No node joined:\n{seen.get('failed')}")
-    expect(len(seen["joined"]) == 1, f"New nodes in your cluster: {len(seen['joined'])}.")
+    expect(not seen["failed"], f"No node joined:\n{seen['failed']}")
+    joined = len(seen["joined"])
+    expect(joined == 1, f"New nodes in your cluster: {joined}.")
     state, is_head, got = seen["joined"][0]
     expect(seen["running"], "The command ended by itself, and its node with it.")
     expect(not is_head, "The new node is the head of a cluster.")
@@ -201,23 +196,23 @@ def _judge_joined(seen: dict, wanted: dict[str, float]) -> None:
     expect_equal(offered, wanted, f"The new node offers {offered}.")
 
 
-def _stand_in(answer: Answer, rng: Generator, ends_as: str) -> tuple[dict, str]:
+def _stand_in(answer: Answer, rng: Generator, ends_as: str) -> tuple[given.Rehearsed, str]:
     """Return what came of a job that a stand-in for the client took, and what it printed."""
     number, log = int(rng.integers(1000, 9999)), f"loss {rng.integers(100, 999)}\nstep {rng.integers(1000, 9999)}\n"
     job = f"python train.py --seed {number}", {"env_vars": {"SEED": str(number)}}
     seen = answer.probe(given.submit_to_a_stand_in, ends_as, *job, log)
-    _judge_submitted(seen, *job)
+    _judge_submitted(seen["submitted"], *job)
     expect(
-        "still_asking" not in seen,
+        not seen["still_asking"],
         f"The job had ended as {ends_as}, and `submit_and_wait` kept asking. Which statuses end a job?",
     )
     return seen, log
 
 
-def _judge_submitted(seen: dict, entrypoint: str, runtime_env: dict) -> None:
+def _judge_submitted(submitted: list[tuple[Any, Any]], entrypoint: str, runtime_env: dict) -> None:
     """Judge what arrived at the client that only pretends."""
-    submitted = seen["submitted"]
-    expect(len(submitted) == 1, f"You should submit one job; you submitted {len(submitted)}.")
+    jobs = len(submitted)
+    expect(jobs == 1, f"You should submit one job; you submitted {jobs}.")
     expect_equal(submitted[0][0], entrypoint, "The entrypoint that arrived at the client is another one.")
     expect_equal(submitted[0][1], runtime_env, "The runtime environment did not arrive at the client.")
 
@@ -242,9 +237,10 @@ def submit_and_wait(answer: Answer, rng: Generator) -> None:
     _judge_real_job(answer, rng)
 
 
-def _judge_success(seen: dict, log: str) -> None:
-    expect("raised" not in seen, f"`submit_and_wait` raised: {seen.get('raised')}")
-    expect(seen["returned"], f"`submit_and_wait` returned {seen['returned']!r}: did it wait for the end?")
+def _judge_success(seen: given.Rehearsed, log: str) -> None:
+    expect(seen["raised"] is None, f"`submit_and_wait` raised: {seen['raised']}")
+    nothing = seen["returned"] is None or agree(seen["returned"], "")
+    expect(not nothing, f"`submit_and_wait` returned {seen['returned']!r}: did it wait for the end?")
     expect_equal(seen["returned"], log, f"It printed {log!r}, and `submit_and_wait` returned {seen['returned']!r}.")
     expect(
         seen["polls"] <= 200,
@@ -252,11 +248,12 @@ def _judge_success(seen: dict, log: str) -> None:
     )
 
 
-def _judge_failure(seen: dict, log: str) -> None:
-    expect("raised" in seen, f"`submit_and_wait` returned {seen.get('returned')!r} as if all were well.")
+def _judge_failure(seen: given.Rehearsed, log: str) -> None:
+    expect(seen["raised"] is not None, f"`submit_and_wait` returned {seen['returned']!r} as if all were well.")
+    text = seen["raised"] or ""
     expect(
-        log.strip() in seen["raised"],
-        f"The message of your RuntimeError is {seen['raised']!r}: its reader will want to see what the job printed.",
+        log.strip() in text,
+        f"The message of your RuntimeError is {text!r}: its reader will want to see what the job printed.",
     )
 
 
@@ -266,8 +263,7 @@ def _judge_real_job(answer: Answer, rng: Generator) -> None:
     fresh = uuid.uuid4().hex  # the head remembers the jobs of earlier checks
     entrypoint = f'python -c \'import os; print("square", int(os.environ["NUMBER"]) ** 2, "{fresh}")\''
     real = answer.probe(given.run_a_job, entrypoint, {"env_vars": {"NUMBER": str(number)}})
-    known = [status for status, _ in real["known"]]
-    expect(known == ["SUCCEEDED"], f"On your cluster, the jobs with this entrypoint are: {known}.")
+    expect(real["known"] == ["SUCCEEDED"], f"On your cluster, the jobs with this entrypoint are: {real['known']}.")
     printed = f"square {number**2} " in str(real["returned"])
     expect(printed, f"A real job printed the square of {number}; you returned {real['returned']!r}.")
 
@@ -283,48 +279,39 @@ def _judge_real_job(answer: Answer, rng: Generator) -> None:
 )
 def submit_rest(answer: Answer, rng: Generator) -> None:
     """POST JSON to /api/jobs/ with the token in the header; and notice when the answer is no."""
-    # Long: sends the request to a real head, with the right token and with a wrong one.
     number = int(rng.integers(1000, 9999))
     name = f"course-{rng.integers(10**9)}-{uuid.uuid4().hex[:8]}"  # fresh, for the head remembers the ids of earlier checks
     runtime_env = {"env_vars": {"NUMBER": str(number)}}
     entrypoint = 'python -c \'import os; print("cube", int(os.environ["NUMBER"]) ** 3)\''
     seen = answer.probe(given.send, name, entrypoint, runtime_env)
-    _expect_refused(seen["refused"])
-    _expect_taken(seen, name)
-    _expect_as_sent(seen["job"], entrypoint, runtime_env)
-    _expect_cube(seen, number)
-
-
-def _expect_refused(refused: dict) -> None:
     expect(
-        "raised" in refused,
-        f"With a wrong token Ray answers 403, and no job runs; `submit_rest` returned {refused.get('returned')!r}.",
+        seen["noticed"],
+        f"With a wrong token Ray answers 403, and no job runs; `submit_rest` returned {seen['refused']!r}.",
     )
-
-
-def _expect_taken(seen: dict, name: str) -> None:
-    expect("failed" not in seen, f"The dashboard did not take the job. {seen.get('failed')}")
-    expect(
-        seen["job"],
-        f"Your cluster knows no job with the submission id {name!r}; `submit_rest` returned {seen['returned']!r}.",
-    )
+    expect(not seen["failed"], f"The dashboard did not take the job. {seen['failed']}")
+    if seen["job"] is None:
+        raise Wrong(
+            f"Your cluster knows no job with the submission id {name!r}; `submit_rest` returned {seen['returned']!r}."
+        )
     expect_equal(
         seen["returned"], name, f"The job's submission id is {name!r}; `submit_rest` returned {seen['returned']!r}."
     )
+    _expect_as_sent(seen["job"], entrypoint, runtime_env)
+    _expect_cube(seen["job"], seen["log"], number)
 
 
-def _expect_as_sent(job: dict, entrypoint: str, runtime_env: dict) -> None:
+def _expect_as_sent(job: given.Job, entrypoint: str, runtime_env: dict) -> None:
     expect_equal(job["entrypoint"], entrypoint, f"The job's entrypoint arrived as {job['entrypoint']!r}.")
-    expect(
-        (job["runtime_env"] or {}).get("env_vars", {}).get("NUMBER") == runtime_env["env_vars"]["NUMBER"],
+    expect_equal(
+        (job["runtime_env"] or {}).get("env_vars"),
+        runtime_env["env_vars"],
         f"The job's runtime environment arrived as {job['runtime_env']!r}, not as {runtime_env!r}.",
     )
 
 
-def _expect_cube(seen: dict, number: int) -> None:
-    job = seen["job"]
-    expect(job["status"] == "SUCCEEDED", f"The job ended as {job['status']}; it printed {seen['log']!r}.")
-    expect(f"cube {number**3}" in seen["log"], f"The job printed {seen['log']!r}.")
+def _expect_cube(job: given.Job, log: str, number: int) -> None:
+    expect(job["status"] == "SUCCEEDED", f"The job ended as {job['status']}; it printed {log!r}.")
+    expect(f"cube {number**3}" in log, f"The job printed {log!r}.")
 
 
 @exercise(
@@ -343,10 +330,10 @@ def pip_environment(answer: Answer, rng: Generator) -> None:
     wanted = versions[int(rng.integers(0, 2))]
     with answer.case(f"{package} {wanted}, where the folder has {', '.join(versions)}"):
         seen = answer.probe(given.installed, package, wanted, versions)
-        expect("kind" not in seen, f"A runtime environment is a dictionary; you returned a {seen.get('kind')}.")
-        expect("refused" not in seen, f"It cannot be installed. {seen.get('refused')}")
-        got = [(version, inside) for name, version, inside in seen["found"] if name == package]
-        expect(got, f"pip would not install {package}; it would install {[name for name, _, _ in seen['found']]}.")
+        expect(seen["kind"] == "dict", f"A runtime environment is a dictionary; you returned a {seen['kind']}.")
+        expect(not seen["refused"], f"It cannot be installed. {seen['refused']}")
+        got, names = [each[1:] for each in seen["found"] if each[0] == package], [each[0] for each in seen["found"]]
+        expect(got, f"pip would not install {package}; it would install {names}.")
         version, inside = got[0]
         expect_equal(version, wanted, f"pip would install version {version}.")
         expect(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import gymnasium
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import Wrong, agree, exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercise import Wrong, agree, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.given import ch07_environments as given
 from coursekit.given.scripted import frames_of
 
@@ -54,21 +55,23 @@ def _judge_episodes(answer: Answer, rng: Generator, length: int, seed: int) -> N
     _expect_walks(answer, length, length + 3, seed, [there_and_back, wall, there_and_back])
 
 
-def _expect_spaces(seen: dict, length: int) -> None:
-    expect(seen["is an environment"], "A corridor must be a `gymnasium.Env`: keep the first line of the class.")
-    kind, box = seen["observations"]["kind"], seen["observations"]
-    expect(kind == "Box", f"`self.observation_space` must be a Box; it is a {kind}.")
+def _expect_spaces(seen: given.Spaces, length: int) -> None:
+    expect(seen["is_environment"], "A corridor must be a `gymnasium.Env`: keep the first line of the class.")
+    box = seen["observations"]
+    expect(box["kind"] == "Box", f"`self.observation_space` must be a Box; it is a {box['kind']}.")
     expect(
         box == {"kind": "Box", "shape": [1], "low": [0], "high": [length - 1]},
         f"Your observation space goes from {box['low']} to {box['high']}, shape {box['shape']}. Which squares are there?",
     )
-    expect(seen["actions"] == {"kind": "Discrete", "n": 2, "start": 0}, "`self.action_space`: two actions, 0 and 1.")
+    actions = {"kind": "Discrete", "n": 2, "start": 0}
+    expect_equal(seen["actions"], actions, "`self.action_space`: two actions, 0 and 1.")
 
 
 def _expect_starts(answer: Answer, length: int, seed: int) -> None:
     """Refuse a start that is not drawn from the corridor's own random numbers."""
     seeds = [seed] + 199 * [None]  # of seven squares each comes up, but for one time in 10^12
     first, again = (answer.probe(given.starts, length, 50, seeds) for _ in range(2))
+    expect(len(first) == len(again) == len(seeds), "After each `reset` there should be one square to start from.")
     _expect_seed_obeyed(first[0], again[0], seed)
     _expect_left_half(first, length)
     _expect_drawn(first, again, seed)
@@ -97,48 +100,53 @@ def _expect_drawn(first: list[float], again: list[float], seed: int) -> None:
 
 
 def _expect_every_field(first: list[float], length: int) -> None:
-    never = sorted(set(range(length // 2)) - set(first))
-    expect(not never, f"The left half goes up to square {length // 2 - 1}, and of 200 resets none began on {never}.")
+    last, never = length // 2 - 1, sorted(set(range(length // 2)) - set(first))
+    expect(not never, f"The left half goes up to square {last}, and of 200 resets none began on {never}.")
 
 
 def _expect_walks(answer: Answer, length: int, max_steps: int, seed: int, walks: list[list[int]]) -> None:
     seen = answer.probe(given.walks, length, max_steps, seed, walks)
+    expect(len(seen) == len(walks), "Each `reset` should begin one episode.")
     for number, (actions, walk) in enumerate(zip(walks, seen, strict=True), 1):
         start = walk["start"]
         with answer.case(f"length={length}, max_steps={max_steps}, episode {number}, from square {start:g}, {actions}"):
-            _expect_walk(walk, list(_corridor(int(start), length, max_steps, actions)))
+            _expect_walk(walk, list(_corridor(start, length, max_steps, actions)))
 
 
-def _expect_walk(walk: dict, wanted: list[tuple]) -> None:
-    _expect_new_arrays(walk)
+def _expect_walk(walk: given.Walk, wanted: list[tuple]) -> None:
+    _expect_new_arrays(walk["start"], walk["start_afterwards"])
     for step, (made, right) in enumerate(zip(walk["steps"], wanted, strict=False), 1):
-        _expect_step(step, made, *right)
-    expect(len(walk["steps"]) == len(wanted), f"The episode should have ended after {len(wanted)} steps.")
+        _expect_step(step, made, right)
+    steps = len(wanted)
+    expect(len(walk["steps"]) == steps, f"The episode should have ended after {steps} steps.")
 
 
-def _expect_new_arrays(walk: dict) -> None:
-    start = walk["start"]
+def _expect_new_arrays(start: float, afterwards: float) -> None:
     expect(
-        walk["start afterwards"] == start,
+        afterwards == start,
         f"`reset` returned [{start:g}], and when the episode had ended that array held "
-        f"[{walk['start afterwards']:g}]: make a new array for every observation.",
+        f"[{afterwards:g}]: make a new array for every observation.",
     )
 
 
-def _expect_step(step: int, made: list, square: int, reward: float, terminated: bool, truncated: bool) -> None:
-    expect_equal(made[0], [square], f"Step {step} leads to square {square}; the observation is {made[0]}.")
-    expect_close(made[1], reward, f"Step {step}, to square {square}: reward {made[1]}.")
+def _expect_step(step: int, made: tuple, right: tuple) -> None:
+    obs, earned, terminated, truncated = made
+    square, reward, arrived, late = right
+    expect_equal(obs, [square], f"Step {step} leads to square {square:g}; the observation is {obs}.")
+    expect_close(earned, reward, f"Step {step}, to square {square:g}: reward {earned}.")
     expect(
-        bool(made[2]) == terminated,
-        f"Step {step}, to square {square}: terminated={made[2]}, truncated={made[3]}. What does `terminated` say?",
+        terminated == arrived,
+        f"Step {step}, to square {square:g}: terminated={terminated}, truncated={truncated}. What does `terminated` say?",
     )
     expect(
-        (terminated and truncated) or bool(made[3]) == truncated,
-        f"Step {step}, to square {square}: terminated={made[2]}, truncated={made[3]}. When is an episode cut off?",
+        (arrived and late) or truncated == late,
+        f"Step {step}, to square {square:g}: terminated={terminated}, truncated={truncated}. When is an episode cut off?",
     )
 
 
-def _corridor(start: int, length: int, max_steps: int, actions: list[int]) -> Iterator[tuple[int, float, bool, bool]]:
+def _corridor(
+    start: float, length: int, max_steps: int, actions: list[int]
+) -> Iterator[tuple[float, float, bool, bool]]:
     """Yield square, reward, terminated and truncated of each step until the episode ends."""
     square = start
     for step, action in enumerate(actions, 1):
@@ -168,10 +176,10 @@ def rollout(answer: Answer, rng: Generator) -> None:
             _expect_episode(seen["episode"], seed, part)
 
 
-def _expect_calls(calls: list, seed: int, length: int) -> None:
+def _expect_calls(calls: list[tuple[str, Any]], seed: int, length: int) -> None:
     """Check what the environment was asked: one reset, then the steps."""
-    steps = sum(call == "step" for call, _ in calls)
-    expect(calls[:1] == [["reset", seed]], f"The first call was {calls[:1]}. Begin with `env.reset(seed={seed})`.")
+    first, steps = calls[:1], sum(call == "step" for call, _ in calls)
+    expect_equal(first, [("reset", seed)], f"The first call was {first}. Begin with `env.reset(seed={seed})`.")
     expect(steps == length, f"You took {steps} steps; the episode has {length}.")
     expect(len(calls) == length + 1, "`reset` was called more than once.")
 
@@ -179,20 +187,23 @@ def _expect_calls(calls: list, seed: int, length: int) -> None:
 def _expect_episode(episode: Any, seed: int, part: dict) -> None:
     keys = ["obs", "actions", "rewards", "terminated"]
     expect(isinstance(episode, dict), f"`rollout` returned {episode!r:.80}, not a dict.")
-    expect(set(keys) <= set(episode), f"The keys are {sorted(episode)}; they should be {keys}.")
+    found = list(episode)
+    expect(set(keys) <= set(found), f"The keys are {found}; they should be {keys}.")
     _expect_choices(episode, seed, part["length"])
-    expect_equal(episode["rewards"], part["rewards"], f"The rewards came out as {episode['rewards']}.")
-    expect(bool(episode["terminated"]) != part["truncated"], f"`terminated` came out as {episode['terminated']}.")
+    rewards, terminated = episode["rewards"], episode["terminated"]
+    expect_equal(rewards, part["rewards"], f"The rewards came out as {rewards}.")
+    expect_equal(terminated, not part["truncated"], f"`terminated` came out as {terminated}.")
 
 
 def _expect_choices(episode: dict, seed: int, length: int) -> None:
     """Check what was observed, and what the policy chose for it."""
-    obs, count = [[seed, 0, step] for step in range(length + 1)], len(episode["obs"])
+    obs, seen = [[seed, 0, step] for step in range(length + 1)], expect_type(episode["obs"], list, "obs")
+    count = len(seen)
     expect(
         count == len(obs),
         f"{count} observations for {length} steps: the first one and the last one belong in the list, too.",
     )
-    expect_equal(episode["obs"], obs, "The observations are not those that the environment gave.")
+    expect_equal(seen, obs, "The observations are not those that the environment gave.")
     actions = [given.chooses(observation) for observation in obs[:-1]]
     expect_equal(episode["actions"], actions, "The actions are not the policy's for these observations.")
 
@@ -259,10 +270,11 @@ def _expect_balance(answer: Answer, env: gymnasium.Env, episode: int, seed: int)
     obs, _ = env.reset(seed=seed)
     for step in range(1, 201):
         obs, _, terminated, _, _ = env.step(_action(answer, obs))
+        angle, position = np.degrees(obs[2]), obs[0]
         expect(
             not terminated,
             f"Start {episode} of 20 (seed {seed}): the episode ended after {step} steps, "
-            f"angle {np.degrees(obs[2]):.0f}°, position {obs[0]:.1f}.",
+            f"angle {angle:.0f}°, position {position:.1f}.",
         )
 
 
@@ -306,37 +318,35 @@ def _scripts(rng: Generator, steps: int) -> list[list[dict]]:
 def _rows(got: Any) -> list[tuple]:
     """Return the transitions of what `vector_rollout` returned, one row for each."""
     expect(isinstance(got, dict), f"`vector_rollout` returned {got!r:.80}, not a dict.")
-    expect(set(COLUMNS) <= set(got), f"The keys are {sorted(got)}; they should be {COLUMNS}.")
-    columns = [np.array(got[key]).tolist() for key in COLUMNS]
-    lengths = dict(zip(COLUMNS, map(len, columns), strict=True))
+    found = list(got)
+    expect(set(COLUMNS) <= set(found), f"The keys are {found}; they should be {COLUMNS}.")
+    columns = {key: expect_type(got[key], np.ndarray, key) for key in COLUMNS}
+    lengths = {key: len(column) for key, column in columns.items()}
     expect(len(set(lengths.values())) == 1, f"All columns must have the same length; yours have {lengths}.")
-    return list(zip(*columns, strict=True))
+    obs = columns["obs"], columns["next_obs"]
+    expect(
+        all(each.shape[1:] == (3,) and each.dtype.kind in "fiu" for each in obs), "One row for each transition, please."
+    )
+    return list(zip(*(column.tolist() for column in columns.values()), strict=True))
 
 
 def _expect_transitions(rows: list, wanted: list, seed: int) -> None:
-    expect(all(np.shape(row[0]) == (3,) for row in rows), "One row for each transition, please.")
-    seeds = {want[0][0] for want in wanted}
+    seeds, count = {want[0][0] for want in wanted}, len(rows)
     expect({row[0][0] for row in rows} <= seeds, "Reset the environments with the seed, once, at the start.")
     resets = sum(row[3][1] != row[0][1] for row in rows)
-    expect(resets == 0, f"Of your {len(rows)} transitions, {resets} lead from one episode into the next.")
-    _expect_all(rows, wanted)
-    for row, want in zip(sorted(rows), sorted(wanted), strict=True):
+    expect(resets == 0, f"Of your {count} transitions, {resets} lead from one episode into the next.")
+    happened, zeros = len(wanted), sum(row[2] == 0 for row in rows)
+    expect(count == happened or zeros, "A real step may earn 0: those that earned nothing are missing.")
+    expect(count == happened, f"{happened} transitions really happened; you have {count}.")
+    for row, want in zip(sorted(rows, key=itemgetter(0)), sorted(wanted, key=itemgetter(0)), strict=True):
         _expect_transition(row, want, seed)
-
-
-def _expect_all(rows: list, wanted: list) -> None:
-    count, zeros = len(wanted), sum(want[2] == 0 for want in wanted)
-    expect(len(rows) != count - zeros, "A real step may earn 0: those that earned nothing are missing.")
-    expect(len(rows) == count, f"{count} transitions really happened; you have {len(rows)}.")
 
 
 def _expect_transition(row: tuple, want: tuple, seed: int) -> None:
     number, episode, clock = want[0]
+    env, step = number - seed, clock + 1
     for name, mine, right in zip(COLUMNS, row, want, strict=True):
-        expect(
-            agree(mine, right),
-            f"Environment {number - seed}, episode {episode}, step {clock + 1}: `{name}` came out as {mine}.",
-        )
+        expect(agree(mine, right), f"Environment {env}, episode {episode}, step {step}: `{name}` came out as {mine}.")
 
 
 def _transitions(scripts: list[list[dict]], steps: int, seed: int) -> list[tuple]:

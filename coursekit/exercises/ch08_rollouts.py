@@ -3,13 +3,13 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.random import Generator
 
 from coursekit.answer import Answer, Watched
-from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.given import ch08_rollouts as given
 from coursekit.given.scripted import frames_of
 
@@ -34,6 +34,7 @@ def Sampler(answer: Answer, rng: Generator) -> None:
     fragments = answer.probe(given.play_fragments, scripts, [[old, steps], [new, steps + 1], [None, 4]], seed)
     frames = frames_of(scripts, 2 * steps + 5, seed)
     parts = frames[: steps + 1], frames[steps : 2 * steps + 2], frames[2 * steps + 1 :]
+    expect(len(fragments) == len(parts), "Each call of `sample` should bring one fragment.")
     for number, (fragment, played) in enumerate(zip(fragments, parts, strict=True), 1):
         with answer.case(f"3 environments, fragments of {steps}, {steps + 1} and 4 frames; this is fragment {number}"):
             _expect_form(fragment, len(played) - 1)
@@ -59,39 +60,41 @@ def _two_versions(rng: Generator) -> tuple[dict, dict]:
 
 def _expect_form(fragment: Any, length: int) -> None:
     expect(isinstance(fragment, dict), f"`sample` returned {fragment!r:.80}, not a dict.")
-    expect(set(KEYS) <= set(fragment), f"The keys are {sorted(fragment)}.")
+    found = list(fragment)
+    expect(set(KEYS) <= set(found), f"The keys are {found}.")
     shapes = {"obs": (length, 3, 3), "last_obs": (3, 3)}
     for key in KEYS[:-1]:
-        shape, want = np.shape(fragment[key]), shapes.get(key, (length, 3))
-        expect(isinstance(fragment[key], np.ndarray), f"`{key}` is a list, not an array: `np.stack` makes it one.")
-        expect(shape == want, f"`{key}` has the shape {shape}; a row for each frame makes {want}.")
+        column, want = fragment[key], shapes.get(key, (length, 3))
+        expect(isinstance(column, np.ndarray), f"`{key}` is a list, not an array: `np.stack` makes it one.")
+        expect(column.shape == want, f"`{key}` has the shape {column.shape}; a row for each frame makes {want}.")
 
 
 def _expect_first_frame(mine: np.ndarray, right: np.ndarray, number: int) -> None:
     seeded = number > 1 or agree(mine[:, :2], right[:, :2])  # the seed and the episode of each
-    expect(seeded, f"The first frame observed {mine.tolist()}: reset with the seed, once.")
+    observed, stopped = mine.tolist(), right.tolist()
+    expect(seeded, f"The first frame observed {observed}: reset with the seed, once.")
     expect(
-        number == 1 or agree(mine, right),
-        f"The first frame observed {mine.tolist()}, the fragment before had stopped at {right.tolist()}. "
+        number == 1 or agree(observed, stopped),
+        f"The first frame observed {observed}, the fragment before had stopped at {stopped}. "
         "A fragment is not an episode: continue.",
     )
 
 
 def _expect_frames(fragment: dict, frames: np.ndarray, weights: dict, old: dict) -> None:
     """Compare one fragment with what happened; each message knows a usual mistake."""
-    version, last = fragment["version"], fragment["last_obs"]
-    _expect_obs(fragment["obs"], frames[:-1, :, :3])
-    expect(version == weights["version"], f"`version` came out as {version}: whose weights played?")
+    version, last = fragment["version"], fragment["last_obs"].tolist()
+    _expect_obs(fragment["obs"].tolist(), frames[:-1, :, :3].tolist())
+    expect_equal(version, weights["version"], f"`version` came out as {version}: whose weights played?")
     _expect_steps(fragment, frames[:-1], weights, old)
-    expect_equal(last, frames[-1, :, :3], f"`last_obs` is {last.tolist()}. What would the next frame begin with?")
+    expect_equal(last, frames[-1, :, :3], f"`last_obs` is {last}. What would the next frame begin with?")
 
 
-def _expect_obs(obs: np.ndarray, frames: np.ndarray) -> None:
+def _expect_obs(obs: list, frames: list) -> None:
     for row, (mine, right) in enumerate(zip(obs, frames, strict=True)):
         expect_equal(
             mine,
             right,
-            f"Row {row} of `obs` is {mine.tolist()}. It must be what the policy saw when it chose the action of that row.",
+            f"Row {row} of `obs` is {mine}. It must be what the policy saw when it chose the action of that row.",
         )
 
 
@@ -103,7 +106,7 @@ def _expect_steps(fragment: dict, frames: np.ndarray, weights: dict, old: dict) 
     want = {"rewards": rewards, "terminated": ends & (truncated == 0), "truncated": ends & (truncated == 1)}
     for key, column in want.items():
         expect_close(fragment[key][real], column[real], f"`{key}` is not what the environments said.")
-    _expect_real(fragment["real"].astype(bool), real)
+    _expect_real(fragment["real"] != 0, real)
 
 
 def _expect_actions(mine: np.ndarray, right: np.ndarray, old: np.ndarray) -> None:
@@ -136,6 +139,7 @@ def _expect_real(mine: np.ndarray, real: np.ndarray) -> None:
 )
 def gae(answer: Answer, rng: Generator) -> None:
     """Walk backwards; only `terminated` removes V(s'), and both kinds of end cut the sum."""
+    # Long: six usual mistakes are computed, each for a message of its own.
     _expect_by_hand(answer)
     _expect_of_random(answer, rng)
 
@@ -171,6 +175,7 @@ def _random_inputs(rng: Generator) -> tuple[np.ndarray, ...]:
 def _expect_advantages(got: Any, inputs: tuple[np.ndarray, ...], gamma: float, lam: float) -> None:
     rewards, values, terminated, truncated = inputs
     expect(isinstance(got, np.ndarray), "`gae` must return one array of shape [T, N], not a list of rows.")
+    expect(got.dtype.kind in "fiu", f"The result is an array of {got.dtype}, not of numbers.")
     expect(got.shape == rewards.shape, f"The shape of the result is {got.shape}, that of the rewards {rewards.shape}.")
     computed = partial(_advantages, rewards, gamma=gamma, lam=lam)
     _expect_sums(got, computed, values, terminated, terminated | truncated)
@@ -183,13 +188,14 @@ def _expect_sums(
     want, never = computed(values, terminated, done), np.zeros_like(done)
     without_last = np.concatenate([values[:-1], 0 * values[-1:]])
     t, env = [*np.argwhere(~np.isclose(got, want)).tolist(), [0, 0]][-1]
+    value = got[t, env]
     expect_close(
         got,
         want,
-        f"Going backwards, the first difference is at t = {t} in environment {env}: {got[t, env]:.4g}.",
+        f"Going backwards, the first difference is at t = {t} in environment {env}: {value:.4g}.",
         mistakes={
-            "Something leaks across the ends: both kinds of end stop the sum.": computed(values, terminated, never),
             "Something leaks across a truncated end: it stops the sum, too.": computed(values, terminated, terminated),
+            "Something leaks across the ends: both kinds of end stop the sum.": computed(values, terminated, never),
             "A truncated episode would have continued: V(s') counts there.": computed(values, done, done),
             "Nothing follows after a terminated end: V(s') counts as 0 there.": computed(values, never, done),
             "The last row of `values` is the worth of what follows.": computed(without_last, terminated, done),
@@ -219,7 +225,6 @@ def _advantages(
 )
 def collect(answer: Answer, rng: Generator) -> None:
     """Put once, send the reference to all, launch all, and only then wait: your calls to an ordinary actor keep their order."""
-    # Long: stand-ins that play at the same time and end in reverse order are shared with `collect_async`.
     steps = int(rng.integers(10, 100))
     rounds: list[dict[str, Any]] = [{"version": version, "w": rng.random(given.MB // 8)} for version in (3, 4)]
     with answer.case(f"3 samplers, fragments of {steps} frames, two calls; the last sampler ends first"):
@@ -229,7 +234,7 @@ def collect(answer: Answer, rng: Generator) -> None:
         _expect_put_once(copies)
 
 
-def _collected(answer: Answer, rounds: list[dict], steps: int) -> tuple[dict, float]:
+def _collected(answer: Answer, rounds: list[dict], steps: int) -> tuple[given.Rounds, float]:
     """Return what `collect` brought, and how many copies of the weights went into the store meanwhile."""
     with answer.watch() as seen:
         before = _put_in(seen)
@@ -242,18 +247,15 @@ def _expect_put_once(copies: float) -> None:
     expect(copies > 1.5, "The weights were never in the store: how did they travel?")
 
 
-def _expect_round(fragments: Any, weights: dict, steps: int, missed: bool) -> None:
-    _expect_fragments(fragments)
+def _expect_round(got: Any, weights: dict, steps: int, missed: bool) -> None:
+    expect(
+        isinstance(got, list | tuple) and all(isinstance(fragment, dict) for fragment in got),
+        f"`collect` returned {got!r:.80}, not a list of fragments.",
+    )
+    fragments = expect_type(got, list[given.Fragment], "fragments")
     _expect_all_samplers([fragment["who"] for fragment in fragments], missed)
     for fragment in fragments:
         _expect_played_with(weights, steps, fragment)
-
-
-def _expect_fragments(fragments: Any) -> None:
-    expect(
-        isinstance(fragments, list | tuple) and all(isinstance(fragment, dict) for fragment in fragments),
-        f"`collect` returned {fragments!r:.80}, not a list of fragments.",
-    )
 
 
 def _expect_all_samplers(who: list[int], missed: bool) -> None:
@@ -262,7 +264,7 @@ def _expect_all_samplers(who: list[int], missed: bool) -> None:
     expect(who == [0, 1, 2], f"The fragments came in the order {who}, not in that of the samplers.")
 
 
-def _expect_played_with(weights: dict, steps: int, fragment: dict) -> None:
+def _expect_played_with(weights: dict, steps: int, fragment: given.Fragment) -> None:
     mine, version, played = fragment["version"], weights["version"], fragment["steps"]
     expect(mine == version, f"With weights of version {version}, a sampler played with version {mine} (-1 is none).")
     total = float(np.sum(weights["w"]))
@@ -270,9 +272,15 @@ def _expect_played_with(weights: dict, steps: int, fragment: dict) -> None:
     expect(played == steps, f"A sampler played {played} steps instead of {steps}.")
 
 
+class Store(TypedDict):
+    """What Ray's records say of an object store."""
+
+    created_bytes: float
+
+
 def _put_in(seen: Watched) -> float:
     """Return how many bytes were put into the stores of the cluster since it started."""
-    return sum(store["created_bytes"] for store in seen.stores())
+    return sum(store["created_bytes"] for store in expect_type(seen.stores(), list[Store], "the stores"))
 
 
 @exercise(
@@ -286,7 +294,6 @@ def _put_in(seen: Watched) -> float:
 )
 def collect_async(answer: Answer, rng: Generator) -> None:
     """A dict says which sampler plays what; learn from the one that is ready, send it the newest weights, and let it play again."""
-    # Long: samplers that wait for each other, and one that dies, are needed to tell it from rounds and turns.
     steps, count = int(rng.integers(10, 100)), int(rng.integers(12, 15))
     slow, dies = rng.permutation(3).tolist()[:2]
     with answer.case(
@@ -300,37 +307,37 @@ def collect_async(answer: Answer, rng: Generator) -> None:
         _expect_dead_left_out(seen.tasks())
 
 
-def _expect_to_go_on(found: dict) -> None:
+def _expect_to_go_on(found: given.Learned) -> None:
     """Check that neither the slow sampler nor the dead one held up the others."""
     expect(not found["alone"], "The three never played their first fragments at the same time.")
     expect(not found["waited"], "You waited for a sampler while another one had its fragment ready.")
-    raised = found["raised"]
-    expect(not raised, f"`collect_async` raised {raised}: the other two could have continued.")
+    expect(not found["raised"], f"`collect_async` raised {found['raised']}: the other two could have continued.")
     expect(not found["stayed"], "After the last fragment you waited for one that was still under way. Leave it alone.")
 
 
 def _expect_dead_left_out(tasks: list[dict]) -> None:
-    lost = [task for task in tasks if task["name"].endswith("sample") and task["state"] == "FAILED"]
-    expect(len(lost) < 5, f"Fragments asked for that never came: {len(lost)}. Leave out the sampler that has died.")
+    lost = sum(task["name"].endswith("sample") and task["state"] == "FAILED" for task in tasks)
+    expect(lost < 5, f"Fragments asked for that never came: {lost}. Leave out the sampler that has died.")
 
 
-def _expect_heard(heard: list, steps: int, count: int) -> None:
+def _expect_heard(heard: list[given.Fragment], steps: int, count: int) -> None:
     """Check what reached `learn`: each fragment once, and each played with the newest weights of its start."""
-    names = [(fragment["who"], fragment["number"]) for fragment in heard]
-    expect(len(set(names)) == len(names), "`learn` was given the same fragment more than once.")
-    expect(len(heard) == count, f"`learn` was called {len(heard)} times.")
+    names, calls = {(fragment["who"], fragment["number"]) for fragment in heard}, len(heard)
+    expect(len(names) == calls, "`learn` was given the same fragment more than once.")
+    expect(calls == count, f"`learn` was called {calls} times.")
     expect(all(fragment["steps"] == steps for fragment in heard), f"Not every fragment had {steps} steps.")
     _expect_newest(heard)
 
 
-def _expect_newest(heard: list) -> None:
-    newest = [0, 0, 0]
+def _expect_newest(heard: list[given.Fragment]) -> None:
+    newest: dict[int, int] = {}
     for version, fragment in enumerate(heard, 1):
-        who, played = fragment["who"], fragment["version"]
+        who, number, played = fragment["who"], fragment["number"] + 1, fragment["version"]
+        ready = newest.get(who, 0)
         expect(
-            played >= newest[who],
-            f"Fragment {fragment['number'] + 1} of sampler {who} was played with version {played} of the weights; "
-            f"when it began, version {newest[who]} was ready.",
+            played >= ready,
+            f"Fragment {number} of sampler {who} was played with version {played} of the weights; "
+            f"when it began, version {ready} was ready.",
         )
         newest[who] = version
 
@@ -365,7 +372,8 @@ def _expect_for_round_numbers(answer: Answer) -> None:
 def _expect_length(answer: Answer, lengths: list, seconds: list, share: float, about: str) -> None:
     with answer.case(f"{about}, share {share:.3g}"):
         got = answer(lengths, seconds, share)
-        expect(isinstance(got, int | float) and got == int(got), f"{got} came back, which is not a whole number.")
+        whole = isinstance(got, int) or (isinstance(got, float) and got.is_integer())
+        expect(whole, f"{got} came back, which is not a whole number.")
         expect(got >= 1, f"{got} came back. A fragment has at least one frame.")
         frame, price = np.polyfit(lengths, seconds, 1)
         _expect_shortest(got, price, frame, share)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import best_of, exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercise import best_of, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.exercises._turned import hard_turn, mean_return
 from coursekit.given import ch09_dqn as given
 
@@ -30,11 +30,16 @@ KINDS = {"obs": "f", "next_obs": "f", "actions": "iu", "rewards": "f", "terminat
 )
 def ReplayBuffer(answer: Answer, rng: Generator) -> None:
     """First give each frame its successor, then throw the resets away; places form a ring, and only filled ones are drawn."""
+    # Long: the judge knows every transition of five fragments, so that each mistake in keeping them has its own message.
     fragments, rows = _story(rng)
     capacity = sum(map(len, rows[-2:])) + int(rng.integers(2, 6))  # of the third newest fragment, some are kept
     size, seed = len(rows[0]) + int(rng.integers(1, 4)), int(rng.integers(10**6))  # more than there are at first
-    found = answer.probe(given.keep_and_sample, capacity, seed, fragments, size, DRAWS * capacity // size)
-    for number, samples in zip(range(1, 6), found, strict=True):
+    times = DRAWS * capacity // size
+    found = answer.probe(given.keep_and_sample, capacity, seed, fragments, size, times)
+    drawn, wanted = len(found), 5 * times
+    expect(drawn == wanted, f"{drawn} samples were drawn, not {wanted}.")
+    for number in range(1, 6):
+        samples = found[(number - 1) * times : number * times]
         with answer.case(f"a buffer of {capacity} transitions, fragments added: {number}"):
             _judge_tables([_table_of(sample, size) for sample in samples], rows[:number], capacity)
 
@@ -44,10 +49,10 @@ def _judge_tables(tables: list[np.ndarray], rows: list[np.ndarray], capacity: in
     drawn, times = np.unique(np.concatenate(tables), axis=0, return_counts=True)
     _expect_rows(drawn.tolist(), np.concatenate(rows).tolist())
     _expect_kept(drawn, rows, capacity)
-    few, many, size = times.min(), times.max(), len(tables[0])
+    few, many, samples, size = times.min(), times.max(), len(tables), len(tables[0])
     expect(many < 2 * few, f"One was drawn {few} times, another {many} times: each must be equally likely.")
     twice = any(len(np.unique(table, axis=0)) < size for table in tables)
-    expect(twice, f"In {len(tables)} samples of {size}, none came twice: put back what you have drawn.")
+    expect(twice, f"In {samples} samples of {size}, none came twice: put back what you have drawn.")
 
 
 def _story(rng: Generator) -> tuple[list[dict], list[np.ndarray]]:
@@ -67,15 +72,18 @@ def _story(rng: Generator) -> tuple[list[dict], list[np.ndarray]]:
 
 def _table_of(sample: Any, size: int) -> np.ndarray:
     """Return a sample as a table: a row for each transition, with its columns in the order of KINDS."""
-    expect(isinstance(sample, dict), f"`sample` returned a {type(sample).__name__}, not a dict of arrays.")
-    expect_equal(sorted(sample), sorted(KINDS), f"The keys of a sample are {sorted(sample)}.")
+    kind = type(sample).__name__
+    expect(isinstance(sample, dict), f"`sample` returned a {kind}, not a dict of arrays.")
+    keys = [*sample]
+    expect(sample.keys() == KINDS.keys(), f"The keys of a sample are {keys}.")
     for name, column in sample.items():
         _expect_column(name, column, size)
     return np.column_stack([sample[name] for name in KINDS]).astype(int)
 
 
 def _expect_column(name: str, column: Any, size: int) -> None:
-    expect(isinstance(column, np.ndarray), f"{name!r} of a sample is a {type(column).__name__}, not an array.")
+    kind = type(column).__name__
+    expect(isinstance(column, np.ndarray), f"{name!r} of a sample is a {kind}, not an array.")
     wanted = (size, 2) if "obs" in name else (size,)
     expect(column.shape == wanted, f"`sample({size})` has {name!r} with the shape {column.shape}.")
     expect(column.dtype.kind in KINDS[name], f"{name!r} came back as {column.dtype}. Keep the columns' types.")
@@ -91,22 +99,23 @@ def _expect_rows(drawn: list[list], added: list[list]) -> None:
             f"[environment, frame] = {name} is the frame of a reset. Its action was ignored: no experience.",
         )
         expect(want, f"[environment, frame] = {name} was never added. What is in the places that are still empty?")
-        came = want[2:4]
+        came, rest, added_rest = want[2:4], row[4:], want[4:]
         expect(
             after == came,
             f"[environment, frame] = {name} leads to {after}; {came} came next, whether it was a reset or not.",
         )
-        expect(row == want, f"The action, reward and flags of {name} are {row[4:]}; in the fragment, {want[4:]}.")
+        expect(row == want, f"The action, reward and flags of {name} are {rest}; in the fragment, {added_rest}.")
 
 
 def _expect_kept(drawn: np.ndarray, rows: list[np.ndarray], capacity: int) -> None:
     """Check that the newest transitions are drawn and all others are not; those of one fragment are equally old."""
     room, names = capacity, set(map(tuple, drawn.tolist()))
     for part in reversed(rows):
-        there, wanted = len(names.intersection(map(tuple, part.tolist()))), min(len(part), room)
+        there, fragment = len(names.intersection(map(tuple, part.tolist()))), len(part)
+        wanted = min(fragment, room)
         expect(
             there == wanted,
-            f"Of the {len(part)} transitions of one fragment, {there} are ever drawn; {wanted} are among the newest {capacity}.",
+            f"Of the {fragment} transitions of one fragment, {there} are ever drawn; {wanted} are among the newest {capacity}.",
         )
         room -= wanted
 
@@ -119,6 +128,7 @@ def _expect_kept(drawn: np.ndarray, rows: list[np.ndarray], capacity: int) -> No
         "`q_target[np.arange(B), best]` takes one number from each row.",
         "Which of the two flags means that nothing will follow?",
     ],
+    returns=np.ndarray,
 )
 def td_target(answer: Answer, rng: Generator) -> None:
     """The newest network chooses, the older one rates, and only a terminated end has no future."""
@@ -142,7 +152,7 @@ def _judge_flags(answer: Answer) -> None:
         "reward 1, γ = 0.5, newest 2 and 4, older 10 and 6; four rows: no end, terminated, truncated, both"
     ):
         got = answer(np.ones(4), over, late, np.array([[2.0, 4.0]] * 4), np.array([[10.0, 6.0]] * 4), 0.5)
-        expect(np.shape(got) == (4,), f"The result has the shape {np.shape(got)}; four rows need four targets: (4,).")
+        expect(got.shape == (4,), f"The result has the shape {got.shape}; four rows need four targets: (4,).")
         expect_close(
             got,
             [4.0, 1.0, 4.0, 1.0],
@@ -167,15 +177,18 @@ def _judge_flags(answer: Answer) -> None:
 )
 def SharedAgent(answer: Answer, rng: Generator) -> None:
     """Keep copies of your own, one optimizer, and a version that counts every step; copy the target, do not name it a second time."""
+    # Long: the judge steps an optimizer of its own, and tells a target that was copied late from one that never was.
     theta, every, rate = rng.normal(size=3).astype(np.float32), int(rng.integers(2, 4)), float(rng.uniform(0.1, 0.5))
     ages = [0, 0, 1, 0, 3, 2, *rng.integers(0, 7, size=4).tolist()]
     script = [[rng.normal(size=3).astype(np.float32), version - age] for version, age in enumerate(ages)]
     seen = answer.probe(given.follow_script, theta, rate, every, script)
     path = _path(theta, rate, script)
-    for version, now in zip(range(len(path)), seen["parameters"], strict=True):
+    called, needed = len(seen["parameters"]), len(path)
+    expect(called == needed, f"`parameters()` was called {called} times, not {needed} times.")
+    for version, now in enumerate(seen["parameters"]):
         with answer.case(f"target_every = {every}, gradients so far: {version}"):
             _expect_parameters(now, path, version, every)
-    _expect_ages(seen, ages)
+    _expect_ages(seen["ages"], ages)
 
 
 def _path(theta: np.ndarray, rate: float, script: list) -> list[np.ndarray]:
@@ -188,9 +201,11 @@ def _path(theta: np.ndarray, rate: float, script: list) -> list[np.ndarray]:
 
 
 def _expect_parameters(now: Any, path: list, version: int, every: int) -> None:
-    expect(isinstance(now, dict), f"`parameters()` returned a {type(now).__name__}, not a dict.")
-    expect_equal(sorted(now), ["target", "theta", "version"], f"The keys of `parameters()` are {sorted(now)}.")
-    expect(now["version"] == version, f"The version is {now['version']}.")
+    kind = type(now).__name__
+    expect(isinstance(now, dict), f"`parameters()` returned a {kind}, not a dict.")
+    keys = [*now]
+    expect(now.keys() == {"theta", "target", "version"}, f"The keys of `parameters()` are {keys}.")
+    expect_equal(now["version"], version, f"The version is {now['version']}.")
     _expect_theta(now, path, version)
     _expect_target(now, path, version, version - version % every)
 
@@ -221,11 +236,11 @@ def _expect_target(now: dict, path: list, version: int, at: int) -> None:
     )
 
 
-def _expect_ages(seen: dict, ages: list[int]) -> None:
+def _expect_ages(said: object, ages: list[int]) -> None:
     expect_equal(
-        seen["ages"],
+        said,
         ages,
-        f"Gradients of ages {ages} came, and `ages()` said {seen['ages']}. A gradient of version 2 that arrives at version 4 has the age 2.",
+        f"Gradients of ages {ages} came, and `ages()` said {said}. A gradient of version 2 that arrives at version 4 has the age 2.",
     )
 
 
@@ -250,20 +265,24 @@ def work(answer: Answer, rng: Generator) -> None:
         _expect_reported(seen)
 
 
-def _expect_played(seen: dict, rounds: int) -> None:
+def _expect_played(seen: given.Worked, rounds: int) -> None:
     """Check that each round was played with new parameters, added to the buffer and counted once."""
-    played, added = seen["play"], seen["add"]
-    expect(len(played) == rounds, f"The worker played {len(played)} rounds.")
-    expect(np.all(np.diff(played) > 0), f"It played with the versions {played[:3]}…: get new parameters every round.")
-    expect_equal(added, list(range(rounds)), f"{rounds} fragments were played, and {len(added)} reached the buffer.")
-    expect(seen["held"][0] > 0, "In round 0 the batch was drawn before the fragment was added: the buffer was empty.")
-    _expect_explored(seen["epsilon"], played)
+    played, added = len(seen["play"]), len(seen["add"])
+    expect(played == rounds, f"The worker played {played} rounds.")
+    versions = [version for version, _ in seen["play"]]
+    first = versions[:3]
+    expect(np.all(np.diff(versions) > 0), f"It played with the versions {first}…: get new parameters every round.")
+    expect_equal(seen["add"], list(range(rounds)), f"{rounds} fragments were played, and {added} reached the buffer.")
+    expect(
+        seen["held"][:1] != [0], "In round 0 the batch was drawn before the fragment was added: the buffer was empty."
+    )
+    _expect_explored(seen["play"])
     _expect_counted(seen["count"], rounds)
 
 
-def _expect_explored(shares: list, versions: list) -> None:
+def _expect_explored(played: list[tuple[float, float]]) -> None:
     """Check that the share of random actions follows the version that played."""
-    for turn, (share, version) in enumerate(zip(shares, versions, strict=True)):
+    for turn, (version, share) in enumerate(played):
         expect_close(
             share,
             max(0.05, 1 - version / 250),
@@ -273,25 +292,27 @@ def _expect_explored(shares: list, versions: list) -> None:
 
 
 def _expect_counted(counted: list, rounds: int) -> None:
-    frames = 4 * given.ENVS
+    frames, first = 4 * given.ENVS, counted[:4]
     expect_close(
         counted,
         [0] + [frames - number % 7 for number in range(rounds)],
-        f"`board.count` was told {counted[:4]}…: at first 0, then the real steps of the round before.",
+        f"`board.count` was told {first}…: at first 0, then the real steps of the round before.",
         mistakes={"It counted all frames. Only those in which `real` is True are steps.": [0] + [frames] * rounds},
     )
 
 
-def _expect_learned(seen: dict, rounds: int) -> None:
+def _expect_learned(seen: given.Worked, rounds: int) -> None:
     """Check that every round's gradient is that of its batch at the parameters whose version it names."""
-    sizes, applied = seen["sample"], seen["apply"]
-    expect_equal(sizes[:rounds], [BATCH] * rounds, f"In {rounds} rounds it drew batches of {sizes[:3]}… transitions.")
-    expect(len(applied) == rounds, f"`agent.apply` was called {len(applied)} times in {rounds} rounds.")
-    for turn, (slope, version) in enumerate(applied):
+    first, applied = seen["sample"][:3], len(seen["apply"])
+    expect_equal(
+        seen["sample"][:rounds], [BATCH] * rounds, f"In {rounds} rounds it drew batches of {first}… transitions."
+    )
+    expect(applied == rounds, f"`agent.apply` was called {applied} times in {rounds} rounds.")
+    for turn, (slope, version) in enumerate(seen["apply"]):
         _expect_slope(slope, turn, version)
 
 
-def _expect_slope(slope: object, turn: int, version: int) -> None:
+def _expect_slope(slope: float, turn: int, version: float) -> None:
     # The newest network says `version` everywhere, the older one -version; the batch has the reward `turn`, half of it terminates.
     expect_close(
         slope,
@@ -302,30 +323,33 @@ def _expect_slope(slope: object, turn: int, version: int) -> None:
     )
 
 
-def _expect_reported(seen: dict) -> None:
+def _expect_reported(seen: given.Worked) -> None:
     """Check tests, offers and reports: in rounds 0, 25 and 50, with no return lost or repeated."""
-    tested, offered, reports = seen["test"], seen["offer"], seen["put"]
-    expect(len(tested) == 3, f"It tested {len(tested)} times; in rounds 0, 25 and 50 it should.")
+    tested, offered, times = seen["test"], seen["offer"], len(seen["test"])
+    expect(times == 3, f"It tested {times} times; in rounds 0, 25 and 50 it should.")
     expect_equal(offered, tested, f"[score, version] of the tests were {tested}, and the board was offered {offered}.")
-    _expect_three(reports)
-    told = [[report[3], report[2]] for report in reports]
+    reports = _expect_three(seen["put"])
+    told = [[score, version] for _, _, version, score, _ in reports]
     expect_equal(told, tested, f"[score, version] of the tests were {tested}, and the reports say {told}.")
-    _expect_each_return_once([value for report in reports for value in report[4]])
+    _expect_each_return_once([value for *_, returns in reports for value in returns])
 
 
-def _expect_three(reports: list) -> None:
+def _expect_three(reports: list[Any]) -> list[tuple[Any, Any, Any, Any, list[float]]]:
+    """Return the reports, once it is certain that there are three of the form that the chapter gives them."""
     expect(None not in reports, "None arrived in the queue: this program needs no goodbye.")
     forms = [isinstance(report, list | tuple) and len(report) == 5 for report in reports]
     expect(
         forms == [True] * 3,
         f"Three reports of (time, process, version, score, returns) should have come; these did: {reports}.",
     )
+    return expect_type(reports, list[tuple[Any, Any, Any, Any, list[float]]], "reports")
 
 
-def _expect_each_return_once(returns: list) -> None:
+def _expect_each_return_once(returns: list[float]) -> None:
+    told = len(returns)
     expect(
         returns in (list(range(50)), list(range(51))),
-        f"Up to round 50, 51 episodes ended, and the reports list {len(returns)} returns. Each belongs in one report.",
+        f"Up to round 50, 51 episodes ended, and the reports list {told} returns. Each belongs in one report.",
     )
 
 
@@ -361,7 +385,7 @@ def train(answer: Answer, rng: Generator) -> None:
     )
 
 
-def _learned(found: dict) -> np.ndarray:
+def _learned(found: given.Trained) -> np.ndarray:
     """Return the weights that came back, if all is as it must be."""
     learned, workers = found["learned"], found["workers"]
     theta = _theta_of(learned)
@@ -369,39 +393,37 @@ def _learned(found: dict) -> np.ndarray:
         workers >= 2,
         f"Workers that played in the environments of `make_envs`: {workers}. Two must, at the same time.",
     )
-    _expect_all_reports(learned["reports"], found["tests"])
+    reports: list[tuple] = expect_type(learned["reports"], list[tuple[Any, int, Any, Any, Any]], "reports")
+    _expect_all_reports([process for _, process, *_ in reports], found["tests"])
     _expect_best(found)
     return np.asarray(theta, np.float32)
 
 
 def _theta_of(learned: Any) -> np.ndarray:
     """Return the weights that came back, if they have the right form."""
-    expect(
-        isinstance(learned, dict), f"It must return a dict with `theta` and `reports`, not a {type(learned).__name__}."
-    )
-    expect(
-        {"theta", "reports"} <= learned.keys(), f"It must return a dict with `theta` and `reports`, not {[*learned]}."
-    )
-    theta, size = learned["theta"], given.WEIGHTS
-    expect(
-        isinstance(theta, np.ndarray), f"`theta` must be an array: the best weights. It is a {type(theta).__name__}."
-    )
+    kind = type(learned).__name__
+    expect(isinstance(learned, dict), f"It must return a dict with `theta` and `reports`, not a {kind}.")
+    keys = [*learned]
+    expect({"theta", "reports"} <= learned.keys(), f"It must return a dict with `theta` and `reports`, not {keys}.")
+    theta, kind, size = learned["theta"], type(learned["theta"]).__name__, given.WEIGHTS
+    expect(isinstance(theta, np.ndarray), f"`theta` must be an array: the best weights. It is a {kind}.")
     expect(theta.shape == (size,), f"`theta` has the shape {theta.shape}; there are {size} weights.")
+    expect(theta.dtype.kind == "f", f"`theta` is an array of {theta.dtype}; weights are floats.")
     return theta
 
 
-def _expect_all_reports(reports: list, tested: list) -> None:
+def _expect_all_reports(reporting: list[int], tested: list[tuple[int, float, int]]) -> None:
     """Check that there are as many reports of each process as it had made tests, or more."""
-    expect(len(reports) > 0, "There are no reports. Had the workers ended before you read the queue?")
-    told = Counter(report[1] for report in reports)
+    expect(reporting, "There are no reports. Had the workers ended before you read the queue?")
     for process, tests in Counter(process for process, _, _ in tested).items():
+        told = reporting.count(process)
         expect(
-            told[process] >= tests,
-            f"Tests of process {process}: {tests}; reports of it that came back: {told[process]}. Had all workers ended before you read the queue?",
+            told >= tests,
+            f"Tests of process {process}: {tests}; reports of it that came back: {told}. Had all workers ended before you read the queue?",
         )
 
 
-def _expect_best(found: dict) -> None:
+def _expect_best(found: given.Trained) -> None:
     """Check by the mark of the weights that they are those with the best test."""
     best = max((score for _, score, _ in found["tests"]), default=0)
     marks = [mark for _, score, mark in found["tests"] if score == best]

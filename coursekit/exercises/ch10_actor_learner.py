@@ -1,6 +1,5 @@
 """The judge's side of chapter 10."""
 
-from collections.abc import Iterable
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import Wrong, agree, best_of, exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercise import Wrong, agree, best_of, exercise, expect, expect_close, expect_type, quiz
 from coursekit.exercises._samplers import expect_samplers_kept_up
 from coursekit.exercises._turned import hard_turn, mean_return
 from coursekit.given import ch10_actor_learner as given
@@ -44,11 +43,11 @@ def weight_sync(answer: Answer, rng: Generator) -> None:
             _expect_sent(calls, want, weights)
 
 
-def _expect_sent(calls: Iterable[dict], want: dict, old: dict) -> None:
+def _expect_sent(calls: tuple[given.Call, ...], want: dict, old: dict) -> None:
     """Check what all samplers were sent in one turn."""
-    references = {call["reference"] for call in calls}
+    puts = len({call["reference"] for call in calls})
     for sampler, call in enumerate(calls):
-        got, in_list = call["weights"], call["weights"] == "list"
+        got, in_list = call["weights"], not call["reference"] and call["weights"] == "list"
         expect(not in_list, "A sampler was sent a list with a reference in it: Ray does not look inside lists.")
         expect(
             call["reference"],
@@ -64,7 +63,7 @@ def _expect_sent(calls: Iterable[dict], want: dict, old: dict) -> None:
             f"What arrived at sampler {sampler} is not what `policy.weights()` returned: {got!r:.60}.",
             mistakes={"The policy learned in between, and the second time its old weights arrived.": old},
         )
-    expect(len(references) == 1, f"The same weights were put into the store {len(references)} times.")
+    expect(puts == 1, f"The same weights were put into the store {puts} times.")
 
 
 @exercise(
@@ -78,6 +77,7 @@ def _expect_sent(calls: Iterable[dict], want: dict, old: dict) -> None:
 )
 def ppo_loss(answer: Answer, rng: Generator) -> None:
     """Take the smaller of the two gains, so that going beyond ε never pays; turn the sign, since optimizers minimise."""
+    # Long: five rows tell the two sides of clipping apart, and slopes in NumPy find what was cut off from the gradient.
     _expect_clipped(answer)
     _expect_parts(answer)
     _expect_mean(answer, rng)
@@ -117,10 +117,11 @@ def _expect_mean(answer: Answer, rng: Generator) -> None:
         with answer.case(f"{ROWS} random rows, other settings than the usual ones: {settings}"):
             loss, want = _loss(answer, rows, settings), _loss_of(rows, **settings)
             expect_close(loss, want, f"The loss came out as {loss:.5g}. One row alone was right.")
-    for name, slopes in answer.probe(given.loss_and_slopes, rows, {})["slopes"].items():
+    slopes = answer.probe(given.loss_and_slopes, rows, {})["slopes"]
+    for name in ("logp", "values", "entropy"):
         with answer.case(f"{ROWS} random rows, the loss's gradient along {name}"):
             expect_close(
-                slopes,
+                slopes.get(name),
                 _slopes_of(rows, name),
                 "The loss is right, and this part of its gradient is not: did `detach`, `item` or NumPy cut some of it off?",
                 rtol=1e-3,
@@ -144,10 +145,10 @@ def _loss(answer: Answer, rows: dict, settings: dict) -> float:
     """Return the loss, once it is certain that it is one number with a gradient."""
     seen = answer.probe(given.loss_and_slopes, rows, settings)
     expect(seen["kind"] == "Tensor", f"`ppo_loss` returned a {seen['kind']}, not a tensor.")
-    expect(np.size(seen["loss"]) == 1, f"`ppo_loss` returned a tensor of shape {seen['shape']}: average over the rows.")
+    expect(len(seen["loss"]) == 1, f"`ppo_loss` returned a tensor of shape {seen['shape']}: average over the rows.")
     for name in seen["cut_off"]:
         raise Wrong(f"No gradient flows from the loss to {name}: did `detach`, `item` or NumPy cut it off?")
-    return float(np.ravel(seen["loss"])[0])
+    return seen["loss"][0]
 
 
 def _loss_of(rows: dict, epsilon: float = 0.2, c1: float = 0.5, c2: float = 0.01) -> float:
@@ -175,6 +176,7 @@ def _slopes_of(rows: dict, name: str) -> np.ndarray:
 )
 def minibatches(answer: Answer, rng: Generator) -> None:
     """Draw one order for all columns, and cut it into slices: every row comes once, even those of the short last slice."""
+    # Long: a shuffle can fail in five ways that all return every row once.
     size = int(rng.integers(6, 10))
     count = 5 * size + int(rng.integers(2, size - 1))
     numbers, seed = rng.permutation(1000)[:count], int(rng.integers(10**6))
@@ -212,23 +214,32 @@ def _expect_shuffled(order: list, numbers: list, size: int) -> None:
     )
 
 
-def _expect_columns(parts: list, names: list) -> None:
-    for part in parts:
-        expect(isinstance(part, dict), f"A minibatch is {part!r:.60}, not a dict like the batch.")
-        expect_equal(sorted(part), names, f"A minibatch has the columns {sorted(part)}.")
-        lengths = sorted({len(column) for column in part.values()})
-        expect(len(lengths) == 1, f"The columns of a minibatch have the lengths {lengths}.")
+def _columns_of(part: Any, rows: dict) -> dict[str, np.ndarray]:
+    """Return a minibatch, once it is certain that it has rows of numbers in the columns of the batch."""
+    expect(isinstance(part, dict), f"A minibatch is {part!r:.60}, not a dict like the batch.")
+    names, columns = [*part], expect_type(part, dict[str, np.ndarray], "minibatch")
+    expect(part.keys() == rows.keys(), f"A minibatch has the columns {names}.")
+    lengths = sorted({len(column) for column in columns.values()})
+    expect(len(lengths) == 1, f"The columns of a minibatch have the lengths {lengths}.")
+    for name, column in columns.items():
+        expect(
+            column.shape[1:] == rows[name].shape[1:] and column.dtype.kind in "iuf",
+            f"A minibatch has {column.dtype} of the shape {column.shape} in its column {name!r}. Take rows of the batch's.",
+        )
+    return columns
 
 
-def _order_of(parts: list, rows: dict, size: int) -> list:
+def _order_of(minibatches: list[Any], rows: dict, size: int) -> list:
     """Return the order in which the rows came, once it is certain that each came once and in one piece."""
-    _expect_columns(parts, sorted(rows))
+    parts = [_columns_of(each, rows) for each in minibatches]
     sizes = [len(part["actions"]) for part in parts]
     expect(sizes and max(sizes) <= size, f"Yours have the sizes {sizes}.")
     obs, came, logp = (np.concatenate([part[name] for part in parts]) for name in ("obs", "actions", "logp"))
     missing, twice = len(np.setdiff1d(rows["actions"], came)), len(came) - len(np.unique(came))
     expect(not missing, f"Rows that were in none of them: {missing}.")
     expect(not twice, f"Rows that came more than once in one epoch: {twice}.")
+    strange = np.setdiff1d(came, rows["actions"]).tolist()
+    expect(not strange, f"Rows that are not in the batch: those with the actions {strange}.")
     fits = np.allclose(obs[:, 0], came) and np.allclose(logp, came / 8)
     expect(fits, "A row has the observation of one step and the action of another.")
     expect(all(each == size for each in sizes[:-1]), f"Yours have the sizes {sizes}.")
@@ -254,8 +265,10 @@ def train_step(answer: Answer, rng: Generator) -> None:
             _expect_steps(answer.probe(given.two_steps, actor.tolist(), critic.tolist(), rows), rows)
 
 
-def _expect_steps(seen: dict, rows: dict) -> None:
+def _expect_steps(seen: given.Steps, rows: dict) -> None:
     theta, first, second = map(np.array, seen["parameters"])
+    counts = [len(theta), len(first), len(second)]
+    expect(counts == [12] * 3, f"The policy has 12 parameters; before and after the steps there were {counts}.")
     ddof = int(
         agree(first, _step(theta, rows, 1), rtol=1e-3, atol=1e-5)
     )  # PyTorch's own `std` divides by B - 1: as good
@@ -287,7 +300,7 @@ def _expect_first_step(moved: np.floating, first: np.ndarray, want: np.ndarray) 
     )
 
 
-def _expect_losses(losses: list, want: list) -> None:
+def _expect_losses(losses: object, want: list) -> None:
     expect_close(
         losses,
         want,
@@ -355,9 +368,9 @@ def solve_cartpole(answer: Answer, rng: Generator) -> None:
             isinstance(learned, dict) and {"weights", "curve"} <= learned.keys(),
             f'It must return {{"weights": policy.weights(), "curve": [...]}}; it returned {learned!r:.80}.',
         )
-        test = _last_test(learned["curve"])
+        test, layers = _last_test(learned["curve"]), _actor_of(learned["weights"])
         expect_samplers_kept_up(seen.tasks(), found["sent"])
-        mean = mean_return(partial(_choice, learned["weights"]["actor"]), turn, exam)
+        mean = mean_return(partial(_choice, layers), turn, exam)
         _expect_hope(test, mean)
         return mean
 
@@ -371,11 +384,25 @@ def solve_cartpole(answer: Answer, rng: Generator) -> None:
 
 
 def _last_test(curve: Any) -> float:
-    rows = [np.shape(row) for row in curve] if isinstance(curve, list | tuple | np.ndarray) else []
+    rows = curve if isinstance(curve, list | tuple | np.ndarray) else []
+    expect(len(rows) > 0, f"`curve` must be a list of (steps, seconds, mean return); it is {curve!r:.80}.")
+    *_, (_, _, mean) = expect_type(rows, list[tuple[float, float, float]], "curve")
+    return mean
+
+
+def _actor_of(weights: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the layers that choose the actions, if they map 4 numbers to 2."""
+    layers = expect_type(weights, given.Layers, "weights")["actor"]
+    shapes = [(weight.shape, bias.shape) for weight, bias in layers]
+    sizes = [4, *(len(bias) for _, bias in layers)]
+    wanted = [((outputs, inputs), (outputs,)) for inputs, outputs in pairwise(sizes)]
     expect(
-        rows and set(rows) == {(3,)}, f"`curve` must be a list of (steps, seconds, mean return); it is {curve!r:.80}."
+        sizes[1:] and sizes[-1] == 2 and shapes == wanted,
+        f"The weights and biases of its actor have the shapes {shapes}; a policy maps 4 numbers to 2 scores.",
     )
-    return float(curve[-1][2])
+    numbers = all(part.dtype.kind in "iuf" for layer in layers for part in layer)
+    expect(numbers, "The weights and biases of its actor are not all arrays of numbers.")
+    return layers
 
 
 def _expect_hope(test: float, mean: float) -> None:

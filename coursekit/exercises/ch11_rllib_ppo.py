@@ -5,10 +5,9 @@ import numpy as np
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import agree, best_of, exercise, expect, expect_close, expect_equal, quiz
-from coursekit.exercises._configs import judge_settings
+from coursekit.exercise import agree, best_of, exercise, expect, expect_close, expect_type, quiz
+from coursekit.exercises._configs import judge_settings, settings_of
 from coursekit.given import ch11_rllib_ppo as given
-from coursekit.given import rllib_configs
 
 SLIPPERY = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]  # FrozenLake's best direction on each square
 
@@ -24,12 +23,11 @@ SLIPPERY = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]  # FrozenLake's best
 )
 def learns_corridor(answer: Answer, rng: Generator) -> None:
     """Stop at a mean that reaches the target, which NaN never does; and stop the algorithm whatever happens."""
-    # Long: it meets five algorithms: three whose results are written beforehand, one that breaks, and a real one.
     _judge_scripts(answer, rng)
     length = int(rng.integers(5, 8))
     target = round(0.85 - 0.1 * (length - 2), 2)  # 0.15 less than the best policy earns
     with answer.case(f"PPO in a corridor of {length} squares, target {target}, at most 30 iterations"):
-        reached = best_of(lambda seed: answer.probe(given.learn, length, seed, target, 30)[-1], rng, target)
+        reached = best_of(lambda seed: answer.probe(given.learn, length, seed, target, 30), rng, target)
         expect(reached[-1] >= target, f"With none of its seeds it got there: the last mean returns were {reached}.")
 
 
@@ -54,7 +52,7 @@ def _judge_scripts(answer: Answer, rng: Generator) -> None:
         expect(seen["raised"], "The error never reached the caller. Stop the algorithm, and let the error pass.")
 
 
-def _judge_script(seen: dict, means: list, target: float, most: int) -> None:
+def _judge_script(seen: given.Followed, means: list, target: float, most: int) -> None:
     turns = min([*(turn for turn, mean in enumerate(means, 1) if mean is not None and mean >= target), most])
     expect(seen["builds"] == 1, f"The config was built {seen['builds']} times, not once.")
     expect(not seen["after_stop"], "The algorithm was trained after it had been stopped.")
@@ -79,7 +77,6 @@ def _judge_script(seen: dict, means: list, target: float, most: int) -> None:
 )
 def resume_newest(answer: Answer, rng: Generator) -> None:
     """A checkpoint is its parts: before you continue from one, see that all of them are there."""
-    # Long: a real PPO trains and is saved, two folders are damaged; weights, optimizer and counters are compared.
     length, seed, whole = int(rng.integers(5, 9)), int(rng.integers(10**6)), int(rng.choice([8, 9, 10]))
     mark = rng.uniform(-0.3, 0.3, size=2).astype(np.float32).tolist()
     how = rng.permutation(["killed", "copied"]).tolist()
@@ -90,20 +87,21 @@ def resume_newest(answer: Answer, rng: Generator) -> None:
     with answer.case(f"checkpoints 7 to {whole + 2}, {said}"):
         seen = answer.probe(given.resume_after_a_night, length, seed, whole, cut, mark)
         returned = seen["returned"]
-        expect(returned == "an algorithm", f"`resume_newest` returned {returned}, which cannot train on.")
-        kept, number, steps = seen["after"]["iteration"], seen["iteration"], (whole + 1) * given.BATCH
+        expect("continued" in seen, f"`resume_newest` returned {returned}, which cannot train on.")
+        came, steps = seen["continued"], (whole + 1) * given.BATCH
+        kept, number, counted = came["after"]["iteration"], came["iteration"], came["steps"]
         expect(kept == whole, f"What came back counts {kept} iterations; the newest whole checkpoint has {whole}.")
-        _judge_memory(seen["before"], seen["after"], mark)
+        _judge_memory(seen["before"], came["after"], mark)
         expect(number == whole + 1, f"The next iteration of the new one was number {number}.")
         expect(
-            steps <= seen["steps"] <= steps + 16 * (whole + 1),
-            f"After one more iteration it counts {seen['steps']} steps in all.",
+            steps <= counted <= steps + 16 * (whole + 1),
+            f"After one more iteration it counts {counted} steps in all.",
         )
 
 
-def _judge_memory(before: dict, after: dict, mark: list[float]) -> None:
-    for place in ("learner", "runner"):
-        moved = _moved(before["learner"][: len(after[place])], after[place])  # where it plays, there is no critic
+def _judge_memory(before: given.Memory, after: given.Memory, mark: list[float]) -> None:
+    for place, weights in (("learner", after["learner"]), ("runner", after["runner"])):
+        moved = _moved(before["learner"][: len(weights)], weights)  # where it plays, there is no critic
         expect(moved < 1e-6, f"The weights in its {place} are not those of the old one: they moved by {moved:.2g}.")
     expect(
         agree(after["mark"], mark, atol=1e-6),
@@ -113,11 +111,12 @@ def _judge_memory(before: dict, after: dict, mark: list[float]) -> None:
     expect(moved < 1e-6, f"The weights are right, but the optimizer forgot what it knew: it moved by {moved:.2g}.")
 
 
-def _moved(before: list, after: list) -> float:
-    """Return by how much the numbers of two lists of arrays differ at most; infinity where the arrays have other shapes."""
-    if [np.shape(part) for part in before] != [np.shape(part) for part in after]:
+def _moved(before: list[np.ndarray], after: list[np.ndarray]) -> float:
+    """Return by how much the numbers of two lists of arrays differ at most; infinity where they are other arrays."""
+    floats = all(part.dtype.kind == "f" for part in before + after)
+    if not floats or [part.shape for part in before] != [part.shape for part in after]:
         return np.inf
-    return max((float(np.abs(b - a).max()) for b, a in zip(before, after, strict=True)), default=np.inf)
+    return max((float(np.abs(b - a).max(initial=0)) for b, a in zip(before, after, strict=True)), default=np.inf)
 
 
 @exercise(
@@ -144,13 +143,16 @@ def act(answer: Answer, rng: Generator) -> None:
         scores = _scores(layers, vectors)
         got = answer.probe(given.act_on, kind, size, layers, observations)
         with answer.case(f"{len(observations)} observations of the space {kind}, size {size}; {actions} actions"):
-            expect(len(got) == len(observations), f"{len(got)} answers came back.")
+            came = len(got)
+            expect(came == len(observations), f"{came} answers came back.")
             for obs, action, row in zip(observations, got, scores, strict=True):
-                whole = isinstance(action, int) or (isinstance(action, np.ndarray) and action.ndim == 0)
-                expect(whole, f"`act` returned {action!r}, and an environment wants one whole number.")
+                rounded = row.round(2).tolist()
                 expect(
-                    int(action) == int(np.argmax(row)),
-                    f"For {obs} the network's scores are {row.round(2).tolist()}, and `act` chose {int(action)}.",
+                    isinstance(action, int), f"`act` returned {action!r}, and an environment wants one whole number."
+                )
+                expect(
+                    action == int(np.argmax(row)),
+                    f"For {obs} the network's scores are {rounded}, and `act` chose {action}.",
                 )
 
 
@@ -181,7 +183,6 @@ def _scores(layers: list, vectors: np.ndarray) -> np.ndarray:
 )
 def evaluate(answer: Answer, rng: Generator) -> None:
     """Play whole episodes with the best actions, each from a seed of its own, and keep every return."""
-    # Long: the judge plays the same episodes itself, with a policy that knows the lake.
     rewards = rng.uniform([5, -4, -0.3], [9, -2, -0.1]).round(2).tolist()
     limit, seeds = int(rng.integers(25, 40)), rng.integers(10**6, size=25).tolist()
     layers = _lake_policy(rng)
@@ -189,14 +190,15 @@ def evaluate(answer: Answer, rng: Generator) -> None:
     got, begun = seen["returned"], seen["episodes"]
     with answer.case(f"FrozenLake with the rewards {rewards} for goal, hole and ice, at most {limit} steps, 25 seeds"):
         expect(isinstance(got, list | tuple | np.ndarray), f"`evaluate` returned {got!r:.60}, not a list of returns.")
-        expect(len(got) == len(seeds), f"`evaluate` returned {len(got)} numbers, one is wanted for each seed.")
-        expect_equal(begun, len(seeds), f"{begun} episodes were begun.")
-        for seed, mine in zip(seeds, got, strict=True):
+        came, returns = len(got), expect_type(got, list[float], "returns")
+        expect(came == len(seeds), f"`evaluate` returned {came} numbers, one is wanted for each seed.")
+        expect(begun == len(seeds), f"{begun} episodes were begun.")
+        for seed, mine in zip(seeds, returns, strict=True):
             best = _lake_return(layers, rewards, limit, seed)
             expect_close(
-                float(mine),
+                mine,
                 best,
-                f"The best actions earn {best:.2f} in the episode of seed {seed}; you have {float(mine):.2f}.",
+                f"The best actions earn {best:.2f} in the episode of seed {seed}; you have {mine:.2f}.",
                 atol=1e-4,
             )
 
@@ -242,13 +244,13 @@ def lake_config(answer: Answer, rng: Generator) -> None:
         "hidden layers": [32],
     }
     judge_settings(answer, [batch], wanted)
-    told = answer.probe(rllib_configs.settings, [batch], ["explore", "gamma", "lr"])
+    explore, gamma, lr = settings_of(answer, [batch], ["explore", "gamma", "lr"]).values()
     expect(
-        told["explore"],
+        explore is True,
         "The runner never explores: in all sixteen environments it plays the same episode, over and over.",
     )
-    gamma, lr = told["gamma"], told["lr"]
-    expect(gamma >= 0.5, f"With gamma={gamma} the goal, six steps away, is worth {gamma**5:.3f} in the first step.")
+    worth = expect_type(gamma, float, "gamma") ** 5
+    expect(gamma >= 0.5, f"With gamma={gamma} the goal, six steps away, is worth {worth:.3f} in the first step.")
     expect(
         not isinstance(lr, float) or lr >= 1e-4, f"The learning rate is {lr}: an iteration hardly changes the weights."
     )

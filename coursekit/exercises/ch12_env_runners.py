@@ -1,13 +1,14 @@
 """The judge's side of chapter 12."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from scipy import stats
 
 from coursekit.answer import Answer
-from coursekit.exercise import Wrong, exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercise import Wrong, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.given import ch12_env_runners as given
 
 SETTINGS: dict[str, list] = {  # two values of each, neither of them what RLlib takes by default
@@ -53,10 +54,11 @@ def unfair(answer: Answer, rng: Generator) -> None:
             _judge_names(got, {"num_epochs", "vf_clip_param", "broadcast_interval"}, lambda name: name not in AGREE)
 
 
-def _judge_names(got: object, must: set[str], may: Callable[[str], bool]) -> None:
+def _judge_names(got: Any, must: set[str], may: Callable[[str], bool]) -> None:
     if not isinstance(got, list | tuple | set | frozenset | dict):
         raise Wrong(f"`unfair` returned {got!r:.80}, not a set of names.")
-    missed, extra = sorted(must - set(got)), sorted(name for name in set(got) if not may(name))
+    names: set[str] = set(expect_type(list(got), list[str], "names"))
+    missed, extra = sorted(must - names), sorted(name for name in names if not may(name))
     expect(not missed, f"The two configs differ in {missed}, which your answer does not name.")
     expect(not extra, f"Your answer names {extra}: there the two agree, or may differ.")
 
@@ -86,12 +88,12 @@ def time_training(answer: Answer, rng: Generator) -> None:
         _judge_real(answer.probe(given.time_real, {"many": [2, 2], "single": [1, 1]}, 5))
 
 
-def _judge_real(ran: dict) -> None:
+def _judge_real(ran: given.Ran) -> None:
     """Check five timed iterations of real algorithms, with the runners and environments of the comparison."""
     held, counts = ran["environments"], ran["iterations"]
     expect_equal(held, [[2, 2], [1]], f"The EnvRunners held {held} environments afterwards, not [[2, 2], [1]].")
     expect_equal(counts, [6, 6], f"With the warm-up it is 6 iterations each; they count {counts}.")
-    times = [ran["times"][name] for name in ("many", "single")]
+    times = [ran["times"].get(name, []) for name in ("many", "single")]
     expect([len(seconds) for seconds in times] == [5, 5], f"Your times are {ran['times']}.")
     spent = sum(sum(seconds) for seconds in times)
     expect(0 < spent <= ran["seconds"], f"Your times add up to {spent:.2f} s of {ran['seconds']:.2f} s in all.")
@@ -119,24 +121,25 @@ def _judge_order(names: list[str], iterations: int) -> None:
     expect(all(pair == ["many", "single"] for pair in rounds), f"Not in turn: the calls came in the order {order}.")
 
 
-def _judge_calls(name: str, calls: list, naps: list[float]) -> None:
+def _judge_calls(name: str, calls: list[tuple[str, float, float]], naps: list[float]) -> None:
     """Check that the algorithm's iterations took at least as long as its naps: on a busy machine longer, never shorter."""
     took = [end - begin for caller, begin, end in calls if caller == name]
     slept = all(seconds >= nap - CLOCK for seconds, nap in zip(took, naps, strict=True))
     expect(slept, f"`{name}` was given longer iterations than it had: did its own `train` really run?")
 
 
-def _judge_times(name: str, seen: dict, iterations: int) -> None:
-    """Check each returned time against the moments that the algorithm wrote down: not less than it took, not more than
-    from the call before to the call after."""
+def _judge_times(name: str, seen: given.Timed, iterations: int) -> None:
+    """Check each returned time: not less than the algorithm took, not more than from the call before to the call after."""
     times, calls = seen["times"], seen["calls"]
     expect(isinstance(times, dict) and name in times, f"The result has no key {name!r}: it is {times}.")
     got = times[name]
-    expect(hasattr(got, "__len__"), f"{name!r} must be a list of seconds, one for each iteration, not {got!r}.")
-    expect(len(got) == iterations, f"There are {len(got)} times of `{name}` for iterations={iterations}.")
+    is_list = isinstance(got, list | tuple | np.ndarray)
+    expect(is_list, f"{name!r} must be a list of seconds, one for each iteration, not {got!r}.")
+    told, came = expect_type(got, list[float], name), len(got)
+    expect(came == iterations, f"There are {came} times of `{name}` for iterations={iterations}.")
     ends, begins = [seen["begin"], *(end for _, _, end in calls)], [*(begin for _, begin, _ in calls), seen["end"]]
     timed = [index for index, call in enumerate(calls) if call[0] == name][1:]
-    for number, (seconds, index) in enumerate(zip(got, timed, strict=True), 1):
+    for number, (seconds, index) in enumerate(zip(told, timed, strict=True), 1):
         took, room = calls[index][2] - calls[index][1], begins[index + 1] - ends[index]
         expect(
             took - CLOCK <= seconds <= room + CLOCK,
@@ -155,16 +158,17 @@ def _judge_times(name: str, seen: dict, iterations: int) -> None:
 )
 def speedup(answer: Answer, rng: Generator) -> None:
     """Judge pairs, not times: what slowed one of a pair probably slowed the other, and their ratio does not notice."""
+    # Long: each usual mistake has a message of its own, for which the check makes it, too.
     for usual in (1.6, 0.8):
         pairs = int(rng.integers(5, 10))
         moods = np.exp(rng.normal(0, 0.6, size=pairs))  # slow moments of the machine, which a pair shares
         many, single = (moods * scale * rng.uniform(0.9, 1.1, size=pairs) for scale in (1.0, usual))
         got = answer({"many": many.tolist(), "single": single.tolist()})
         expect(
-            hasattr(got, "__len__") and not isinstance(got, dict) and len(got) == 3,
+            isinstance(got, list | tuple | np.ndarray) and len(got) == 3,
             f"Return three numbers, the ratio and both ends of the interval, not {got!r}.",
         )
-        ratio, low, high = got
+        ratio, low, high = expect_type(got, tuple[float, float, float], "three numbers")
         each = single / many
         expect_close(
             ratio,
@@ -180,16 +184,16 @@ def speedup(answer: Answer, rng: Generator) -> None:
                 "That is still a logarithm: `np.exp` leads back to a ratio.": np.log(each).mean(),
             },
         )
-        _judge_interval([low, high], each)
+        _judge_interval(low, high, each)
 
 
-def _judge_interval(got: list, ratios: np.ndarray) -> None:
+def _judge_interval(low: float, high: float, ratios: np.ndarray) -> None:
     """Check both ends, to less than what the next degree of freedom would change."""
     few = len(ratios) - 1
     expect_close(
-        got,
+        [low, high],
         _t_interval(ratios),
-        f"Your interval is {got[0]:.4g} to {got[1]:.4g}. Half its width, in logarithms, is t times s (divided by n - 1) over the root of n.",
+        f"Your interval is {low:.4g} to {high:.4g}. Half its width, in logarithms, is t times s (divided by n - 1) over the root of n.",
         atol=5e-4,
         mistakes={
             "Those are the right ends in the wrong order: the lower one comes first.": _t_interval(ratios)[::-1],
@@ -247,15 +251,16 @@ def _judge_choice(answer: Answer, sampling: float, learning: float, most: int, w
     seconds = [sampling / n + learning for n in range(1, most + 2)]
     saved = [1 - after / before for before, after in zip(seconds, seconds[1:], strict=False)]
     best = next((n for n, share in enumerate(saved, 1) if share < worth or n == most))
-    got = answer(sampling, learning, most, worth)
+    got, percent = answer(sampling, learning, most, worth), 100 * worth
     expect(isinstance(got, int) and 1 <= got <= most, f"{got!r} is not a number of runners from 1 to {most}.")
+    more = 100 * saved[got - 1]
     expect(
         got <= best,
-        f"You chose {got}, but the last of these saves less than {100 * worth:g} % of an iteration with one runner fewer.",
+        f"You chose {got}, but the last of these saves less than {percent:g} % of an iteration with one runner fewer.",
     )
     expect(
         got >= best,
-        f"You chose {got}, but one more would still save {100 * saved[got - 1]:.1f} % of an iteration with {got}.",
+        f"You chose {got}, but one more would still save {more:.1f} % of an iteration with {got}.",
     )
 
 

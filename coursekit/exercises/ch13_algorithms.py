@@ -8,13 +8,13 @@ import numpy as np
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import best_of, exercise, expect, expect_close, expect_equal, quiz
-from coursekit.exercises._configs import judge_runners, judge_settings
+from coursekit.exercise import best_of, exercise, expect, expect_close, expect_equal, expect_type, quiz
+from coursekit.exercises._configs import judge_runners, judge_settings, settings_of
 from coursekit.given import ch13_algorithms as given
-from coursekit.given import rllib_configs
 
 SQUARES = 10  # of the corridor, where nothing else is said
 CLOCK = 0.003  # seconds by which two clocks of one machine may differ
+Life = tuple[given.Call, list[given.Call], given.Call]  # an algorithm's build, its iterations, its stop
 
 
 @exercise(
@@ -28,12 +28,11 @@ CLOCK = 0.003  # seconds by which two clocks of one machine may differ
 )
 def short_dqn(answer: Answer, rng: Generator) -> None:
     """A schedule counts steps: one made for ten million of them has hardly begun when a thousand are over."""
-    # Long: half of all networks walk to the exit before they have learned anything, and three mistakes look alike from outside.
     length, steps = int(rng.integers(8, 13)), int(rng.integers(900, 1100))
     wanted = {"algorithm": "DQN", "env_config": {"length": length}, "num_env_runners": 0, "num_learners": 0}
     with answer.case(f"length={length}, steps={steps}"):
         judge_settings(answer, [length, steps], wanted)
-        enough, runs = 1 - 0.1 * (length - 2) - 0.7, list[dict]()
+        enough, runs = 1 - 0.1 * (length - 2) - 0.7, list[given.ShortRun]()
 
         def train(seed: int) -> float:
             runs.append(answer.probe(given.train_dqn, length, steps, [seed + turn for turn in range(12)]))
@@ -41,9 +40,10 @@ def short_dqn(answer: Answer, rng: Generator) -> None:
 
         mean = best_of(train, rng, enough)[-1]
         run = runs[-1]
-        names, last = run["environments"], run["rows"][-1]
+        names, rows = run["environments"], run["rows"]
         expect(set(run["lengths"]) == {length}, f"It played in {names}, and not in corridors of {length} squares.")
-        played, learned = last["steps"], last["learned"]
+        played = max((row["steps"] for row in rows), default=0)
+        learned = max((row["learned"] for row in rows), default=0)
         expect(learned > 0, f"It played {played} steps and learned from none: when does learning begin?")
         best = run["best"]
         expect(
@@ -57,7 +57,7 @@ def short_dqn(answer: Answer, rng: Generator) -> None:
         )
 
 
-def _late_mean(rows: list[dict], steps: int) -> float:
+def _late_mean(rows: list[given.Iteration], steps: int) -> float:
     """Return the mean return of all episodes that ended in the last 300 steps; one that never ends earns −10, or less."""
     late = [row for row in rows if row["steps"] > steps - 300 and row["episodes"] and not math.isnan(row["mean"])]
     ended = sum(row["episodes"] for row in late)
@@ -75,12 +75,8 @@ def _late_mean(rows: list[dict], steps: int) -> float:
 )
 def paced_appo(answer: Answer, rng: Generator) -> None:
     """Count the steps that are played between two updates: they are the batch, and cut by runner, environment and message the fragment."""
-    # Long: it builds a real APPO twice, and looks at what its runners hand over and what its learner gets.
-    fragment, messages, nap = (
-        int(rng.integers(12, 32)),
-        int(rng.integers(2, 4)),
-        float(rng.choice([0.002, 0.004, 0.01])),
-    )
+    fragment, messages = int(rng.integers(12, 32)), int(rng.integers(2, 4))
+    nap = float(rng.choice([0.002, 0.004, 0.01]))
     each = 2 * fragment * messages  # steps of a runner between two updates
     pace = round(each * nap, 3)
     for runners in (1, 3):  # three are not built: the counts are what a config can be believed
@@ -88,7 +84,7 @@ def paced_appo(answer: Answer, rng: Generator) -> None:
             wanted = {"algorithm": "APPO", "num_env_runners": runners, "num_learners": 0}
             judge_settings(answer, [runners, nap, pace, messages], wanted)
             arguments, name = [runners, nap, pace, messages], "train_batch_size_per_learner"
-            told = answer.probe(rllib_configs.settings, arguments, [name])[name]
+            told = expect_type(settings_of(answer, arguments, [name])[name], float, name)
             expect(
                 0.95 * each * runners <= told <= 1.05 * each * runners,
                 f"An update takes {told} steps. How many do {runners} runners play in {pace} s?",
@@ -101,11 +97,13 @@ def paced_appo(answer: Answer, rng: Generator) -> None:
             _judge_asynchronous(ran, fragment, each)
 
 
-def _judge_asynchronous(ran: dict, fragment: int, batch: int) -> None:
+def _judge_asynchronous(ran: given.AsynchronousRun, fragment: int, batch: int) -> None:
     """Check what the runner held and handed over, and what the learner was given."""
-    [runner] = ran["runners"]
-    names, got = runner["environments"], runner["fragment"]
-    expect_equal(runner["lengths"], [SQUARES] * 2, f"An EnvRunner held {names}, not two corridors.")
+    runners = ran["runners"]
+    names = [name for runner in runners for name in runner["environments"]]
+    lengths = [length for runner in runners for length in runner["lengths"]]
+    expect_equal(lengths, [SQUARES] * 2, f"An EnvRunner held {names}, not two corridors.")
+    got = sum(runner["fragment"] for runner in runners)
     slack = 8  # the frame after an episode's end is no step
     expect(abs(got - 2 * fragment) <= slack, f"A runner handed over {got} steps at once, from two environments.")
     trained, steps = ran["trained"], ran["steps"]
@@ -114,10 +112,8 @@ def _judge_asynchronous(ran: dict, fragment: int, batch: int) -> None:
         f"The learner had {trained} steps to learn from, of {steps} that were played.",
     )
     expect(ran["changed"], f"The learner had {trained} steps to learn from, and its weights did not change.")
-    expect(
-        0.9 * batch <= ran["batch"] <= 1.25 * batch + 4,
-        f"An update of the learner had {ran['batch']:.0f} steps on average.",
-    )
+    mean = ran["batch"]
+    expect(0.9 * batch <= mean <= 1.25 * batch + 4, f"An update of the learner had {mean:.0f} steps on average.")
 
 
 @exercise(
@@ -138,18 +134,14 @@ def compare(answer: Answer, rng: Generator) -> None:
     scripts = dict(zip(names, [_script(rng, 100, 0.03, steps), _script(rng, 15, 0.025, steps)], strict=True))
     with answer.case(f"configs named {names[0]} and {names[1]}, budgets of {steps} steps and {seconds} s"):
         seen = answer.probe(given.compare_scripted, scripts, steps, seconds)
-        order = [call for call, _ in groupby(f"{call['name']}.{call['what']}" for call in seen["calls"])]
-        expect(
-            [call.partition(".")[2] for call in order] == ["build", "train", "stop"] * 2,
-            f"The calls came in the order {', '.join(order)}. Each needs one build, some training and one stop, "
-            "and two that live at once share the cores: stop one before you build the next.",
-        )
-        curves = seen["curves"]
-        expect_equal(sorted(curves), sorted(names), f"There must be a curve of each name; you have {sorted(curves)}.")
+        _judge_order(seen["calls"], names)
+        curves = expect_type(seen["curves"], dict[str, list], "compare(...)")
+        listed = sorted(curves)
+        expect_equal(listed, sorted(names), f"There must be a curve of each name; you have {listed}.")
         for name in names:
-            calls = [call for call in seen["calls"] if call["name"] == name]
-            _judge_budget(name, calls, steps, seconds)
-            _judge_curve(name, calls, curves[name])
+            life = _life(name, seen["calls"])
+            _judge_budget(name, life, steps, seconds)
+            _judge_curve(name, life, curves[name])
 
 
 def _script(rng: Generator, steps: int, nap: float, budget: int) -> list[list]:
@@ -161,9 +153,28 @@ def _script(rng: Generator, steps: int, nap: float, budget: int) -> list[list]:
     return [[*rows[0][:2], None], *rows[1:]]  # at first, not even the key is there
 
 
-def _judge_budget(name: str, calls: list[dict], steps: int, seconds: float) -> None:
+def _judge_order(calls: list[given.Call], names: list[str]) -> None:
+    """Check that each of the algorithms was built, trained and stopped before the next."""
+    came = list(dict.fromkeys(call["name"] for call in calls))
+    order = ", ".join(call for call, _ in groupby(f"{call['name']}.{call['what']}" for call in calls))
+    wanted = ", ".join(f"{name}.{what}" for name in came for what in ("build", "train", "stop"))
+    expect(
+        sorted(came) == sorted(names) and order == wanted,
+        f"The calls came in the order {order}. Each needs one build, some training and one stop, "
+        "and two that live at once share the cores: stop one before you build the next.",
+    )
+
+
+def _life(name: str, calls: list[given.Call]) -> Life:
+    build, train, stop = (
+        [call for call in calls if call["name"] == name and call["what"] == what] for what in ("build", "train", "stop")
+    )
+    return build[0], train, stop[0]
+
+
+def _judge_budget(name: str, life: Life, steps: int, seconds: float) -> None:
     """Check that an algorithm was trained until it had had both budgets, and no longer."""
-    build, *trains, stop = calls
+    build, trains, stop = life
     total, most, spent = trains[-1]["steps"], stop["begin"] - build["end"], np.cumsum([call["took"] for call in trains])
     late = sum(call["steps"] >= steps and took > seconds + CLOCK for call, took in zip(trains, spent, strict=True)) - 1
     expect(late < 1, f"`{name}` trained {late} times more than it had to. Does one without a mean return count?")
@@ -173,17 +184,24 @@ def _judge_budget(name: str, calls: list[dict], steps: int, seconds: float) -> N
     )
 
 
-def _judge_curve(name: str, calls: list[dict], rows: list) -> None:
-    build, *trains, _ = calls
+def _judge_curve(name: str, life: Life, curve: list) -> None:
+    """Check the rows of a curve against the iterations that had a mean return."""
+    build, trains, stop = life
     known = [i for i, call in enumerate(trains) if call["mean"] is not None and not math.isnan(call["mean"])]
-    expect(len(rows) == len(known), f"`{name}` had a mean return {len(known)} times; you have {len(rows)} rows.")
+    times, listed = len(known), len(curve)
+    expect(times == listed, f"`{name}` had a mean return {times} times; you have {listed} rows.")
+    rows = expect_type(curve, list[tuple[float, float, float]], f"compare(...)[{name!r}]")
     for row, i in zip(rows, known, strict=True):
-        got, want = [row[0], row[2]], [trains[i]["steps"], trains[i]["mean"]]
-        expect_close(got, want, f"Iteration {i + 1} of `{name}`: steps and mean return {want}; your row is {row}.")
-        least, most = sum(call["took"] for call in trains[: i + 1]), calls[i + 2]["begin"] - build["end"]
+        (played, after, mean), iteration = row, i + 1
+        want = [trains[i]["steps"], trains[i]["mean"]]
+        expect_close(
+            [played, mean], want, f"Iteration {iteration} of `{name}`: steps and mean return {want}; your row is {row}."
+        )
+        least = sum(call["took"] for call in trains[:iteration])
+        most = [*trains, stop][iteration]["begin"] - build["end"]
         expect(
-            least - CLOCK <= row[1] <= most + CLOCK,
-            f"Iteration {i + 1} of `{name}` ended {least:.3f} s after training began; your row says {row[1]:.3f} s.",
+            least - CLOCK <= after <= most + CLOCK,
+            f"Iteration {iteration} of `{name}` ended {least:.3f} s after training began; your row says {after:.3f} s.",
         )
 
 
@@ -195,17 +213,17 @@ def _judge_curve(name: str, calls: list[dict], rows: list) -> None:
         "How long does a step take? Playing is shared out among the runners; `own` is given for a thousand steps.",
         "One that waits adds the two; one that does not wait takes as long as the longer of them.",
     ],
+    returns=str | None,
 )
 def pick_algorithm(answer: Answer, rng: Generator) -> None:
     """Steps needed times seconds a step: a slow simulator favours those that need few steps, a quick one those that learn cheaply."""
+    # Long: cases are drawn until each of the usual mistakes leads to another choice.
     for case in _telling_cases(rng):
         seconds = _seconds(*case)
-        best, got = _least(seconds), answer(*case)
+        got, least = answer(*case), min(seconds.values())
         expect(got in seconds, f"You chose {got!r}, which does not take these actions.")
-        expect(
-            got == best,
-            f"You chose {got!r}, which needs {seconds[got]:.3g} s; another needs {seconds[best]:.3g} s.",
-        )
+        needed = seconds[got]
+        expect(needed == least, f"You chose {got!r}, which needs {needed:.3g} s; another needs {least:.3g} s.")
     none = {name: value | {"actions": ["discrete"]} for name, value in _case(rng)[0].items()}
     got = answer(none, "continuous", 0.001, 2)
     expect(got is None, f"None of them takes continuous actions; you chose {got!r}.")

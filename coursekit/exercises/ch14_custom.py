@@ -1,11 +1,17 @@
 """The judge's side of chapter 14."""
 
+import math
+from itertools import zip_longest
+from typing import Literal
+
 import numpy as np
 from numpy.random import Generator
 
 from coursekit.answer import Answer
 from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch14_custom as given
+
+NAMES: tuple[Literal["scores"], Literal["values"]] = ("scores", "values")  # what a module says of a table
 
 
 def _tape(rng: Generator, low: np.ndarray, high: np.ndarray, lengths: list[int], ends: list[str]) -> dict:
@@ -45,48 +51,50 @@ def _judge_rescaled(answer: Answer, rng: Generator, low: np.ndarray, high: np.nd
     tape = _tape(rng, low, high, lengths=[4, 5], ends=["truncated", "terminated"])
     with answer.case(f"observations between {_short(low)} and {_short(high)}"):
         got = answer.probe(given.through_connector, tape, [3, 6])
-        expect(got["connector"], "The class is not a connector. Keep the base class that the cell gave it.")
-        _judge_space(got["space"], low.shape)
+        expect(got["space"], "The class is not a connector. Keep the base class that the cell gave it.")
+        _judge_space(got, low.shape)
         rows = np.concatenate([episode["rows"] for episode in tape["episodes"]])[:-1]  # no action follows the last
         want = (2 * (rows - low) / (high - low) - 1).reshape(len(rows), -1)
-        _judge_seen(rows, np.array(got["module saw"]), want)
+        _judge_seen(rows, got["module_saw"], want)
         learned = np.delete(want, 4, axis=0)  # the learner never sees what comes after the end of an episode
-        gets = np.asarray(got["learner gets"])
+        gets = got["learner_gets"]
+        acts_on, first = _short(want[0]), _short(gets[:1])
         expect(
-            len(gets) == len(learned) and agree(gets.reshape(len(gets), -1), learned, 0.0, 2e-3),
-            f"The module acts on {_short(want[0])}, but the learner gets {_short(gets[0])} for the same step. "
+            agree(gets, learned, 0.0, 2e-3),
+            f"The module acts on {acts_on}, but the learner gets {first} for the same step. "
             "Only what you write into the episode reaches the learner.",
         )
 
 
-def _judge_space(space: list | str, shape: tuple) -> None:
-    expect(isinstance(space, list), f"The space that comes out is {space}, not a Box.")
-    low, high = np.asarray(space[0]), np.asarray(space[1])
+def _judge_space(got: given.Connected, shape: tuple[int, ...]) -> None:
+    space, announced = got["space"], tuple(got["shape"])
+    expect(space == "Box", f"The space that comes out is {space}, not a Box.")
     expect(
-        low.shape == shape,
-        f"The space that you announce must describe what comes out. Its shape is {low.shape}; observations have the shape {shape}.",
+        announced == shape,
+        f"The space that you announce must describe what comes out. Its shape is {announced}; observations have the shape {shape}.",
     )
+    ones, low, high = np.ones(math.prod(shape)), _short(got["low"]), _short(got["high"])
     expect(
-        agree([low, high], [-np.ones(shape), np.ones(shape)]),
-        f"The space that you announce must describe what comes out. Its bounds are {_short(low)} and {_short(high)}.",
+        agree([got["low"], got["high"]], [-ones, ones]),
+        f"The space that you announce must describe what comes out. Its bounds are {low} and {high}.",
     )
 
 
-def _judge_seen(rows: np.ndarray, saw: np.ndarray, want: np.ndarray) -> None:
-    expect(
-        saw.shape == want.shape, f"The module saw numbers of shape {saw.shape}, for observations of shape {want.shape}."
-    )
+def _judge_seen(rows: np.ndarray, saw: list[list[float]], want: np.ndarray) -> None:
+    shape, right = (len(saw), *sorted({len(seen) for seen in saw})), want.shape
+    expect(shape == right, f"The module saw numbers of shape {shape}, for observations of shape {right}.")
     for row, seen, expected in zip(rows, saw, want, strict=True):
+        obs, got, wanted = _short(row), _short(seen), _short(expected)
         expect_close(
             seen,
             expected,
-            f"For the observation {_short(row)} the module saw {_short(seen)} (expected: {_short(expected)}).",
+            f"For the observation {obs} the module saw {got} (expected: {wanted}).",
             rtol=0,
             atol=2e-3,
         )
 
 
-def _short(numbers: np.ndarray) -> str:
+def _short(numbers: np.ndarray | list) -> str:
     """Return the numbers as one list, five digits each."""
     return f"[{', '.join(f'{number:.5g}' for number in np.ravel(numbers))}]"
 
@@ -118,9 +126,9 @@ def ScoreEach(answer: Answer, rng: Generator) -> None:  # noqa: N802
         f"6 tables of {nodes} nodes, {features} numbers each, alone and joined in pairs; hidden is {hidden}"
     ):
         got = answer.probe(given.inside_ppo, asked, hidden)
-        for name, shape in [("scores", (6, nodes)), ("values", (6,))]:
-            shown = np.shape(got["before"][name])
-            expect(shown == shape, f"The {name} have the shape {shown}, not {shape}.")
+        for said in (got["before"], got["plain"], got["shuffled"], got["halfway"]):
+            _judge_shapes(said, nodes)
+        _judge_shapes(got["joined"], 2 * nodes)
         sizes = got["sizes"]
         expect(
             hidden in sizes,
@@ -129,7 +137,13 @@ def ScoreEach(answer: Answer, rng: Generator) -> None:  # noqa: N802
         _judge_networks(got, order)
 
 
-def _judge_networks(got: dict, order: np.ndarray) -> None:
+def _judge_shapes(said: given.Said, nodes: int) -> None:
+    for name, numbers, shape in [("scores", said["scores"], (6, nodes)), ("values", said["values"], (6,))]:
+        shown = numbers.shape
+        expect(shown == shape and numbers.dtype.kind == "f", f"The {name} have the shape {shown}, not {shape}.")
+
+
+def _judge_networks(got: given.InsidePPO, order: np.ndarray) -> None:
     """Check that both networks learn, that they have a bend, and that each node is judged by its row alone."""
     scores, values = got["plain"]["scores"], got["plain"]["values"]
     sums = scores.sum(axis=1)
@@ -137,7 +151,8 @@ def _judge_networks(got: dict, order: np.ndarray) -> None:
         not agree(sums, np.ones(6), 0, 1e-4),
         "The scores of a table add up to 1. Return plain scores: PPO turns them into probabilities.",
     )
-    for name, plain in got["plain"].items():
+    for name in NAMES:
+        plain = got["plain"][name]
         expect(
             not agree(got["before"][name], plain, 1e-6, 1e-7),
             f"An iteration of PPO did not change the {name}. Can PyTorch find all layers, as attributes of the module? "
@@ -193,6 +208,8 @@ def Diary(answer: Answer, rng: Generator) -> None:  # noqa: N802
     fragments = [4, 4, sum(lengths[:3]) - 8 + 2, lengths[3] - 2]
     got = answer.probe(given.keep_diary, tape, fragments)
     wanted = _reports(tape["episodes"], fragments)
+    turns, reports = len(fragments), len(got)
+    expect(reports == turns, f"The EnvRunner reported {reports} times after {turns} turns.")
     for number, (report, want, steps) in enumerate(zip(got, wanted, fragments, strict=True), 1):
         ended = "; ".join(f"{end}, {back} steps back, pieces: {pieces}" for end, back, pieces in want)
         with answer.case(f"turn {number} of the EnvRunner, {steps} steps; episodes that ended: {ended or 'none'}"):
@@ -211,7 +228,7 @@ def _reports(episodes: list[dict], fragments: list[int]) -> list[list[tuple[str,
     return reports
 
 
-def _judge_report(got: dict, want: list) -> None:
+def _judge_report(got: dict[str, float], want: list) -> None:
     if not want:
         quiet = all(value != value for value in got.values())  # nothing, or not a number
         expect(quiet, f"No episode ended, and you logged {got}: log in `on_episode_end` alone.")
@@ -222,11 +239,9 @@ def _judge_report(got: dict, want: list) -> None:
     }
     for name, mean in means.items():
         expect(name in got, f'You logged nothing as "{name}".')
+        said = got[name]
         expect_close(
-            got[name],
-            mean,
-            f'The report says {got[name]:.4g} for "{name}" (expected: {mean:.4g}, the mean).',
-            atol=1e-6,
+            said, mean, f'The report says {said:.4g} for "{name}" (expected: {mean:.4g}, the mean).', atol=1e-6
         )
 
 
@@ -248,18 +263,19 @@ def Shaped(answer: Answer, rng: Generator) -> None:  # noqa: N802
     left = 3  # steps of the first episode
     seeds = rng.choice(1000, size=len(lengths), replace=False).tolist()
     got = answer.probe(given.play_shaped, tape, weights, gamma, left, seeds)
+    starts = [[episode["rows"][0], {"step": 0}] for episode in tape["episodes"]]
+    expect_close(
+        got["starts"], starts, "`reset` must return what the environment's own `reset` returns, observation and info."
+    )
+    counts, planned = [len(steps) for steps in got["episodes"]], [left, *lengths[1:]]
+    expect_equal(counts, planned, f"The episodes had {counts} steps, not {planned}.")
     for number, (episode, steps) in enumerate(zip(tape["episodes"], got["episodes"], strict=True)):
-        played = left if number == 0 else lengths[number]
-        begin = [episode["rows"][0], {"step": 0}]
-        expect_close(
-            steps[0], begin, "`reset` must return what the environment's own `reset` returns, observation and info."
-        )
-        for step in range(1, played + 1):
+        for step, seen in enumerate(steps, 1):
             before, after = (float(np.dot(weights, row)) for row in episode["rows"][step - 1 : step + 1])
             where = _where(episode, step, first_after_leaving=number == 1 and step == 1)
             with answer.case(f"gamma {gamma:.3f}; {where}: potential {before:.3f} before, {after:.3f} after"):
-                _judge_step(steps[step], episode, step, [before, after], gamma)
-    for seed, heard in zip(seeds, got["heard"], strict=True):
+                _judge_step(seen, episode, step, [before, after], gamma)
+    for seed, heard in zip_longest(seeds, got["heard"]):
         want = {"seed": seed, "options": {"lamp": seed}}
         expect_equal(
             heard, want, f"`reset` was called with {want}; the environment inside heard {heard}. Pass both on."
@@ -274,7 +290,7 @@ def _where(episode: dict, step: int, first_after_leaving: bool) -> str:
     return "a step in the middle of an episode"
 
 
-def _judge_step(got: list, episode: dict, step: int, potentials: list[float], gamma: float) -> None:
+def _judge_step(got: given.Step, episode: dict, step: int, potentials: list[float], gamma: float) -> None:
     obs, reward, terminated, truncated, info = got
     over = step == len(episode["rewards"])
     ends = [over and episode["end"] == "terminated", over and episode["end"] == "truncated"]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import best_of, exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercise import best_of, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.given import ch15_offline as given
 
 EPOCHS, TARGET = 8, 450  # mean return of three episodes
@@ -31,7 +31,7 @@ def record(answer: Answer, rng: Generator) -> None:
     with answer.case(f"three episodes of {lengths} steps, to be written as {files} files"):
         got = answer.probe(given.recorded, tape, files)
         _expect_files(got, files)
-        episodes = _by_name(got["rows"], lengths)
+        episodes = _by_name(expect_type(got["rows"], list[given.Row], "rows"), lengths)
     for own in episodes:
         episode = tape[lengths.index(len(own))]
         for step, row in enumerate(own):
@@ -39,14 +39,16 @@ def record(answer: Answer, rng: Generator) -> None:
                 _expect_row(row, step, episode, tape[-1]["obs"][-1].tolist())
 
 
-def _by_name(rows: list[dict], lengths: list[int]) -> list[list[dict]]:
+def _by_name(rows: list[given.Row], lengths: list[int]) -> list[list[given.Row]]:
     """Return the rows of each episode, in order; check how many there are."""
-    expect(len(rows) == sum(lengths), f"{sum(lengths)} steps make {sum(lengths)} rows; the files hold {len(rows)}.")
-    names = [row["eps_id"] for row in rows]
-    counts = [names.count(name) for name in set(names)]
+    steps, held = sum(lengths), len(rows)
+    expect(held == steps, f"{steps} steps make {steps} rows; the files hold {held}.")
+    episodes: dict[object, list[given.Row]] = {}
+    for row in sorted(rows, key=lambda row: row["t"]):
+        episodes.setdefault(row["eps_id"], []).append(row)
+    counts = [len(own) for own in episodes.values()]
     expect_equal(sorted(counts), sorted(lengths), f"Going by `eps_id`, the log has episodes of {counts} steps.")
-    in_order = sorted(rows, key=lambda row: row["t"])
-    return [[row for row in in_order if row["eps_id"] == name] for name in sorted(set(names))]
+    return list(episodes.values())
 
 
 def _tape(rng: Generator) -> list[dict]:
@@ -62,10 +64,10 @@ def _tape(rng: Generator) -> list[dict]:
     ]
 
 
-def _expect_files(got: dict, files: int) -> None:
+def _expect_files(got: given.Recorded, files: int) -> None:
     """Check the number of Parquet files, and that they have the columns that RLlib reads."""
-    count = got["files"].count(".parquet")
-    expect(count > 0, f"The folder holds {len(got['files'])} files, and none of them is a Parquet file.")
+    count, all_files = got["files"].count(".parquet"), len(got["files"])
+    expect(count > 0, f"The folder holds {all_files} files, and none of them is a Parquet file.")
     expect(count == files, f"There are {count} Parquet files.")
     for columns in got["columns"]:
         missing, more = sorted(set(COLUMNS) - set(columns)), sorted(set(columns) - set(COLUMNS))
@@ -74,7 +76,7 @@ def _expect_files(got: dict, files: int) -> None:
         )
 
 
-def _expect_row(row: dict, step: int, episode: dict, last_seen: list) -> None:
+def _expect_row(row: given.Row, step: int, episode: dict, last_seen: list) -> None:
     """Check a row against the step that it tells of; `last_seen` is what an array that was never copied holds at the end."""
     expect_equal(row["t"], step, f"`t` is {row['t']}; the first step of an episode is 0.")
     _expect_seen(row, episode["obs"][step : step + 2].tolist(), last_seen)
@@ -87,14 +89,14 @@ def _expect_row(row: dict, step: int, episode: dict, last_seen: list) -> None:
     expect_equal(got, ends, f"`terminateds` and `truncateds` are {got}.")
 
 
-def _expect_seen(row: dict, both: list, last_seen: list) -> None:
+def _expect_seen(row: given.Row, both: list, last_seen: list) -> None:
     """Check the observations before and after a step."""
     before, after = both
-    for name, seen in [("obs", before), ("new_obs", after)]:
+    for name, got, seen in [("obs", row["obs"], before), ("new_obs", row["new_obs"], after)]:
         expect_close(
-            row[name],
+            got,
             seen,
-            f"The operator saw {before}, and then {after}. `{name}` is {row[name]}.",
+            f"The operator saw {before}, and then {after}. `{name}` is {got}.",
             mistakes={
                 f"`{name}` is {last_seen}, the last observation of all: is it the simulator's own array, or a copy?": last_seen
             },
@@ -117,7 +119,8 @@ def hold_out(answer: Answer, rng: Generator) -> None:
         seed, wanted = int(rng.integers(1000)), round(share * 20)
         with answer.case(f"{len(eps_ids)} rows of 20 episodes, share={share}"):
             out = _held_out(answer, eps_ids, share, seed)
-            expect(len(out) == wanted, f"You held out {len(out)} episodes instead of {wanted}.")
+            count = len(out)
+            expect(count == wanted, f"You held out {count} episodes instead of {wanted}.")
             same = _held_out(answer, rng.permutation(eps_ids), share, seed) == out
             expect(same, "The same rows came in another order, with the same seed, and you held out other episodes.")
     draws = {_held_out(answer, eps_ids, 0.4, seed + more) for more in range(1, 5)}
@@ -126,14 +129,14 @@ def hold_out(answer: Answer, rng: Generator) -> None:
 
 def _held_out(answer: Answer, eps_ids: np.ndarray, share: float, seed: int) -> frozenset:
     """Return the episodes that are held out, each with all of its rows."""
-    mask, shape = answer(eps_ids, share, seed), eps_ids.shape
+    mask, rows = answer(eps_ids, share, seed), len(eps_ids)
     expect(
-        isinstance(mask, np.ndarray) and mask.shape == shape and mask.dtype == bool,
-        f"Return an array of {len(eps_ids)} truth values (dtype bool), one for each row.",
+        mask.shape == (rows,) and mask.dtype == bool,
+        f"Return an array of {rows} truth values (dtype bool), one for each row.",
     )
     out = frozenset(eps_ids[mask].tolist())
-    split = out.intersection(eps_ids[~mask].tolist())
-    expect(not split, f"Your split cuts {len(split)} episodes in two: some of their rows are held out, others are not.")
+    split = len(out.intersection(eps_ids[~mask].tolist()))
+    expect(not split, f"Your split cuts {split} episodes in two: some of their rows are held out, others are not.")
     return out
 
 
@@ -174,11 +177,12 @@ def _cloned(answer: Answer, rng: Generator, seed: int) -> float:
 def _expect_doubts(answer: Answer, rng: Generator) -> None:
     """Check that the network is no surer than the shares of the actions in the log allow."""
     places, pushes = _disagreement(rng)
-    said = np.asarray(answer.probe(given.probabilities, places, pushes, int(rng.integers(1_000_000)), EPOCHS))
+    said = answer.probe(given.probabilities, places, pushes, int(rng.integers(1_000_000)), EPOCHS)
+    shares, probabilities = pushes.mean(axis=1).tolist(), np.round(said, 2).tolist()
     expect(
-        np.abs(said - 0.5).mean() < 0.25 + 0.12,
-        f"In the log, action 1 has the shares {pushes.mean(axis=1).tolist()}; your network gives it the probabilities "
-        f"{said.astype(float).round(2).tolist()}: it is too sure. What does `cross_entropy` expect as its first argument?",
+        len(said) == len(shares) and np.abs(np.array(said) - 0.5).mean() < 0.25 + 0.12,
+        f"In the log, action 1 has the shares {shares}; your network gives it the probabilities "
+        f"{probabilities}: it is too sure. What does `cross_entropy` expect as its first argument?",
     )
 
 
@@ -198,16 +202,17 @@ def _disagreement(rng: Generator) -> tuple[np.ndarray, np.ndarray]:
         "A dict keeps for each episode what its later rows earned: `after[eps] = reward + gamma * after.get(eps, 0.0)`.",
         "Advantage: return-to-go minus its mean, divided by its standard deviation. Weight: `np.exp(beta * advantage)`, divided by the mean weight.",
     ],
-    returns=np.ndarray,
+    returns=list[float],
 )
 def weights(answer: Answer, rng: Generator) -> None:
     """What an action led to is the sum of what came after it, in its own episode; `exp` turns better into more."""
+    # Long: the weights that come out of five common mistakes are computed, too, so that each has a message of its own.
     lengths = [int(steps) for steps in rng.permutation([4, 9, 6, 2])]
     log = _log(rng, lengths)
     gamma, beta = (round(float(rng.uniform(*ends)), 2) for ends in [(0.6, 0.95), (0.5, 2)])
     with answer.case(f"four episodes of {lengths} steps, rows in order, gamma {gamma}, beta {beta}"):
         want = _weigh(_discounted(log[0], log[2], gamma), beta)
-        _expect_weights(np.asarray(answer(*log, gamma, beta), float), want, log, gamma, beta)
+        _expect_weights(np.array(answer(*log, gamma, beta)), want, log, gamma, beta)
     order = rng.permutation(sum(lengths))
     with answer.case(f"four episodes of {lengths} steps, rows in any order, gamma {gamma}, beta {beta}"):
         again = answer(*(column[order] for column in log), gamma, beta)
@@ -229,15 +234,16 @@ def _log(rng: Generator, lengths: list[int]) -> Log:
 
 def _expect_weights(got: np.ndarray, want: np.ndarray, log: Log, gamma: float, beta: float) -> None:
     """Check the weights of rows in order; each of these mistakes is common."""
-    expect(got.shape == want.shape, f"{len(want)} rows need {len(want)} weights; yours have the shape {got.shape}.")
-    expect(abs(got.mean() - 1) < 1e-6, f"The mean of the weights should be 1; it is {got.mean():.4g}.")
-    eps_ids, t, _ = log
-    at = int(np.argmax(np.abs(got - want)))
+    rows = len(want)
+    expect(len(got) == rows, f"{rows} rows need {rows} weights; yours have the shape {got.shape}.")
+    mean = got.mean()
+    expect(abs(mean - 1) < 1e-6, f"The mean of the weights should be 1; it is {mean:.4g}.")
+    episode, t, weight, right = max(zip(log[0], log[1], got, want, strict=True), key=lambda row: abs(row[2] - row[3]))
     through, from_start, whole, before, unbiased = _mistaken(*log, gamma, beta)
     expect_close(
         got,
         want,
-        f"The row with eps_id {eps_ids[at]}, t {t[at]} got the weight {got[at]:.4g}, and should have {want[at]:.4g}.",
+        f"The row with eps_id {episode}, t {t} got the weight {weight:.4g}, and should have {right:.4g}.",
         rtol=1e-6,
         atol=1e-9,
         mistakes={
@@ -317,12 +323,15 @@ def _trained(answer: Answer, rng: Generator, shift: str, seed: int) -> tuple[flo
     got = answer.probe(given.trained, shift, wiring, seed, EPOCHS, asked)
     kind = got["returned"]
     expect(kind == "a network", f"Return the trained network; what came back is of type {kind}.")
-    scores, count = np.asarray(got["scores"]), len(asked)
-    expect(scores.shape == (count, 2), f"For {count} observations the network gave scores {scores.shape}.")
+    scores, count = got["scores"], len(asked)
+    expect(
+        scores.shape == (count, 2) and scores.dtype.kind == "f",
+        f"For {count} observations the network gave scores {scores.shape}.",
+    )
     same = scores.argmax(1) ^ wiring["swap"] == given.expert(asked)
-    seeds = range(seed + 1000, seed + 1003)
-    earned = [given.replayed(actions, start) for start, actions in zip(seeds, got["played"], strict=True)]
-    return float(np.mean(same)), round(float(np.mean(earned)), 1)
+    seeds = range(seed + 1000, seed + 1003)  # those of fewer episodes earn nothing
+    earned = sum(given.replayed(actions, start) for start, actions in zip(seeds, got["played"], strict=False))
+    return float(np.mean(same)), round(earned / len(seeds), 1)
 
 
 def _wiring(rng: Generator, asked: np.ndarray) -> dict:

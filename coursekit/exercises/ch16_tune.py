@@ -52,25 +52,24 @@ def _lived(network: given.Network, data: given.Data, rate: float, epochs: int) -
     return rows
 
 
-def _judge_reports(rows: list[dict], wanted: list[dict]) -> None:
+def _judge_reports(rows: list[given.Report], wanted: list[dict]) -> None:
     """Compare the reports of one life with those of our network: which epochs, then how good it was."""
     expect(rows, "It reported nothing: is there a `tune.report({...})` in every epoch?")
     epochs = [row["epoch"] for row in rows]
     expect_equal(epochs, [row["epoch"] for row in wanted], f'Its reports gave "epoch" as {epochs}.')
     for row, should in zip(rows, wanted, strict=True):
-        for name in ("accuracy", "loss"):
-            _judge_number(name, row, should[name])
+        _judge_number("accuracy", row["accuracy"], should["accuracy"], row["epoch"])
+        _judge_number("loss", row["loss"], should["loss"], row["epoch"])
     without = [row["epoch"] for row in rows if not row["checkpoint"]]
     expect(not without, f"Its reports of the epochs {without} came without a checkpoint.")
 
 
-def _judge_number(name: str, row: dict, should: float) -> None:
-    got = row[name]
+def _judge_number(name: str, got: Any, should: float, epoch: int) -> None:
     expect(got is not None, f'Its report has no entry "{name}": report everything that `network.test` returns.')
     expect(isinstance(got, int | float), f'Its report has the entry "{name}": {got!r}, which should be a number.')
     expect(
         agree(got, should, atol=1e-6),
-        f"In epoch {row['epoch']} it reported the {name} {got:.4f}. "
+        f"In epoch {epoch} it reported the {name} {got:.4f}. "
         'Does it use the weights, the rate and the images "to choose by" that it should?',
     )
 
@@ -117,7 +116,7 @@ def _grid(space: dict) -> list[dict]:
     return [{"lr": lr, "hidden": hidden, "epochs": space["epochs"]} for lr in space["lr"] for hidden in space["hidden"]]
 
 
-def _judge_run(seen: dict, wanted: list[dict], cpus: float, salt: float) -> None:
+def _judge_run(seen: given.RunOfGrid, wanted: list[dict], cpus: float, salt: float) -> None:
     """Compare what trials saw with what they should have seen, and the best of them with ours."""
     ran = seen["ran"]
     configs, had = [row["saw"] for row in ran], [row["cpus"] for row in ran]
@@ -128,9 +127,8 @@ def _judge_run(seen: dict, wanted: list[dict], cpus: float, salt: float) -> None
     own = all(agree(row["accuracy"], scores[_brief(row["saw"])], atol=1e-6) for row in ran)
     expect(own, "The reports are not those of the function that you were given.")
     best = max(scores, key=lambda name: scores[name])
-    expect_equal(
-        _brief(seen["best"]), best, f"Your Tuner takes {seen['best']} for the best one; the accuracies were {scores}."
-    )
+    taken = seen["best"]
+    expect_equal(_brief(taken), best, f"Your Tuner takes {taken} for the best one; the accuracies were {scores}.")
 
 
 def _expect_one_report(counts: list[int]) -> None:
@@ -148,27 +146,29 @@ def _same(wanted: list[dict], got: list[dict]) -> bool:
     return agree(one, other)
 
 
-def _judge_plan(plan: dict, wanted: list[dict], cpus: float) -> None:
+def _judge_plan(plan: given.PlanOfGrid, wanted: list[dict], cpus: float) -> None:
     """Refuse at once what cannot come out right: no trial has been started for this."""
     trials = plan["trials"]
     expect(trials, "The `callbacks` never heard of a trial. Do you pass them to the RunConfig?")
-    configs, asked = [trial["config"] for trial in trials], [trial["asks for"].get("CPU") for trial in trials]
+    configs, planned, combinations = [trial["config"] for trial in trials], len(trials), len(wanted)
     expect(
         _same(wanted, configs),
-        f"The Tuner plans {configs}. Every combination should come once; trials planned: {len(trials)}, combinations: {len(wanted)}.",
+        f"The Tuner plans {configs}. Every combination should come once; trials planned: {planned}, combinations: {combinations}.",
     )
-    expect_equal(asked, [cpus] * len(trials), f"A trial asks for {trials[0]['asks for']}.")
+    asked, first = [trial["asks for"].get("CPU") for trial in trials], trials[0]["asks for"]
+    expect_equal(asked, [cpus] * planned, f"A trial asks for {first}.")
     _judge_settings(plan, ["accuracy", "max"])
     expect(
         plan["reuses"], "Each trial would start a process of its own. Which setting lets it take over an existing one?"
     )
-    expect_equal(plan["verbose"], 0, f"With verbose={plan['verbose']} in the RunConfig, Tune prints tables as it runs.")
+    verbose = plan["verbose"]
+    expect_equal(verbose, 0, f"With verbose={verbose} in the RunConfig, Tune prints tables as it runs.")
 
 
-def _judge_settings(plan: dict, wanted: list[str]) -> None:
+def _judge_settings(plan: given.Plan, wanted: list[str]) -> None:
     """Results must go into the folder, and the best is what has the highest value of the right entry."""
     expect_equal(plan["trials"][0]["folder"], plan["folder"], "The results would not go into `folder`.")
-    metric, mode = plan["best by"]
+    metric, mode = plan["best_by"]
     expect_equal(
         [metric, mode],
         wanted,
@@ -331,7 +331,7 @@ def tune_ppo(answer: Answer, rng: Generator) -> None:
         _judge_run_of_ppo(answer.probe(given.run_of_ppo, rates[0], iterations), rates, iterations)
 
 
-def _judge_plan_of_ppo(plan: dict, rates: list[float]) -> None:
+def _judge_plan_of_ppo(plan: given.PlanOfPPO, rates: list[float]) -> None:
     """Refuse at once what cannot come out right."""
     _judge_search(plan, rates)
     _judge_request(plan["trials"][0])
@@ -339,31 +339,34 @@ def _judge_plan_of_ppo(plan: dict, rates: list[float]) -> None:
     expect(plan["ends"], "Nothing ends a trial, so it would train forever. Which argument of the RunConfig stops it?")
 
 
-def _judge_run_of_ppo(ran: dict, rates: list[float], iterations: int) -> None:
+def _judge_run_of_ppo(ran: given.RunOfPPO, rates: list[float], iterations: int) -> None:
     """Judge how long a trial trained, with which rate, and where."""
     count = ran["iterations"]
     expect(count <= iterations, "It kept training after that.")
     expect_equal(count, iterations, f"Its number of iterations was {count}.")
-    expect_close(ran["rate"], rates[0], f"Its learner used the rate {ran['rate']:.3g}.", atol=1e-7)
-    expect(not ran["in this process"], "It ran in the notebook's own process.")
+    used = ran["rate"]
+    expect_close(used, rates[0], f"Its learner used the rate {used:.3g}.", atol=1e-7)
+    expect(not ran["here"], "It ran in the notebook's own process.")
 
 
-def _judge_search(plan: dict, rates: list[float]) -> None:
+def _judge_search(plan: given.PlanOfPPO, rates: list[float]) -> None:
     """Every rate must have a trial, and two of them must be allowed side by side."""
+    schedule, limit = plan["schedule"], plan["limit"]
     expect(
-        plan["schedule"] is None,
-        f"The config has lr={plan['schedule']}. RLlib takes a list for a schedule of one training. What tells Tune to search it?",
+        schedule is None,
+        f"The config has lr={schedule}. RLlib takes a list for a schedule of one training. What tells Tune to search it?",
     )
     expect(plan["trials"], "The `callbacks` never heard of a trial. Do you pass them to the RunConfig?")
-    expect(plan["limit"] >= 2, f"Your Tuner lets only this number of trials run at a time: {plan['limit']}.")
-    got = [trial["config"]["lr"] for trial in plan["trials"]]
-    first = rates[: plan["limit"]]  # the others begin when one of these has ended
+    expect(limit >= 2, f"Your Tuner lets only this number of trials run at a time: {limit}.")
+    got = [trial["config"].get("lr") for trial in plan["trials"]]
+    first = rates[:limit]  # the others begin when one of these has ended
     expect(agree(sorted(got, key=str), sorted(first, key=str)), f"The first trials have the learning rates {got}.")
 
 
-def _judge_request(trial: dict) -> None:
+def _judge_request(trial: given.Planned) -> None:
     """Two trials must fit on two CPUs, and the runners of each into what it asks for."""
-    asked, runners, needed = trial["asks for"].get("CPU", 0), trial["config"]["num_env_runners"], trial["runners need"]
+    asked, needed = trial["asks for"].get("CPU", 0), trial["runners need"]
+    runners = trial["config"].get("num_env_runners")
     expect(
         asked <= 1,
         f"A trial asks for {asked:g} CPUs (with num_env_runners={runners}): two do not fit on two CPUs side by side.",

@@ -20,12 +20,15 @@ from coursekit.given import ch17_data_train as given
 )
 def Standardise(answer: Answer, rng: Generator) -> None:
     """What a stage knows comes from the training rows, once; a batch only passes through."""
+    # Long: the judge makes images with a mean and a deviation for each pixel, and tells eight mistakes apart.
     dead = rng.choice(64, size=5, replace=False)
     images = _images(rng, dead)
     for size in (1, 7, 30):
         batch = _batch(rng, size)
         with answer.case(f"made from 50 images; a batch of {size}"):
-            _judge_batch(answer.probe(given.standardise, images, batch), batch, images, dead)
+            seen = answer.probe(given.standardise, images, batch)
+            expect(seen["is_dict"], f"`__call__` returned a {seen['kind']}; it must return a dict with all columns.")
+            _judge_batch(seen["columns"], batch, images, dead)
 
 
 def _images(rng: Generator, dead: np.ndarray) -> np.ndarray:
@@ -44,7 +47,9 @@ def _batch(rng: Generator, size: int) -> dict[str, np.ndarray]:
     }
 
 
-def _judge_batch(got: dict, batch: dict[str, np.ndarray], images: np.ndarray, dead: np.ndarray) -> None:
+def _judge_batch(
+    got: dict[str, np.ndarray], batch: dict[str, np.ndarray], images: np.ndarray, dead: np.ndarray
+) -> None:
     """Compare a batch that came out with the formula; the pixels `dead` are the same in all training images."""
     _expect_columns(got, batch)
     image, mean, std = got["image"], images.mean(axis=0), images.std(axis=0)
@@ -60,9 +65,8 @@ def _judge_batch(got: dict, batch: dict[str, np.ndarray], images: np.ndarray, de
     _expect_centred(image[:, dead], wanted[:, dead], dead)
 
 
-def _expect_columns(got: dict, batch: dict[str, np.ndarray]) -> None:
+def _expect_columns(got: dict[str, np.ndarray], batch: dict[str, np.ndarray]) -> None:
     """Check that all columns came back, those without pixels unchanged."""
-    expect(isinstance(got, dict), f"`__call__` returned a {got}; it must return a dict with all columns.")
     missing = [name for name in batch if name not in got]
     expect(not missing, f"The batch that it returned lacks {missing}.")
     for name in ("row", "label"):
@@ -71,18 +75,19 @@ def _expect_columns(got: dict, batch: dict[str, np.ndarray]) -> None:
 
 def _expect_floats(image: np.ndarray, shape: tuple) -> None:
     expect(image.shape == shape, f"Its images have the shape {image.shape}.")
+    expect(image.dtype == np.float32, f"The images are {image.dtype}; PyTorch's layers want float32.")
     expect(
         np.isfinite(image).all(),
         "Some numbers are not finite. Remember the pixels that are the same in all training images.",
     )
-    expect(image.dtype == np.float32, f"The images are {image.dtype}; PyTorch's layers want float32.")
 
 
 def _expect_centred(pixels: np.ndarray, wanted: np.ndarray, dead: np.ndarray) -> None:
+    constant = sorted(dead.tolist())
     expect_close(
         pixels,
         wanted,
-        f"The pixels {sorted(dead.tolist())} are the same in all training images: such pixels should only be centred.",
+        f"The pixels {constant} are the same in all training images: such pixels should only be centred.",
         rtol=1e-3,
         atol=1e-3,
     )
@@ -99,7 +104,6 @@ def _expect_centred(pixels: np.ndarray, wanted: np.ndarray, dead: np.ndarray) ->
 )
 def pipeline(answer: Answer, rng: Generator) -> None:
     """Hand over the class, not an object: Ray Data makes one object in each actor of the pool, when rows are needed."""
-    # Long: the judge's two stages must count what Ray Data does with them, in processes of its own.
     blocks, batch_size, actors, offset = 12, int(rng.integers(3, 5)), 3, float(4 * rng.integers(2, 50))
     rows = _partly_broken(rng)
     with answer.case(f"72 rows in {blocks} blocks, 12 of them broken; batches of {batch_size}, a pool of {actors}"):
@@ -118,23 +122,25 @@ def _partly_broken(rng: Generator) -> dict[str, np.ndarray]:
     }
 
 
-def _expect_only_a_plan(seen: dict) -> None:
+def _expect_only_a_plan(seen: given.Piped) -> None:
     """Check that a dataset came back before anything had run."""
-    expect("rows" in seen, f"`pipeline` returned a {seen['kind']}; it must return a dataset.")
+    expect(seen["is_dataset"], f"`pipeline` returned a {seen['kind']}; it must return a dataset.")
     early = sorted(set(seen["early"]))
     expect(early != ["made"], "`pipeline` itself made the stage. Does `map_batches` get the class, or an object?")
     expect(not early, f"When `pipeline` returned, this had run already: {early}. It must only write a plan down.")
 
 
-def _judge_results(came: list[dict], rows: dict[str, np.ndarray], offset: float, batch_size: int) -> None:
+def _judge_results(came: list[given.Row], rows: dict[str, np.ndarray], offset: float, batch_size: int) -> None:
     """Compare the rows that came out of a pipeline with those that went in."""
     dirty = any(row.get("dirty") for row in came)
     expect(not dirty, "The stage got broken rows: does `clean` come first?")
     whole = {name: column[~rows["broken"]] for name, column in rows.items()}
     wanted = dict(zip(whole["row"].tolist(), whole["image"] + offset, strict=True))
-    ids = sorted(row["row"] for row in came)
+    returned, expected = len(came), len(wanted)
     expect_equal(
-        ids, sorted(wanted), f"{len(ids)} rows came out; each of the {len(wanted)} whole rows must come out once."
+        sorted(row["row"] for row in came),
+        sorted(wanted),
+        f"{returned} rows came out; each of the {expected} whole rows must come out once.",
     )
     got = {row["row"]: row["image"] for row in came}
     expect_close(got, wanted, "These are not the results of a stage made from `images`.")
@@ -154,61 +160,72 @@ def _problem(rng: Generator, epochs: int) -> tuple[dict, dict]:
     return rows, config
 
 
-def _epochs(log: list) -> list[dict]:
-    """Return what a worker did until each of its reports: the rows of each batch, the weights before and after each step."""
-    epochs: list[dict] = []
-    now: dict[str, list] = {"rows": [], "before": [], "step": []}
-    for kind, *what in log:
-        if kind in now:
-            now[kind].append(what[0])
-        elif kind == "report":
-            if now["step"] and not now["rows"] and epochs:  # it kept its batches in a list, and took them again
-                now["rows"] = epochs[-1]["rows"]
-            epochs.append({**what[0], **now})
-            now = {name: [] for name in now}
-    return epochs
-
-
-def _judge_end(attempt: dict) -> None:
+def _judge_end(attempts: list[given.Attempt]) -> None:
     expect(
-        attempt["end"] != "stuck",
+        "stuck" not in [attempt["end"] for attempt in attempts],
         "A worker waited forever, in a report or for gradients: the other one had moved on without it, or ended. All workers "
         "must take the same number of steps and report equally often.",
     )
 
 
-def _judge_epoch(number: int, pair: tuple[dict, dict], rows: dict, batch_size: int) -> None:
+def _expect_steps(workers: given.Pair) -> None:
+    """Check that each worker took batches until each of its reports, and after each batch changed all weights of the network."""
+    for rank, epochs in enumerate(workers):
+        for epoch in epochs:
+            taken, made = len(epoch["rows"]), len(epoch["step"])
+            expect(
+                0 < taken == made == len(epoch["before"]),
+                f"Until one of its reports, worker {rank} took {taken} batches and made {made} gradient steps: "
+                "in an epoch, each batch is one step.",
+            )
+            kept = {(each.dtype.kind, each.shape) for each in epoch["before"] + epoch["step"]}
+            changed = epoch["step"][0].size
+            expect(
+                kept == {("f", (650,))},
+                f"The optimizer of worker {rank} changes {changed} numbers, not the 650 of `network()`.",
+            )
+
+
+def _judge_epoch(number: int, pair: tuple[given.Epoch, given.Epoch], rows: dict, batch_size: int) -> None:
     """Both workers together take every row once, in whole batches, and step alike."""
-    _expect_each_row_once(number, [[row for batch in worker["rows"] for row in batch] for worker in pair], rows)
-    one, other = (len(worker["rows"][0]) for worker in pair)
+    one, other = ([row for batch in worker["rows"] for row in batch] for worker in pair)
+    _expect_each_row_once(number, one, other, rows)
+    first, second = (len(worker["rows"][0]) for worker in pair)
+    used = first + second
     expect(
-        one + other == batch_size,
-        f"The first step used {one} and {other} rows, {one + other} in all; the effective batch is {batch_size}.",
+        used == batch_size,
+        f"The first step used {first} and {second} rows, {used} in all; the effective batch is {batch_size}.",
     )
+    made, too = (len(worker["step"]) for worker in pair)
+    expect(made == too, f"In epoch {number} the workers made {made} and {too} gradient steps: each step needs both.")
     apart = abs(np.subtract(pair[0]["step"], pair[1]["step"])).max()
     expect(apart < 1e-5, f"In epoch {number} the two workers' weights were up to {apart:.2g} apart: two networks.")
 
 
-def _expect_each_row_once(number: int, taken: list[list], rows: dict) -> None:
+def _expect_each_row_once(number: int, one: list[int], other: list[int], rows: dict) -> None:
+    first, second = len(one), len(other)
     expect_equal(
-        sorted(taken[0] + taken[1]),
+        sorted(one + other),
         sorted(rows["row"].tolist()),
-        f"In epoch {number} the workers took {len(taken[0])} and {len(taken[1])} rows. Each row must be taken once.",
+        f"In epoch {number} the workers took {first} and {second} rows. Each row must be taken once.",
     )
 
 
-def _judge_training(workers: list[list[dict]], rows: dict, config: dict) -> None:
+def _judge_training(workers: given.Pair, rows: dict, config: dict) -> None:
     """Compare all epochs of both workers with what one process computes from the same batches."""
     for rank, worker in enumerate(workers):
-        numbers = [epoch.get("epoch") for epoch in worker]
+        numbers = [epoch["report"].get("epoch") for epoch in worker]
         expect_equal(numbers, list(range(config["epochs"])), f"Worker {rank} reported the epochs {numbers}.")
+    _expect_steps(workers)
     pairs = list(zip(*workers, strict=True))
     for number, pair in enumerate(pairs):
         _judge_epoch(number, pair, rows, config["batch_size"])
     batches = [one + other for pair in pairs for one, other in zip(pair[0]["rows"], pair[1]["rows"], strict=True)]
     weights, losses = _replay(rows, batches, workers[0][0]["before"][0], config["lr"])
     _expect_weights(workers[0][-1]["step"][-1], weights)
-    _expect_losses([[worker.get("loss") for worker in pair] for pair in pairs], losses)
+    ends = np.cumsum([len(pair[0]["rows"]) for pair in pairs])
+    means = [part.mean() for part in np.split(losses, ends[:-1])]
+    _expect_losses([[worker["report"].get("loss") for worker in pair] for pair in pairs], means)
 
 
 def _expect_weights(got: np.ndarray, weights: np.ndarray) -> None:
@@ -220,19 +237,19 @@ def _expect_weights(got: np.ndarray, weights: np.ndarray) -> None:
     )
 
 
-def _expect_losses(told: list[list], losses: list[float]) -> None:
-    """Compare the mean of what both workers reported: each may report its own loss, or that of both."""
+def _expect_losses(told: list[list], means: list[float]) -> None:
+    """Compare the means of what both workers reported: each may report its own loss, or that of both."""
     plain = all(isinstance(loss, int | float) for loss in sum(told, []))
     expect(plain, f'The reports have these entries "loss": {told}; numbers are needed.')
     expect_close(
         np.mean(np.array(told, float), axis=1),
-        np.reshape(losses, (len(told), -1)).mean(axis=1),
+        means,
         "The reports do not have the mean loss over the batches of an epoch. Is it the last one, or a sum?",
         rtol=0.03,
     )
 
 
-def _replay(rows: dict, batches: list, weights: np.ndarray, lr: float) -> tuple[np.ndarray, list]:
+def _replay(rows: dict, batches: list[list[int]], weights: np.ndarray, lr: float) -> tuple[np.ndarray, list[float]]:
     """Return the weights to which these batches lead one process, and the mean cross-entropy of each before its step."""
     place = {int(row): index for index, row in enumerate(rows["row"])}
     velocity, losses = np.zeros(650), []
@@ -264,20 +281,21 @@ def train_loop(answer: Answer, rng: Generator) -> None:
     # Long: the rehearsal, which the chapter hands out, is two thirds of it: workers that share gradients without a Ray.
     rows, config = _problem(rng, epochs=3)
     with answer.case(f"two workers, {len(rows['row'])} rows, batches of 16, 3 epochs"):
-        (attempt,) = answer.probe(given.rehearse, rows, config)
-        _judge_end(attempt)
-        workers = [_epochs(log) for log in attempt["logs"]]
-        _judge_training(workers, rows, config)
+        attempt = answer.probe(given.train_together, rows, config)
+        _judge_end([attempt])
+        _judge_training(attempt["workers"], rows, config)
     with answer.case("one worker, batches of 16, one epoch, the same seed"):
-        (alone,) = answer.probe(given.rehearse, rows, config | {"epochs": 1}, None, 1)
-        _judge_alone(_epochs(alone["logs"][0])[0], workers[0][0]["before"][0])
+        alone = answer.probe(given.train_alone, rows, config | {"epochs": 1})
+        _judge_alone(alone, attempt["workers"][0][0]["before"][0])
 
 
-def _judge_alone(epoch: dict, begin: np.ndarray) -> None:
+def _judge_alone(epochs: list[given.Epoch], begin: np.ndarray) -> None:
     """Judge a single worker: it takes whole batches, and begins with the same weights."""
-    taken = len(epoch["rows"][0])
+    worked = epochs and epochs[0]["rows"] and epochs[0]["before"]
+    expect(worked, "The only worker reported no epoch in which it made a gradient step.")
+    taken = len(epochs[0]["rows"][0])
     expect(taken == 16, f"The first gradient step used {taken} rows. Dividing by 2 fits two workers only.")
-    same = np.array_equal(epoch["before"][0], begin)
+    same = np.array_equal(epochs[0]["before"][0], begin)
     expect(same, "It began with different weights than before. Do you set the seed before you make the network?")
 
 
@@ -300,32 +318,36 @@ def resume(answer: Answer, rng: Generator) -> None:
     rows, config = _problem(rng, epochs=4)
     killed, step = int(rng.integers(2)), int(rng.integers(7, 9))
     with answer.case(f"two workers, 4 epochs of 3 steps; worker {killed} was killed after step {step}, in epoch 2"):
-        attempts = answer.probe(given.rehearse, rows, config, (killed, step))
+        attempts = answer.probe(given.train_with_a_death, rows, config, (killed, step))
         _judge_training(_judge_seam(attempts), rows, config)
 
 
-def _judge_seam(attempts: list[dict]) -> list[list[dict]]:
+def _judge_seam(attempts: list[given.Attempt]) -> given.Pair:
     """Return the epochs of each worker, up to the checkpoint and from there on; the second attempt must begin where it says."""
-    _judge_end(attempts[0])
+    _judge_end(attempts[:1])
     _expect_checkpoint(attempts)
-    before, after = ([_epochs(log) for log in attempt["logs"]] for attempt in attempts)
-    begins = [epochs[0].get("epoch") for epochs in after if epochs]
+    before, after = (attempt["workers"] for attempt in attempts)
+    begins = [epochs[0]["report"].get("epoch") for epochs in after if epochs]
     expect(len(set(begins)) < 2, f"The second attempt began in the epochs {begins}: which workers load the checkpoint?")
-    _judge_end(attempts[1])
+    _judge_end(attempts[1:])
     for rank, epochs in enumerate(after):
-        apart = abs(epochs[0]["before"][0] - before[0][-1]["step"][-1]).max()
+        expect(epochs and before[rank], f"Worker {rank} reported an epoch in one attempt only: where does it resume?")
+    _expect_steps(before)
+    _expect_steps(after)
+    for rank, epochs in enumerate(after):
+        apart = abs(epochs[0]["before"][0] - before[rank][-1]["step"][-1]).max()
         expect(apart < 1e-5, f"Worker {rank} did not resume with the weights from the end of epoch 1.")
-    return [one + other for one, other in zip(before, after, strict=True)]
+    return before[0] + after[0], before[1] + after[1]
 
 
-def _expect_checkpoint(attempts: list[dict]) -> None:
+def _expect_checkpoint(attempts: list[given.Attempt]) -> None:
     """Check that there was a second attempt, and that it had a model to resume from."""
     expect(len(attempts) == 2, "All workers ended too early: before the step after which one of them was to be killed.")
-    saved = attempts[1]["saved"]
-    expect(saved is not None, "No checkpoint had been reported by then: the second attempt had nothing to resume from.")
-    expect(
-        "model" in saved, f'The file `state.pt` needs a dict that has "model"; the keys of yours were {list(saved)}.'
-    )
+    found = attempts[1]["saved"]
+    expect(found is not None, "No checkpoint had been reported by then: the second attempt had nothing to resume from.")
+    saved = found or {}
+    keys = list(saved)
+    expect("model" in saved, f'The file `state.pt` needs a dict that has "model"; the keys of yours were {keys}.')
     expect(
         saved["model"] in ("dict", "OrderedDict"),
         f'"model" in `state.pt` is a {saved["model"]}: save its `state_dict()`, which loads without the class.',

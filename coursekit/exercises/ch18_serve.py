@@ -1,7 +1,8 @@
 """The judge's side of chapter 18."""
 
 from collections.abc import Callable
-from typing import Any
+from itertools import cycle
+from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -10,6 +11,8 @@ from coursekit.answer import Answer, Raised
 from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch18_serve as given
 
+T = TypeVar("T")
+P = ParamSpec("P")
 CLOCK = 0.005  # seconds by which a pause may seem shorter than it was
 LATE = 0.5  # seconds by which it may seem longer
 TALKS = 3  # conversations: a client is late in all of them, a busy machine is not
@@ -39,17 +42,17 @@ def _expect_answer(answer: Any, wanted: dict) -> None:
     expect(isinstance(answer.get("pid"), int), f"The answer was {answer}: 'pid' must be a process's number.")
 
 
-def _probe(answer: Answer, probe: Callable, *args: object) -> Any:
+def _probe(answer: Answer, probe: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Return what a probe returns; where a coroutine is taken for its result, say so."""
     try:
-        return answer.probe(probe, *args)
+        return answer.probe(probe, *args, **kwargs)
     except Raised as raised:
         more = ". Is an `await` missing?" if "coroutine" in raised.message else ""
         message = raised.message.rstrip(".") + more if more else raised.message
         raise Raised(raised.kind, message, raised.where, raised.todo) from None
 
 
-def _expect_application(facts: dict, replicas: int, cpus: float) -> None:
+def _expect_application(facts: given.Settings, replicas: int, cpus: float) -> None:
     expect(
         facts["returned"] == "an application",
         f"It returned a {facts['returned']}. Return what `.bind(...)` gives you: an application that is not running yet.",
@@ -77,6 +80,8 @@ def policy_service(answer: Answer, rng: Generator) -> None:
     wanted = [{"action": action, "version": version} for action in _best(layers, observations)]
     facts = _probe(answer, given.service_alone, layers, version, 3, cpus, observations.tolist())
     _expect_application(facts, replicas=3, cpus=cpus)
+    answered, asked = len(facts["answers"]), len(wanted)
+    expect(answered == asked, f"{asked} requests were made, and {answered} were answered.")
     for obs, right, got in zip(observations.tolist(), wanted, facts["answers"], strict=True):
         with answer.case(f"the observation {obs}"):
             _expect_answer(got, right)
@@ -85,18 +90,16 @@ def policy_service(answer: Answer, rng: Generator) -> None:
         _judge_served(seen, wanted, replicas)
 
 
-def _judge_served(seen: dict, wanted: list[dict], replicas: int) -> None:
+def _judge_served(seen: given.Served, wanted: list[dict], replicas: int) -> None:
     """Check the answers that came over HTTP, and who gave them."""
     expect(not seen["stuck"], f"After a minute it was not running: {seen['stuck']}")
-    expect(len(seen["answers"]) >= len(wanted), f"Only {len(seen['answers'])} requests were answered.")
-    for number, status, got in seen["answers"]:
+    answered, asked = len(seen["answers"]), len(seen["pids"])
+    expect(answered >= len(wanted), f"Only {answered} requests were answered.")
+    for right, (status, got) in zip(cycle(wanted), seen["answers"], strict=False):
         expect(status == 200, f"A request over HTTP was answered with status {status}: {got}")
-        _expect_answer(got, wanted[number])
-    told = sorted({got["pid"] for _, _, got in seen["answers"]})
-    expect(
-        len(seen["pids"]) == replicas,
-        f"Requests answered: {len(seen['answers'])}; processes in which the model was asked: {len(seen['pids'])}.",
-    )
+        _expect_answer(got, right)
+    told = sorted({got["pid"] for _, got in seen["answers"]})
+    expect(asked == replicas, f"Requests answered: {answered}; processes in which the model was asked: {asked}.")
     expect_equal(told, seen["pids"], f"The answers name the processes {told}; the model was asked in {seen['pids']}.")
 
 
@@ -118,7 +121,7 @@ def client(answer: Answer, rng: Generator) -> None:
     wrong = int(rng.choice([400, 404, 422]))  # 408 and 429 are no faults of the client
     with answer.case(f"a service that answers with {wrong}"):
         seen = _talk(answer, rng, [wrong] * 4, {}, 3, 0.01, late=lambda seen: False)
-        expect("raised" in seen, f"`client` returned {seen.get('returned')!r}; it must raise an exception.")
+        expect(seen["raised"], f"`client` returned {seen['returned']!r}; it must raise an exception.")
         sent = len(seen["bodies"])
         expect(sent == 1, f"Requests sent: {sent}, not 1. The request is wrong, and it will be wrong again.")
     for act in (503, "drop"):
@@ -133,24 +136,26 @@ def _judge_patience(answer: Answer, rng: Generator, script: list, tries: int) ->
     pause = 0.1 if script else FIRST
     waits = [] if "stall" in script else [pause * 2**number for number in range(len(script))]
 
-    def late(seen: dict) -> bool:
+    def late(seen: given.Talk) -> bool:
         timed = zip(waits, seen["pauses"], strict=False)
-        return any(waited > 2 * wanted + LATE for wanted, waited in timed) or ("stall" in script and "raised" in seen)
+        return any(waited > 2 * wanted + LATE for wanted, waited in timed) or (
+            "stall" in script and seen["raised"] != ""
+        )
 
     seen = _talk(answer, rng, script, reply, tries, pause, late)
-    expect("raised" not in seen, f"`client` raised {seen.get('raised')}")
-    sent = len(seen["bodies"])
+    expect(not seen["raised"], f"`client` raised {seen['raised']}")
+    sent, needed = len(seen["bodies"]), len(script) + 1
     expect(bool(script) or seen["before"] < pause, "Your client pauses before its first try: pause only between tries.")
     expect(
         script != ["stall"] or sent > 1,
         "Your client waited for the stalled answer to its end: has each try a time limit, the given one?",
     )
-    expect(sent == len(script) + 1, f"Requests sent: {sent}, not {len(script) + 1}.")
+    expect(sent == needed, f"Requests sent: {sent}, not {needed}.")
     expect_equal(seen["returned"], reply, f"The answer was {reply}; `client` returned {seen['returned']!r}.")
-    for number, (wanted, waited) in enumerate(zip(waits, seen["pauses"], strict=False)):
+    for number, (wanted, waited) in enumerate(zip(waits, seen["pauses"], strict=False), 1):
         expect(
             wanted - CLOCK <= waited <= 2 * wanted + LATE,
-            f"After failure {number + 1} the next try came {waited:.3f} s later; with pause={pause} wait {wanted} s.",
+            f"After failure {number} the next try came {waited:.3f} s later; with pause={pause} wait {wanted} s.",
         )
 
 
@@ -158,7 +163,7 @@ def _judge_the_end(answer: Answer, rng: Generator, act: object, tries: int) -> N
     """No try succeeds: the client raises as soon as it knows."""
     last = 1.0  # the pause that would follow the last try
     seen = _talk(answer, rng, [act] * 9, {}, tries, last / 2 ** (tries - 1), lambda seen: seen["after"] >= last)
-    expect("raised" in seen, f"`client` returned {seen.get('returned')!r}; it must raise an exception.")
+    expect(seen["raised"], f"`client` returned {seen['returned']!r}; it must raise an exception.")
     sent = len(seen["bodies"])
     expect(sent == tries, f"Requests sent: {sent}, not {tries}.")
     expect(
@@ -168,18 +173,34 @@ def _judge_the_end(answer: Answer, rng: Generator, act: object, tries: int) -> N
 
 
 def _talk(
-    answer: Answer, rng: Generator, script: list, reply: dict, tries: int, pause: float, late: Callable[[dict], bool]
-) -> dict:
+    answer: Answer,
+    rng: Generator,
+    script: list,
+    reply: dict,
+    tries: int,
+    pause: float,
+    late: Callable[[given.Talk], bool],
+) -> given.Talk:
     """Return what came of a conversation, the first that was not late, whose requests must all carry the observation."""
     obs = rng.normal(size=4).round(3).tolist()
     timeout = 0.5 if "stall" in script else 20.0
     for _ in range(TALKS):
-        seen: dict = answer.probe(given.talk, script, obs, reply, timeout, tries, pause)
+        seen = answer.probe(given.talk, script, obs, reply, timeout, tries, pause)
         if not late(seen):
             break
     for body in seen["bodies"]:
         expect_equal(body, {"obs": obs}, f'The service was sent {body!r}; it wants JSON: {{"obs": {obs}}}.')
     return seen
+
+
+class Summary(TypedDict):
+    """What `load_test` returns: how many requests failed, answers per second, percentiles of the latencies in seconds."""
+
+    failed: float
+    per_second: float
+    p50: float
+    p95: float
+    p99: float
 
 
 @exercise(
@@ -190,7 +211,7 @@ def _talk(
         "Only answers with status 200 have a latency that counts. Count the others as failed.",
         "`np.percentile(latencies, [50, 95, 99])`. Answers a second: how many, divided by the time from the first `due` to the last `done`.",
     ],
-    returns=dict,
+    returns=Summary,
 )
 def load_test(answer: Answer, rng: Generator) -> None:
     """Count the wait from when a request was due, leave failures out of the latencies, and report them separately."""
@@ -199,8 +220,6 @@ def load_test(answer: Answer, rng: Generator) -> None:
         rows = _requests(rng, count, failed, late)
         with answer.case(f"{count} rows, {failed} of them failed: [{rows[0]}, {rows[1]}, …]"):
             got = answer(rows)
-            missing = [name for name in ("failed", "per_second", "p50", "p95", "p99") if name not in got]
-            expect(not missing, f"The result lacks {missing}.")
             expect_equal(got["failed"], failed, f"You count {got['failed']} failed requests.")
             seconds = max(row["done"] for row in rows) - min(row["due"] for row in rows)
             expect_close(
@@ -229,16 +248,14 @@ def _requests(rng: Generator, count: int, failed: int, late: bool) -> list[dict]
     return [rows[place] for place in rng.permutation(count)]
 
 
-def _judge_percentiles(got: dict, rows: list[dict]) -> None:
+def _judge_percentiles(got: dict[str, float], rows: list[dict]) -> None:
     """Check each percentile: where definitions differ, all values between the neighbours are right."""
     latencies = np.sort([row["done"] - row["due"] for row in rows if row["status"] == 200])
     for name, share in (("p50", 0.50), ("p95", 0.95), ("p99", 0.99)):
         place = share * (len(latencies) - 1)
-        low, high = (
-            latencies[int(place)],
-            latencies[min(int(place) + 2, len(latencies) - 1)],
-        )  # definitions differ by a neighbour
-        value = float(got[name])
+        # Definitions differ by a neighbour.
+        low, high = latencies[int(place)], latencies[min(int(place) + 2, len(latencies) - 1)]
+        value = got[name]
         within = low <= value <= high or agree(value, low, 1e-6) or agree(value, high, 1e-6)
         expect(
             within,
@@ -266,31 +283,30 @@ def batched_service(answer: Answer, rng: Generator) -> None:
     _expect_application(facts, replicas=replicas, cpus=0.2)
     one = observations[int(rng.integers(2 * size))]
     with answer.case("one request, alone, with wait=0.05"):
-        facts = _probe(answer, given.batches_alone, layers, size, 0.05, [one.tolist()], 0)
-        _judge_batches(facts, _best(layers, one[None]), [1])
+        seen = _probe(answer, given.batches_alone, layers, size, 0.05, [one.tolist()], 0)
+        _judge_batches(seen["sizes"], [1], seen["answers"], _best(layers, one[None]))
     with answer.case(f"size={size}, wait=30; {size // 2} requests, then a pause, then {2 * size - size // 2} more"):
-        facts = _probe(answer, given.batches_alone, layers, size, 30.0, observations.tolist(), size // 2)
-        _judge_batches(facts, best, [size, size])
+        seen = _probe(answer, given.batches_alone, layers, size, 30.0, observations.tolist(), size // 2)
+        _judge_batches(seen["sizes"], [size, size], seen["answers"], best)
     expect(
-        facts["at once"] >= ROOM,
-        f"With size={size}, a replica of yours takes at most {facts['at once']} requests at once; the task asks for {ROOM} or more. "
+        facts["at_once"] >= ROOM,
+        f"With size={size}, a replica of yours takes at most {facts['at_once']} requests at once; the task asks for {ROOM} or more. "
         "The others wait in the proxy, where no batch sees them, and the proxy asks only now and then whether there is room.",
     )
     with answer.case(f"{2 * size} requests over HTTP at once, with size={size}"):
-        seen = answer.probe(given.serve_batches, layers, size, observations.tolist())
-        expect(not seen["stuck"], f"It was deployed, and after a minute it was not running: {seen['stuck']}")
-        for status, got in seen["answers"]:
+        served = answer.probe(given.serve_batches, layers, size, observations.tolist())
+        expect(not served["stuck"], f"It was deployed, and after a minute it was not running: {served['stuck']}")
+        for status, got in served["answers"]:
             expect(status == 200, f"A request over HTTP was answered with status {status}: {got}")
-        _judge_batches(seen | {"answers": [got for _, got in seen["answers"]]}, best, [size, size])
+        _judge_batches(served["sizes"], [size, size], [got for _, got in served["answers"]], best)
 
 
-def _judge_batches(facts: dict, best: list[int], sizes: list[int]) -> None:
-    expect_equal(
-        facts["sizes"], sizes, f"The model was asked for batches of {facts['sizes']} observations, not {sizes}."
-    )
-    expect(len(facts["answers"]) == len(best), f"There were {len(facts['answers'])} answers.")
-    for action, got in zip(best, facts["answers"], strict=True):
-        _expect_answer(got, {"action": action, "batch": sizes[0]})
+def _judge_batches(sizes: list[int], wanted: list[int], answers: list, best: list[int]) -> None:
+    expect_equal(sizes, wanted, f"The model was asked for batches of {sizes} observations, not {wanted}.")
+    answered = len(answers)
+    expect(answered == len(best), f"There were {answered} answers.")
+    for action, got in zip(best, answers, strict=True):
+        _expect_answer(got, {"action": action, "batch": wanted[0]})
 
 
 quiz(

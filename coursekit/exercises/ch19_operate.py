@@ -1,5 +1,7 @@
 """The judge's side of chapter 19."""
 
+from typing import Any
+
 from numpy.random import Generator
 
 from coursekit.answer import Answer
@@ -90,13 +92,15 @@ def _programs(rng: Generator) -> list[tuple[str, list[dict], str]]:
 )
 def find_the_bottleneck(answer: Answer, rng: Generator) -> None:
     """The busiest actor sets the pace: seconds in calls, divided by the number of actors that share them."""
+    # Long: the judge makes the records of three programs, call by call.
     for special, stages, slow in _programs(rng):
         calls = _run(rng, stages, items=24)
         sizes = ", ".join(f"{each['workers']} × {each['name']}" for each in stages)
         with answer.case(f"{len(calls)} records of a program with {sizes}: {special}"):
             got = answer(calls)
             births = {each["name"]: each["birth"] for each in stages}
-            expect(got in births, f"{got!r} is not one of the classes {', '.join(births)}.")
+            classes = ", ".join(births)
+            expect(got in births, f"{got!r} is not one of the classes {classes}.")
             expect(
                 births[got] < 10,
                 f"{got} took long to be made (its record of the kind 'actor_creation'), and has little to do in calls.",
@@ -139,6 +143,7 @@ def _page(name: str, values: dict[str, float], rng: Generator) -> str:
 )
 def per_second(answer: Answer, rng: Generator) -> None:
     """A counter's growth is what counts: series by series, from scrape to scrape, and from 0 after a new start."""
+    # Long: six stories of a counter, and the pages on which Ray's agent would show it among others.
     name = f"ray_{rng.choice(['played', 'learned', 'sent'])}_{rng.integers(100, 999)}_total"
     gaps = rng.choice([2.0, 4.0, 5.0, 8.0], size=4)
     moments = [0.0, *gaps.cumsum().tolist()]
@@ -236,7 +241,7 @@ def _programs_seen(rng: Generator) -> list[tuple[str, list[tuple[bool, list[dict
         "For the function, walk through the frames of a sample from the front, and stop at the first whose file is in `own`.",
         "`Counter(names).most_common(1)` has the function that came most often; a sample without a frame of yours gives no name.",
     ],
-    returns=tuple,
+    returns=tuple[str, Any],
 )
 def diagnose(answer: Answer, rng: Generator) -> None:
     """Where it stands says little; that it stands still, and computes nothing, says that it hangs."""
@@ -244,13 +249,12 @@ def diagnose(answer: Answer, rng: Generator) -> None:
         order = rng.permutation(len(samples))
         seen = [{"active": samples[place][0], "frames": samples[place][1]} for place in order]
         with answer.case(f"{len(seen)} samples of a program, own files {', '.join(OWN)}: {special}"):
-            got = answer(seen, list(OWN))
-            expect(len(got) == 2, f"It returned {got!r}, which is not a verdict and a function.")
-            verdict, function = got
+            verdict, function = answer(seen, list(OWN))
             expect(verdict in ("slow", "hung"), f"{verdict!r} is not one of the verdicts slow, hung.")
             expect_equal(verdict, wanted[0], f"{verdict!r} is not the verdict for these samples.")
             own = sorted({frame["function"] for each in seen for frame in each["frames"] if frame["file"] in OWN})
-            expect(function in own, f"{function!r} is not a function of the program's own files: {', '.join(own)}.")
+            is_own, listed = isinstance(function, str) and function in own, ", ".join(own)
+            expect(is_own, f"{function!r} is not a function of the program's own files: {listed}.")
             expect_equal(function, wanted[1], f"{function!r} is not where the program was most often.")
 
 
@@ -343,8 +347,8 @@ def explain_pending(answer: Answer, rng: Generator) -> None:
             not any(row["id"] in got for row in running),
             "There is a word for a task that is RUNNING. Only the other tasks should have one.",
         )
-        extra = [each for each in got if each not in {row["id"] for row in tasks}]
-        expect(not extra, f"There are words for tasks that do not exist: {extra[:3]}.")
+        extra = [each for each in got if each not in {row["id"] for row in tasks}][:3]
+        expect(not extra, f"There are words for tasks that do not exist: {extra}.")
     for special, row, word in cases:
         with answer.case(f"{_told(row)}: {special}; {_where(nodes, holders)}"):
             _judge_word(answer, got, row, word)
@@ -354,7 +358,8 @@ def _judge_word(answer: Answer, got: dict, row: dict, word: str) -> None:
     said = got.get(row["id"])
     answer.got = repr(said) if row["id"] in got else ""
     expect(row["id"] in got, f"There is no word for a task in the state {row['state']}.")
-    expect(said in WORDS, f"{said!r} is not one of the words {', '.join(WORDS)}.")
+    is_word, words = isinstance(said, str) and said in WORDS, ", ".join(WORDS)
+    expect(is_word, f"{said!r} is not one of the words {words}.")
     expect(said != "actor" or row["actor"], "It is not a call to an actor: its `actor` is None.")
     expect(said != "arguments" or word == said, f"It does not wait for its arguments: its state is {row['state']}.")
     expect_equal(said, word, f"{said!r} is not what this task waits for.")

@@ -38,14 +38,15 @@ def valid_entry(answer: Answer, rng: Generator) -> None:
     returns = _returns(answer, world, episodes, exam)
     mean = float(returns.mean())
     expect(told["curve"], "It reported nothing: `budget.report(mean_return)` writes a point of the learning curve.")
+    prices = _listed(world)
     expect(
         told["episodes"] >= 50,
         f"It played {told['episodes']:.0f} whole episodes before it reported. The mean of 50 is asked for: fewer leave it to luck.",
     )
-    said = float(told["curve"][-1][1])
+    _, said = told["curve"][-1]
     expect(
         abs(said - mean) <= 0.2 * abs(mean) + 0.5 * max(world.prices),
-        f"It reported a mean return of {said:.0f}. In the warehouses that it was given, where parcels pay {_listed(world)}, "
+        f"It reported a mean return of {said:.0f}. In the warehouses that it was given, where parcels pay {prices}, "
         f"its policy earned {mean:.0f}. In which warehouses was that measured, and is it a mean for one episode?",
     )
     expect(
@@ -71,22 +72,24 @@ def beats_random(answer: Answer, rng: Generator) -> None:
         world, exam = _world(rng), int(rng.integers(1, 10**6))
         told = _told(answer, world, 30.0, rng)
         expect(told["curve"], "It reported no test: `budget.report(mean_return)` writes a point of the learning curve.")
-        rule = _others(baseline, world, 200, exam)
+        rule = _others(baseline, world, 200, exam).mean()
+        reported, last = len(told["curve"]), told["curve"][-1][1]
         expect(
-            len(told["curve"]) >= 3,
-            f"Tests reported: {len(told['curve'])}, the last with a mean return of {told['curve'][-1][1]:.1f} (the baseline earns about {rule.mean():.0f}). "
+            reported >= 3,
+            f"Tests reported: {reported}, the last with a mean return of {last:.1f} (the baseline earns about {rule:.0f}). "
             f"It used {told['spent']:.1f} of 30 CPU seconds. At least three tests are asked for. How many rounds lie between two of them, and when does the loop end?",
         )
         returns = _returns(answer, world, 200, exam)
         means.append(float(returns.mean()))
-        if means[-1] >= ENOUGH * rule.mean():
+        if means[-1] >= ENOUGH * rule:
             _expect_learned(answer, world, returns, exam, rng)
             return
-        if means[-1] < rule.mean() / 4:
+        if means[-1] < rule / 4:
             break  # that was no bad luck
+    earned = ", ".join(f"{mean:.1f}" for mean in means)
     raise Wrong(
-        f"Mean return in 200 episodes that it has not seen: {', '.join(f'{mean:.1f}' for mean in means)}. "
-        f"Three quarters of the baseline's {rule.mean():.0f} are asked for. "
+        f"Mean return in 200 episodes that it has not seen: {earned}. "
+        f"Three quarters of the baseline's {rule:.0f} are asked for. "
         "Does it play with the weights that were learned last, and does it return those?"
     )
 
@@ -132,9 +135,10 @@ def beats_baseline(answer: Answer, rng: Generator) -> None:
         leads.append(" : ".join(f"{each.mean():.1f}" for each in (returns, *rules)))
         if returns.mean() < 0.7 * rules[0].mean():
             break  # that was no bad luck
+    listed, prices = ", ".join(leads), _listed(world)
     raise Wrong(
-        f"Mean returns in 200 episodes that it has not seen, its own, the baseline's and that of the rule that knows all prices: {', '.join(leads)}. "
-        f"Both leads must be clear, with their 95 % intervals above 0. Parcels paid {_listed(world)}."
+        f"Mean returns in 200 episodes that it has not seen, its own, the baseline's and that of the rule that knows all prices: {listed}. "
+        f"Both leads must be clear, with their 95 % intervals above 0. Parcels paid {prices}."
     )
 
 
@@ -147,7 +151,7 @@ def _listed(world: World) -> str:
     return ", ".join(f"{price:g}" for price in world.prices)
 
 
-def _told(answer: Answer, world: World, seconds: float, rng: Generator) -> dict:
+def _told(answer: Answer, world: World, seconds: float, rng: Generator) -> given.Told:
     """Return what is told of an entry that has learned, once it is certain that it returned a function within its budget."""
     told = answer.probe(given.have_it_learn, [list(part) for part in world], seconds, int(rng.integers(1, 10**6)))
     expect(
@@ -164,10 +168,12 @@ def _told(answer: Answer, world: World, seconds: float, rng: Generator) -> dict:
 
 def _actions(answer: Answer, obs: np.ndarray) -> np.ndarray:
     """Return the actions of the policy that was learned last, once it is certain that they are actions."""
+    asked = len(obs)
     try:
-        return checked(answer.probe(given.ask_it, obs), len(obs))
+        return checked(answer.probe(given.ask_it, obs), asked)
     except NotActions as wrong:
-        raise Wrong(f"Asked about {len(obs)} observations, {wrong}") from None
+        problem = str(wrong)
+    raise Wrong(f"Asked about {asked} observations, {problem}")
 
 
 def _returns(answer: Answer, world: World, episodes: int, seed: int) -> np.ndarray:

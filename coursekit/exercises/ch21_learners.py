@@ -1,12 +1,13 @@
 """The judge's side of chapter 21."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.given import ch21_learners as given
 
 
@@ -21,6 +22,7 @@ from coursekit.given import ch21_learners as given
 )
 def LearnerActor(answer: Answer, rng: Generator) -> None:
     """Let Ray turn the references into rows where the learner lives; the driver gets back a few numbers."""
+    # Long: what the driver gets, what the agent learns from and what a sampler needs each have their messages.
     start, sizes = float(rng.integers(1, 50)), rng.integers(3, 9, size=(2, 3))
     turns = [[_fragment(rng, int(size)) for size in row] for row in sizes]
     with answer.case("three samplers, two iterations; the driver hands on references and never looks inside"):
@@ -32,14 +34,16 @@ def LearnerActor(answer: Answer, rng: Generator) -> None:
                 good,
                 f'`weights` must return the agent\'s weights and "version" beside them; it returned {weights!r:.80}.',
             )
-        got = seen["weights"][-1]["seen"]
+        told = expect_type(seen["weights"], list[given.Weights], "what `weights` returned")
+        got = told[-1]["seen"] if told else []
+        updates = len(got)
         expect(
-            len(got) == 2,
-            f"In two iterations `agent.update` was called {len(got)} times: once with the rows of all samplers.",
+            updates == 2,
+            f"In two iterations `agent.update` was called {updates} times: once with the rows of all samplers.",
         )
         for batch, want in zip(got, turns, strict=True):
             _expect_batch(batch, want)
-        _expect_versions(seen["weights"], start, turns)
+        _expect_versions(told, start, turns)
 
 
 def _fragment(rng: Generator, size: int) -> dict:
@@ -47,41 +51,39 @@ def _fragment(rng: Generator, size: int) -> dict:
 
 
 def _expect_replies(replies: list, sizes: np.ndarray) -> None:
-    for version, reply in enumerate(replies, 1):
+    for version, (reply, due) in enumerate(zip(replies, sizes.sum(axis=1).tolist(), strict=False), 1):
         good = isinstance(reply, dict) and {"version", "rows", "loss"} <= reply.keys()
         expect(good, f'`learn` must return {{"version": ..., "rows": ..., "loss": ...}}; it returned {reply!r:.80}.')
-        extra = sorted(set(reply) - {"version", "rows", "loss"})
+        extra = sorted(map(str, reply.keys() - {"version", "rows", "loss"}))
         expect(not extra, f"`learn` also returned {extra}: what it returns travels to the driver, so keep it small.")
-        expect(
-            reply["version"] == version,
+        expect_equal(
+            reply["version"],
+            version,
             f"After call {version} of `learn` the version was {reply['version']}: it begins at 0 and grows by one.",
         )
-        due = int(sizes[version - 1].sum())
-        expect(
-            reply["rows"] == due, f"`learn` said that it learned from {reply['rows']} rows; the samplers sent {due}."
+        expect_equal(
+            reply["rows"], due, f"`learn` said that it learned from {reply['rows']} rows; the samplers sent {due}."
         )
-        expect_equal(float(reply["loss"]), float(due), "The loss is not what `agent.update` returned.")
+        expect_equal(reply["loss"], due, "The loss is not what `agent.update` returned.")
 
 
-def _expect_batch(batch: dict, want: list[dict]) -> None:
-    names = sorted(want[0])
-    expect_equal(sorted(batch), names, f"`agent.update` got the columns {sorted(batch)}; the samplers sent {names}.")
-    due = [np.concatenate([part[name] for part in want]) for name in ("obs", "actions")]
-    order = [np.argsort(actions, kind="stable") for actions in (np.asarray(batch["actions"]), due[1])]
-    expect(len(batch["actions"]) == len(due[1]), "`agent.update` did not get the rows of all samplers.")
-    fits = agree(np.asarray(batch["obs"])[order[0]].sum(0), due[0].sum(0)) and agree(
-        np.asarray(batch["actions"])[order[0]], due[1][order[1]]
+def _expect_batch(batch: dict[str, np.ndarray], want: list[dict]) -> None:
+    columns, names = sorted(batch), sorted(want[0])
+    expect_equal(columns, names, f"`agent.update` got the columns {columns}; the samplers sent {names}.")
+    sent = {name: np.concatenate([part[name] for part in want]) for name in names}
+    expect(
+        all(batch[name].shape == sent[name].shape for name in names),
+        "`agent.update` did not get the rows of all samplers.",
     )
-    expect(fits, "The rows that `agent.update` got are not those that the samplers sent.")
+    got, due = (Counter(map(tuple, np.column_stack([rows[name] for name in names]).tolist())) for rows in (batch, sent))
+    expect(got == due, "The rows that `agent.update` got are not those that the samplers sent.")
 
 
-def _expect_versions(found: list[dict], start: float, turns: list) -> None:
+def _expect_versions(found: list[given.Weights], start: float, turns: list) -> None:
     want = np.full(4, start)
     for version, weights in enumerate(found):
-        expect(
-            weights["version"] == version,
-            f"After {version} calls of `learn`, `weights` said version {weights['version']}.",
-        )
+        said = weights["version"]
+        expect_equal(said, version, f"After {version} calls of `learn`, `weights` said version {said}.")
         expect_close(weights["w"], want, f"The weights of version {version} are not those of the agent at that time.")
         if version < len(turns):
             want = want + sum(part["obs"].sum(0) for part in turns[version])
@@ -98,7 +100,6 @@ def _expect_versions(found: list[dict], start: float, turns: list) -> None:
 )
 def all_reduce(answer: Answer, rng: Generator) -> None:
     """Send parts round a ring twice: once to add them up, once to hand the sums out."""
-    # Long: it counts the messages, and says who waits for whom when nothing moves any more.
     for size, numbers in [(3, 600), (4, 1001), (5, 603), (2, 7), (5, 3), (1, 4)]:
         arrays = rng.normal(0, 1, (size, numbers))
         with answer.case(f"learners: {size}, numbers in each array: {numbers}"):
@@ -109,14 +110,14 @@ def all_reduce(answer: Answer, rng: Generator) -> None:
 
 
 def _expect_means(results: list, arrays: np.ndarray) -> None:
-    want = arrays.mean(0)
+    want, numbers = arrays.mean(0), arrays.shape[1]
     for me, got in enumerate(results):
         expect(
-            np.shape(got) == want.shape,
-            f"Learner {me} ended with {got!r:.60}; each must end with an array of {len(want)} numbers.",
+            isinstance(got, list | tuple | np.ndarray) and len(got) == numbers,
+            f"Learner {me} ended with {got!r:.60}; each must end with an array of {numbers} numbers.",
         )
         expect_close(
-            np.asarray(got, float),
+            got,
             want,
             f"Learner {me} did not end with the mean over all learners.",
             rtol=1e-4,
@@ -126,23 +127,21 @@ def _expect_means(results: list, arrays: np.ndarray) -> None:
                 f"Learner {me} ended with its own array.": arrays[me],
             },
         )
-    same = all(np.array_equal(np.asarray(got), np.asarray(results[0])) for got in results)
     expect(
-        same,
+        all(agree(got, results[0]) for got in results),
         "All learners are close to the mean, but not bit by bit equal: each added in another order, and their weights would drift apart.",
     )
 
 
-def _expect_traffic(messages: list, size: int, numbers: int) -> None:
-    sent, got = np.zeros(size, int), np.zeros(size, int)
+def _expect_traffic(messages: list[tuple[int, int, int]], size: int, numbers: int) -> None:
+    moved = Counter[tuple[str, int]]()
     for sender, receiver, count in messages:
-        sent[sender] += count
-        got[receiver] += count
-    limit = 2 * (size - 1) * -(-numbers // size)
-    busiest = int(max(sent.max(), got.max()))
+        moved.update({("sent", sender): count, ("got", receiver): count})
+    busiest = max(moved.values(), default=0)
+    times, limit = busiest / numbers, 2 * (size - 1) * -(-numbers // size)
     expect(
         busiest <= limit,
-        f"The busiest learner sent or received {busiest} numbers, {busiest / numbers:.1f} times its array; round a ring it is at most {limit}.",
+        f"The busiest learner sent or received {busiest} numbers, {times:.1f} times its array; round a ring it is at most {limit}.",
     )
 
 
@@ -180,11 +179,11 @@ def _judge_vtrace(answer: Answer, text: str, case: dict) -> None:
         found = answer(**case)
         pair = isinstance(found, tuple | list | np.ndarray) and len(found) == 2
         expect(pair, f"It must return two arrays, (targets, advantages); it returned {found!r:.60}.")
-        targets, advantages = (np.asarray(each, float) for each in found)
+        targets, advantages = (expect_type(each, np.ndarray, "the targets or advantages") for each in found)
         shape = case["rewards"].shape
         expect(
             targets.shape == advantages.shape == shape,
-            f"For rewards of shape {list(shape)} came targets of shape {list(targets.shape)} and advantages of {list(advantages.shape)}.",
+            f"For rewards of shape {shape} came targets of shape {targets.shape} and advantages of {advantages.shape}.",
         )
         right = _vtrace(case)
         swapped = case | {name: case.get(other, 1.0) for name, other in (("rho_bar", "c_bar"), ("c_bar", "rho_bar"))}
@@ -256,7 +255,6 @@ def _vtrace(case: dict) -> tuple[np.ndarray, np.ndarray]:
 )
 def stream_samples(answer: Answer, rng: Generator) -> None:
     """Wait for all streams at once, and hand each reference on as soon as it is there."""
-    # Long: each fragment is followed, from the sampler that made it to what `learn` returned for it.
     count = 4
     marks = (rng.permutation(900)[: 2 * count] + 1).reshape(2, count).tolist()
     slow = int(rng.integers(0, 2))
@@ -274,24 +272,24 @@ def stream_samples(answer: Answer, rng: Generator) -> None:
         _expect_learned(seen, marks)
 
 
-def _expect_learned(seen: dict, marks: list) -> None:
-    kinds = sorted(set(seen["how"]) - {"ObjectRef"})
+def _expect_learned(seen: given.Streamed, marks: list) -> None:
+    kinds = ", ".join(sorted(set(seen["how"]) - {"ObjectRef"}))
     expect(
         not kinds,
-        f"`learn` was called with a {', '.join(kinds)} in the driver: give it the reference, and the rows go from sampler to learner.",
+        f"`learn` was called with a {kinds} in the driver: give it the reference, and the rows go from sampler to learner.",
     )
     due = sorted(mark for each in marks for mark in each)
-    learned = [mark for _, mark in seen["seen"]]
-    expect(
-        sorted(learned) == due, f"Of {len(due)} fragments the learner saw {len(set(learned))}, in {len(learned)} calls."
-    )
+    learned = sorted(mark for _, mark in seen["seen"])
+    sent, calls, different = len(due), len(learned), len(set(learned))
+    expect(learned == due, f"Of {sent} fragments the learner saw {different}, in {calls} calls.")
     found = seen["found"]
     expect(
-        isinstance(found, list | tuple) and len(found) == len(due),
-        f"It must return a list with what `learn` returned, {len(due)} numbers here; it returned {found!r:.60}.",
+        isinstance(found, list | tuple) and len(found) == sent,
+        f"It must return a list with what `learn` returned, {sent} numbers here; it returned {found!r:.60}.",
     )
+    numbers = sorted(expect_type(found, list[float], "the list"))
     expect_equal(
-        sorted(found), [10 * mark for mark in due], "The list does not hold what `learn` returned for each fragment."
+        numbers, [10 * mark for mark in due], "The list does not hold what `learn` returned for each fragment."
     )
 
 
@@ -326,13 +324,14 @@ def inference_actor(answer: Answer, rng: Generator) -> None:
             sizes,
             f"The network was called with batches of {seen['sizes']}; one batch of all that are there, in each turn, is {sizes}.",
         )
-        for me, each in enumerate(rows):
-            got = np.asarray(seen["answers"][me], float)
-            expect(
-                got.shape == (len(each), 2),
-                f"Sampler {me} asked {len(each)} times for one row each, and got answers of shape {list(got.shape)}.",
-            )
-            expect_close(got, np.array(each) @ matrix, "A sampler got the answer to the observation of another.")
+        got = expect_type([row for each in seen["answers"] for row in each], np.ndarray, "the answers")
+        want = np.concatenate(rows) @ matrix
+        questions = len(want)
+        expect(
+            got.shape == want.shape,
+            f"The samplers asked {questions} times for one row each, and got answers of shape {got.shape}.",
+        )
+        expect_close(got, want, "A sampler got the answer to the observation of another.")
 
 
 @exercise(
@@ -352,7 +351,8 @@ def resume_training(answer: Answer, rng: Generator) -> None:
     with answer.case("6 iterations; killed in the third, then killed while it saves, then left alone"):
         whole, killed, torn, last, after = answer.probe(given.killed_and_resumed, pushes.tolist(), seed, 6, deaths)
         drawn, weights = whole["drawn"], whole["weights"]
-        expect(len(drawn) == 6, f"Without a kill, `iterate` was called {len(drawn)} times; 6 were due.")
+        calls = len(drawn)
+        expect(calls == 6, f"Without a kill, `iterate` was called {calls} times; 6 were due.")
         expect(not isinstance(weights, str), f"It must return the policy; it returned {weights}.")
         expect_close(
             weights, _trained(pushes, drawn), "Without a kill, the policy is not what six iterations make of it."
@@ -361,35 +361,34 @@ def resume_training(answer: Answer, rng: Generator) -> None:
         _expect_resumed(torn, 2, drawn)
         saved = 2 + len(torn["drawn"]) - torn["died"]
         _expect_resumed(last, saved, drawn, torn=torn["died"])
-        expect(
-            agree(last["weights"], weights),
+        expect_equal(
+            last["weights"],
+            weights,
             "All draws are those of the run that was not killed, and the weights are others: what else changes from step to step?",
         )
-        expect(
-            after.get("drawn") == [],
-            f"When all was done it was called once more, and played {len(after['drawn'])} iterations again.",
-        )
-        expect(
-            agree(after.get("weights"), weights),
-            "When all was done it was called once more: it returned another policy.",
+        again = len(after["drawn"])
+        expect(not again, f"When all was done it was called once more, and played {again} iterations again.")
+        expect_equal(
+            after["weights"], weights, "When all was done it was called once more: it returned another policy."
         )
 
 
-def _expect_resumed(run: dict, saved: int, drawn: list, torn: bool = False) -> None:
+def _expect_resumed(run: given.Ran, saved: int, drawn: list, torn: bool = False) -> None:
     """Check that a run continued after this many iterations, with the generators as they had been."""
-    text, got, due = run.get("raised", ""), run["drawn"], len(drawn) - saved
+    text, got, iterations = run["raised"], run["drawn"], len(drawn)
+    played, due = len(got), iterations - saved
     expect(
         not (text and torn),
         f"The process was killed while it saved, and the next one raised {text:.90}. What did it find under `path`?",
     )
     expect(not text, f"Started again after a kill, it raised {text:.120}.")
     expect(
-        got != drawn[: len(got)] or not got,
+        got != drawn[:played] or not got,
         "After a kill it drew the numbers of the first iterations again: it began from the start.",
     )
     expect(
-        run["died"] or len(got) == due,
-        f"Of {len(drawn)} iterations {saved} had been saved, and after the kill it played {len(got)}; {due} were left.",
+        run["died"] or played == due,
+        f"Of {iterations} iterations {saved} had been saved, and after the kill it played {played}; {due} were left.",
     )
     for place, name in enumerate(("NumPy", "PyTorch")):
         same = all(ours[place] == theirs[place] for ours, theirs in zip(got, drawn[saved:], strict=False))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercise import Wrong, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch22_inside_rllib as given
 
 
@@ -29,26 +29,24 @@ def masked(answer: Answer, rng: Generator) -> None:
     for stretch, size in ((1.0, "small"), (200.0, "large")):
         with answer.case(f"{rows} observations, {addresses} addresses of which some still wait; {size} scores"):
             got = answer.probe(given.masked_scores, obs, mask, stretch, int(rng.integers(1, 10**6)))
-            expect(
-                got["returned"] == "a dict", "It must return a dict with the scores under `Columns.ACTION_DIST_INPUTS`."
-            )
             _judge_masked(got, mask)
 
 
-def _judge_masked(got: dict, mask: np.ndarray) -> None:
+def _judge_masked(got: given.MaskedScores, mask: np.ndarray) -> None:
+    expect(len(got["scores"]) == 3, "It must return a dict with the scores under `Columns.ACTION_DIST_INPUTS`.")
     expect(
-        got["left"] == ["mask", "seen"],
+        got["left"] == 3 * [["mask", "seen"]],
         "Your method took something out of `batch`, and `compute_values` finds it empty afterwards.",
     )
-    allowed = mask.any(axis=1)
-    want = _softmax(np.where(mask == 0, -np.inf, got["plain"])[allowed])
-    for use in ("exploration", "inference", "train"):
-        scores = np.asarray(got[use])
+    for scores in (got["plain"], *got["scores"].values()):
         expect(scores.shape == mask.shape, f"The scores have the shape {scores.shape}, not {mask.shape}.")
         expect(
-            np.isfinite(scores).all(),
+            scores.dtype.kind == "f" and np.isfinite(scores).all(),
             "Some of your scores are infinite or NaN. Where nothing waits any more, a softmax of them is 0/0: take a finite number.",
         )
+    allowed = mask.any(axis=1)
+    want = _softmax(np.where(mask == 0, -np.inf, got["plain"])[allowed])
+    for scores in got["scores"].values():
         chances = _softmax(scores.astype(float))[allowed]
         worst = float((chances * (mask[allowed] == 0)).max())
         expect(worst < 1e-6, f"An address that does not wait is chosen with a probability of {worst:.2g}.")
@@ -59,14 +57,13 @@ def _judge_masked(got: dict, mask: np.ndarray) -> None:
             atol=1e-5,
         )
     expect(
-        got["slopes"] is not None and np.isfinite(got["slopes"]).all() and np.abs(got["slopes"]).max() > 0,
+        got["slope"] is not None and 0 < got["slope"] < np.inf,
         "No usable gradient flows back to `self.score`: did `detach`, `no_grad` or NumPy cut it off?",
     )
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:
-    parts = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return parts / parts.sum(axis=1, keepdims=True)
+    return np.exp(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
 
 
 @exercise(
@@ -95,7 +92,7 @@ def own_loss(answer: Answer, rng: Generator) -> None:
                 got["shape"] in ([], [1]),
                 f"`own_loss` returned a tensor of shape {got['shape']}: it must be one number.",
             )
-            loss = float(np.ravel(got["loss"])[0])
+            loss = got["loss"]
             expect_close(
                 loss,
                 _loss(rows, **settings),
@@ -125,13 +122,13 @@ def own_loss(answer: Answer, rng: Generator) -> None:
                     ),
                 },
             )
-            for part in ("scores", "values"):
+            for part, slopes in (("scores", got["scores"]), ("values", got["values"])):
                 expect(
-                    got[part] is not None,
+                    slopes is not None,
                     f"No gradient flows from the loss to the {part}: did `detach`, `item` or NumPy cut it off?",
                 )
                 expect_close(
-                    got[part],
+                    slopes,
                     _slopes(rows, part, settings),
                     f"The loss is right, and its gradient along the {part} is not: is a part of it cut off?",
                     rtol=2e-2,
@@ -209,22 +206,23 @@ def remembers(answer: Answer, rng: Generator) -> None:
     ):
         got = answer.probe(given.remembered, obs, before, weight)
         expect(got["returned"] == "a dict", f"It must return a dict; it returned a {got['returned']}.")
-        expect(
-            "scores" in got,
-            f'It must return ACTION_DIST_INPUTS, EMBEDDINGS, and STATE_OUT with a dict that holds "before"; the keys are {got["keys"]}.',
-        )
+        whole = got["whole"]
+        if whole is None:
+            raise Wrong(
+                f'It must return ACTION_DIST_INPUTS, EMBEDDINGS, and STATE_OUT with a dict that holds "before"; the keys are {got["keys"]}.'
+            )
         earlier = np.concatenate([before[:, None], obs[:, :-1]], axis=1)
         looks = np.concatenate([obs, earlier], axis=2)
-        _judge_looks(got, obs, before, looks)
+        _judge_looks(whole["looks"], obs, before, looks)
         want = looks @ weight.T
-        expect_close(got["scores"], want, "The scores are not what `self.score` gives for both looks.", 1e-3, 1e-3)
+        expect_close(whole["scores"], want, "The scores are not what `self.score` gives for both looks.", 1e-3, 1e-3)
         expect_equal(
-            list(np.shape(got["state"])),
+            whole["state"].shape,
             [rows, numbers],
             "The state that comes out must have the shape of the one that goes in.",
         )
         expect_close(
-            got["state"],
+            whole["state"],
             obs[:, -1],
             "The state that comes out is not the newest observation of each row.",
             atol=1e-5,
@@ -235,21 +233,19 @@ def remembers(answer: Answer, rng: Generator) -> None:
                 ],
             },
         )
-        steps = np.concatenate([np.asarray(step) for step in got["steps"]], axis=1)
         expect_close(
-            steps,
-            want,
+            got["steps"],
+            np.split(want, length, axis=1),
             "Read step by step, as an EnvRunner does, a sequence gets other scores than read whole, as the learner does.",
             1e-3,
             1e-3,
         )
 
 
-def _judge_looks(got: dict, obs: np.ndarray, before: np.ndarray, looks: np.ndarray) -> None:
-    shown = np.asarray(got["looks"])
+def _judge_looks(shown: np.ndarray, obs: np.ndarray, before: np.ndarray, looks: np.ndarray) -> None:
     expect(
         shown.shape == looks.shape,
-        f"Both looks have the shape {list(shown.shape)}; for observations [B, T, n] they have [B, T, 2n].",
+        f"Both looks have the shape {shown.shape}; for observations [B, T, n] they have [B, T, 2n].",
     )
     n = obs.shape[2]
     expect_close(
@@ -283,6 +279,7 @@ def _judge_looks(got: dict, obs: np.ndarray, before: np.ndarray, looks: np.ndarr
 )
 def unsquash(answer: Answer, rng: Generator) -> None:
     """The mean of the distribution, stretched from −1 ... 1 to the space's range, and clipped there."""
+    # Long: each wrong way from a mean to an action has its message.
     for numbers, bounded in ((1, True), (3, True), (2, False)):
         inputs = int(rng.integers(3, 6))
         obs = rng.uniform(-1, 1, (8, inputs)).astype(np.float32)
@@ -293,14 +290,21 @@ def unsquash(answer: Answer, rng: Generator) -> None:
         kind = "a space with bounds" if bounded else "a space without an upper bound"
         with answer.case(f"8 observations; {kind}, of {numbers} numbers"):
             got = answer.probe(given.unsquashed, obs, weight, low, high)
-            shapes = {np.shape(action) for action in got}
+            shapes = {_shape(action) for action in got}
             expect_equal(
                 shapes, {(numbers,)}, f"An action must have the shape [{numbers}], as the space; these have {shapes}."
             )
-            _judge_actions(np.array(got, float), mean, obs @ weight[numbers:].T, low, high)
+            _judge_actions(got, mean, obs @ weight[numbers:].T, low, high)
 
 
-def _judge_actions(got: np.ndarray, mean: np.ndarray, rest: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+def _shape(action: object) -> tuple[int, ...]:
+    """Return the shape of an array, the length of a list, and () for all else."""
+    if isinstance(action, np.ndarray):
+        return action.shape
+    return (len(action),) if isinstance(action, list | tuple) else ()
+
+
+def _judge_actions(got: list, mean: np.ndarray, rest: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
     if np.isinf(high).any():
         expect_close(
             got,
@@ -349,13 +353,14 @@ def two_nodes(answer: Answer, rng: Generator) -> None:
             f"The function returned a {got['returned']}. It must return the config, not built.",
         )
         expect(got["runners"] == 2, f"num_env_runners is {got['runners']}: one runner for each of the two nodes.")
-        asks = {"CPU": got["num_cpus"]} | got["resources"]
+        asks = {"CPU": got["num_cpus"], **got["resources"]}
         there = {"CPU": 2, "sim": 1}  # on west, and on east
-        room = min(int(there.get(name, 0) // most) for name, most in asks.items() if most)
-        places = sorted(got["stand-ins"])
+        room = min((int(there.get(name, 0) // most) for name, most in asks.items() if most), default=2)
+        places = sorted(got["stand_ins"])
+        found = len(places)
         expect(
-            len(places) == 2,
-            f"Each runner asks for {asks}, and of two only {len(places)} found a node that has it. The other waits forever.",
+            found == 2,
+            f"Each runner asks for {asks}, and of two only {found} found a node that has it. The other waits forever.",
         )
         expect(room < 2, f"Each runner asks for {asks}. West alone has room for {room} of them, so both may end there.")
         expect(
@@ -390,7 +395,7 @@ def diagnose(answer: Answer, rng: Generator) -> None:
             said = answer(seen)
             _judge_names(said)
             got = set(said)
-            missed, made_up = sorted(want - got), sorted(got - want)
+            made_up, missed, faults = sorted(got - want), len(want - got), len(want)
             expect(
                 "module" not in made_up or not broken["env_to_module"],
                 "You blame the module for the gap in log π. The learner gets other observations here than the module saw, which is reason enough.",
@@ -400,7 +405,7 @@ def diagnose(answer: Answer, rng: Generator) -> None:
             )
             expect(
                 not missed,
-                f"Not found: {len(missed)} of {len(want)} faults. Go through the table row by row: which number of this transcript is not what it should be?",
+                f"Not found: {missed} of {faults} faults. Go through the table row by row: which number of this transcript is not what it should be?",
             )
 
 

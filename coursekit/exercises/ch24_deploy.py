@@ -1,7 +1,5 @@
 """The judge's side of chapter 24."""
 
-import ipaddress
-import json
 import re
 from typing import Any
 
@@ -24,12 +22,12 @@ def _filled(text: str) -> tuple[dict, dict]:
         written = yaml.safe_load(text)
         return written, given.validated(text)
     except Exception as error:
-        reason = getattr(error, "message", None) or str(error) or type(error).__name__
+        reason = str(getattr(error, "message", None) or error or type(error).__name__)[:400]
         expect(
             "global `max_workers`" not in reason or "max_workers" in written,
-            f"Ray does not accept this file: {reason[:400]} (`max_workers` at the top is left out, so it is 2.)",
+            f"Ray does not accept this file: {reason} (`max_workers` at the top is left out, so it is 2.)",
         )
-        raise Wrong(f"Ray does not accept this file: {reason[:400]}") from None
+        raise Wrong(f"Ray does not accept this file: {reason}") from None
 
 
 @exercise(
@@ -44,6 +42,7 @@ def _filled(text: str) -> tuple[dict, dict]:
 )
 def cluster_yaml(answer: Answer, rng: Generator) -> None:
     """A file says which kinds of nodes there are, how many of each, and which of them is the head; Ray fills in the rest."""
+    # Long: Ray fills in a cluster.yaml, and each of its settings that costs money has its own message.
     least = int(rng.integers(2, 5))
     most, name = least + int(rng.integers(3, 9)), f"course-{rng.integers(100, 999)}"
     worker = f"{rng.choice(['c5', 'c6i', 'm6i'])}.{rng.choice(['xlarge', '2xlarge', '4xlarge'])}"
@@ -68,8 +67,8 @@ def _two_types(config: dict) -> tuple[dict, dict]:
     """Return the node types of the head and of the workers."""
     others = dict(config["available_node_types"])
     head = others.pop(config["head_node_type"])
-    one = len(others) == 1
-    expect(one, f"Besides the head's there must be one node type, for workers; there are {sorted(others)}.")
+    listed = sorted(others)
+    expect(len(listed) == 1, f"Besides the head's there must be one node type, for workers; there are {listed}.")
     return head, next(iter(others.values()))
 
 
@@ -100,7 +99,7 @@ def _judge_slots(head: dict, workers: dict) -> None:
         slots is not None,
         "The head's `resources` say nothing of CPU: Ray finds out the machine's own, and tasks run there.",
     )
-    expect(slots == 0, f"The head offers CPU: {json.dumps(slots)}, so tasks run there.")
+    expect(slots == 0, f"The head offers CPU: {slots}, so tasks run there.")
     expect(workers["resources"].get("CPU") != 0, "The workers offer CPU: 0, so no task would run anywhere.")
 
 
@@ -121,39 +120,36 @@ def bring_up(answer: Answer, rng: Generator) -> None:
     token = "".join(rng.choice(list("0123456789abcdef"), 64).tolist())
     with answer.case(f"a head at {head}, workers at {' and '.join(workers)}, the login {user}"):
         seen = answer.probe(given.brought_up, name, head, workers, user, token)
-        expect("kind" not in seen, f"`bring_up` returned a {seen.get('kind')}, not the text of a file.")
+        expect(seen["kind"] == "str", f"`bring_up` returned a {seen['kind']}, not the text of a file.")
         expect(not seen["failed"], f"`ray up` gave up: {seen['failed']}")
         _judge_machines(seen, name, head, workers, user)
         _judge_head(seen, head)
         _judge_workers(seen["to_a_worker"])
 
 
-def _judge_machines(seen: dict, name: str, head: str, workers: list[str], user: str) -> None:
+def _judge_machines(seen: given.BroughtUp, name: str, head: str, workers: list[str], user: str) -> None:
     expect_equal(seen["name"], name, f"The cluster is called {seen['name']!r}.")
-    provider = seen["provider"]
-    expect_equal(provider.get("head_ip"), head, f"The head is at {provider.get('head_ip')!r}.")
+    expect_equal(seen["head"], head, f"The head is at {seen['head']!r}.")
+    expect_equal(sorted(seen["workers"]), sorted(workers), f"The workers are at {seen['workers']}.")
+    due = len(workers)
     expect_equal(
-        sorted(provider.get("worker_ips") or []), sorted(workers), f"The workers are at {provider.get('worker_ips')}."
+        seen["max_workers"], due, f"Workers are at {due} addresses, and at most {seen['max_workers']} may join."
     )
-    expect(
-        seen["max_workers"] == len(workers),
-        f"Workers are at {len(workers)} addresses, and at most {seen['max_workers']} may join.",
-    )
-    login = seen["auth"].get("ssh_user")
-    expect_equal(login, user, f"The launcher logs in as {login!r}.")
+    expect_equal(seen["login"], user, f"The launcher logs in as {seen['login']!r}.")
 
 
-def _judge_head(seen: dict, head: str) -> None:
+def _judge_head(seen: given.BroughtUp, head: str) -> None:
     commands = [command for machine, command in seen["commands"] if machine == head]
     starts = [command for command in commands if "ray start" in command]
-    expect(len(starts) == 1, f"Commands for the head that start Ray: {len(starts)}. One is due.")
+    started = len(starts)
+    expect(started == 1, f"Commands for the head that start Ray: {started}. One is due.")
     start = starts[0].partition("ray start")[2]
     expect("--head" in start, f"On the head runs `ray start{start:.80}`, which starts no head.")
     expect(
         "autoscaling-config" in start and "ray_bootstrap_config.yaml" in start,
         "The head's `ray start` does not name the configuration that it received, so its monitor knows of no workers.",
     )
-    homes = ("~/.ray/auth_token", f"/home/{seen['auth'].get('ssh_user')}/.ray/auth_token")
+    homes = ("~/.ray/auth_token", f"/home/{seen['login']}/.ray/auth_token")
     arrived = [to for machine, what, to in seen["sent"] if what == "the token" and machine == head]
     expect(arrived, "The token's file was not sent to the head.")
     elsewhere = _token_path(commands)
@@ -169,7 +165,8 @@ def _token_path(commands: list[str]) -> str:
 
 def _judge_workers(commands: list[str]) -> None:
     starts = [command for command in commands if "ray start" in command]
-    expect(len(starts) == 1, f"Commands for a worker that start Ray: {len(starts)}. One is due.")
+    started = len(starts)
+    expect(started == 1, f"Commands for a worker that start Ray: {started}. One is due.")
     before, _, start = starts[0].partition("ray start")
     expect("--head" not in start, "The workers start heads of their own.")
     expect("--address" in start, f"On a worker runs `ray start{start:.80}`: which cluster shall it join?")
@@ -197,7 +194,7 @@ def _kept(command: str) -> bool:
         "A row whose address begins with `127.`, or is `::1`, needs no rule at all.",
         "`range(lowest, highest + 1)` belongs to the nodes, whatever ports the workers of today have.",
     ],
-    returns=dict,
+    returns=dict[str, list[int] | set[int]],
 )
 def firewall(answer: Answer, rng: Generator) -> None:
     """Dashboard and client server are for you, the workers' whole range and the rest of Ray's ports for nodes, and what is local is for nobody."""
@@ -214,11 +211,11 @@ def firewall(answer: Answer, rng: Generator) -> None:
         _judge_rules(rules, rows, lowest, highest)
 
 
-def _rows(rng: Generator, own: str, lowest: int, local: bool) -> list[dict]:
+def _rows(rng: Generator, own: str, lowest: int, local: bool) -> list[given.Socket]:
     """Return the sockets of a node, in random order; `local` says whether its dashboard is for this machine alone."""
     every = ["gcs", "raylet", "raylet", "dashboard agent", "dashboard agent", "runtime env agent"]
     ports = iter((rng.permutation(9000)[:40] + 20_000).tolist())
-    rows = [
+    rows: list[given.Socket] = [
         {"process": name, "address": str(rng.choice(["::", "0.0.0.0", own])), "port": next(ports)} for name in every
     ]
     both = next(ports)
@@ -232,42 +229,28 @@ def _rows(rng: Generator, own: str, lowest: int, local: bool) -> list[dict]:
     return [rows[place] for place in rng.permutation(len(rows))]
 
 
-def _judge_rules(rules: Any, rows: list[dict], lowest: int, highest: int) -> None:
-    expect(
-        isinstance(rules, dict) and set(rules) == {"nodes", "you"},
-        'The rules are a dictionary with two names, "nodes" and "you".',
-    )
-    got = {name: set(_ports(rules[name])) for name in ("nodes", "you")}
+def _judge_rules(rules: given.Rules, rows: list[given.Socket], lowest: int, highest: int) -> None:
+    expect(set(rules) == {"nodes", "you"}, 'The rules are a dictionary with two names, "nodes" and "you".')
     want: dict[str, set[int]] = {"nodes": set(range(lowest, highest + 1)), "you": set()}
     local, what = set(), {}  # ports that no other machine can reach; who listens at the others
     for row in rows:
-        if ipaddress.ip_address(row["address"]).is_loopback:
+        if row["address"].startswith("127.") or row["address"] == "::1":
             local.add(row["port"])
             continue
         what[row["port"]] = f"{row['process']} at {row['address']}"
         if row["process"] not in ("worker", "other", "metrics"):
             want["you" if row["process"] in ("dashboard", "client server") else "nodes"].add(row["port"])
     for name in ("nodes", "you"):
-        extra, missing = got[name] - want[name], want[name] - got[name]
-        nobody = sorted(extra & local - set(what))
-        expect(not nobody, f"Port {nobody[:1]} has a rule, and it can be reached from its own machine only.")
-        expect(
-            not extra,
-            f"Opened for {name}: {sorted(extra)[:3]}. There listens: {what.get(min(extra, default=0), 'nobody')}.",
-        )
-        workers = {port for port in missing if lowest <= port <= highest and port not in what}
-        expect(not workers, f"A worker of tomorrow may listen at {sorted(workers)[:1]}, and finds it closed.")
-        expect(
-            not missing,
-            f"Closed for {name}: {sorted(missing)[:3]}. There listens: {what.get(min(missing, default=0), 'a worker')}.",
-        )
-
-
-def _ports(ports: Any) -> list[int]:
-    ports = ports.tolist() if hasattr(ports, "tolist") else ports
-    fine = isinstance(ports, list | tuple | set) and all(isinstance(port, int) for port in ports)
-    expect(fine, f"A list of numbers was expected, and there came {ports!r:.60}.")
-    return list(ports)
+        got = set(rules[name])
+        extra, missing = sorted(got - want[name])[:3], sorted(want[name] - got)[:3]
+        nobody = sorted((got - want[name]) & local - set(what))[:1]
+        expect(not nobody, f"Port {nobody} has a rule, and it can be reached from its own machine only.")
+        listens = what.get(extra[0], "nobody") if extra else ""
+        expect(not extra, f"Opened for {name}: {extra}. There listens: {listens}.")
+        free = sorted(port for port in want[name] - got if lowest <= port <= highest and port not in what)[:1]
+        expect(not free, f"A worker of tomorrow may listen at {free}, and finds it closed.")
+        listens = what[missing[0]] if missing else ""
+        expect(not missing, f"Closed for {name}: {missing}. There listens: {listens}.")
 
 
 @exercise(
@@ -292,9 +275,10 @@ def rayjob(answer: Answer, rng: Generator) -> None:
         manifest = _manifest(answer(name, entrypoint, version, most, hours))
         _expect_known_fields(manifest)
         expect(manifest["kind"] == "RayJob", f"The manifest's kind is {manifest['kind']}.")
-        expect_equal(manifest["metadata"]["name"], name, f"The job is called {manifest['metadata']['name']!r}.")
-        spec = manifest["spec"]
-        expect_equal(spec.get("entrypoint"), entrypoint, f"The job runs {spec.get('entrypoint')!r}.")
+        called, spec = manifest["metadata"]["name"], manifest["spec"]
+        expect_equal(called, name, f"The job is called {called!r}.")
+        program = spec.get("entrypoint")
+        expect_equal(program, entrypoint, f"The job runs {program!r}.")
         _judge_end(spec, hours)
         _judge_cluster(spec.get("rayClusterSpec") or {}, version, most)
 
@@ -306,9 +290,11 @@ def _manifest(got: Any) -> dict:
 
         try:
             got = yaml.safe_load(got)
-        except yaml.YAMLError as error:
-            raise Wrong(f"The text is no YAML: {str(error)[:200]}") from None
-    expect(isinstance(got, dict), f"`rayjob` returned a {type(got).__name__}, not a dictionary.")
+        except (yaml.YAMLError, ValueError) as error:  # a ValueError for a date that does not exist
+            reason = str(error)[:200]
+            raise Wrong(f"The text is no YAML: {reason}") from None
+    kind = type(got).__name__
+    expect(isinstance(got, dict), f"`rayjob` returned a {kind}, not a dictionary.")
     return got
 
 
@@ -332,7 +318,8 @@ def _judge_cluster(cluster: dict, version: str, most: int) -> None:
         cluster.get("enableInTreeAutoscaling") is True, "No workers are there at first, and no autoscaler asks for any."
     )
     groups = cluster.get("workerGroupSpecs") or []
-    expect(len(groups) == 1, f"Groups of workers: {len(groups)}. One is due.")
+    listed = len(groups)
+    expect(listed == 1, f"Groups of workers: {listed}. One is due.")
     head, workers = cluster["headGroupSpec"], groups[0]
     slots = (head.get("rayStartParams") or {}).get("num-cpus")
     expect(slots == "0", f"The head's `num-cpus` is {slots!r}, so tasks run beside the GCS.")
@@ -341,11 +328,8 @@ def _judge_cluster(cluster: dict, version: str, most: int) -> None:
     expect(numbers[2] == 0, f"The group begins with {numbers[2]} workers, before there is any demand.")
     for name, group in (("head", head), ("workers", workers)):
         _judge_pod(name, group["template"]["spec"]["containers"][0], version)
-    expect_equal(
-        cluster.get("rayVersion"),
-        version,
-        f"`rayVersion` is {cluster.get('rayVersion')!r}, and the images have {version}.",
-    )
+    stated = cluster.get("rayVersion")
+    expect_equal(stated, version, f"`rayVersion` is {stated!r}, and the images have {version}.")
     amounts = workers["template"]["spec"]["containers"][0].get("resources") or {}
     amounts = {"requests": amounts.get("limits"), **amounts}  # Kubernetes requests the limits if nothing else is said
     cpus = [str((amounts.get(kind) or {}).get("cpu")) for kind in ("limits", "requests")]

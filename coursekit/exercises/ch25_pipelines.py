@@ -10,8 +10,7 @@ from coursekit.exercise import exercise, expect, expect_equal, quiz
 from coursekit.given import ch25_pipelines as given
 
 PROMISES = ("exactly once", "at most once", "at least once", "none")
-
-
+WORDS = ", ".join(PROMISES)
 STORIES = (  # how many effects each of four orders had
     ("each order had its effect, in another order of time", (1, 1, 1, 1), "exactly once"),
     ("one order had no effect", (0, 1, 1, 1), "at most once"),
@@ -47,7 +46,7 @@ def delivery_guarantee(answer: Answer, rng: Generator) -> None:
         orders, effects = _told(rng, numbers)
         with answer.case(f"orders {', '.join(orders)}; effects {', '.join(effects) or 'none'}: {special}"):
             got = answer(orders, effects)
-            expect(got in PROMISES, f"{got!r} is not one of the words {', '.join(PROMISES)}.")
+            expect(got in PROMISES, f"{got!r} is not one of the words {WORDS}.")
             counts = Counter(effects)
             most, least = max(counts[order] for order in orders), min(counts[order] for order in orders)
             expect_equal(got, word, f"{got!r} is wrong: here the orders had {least} to {most} effects each.")
@@ -77,7 +76,7 @@ def publish_once(answer: Answer, rng: Generator) -> None:
             _judge_registry(answer, row, orders)
 
 
-def _judge_registry(answer: Answer, row: dict, orders: list) -> None:
+def _judge_registry(answer: Answer, row: given.Published, orders: list) -> None:
     for call, (end, version) in enumerate(zip(row["ends"], (1, 2, 1, 3, 2), strict=True), 1):
         answer.got = repr(end["value"])
         expect(end["end"] == "value", f"Call {call} ended with {end['value']}.")
@@ -92,7 +91,8 @@ def _judge_registry(answer: Answer, row: dict, orders: list) -> None:
     expect(is_list, f"The registry does not hold a list of entries in JSON, but {registry!r}.")
     wanted = [{"key": key, "version": place, "policy": policy} for place, (key, policy) in enumerate(orders, 1)]
     shown = [{name: entry.get(name) for name in ("key", "version", "policy")} for entry in registry]
-    expect_equal(shown, wanted, f"The registry has {len(registry)} entries, and not one for each of the three keys.")
+    listed = len(registry)
+    expect_equal(shown, wanted, f"The registry has {listed} entries, and not one for each of the three keys.")
 
 
 @exercise(
@@ -107,12 +107,16 @@ def _judge_registry(answer: Answer, row: dict, orders: list) -> None:
 )
 def durable_pipeline(answer: Answer, rng: Generator) -> None:
     """A result that has its final name is whole and never computed again; a key made of run and step makes a repeated effect harmless."""
+    # Long: a run has six histories here, and each attempt tells of calls, values, effects and its end.
     first, last, number = rng.integers(100, 1000, size=3).tolist()
     run, other, broken = f"night{number}", f"night{number}2", f"day{number}"
     steps: list[list] = [["1", {"fragments": [first, 7]}], ["2", None], ["3", 0], ["4", []]]
     steps.append(["21", f"report {last}"])  # written without a gap, this step of `run` is the first one of `other`
     sessions = [[[run, ""], [run, ""], [other, ""], [broken, "4"]], [[broken, ""]]]
-    one, again, beside, failed, resumed = answer.probe(given.run_sessions, steps, sessions)
+    seen = answer.probe(given.run_sessions, steps, sessions)
+    attempts = len(seen)
+    expect(attempts == 5, f"Your pipeline was called 5 times, and {attempts} calls ended.")
+    one, again, beside, failed, resumed = seen
     with answer.case(f"the run {run}, with the steps and results {steps}"):
         _judge_attempts([one], steps)
     with answer.case(f"the run {run}, called a second time after it had finished"):
@@ -123,7 +127,8 @@ def durable_pipeline(answer: Answer, rng: Generator) -> None:
     with answer.case("the step 4 had its effect, and raised a ConnectionError"):
         expect(failed["end"] == "error", f"The pipeline returned {failed['value']!r} as if nothing had happened.")
         expect(
-            "ConnectionError" in failed["value"], f"The caller saw {failed['value']} instead of the step's own error."
+            "ConnectionError" in str(failed["value"]),
+            f"The caller saw {failed['value']} instead of the step's own error.",
         )
     with answer.case("the step 4 had raised an error; the same run was called by another Python, and nothing failed"):
         _judge_attempts([failed, resumed], steps)
@@ -132,33 +137,29 @@ def durable_pipeline(answer: Answer, rng: Generator) -> None:
             _judge_attempts([killed, after], steps)
 
 
-def _judge_attempts(ends: list[dict], steps: list[list]) -> None:
+def _judge_attempts(ends: list[given.End], steps: list[list]) -> None:
     """The attempts of one run: the last one finishes it, no step that had ended is called again, and each effect happens once."""
-    _judge_end(ends[-1], steps[-1][1])
+    last, wanted = ends[-1], steps[-1][1]
+    expect(last["end"] == "value", f"It ended with {last['value']}.")
+    expect_equal(last["value"], wanted, f"It returned {last['value']!r}; the last step returned {wanted!r}.")
     before = {"1": None} | {name: result for (_, result), (name, _) in pairwise(steps)}
     done: set[str] = set()
     for end in ends:
         for name, value in end["begins"]:
             expect(name not in done, f"The step {name} had ended before, and was called again.")
+            returned = before.get(name)
             expect_equal(
                 value,
-                before[name],
-                f"The step {name} was called with {value!r}; the step before it had returned {before[name]!r}.",
+                returned,
+                f"The step {name} was called with {value!r}; the step before it had returned {returned!r}.",
             )
         names = [name for name, _ in end["begins"]]
         done.update(names if end["end"] == "value" else names[:-1])
     for name, _ in steps:
         keys = [key for end in ends for effect, key in end["effects"] if effect == name]
         expect(keys, f"The effect of the step {name} never happened. Was it called, with a key that no other step has?")
-        expect(
-            len(keys) == 1,
-            f"The effect of the step {name} happened {len(keys)} times, with the keys {', '.join(keys)}.",
-        )
-
-
-def _judge_end(end: dict, wanted: object) -> None:
-    expect(end["end"] == "value", f"It ended with {end['value']}.")
-    expect_equal(end["value"], wanted, f"It returned {end['value']!r}; the last step returned {wanted!r}.")
+        times, listed = len(keys), ", ".join(keys)
+        expect(times == 1, f"The effect of the step {name} happened {times} times, with the keys {listed}.")
 
 
 quiz(

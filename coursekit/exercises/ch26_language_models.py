@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 
 from coursekit.answer import Answer
-from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
+from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.exercises._samplers import overtakes
 from coursekit.given import ch26_language_models as given
 
@@ -32,8 +32,9 @@ def generate(answer: Answer, rng: Generator) -> None:
     table[:, END] += 0.5
     asked = rng.integers(0, 10, size=(400, 4)).tolist()
     with answer.case("400 prompts and a stand-in for the model; at most 200 tokens each"):
-        first, again, other = answer.probe(given.written, table.tolist(), asked, 200, [1, 1, 2])
+        first, again, other = (answer.probe(given.written, table.tolist(), asked, 200, seed) for seed in (1, 1, 2))
         answers, logp = _made(first["made"], len(asked))
+        same_seed, other_seed = (_made(each["made"], len(asked))[0] for each in (again, other))
         _expect_calls(first["calls"], answers, len(asked))
         _expect_ends(answers, logp, 200)
         want = _log_likelihood(table, np.array(asked), answers)
@@ -47,48 +48,48 @@ def generate(answer: Answer, rng: Generator) -> None:
             },
         )
         _expect_drawn(table, np.array(asked), answers)
-        expect_equal(again["made"]["answers"], answers, "With a generator of the same seed the answers were different.")
+        expect_equal(same_seed, answers, "With a generator of the same seed the answers were different.")
         expect(
-            not agree(other["made"]["answers"], answers),
+            not agree(other_seed, answers),
             "With a generator of another seed the answers were the same: draw from `rng`.",
         )
     with answer.case("6 prompts; at most 2 tokens each"):
-        (short,) = answer.probe(given.written, table.tolist(), asked[:6], 2, [3])
-        width = np.shape(short["made"]["answers"])[1]
+        short, _ = _made(answer.probe(given.written, table.tolist(), asked[:6], 2, 3)["made"], 6)
+        width = short.shape[1]
         expect(width <= 2, f"The limit was 2 tokens, and the answers are {width} long.")
 
 
 def _made(made: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
     good = isinstance(made, dict) and {"answers", "logp"} <= made.keys()
     expect(good, f'It must return {{"answers": ..., "logp": ...}}; it returned {made!r:.80}.')
-    answers, logp = np.asarray(made["answers"]), np.asarray(made["logp"])
-    fits = answers.ndim == 2 and len(answers) == rows and answers.shape == logp.shape
+    answers, logp = (expect_type(made[name], np.ndarray, name) for name in ("answers", "logp"))
+    shape, other = list(answers.shape), list(logp.shape)
     expect(
-        fits,
-        f"For {rows} prompts `answers` has the shape {list(answers.shape)} and `logp` {list(logp.shape)}: one row for each prompt, in both.",
+        len(shape) == 2 and shape[0] == rows and shape == other,
+        f"For {rows} prompts `answers` has the shape {shape} and `logp` {other}: one row for each prompt, in both.",
     )
-    return answers, logp
+    expect(
+        answers.dtype.kind in "iu" and logp.dtype.kind in "iuf",
+        f"`answers` holds {answers.dtype} and `logp` {logp.dtype}: tokens are whole numbers, and log π are numbers.",
+    )
+    return answers.astype(int), logp.astype(float)
 
 
-def _expect_calls(calls: list, answers: np.ndarray, rows: int) -> None:
+def _expect_calls(calls: list[tuple[int, int, int]], answers: np.ndarray, rows: int) -> None:
     """Check what the model was given to read."""
-    (shape, known), later = calls[0], calls[1:]
+    expect(calls, "The model was never called.")
+    *shape, known = calls[0]
     expect(
         shape == [rows, 4] and not known, f"The first call of the model read tokens of shape {shape}: read all prompts."
     )
-    for number, (shape, known) in enumerate(later):
+    for number, (_, read, known) in enumerate(calls[1:], 2):
         expect(
-            shape[1] == 1,
-            f"Call {number + 2} of the model read {shape[1]} tokens of each row: the cache knows all but the newest.",
+            read == 1, f"Call {number} of the model read {read} tokens of each row: the cache knows all but the newest."
         )
-        expect(
-            known == 4 + number,
-            f"Call {number + 2} of the model got a cache of {known} tokens; {4 + number} were known.",
-        )
-    expect(
-        len(calls) <= answers.shape[1] + 1,
-        f"The model was called {len(calls)} times for answers of at most {answers.shape[1]} tokens.",
-    )
+        due = number + 2
+        expect(known == due, f"Call {number} of the model got a cache of {known} tokens; {due} were known.")
+    times, width = len(calls), answers.shape[1]
+    expect(times <= width + 1, f"The model was called {times} times for answers of at most {width} tokens.")
 
 
 def _expect_ends(answers: np.ndarray, logp: np.ndarray, limit: int) -> None:
@@ -100,10 +101,10 @@ def _expect_ends(answers: np.ndarray, logp: np.ndarray, limit: int) -> None:
         (answers[~after] != PAD).all(), "PAD stands in an answer that has not ended: it marks what comes after the END."
     )
     expect((logp[after] == 0).all(), "`logp` is not 0 where the answer is PAD: nothing was drawn there.")
-    running = int((answers != END).all(axis=1).sum())
+    running, rows = int((answers != END).all(axis=1).sum()), len(answers)
     expect(
         not running or answers.shape[1] == limit,
-        f"It stopped while {running} of the {len(answers)} answers had not ended, and more tokens were allowed.",
+        f"It stopped while {running} of the {rows} answers had not ended, and more tokens were allowed.",
     )
     expect(not after[:, -1].all(), "The last column holds only PAD: stop when all answers have ended.")
 
@@ -112,7 +113,7 @@ def _log_likelihood(table: np.ndarray, asked: np.ndarray, answers: np.ndarray) -
     """Return log π of each token of the answers; 0 for PAD."""
     log_pi = table - np.log(np.exp(table).sum(1, keepdims=True))
     before = asked.sum(1, keepdims=True) + np.cumsum(answers, axis=1) - answers
-    found = log_pi[before % len(table), np.minimum(answers, END)]
+    found = log_pi[before % len(table), np.clip(answers, 0, END)]
     return np.where(answers == PAD, 0.0, found)
 
 
@@ -136,44 +137,43 @@ def _expect_drawn(table: np.ndarray, asked: np.ndarray, answers: np.ndarray) -> 
         "`rewards.mean(axis=1, keepdims=True)` is one number for each row, in a shape that you can subtract.",
         "A row whose rewards are all equal has the deviation 0. What is 0 / 0, and what should the advantage be?",
     ],
+    returns=np.ndarray,
 )
 def group_advantage(answer: Answer, rng: Generator) -> None:
     """Compare each answer with the others to the same prompt: the group's mean stands in for a critic."""
     rewards = (rng.random((6, 8)) < 0.5).astype(float) * rng.uniform(1, 3)
     rewards[0, :2], rewards[1:4, :2] = [0, 1], [0, 2]
     with answer.case("6 prompts with 8 answers each"):
-        got = np.asarray(answer(rewards), float)
-        expect(got.shape == (6, 8), f"Rewards of shape [6, 8] gave advantages of shape {list(got.shape)}.")
+        got = answer(rewards)
+        shape = list(got.shape)
+        expect(shape == [6, 8], f"Rewards of shape [6, 8] gave advantages of shape {shape}.")
         centred = rewards - rewards.mean(1, keepdims=True)
         wanted = [centred / rewards.std(1, keepdims=True, ddof=ddof) for ddof in (0, 1)]
-        right = any(agree(got, want, rtol=1e-2, atol=1e-2) for want in wanted)
+        over_all = (rewards - rewards.mean()) / rewards.std()
+        over_prompts = (rewards - rewards.mean(0)) / (rewards.std(0) + 1e-9)
         expect_close(
-            got if not right else 0.0,
-            0.0,
+            got,
+            next((want for want in wanted if agree(got, want, rtol=1e-2, atol=1e-2)), wanted[0]),
             "These are not the rewards, less the group's mean, over its deviation.",
             1e-2,
             1e-2,
             mistakes={
                 "The mean of each group is right, and its deviation is missing.": centred,
-                "You compared each answer with all others, not with those to the same prompt.": (
-                    rewards - rewards.mean()
-                )
-                / rewards.std(),
-                "You compared answers to different prompts with each other: along which axis is a group?": (
-                    rewards - rewards.mean(0)
-                )
-                / (rewards.std(0) + 1e-9),
+                "You compared each answer with all others, not with those to the same prompt.": over_all,
+                "You compared answers to different prompts with each other: along which axis is a group?": over_prompts,
                 "You divided by the group's variance, not by its deviation.": centred / rewards.var(1, keepdims=True),
             },
         )
     with answer.case("one prompt with 4 right answers, one with 4 wrong ones"):
-        same = np.asarray(answer(np.array([[1.0] * 4, [0.0] * 4])), float)
-        expect(
-            np.isfinite(same).all(),
-            "Where all answers of a group have the same reward, the advantages are not numbers (NaN).",
-        )
+        no_number = np.full((2, 4), np.nan)
         expect_close(
-            same, np.zeros((2, 4)), "Where all have the same reward, none is better: each advantage is 0.", atol=1e-6
+            answer(np.array([[1.0] * 4, [0.0] * 4])),
+            np.zeros((2, 4)),
+            "Where all have the same reward, none is better: each advantage is 0.",
+            atol=1e-6,
+            mistakes={
+                "Where all answers of a group have the same reward, the advantages are not numbers (NaN).": no_number
+            },
         )
 
 
@@ -268,14 +268,12 @@ def _loss(answer: Answer, rows: dict, settings: dict) -> float:
     """Return the loss, once it is certain that it is one number with a gradient."""
     seen = answer.probe(given.loss_and_slopes, rows, settings)
     expect(seen["kind"] == "Tensor", f"`grpo_loss` returned a {seen['kind']}, not a tensor.")
-    expect(
-        np.size(seen["loss"]) == 1, f"`grpo_loss` returned a tensor of shape {seen['shape']}: it must be one number."
-    )
+    expect(len(seen["loss"]) == 1, f"`grpo_loss` returned a tensor of shape {seen['shape']}: it must be one number.")
     expect(
         seen["slopes"] is not None,
         "No gradient flows from the loss to `logp`: did `detach`, `item` or NumPy cut it off?",
     )
-    return float(np.ravel(seen["loss"])[0])
+    return seen["loss"][0]
 
 
 def _each(rows: dict, epsilon: float = 0.2, beta: float = 0.02) -> np.ndarray:
@@ -333,13 +331,15 @@ def reward_workers(answer: Answer, rng: Generator) -> None:
                 break
         _expect_rewards(seen["rewards"], want, waited)
         expect(
-            not seen["went on"],
+            not seen["went_on"],
             "The task that hung was still running afterwards, and kept its CPU: cancel what is late.",
         )
 
 
 def _expect_rewards(got: Any, want: list, waited: list | None = None) -> None:
-    lengths = [len(each) if isinstance(each, list | tuple | np.ndarray) else each for each in got]
+    several = (list, tuple, np.ndarray)
+    rows = got if isinstance(got, several) else []
+    lengths = [len(each) if isinstance(each, several) else each for each in rows]
     expect(
         lengths == [3, 3, 3],
         f"For three batches of three answers came {got!r:.80}: a list of three rewards for each is due.",
@@ -397,25 +397,23 @@ def train_grpo(answer: Answer, rng: Generator) -> None:
         )
 
 
-def _expect_curve(seen: dict) -> None:
-    expect(
-        "after" in seen,
-        f'It must return {{"weights": model.weights(), "curve": [...]}}; it returned {seen.get("learned")}.',
-    )
-    curve = seen["curve"]
-    expect(len(curve) == ITERATIONS, f"`curve` has {len(curve)} points for {ITERATIONS} iterations: one for each.")
+def _expect_curve(seen: given.Taught) -> None:
+    other, points = seen["other"], len(seen["curve"])
+    expect(not other, f'It must return {{"weights": model.weights(), "curve": [...]}}; it returned {other}.')
+    expect(points == ITERATIONS, f"`curve` has {points} points for {ITERATIONS} iterations: one for each.")
     sent: dict[str, list] = {}
     for actor, marks in seen["sent"]:
         if len(marks) > 10:  # a model's weights are many arrays, a batch of prompts is one
             sent.setdefault(actor, []).append(tuple(marks))
-    expect(len(sent) == 2, f"Actors that were sent weights: {len(sent)}. Both writers need them.")
+    writers = len(sent)
+    expect(writers == 2, f"Actors that were sent weights: {writers}. Both writers need them.")
     fewest = min(len(set(each)) for each in sent.values())
     expect(
         fewest >= ITERATIONS / 2,
         f"In {ITERATIONS} iterations a writer was sent {fewest} different versions of the weights: what it writes is stale.",
     )
     expect(
-        any(point["kl"] for point in curve),
+        any(point["kl"] for point in seen["curve"]),
         "The distance from the reference was 0 all the time: is the reference a model of its own, which stays as it was?",
     )
 
@@ -432,7 +430,7 @@ def _expect_both_at_once(tasks: list[dict]) -> None:
 def _share_right(answers: list[str], asked: list[str], order: list[int]) -> float:
     places = {str(digit): place for place, digit in enumerate(order)}
     right = ["".join(sorted(prompt[:-1], key=places.__getitem__)) + "." for prompt in asked]
-    return float(np.mean([a == b for a, b in zip(answers, right, strict=True)]))
+    return sum(a == b for a, b in zip(answers, right, strict=False)) / len(right)
 
 
 @exercise(

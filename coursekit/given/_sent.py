@@ -9,14 +9,14 @@ import numpy as np
 
 
 @contextmanager
-def sent_to_actors() -> Iterator[list[list]]:
-    """Yield a list that has [actor, marks], once the block has ended, for each call with arrays in its arguments.
+def sent_to_actors() -> Iterator[list[tuple[str, list[int]]]]:
+    """Yield a list that has (actor, marks), once the block has ended, for each call with arrays in its arguments.
 
     Equal arrays have equal marks. A reference stands for what it refers to.
     """
     from ray.actor import ActorHandle
 
-    sent: list[list] = []
+    sent: list[tuple[str, list[int]]] = []
     calls: list[tuple[str, list]] = []
     make = ActorHandle._actor_method_call
 
@@ -29,8 +29,8 @@ def sent_to_actors() -> Iterator[list[list]]:
         yield sent
     finally:
         ActorHandle._actor_method_call = make
-    told = [[actor, [mark for part in arguments for mark in _arrived(part)]] for actor, arguments in calls]
-    sent += [[actor, marks] for actor, marks in told if marks]
+    told = [(actor, [mark for part in arguments for mark in _arrived(part)]) for actor, arguments in calls]
+    sent += [(actor, marks) for actor, marks in told if marks]
 
 
 def _marks(value: Any) -> list:

@@ -3,7 +3,7 @@
 from typing import Any
 
 
-def call_next(counter_class: Any, start: int, calls: int) -> list:
+def call_next(counter_class: Any, start: int, calls: int) -> list[int]:
     """Return what each of `calls` calls of `next` returned."""
     counter = counter_class(start)
     return [counter.next() for _ in range(calls)]

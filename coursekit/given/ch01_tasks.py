@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -45,7 +46,18 @@ def first_ends_last(place: list) -> int:
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def launch(as_task: Callable, x: int) -> dict:
+class Launched(TypedDict):
+    """What came back for a launch: its type, whether it is a reference, and what the check's function noted if it ran."""
+
+    type: str
+    reference: bool
+    ran: bool
+    value: Any
+    released: bool
+    pids: tuple[int, int]
+
+
+def launch(as_task: Callable, x: int) -> Launched:
     """Return what `as_task` gave back for a function that only ends after `as_task` has returned."""
     import ray
 
@@ -57,12 +69,18 @@ def launch(as_task: Callable, x: int) -> dict:
 
     given_back = as_task(square_once_released, x)
     meeting.signal(room, "returned")
-    if not isinstance(given_back, ray.ObjectRef):
-        return {"reference": False, "type": "its value" if _is_ours(given_back) else type(given_back).__name__}
-    if not _is_ours(result := ray.get(given_back)):
-        return {"reference": True, "type": "a reference"}
-    value, waited, pid = result
-    return {"reference": True, "type": "a reference", "value": value, "released": waited, "pids": [here, pid]}
+    reference = isinstance(given_back, ray.ObjectRef)
+    result = ray.get(given_back) if reference else given_back
+    ran = _is_ours(result)
+    value, waited, pid = result if ran else (None, False, here)
+    return {
+        "type": type(given_back).__name__,
+        "reference": reference,
+        "ran": ran,
+        "value": value,
+        "released": waited,
+        "pids": (here, pid),
+    }
 
 
 def _is_ours(result: object) -> bool:
@@ -70,7 +88,14 @@ def _is_ours(result: object) -> bool:
     return isinstance(result, list) and len(result) == 3
 
 
-def finish_in_order(first_k: Callable, order: list[int], k: int) -> dict:
+class Finished(TypedDict):
+    """The results of `first_k`, and whether it waited for a call that it does not need."""
+
+    results: Any
+    waited_for_the_rest: bool
+
+
+def finish_in_order(first_k: Callable, order: list[int], k: int) -> Finished:
     """Return the results of `first_k` for calls that end in a given order; those after the k-th wait for its return."""
     room = meeting.new_room()
 
@@ -89,7 +114,16 @@ def finish_in_order(first_k: Callable, order: list[int], k: int) -> dict:
     return {"results": results, "waited_for_the_rest": meeting.signalled(room, "gave-up")}
 
 
-def sum_of_tree(tree_sum: Callable, numbers: list[int]) -> dict:
+class Summed(TypedDict):
+    """Whether a reference came back, and behind it the total, the additions in a row, and whether `tree_sum` returned first."""
+
+    reference: bool
+    total: Any
+    depth: int
+    returned_first: bool
+
+
+def sum_of_tree(tree_sum: Callable, numbers: list[int]) -> Summed:
     """Return the total and the depth of the additions; the first number exists only after `tree_sum` has returned."""
     import ray
 
@@ -106,12 +140,20 @@ def sum_of_tree(tree_sum: Callable, numbers: list[int]) -> dict:
     given_back = tree_sum(add, refs)
     meeting.signal(room, "returned")
     if not isinstance(given_back, ray.ObjectRef):
-        return {"reference": False, "type": type(given_back).__name__}
+        return {"reference": False, "total": None, "depth": 0, "returned_first": False}
     total, depth, on_time = ray.get(given_back)
-    return {"reference": True, "type": "a reference", "total": total, "depth": depth, "returned_first": on_time}
+    return {"reference": True, "total": total, "depth": depth, "returned_first": on_time}
 
 
-def one_long_many_short(bounded_map: Callable, xs: list[int], limit: int) -> dict:
+class Mixed(TypedDict):
+    """The results of calls of which one is long, whether `limit` of them met, and whether others were launched meanwhile."""
+
+    values: list
+    full: bool
+    kept_moving: bool
+
+
+def one_long_many_short(bounded_map: Callable, xs: list[int], limit: int) -> Mixed:
     """Return the results for calls of which the first `limit` meet, and the first of all only ends once the last has begun."""
     room = meeting.new_room()
 

@@ -9,6 +9,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -129,17 +130,34 @@ def meets_another(array: np.ndarray, place: list) -> bool:
     return meeting.meets(room, me, other)
 
 
-def held_here(share_once: Callable, size: int, known: list[str]) -> int:
-    """Return how many objects of this size, other than those known, this process refers to, once it will not let go."""
+def objects_here(share_once: Callable, size: int) -> list[str]:
+    """Return the ids of the objects of this size to which this process refers."""
     from coursekit import records
 
     gc.collect()
-    held = {row["object_id"] for row in records.objects() if row["pid"] == os.getpid() and (row["size"] or 0) >= size}
-    kept = _kept(held - set(known))
+    return [row["object_id"] for row in records.objects() if row["pid"] == os.getpid() and (row["size"] or 0) >= size]
+
+
+def held_here(share_once: Callable, size: int, known: list[str]) -> int:
+    """Return how many objects of this size, other than those known, this process refers to, once it will not let go."""
+    kept = _kept({*objects_here(share_once, size)} - {*known})
     return len({row["object_id"] for row in kept})
 
 
-def sums_of_matrix(column_sums: Callable, matrix: np.ndarray, blocks: int) -> dict:
+class Added(TypedDict):
+    """The sums, what was put into the store meanwhile, what is kept, and what `add_rows` saw."""
+
+    sums: Any
+    copied_mb: float
+    kept: int
+    listed: bool
+    copied: bool
+    here: bool
+    all_rows: bool
+    met: bool
+
+
+def sums_of_matrix(column_sums: Callable, matrix: np.ndarray, blocks: int) -> Added:
     """Return the sums, what was copied or kept, and whether the block with the first row met others; column 0 numbers the rows."""
     import ray
 
@@ -165,11 +183,18 @@ def sums_of_matrix(column_sums: Callable, matrix: np.ndarray, blocks: int) -> di
     ref = ray.put(matrix)
     with made() as copies:
         sums = column_sums(add_rows, ref, blocks)
-    names = ("listed", "copied", "here", "all rows", "met-0", "met-1")
-    signals = {name: meeting.signalled(room, name) for name in names}
     ids = {ref.hex()}
     del ref
-    return {"sums": sums, "copied_mb": copies.megabytes, "kept": len(_kept(ids)) > 0, **signals}
+    return {
+        "sums": sums,
+        "copied_mb": copies.megabytes,
+        "kept": len(_kept(ids)),
+        "listed": meeting.signalled(room, "listed"),
+        "copied": meeting.signalled(room, "copied"),
+        "here": meeting.signalled(room, "here"),
+        "all_rows": meeting.signalled(room, "all rows"),
+        "met": meeting.signalled(room, "met-0") and meeting.signalled(room, "met-1"),
+    }
 
 
 def _is_own_copy(rows: np.ndarray) -> bool:
@@ -180,7 +205,17 @@ def _is_own_copy(rows: np.ndarray) -> bool:
     return rows.flags.writeable or root is None or isinstance(root, bytes)
 
 
-def prepare_and_join(pipeline: Callable, numbers: list[int], factor: int) -> dict:
+class Joined(TypedDict):
+    """What `pipeline` returned, in words, and what `join` was given: how many arguments, and the values in the list."""
+
+    type: str
+    arguments: int
+    kinds: list[str]
+    numbers: list
+    on_time: bool
+
+
+def prepare_and_join(pipeline: Callable, numbers: list[int], factor: int) -> Joined:
     """Return what `join` was given and what became of it; the first number exists only after `pipeline` has returned."""
     import ray
 
@@ -201,17 +236,26 @@ def prepare_and_join(pipeline: Callable, numbers: list[int], factor: int) -> dic
         joined = list(arguments[0] if values is None else values)
         kinds = sorted({type(value).__name__ for value in joined})
         plain = [value for value in joined if isinstance(value, list)]
-        return {"kinds": kinds, "numbers": [value[0] for value in plain], "on_time": all(v[1] for v in plain)}
+        on_time = all(value[1] for value in plain)
+        return {"arguments": 1, "kinds": kinds, "numbers": [value[0] for value in plain], "on_time": on_time}
 
     refs = [late.remote(numbers[0]), *(ray.put([number, True]) for number in numbers[1:])]
     given_back = pipeline(prepare, join, refs)
     meeting.signal(room, "returned")
+    kind, joined = "a reference", {}
     if not isinstance(given_back, ray.ObjectRef):
-        return {"type": _a(given_back)}
-    value = ray.get(given_back)
-    if not isinstance(value, dict):
-        return {"type": f"a reference to {_described(value)}"}
-    return {"type": "a reference", **value}
+        kind = _a(given_back)
+    elif isinstance(value := ray.get(given_back), dict):
+        joined = value
+    else:
+        kind = f"a reference to {_described(value)}"
+    return {
+        "type": kind,
+        "arguments": joined.get("arguments", 0),
+        "kinds": joined.get("kinds", []),
+        "numbers": joined.get("numbers", []),
+        "on_time": joined.get("on_time", False),
+    }
 
 
 def _described(value: object) -> str:
@@ -224,7 +268,17 @@ def _a(value: object) -> str:
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
-def held_after(let_go: Callable, first_rows: np.ndarray, height: int) -> dict:
+class Held(TypedDict):
+    """The rows, or in words what came instead, and what is kept of the arrays: in the store, and in the process itself."""
+
+    rows: list | str
+    kept: int
+    kinds: list[str]
+    returned_mb: float
+    in_whole_copies: int
+
+
+def held_after(let_go: Callable, first_rows: np.ndarray, height: int) -> Held:
     """Return the rows that `let_go` took out of arrays, and what of the arrays is kept once nothing else refers to them."""
     import ray
 
@@ -280,7 +334,17 @@ def _returned(before: int, wanted: int) -> int:
     return returned
 
 
-def read_larger_than_store(read_once: Callable, numbers: list[float], per_block: int) -> dict:
+class Read(TypedDict):
+    """The results, how large the store is, how many blocks were spilled and restored, and how many were in use at once."""
+
+    results: Any
+    capacity_mb: float
+    spilled: int
+    restored: int
+    pinned: int
+
+
+def read_larger_than_store(read_once: Callable, numbers: list[float], per_block: int) -> Read:
     """Return the results for blocks that do not fit into the store together, and what Ray had to bring back from disk.
 
     Block i holds `numbers[i]` everywhere, but twice that at its end.

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -151,7 +151,15 @@ def as_actor(learner: Any) -> Any:
     return learner if isinstance(learner, ray.actor.ActorClass) else ray.remote(learner)
 
 
-def offer_in_order(learner: Any, offers: list) -> dict:
+class Offered(TypedDict):
+    """What `best` was before any offer, what `offer` answered, and what `best` is now."""
+
+    before: Any
+    answers: list
+    best: Any
+
+
+def offer_in_order(learner: Any, offers: list) -> Offered:
     """Return what an actor of the learner's class answers to offers that come one after the other."""
     import ray
 
@@ -161,7 +169,14 @@ def offer_in_order(learner: Any, offers: list) -> dict:
     return {"before": ray.get(before), "answers": ray.get(answers), "best": ray.get(best.best.remote())}
 
 
-def offer_from_many(learner: Any, offers: list[list]) -> dict:
+class OfferedByMany(TypedDict):
+    """What `offer` answered to each task, and what `best` is now."""
+
+    answers: list[list]
+    best: Any
+
+
+def offer_from_many(learner: Any, offers: list[list]) -> OfferedByMany:
     """Return what the actor answers when several tasks make their offers at the same time, each its own list."""
     import ray
 
@@ -175,12 +190,21 @@ def offer_from_many(learner: Any, offers: list[list]) -> dict:
     return {"answers": answers, "best": ray.get(best.best.remote())}
 
 
-def hold_tournaments(tournament: Callable, several: list[list[int]], offset: int) -> dict:
-    """Return the scores of each tournament, whether a game ran in this process, and whether two of the first one's games met.
+class Tournaments(TypedDict):
+    """The scores of two tournaments, whether a game ran in this process, and whether two games of the first one met."""
+
+    first: Any
+    second: Any
+    here: bool
+    met: bool
+
+
+def hold_tournaments(tournament: Callable, seeds: list[int], others: list[int], offset: int) -> Tournaments:
+    """Return what came of a tournament with these seeds, and of one with others.
 
     A player holds a lock, so it cannot travel; the game of a seed scores its square plus `offset`.
     """
-    room, driver, first = meeting.new_room(), os.getpid(), several[0][0]
+    room, driver = meeting.new_room(), os.getpid()
 
     class Player:
         def __init__(self) -> None:
@@ -189,15 +213,19 @@ def hold_tournaments(tournament: Callable, several: list[list[int]], offset: int
         def play(self, seed: int) -> int:
             if os.getpid() == driver:
                 meeting.signal(room, "here")
-            elif seed in several[0] and not meeting.signalled(room, "met"):
-                me = int(seed != first)  # 0 for the first seed, 1 for every other
+            elif seed in seeds and not meeting.signalled(room, "met"):
+                me = int(seed != seeds[0])  # 0 for the first seed, 1 for every other
                 if meeting.meets(room, me, 1 - me):
                     meeting.signal(room, "met")
             return seed * seed + offset
 
     meeting.warm_up(2)  # patience is for the games, not for the start of processes
-    scores = [tournament(Player, list(seeds)) for seeds in several]
-    return {"scores": scores, "here": meeting.signalled(room, "here"), "met": meeting.signalled(room, "met")}
+    return {
+        "first": tournament(Player, list(seeds)),
+        "second": tournament(Player, list(others)),
+        "here": meeting.signalled(room, "here"),
+        "met": meeting.signalled(room, "met"),
+    }
 
 
 class _Model:
@@ -211,8 +239,8 @@ class _Model:
         return [[x * x, len(xs), self._calls] for x in xs]
 
 
-def predict_together(learner: Any, xs: list[int], size: int, patience: float) -> list:
-    """Return the answers of the learner's batching actor to calls that are sent at once; "none" where it gave none."""
+def predict_together(learner: Any, xs: list[int], size: int, patience: float) -> list[tuple[bool, Any]]:
+    """Return, for calls that are sent at once, whether the learner's batching actor gave an answer, and which."""
     import ray
 
     batcher = as_actor(learner).remote(_Model(), size, patience)
@@ -220,20 +248,23 @@ def predict_together(learner: Any, xs: list[int], size: int, patience: float) ->
         ray.get(batcher.__ray_ready__.remote())  # patience is for the answers, not for the start of a process
         refs = [batcher.predict.remote(x) for x in xs]
         ready, _ = ray.wait(refs, num_returns=len(refs), timeout=meeting.patience())
-        return [ray.get(ref) if ref in ready else "none" for ref in refs]
+        return [(True, ray.get(ref)) if ref in ready else (False, None) for ref in refs]
     finally:
         ray.kill(batcher)  # it may be blocked for good
 
 
-def predict_after_others(learner: Any, xs: list[int], size: int, patience: float) -> list:
-    """Return, for the last call of two rounds, its answer and after how many seconds it came; the others have filled a batch.
+Latecomer = tuple[bool, Any, float]  # whether there was an answer, which, and after how many seconds
+
+
+def predict_after_others(learner: Any, xs: list[int], size: int, patience: float) -> tuple[Latecomer, Latecomer]:
+    """Return what came of the last call of two rounds; the others have filled a batch.
 
     In the first round all calls come at once, in the second the last one comes when half of the patience has passed. The
     class lives in an event loop of this process: nothing else decides who is next.
     """
     plain = learner.__ray_metadata__.modified_class if hasattr(learner, "__ray_metadata__") else learner
 
-    async def play(pause: float) -> list:
+    async def play(pause: float) -> Latecomer:
         batcher = plain(_Model(), size, patience)
         others = [asyncio.create_task(batcher.predict(x)) for x in xs[:-1]]
         await asyncio.sleep(pause)
@@ -241,13 +272,13 @@ def predict_after_others(learner: Any, xs: list[int], size: int, patience: float
         last = asyncio.create_task(batcher.predict(xs[-1]))
         _, waiting = await asyncio.wait([last], timeout=patience + meeting.patience())
         seconds = time.monotonic() - start
-        got = "none" if waiting else last.result()
+        got = None if waiting else last.result()
         for task in (last, *others):
             task.cancel()
         await asyncio.wait([last, *others], timeout=1)
-        return [got, seconds]
+        return not waiting, got, seconds
 
-    async def play_both() -> list:
+    async def play_both() -> tuple[Latecomer, Latecomer]:
         return await asyncio.gather(play(0), play(patience / 2))
 
     with ThreadPoolExecutor(1) as thread:  # a notebook's own thread has an event loop already
@@ -263,7 +294,7 @@ def _wait_for_all(room: str, names: Iterable[str]) -> bool:
     return True
 
 
-def train_marked(async_sgd: Callable, start: list[float], steps: int, rate: float) -> list:
+def train_marked(async_sgd: Callable, start: list[float], steps: int, rate: float) -> list[float]:
     """Return the weights after workers have pushed marks instead of gradients; worker 0 is slow.
 
     `start` has three weights for each worker: the first counts its gradients, the second is moved when it waited in vain

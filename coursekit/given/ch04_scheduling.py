@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -69,7 +69,15 @@ def pass_arrays(maker: Any, reader: Any, megabytes: float, repeats: int) -> list
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def where_ray_runs_it(fits: Callable, request: dict) -> dict:
+class Placed(TypedDict):
+    """Whether a Ray is running, what `fits` said of its nodes, and which of the living ones took a task."""
+
+    running: bool
+    said: list[str]
+    taken: dict[str, bool]
+
+
+def where_ray_runs_it(fits: Callable, request: dict) -> Placed:
     """Return what `fits` says of the living cluster, and which nodes took a task with this request."""
     import ray
 
@@ -96,7 +104,20 @@ def _takes(node_id: str, request: dict) -> bool:
         return False
 
 
-def evaluate_teams(no_deadlock: Callable, groups: list[list[int]], offset: int) -> dict:
+class Evaluated(TypedDict):
+    """Whether the call ended, its sums, for how many groups, the states of what was stuck, and a note of each simulation.
+
+    A note is (task, licences held, whether the first two teams met); None where the input was not simulated.
+    """
+
+    ended: bool
+    value: Any
+    groups: int
+    stuck: list[str]
+    simulated: dict[int, tuple[str | None, float, bool] | None]
+
+
+def evaluate_teams(no_deadlock: Callable, groups: list[list[int]], offset: int) -> Evaluated:
     """Return the sums for one group more than there are CPUs, what each simulation held, and what was stuck.
 
     The first input of the first group waits until the second group is being simulated too.
@@ -130,11 +151,20 @@ def evaluate_teams(no_deadlock: Callable, groups: list[list[int]], offset: int) 
     }
 
 
-def share_two_gpus(learn_and_play: Callable, samplers: int, offset: int) -> dict:
-    """Return what came back, and what each task held while all were at work: the learner's note first.
+class Shared(TypedDict):
+    """How many GPUs there are, whether the call ended, what came back, and a note of each task, the learner's first.
 
-    A note is [GPUs held, CPUs held, whether all met, task].
+    A note is (GPUs held, CPUs held, whether all met, task); None where the task did not run.
     """
+
+    gpus: float
+    ended: bool
+    value: Any
+    notes: list[tuple[float, float, bool, str | None] | None]
+
+
+def share_two_gpus(learn_and_play: Callable, samplers: int, offset: int) -> Shared:
+    """Return what came back, and what each task held while all were at work."""
     import ray
 
     nodes = [row["Resources"].get("GPU", 0) for row in ray.nodes() if row["Alive"]]
@@ -165,7 +195,18 @@ def share_two_gpus(learn_and_play: Callable, samplers: int, offset: int) -> dict
     return {"gpus": 2, "ended": ended, "value": call.result() if ended else None, "notes": notes}
 
 
-def one_node_is_busy(spread_over_nodes: Callable, xs: list[int], which: int) -> dict:
+class Spread(TypedDict):
+    """Whether the call ended or a task could not be placed, the results, the nodes, and on which of them each call ran."""
+
+    ended: bool
+    unschedulable: bool
+    value: Any
+    nodes: list[str]
+    ran: dict[int, str | None]
+    kept_moving: bool
+
+
+def one_node_is_busy(spread_over_nodes: Callable, xs: list[int], which: int) -> Spread:
     """Return the results, and where each call ran, while one node is full until the other nodes have done their part."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -193,19 +234,32 @@ def one_node_is_busy(spread_over_nodes: Callable, xs: list[int], which: int) -> 
     ray.wait([holding], timeout=5)
     ended = _until(call.done, since)
     _stop(since)
-    seen = {
+    unschedulable = ended and isinstance(call.exception(), ray.exceptions.TaskUnschedulableError)
+    return {
         "ended": ended,
+        "unschedulable": unschedulable,
+        "value": call.result() if ended and not unschedulable else None,
         "nodes": sorted(nodes),
         "ran": {x: meeting.noted(room, x) for x in xs},
         "kept_moving": kept_moving,
     }
-    if ended and isinstance(call.exception(), ray.exceptions.TaskUnschedulableError):
-        return seen | {"value": None, "unschedulable": True}
-    return seen | {"value": call.result() if ended else None, "unschedulable": False}
 
 
-def gang_of(gang: Callable, size: int, offset: int, failing: int) -> dict:
-    """Return what came of a gang: its members' meetings and groups, and whether its group is left; member `failing` raises, -1 for none."""
+class Gang(TypedDict):
+    """Whether the call ended, what came back, whether a group is left, and what its members and its groups were.
+
+    A member is (whether all met, its group); None where it did not run. A group is (state, strategy, bundles).
+    """
+
+    ended: bool
+    value: Any
+    left: bool
+    members: list[tuple[bool, str | None] | None]
+    groups: list[tuple[str, str, list[dict[str, float]]]]
+
+
+def gang_of(gang: Callable, size: int, offset: int, failing: int) -> Gang:
+    """Return what came of a gang; member `failing` raises, -1 for none."""
     import ray
 
     _stop(time.time())  # a group that an attempt before has left would hold what this one needs
@@ -233,7 +287,7 @@ def gang_of(gang: Callable, size: int, offset: int, failing: int) -> dict:
         "value": call.result() if ended and failing < 0 else None,
         "left": not gone,
         "members": [meeting.noted(room, rank) for rank in range(size)],
-        "groups": [[row["state"], row["strategy"], list(row["bundles"].values())] for row in groups],
+        "groups": [(row["state"], row["strategy"], list(row["bundles"].values())) for row in groups],
     }
 
 

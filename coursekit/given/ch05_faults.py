@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from coursekit import meeting
 from coursekit.given.folders import new_folder, wait_until
@@ -175,10 +175,19 @@ def second_node(num_cpus: int = 2) -> Iterator[Any]:
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def fetch_all(survivors: Callable, plan: dict[int, str]) -> dict:
+class Fetched(TypedDict):
+    """What `survivors` returned, how often each x was called, how often in this process, and whether those that wait met."""
+
+    returned: Any
+    calls: dict[int, int]
+    here: int
+    met: bool
+
+
+def fetch_all(survivors: Callable, plan: dict[int, str]) -> Fetched:
     """Return what `survivors` makes of a function that does for each x what the plan says, and how often it was called.
 
-    `here` counts the calls in this process, where a call can neither die nor meet another.
+    In this process, where `here` counts, a call can neither die nor meet another.
     """
     diary, room = Diary(), meeting.new_room()
     guests = [x for x, act in plan.items() if act == "meets"]
@@ -216,7 +225,22 @@ def _comes(room: str, guest: int) -> bool:
     return comes
 
 
-def call_faulty(resilient_call: Callable, x: int, plan: list[str], attempts: int, seconds: float) -> dict:
+class Ended(TypedDict):
+    """How something ended: the value, or the name of the exception that it raised ("" for none) and its text."""
+
+    value: Any
+    raised: str
+    text: str
+
+
+class Attempted(Ended):
+    """The same of a call, with how often the function was called, and how often it went on after a time-out."""
+
+    calls: int
+    went_on: int
+
+
+def call_faulty(resilient_call: Callable, x: int, plan: list[str], attempts: int, seconds: float) -> Attempted:
     """Return how `resilient_call` ended for a function that does, call by call, what the plan says, and then works."""
     import ray
 
@@ -239,7 +263,7 @@ def call_faulty(resilient_call: Callable, x: int, plan: list[str], attempts: int
     outcome = _outcome(lambda: resilient_call(faulty, x, attempts, seconds))
     wait_until(lambda: diary.count("went on") or not any(_lives(row["pid"]) for row in _hanging(diary)))
     meeting.signal(room, "over")
-    return {"outcome": outcome, "calls": diary.count("call"), "went_on": diary.count("went on")}
+    return {**outcome, "calls": diary.count("call"), "went_on": diary.count("went on")}
 
 
 def _hang(diary: Diary, room: str) -> None:
@@ -253,16 +277,16 @@ def _hang(diary: Diary, room: str) -> None:
     diary.write("went on")
 
 
-def _outcome(action: Callable) -> list:
-    """Return ["value", value] or ["error", its name, its text]; Ray's wrapper around an exception is taken off."""
+def _outcome(action: Callable) -> Ended:
+    """Return how an action ended; Ray's wrapper around an exception is taken off."""
     import ray
 
     try:
-        return ["value", action()]
+        return {"value": action(), "raised": "", "text": ""}
     except (ray.exceptions.RayError, KeyError, TimeoutError) as error:
         cause = getattr(error, "cause", None)
         shown = cause if isinstance(cause, Exception) else error
-        return ["error", type(shown).__name__, str(shown).partition("\n")[0][:200]]
+        return {"value": None, "raised": type(shown).__name__, "text": str(shown).partition("\n")[0][:200]}
 
 
 def _hanging(diary: Diary) -> list[dict]:
@@ -279,10 +303,19 @@ def _lives(pid: int) -> bool:
     return False
 
 
-def pay(ledger_class: Any, payments: list, dying: list[int]) -> dict:
+class Paid(TypedDict):
+    """What payments were told, and told again, and the balance; `hidden` are methods that an attribute of the same name hides."""
+
+    answers: list[Any]
+    again: list[Any]
+    balance: Any
+    hidden: list[str]
+
+
+def pay(ledger_class: Any, payments: list, dying: list[int]) -> Paid:
     """Return what payments were told, each paid by a task; those at the places `dying` lose their process after the deposit.
 
-    `hidden` are the methods that an attribute of the same name hides: only an actor's caller still finds them.
+    A hidden method is found by an actor's caller, and by nobody else.
     """
     import ray
 
@@ -300,42 +333,60 @@ def pay(ledger_class: Any, payments: list, dying: list[int]) -> dict:
 
     answers = [ray.get(pay_one.remote(place, *payment)) for place, payment in enumerate(payments)]
     again = [ray.get(ledger.deposit.remote(*payment)) for payment in payments]
-    attempts = [diary.count(f"pays {place}") for place in range(len(payments))]
     balance = ray.get(ledger.balance.remote())
-    return {"answers": answers, "again": again, "balance": balance, "attempts": attempts, "hidden": hidden}
+    return {"answers": answers, "again": again, "balance": balance, "hidden": hidden}
 
 
-def count_and_kill(counter_class: Any, steps: list[int], kills: list[int]) -> dict:
-    """Return the totals of two counters that take turns; the first is an actor, and is killed after the steps at `kills`.
+class Counted(TypedDict):
+    """What each `add` of two counters returned, of ours and of the other."""
 
-    `pids` are the processes that the first one had.
-    """
+    totals: list[Any]
+    others: list[Any]
+
+
+def count_and_kill(counter_class: Any, steps: list[int], kills: list[int]) -> Counted:
+    """Return the totals of two counters that take turns; the first is an actor, and is killed after the steps at `kills`."""
     import ray
 
     folder = new_folder("counter-")
     counter_class(f"{folder}/trial").add(1)  # a stub, or an error in the class, is told best from here
     watched = _watched(counter_class).options(max_restarts=-1, max_task_retries=-1)
     ours, other = watched.remote(f"{folder}/ours"), counter_class(f"{folder}/other")
-    totals, others, pids = [], [], [ray.get(ours.pid_of_it.remote())]
+    totals, others, pid = [], [], ray.get(ours.pid_of_it.remote())
     for place, step in enumerate(steps):
         others.append(other.add(1))
         totals.append(ray.get(ours.add.remote(step)))
         if place in kills:
-            os.kill(pids[-1], signal.SIGKILL)
-            pids.append(ray.get(ours.pid_of_it.remote()))
-    return {"totals": totals, "others": others, "pids": pids}
+            os.kill(pid, signal.SIGKILL)
+            pid = ray.get(ours.pid_of_it.remote())
+    return {"totals": totals, "others": others}
 
 
-def die_while_saving(counter_class: Any, first: int, second: int, moments: int = 4) -> dict:
+class Death(TypedDict):
+    """The totals before a death and after the restart, what had just happened to the files, and what `__init__` failed with."""
+
+    before: float
+    after: float | None
+    done: str
+    problem: str
+
+
+class Saved(TypedDict):
+    """The deaths in the middle of a save, and the folders from which a file was brought to the folder of the path."""
+
+    deaths: list[Death]
+    elsewhere: list[str]
+
+
+def die_while_saving(counter_class: Any, first: int, second: int, moments: int = 4) -> Saved:
     """Return the totals before and after each restart; the process died in `add(second)`, each time a moment later.
 
     A moment is when a file of the folder has changed, appeared or gone, whatever did it. Ends with the first `add` that survives.
-    `elsewhere` are the folders from which `add` brought a file to the folder of the path.
     """
     import ray
 
     folder, diary = new_folder("counter-"), Diary()
-    deaths: list[dict] = []
+    deaths: list[Death] = []
     counter = _watched(counter_class).options(max_restarts=-1).remote(f"{folder}/total")
     total = ray.get(counter.add.remote(first))
     for moment in range(1, moments + 1):
@@ -343,7 +394,7 @@ def die_while_saving(counter_class: Any, first: int, second: int, moments: int =
         with contextlib.suppress(ray.exceptions.RayActorError):
             ray.get(counter.add.remote(second))
             break
-        death: dict[str, Any] = {"before": total, "after": None, "done": diary.lines()[-1]["event"], "problem": ""}
+        death: Death = {"before": total, "after": None, "done": diary.lines()[-1]["event"], "problem": ""}
         deaths.append(death)
         try:
             total = death["after"] = ray.get(counter.add.options(max_task_retries=-1).remote(0))
@@ -415,7 +466,15 @@ def _difference(before: dict[str, bytes], after: dict[str, bytes]) -> str:
     return " and ".join(did + [f"{'changed' if after[name] else 'emptied'} {name}" for name in changed])
 
 
-def collect_with_deaths(collect: Callable, samplers: int, plan: dict[int, str], plus: int) -> dict:
+class Collected(Ended):
+    """How `collect` ended, with how many samplers were made, how often each seed was sampled, and whether those that wait met."""
+
+    samplers: int
+    times: dict[int, int]
+    met: bool
+
+
+def collect_with_deaths(collect: Callable, samplers: int, plan: dict[int, str], plus: int) -> Collected:
     """Return how `collect` ended with samplers that do for each seed what the plan says; how many were made, and what for.
 
     A plan's "dies 2" means that the first two samplers of this seed die; "raises", that the first three calls raise an error
@@ -449,7 +508,7 @@ def collect_with_deaths(collect: Callable, samplers: int, plan: dict[int, str], 
     times = {seed: diary.count(f"samples {seed}") for seed in plan}
     waited = sum(act in ("meets", "waits") for act in plan.values())
     return {
-        "outcome": outcome,
+        **outcome,
         "samplers": diary.count("sampler"),
         "times": times,
         "met": diary.count("met") == waited,

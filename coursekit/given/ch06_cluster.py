@@ -14,7 +14,7 @@ import venv
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pandas
 
@@ -243,19 +243,21 @@ def what_runs(client: Any, entrypoint: str, runtime_envs: list[dict]) -> list[di
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def what_is_missing_here(what_is_missing: Callable, left_out: list[list[str]]) -> list[list]:
-    """Return for each [part, sign] the command lines of the cluster without those that show the sign, and what is missing then."""
+def what_is_missing_here(
+    what_is_missing: Callable, left_out: list[list[str]]
+) -> list[tuple[str, list[list[str]], Any]]:
+    """Return for each [part, sign] the part, the cluster's command lines without those that show the sign, and what is missing then."""
     cluster = cluster_here()
     titles = (["ray::DashboardAgent"], ["ray::RuntimeEnvAgent"])
     wait_until(lambda: all(title in command_lines(cluster).values() for title in titles), LONGEST_WAIT)
-    seen = []
+    seen: list[tuple[str, list[list[str]], Any]] = []
     for part, sign in left_out:
         lines = [
             [word[:200] for word in words[:60]]
             for words in command_lines(cluster).values()
             if not any(sign and sign in (word, Path(word).name) for word in leading(words))
         ]
-        seen.append([part, lines, what_is_missing([list(words) for words in lines])])
+        seen.append((part, lines, what_is_missing([list(words) for words in lines])))
     return seen
 
 
@@ -264,73 +266,115 @@ def leading(words: list[str]) -> list[str]:
     return [str(word) for word in words[:4] if not str(word).startswith("-")]
 
 
-def submit_to_a_stand_in(submit_and_wait: Callable, ends_as: str, entrypoint: str, runtime_env: dict, log: str) -> dict:
-    """Return what came of a job that ends in a given way, and every call that the client received."""
+class Rehearsed(TypedDict):
+    """What came of a job that a stand-in took (`raised` is None where nothing was), and each (entrypoint, runtime_env) submitted."""
+
+    returned: Any
+    raised: str | None
+    still_asking: bool
+    submitted: list[tuple[Any, Any]]
+    polls: int
+
+
+def submit_to_a_stand_in(
+    submit_and_wait: Callable, ends_as: str, entrypoint: str, runtime_env: dict, log: str
+) -> Rehearsed:
+    """Return what came of a job that ends in a given way, what was submitted, and how often its status was asked for."""
     client = RehearsedClient(ends_as, log)
+    returned, raised, still_asking = None, None, False
     try:
-        result = {"returned": submit_and_wait(client, entrypoint, runtime_env)}
+        returned = submit_and_wait(client, entrypoint, runtime_env)
     except StillAsking:
-        result = {"still_asking": True}
+        still_asking = True
     except RuntimeError as error:
         if isinstance(error, NotImplementedError):
             raise
-        result = {"raised": str(error)}
-    statuses = [call for call in client.calls if call[0] == "status"]
-    return result | {"submitted": [call[1:] for call in client.calls if call[0] == "submit"], "polls": len(statuses)}
+        raised = str(error)
+    return {
+        "returned": returned,
+        "raised": raised,
+        "still_asking": still_asking,
+        "submitted": [(call[1], call[2]) for call in client.calls if call[0] == "submit"],
+        "polls": sum(call[0] == "status" for call in client.calls),
+    }
 
 
-def run_a_job(submit_and_wait: Callable, entrypoint: str, runtime_env: dict) -> dict:
+class Run(TypedDict):
+    """What came of a real job, and the statuses of the jobs with its entrypoint."""
+
+    returned: Any
+    known: list[str]
+
+
+def run_a_job(submit_and_wait: Callable, entrypoint: str, runtime_env: dict) -> Run:
     """Return what came of a real job, and the jobs with this entrypoint that the cluster has on record."""
     from ray.job_submission import JobSubmissionClient
 
     cluster = cluster_here()
     client = JobSubmissionClient(cluster.dashboard, headers=cluster.bearer)
     returned = submit_and_wait(client, entrypoint, runtime_env)
-    known = [job for job in client.list_jobs() if job.entrypoint == entrypoint]
-    return {"returned": returned, "known": [[str(job.status), job.runtime_env] for job in known]}
+    known = [str(job.status) for job in client.list_jobs() if job.entrypoint == entrypoint]
+    return {"returned": returned, "known": known}
 
 
-def send(submit_rest: Callable, submission_id: str, entrypoint: str, runtime_env: dict) -> dict:
-    """Return what came of a job sent by HTTP: what was returned, the job on record, and what a wrong token led to.
+class Job(TypedDict):
+    """What the dashboard says of a job."""
 
-    Where the dashboard refused and `submit_rest` raised, `failed` says how.
+    entrypoint: str
+    status: str
+    runtime_env: dict[str, Any] | None
+
+
+class Sent(TypedDict):
+    """What came of a job sent by HTTP with a wrong token (`noticed` where that raised), then with the right one.
+
+    `failed` says how the dashboard refused the right one, "" where it did not; `job` is None where the cluster has none of this id.
     """
-    import requests
 
+    noticed: bool
+    refused: Any
+    failed: str
+    returned: Any
+    job: Job | None
+    log: str
+
+
+def send(submit_rest: Callable, submission_id: str, entrypoint: str, runtime_env: dict) -> Sent:
+    """Return what came of a job sent by HTTP with a wrong token, then with the right one."""
     cluster = cluster_here()
+    seen: Sent = {"noticed": False, "refused": None, "failed": "", "returned": None, "job": None, "log": ""}
+    url = cluster.dashboard
     try:
-        refused = {
-            "returned": submit_rest(cluster.dashboard, "0" * 64, f"{submission_id}-refused", entrypoint, runtime_env)
-        }
+        seen["refused"] = submit_rest(url, "0" * 64, f"{submission_id}-refused", entrypoint, runtime_env)
     except NotImplementedError:
         raise
-    except Exception as error:
-        refused = {"raised": type(error).__name__}
+    except Exception:
+        seen["noticed"] = True
     with _replies() as replies:
         try:
-            returned = submit_rest(cluster.dashboard, cluster.token, submission_id, entrypoint, runtime_env)
+            seen["returned"] = submit_rest(url, cluster.token, submission_id, entrypoint, runtime_env)
         except Exception as error:
             if not replies or replies[-1].ok:
                 raise
             said = f"It answered {replies[-1].status_code} {replies[-1].reason}: {_gist(replies[-1].text)}"
-            failed = f"{said}\n`submit_rest` raised {type(error).__name__}."
-            return {"returned": None, "job": {}, "log": "", "refused": refused, "failed": failed}
+            seen["failed"] = f"{said}\n`submit_rest` raised {type(error).__name__}."
+            return seen
+    seen["job"], seen["log"] = _job_once_over(cluster, submission_id)
+    return seen
+
+
+def _job_once_over(cluster: OwnCluster, submission_id: str) -> tuple[Job | None, str]:
+    """Return what the dashboard says of a job that has ended, None where there is none, and what the job printed."""
+    import requests
+
     url, end = f"{cluster.dashboard}/api/jobs/{submission_id}", time.monotonic() + LONGEST_WAIT
-    while True:
-        reply = requests.get(url, headers=cluster.bearer, timeout=LONGEST_WAIT)
-        job = reply.json() if reply.ok else {}
-        if job.get("status") not in ("PENDING", "RUNNING") or time.monotonic() > end:
-            break
+    while (reply := requests.get(url, headers=cluster.bearer, timeout=LONGEST_WAIT)).ok:
+        job = reply.json()
+        if job["status"] not in ("PENDING", "RUNNING") or time.monotonic() > end:
+            logs = requests.get(f"{url}/logs", headers=cluster.bearer, timeout=LONGEST_WAIT).json().get("logs", "")
+            return {"entrypoint": job["entrypoint"], "status": job["status"], "runtime_env": job["runtime_env"]}, logs
         time.sleep(0.1)
-    log = (
-        requests.get(f"{url}/logs", headers=cluster.bearer, timeout=LONGEST_WAIT).json().get("logs", "") if job else ""
-    )
-    kept = (
-        {key: job.get(key) for key in ("submission_id", "entrypoint", "status", "runtime_env", "metadata")}
-        if job
-        else {}
-    )
-    return {"returned": returned, "job": kept, "log": log, "refused": refused}
+    return None, ""
 
 
 @contextlib.contextmanager
@@ -357,15 +401,23 @@ def _gist(text: str) -> str:
     return lines[-1] if lines[0].startswith("Traceback") else lines[0]
 
 
-def join(join_node: Callable, cpus: int, resources: dict) -> dict:
-    """Return the command, and the nodes of the cluster while it runs and after it was stopped."""
+class Joined(TypedDict):
+    """Each new node as (state, is a head, resources), and whether its command still ran; or how the command `failed`."""
+
+    failed: str
+    joined: list[tuple[str, bool, dict[str, float]]]
+    running: bool
+
+
+def join(join_node: Callable, cpus: int, resources: dict) -> Joined:
+    """Return which nodes the cluster had more while the command ran."""
     cluster = cluster_here()
     command, variables = join_node(cluster.address, cluster.token_file, cpus, resources)
     before = {node["node_id"] for node in nodes(cluster)}
     try:
         started = cluster.start([str(word) for word in command], dict(variables), seconds=LONGEST_WAIT)
     except CommandFailed as error:
-        return {"failed": str(error)[-600:]}
+        return {"failed": str(error)[-600:], "joined": [], "running": False}
     try:
         end = time.monotonic() + LONGEST_WAIT
         while (
@@ -376,29 +428,40 @@ def join(join_node: Callable, cpus: int, resources: dict) -> dict:
     finally:
         started.stop()
     return {
-        "joined": [[node["state"], node["is_head_node"], node["resources_total"]] for node in new],
+        "failed": "",
+        "joined": [(node["state"], node["is_head_node"], node["resources_total"]) for node in new],
         "running": running,
     }
 
 
-def joining_command(join_node: Callable, address: str, token_file: str, cpus: int, resources: dict) -> list:
-    """Return the command and the environment of `join_node`, without running it; nothing when it reads the token's file."""
+def joining_command(
+    join_node: Callable, address: str, token_file: str, cpus: int, resources: dict
+) -> tuple[list[str], dict[str, str]] | None:
+    """Return the command and the environment of `join_node`, without running it; None when it reads the token's file."""
     try:
         command, variables = join_node(address, token_file, cpus, resources)
     except FileNotFoundError as error:
         if str(error.filename) != token_file:
             raise
-        return []
+        return None
     if isinstance(command, str):
         command = [command]
-    return [[str(word) for word in command], {str(key): str(value) for key, value in dict(variables).items()}]
+    return [str(word) for word in command], {str(key): str(value) for key, value in dict(variables).items()}
 
 
-def installed(pip_environment: Callable, package: str, version: str, versions: list[str]) -> dict:
-    """Return what `pip` would install for the runtime environment, from a folder of wheels and without a network.
+class Planned(TypedDict):
+    """Each package that `pip` would install as (name, version, whether from the folder), or what Ray or pip said instead.
 
-    `found` lists [name, version, folder] of each package; `refused` is what Ray or pip said instead.
+    `kind` is the type of what came back.
     """
+
+    kind: str
+    refused: str
+    found: list[tuple[str, str, bool]]
+
+
+def installed(pip_environment: Callable, package: str, version: str, versions: list[str]) -> Planned:
+    """Return what `pip` would install for the runtime environment, from a folder of wheels and without a network."""
     from ray.runtime_env import RuntimeEnv
 
     with tempfile.TemporaryDirectory(prefix="wheels-") as parent:
@@ -407,14 +470,18 @@ def installed(pip_environment: Callable, package: str, version: str, versions: l
             _offer(index, wheel(folder, package, each))
         made = pip_environment(package, version, folder)
         if not isinstance(made, dict):
-            return {"kind": type(made).__name__}
+            return {"kind": type(made).__name__, "refused": "", "found": []}
         try:
             config = RuntimeEnv(**made).pip_config()
         except Exception as error:
-            return {"refused": f"Ray said: {error}"[:400]}
+            return _refused(f"Ray said: {error}"[:400])
         if not config:
-            return {"refused": "Ray finds no `pip` in it."}
+            return _refused("Ray finds no `pip` in it.")
         return _dry_run(config, folder, index)
+
+
+def _refused(text: str) -> Planned:
+    return {"kind": "dict", "refused": text, "found": []}
 
 
 def _offer(index: str, path: Path) -> None:
@@ -428,7 +495,7 @@ def _offer(index: str, path: Path) -> None:
         links.write(f'<a href="{later.name}">{later.name}</a>\n')
 
 
-def _dry_run(config: dict, folder: str, index: str) -> dict:
+def _dry_run(config: dict, folder: str, index: str) -> Planned:
     """Return what `pip install` would do with the packages and options that Ray passes on, where only `index` is the internet."""
     requirements = Path(folder, "requirements.txt")
     requirements.write_text("\n".join(config["packages"]) + "\n")
@@ -440,7 +507,8 @@ def _dry_run(config: dict, folder: str, index: str) -> dict:
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         said = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
-        return {"refused": "pip said: " + " ".join(said)[:400].replace(folder, "…")}
+        return _refused("pip said: " + " ".join(said)[:400].replace(folder, "…"))
     plans = json.loads(Path(folder, "report.json").read_text())["install"]
     found = [(each["metadata"], each["download_info"]["url"]) for each in plans]
-    return {"found": [[about["name"], about["version"], folder in url] for about, url in found]}
+    listed = [(about["name"], about["version"], folder in url) for about, url in found]
+    return {"kind": "dict", "refused": "", "found": listed}

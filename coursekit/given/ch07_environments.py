@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypedDict
 
 import gymnasium
 import numpy as np
@@ -87,20 +87,41 @@ def chooses_for_all(observations: Any) -> np.ndarray:
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def spaces(corridor: Any, length: int, max_steps: int) -> dict:
+class Box(TypedDict):
+    """A space's kind, and of a Box the shape and the limits."""
+
+    kind: str
+    shape: list[int]
+    low: list[float]
+    high: list[float]
+
+
+class Spaces(TypedDict):
+    """Whether a corridor is a `gymnasium.Env`, and what it says of its observations and actions."""
+
+    is_environment: bool
+    observations: Box
+    actions: dict[str, Any]
+
+
+def spaces(corridor: Any, length: int, max_steps: int) -> Spaces:
     """Return what a corridor says of its observations and actions."""
     env = corridor(length, max_steps)
     return {
-        "is an environment": isinstance(env, gymnasium.Env),
-        "observations": _space(getattr(env, "observation_space", None)),
-        "actions": _space(getattr(env, "action_space", None)),
+        "is_environment": isinstance(env, gymnasium.Env),
+        "observations": _box(getattr(env, "observation_space", None)),
+        "actions": _actions(getattr(env, "action_space", None)),
     }
 
 
-def _space(space: Any) -> dict:
+def _box(space: Any) -> Box:
     if isinstance(space, gymnasium.spaces.Box):
-        limits = {"low": space.low.ravel().tolist(), "high": space.high.ravel().tolist()}
-        return {"kind": "Box", "shape": list(space.shape), **limits}
+        limits = space.low.ravel().tolist(), space.high.ravel().tolist()
+        return {"kind": "Box", "shape": list(space.shape), "low": limits[0], "high": limits[1]}
+    return {"kind": type(space).__name__, "shape": [], "low": [], "high": []}
+
+
+def _actions(space: Any) -> dict[str, Any]:
     if isinstance(space, gymnasium.spaces.Discrete):
         return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
     return {"kind": type(space).__name__}
@@ -127,22 +148,38 @@ def complaints(corridor: Any, length: int, max_steps: int) -> list[str]:
     return [text for text in texts if not any(word in text for word in CHATTER)]
 
 
-def walks(corridor: Any, length: int, max_steps: int, seed: int, walks: list[list[int]]) -> list[dict]:
+class Walk(TypedDict):
+    """An episode: its start, what that array held at the end, and (observation, reward, terminated, truncated) of each step."""
+
+    start: float
+    start_afterwards: float
+    steps: list[tuple[np.ndarray, Any, bool, bool]]
+
+
+def walks(corridor: Any, length: int, max_steps: int, seed: int, walks: list[list[int]]) -> list[Walk]:
     """Return the start and the steps of some episodes in one corridor; a walk stops where the episode says it ends."""
-    env, seen = corridor(length, max_steps), []
+    env = corridor(length, max_steps)
+    seen: list[Walk] = []
     for number, actions in enumerate(walks):
         obs, _ = env.reset(seed=seed) if number == 0 else env.reset()
         start, steps = float(obs[0]), []
         for action in actions:
-            square, *others = env.step(action)
-            steps.append([np.array(square), *others])
-            if others[1] or others[2]:
+            square, reward, terminated, truncated, _ = env.step(action)
+            steps.append((np.array(square), reward, bool(terminated), bool(truncated)))
+            if terminated or truncated:
                 break
-        seen.append({"start": start, "start afterwards": float(obs[0]), "steps": steps})
+        seen.append({"start": start, "start_afterwards": float(obs[0]), "steps": steps})
     return seen
 
 
-def play(rollout: Callable, part: dict, seed: int) -> dict:
+class Played(TypedDict):
+    """What `rollout` returned, and the calls that the environment saw."""
+
+    episode: Any
+    calls: list[tuple[str, Any]]
+
+
+def play(rollout: Callable, part: dict, seed: int) -> Played:
     """Return what `rollout` returns for a scripted episode, and the calls that the environment saw."""
     env = Scripted([part])
     episode = rollout(env, chooses, seed)

@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import gymnasium
 import numpy as np
@@ -41,7 +41,7 @@ def chooses(weights: dict, obs: np.ndarray) -> np.ndarray:
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def play_fragments(Sampler: Callable, scripts: list[list[dict]], parts: list, seed: int) -> list:
+def play_fragments(Sampler: Callable, scripts: list[list[dict]], parts: list, seed: int) -> list[Any]:
     """Return the fragments of one sampler with scripted environments; a part is [weights, or None for the old ones, steps]."""
 
     def make_envs() -> VectorEnv:
@@ -55,6 +55,16 @@ def play_fragments(Sampler: Callable, scripts: list[list[dict]], parts: list, se
     return fragments
 
 
+class Fragment(TypedDict):
+    """What tells a fragment of `OnCue` apart: its sampler, its place among that one's, its steps, and the weights that played it."""
+
+    who: int
+    number: int
+    steps: int
+    version: int
+    sum: float
+
+
 class OnCue:
     """Stands in for a sampler: its fragments say which sampler played them, and with which weights; a cue says when."""
 
@@ -65,12 +75,12 @@ class OnCue:
         """Play with these from now on."""
         self._weights = weights
 
-    def sample(self, steps: int) -> dict:
-        """Return the sampler's number, the fragment's, and what tells the weights apart; `cue(me, number)` comes first."""
+    def sample(self, steps: int) -> Fragment:
+        """Return the next fragment; `cue(me, number)` comes first."""
         number, self._played = self._played, self._played + 1
-        played_with = {"version": self._weights["version"], "sum": float(np.sum(self._weights["w"]))}
+        version, total = self._weights["version"], float(np.sum(self._weights["w"]))
         self._cue(self._me, number)
-        return {"who": self._me, "number": number, "steps": steps, **played_with}
+        return {"who": self._me, "number": number, "steps": steps, "version": version, "sum": total}
 
 
 def on_cue(count: int, cue: Callable[[int, int], None]) -> list:
@@ -83,7 +93,14 @@ def on_cue(count: int, cue: Callable[[int, int], None]) -> list:
     return crew
 
 
-def collect_rounds(collect: Callable, rounds: Sequence[dict], count: int, steps: int) -> dict:
+class Rounds(TypedDict):
+    """What each round gave back, and whether its samplers never met."""
+
+    rounds: list[Any]
+    missed: bool
+
+
+def collect_rounds(collect: Callable, rounds: Sequence[dict], count: int, steps: int) -> Rounds:
     """Return what the rounds gave back, up to one whose samplers never met; in a round, the last sampler ends first."""
     room = meeting.new_room()
 
@@ -134,7 +151,17 @@ def _kill(actor: Any) -> None:
     time.sleep(0.3)  # the fragment that will never come is known to be lost at about the same moment
 
 
-def with_a_straggler_and_a_death(collect_async: Callable, steps: int, count: int, slow: int, dies: int) -> dict:
+class Learned(TypedDict):
+    """What `learn` heard, the name of the error that was raised ("" for none), and which of three things a sampler signalled."""
+
+    heard: list[Fragment]
+    raised: str
+    alone: bool
+    waited: bool
+    stayed: bool
+
+
+def with_a_straggler_and_a_death(collect_async: Callable, steps: int, count: int, slow: int, dies: int) -> Learned:
     """Return what was learned and raised: one sampler hands in its first after three others, one dies over its first after six.
 
     A fragment that the slow one begins near the end lasts until `collect_async` is back.
@@ -162,6 +189,6 @@ def with_a_straggler_and_a_death(collect_async: Callable, steps: int, count: int
     except ray.exceptions.RayActorError as error:
         raised = type(error).__name__
     finally:
-        found = {name: meeting.signalled(room, name) for name in ("alone", "waited", "stayed")}
+        alone, waited, stayed = (meeting.signalled(room, name) for name in ("alone", "waited", "stayed"))
         meeting.signal(room, "over")
-    return {"heard": lesson.heard, "raised": raised, **found}
+    return {"heard": lesson.heard, "raised": raised, "alone": alone, "waited": waited, "stayed": stayed}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.managers import SyncManager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypedDict
 
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
@@ -257,16 +257,23 @@ def _code(function: Callable) -> list[str]:
 
 def keep_and_sample(
     ReplayBuffer: Callable, capacity: int, seed: int, fragments: list, size: int, times: int
-) -> list[list]:
-    """Return, for each fragment, samples of this size, `times` of them, drawn after it was added."""
+) -> list[Any]:
+    """Return samples of this size, `times` of them drawn after each fragment was added."""
     buffer, found = ReplayBuffer(capacity, seed), []
     for fragment in fragments:
         buffer.add(fragment)
-        found.append([buffer.sample(size) for _ in range(times)])
+        found += [buffer.sample(size) for _ in range(times)]
     return found
 
 
-def follow_script(SharedAgent: Callable, theta: np.ndarray, rate: float, every: int, script: list) -> dict:
+class Followed(TypedDict):
+    """What an agent's `parameters()` and `ages()` returned."""
+
+    parameters: list[Any]
+    ages: Any
+
+
+def follow_script(SharedAgent: Callable, theta: np.ndarray, rate: float, every: int, script: list) -> Followed:
     """Return the parameters before and after each gradient of a script of [gradient, version]; arrays are read-only, as in an actor."""
     agent = SharedAgent(_read_only(theta), Adam(rate), every)
     parameters = [copy.deepcopy(agent.parameters())]
@@ -337,8 +344,7 @@ class Played:
         number = len(self.log["play"])
         if number > self.rounds + 20:
             raise RuntimeError("The board had said False, and the worker played 20 rounds more.")
-        self.log["play"].append(float(theta[-1]))
-        self.log["epsilon"].append(float(epsilon))
+        self.log["play"].append([float(theta[-1]), float(epsilon)])
         return {"number": number, "real": np.arange(frames * ENVS).reshape(frames, ENVS) >= number % 7}, [float(number)]
 
     def test(self, theta: np.ndarray) -> float:
@@ -347,15 +353,30 @@ class Played:
         return float(self.log["test"][-1][0])
 
 
-def follow_worker(work: Callable, rounds: int, versions: list[int]) -> dict:
+class Worked(TypedDict):
+    """What a worker did, call by call: its arguments, and what else the judge wants to know of the call."""
+
+    play: list[tuple[float, float]]  # the version of the weights, ε
+    add: list[int]
+    held: list[int]  # fragments in the buffer when a batch was drawn
+    sample: list[Any]
+    apply: list[tuple[float, float]]  # the slope of the gradient, the version
+    count: list[Any]
+    test: list[list[float]]  # the score, the version
+    offer: list[list[Any]]
+    put: list[Any]
+
+
+def follow_worker(work: Callable, rounds: int, versions: list[int]) -> Worked:
     """Return all that a worker did, while one actor played agent, buffer and board."""
     import ray
 
     meeting.expect_ray()
-    log: dict[str, list] = {"play": [], "epsilon": [], "test": [], "put": []}
+    log: dict[str, list] = {"play": [], "test": [], "put": []}
     script = ray.remote(Script).options(num_cpus=0).remote(rounds, versions)
     work(partial(Played, rounds, log), script, script, script, SimpleNamespace(put=log["put"].append))
-    return log | ray.get(script.seen.remote())
+    told: Any = log | ray.get(script.seen.remote())
+    return told
 
 
 _here: set[str] = set()  # the rooms in which this process has waited for another one
@@ -400,14 +421,20 @@ def _signals(room: str, kind: str) -> list[list[str]]:
     return [key.decode().split("-")[1:] for key in _internal_kv_list(f"{room}/{kind}-", namespace="coursekit")]
 
 
-def learn(train: Callable, turn: list, seed: int) -> dict:
-    """Return what `train` returns for CartPoles turned in the judge's way, how many workers played on them, and their tests.
+class Trained(TypedDict):
+    """What `train` returned, how many workers played, and their tests; `mark` is that of the weights which came back."""
 
-    A test is [process, score, mark of the weights]; `mark` is that of the weights which came back.
-    """
+    learned: Any
+    workers: int
+    tests: list[tuple[int, float, int]]  # the process, the score, the mark of the weights
+    mark: int | None
+
+
+def learn(train: Callable, turn: list, seed: int) -> Trained:
+    """Return what `train` returns for CartPoles turned in the judge's way, and how its workers tested."""
     room = meeting.new_room()
     learned = train(MeetingCartpoles(np.array(turn, np.float32), room, os.getpid()), seed)
-    tests = [[int(process), float(score), int(mark)] for process, _, score, mark in _signals(room, "tested")]
+    tests = [(int(process), float(score), int(mark)) for process, _, score, mark in _signals(room, "tested")]
     theta = learned.get("theta") if isinstance(learned, dict) else None
     mark = _mark(theta) if isinstance(theta, np.ndarray) and theta.dtype.kind == "f" else None
     return {"learned": learned, "workers": len(_signals(room, "here")), "tests": tests, "mark": mark}

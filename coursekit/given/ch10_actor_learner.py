@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -14,16 +14,26 @@ from coursekit.given.cartpoles import turned_cartpoles
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def loss_and_slopes(ppo_loss: Callable, rows: dict, settings: dict) -> dict:
+class Loss(TypedDict):
+    """What `ppo_loss` returned, its slopes along what the network computed, and the names of those without any."""
+
+    kind: str
+    shape: list[int]
+    loss: list[float]
+    slopes: dict[str, np.ndarray]
+    cut_off: list[str]
+
+
+def loss_and_slopes(ppo_loss: Callable, rows: dict, settings: dict) -> Loss:
     """Return the loss of some rows, its slopes along what the network computed, and the names of those without any."""
     import torch
 
     tensors = {name: torch.tensor(column, dtype=torch.float64) for name, column in rows.items()}
     free = {name: tensors[name].requires_grad_() for name in ("logp", "values", "entropy")}
     loss = ppo_loss(*tensors.values(), **settings)
-    seen = {"kind": type(loss).__name__, "shape": list(np.shape(loss)), "cut_off": [], "loss": 0.0, "slopes": {}}
+    seen: Loss = {"kind": type(loss).__name__, "shape": [], "loss": [], "slopes": {}, "cut_off": []}
     if isinstance(loss, torch.Tensor):
-        seen["loss"] = loss.detach().tolist()
+        seen["shape"], seen["loss"] = list(loss.shape), loss.detach().ravel().tolist()
         slopes = (
             torch.autograd.grad(loss.sum(), list(free.values()), allow_unused=True) if loss.requires_grad else [None]
         )
@@ -33,20 +43,29 @@ def loss_and_slopes(ppo_loss: Callable, rows: dict, settings: dict) -> dict:
     return seen
 
 
-def two_epochs(minibatches: Callable, rows: dict, size: int, seed: int) -> list:
+def two_epochs(minibatches: Callable, rows: dict, size: int, seed: int) -> tuple[list[Any], list[Any], Any]:
     """Return the minibatches of two passes over one batch, with one generator, and after them the batch."""
     import torch
 
     rng = np.random.default_rng(seed)
     batch = {name: torch.tensor(column) for name, column in rows.items()}
-    return [*(list(islice(minibatches(batch, size, rng), 1000)) for _ in range(2)), batch]
+    first, second = (list(islice(minibatches(batch, size, rng), 1000)) for _ in range(2))
+    return first, second, batch
+
+
+class Call(TypedDict):
+    """One call of `set_weights`: its reference, whether the program put it itself, what arrived or the type of that."""
+
+    reference: str
+    put: bool
+    weights: dict | str
 
 
 class Recorded:
     """Stands in for a handle of a sampler: `set_weights.remote(...)` writes down what Ray would deliver."""
 
     def __init__(self) -> None:
-        self.calls: list[dict] = []
+        self.calls: list[Call] = []
         self.set_weights = self
 
     def __call__(self, *arguments: Any) -> Any:
@@ -81,7 +100,7 @@ class Weighted:
         return copy.deepcopy(self.layers)
 
 
-def two_syncs(weight_sync: Callable, versions: list[dict], samplers: int) -> list[list[dict]]:
+def two_syncs(weight_sync: Callable, versions: list[dict], samplers: int) -> list[list[Call]]:
     """Return, for each sampler, what arrived when each version of a policy's weights was sent."""
     policy, handles = Weighted(), [Recorded() for _ in range(samplers)]
     for policy.layers in versions:
@@ -108,7 +127,14 @@ def linear_policy(actor: list, critic: list) -> Any:
     return Linear()
 
 
-def two_steps(train_step: Callable, actor: list, critic: list, rows: dict) -> dict:
+class Steps(TypedDict):
+    """The parameters of a policy before and after each of two steps, and what `train_step` returned."""
+
+    parameters: tuple[list[float], list[float], list[float]]
+    losses: Any
+
+
+def two_steps(train_step: Callable, actor: list, critic: list, rows: dict) -> Steps:
     """Return the parameters before and after each of two steps on one minibatch, and what `train_step` returned."""
     import torch
 
@@ -119,14 +145,28 @@ def two_steps(train_step: Callable, actor: list, critic: list, rows: dict) -> di
     for _ in range(2):
         losses.append(train_step(policy, optimizer, dict(minibatch)))
         moments.append(_flat(policy))
-    return {"parameters": moments, "losses": losses}
+    before, first, second = moments
+    return {"parameters": (before, first, second), "losses": losses}
 
 
 def _flat(policy: Any) -> list[float]:
     return [number for part in policy.parameters() for number in part.detach().ravel().tolist()]
 
 
-def learn(solve_cartpole: Callable, turn: list, seed: int) -> dict:
+class Layers(TypedDict):
+    """The weights of a policy that choose its actions."""
+
+    actor: list[tuple[np.ndarray, np.ndarray]]
+
+
+class Learned(TypedDict):
+    """What `solve_cartpole` returned, and for each call with weights the actor and marks of these."""
+
+    learned: Any
+    sent: list[tuple[str, list[int]]]
+
+
+def learn(solve_cartpole: Callable, turn: list, seed: int) -> Learned:
     """Return what `solve_cartpole` returns for CartPoles turned in the judge's way, and what actors were sent meanwhile."""
     with sent_to_actors() as sent:
         learned = solve_cartpole(partial(turned_cartpoles, np.array(turn, np.float32)), seed)

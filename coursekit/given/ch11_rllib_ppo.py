@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import gymnasium
 import numpy as np
@@ -28,11 +28,21 @@ def built(config: Any) -> Iterator[Any]:
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
+class Counts(TypedDict):
+    """How often an algorithm was built, trained and stopped, and trained after it had been stopped."""
+
+    builds: int
+    trains: int
+    stops: int
+    after_stop: int
+
+
 class Scripted:
     """A config and its algorithm in one: `train()` returns results that were written beforehand."""
 
     def __init__(self, means: list[float | None], breaks: bool = False):
-        self.iteration, self.seen = 0, {"builds": 0, "trains": 0, "stops": 0, "after_stop": 0}
+        self.iteration = 0
+        self.seen: Counts = {"builds": 0, "trains": 0, "stops": 0, "after_stop": 0}
         self._means, self._breaks, self.episodes = means, breaks, 0
 
     def build_algo(self) -> "Scripted":
@@ -72,7 +82,16 @@ class Scripted:
         self.seen["stops"] += 1
 
 
-def follow_script(learns: Callable, means: list[float | None], target: float, most: int, breaks: bool = False) -> dict:
+class Followed(Counts):
+    """What an algorithm was told, what came back at the end, and whether an error came instead."""
+
+    returned: Any
+    raised: bool
+
+
+def follow_script(
+    learns: Callable, means: list[float | None], target: float, most: int, breaks: bool = False
+) -> Followed:
     """Return what `learns` gives back for an algorithm with these mean returns, and how often it did what."""
     script = Scripted(means, breaks)
     try:
@@ -84,9 +103,9 @@ def follow_script(learns: Callable, means: list[float | None], target: float, mo
     return {"returned": returned, "raised": False, **script.seen}
 
 
-def learn(learns: Callable, length: int, seed: int, target: float, most: int) -> list:
-    """Return what `learns` gives back for PPO on a corridor."""
-    return learns(_corridor_ppo(length, seed), target, most)
+def learn(learns: Callable, length: int, seed: int, target: float, most: int) -> float:
+    """Return the last mean return that `learns` gives back for PPO on a corridor."""
+    return learns(_corridor_ppo(length, seed), target, most)[-1]
 
 
 def _corridor_ppo(length: int, seed: int, batch: int = 512, epochs: int = 6) -> Any:
@@ -104,7 +123,33 @@ def _corridor_ppo(length: int, seed: int, batch: int = 512, epochs: int = 6) -> 
     )
 
 
-def resume_after_a_night(resume: Callable, length: int, seed: int, whole: int, cut: dict, mark: list[float]) -> dict:
+class Memory(TypedDict):
+    """What an algorithm must not forget: its weights, where they learn and where they play, and its optimizer's state."""
+
+    iteration: int
+    mark: list[float]
+    learner: list[np.ndarray]
+    runner: list[np.ndarray]
+    optimizer: list[np.ndarray]
+
+
+class Continued(TypedDict):
+    """What an algorithm remembered, and its counters after one more iteration."""
+
+    after: Memory
+    iteration: int
+    steps: int
+
+
+class Resumed(TypedDict):
+    """What the old algorithm knew, what came back, and what became of that if it is an algorithm."""
+
+    before: Memory
+    returned: str
+    continued: NotRequired[Continued]
+
+
+def resume_after_a_night(resume: Callable, length: int, seed: int, whole: int, cut: dict, mark: list[float]) -> Resumed:
     """Return what `resume` makes of a folder of checkpoints, the newest of which were cut off: {number: "killed" or "copied"}.
 
     In the newest whole one, two of the weights are the numbers of `mark`.
@@ -124,12 +169,14 @@ def resume_after_a_night(resume: Callable, length: int, seed: int, whole: int, c
         try:
             returned = resume(folder)
             if not callable(getattr(returned, "train", None)):
-                return {"returned": f"a {type(returned).__name__}"}
+                return {"before": before, "returned": f"a {type(returned).__name__}"}
             after, result = _memory(returned), returned.train()
-            counts = {"iteration": result["training_iteration"], "steps": result["num_env_steps_sampled_lifetime"]}
-            return {"returned": "an algorithm", "before": before, "after": after} | {
-                n: int(v) for n, v in counts.items()
+            continued: Continued = {
+                "after": after,
+                "iteration": int(result["training_iteration"]),
+                "steps": int(result["num_env_steps_sampled_lifetime"]),
             }
+            return {"before": before, "returned": "an algorithm", "continued": continued}
         finally:
             getattr(returned, "stop", lambda: None)()
 
@@ -153,8 +200,7 @@ def _write(algo: Any, mark: list[float]) -> None:
     algo.env_runner_group.sync_weights(from_worker_or_learner_group=algo.learner_group, inference_only=True)
 
 
-def _memory(algo: Any) -> dict:
-    """Return what an algorithm must not forget: its weights, where they play and where they learn, and its optimizer's state."""
+def _memory(algo: Any) -> Memory:
     import torch
 
     learner = algo.learner_group._learner
@@ -165,7 +211,9 @@ def _memory(algo: Any) -> dict:
         "mark": trained.pi.net.mlp[0].bias.tolist(),
         "learner": [part.detach().numpy().copy() for part in trained.parameters()],
         "runner": [part.detach().numpy().copy() for part in algo.get_module().parameters()][:4],
-        "optimizer": [v.numpy().copy() for entry in moments.values() for v in entry.values() if torch.is_tensor(v)],
+        "optimizer": [
+            np.atleast_1d(v.numpy().copy()) for entry in moments.values() for v in entry.values() if torch.is_tensor(v)
+        ],
     }
 
 
@@ -197,7 +245,7 @@ def space_of(kind: str, size: list[int]) -> gymnasium.Space:
     return gymnasium.spaces.Box(-10, 10, tuple(size), np.float32)
 
 
-def act_on(act: Callable, kind: str, size: list[int], layers: list, observations: list) -> list:
+def act_on(act: Callable, kind: str, size: list[int], layers: list, observations: list) -> list[Any]:
     """Return what `act` answers to each of the observations."""
     import torch
 
@@ -234,7 +282,14 @@ def lake(rewards: list[float], limit: int) -> gymnasium.Env:
     return gymnasium.make("FrozenLake-v1", reward_schedule=tuple(rewards), max_episode_steps=limit)
 
 
-def play(evaluate: Callable, layers: list, rewards: list[float], limit: int, seeds: list[int]) -> dict:
+class Played(TypedDict):
+    """What `evaluate` returned, and how many episodes it began."""
+
+    returned: Any
+    episodes: int
+
+
+def play(evaluate: Callable, layers: list, rewards: list[float], limit: int, seeds: list[int]) -> Played:
     """Return what `evaluate` gives back for a policy on FrozenLake, and how many episodes were begun."""
     env = Guarded(lake(rewards, limit))
     squares = int(env.observation_space.n)  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 from coursekit.given.rllib_configs import built
 
@@ -97,7 +97,7 @@ def _ppo_with(settings: dict) -> Any:
 class NappingAlgorithm:
     """An algorithm that naps where others train, and writes down when."""
 
-    def __init__(self, name: str, naps: list[float], calls: list):
+    def __init__(self, name: str, naps: list[float], calls: list[tuple[str, float, float]]):
         self.iteration = 0
         self._name, self._naps, self._calls = name, naps, calls
 
@@ -107,24 +107,42 @@ class NappingAlgorithm:
         time.sleep(self._naps[min(self.iteration, len(self._naps) - 1)])
         end = time.perf_counter()
         self.iteration += 1
-        self._calls.append([self._name, begin, end])
+        self._calls.append((self._name, begin, end))
         return {"training_iteration": self.iteration, "time_this_iter_s": end - begin}
 
     def stop(self) -> None:
         """Write down that this algorithm was stopped."""
-        self._calls.append([f"{self._name}.stop", time.perf_counter(), time.perf_counter()])
+        self._calls.append((f"{self._name}.stop", time.perf_counter(), time.perf_counter()))
 
 
-def time_naps(time_training: Callable, naps: dict[str, list[float]], iterations: int) -> dict:
+class Timed(TypedDict):
+    """What `time_training` returned, and by its clock when it began and ended, and each call: the name, begin, end."""
+
+    times: Any
+    calls: list[tuple[str, float, float]]
+    begin: float
+    end: float
+
+
+def time_naps(time_training: Callable, naps: dict[str, list[float]], iterations: int) -> Timed:
     """Return the times that `time_training` gives for two napping algorithms, and what was called when."""
-    calls: list[list] = []
+    calls: list[tuple[str, float, float]] = []
     many, single = (NappingAlgorithm(name, naps[name], calls) for name in ("many", "single"))
     begin = time.perf_counter()
     times = time_training(many, single, iterations)
     return {"times": times, "calls": calls, "begin": begin, "end": time.perf_counter()}
 
 
-def time_real(time_training: Callable, sizes: dict[str, list[int]], iterations: int) -> dict:
+class Ran(TypedDict):
+    """What `time_training` returned, how long it took, and for each algorithm iterations and environments by EnvRunner."""
+
+    times: dict[str, list[float]]
+    seconds: float
+    iterations: list[int]
+    environments: list[list[int]]
+
+
+def time_real(time_training: Callable, sizes: dict[str, list[int]], iterations: int) -> Ran:
     """Return the times that `time_training` gives for two of RLlib's own algorithms, and what these have done by then.
 
     `sizes` says for "many" and "single" how many EnvRunners there are, and how many environments in each.

@@ -4,9 +4,9 @@ import math
 import os
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
-from coursekit.given.rllib_configs import built, facts, quietly_built
+from coursekit.given.rllib_configs import Facts, built, facts, quietly_built
 
 CORRIDOR = "coursekit.envs:SimpleCorridor-v0"  # ten squares, the exit at the last; chapter 7 wrote it
 
@@ -19,7 +19,23 @@ def learner_pids(group: Any) -> list[int]:
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def train_dqn(make_config: Callable, length: int, steps: int, seeds: list[int]) -> dict:
+class Iteration(TypedDict):
+    """What one iteration of a short training was; steps and learned steps are those since the build."""
+
+    steps: int
+    learned: int
+    episodes: int
+    mean: float
+
+
+class ShortRun(Facts):
+    """A short training, iteration by iteration, and what its network earns without exploring."""
+
+    rows: list[Iteration]
+    best: float
+
+
+def train_dqn(make_config: Callable, length: int, steps: int, seeds: list[int]) -> ShortRun:
     """Return what a short training was, iteration by iteration, and what its network then earns without exploring.
 
     It takes the first of the seeds with which the network does not know the way before it has learned anything.
@@ -30,7 +46,7 @@ def train_dqn(make_config: Callable, length: int, steps: int, seeds: list[int]) 
         with built(config.debugging(seed=seed, log_sys_usage=False)) as [algo]:
             if _best_return(algo.get_module(), length) > -5:
                 continue
-            rows: list[dict] = []
+            rows: list[Iteration] = []
             while not rows or rows[-1]["steps"] < steps:
                 result = algo.train()
                 seen = result["env_runners"]
@@ -74,7 +90,23 @@ def _fingerprint(networks: Any) -> float:
     )
 
 
-def run_appo(make_config: Callable, arguments: list, batch: int, patience: float = 60.0) -> dict:
+class Runner(Facts):
+    """What an EnvRunner holds, and the steps of one fragment."""
+
+    fragment: int
+
+
+class AsynchronousRun(TypedDict):
+    """The steps that were played and learned from, the mean batch, and whether the weights changed."""
+
+    runners: list[Runner]
+    steps: int
+    trained: int
+    batch: float
+    changed: bool
+
+
+def run_appo(make_config: Callable, arguments: list, batch: int, patience: float = 60.0) -> AsynchronousRun:
     """Return what is there after the learner of an asynchronous algorithm has had three batches of about this many steps."""
     with quietly_built(make_config, tuple(arguments)) as algo:
         network = algo.learner_group._learner.module["default_policy"]
@@ -96,15 +128,34 @@ def run_appo(make_config: Callable, arguments: list, batch: int, patience: float
         }
 
 
-def _sampled_once(runner: Any) -> dict:
+def _sampled_once(runner: Any) -> Runner:
     """Return what an EnvRunner holds and the size of one more fragment; runs in the runner's own process."""
     return {**facts(runner), "fragment": sum(len(episode) for episode in runner.sample())}
+
+
+class Call(TypedDict):
+    """One call of a scripted algorithm, by the clock of `time.perf_counter`; steps and mean are those of a `train`."""
+
+    name: str
+    what: str
+    begin: float
+    end: float
+    took: float
+    steps: float
+    mean: float | None
+
+
+class Compared(TypedDict):
+    """What `compare` returned, and what it called."""
+
+    curves: Any
+    calls: list[Call]
 
 
 class Scripted:
     """A config and its algorithm in one: it naps and reports as its script says, and notes what was called when."""
 
-    def __init__(self, name: str, script: list[list], calls: list[dict]):
+    def __init__(self, name: str, script: list[list], calls: list[Call]):
         self._name, self._script, self._calls = name, script, calls
         self._seconds, self._episodes, self.iteration = 0.0, 0, 0
 
@@ -120,7 +171,7 @@ class Scripted:
         if not self._script:
             raise RuntimeError(f"{self._name} has long had its budget, and is still trained.")
         nap, steps, mean = self._script.pop(0)
-        took = self._nap("train", nap, steps=steps, mean=mean)
+        took = self._nap("train", nap, steps, mean)
         self._seconds += took
         ended = 0 if mean is None or math.isnan(mean) else 3
         self._episodes, self.iteration = self._episodes + ended, self.iteration + 1
@@ -136,16 +187,17 @@ class Scripted:
         """Note that this algorithm was stopped."""
         self._nap("stop", 0)
 
-    def _nap(self, what: str, seconds: float, **more: Any) -> float:
+    def _nap(self, what: str, seconds: float, steps: float = 0, mean: float | None = None) -> float:
         begin = time.perf_counter()
         time.sleep(seconds)
         end = time.perf_counter()
-        self._calls.append({"name": self._name, "what": what, "begin": begin, "end": end, "took": end - begin, **more})
+        call = Call(name=self._name, what=what, begin=begin, end=end, took=end - begin, steps=steps, mean=mean)
+        self._calls.append(call)
         return end - begin
 
 
-def compare_scripted(compare: Callable, scripts: dict[str, list], steps: int, seconds: float) -> dict:
+def compare_scripted(compare: Callable, scripts: dict[str, list], steps: int, seconds: float) -> Compared:
     """Return the curves that `compare` gives for scripted algorithms, and what was called when."""
-    calls: list[dict] = []
+    calls: list[Call] = []
     curves = compare({name: Scripted(name, script, calls) for name, script in scripts.items()}, steps, seconds)
     return {"curves": curves, "calls": calls}

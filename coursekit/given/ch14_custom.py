@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import gymnasium
 import numpy as np
@@ -192,30 +192,59 @@ def draw_bands(runs: dict, column: str, title: str, ylim: tuple = (0, None)) -> 
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def through_connector(connector: Any, tape: dict, fragments: list[int]) -> dict:
+class Connected(TypedDict):
+    """The space that a connector announces ("" where the class is no connector), and the numbers of each observation behind it."""
+
+    space: str
+    shape: list[int]
+    low: list[float]
+    high: list[float]
+    module_saw: list[list[float]]
+    learner_gets: list[list[float]]
+
+
+def through_connector(connector: Any, tape: dict, fragments: list[int]) -> Connected:
     """Return what a module saw, and what a learner gets, of the tape's observations behind the connector."""
     from ray.rllib.connectors.connector_v2 import ConnectorV2
     from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
     config = recorded(Tape, tape).env_runners(env_to_module_connector=lambda env, spaces, device: connector())
     runner = SingleAgentEnvRunner(config=config)
+    seen: Connected = {"space": "", "shape": [], "low": [], "high": [], "module_saw": [], "learner_gets": []}
     if not isinstance(runner._env_to_module.connectors[0], ConnectorV2):
-        return {"connector": False}
+        return seen
     episodes = [episode for steps in fragments for episode in runner.sample(num_timesteps=steps)]
     spaces = runner.get_spaces()
     space, actions = spaces["default_policy"]
     learner_side = config.build_learner_connector(input_observation_space=space, input_action_space=actions)
     module = config.get_multi_rl_module_spec(spaces=spaces, inference_only=False).build()
-    batch = learner_side(rl_module=module, batch={}, episodes=episodes, shared_data={})
-    return {
-        "connector": True,
-        "space": [space.low, space.high] if isinstance(space, Box) else str(space),
-        "module saw": runner.module.saw,
-        "learner gets": batch["default_policy"]["obs"].numpy(),
-    }
+    obs = learner_side(rl_module=module, batch={}, episodes=episodes, shared_data={})["default_policy"]["obs"]
+    seen |= {"space": str(space), "module_saw": runner.module.saw, "learner_gets": obs.reshape(len(obs), -1).tolist()}
+    if isinstance(space, Box):
+        seen |= {"space": "Box", "shape": list(space.shape)}
+        seen |= {"low": space.low.ravel().tolist(), "high": space.high.ravel().tolist()}
+    return seen
 
 
-def inside_ppo(module_class: Any, asked: dict[str, np.ndarray], hidden: int) -> dict:
+class Said(TypedDict):
+    """What a module says of some tables: scores, and values."""
+
+    scores: np.ndarray
+    values: np.ndarray
+
+
+class InsidePPO(TypedDict):
+    """What a module says of the plain tables before an iteration of PPO, and of all after it; the sizes of its layers."""
+
+    before: Said
+    sizes: list[int]
+    plain: Said
+    shuffled: Said
+    halfway: Said
+    joined: Said
+
+
+def inside_ppo(module_class: Any, asked: dict[str, np.ndarray], hidden: int) -> InsidePPO:
     """Return scores and values for the tables, each [B, nodes, features]: after an iteration of PPO; "before", of the plain ones."""
     algo = _ppo_with(module_class, asked["plain"].shape[1:], hidden).build_algo()
     try:
@@ -224,7 +253,8 @@ def inside_ppo(module_class: Any, asked: dict[str, np.ndarray], hidden: int) -> 
         if before["scores"].ndim == 2 and before["values"].ndim == 1:  # else an error of RLlib's would hide the cause
             algo.train()
         sizes = sorted({size for part in module.parameters() for size in part.shape})
-        return {"before": before, "sizes": sizes} | {name: _answers(module, tables) for name, tables in asked.items()}
+        after = {name: _answers(module, tables) for name, tables in asked.items()}
+        return cast(InsidePPO, {"before": before, "sizes": sizes, **after})
     finally:
         algo.stop()
 
@@ -246,7 +276,7 @@ def _ppo_with(module_class: Any, shape: tuple, hidden: int) -> Any:
     )
 
 
-def _answers(module: Any, tables: np.ndarray) -> dict:
+def _answers(module: Any, tables: np.ndarray) -> Said:
     import torch
 
     batch = {"obs": torch.from_numpy(np.ascontiguousarray(tables))}
@@ -257,7 +287,7 @@ def _answers(module: Any, tables: np.ndarray) -> dict:
     return {"scores": said["action_dist_inputs"], "values": values}
 
 
-def keep_diary(callback: Any, tape: dict, fragments: list[int]) -> list[dict]:
+def keep_diary(callback: Any, tape: dict, fragments: list[int]) -> list[dict[str, float]]:
     """Return what an EnvRunner reports after each fragment, where the module does what the tape's rows say."""
     from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
@@ -274,22 +304,33 @@ def _peeked(stat: Any) -> float:
     return float(stat.peek()) if hasattr(stat, "peek") else float(stat)
 
 
+Step = tuple[Any, float, bool, bool, Any]  # observation, reward, terminated, truncated, info
+
+
+class ShapedPlay(TypedDict):
+    """What each `reset` of a shaped environment returned, the steps of each episode, and what `reset` inside heard."""
+
+    starts: list[tuple[Any, Any]]
+    episodes: list[list[Step]]
+    heard: list[Any]
+
+
 def play_shaped(
     shaped: Any, tape: dict, weights: list[float], gamma: float, leave_early: int, seeds: list[int]
-) -> dict:
-    """Return the steps of all episodes of the tape in the shaped environment, and what `reset` of the tape heard.
+) -> ShapedPlay:
+    """Return what all episodes of the tape are in the shaped environment.
 
-    A step is [observation, reward, terminated, truncated, info]. The potential of an observation is `weights @ observation`. The
-    first episode is left after `leave_early` steps.
+    The potential of an observation is `weights @ observation`. The first episode is left after `leave_early` steps.
     """
     inside = Tape(tape)
     env = shaped(inside, lambda obs: float(np.dot(weights, obs)), gamma)
-    episodes = []
+    starts, episodes = [], []
     for number, (episode, seed) in enumerate(zip(tape["episodes"], seeds, strict=True)):
         first, info = env.reset(seed=seed, options={"lamp": seed})
-        steps: list = [[np.asarray(first), info]]
+        starts.append((np.asarray(first), info))
+        steps = []
         for _ in range(len(episode["rewards"]) if number else leave_early):
             obs, reward, terminated, truncated, info = env.step(1)
-            steps.append([np.asarray(obs), float(reward), bool(terminated), bool(truncated), info])
+            steps.append((np.asarray(obs), float(reward), bool(terminated), bool(truncated), info))
         episodes.append(steps)
-    return {"episodes": episodes, "heard": inside.heard}
+    return {"starts": starts, "episodes": episodes, "heard": inside.heard}

@@ -5,7 +5,7 @@ import math
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import gymnasium
 import numpy as np
@@ -221,8 +221,29 @@ def tape_action(obs: np.ndarray) -> int:
     return round(abs(float(obs[0])) * 100)
 
 
-def recorded(record: Callable, episodes: list[dict], files: int) -> dict:
-    """Return what is in the Parquet files that `record` wrote: the rows of each file, column by column."""
+class Row(TypedDict):
+    """A row of a log."""
+
+    eps_id: float | str | bytes
+    t: float
+    obs: Any
+    actions: Any
+    rewards: Any
+    new_obs: Any
+    terminateds: Any
+    truncateds: Any
+
+
+class Recorded(TypedDict):
+    """The suffix of each file of a folder, the columns of each Parquet file, and the rows of all."""
+
+    files: list[str]
+    columns: list[list[str]]
+    rows: list[dict[str, Any]]
+
+
+def recorded(record: Callable, episodes: list[dict], files: int) -> Recorded:
+    """Return what is in the Parquet files that `record` wrote."""
     import pyarrow.parquet  # type: ignore[import-untyped]
 
     expect_ray()
@@ -248,7 +269,15 @@ def wired(obs: np.ndarray, wiring: dict) -> np.ndarray:
     return np.asarray(obs, np.float32)[..., wiring["order"]] * np.array(wiring["signs"], np.float32)
 
 
-def trained(trains: Callable, shift: str, wiring: dict, seed: int, epochs: int, asked: np.ndarray) -> dict:
+class Trained(TypedDict):
+    """What came back from a training; of a network its scores, and the actions that it plays in three episodes."""
+
+    returned: str
+    scores: np.ndarray
+    played: list[list[int]]
+
+
+def trained(trains: Callable, shift: str, wiring: dict, seed: int, epochs: int, asked: np.ndarray) -> Trained:
     """Return what the network that `trains` returns says of the observations `asked`, and the actions it plays.
 
     The log is of another crane: the cables of its observations are swapped, and perhaps left and right. `played` has the
@@ -270,7 +299,7 @@ def trained(trains: Callable, shift: str, wiring: dict, seed: int, epochs: int, 
     ]
     network = trains(ray.data.from_items(rows, override_num_blocks=2), brain(), epochs)
     if not isinstance(network, torch.nn.Module):
-        return {"returned": type(network).__name__}
+        return {"returned": type(network).__name__, "scores": np.zeros(0), "played": []}
     with torch.no_grad():
         scores = network(torch.as_tensor(wired(asked, wiring)))
     act = greedy(network)
@@ -284,7 +313,7 @@ def trained(trains: Callable, shift: str, wiring: dict, seed: int, epochs: int, 
     }
 
 
-def probabilities(trains: Callable, places: np.ndarray, pushes: np.ndarray, seed: int, epochs: int) -> np.ndarray:
+def probabilities(trains: Callable, places: np.ndarray, pushes: np.ndarray, seed: int, epochs: int) -> list[float]:
     """Return the probabilities of the action 1 at `places` [4, 4], by the network that `trains` returns.
 
     Its log has 400 rows for each place, whose actions are those of `pushes` [4, 4], again and again.
@@ -305,16 +334,16 @@ def probabilities(trains: Callable, places: np.ndarray, pushes: np.ndarray, seed
     rows = [rows[place] for place in np.random.default_rng(seed).permutation(len(rows))]
     network = trains(ray.data.from_items(rows, override_num_blocks=2), brain(), epochs)
     with torch.no_grad():
-        return np.asarray(network(torch.as_tensor(places)).softmax(-1)[:, 1])
+        return list(network(torch.as_tensor(places)).softmax(-1)[:, 1].tolist())
 
 
 def replayed(actions: Sequence[int], seed: int) -> float:
-    """Return what these actions earn in CartPole, in an episode of this seed."""
+    """Return what these actions earn in CartPole, in an episode of this seed; all but 1 push to the left."""
     env = gymnasium.make(CARTPOLE, disable_env_checker=True)
     env.reset(seed=seed)
     earned = 0.0
     for action in actions:
-        _, reward, terminated, truncated, _ = env.step(int(action))
+        _, reward, terminated, truncated, _ = env.step(int(action == 1))
         earned += float(reward)
         if terminated or truncated:
             break

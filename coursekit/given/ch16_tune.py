@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -247,14 +247,31 @@ def _trial(objective: Callable, config: dict, folder: str) -> Iterator[Any]:
         trial.stop()
 
 
-def two_lives(objective: Callable, data: dict, config: dict, epochs: int, other_rate: float) -> dict:
+class Report(TypedDict):
+    """What a trial reported of an epoch, and whether a checkpoint came with it."""
+
+    epoch: Any
+    accuracy: Any
+    loss: Any
+    checkpoint: bool
+
+
+class Lives(TypedDict):
+    """The reports of a trial's two lives, and whether there was a checkpoint between them."""
+
+    first: list[Report]
+    saved: bool
+    second: list[Report]
+
+
+def two_lives(objective: Callable, data: dict, config: dict, epochs: int, other_rate: float) -> Lives:
     """Return what a trial reports in a life of `epochs` epochs, and in a second one that starts from its checkpoint.
 
     In the second life the learning rate is another one, as it may be in population-based training.
     """
     expect_ray()
     with tempfile.TemporaryDirectory() as folder:
-        seen: dict[str, Any] = {"first": [], "saved": False, "second": []}
+        seen: Lives = {"first": [], "saved": False, "second": []}
         with _trial(lambda given: objective(given, data), config, folder) as trial:
             seen["first"] = _reports(trial, epochs)
             if len(seen["first"]) < epochs:
@@ -268,15 +285,16 @@ def two_lives(objective: Callable, data: dict, config: dict, epochs: int, other_
         return seen
 
 
-def _reports(trial: Any, most: int) -> list[dict]:
+def _reports(trial: Any, most: int) -> list[Report]:
     """Return the first reports of a trial, and whether each had a checkpoint, without what else Tune adds to them."""
-    rows: list[dict] = []
+    rows: list[Report] = []
     while len(rows) < most:
         result = trial.train()
         if result.get("__duplicate__"):  # the function has returned
             break
-        row = {name: result.get(name) for name in ("epoch", "accuracy", "loss")}
-        rows.append(row | {"checkpoint": bool(result.get("should_checkpoint"))})
+        epoch, accuracy, loss = (result.get(name) for name in ("epoch", "accuracy", "loss"))
+        saves = bool(result.get("should_checkpoint"))
+        rows.append({"epoch": epoch, "accuracy": accuracy, "loss": loss, "checkpoint": saves})
     return rows
 
 
@@ -284,7 +302,14 @@ class Seen(Exception):
     """Ends an experiment of which enough has been seen."""
 
 
-def watcher(rows: list[dict], seconds: float = 0.0) -> Any:
+# A trial before it starts; the chapter shows these names as the columns of a table.
+Planned = TypedDict(
+    "Planned",
+    {"config": dict[str, Any], "asks for": dict[str, float], "runners need": float, "status": str, "folder": str},
+)
+
+
+def watcher(rows: list[Planned], seconds: float = 0.0) -> Any:
     """Return a callback for Tune: after some seconds it adds a row for each trial, and ends the experiment."""
     from ray import tune
 
@@ -300,7 +325,7 @@ def watcher(rows: list[dict], seconds: float = 0.0) -> Any:
     return Watcher()
 
 
-def _row(trial: Any) -> dict:
+def _row(trial: Any) -> Planned:
     return {
         "config": {name: trial.config[name] for name in PPO_SETTINGS if "env" in trial.config} or dict(trial.config),
         "asks for": dict(trial.placement_group_factory.required_resources),
@@ -310,12 +335,12 @@ def _row(trial: Any) -> dict:
     }
 
 
-def after(seconds: float, make_tuner: Callable) -> list[dict]:
+def after(seconds: float, make_tuner: Callable) -> list[Planned]:
     """Return a row for each trial of an experiment as it is after some seconds; then end it.
 
     `make_tuner` gets the callbacks that the Tuner is to use.
     """
-    rows: list[dict] = []
+    rows: list[Planned] = []
     watching = watcher(rows, seconds)
     tuner = make_tuner([watching])
     if watching in (tuner._local_tuner.get_run_config().callbacks or []):  # else nothing would end it
@@ -342,21 +367,37 @@ def _nothing_starts() -> Iterator[None]:
         remove_placement_group(held)
 
 
-def plan_of(tuner: Callable, space: dict, cpus: float) -> dict:
+class Plan(TypedDict):
+    """The trials with which a Tuner would begin, its folder, and its metric and mode."""
+
+    trials: list[Planned]
+    folder: str
+    best_by: tuple[Any, Any]
+
+
+class PlanOfGrid(Plan):
+    """A plan, whether its trials take over processes, and how much Tune would print."""
+
+    reuses: bool
+    verbose: int
+
+
+def plan_of(tuner: Callable, space: dict, cpus: float) -> PlanOfGrid:
     """Return the trials that a Tuner would run, before any of them starts, its folder, and some of its settings."""
-    plan: dict[str, Any] = {}
+    plan: PlanOfGrid = {"trials": [], "folder": "", "best_by": (None, None), "reuses": False, "verbose": 0}
     with tempfile.TemporaryDirectory() as folder:
         folder = str(Path(folder).resolve())
 
         def made(callbacks: list) -> Any:
             made = _not_fitted(tuner, lambda config: None, space, cpus, folder, callbacks=callbacks)
             search, run = made._local_tuner._tune_config, made._local_tuner.get_run_config()
-            plan.update({"best by": [search.metric, search.mode]})
-            plan.update(reuses=bool(search.reuse_actors), verbose=int(run.verbose))
+            plan["best_by"] = search.metric, search.mode
+            plan["reuses"], plan["verbose"] = bool(search.reuse_actors), int(run.verbose)
             return made
 
         with _nothing_starts():
-            return {"trials": after(0, made), "folder": folder} | plan
+            plan["trials"], plan["folder"] = after(0, made), folder
+            return plan
 
 
 def _not_fitted(function: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -375,7 +416,23 @@ def _not_fitted(function: Callable, *args: Any, **kwargs: Any) -> Any:
     return tuner
 
 
-def run_of(tuner: Callable, space: dict, cpus: float, salt: float) -> dict:
+class Ran(TypedDict):
+    """What a trial saw and reported."""
+
+    saw: dict[str, Any]
+    cpus: Any
+    accuracy: Any
+    training_iteration: Any
+
+
+class RunOfGrid(TypedDict):
+    """What the trials of an experiment saw, and the config that Tune takes for the best."""
+
+    ran: list[Ran]
+    best: dict[str, Any]
+
+
+def run_of(tuner: Callable, space: dict, cpus: float, salt: float) -> RunOfGrid:
     """Return what the trials of an experiment saw, and which one Tune takes for the best.
 
     The trials would report three times; a scheduler ends each of them after its first report.
@@ -388,15 +445,17 @@ def run_of(tuner: Callable, space: dict, cpus: float, salt: float) -> dict:
         given = ray.get_runtime_context().get_assigned_resources()
         for turn in range(3):
             score = sum((salt + 10 * turn) * value for value in config.values()) % 1.0
-            tune.report({"accuracy": score, "saw": dict(config), "cpus": given.get("CPU", 0.0), "pid": os.getpid()})
+            tune.report({"accuracy": score, "saw": dict(config), "cpus": given.get("CPU", 0.0)})
 
     with tempfile.TemporaryDirectory() as folder:
         results = tuner(record, space, cpus, folder, scheduler=ASHAScheduler(max_t=1)).fit()
-        ran = [
-            {name: one.metrics.get(name) for name in ("saw", "cpus", "accuracy", "training_iteration")}
-            for one in results
-        ]
-        return {"ran": ran, "best": dict(results.get_best_result().config), "driver": os.getpid()}
+        ran = [_ran(one.metrics) for one in results]
+        return {"ran": ran, "best": dict(results.get_best_result().config)}
+
+
+def _ran(metrics: dict) -> Ran:
+    cpus, accuracy, iteration = (metrics.get(name) for name in ("cpus", "accuracy", "training_iteration"))
+    return {"saw": metrics.get("saw") or {}, "cpus": cpus, "accuracy": accuracy, "training_iteration": iteration}
 
 
 def scripted(runs: list, folder: str) -> Any:
@@ -460,14 +519,24 @@ def small_ppo() -> Any:
     )
 
 
-def plan_of_ppo(tune_ppo: Callable, rates: list[float]) -> dict:
-    """Return the trials that a Tuner of PPO would begin with, before any of them starts, and its settings.
+class PlanOfPPO(Plan):
+    """A plan, a learning rate that is a list, whether something ends a trial, how many trials may run at a time."""
 
-    `limit` is how many trials may run at a time, at most one for each rate; `ends`, whether something ends a trial;
-    `schedule`, a learning rate that is a list.
-    """
-    plan: dict[str, Any] = {"trials": [], "schedule": None}
+    schedule: list[Any] | None
+    ends: bool
+    limit: int
 
+
+def plan_of_ppo(tune_ppo: Callable, rates: list[float]) -> PlanOfPPO:
+    """Return the trials that a Tuner of PPO would begin with, before any of them starts, and its settings."""
+    plan: PlanOfPPO = {
+        "trials": [],
+        "folder": "",
+        "best_by": (None, None),
+        "schedule": None,
+        "ends": False,
+        "limit": 0,
+    }
     with tempfile.TemporaryDirectory() as folder:
         folder = str(Path(folder).resolve())
 
@@ -476,7 +545,7 @@ def plan_of_ppo(tune_ppo: Callable, rates: list[float]) -> dict:
             search = tuner._local_tuner._tune_config
             plan["ends"] = tuner._local_tuner.get_run_config().stop is not None
             plan["limit"] = min(search.max_concurrent_trials or len(rates), len(rates))
-            plan["best by"] = [search.metric, search.mode]
+            plan["best_by"] = search.metric, search.mode
             lr = (tuner._local_tuner.param_space or {}).get("lr")
             if isinstance(lr, list | tuple):
                 plan["schedule"] = list(lr)
@@ -487,10 +556,19 @@ def plan_of_ppo(tune_ppo: Callable, rates: list[float]) -> dict:
             warnings.simplefilter("ignore")  # Gymnasium's, about CartPole's bounds
             with contextlib.suppress(Seen):
                 plan["trials"] = after(0, made)
-            return plan | {"folder": folder}
+            plan["folder"] = folder
+            return plan
 
 
-def run_of_ppo(tune_ppo: Callable, rate: float, iterations: int) -> dict:
+class RunOfPPO(TypedDict):
+    """What a trial of PPO did: its iterations, the learning rate of its learner, whether it ran in this process."""
+
+    iterations: int
+    rate: float
+    here: bool
+
+
+def run_of_ppo(tune_ppo: Callable, rate: float, iterations: int) -> RunOfPPO:
     """Return what a trial of PPO did: its iterations, the learning rate of its learner, where it ran."""
     from ray import tune
 
@@ -508,12 +586,12 @@ def run_of_ppo(tune_ppo: Callable, rate: float, iterations: int) -> dict:
             results = tune_ppo(small_ppo(), [rate], iterations, folder, callbacks=[limit]).fit()
         except tune.TuneError:
             if limit.reached:
-                return {"iterations": iterations + 1}
+                return {"iterations": iterations + 1, "rate": rate, "here": False}
             raise
         best = results.get_best_result(metric="env_runners/episode_return_mean", mode="max")
         learner = best.metrics["learners"]["default_policy"]
         return {
             "iterations": best.metrics["training_iteration"],
             "rate": float(learner["default_optimizer_learning_rate"]),
-            "in this process": best.metrics["pid"] == os.getpid(),
+            "here": best.metrics["pid"] == os.getpid(),
         }

@@ -20,7 +20,7 @@ from multiprocessing import spawn
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 from unittest import mock
 
 import numpy as np
@@ -382,13 +382,24 @@ def _curve(attempt: list[list], made: int) -> tuple[list[tuple], int]:
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def standardise(stage_class: Any, images: np.ndarray, batch: dict) -> dict | str:
-    """Return what an object made from `images` makes of a batch, the type of it where it is no dict; both are locked."""
+class FromStage(TypedDict):
+    """What came out of a stage: its columns, none where it is no dict."""
+
+    is_dict: bool
+    kind: str
+    columns: dict[str, np.ndarray]
+
+
+def standardise(stage_class: Any, images: np.ndarray, batch: dict) -> FromStage:
+    """Return what an object made from `images` makes of a batch; both are locked."""
     with np.errstate(all="ignore"):
         made = stage_class(_locked(images))({name: _locked(column) for name, column in batch.items()})
-    if not isinstance(made, Mapping):
-        return type(made).__name__
-    return {str(name): np.asarray(column) for name, column in made.items()}
+    columns = made if isinstance(made, Mapping) else {}
+    return {
+        "is_dict": isinstance(made, Mapping),
+        "kind": type(made).__name__,
+        "columns": {str(name): np.asarray(column) for name, column in columns.items()},
+    }
 
 
 def _locked(array: np.ndarray) -> np.ndarray:
@@ -398,8 +409,27 @@ def _locked(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def run_pipeline(pipeline: Callable, rows: dict, blocks: int, batch_size: int, actors: int, offset: float) -> dict:
-    """Return the type of what `pipeline` returned, what had happened by then, the rows, and how often the stage was made."""
+class Row(TypedDict):
+    """A row that came out of a pipeline; where it has been through the stage, the size of its batch, and whether that had broken rows."""
+
+    row: int
+    image: list
+    size: NotRequired[int]
+    dirty: NotRequired[int]
+
+
+class Piped(TypedDict):
+    """What `pipeline` returned, what had happened by then, the rows, none where it is no dataset, and how often the stage was made."""
+
+    is_dataset: bool
+    kind: str
+    early: list[str]
+    rows: list[Row]
+    made: int
+
+
+def run_pipeline(pipeline: Callable, rows: dict, blocks: int, batch_size: int, actors: int, offset: float) -> Piped:
+    """Return what `pipeline` returned, and what its plan does when it runs."""
     import ray
 
     meeting.expect_ray()
@@ -427,13 +457,17 @@ def run_pipeline(pipeline: Callable, rows: dict, blocks: int, batch_size: int, a
                 return batch | {"image": batch["image"] + self.add, "size": size, "dirty": size * batch["broken"].any()}
 
         dataset = pipeline(in_blocks(rows, blocks), clean, Slow, np.full((2, 2), offset / 4), batch_size, actors)
-        seen: dict[str, Any] = {"kind": type(dataset).__name__, "early": events()}
-        if isinstance(dataset, ray.data.Dataset):
-            seen["rows"] = _rows_of(dataset)
-        return seen | {"made": events().count("made")}
+        is_dataset, early = isinstance(dataset, ray.data.Dataset), events()
+        return {
+            "is_dataset": is_dataset,
+            "kind": type(dataset).__name__,
+            "early": early,
+            "rows": _rows_of(dataset) if is_dataset else [],
+            "made": events().count("made"),
+        }
 
 
-def _rows_of(dataset: Any) -> list[dict]:
+def _rows_of(dataset: Any) -> list[Any]:
     """Return the rows that come out of a plan; raises what a stage raised, without Ray Data's pages about it."""
     logging.disable()
     try:
@@ -444,3 +478,60 @@ def _rows_of(dataset: Any) -> list[dict]:
         raise type(kind, (RuntimeError,), {})(text.replace("run_pipeline.<locals>.", "")) from None
     finally:
         logging.disable(logging.NOTSET)
+
+
+class Epoch(TypedDict):
+    """What a worker did until one of its reports: the rows of each batch, the weights before and after each step, the report."""
+
+    rows: list[list[int]]
+    before: list[np.ndarray]
+    step: list[np.ndarray]
+    report: dict[str, bool | int | float | str]
+
+
+Pair = tuple[list[Epoch], list[Epoch]]  # of two workers
+
+
+class Attempt(TypedDict):
+    """What a group of two workers did, its `end` (done, killed or stuck), and the types in the state.pt that it began with."""
+
+    end: str
+    saved: dict[str, str] | None
+    workers: Pair
+
+
+def train_together(train_loop: Callable, rows: dict, config: dict) -> Attempt:
+    """Return what two workers did in a rehearsal."""
+    (seen,) = rehearse(train_loop, rows, config)
+    return _attempt_of(seen)
+
+
+def train_alone(train_loop: Callable, rows: dict, config: dict) -> list[Epoch]:
+    """Return what the only worker of a rehearsal did."""
+    (seen,) = rehearse(train_loop, rows, config, workers=1)
+    return _epochs(seen["logs"][0])
+
+
+def train_with_a_death(train_loop: Callable, rows: dict, config: dict, kill: tuple[int, int]) -> list[Attempt]:
+    """Return what two workers did, and what they did once they were started again, where one was killed."""
+    return [_attempt_of(seen) for seen in rehearse(train_loop, rows, config, kill)]
+
+
+def _attempt_of(seen: dict) -> Attempt:
+    one, other = map(_epochs, seen["logs"])
+    return {"end": seen["end"], "saved": seen["saved"], "workers": (one, other)}
+
+
+def _epochs(log: Log) -> list[Epoch]:
+    """Return what a worker did until each of its reports."""
+    epochs: list[Epoch] = []
+    now: dict[str, list] = {"rows": [], "before": [], "step": []}
+    for kind, *what in log:
+        if kind in now:
+            now[kind].append(what[0])
+        elif kind == "report":
+            if now["step"] and not now["rows"] and epochs:  # it kept its batches in a list, and took them again
+                now["rows"] = epochs[-1]["rows"]
+            epochs.append(Epoch(rows=now["rows"], before=now["before"], step=now["step"], report=what[0]))
+            now = {name: [] for name in now}
+    return epochs

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import http.server
+import itertools
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 from unittest import mock
 
 import numpy as np
@@ -250,18 +251,61 @@ def serving() -> str:
     return f"http://127.0.0.1:{client.http_config.port}"
 
 
-def deployment_settings(app: Any) -> dict:
-    """Return what an application says about its replicas, without running it; only `returned` where it is none."""
+class Settings(TypedDict):
+    """What an application says about its replicas; nothing where `returned` says that it is none."""
+
+    returned: str
+    replicas: Any
+    cpus: Any
+    at_once: int
+
+
+class Alone(Settings):
+    """And what it answered in this process, with the sizes of the batches in which its model was asked."""
+
+    answers: list[Any]
+    sizes: list[int]
+
+
+class Served(TypedDict):
+    """Why a deployment is stuck, if it is; the status and the answer of each request, and the processes in which the model was asked."""
+
+    stuck: str
+    answers: list[tuple[int, Any]]
+    pids: list[int]
+
+
+class ServedBatches(TypedDict):
+    """Why a deployment is stuck, if it is; the status and the answer of each request, and the sizes of the batches."""
+
+    stuck: str
+    answers: list[tuple[int, Any]]
+    sizes: list[int]
+
+
+class Talk(TypedDict):
+    """What a client returned, or raised; the bodies that it sent, and its pauses: before, between and after its tries."""
+
+    returned: Any
+    raised: str
+    bodies: list[Any]
+    before: float
+    pauses: list[float]
+    after: float
+
+
+def deployment_settings(app: Any) -> Settings:
+    """Return what an application says about its replicas, without running it."""
     from ray.serve import Application
 
     if not isinstance(app, Application):
-        return {"returned": type(app).__name__}
+        return {"returned": type(app).__name__, "replicas": None, "cpus": None, "at_once": 0}
     deployment = app._bound_deployment
     return {
         "returned": "an application",
         "replicas": deployment.num_replicas,
         "cpus": (deployment.ray_actor_options or {}).get("num_cpus", 1),
-        "at once": deployment.max_ongoing_requests,
+        "at_once": deployment.max_ongoing_requests,
     }
 
 
@@ -350,39 +394,48 @@ def _answer(pending: Any) -> Any:
 
 def service_alone(
     policy_service: Callable, layers: list, version: int, replicas: int, cpus: float, observations: list
-) -> dict:
+) -> Alone:
     """Return the settings of the application, and what a replica of it answers in this process."""
     meeting.expect_ray()
-    app = policy_service(Noted(layers, version, meeting.new_room()), replicas, cpus)
-    facts = deployment_settings(app)
+    room = meeting.new_room()
+    app = policy_service(Noted(layers, version, room), replicas, cpus)
+
+    def run(ask: Callable) -> list:
+        return [_answer(ask({"obs": obs})) for obs in observations]
+
+    return _alone(app, run, room)
+
+
+def _alone(app: Any, run: Callable[[Callable], list], room: str) -> Alone:
+    """Return the settings of what should be an application, and its answers, where it is one."""
+    facts, answers = deployment_settings(app), []
+
+    def run_here() -> list:
+        with _here(app) as ask:
+            return run(ask)
+
     if facts["returned"] == "an application":
-
-        def run() -> list:
-            with _here(app) as ask:
-                return [_answer(ask({"obs": obs})) for obs in observations]
-
-        facts["answers"] = _in_a_thread(run)
-    return facts
+        answers = _in_a_thread(run_here)
+    return {**facts, "answers": answers, "sizes": [count for _, _, count in calls_in(room)]}
 
 
 def serve_and_ask(
     policy_service: Callable, layers: list, version: int, replicas: int, cpus: float, observations: list
-) -> dict:
-    """Return the answers over HTTP, [observation's number, status, answer] of each, and the processes in which the model was asked.
+) -> Served:
+    """Return the answers over HTTP, and the processes in which the model was asked.
 
-    Asks for every observation, and then until as many processes have answered as there should be replicas, or 100 times.
+    Asks for each observation in turn, again and again, until as many processes have answered as there should be replicas, or 100 times.
     """
     room = meeting.new_room()
     with deployed(policy_service(Noted(layers, version, room), replicas, cpus)) as (url, stuck):
-        answers: list[list] = []
+        answers: list[tuple[int, Any]] = []
         while not stuck and (len(answers) < len(observations) or (_too_few(answers, replicas) and len(answers) < 100)):
-            number = len(answers) % len(observations)
-            answers.append([number, *_post(url, {"obs": observations[number]})])
+            answers.append(_post(url, {"obs": observations[len(answers) % len(observations)]}))
         return {"stuck": stuck, "answers": answers, "pids": sorted({pid for _, pid, _ in calls_in(room)})}
 
 
-def _too_few(answers: list[list], replicas: int) -> bool:
-    return len({answer["pid"] for _, _, answer in answers if isinstance(answer, dict) and "pid" in answer}) < replicas
+def _too_few(answers: list[tuple[int, Any]], replicas: int) -> bool:
+    return len({answer["pid"] for _, answer in answers if isinstance(answer, dict) and "pid" in answer}) < replicas
 
 
 def _post(url: str, body: dict) -> tuple[int, Any]:
@@ -426,7 +479,7 @@ def _answers(root: str, path: str) -> bool:
 
 def batches_alone(
     batched_service: Callable, layers: list, size: int, wait: float, observations: list, pause_after: int
-) -> dict:
+) -> Alone:
     """Return the settings, the answers and the sizes of the batches, in this process.
 
     All observations arrive at once, except that there is a pause after the first few, until the model is asked or 1 s is over.
@@ -434,32 +487,28 @@ def batches_alone(
     meeting.expect_ray()
     room = meeting.new_room()
     app = batched_service(Noted(layers, 1, room), size, wait, 1)
-    facts = deployment_settings(app)
-    if facts["returned"] == "an application":
 
-        def run() -> list:
-            with _here(app) as ask:
-                pending = [ask({"obs": obs}) for obs in observations[:pause_after]]
-                end = time.monotonic() + SWITCHED
-                while pause_after and not calls_in(room) and time.monotonic() < end:
-                    time.sleep(0.05)
-                pending += [ask({"obs": obs}) for obs in observations[pause_after:]]
-                return [_answer(each) for each in pending]
+    def run(ask: Callable) -> list:
+        pending = [ask({"obs": obs}) for obs in observations[:pause_after]]
+        end = time.monotonic() + SWITCHED
+        while pause_after and not calls_in(room) and time.monotonic() < end:
+            time.sleep(0.05)
+        pending += [ask({"obs": obs}) for obs in observations[pause_after:]]
+        return [_answer(each) for each in pending]
 
-        facts |= {"answers": _in_a_thread(run), "sizes": [count for _, _, count in calls_in(room)]}
-    return facts
+    return _alone(app, run, room)
 
 
-def serve_batches(batched_service: Callable, layers: list, size: int, observations: list) -> dict:
-    """Return the answers, [status, answer] of each, and the sizes of the batches, when all observations are posted at once."""
+def serve_batches(batched_service: Callable, layers: list, size: int, observations: list) -> ServedBatches:
+    """Return the answers and the sizes of the batches, when all observations are posted at once."""
     room = meeting.new_room()
     app = batched_service(Noted(layers, 1, room), size, meeting.patience(), 1)
     with deployed(app) as (url, stuck), ThreadPoolExecutor(len(observations)) as pool:
-        answers = [] if stuck else list(pool.map(lambda obs: list(_post(url, {"obs": obs})), observations))
+        answers = [] if stuck else list(pool.map(lambda obs: _post(url, {"obs": obs}), observations))
         return {"stuck": stuck, "answers": answers, "sizes": [count for _, _, count in calls_in(room)]}
 
 
-def batched_settings(batched_service: Callable, layers: list, size: int, wait: float, replicas: int) -> dict:
+def batched_settings(batched_service: Callable, layers: list, size: int, wait: float, replicas: int) -> Settings:
     """Return what the application says about its replicas."""
     return deployment_settings(batched_service(Policy(1, layers), size, wait, replicas))
 
@@ -512,27 +561,25 @@ class _Scripted(http.server.BaseHTTPRequestHandler):
         """Write no log."""
 
 
-def talk(client: Callable, script: list, obs: list, reply: dict, timeout: float, tries: int, pause: float) -> dict:
-    """Return what a client gives back or raises, the bodies that it sent, and its pauses: before, between and after its tries."""
+def talk(client: Callable, script: list, obs: list, reply: dict, timeout: float, tries: int, pause: float) -> Talk:
+    """Return what a client gives back or raises, when it talks to a service with this script, and what the service saw of it."""
+    returned, raised = None, ""
     with Script(script, reply) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         url, start = f"http://127.0.0.1:{server.server_address[1]}/", time.perf_counter()
         try:
-            result: dict[str, Any] = {"returned": client(url, obs, timeout, tries, pause)}
+            returned = client(url, obs, timeout, tries, pause)
         except Exception as error:
-            result = {"raised": f"{type(error).__name__}: {error}"[:300]}
+            raised = f"{type(error).__name__}: {error}"[:300]
         over, arrived = time.perf_counter(), list(server.arrived)
         server.over.set()
         server.shutdown()
-    gaps = [
-        after["began"] - before["ended"] if "ended" in before else None
-        for before, after in zip(arrived, arrived[1:], strict=False)
-    ]
-    after = over - arrived[-1].get("ended", over) if arrived else 0.0
-    before = arrived[0]["began"] - start if arrived else 0.0
-    return result | {
+    return {
+        "returned": returned,
+        "raised": raised,
         "bodies": [each["body"] for each in arrived],
-        "before": before,
-        "pauses": gaps,
-        "after": after,
+        "before": arrived[0]["began"] - start if arrived else 0.0,
+        # An answer that the client did not wait for has not ended.
+        "pauses": [b["began"] - a.get("ended", b["began"]) for a, b in itertools.pairwise(arrived)],
+        "after": over - arrived[-1].get("ended", over) if arrived else 0.0,
     }

@@ -6,7 +6,7 @@ import types
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 from unittest import mock
 
 import numpy as np
@@ -71,11 +71,18 @@ def _cell(part: Any) -> str:
 _learned: dict[str, Callable] = {}
 
 
-def have_it_learn(entry: Callable, world: list, seconds: float, seed: int) -> dict:
-    """Return what an entry returned (its kind), what it used, sent and played, and its curve; its policy stays here.
+class Told(TypedDict):
+    """What an entry returned (its kind), the CPU seconds it spent, what it sent to which actor, its curve, and the episodes played here."""
 
-    `spent` are CPU seconds, `episodes` those played in this process.
-    """
+    returned: str
+    spent: float
+    sent: list[tuple[str, list[int]]]
+    curve: list[tuple[float, float]]
+    episodes: float
+
+
+def have_it_learn(entry: Callable, world: list, seconds: float, seed: int) -> Told:
+    """Return what is told of an entry that has learned; its policy stays here."""
     import torch
 
     from coursekit.given.cpu_budget import Budget
@@ -91,8 +98,12 @@ def have_it_learn(entry: Callable, world: list, seconds: float, seed: int) -> di
     kind = "a function" if callable(policy) else type(policy).__name__
     if callable(policy):
         _learned["policy"] = policy
-    return {"returned": kind, "spent": spent, "sent": sent, "curve": [list(point) for point in budget.curve]} | {
-        "episodes": sum(steps) / EPISODE_STEPS
+    return {
+        "returned": kind,
+        "spent": spent,
+        "sent": [(actor, marks) for actor, marks in sent],
+        "curve": budget.curve,
+        "episodes": sum(steps) / EPISODE_STEPS,
     }
 
 

@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -175,7 +175,22 @@ class Adder:
         return {"w": self.w, "seen": self.seen}
 
 
-def iterations(LearnerActor: Callable, start: float, turns: list[list[dict]]) -> dict:
+class Iterated(TypedDict):
+    """What `learn` returned in each iteration, and `weights` before the first and after each."""
+
+    replies: list[Any]
+    weights: list[Any]
+
+
+class Weights(TypedDict):
+    """What `weights` returns with an `Adder` as the agent."""
+
+    version: Any
+    w: Any
+    seen: list[dict[str, np.ndarray]]
+
+
+def iterations(LearnerActor: Callable, start: float, turns: list[list[dict]]) -> Iterated:
     """Return what came back from iterations in which references are handed on, each with the fragments of all samplers."""
     import ray
 
@@ -190,12 +205,20 @@ def iterations(LearnerActor: Callable, start: float, turns: list[list[dict]]) ->
         ray.kill(learner)
 
 
-def reduced(all_reduce: Callable, arrays: list) -> dict:
-    """Return the result of each learner and the messages; `stuck` says who waited for whom when nothing moved any more."""
+class Reduced(TypedDict):
+    """What each learner ended with, and the messages, [from, to, numbers]; or who waited for whom when nothing moved any more."""
+
+    stuck: str
+    results: list[Any]
+    messages: list[tuple[int, int, int]]
+
+
+def reduced(all_reduce: Callable, arrays: list) -> Reduced:
+    """Return the result of each learner and the messages."""
     try:
         results, post = together(all_reduce, [np.array(array) for array in arrays])
     except Stuck as stuck:
-        return {"stuck": str(stuck)}
+        return {"stuck": str(stuck), "results": [], "messages": []}
     return {"stuck": "", "results": results, "messages": post.messages}
 
 
@@ -235,7 +258,19 @@ class Pupil:
         return self.marks
 
 
-def streamed(stream_samples: Callable, marks: list[list], count: int, waits: list[list[list]]) -> dict:
+class Streamed(TypedDict):
+    """What `stream_samples` returned, the name and mark of each fragment that was learned, and which sampler missed which fragment.
+
+    `how` holds the types of what `learn` was called with.
+    """
+
+    found: Any
+    seen: list[tuple[str, int]]
+    how: list[str]
+    missed: tuple[int, str] | None
+
+
+def streamed(stream_samples: Callable, marks: list[list], count: int, waits: list[list[list]]) -> Streamed:
     """Return what `stream_samples` returned, what the learner saw, and how its arguments came: by reference or not."""
     import ray
     from ray.actor import ActorHandle
@@ -276,7 +311,19 @@ def noted_network(room: str, matrix: list, rows: Any) -> np.ndarray:
     return rows @ np.array(matrix)
 
 
-def asked(inference_actor: Callable, matrix: list, rows: list[list]) -> dict:
+class Asked(TypedDict):
+    """The answers to each sampler and the sizes of the batches; `kind` says what came in place of an actor's handle.
+
+    `late` is a turn with calls that were not answered: its number, how many these were, and how many were made.
+    """
+
+    kind: str
+    answers: list[list[Any]]
+    sizes: list[int]
+    late: tuple[int, int, int] | None
+
+
+def asked(inference_actor: Callable, matrix: list, rows: list[list]) -> Asked:
     """Return the answers to each sampler, and the sizes of the batches; sampler i asks for each of `rows[i]`, then leaves.
 
     In each turn the last sampler asks first, and those that have no more rows leave while the others wait.
@@ -286,9 +333,9 @@ def asked(inference_actor: Callable, matrix: list, rows: list[list]) -> dict:
     room = meeting.new_room()
     actor = inference_actor(partial(noted_network, room, matrix), list(range(len(rows))))
     if not isinstance(actor, ray.actor.ActorHandle):
-        return {"kind": type(actor).__name__}
+        return {"kind": type(actor).__name__, "answers": [], "sizes": [], "late": None}
     answers: list[list] = [[] for _ in rows]
-    late: list[int] = []
+    late = None
     patience = max(10.0, meeting.patience())
     try:
         ray.get(actor.__ray_ready__.remote())
@@ -298,7 +345,7 @@ def asked(inference_actor: Callable, matrix: list, rows: list[list]) -> dict:
             ray.get(left, timeout=patience)
             done, slow = ray.wait([*refs.values()], num_returns=len(refs), timeout=patience) if refs else ([], [])
             if slow:
-                late = [turn, len(slow), len(refs)]
+                late = (turn, len(slow), len(refs))
                 break
             for me, ref in refs.items():
                 answers[me].append(ray.get(ref))
@@ -311,8 +358,22 @@ def _there(rows: list[list], turn: int) -> list[int]:
     return [me for me in reversed(range(len(rows))) if turn < len(rows[me])]
 
 
-def killed_and_resumed(resume_training: Callable, pushes: list, seed: int, iterations: int, deaths: list) -> list[dict]:
-    """Return what became of several runs: one that nothing disturbs, then runs that share a checkpoint.
+class Ran(TypedDict):
+    """What became of a run: whether it was killed, or what it raised; what was drawn, and the weights of the policy that it returned.
+
+    Where it returned no policy, `weights` says what that was.
+    """
+
+    died: bool
+    raised: str
+    drawn: list[tuple[int, int]]
+    weights: list[float] | str
+
+
+def killed_and_resumed(
+    resume_training: Callable, pushes: list, seed: int, iterations: int, deaths: list
+) -> tuple[Ran, Ran, Ran, Ran, Ran]:
+    """Return what became of five runs: one that nothing disturbs, then four that share a checkpoint.
 
     A death is ["iterate", n] or ["save", n]: the process is killed in its n-th iteration, or while it saves after it; [] is none.
     """
@@ -325,10 +386,11 @@ def killed_and_resumed(resume_training: Callable, pushes: list, seed: int, itera
             resume_training, iterations, os.path.join(new_folder("whole-"), "state")
         )
         torch.set_num_threads(threads)
-    return [whole, *_in_other_processes(resume_training, pushes, seed, iterations, deaths)]
+    killed, torn, last, after = _in_other_processes(resume_training, pushes, seed, iterations, deaths)
+    return whole, killed, torn, last, after
 
 
-def _in_other_processes(answer: Callable, pushes: list, seed: int, iterations: int, deaths: list) -> list[dict]:
+def _in_other_processes(answer: Callable, pushes: list, seed: int, iterations: int, deaths: list) -> list[Ran]:
     """Return what became of runs that share a checkpoint, each in a process of its own that can be killed."""
     import cloudpickle  # type: ignore[import-untyped]
 
@@ -352,7 +414,7 @@ def _in_other_processes(answer: Callable, pushes: list, seed: int, iterations: i
     )
     if done.returncode:
         raise RuntimeError("The training could not be started in a process of its own: does it need what is only here?")
-    told: list[dict] = pickle.loads(done.stdout)
+    told: list[Ran] = pickle.loads(done.stdout)
     return told
 
 
@@ -373,11 +435,11 @@ def _fork_runs() -> None:
             try:
                 found = run.tell(answer, iterations, path)
             except BaseException as error:
-                found = {"raised": f"{type(error).__name__}: {error}", "drawn": run.drawn}
+                found = run.became(raised=f"{type(error).__name__}: {error}")
             Path(log).write_bytes(pickle.dumps(found))
             os._exit(0)
         _, status = os.waitpid(pid, 0)
-        told.append({"died": os.WIFSIGNALED(status), **pickle.loads(Path(log).read_bytes())})
+        told.append(pickle.loads(Path(log).read_bytes()) | {"died": os.WIFSIGNALED(status)})
     os.write(out, pickle.dumps(told))
 
 
@@ -386,13 +448,17 @@ class _Run:
 
     def __init__(self, pushes: list, seed: int, death: list, log: str):
         self.pushes, self.seed, self.death, self.log = np.array(pushes), seed, death, log
-        self.drawn: list[list[int]] = []
+        self.drawn: list[tuple[int, int]] = []
 
-    def tell(self, answer: Callable, iterations: int, path: str) -> dict:
+    def became(self, weights: list[float] | str = "", raised: str = "", died: bool = False) -> Ran:
+        """Return what became of this run."""
+        return {"died": died, "raised": raised, "drawn": self.drawn, "weights": weights}
+
+    def tell(self, answer: Callable, iterations: int, path: str) -> Ran:
         """Return what the answer returned, and what its iterations drew."""
         policy = answer(self.make, self.iterate, iterations, Path(path))
         weights = policy.weight.detach().numpy().ravel().tolist() if hasattr(policy, "weight") else repr(policy)[:80]
-        return {"weights": weights, "drawn": self.drawn}
+        return self.became(weights)
 
     def make(self) -> tuple:
         """Return a policy, an optimizer with momentum and a generator; seed PyTorch."""
@@ -410,7 +476,7 @@ class _Run:
         if self.death == ["iterate", len(self.drawn) + 1]:
             self.die()
         first, second = int(rng.integers(len(self.pushes))), int(torch.randint(len(self.pushes), ()))
-        self.drawn.append([first, second])
+        self.drawn.append((first, second))
         push = self.pushes[first] + 2 * self.pushes[second]
         policy.weight.grad = torch.tensor(push)[None] + 0.1 * policy.weight.detach()
         optimizer.step()
@@ -421,7 +487,7 @@ class _Run:
 
     def die(self) -> None:
         """Leave what was drawn, and kill this process."""
-        Path(self.log).write_bytes(pickle.dumps({"drawn": self.drawn}))
+        Path(self.log).write_bytes(pickle.dumps(self.became(died=True)))
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypedDict
 
 import gymnasium
 import numpy as np
@@ -248,31 +248,60 @@ def _module(base: str, method: Callable, observations: Any, actions: Any, seed: 
     return kind(observation_space=observations, action_space=actions, model_config={})
 
 
-def masked_scores(method: Callable, seen: np.ndarray, mask: np.ndarray, stretch: float, seed: int) -> dict:
-    """Return the scores of a module for each use, without the mask, and the slopes of log π of valid actions along them."""
+class MaskedScores(TypedDict):
+    """Scores: by use, none where one use returned none, and without the mask; what each use left in the batch.
+
+    `slope` is the largest slope of log π of valid actions along the last weights, None where there is none.
+    """
+
+    scores: dict[str, np.ndarray]
+    plain: np.ndarray
+    left: list[list[str]]
+    slope: float | None
+
+
+def masked_scores(method: Callable, seen: np.ndarray, mask: np.ndarray, stretch: float, seed: int) -> MaskedScores:
+    """Return the scores of a module for each use, without the mask, and whether a gradient flows back to its weights."""
     import torch
 
     space = Dict({"seen": Box(0, 1, seen.shape[1:], np.float32), "mask": Box(0, 1, mask.shape[1:], np.float32)})
     module = _module("Scorer", method, space, Discrete(mask.shape[1]), seed)
     with torch.no_grad():
         module.score[-1].weight *= stretch
+        plain = module.score(torch.tensor(seen)).numpy()
     found: dict[str, Any] = {}
+    left: list[list[str]] = []
     for use in ("exploration", "inference", "train"):
         batch = {"obs": {"seen": torch.tensor(seen), "mask": torch.tensor(mask)}}
         said = getattr(module, f"forward_{use}")(batch)
         if not isinstance(said, dict) or "action_dist_inputs" not in said:
-            return {"returned": type(said).__name__}
-        found[use] = said["action_dist_inputs"].detach().numpy()
-        found["left"] = sorted(batch["obs"])
-    logp = torch.log_softmax(said["action_dist_inputs"], -1)
+            return {"scores": {}, "plain": plain, "left": left, "slope": None}
+        found[use] = said["action_dist_inputs"]
+        left.append(sorted(batch["obs"]))
+    logp = torch.log_softmax(found["train"], -1)
     if logp.requires_grad:
         (logp * torch.tensor(mask)).sum().backward()
     slopes = module.score[-1].weight.grad
-    plain = module.score(torch.tensor(seen)).detach().numpy()
-    return found | {"returned": "a dict", "plain": plain, "slopes": None if slopes is None else slopes.numpy()}
+    scores = {use: said.detach().numpy() for use, said in found.items()}
+    return {
+        "scores": scores,
+        "plain": plain,
+        "left": left,
+        "slope": None if slopes is None else float(slopes.abs().max()),
+    }
 
 
-def own_loss_of(method: Callable, rows: dict[str, np.ndarray], settings: dict[str, float]) -> dict:
+class OwnLoss(TypedDict):
+    """What a Learner's loss is: its type and, where it is a tensor, its shape, its one number, and its slopes, None where none flows."""
+
+    kind: str
+    shape: list[int]
+    loss: float
+    scores: np.ndarray | None
+    values: np.ndarray | None
+
+
+def own_loss_of(method: Callable, rows: dict[str, np.ndarray], settings: dict[str, float]) -> OwnLoss:
     """Return the loss that a Learner with this method computes for the rows, and its slopes along scores and values."""
     import torch
     from ray.rllib.algorithms.ppo import PPOConfig
@@ -306,49 +335,74 @@ def own_loss_of(method: Callable, rows: dict[str, np.ndarray], settings: dict[st
         fwd_out=said,
     )
     if not isinstance(loss, torch.Tensor):
-        return {"kind": type(loss).__name__}
+        return {"kind": type(loss).__name__, "shape": [], "loss": np.nan, "scores": None, "values": None}
     if loss.numel() == 1 and loss.requires_grad:
         loss.backward()
-    slopes = {"scores": scores.grad, "values": values.grad}
-    found = {name: None if grad is None else grad.numpy() for name, grad in slopes.items()}
-    return {"kind": "Tensor", "shape": list(loss.shape), "loss": loss.detach().numpy()} | found
+    return {
+        "kind": "Tensor",
+        "shape": list(loss.shape),
+        "loss": loss.item() if loss.numel() == 1 else np.nan,
+        "scores": None if scores.grad is None else scores.grad.numpy(),
+        "values": None if values.grad is None else values.grad.numpy(),
+    }
 
 
-def remembered(method: Callable, obs: np.ndarray, before: np.ndarray, weight: np.ndarray) -> dict:
+class Recalled(TypedDict):
+    """The scores of sequences, the state that came out, and the embeddings."""
+
+    scores: np.ndarray
+    state: np.ndarray
+    looks: np.ndarray
+
+
+class Remembered(TypedDict):
+    """What a module returned for whole sequences: its type, its keys, its arrays, None where one is missing; then the scores step by step."""
+
+    returned: str
+    keys: list[str]
+    whole: Recalled | None
+    steps: list[np.ndarray]
+
+
+def remembered(method: Callable, obs: np.ndarray, before: np.ndarray, weight: np.ndarray) -> Remembered:
     """Return what a module says of sequences, obs [B, T, n], read whole, and read step by step with the state that it returned."""
     import torch
 
     module = _module("TwoLooks", method, Box(-9, 9, obs.shape[2:], np.float32), Discrete(len(weight)), 0)
     module.score = torch.nn.Linear(weight.shape[1], len(weight), bias=False)
     module.score.weight.data = torch.tensor(weight)
-    whole = _recalled(module, obs, {"before": torch.tensor(before)})
-    if "scores" not in whole:
-        return whole
-    state, steps = {"before": torch.tensor(before)}, []
-    for t in range(obs.shape[1]):
-        said = _recalled(module, obs[:, t : t + 1], state)
-        steps.append(said)
-        if tuple(said["state"].shape) != before.shape:
+    said = _said(module, obs, before)
+    whole, state, steps = _recalled(said), before, []
+    for t in range(obs.shape[1] if whole else 0):
+        step = _recalled(_said(module, obs[:, t : t + 1], state))
+        if step is None or step["state"].shape != before.shape:
             break
-        state = {"before": torch.as_tensor(said["state"])}
-    return whole | {"steps": [said["scores"] for said in steps], "states": [said["state"] for said in steps]}
+        steps.append(step["scores"])
+        state = step["state"]
+    if not isinstance(said, dict):
+        return {"returned": type(said).__name__, "keys": [], "whole": None, "steps": []}
+    return {"returned": "a dict", "keys": sorted(said), "whole": whole, "steps": steps}
 
 
-def _recalled(module: Any, obs: np.ndarray, state: dict) -> dict:
+def _said(module: Any, obs: np.ndarray, before: np.ndarray) -> Any:
     import torch
 
     with torch.no_grad():
-        said = module.forward_train({"obs": torch.tensor(obs), "state_in": dict(state)})
-    if not isinstance(said, dict):
-        return {"returned": type(said).__name__, "keys": []}
-    lacks = {"action_dist_inputs", "state_out", "embeddings"} - said.keys()
-    if lacks or not isinstance(said["state_out"], dict) or "before" not in said["state_out"]:
-        return {"returned": "a dict", "keys": sorted(said), "state_out": str(type(said.get("state_out")).__name__)}
-    shown = {"scores": said["action_dist_inputs"], "state": said["state_out"]["before"], "looks": said["embeddings"]}
-    return {"returned": "a dict", "keys": sorted(said)} | {name: np.asarray(value) for name, value in shown.items()}
+        return module.forward_train({"obs": torch.tensor(obs), "state_in": {"before": torch.tensor(before)}})
 
 
-def unsquashed(function: Callable, obs: np.ndarray, weight: np.ndarray, low: np.ndarray, high: np.ndarray) -> list:
+def _recalled(said: Any) -> Recalled | None:
+    """Return the arrays of what a module returned, None where one is missing."""
+    if not isinstance(said, dict) or {"action_dist_inputs", "state_out", "embeddings"} - said.keys():
+        return None
+    if not isinstance(said["state_out"], dict) or "before" not in said["state_out"]:
+        return None
+    found = said["action_dist_inputs"], said["state_out"]["before"], said["embeddings"]
+    scores, state, looks = map(np.asarray, found)
+    return {"scores": scores, "state": state, "looks": looks}
+
+
+def unsquashed(function: Callable, obs: np.ndarray, weight: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[Any]:
     """Return the actions for each row of obs: the network's scores are `weight @ obs`, a mean and a log σ for each number."""
     import torch
     from ray.rllib.core.rl_module.torch import TorchRLModule
@@ -370,7 +424,18 @@ def unsquashed(function: Callable, obs: np.ndarray, weight: np.ndarray, low: np.
     return [function(network, row, space) for row in obs]
 
 
-def placed(two_nodes: Callable, envs: int) -> dict:
+class Placed(TypedDict):
+    """What a function returned: where it is a config, what that asks for, and the names of the nodes where stand-ins found it."""
+
+    returned: str
+    runners: int
+    envs: int
+    num_cpus: float
+    resources: dict[str, float]
+    stand_ins: list[str]
+
+
+def placed(two_nodes: Callable, envs: int) -> Placed:
     """Return what a config asks for, and the nodes of stand-ins that ask Ray for what its EnvRunners would."""
     import ray
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -378,17 +443,25 @@ def placed(two_nodes: Callable, envs: int) -> dict:
 
     config = two_nodes(PPOConfig().environment("CartPole-v1").env_runners(num_envs_per_env_runner=envs))
     if not isinstance(config, AlgorithmConfig):
-        return {"returned": type(config).__name__}
-    asks = {"num_cpus": config.num_cpus_per_env_runner, "resources": config.custom_resources_per_env_runner}
-    told: dict[str, Any] = {"returned": "a config", "runners": config.num_env_runners} | asks
+        returned = type(config).__name__
+        return {"returned": returned, "runners": 0, "envs": 0, "num_cpus": 0, "resources": {}, "stand_ins": []}
+    num_cpus, resources = config.num_cpus_per_env_runner, config.custom_resources_per_env_runner
+    asks = {"num_cpus": num_cpus, "resources": resources}
     actors = [ray.remote(_StandIn).options(**asks).remote() for _ in range(min(config.num_env_runners, 4))]
     refs = [actor.node.remote() for actor in actors]
     done, _ = ray.wait(refs, num_returns=len(refs), timeout=15) if refs else ([], [])
     names = node_names()
-    told["stand-ins"] = [names[node] for node in ray.get(done)]
+    stand_ins = [names[node] for node in ray.get(done)]
     for actor in actors:
         ray.kill(actor)
-    return told | {"envs": config.num_envs_per_env_runner}
+    return {
+        "returned": "a config",
+        "runners": config.num_env_runners,
+        "envs": config.num_envs_per_env_runner,
+        "num_cpus": num_cpus,
+        "resources": resources,
+        "stand_ins": stand_ins,
+    }
 
 
 class _StandIn:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -90,7 +90,17 @@ def _match_in(room: str, meets: list[list[int]], bonus: float) -> Callable:
     return match
 
 
-def tournament(league: Callable, strengths: list[float], bonus: float, games: int, meets: list[list[int]]) -> dict:
+class Tournament(TypedDict):
+    """The table of a league, whether two matches were being played at the same time, and which members this process opened."""
+
+    table: Any
+    met: bool
+    opened_here: list[int]
+
+
+def tournament(
+    league: Callable, strengths: list[float], bonus: float, games: int, meets: list[list[int]]
+) -> Tournament:
     """Return the table of a league of stand-ins, whether two matches met, and which members this process opened."""
     import ray
 
@@ -98,37 +108,65 @@ def tournament(league: Callable, strengths: list[float], bonus: float, games: in
     members = [ray.put(Member(room, number, strength)) for number, strength in enumerate(strengths)]
     table = league(_match_in(room, meets, bonus), members, games)
     opened = [number for number in range(len(members)) if meeting.noted(room, f"opened {number} {os.getpid()}")]
-    return {"table": table, "met": all(meeting.noted(room, f"met {me}") for me in (0, 1)), "opened here": opened}
+    return {"table": table, "met": all(meeting.noted(room, f"met {me}") for me in (0, 1)), "opened_here": opened}
 
 
-def raised_by_itself(beats_its_past: Callable, seed: int, rounds: int) -> dict:
+class League(TypedDict):
+    """What came back as a league, and its players where these are refs."""
+
+    returned: str
+    players: list[dict[str, np.ndarray]]
+
+
+def raised_by_itself(beats_its_past: Callable, seed: int, rounds: int) -> League:
     """Return the players that a league consists of after its rounds, as arrays."""
     import ray
 
     members = beats_its_past(seed, rounds)
     if not isinstance(members, list | tuple):
-        return {"returned": type(members).__name__}
+        return {"returned": type(members).__name__, "players": []}
     kinds = sorted({type(member).__name__ for member in members})
     if kinds != ["ObjectRef"]:
-        return {"returned": f"list of {', '.join(kinds) or 'nothing'}"}
+        return {"returned": f"list of {', '.join(kinds) or 'nothing'}", "players": []}
     return {
         "returned": "refs",
         "players": [dict(player) for player in ray.get(list(members))],
     }
 
 
-def play_plans(bridge: Any, plans: list) -> list:
-    """Return what the bridge returns for each plan, a list of dicts of actions: the reset, then every step."""
-    stories = []
-    for plan in plans:
-        env = bridge()
-        story = [list(env.reset(seed=0))]
-        story += [[dict(part) for part in env.step(actions)] for actions in plan]
-        stories.append(story)
-    return stories
+class Step(TypedDict):
+    """What a step of an environment returned, but the infos."""
+
+    observations: dict
+    rewards: dict
+    terminateds: dict
+    truncateds: dict
 
 
-def sampled_bridge(bridge: Any, episodes: int) -> list:
+class Story(TypedDict):
+    """What the bridge returned: for `reset`, and for each step of a plan."""
+
+    reset: list[Any]
+    steps: list[Step]
+
+
+def play_plan(bridge: Any, plan: list[dict]) -> Story:
+    """Return what the bridge returns for a plan, a dict of actions for each step."""
+    env = bridge()
+    reset, steps = list(env.reset(seed=0)), []
+    for actions in plan:
+        observations, rewards, terminateds, truncateds, _ = map(dict, env.step(actions))
+        step: Step = {
+            "observations": observations,
+            "rewards": rewards,
+            "terminateds": terminateds,
+            "truncateds": truncateds,
+        }
+        steps.append(step)
+    return {"reset": reset, "steps": steps}
+
+
+def sampled_bridge(bridge: Any, episodes: int) -> list[tuple[int, dict[str, float]]]:
     """Return for each episode that RLlib's MultiAgentEnvRunner played at random: its steps, and every agent's last reward."""
     from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 
@@ -136,44 +174,51 @@ def sampled_bridge(bridge: Any, episodes: int) -> list:
     runner = MultiAgentEnvRunner(config=config)
     played = runner.sample(num_episodes=episodes, random_actions=True)
     return [
-        [episode.env_t, {agent: float(own.get_rewards(-1)) for agent, own in episode.agent_episodes.items()}]
+        (episode.env_t, {agent: float(own.get_rewards(-1)) for agent, own in episode.agent_episodes.items()})
         for episode in played
     ]
 
 
-def _tried(action: Callable) -> Any:
-    """Return the result of an action, or what it raised, as text."""
-    try:
-        return action()
-    except Exception as error:  # whatever the learner's object makes of it
-        return f"{type(error).__name__}: {error}"
+class Minds(TypedDict):
+    """What a function returned: where it is a config, its modules, where it sent each agent, and what each module saw.
+
+    `raised` is what RLlib raised on it.
+    """
+
+    returned: str
+    raised: str
+    modules: list[str]
+    mapped: list[tuple[str, str]]
+    saw: dict[str, list[float]]
 
 
-def who_thinks(two_minds: Callable, agents: list[str], numbers: list[float]) -> dict:
+def who_thinks(two_minds: Callable, agents: list[str], numbers: list[float]) -> Minds:
     """Return the modules, where the mapping sent each agent, and which numbers each module saw; agent i sees `numbers[i]`."""
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 
     config = two_minds(recorded(_roll_call(agents, numbers), {}))
     if not isinstance(config, AlgorithmConfig):
-        return {"returned": type(config).__name__}
+        return {"returned": type(config).__name__, "raised": "", "modules": [], "mapped": [], "saw": {}}
     mapping = config.policy_mapping_fn
-    mapped: list[list[str]] = []
+    mapped: list[tuple[str, str]] = []
+    raised, saw = "", {}
 
     def noted(agent: str, *args: Any, **kwargs: Any) -> str:
         module = mapping(agent, *args, **kwargs)
-        mapped.append([agent, str(module)])
+        mapped.append((agent, str(module)))
         return module
 
     config.multi_agent(policy_mapping_fn=noted)
 
-    def asked() -> dict:
+    try:
         runner = MultiAgentEnvRunner(config=config)
         runner.sample(num_timesteps=6)
-        return {name: sorted({round(row[0], 3) for row in module.saw}) for name, module in runner.module.items()}
-
-    saw = _tried(asked)
-    return {"returned": "a config", "modules": sorted(map(str, config.policies)), "mapped": mapped, "saw": saw}
+        saw = {name: sorted({round(row[0], 3) for row in module.saw}) for name, module in runner.module.items()}
+    except Exception as error:  # whatever the learner's object makes of it
+        raised = f"{type(error).__name__}: {error}"
+    modules = sorted(map(str, config.policies))
+    return {"returned": "a config", "raised": raised, "modules": modules, "mapped": mapped, "saw": saw}
 
 
 def _roll_call(agents: list[str], numbers: list[float]) -> Any:

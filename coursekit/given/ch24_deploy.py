@@ -13,7 +13,7 @@ import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 from unittest import mock
 
 from coursekit.given.folders import wait_until
@@ -174,9 +174,20 @@ def _command(words: list[str]) -> tuple[str, str]:
 # A real head, and where it listens.
 
 
-def sockets(cluster: OwnCluster) -> list[dict]:
+class Socket(TypedDict):
+    """Where a process listens."""
+
+    process: str
+    address: str
+    port: int
+
+
+Rules = dict[str, list[int] | set[int]]  # what `firewall` returns: the ports that are open for each
+
+
+def sockets(cluster: OwnCluster) -> list[Socket]:
     """Return where the processes of a cluster listen: `process`, `address` and `port` of each socket; pages of the head's own metrics have the process `metrics`."""
-    rows = []
+    rows: list[Socket] = []
     for process in cluster.processes():
         with contextlib.suppress(Exception):  # it has ended meanwhile
             name = _part([word.strip() for word in process.cmdline() if word.strip()])
@@ -230,44 +241,65 @@ def scraped(targets: list[str], seconds: float = 30) -> dict[str, str]:
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def brought_up(bring_up: Callable, name: str, head: str, workers: list[str], user: str, token: str) -> dict:
-    """Return the text that `bring_up` wrote for these machines, and what `ray up` does with it."""
+class BroughtUp(TypedDict):
+    """What `ray up` does with the text that `bring_up` returned: what it sends where, and what the head then knows."""
+
+    kind: str  # "str" if it was a text
+    failed: str  # why the launcher gave up, and nothing where it did not
+    commands: list[tuple[str, str]]  # (machine, command)
+    sent: list[tuple[str, str, str]]  # (machine, from, to)
+    to_a_worker: list[str]
+    name: Any
+    head: Any
+    workers: list[str]
+    max_workers: Any
+    login: Any
+
+
+def brought_up(bring_up: Callable, name: str, head: str, workers: list[str], user: str, token: str) -> BroughtUp:
+    """Return what `ray up` does with the text that `bring_up` wrote for these machines."""
     with tempfile.TemporaryDirectory(prefix="token-") as folder:
         token_file = Path(folder) / "auth_token"
         token_file.write_text(token)
         text = bring_up(name, head, list(workers), user, str(token_file))
-        if not isinstance(text, str):
-            return {"kind": type(text).__name__}
-        if len(text) > 10_000 or text.count("*") > 20:
-            return {"failed": "the file has more than 10,000 characters or 20 references (`*name`)"}
-        try:
-            seen = handed_over(text)
-        except Exception as error:
-            return {"failed": str(error)[:400] or type(error).__name__}
-        return _plain(seen, str(token_file))
+        seen = _launched(text) if isinstance(text, str) else _given_up("there is no text")
+        bootstrap = seen["bootstrap"]
+        provider, auth = bootstrap.get("provider", {}), bootstrap.get("auth", {})
+        return {
+            "kind": "str" if isinstance(text, str) else type(text).__name__,
+            "failed": seen["failed"],
+            "commands": seen["commands"],
+            "sent": [  # the token's file goes by a name, for its folder is another each time
+                (machine, "the token" if source == str(token_file) else source, to)
+                for machine, source, to in seen["sent"]
+            ],
+            "to_a_worker": to_a_worker(bootstrap) if bootstrap else [],
+            "name": bootstrap.get("cluster_name"),
+            "head": provider.get("head_ip"),
+            "workers": provider.get("worker_ips") or [],
+            "max_workers": bootstrap.get("max_workers"),
+            "login": auth.get("ssh_user"),
+        }
 
 
-def _plain(seen: dict, token_file: str) -> dict:
-    """Return what the launcher did as plain data; the token's file goes by a name, for its folder is another each time."""
-    bootstrap = seen["bootstrap"]
-    return {
-        "failed": seen["failed"],
-        "commands": [[machine, command] for machine, command in seen["commands"]],
-        "sent": [
-            [machine, "the token" if source == token_file else source, to] for machine, source, to in seen["sent"]
-        ],
-        "to_a_worker": to_a_worker(bootstrap) if bootstrap else [],
-        "auth": bootstrap.get("auth", {}),
-        "provider": bootstrap.get("provider", {}),
-        "max_workers": bootstrap.get("max_workers"),
-        "name": bootstrap.get("cluster_name"),
-    }
+def _launched(text: str) -> dict:
+    """Return what `handed_over` does, and why it could not be tried where that is so."""
+    if len(text) > 10_000 or text.count("*") > 20:
+        return _given_up("the file has more than 10,000 characters or 20 references (`*name`)")
+    try:
+        return handed_over(text)
+    except Exception as error:
+        return _given_up(str(error)[:400] or type(error).__name__)
 
 
-def firewall_here(firewall: Callable, lowest: int, highest: int) -> list:
+def _given_up(reason: str) -> dict:
+    return {"commands": [], "sent": [], "bootstrap": {}, "failed": reason}
+
+
+def firewall_here(firewall: Callable, lowest: int, highest: int) -> tuple[list[Socket], Rules]:
     """Return where the real head listens, and the rules that `firewall` makes of it."""
     rows = sockets(cluster_here())
-    return [rows, firewall([dict(row) for row in rows], lowest, highest)]
+    return rows, firewall([dict(row) for row in rows], lowest, highest)
 
 
 # Two machines in this one: see `machines`, where it says why they see no other Ray.

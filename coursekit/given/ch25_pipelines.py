@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from coursekit.given.folders import done_to_a_file, new_folder
 
@@ -167,10 +167,27 @@ PATIENCE = 20  # CPU seconds after which a call is ended, or ten times as many b
 MOST = 200  # moments at which a call is killed
 
 
-def run_sessions(durable_pipeline: Callable, steps: list, sessions: list) -> list[dict]:
+class End(TypedDict):
+    """What came of some work in a process of its own."""
+
+    end: str  # "value", "error" or "killed"
+    value: Any  # what was returned, the error, or what had just happened
+    begins: list[tuple[str, Any]]  # the step and the value of each call
+    effects: list[tuple[str, str]]  # the step and the key of each effect that is in the world since
+
+
+class Published(TypedDict):
+    """What came of three orders, the second of which was killed and sent again."""
+
+    killed: str  # what had just happened, and nothing where there was no death
+    ends: tuple[End, End, End, End, End]  # of the first order, the second, the first again, the third, the second again
+    registry: Any  # what the file holds: an object, or its text if it is not JSON
+
+
+def run_sessions(durable_pipeline: Callable, steps: list, sessions: list) -> list[End]:
     """Return what came of each attempt; every session of them has a Python of its own, where texts have other hashes.
 
-    A step is a name and a result, an attempt the name of a run and the step that raises once, after its effect. See `_attempt`.
+    A step is a name and a result, an attempt the name of a run and the step that raises once, after its effect.
     """
     with tempfile.TemporaryDirectory(prefix="pipeline-") as home:
         folder = os.path.join(os.path.realpath(home), "runs")  # on a Mac, /var is a link
@@ -178,38 +195,34 @@ def run_sessions(durable_pipeline: Callable, steps: list, sessions: list) -> lis
     return [attempt for session in found for attempt in session]
 
 
-def die_at_every_moment(durable_pipeline: Callable, steps: list, run: str) -> list[list[dict]]:
+def die_at_every_moment(durable_pipeline: Callable, steps: list, run: str) -> list[tuple[End, End]]:
     """Return attempts killed at moment 1, 2, 3, … of a run, until one survives; each with another that resumes in its folder."""
     with tempfile.TemporaryDirectory(prefix="pipeline-") as home:
-        found: list[list[dict]] = _in_a_new_python("_deaths", durable_pipeline, steps, os.path.realpath(home), run)
+        found: list[tuple[End, End]] = _in_a_new_python("_deaths", durable_pipeline, steps, os.path.realpath(home), run)
         return found
 
 
-def publish_at_every_moment(publish_once: Callable, orders: list) -> list[dict]:
-    """Return what came of three orders, each [key, policy], when the second one was killed at moment 1, 2, 3, … and sent again.
-
-    The last row has no death. In each, `killed` is what had just happened, `ends` how the calls ended (first, second, first again,
-    third, second again; see `_in_a_child`), and `registry` what the file holds: an object, or its text if it is not JSON.
-    """
+def publish_at_every_moment(publish_once: Callable, orders: list) -> list[Published]:
+    """Return what came of three orders, each [key, policy], when the second one was killed at moment 1, 2, 3, …; the last row has no death."""
     with tempfile.TemporaryDirectory(prefix="registry-") as home:
-        found: list[dict] = _in_a_new_python("_publish", publish_once, orders, os.path.realpath(home))
+        found: list[Published] = _in_a_new_python("_publish", publish_once, orders, os.path.realpath(home))
         return found
 
 
-def _publish(publish_once: Callable, orders: list, home: str) -> list[dict]:
-    found: list[dict] = []
+def _publish(publish_once: Callable, orders: list, home: str) -> list[Published]:
+    found: list[Published] = []
     for kill in range(1, MOST):
         folder = os.path.join(home, str(kill))
         world, path = World(f"{folder}.world"), os.path.join(folder, "registry.json")
 
-        def publish(number: int, kill: int = 0, path: str = path, folder: str = folder, world: World = world) -> dict:
+        def publish(number: int, kill: int = 0, path: str = path, folder: str = folder, world: World = world) -> End:
             key, policy = orders[number]
             return _in_a_child(lambda clock: publish_once(path, key, policy), folder, world, kill)
 
         first, killed = publish(0), publish(1, kill)
         dead = killed["end"] == "killed"
         second = publish(1) if dead else killed
-        ends = [first, second, publish(0), publish(2), publish(1)]
+        ends = (first, second, publish(0), publish(2), publish(1))
         found.append({"killed": killed["value"] if dead else "", "ends": ends, "registry": _registry(path)})
         if not dead or any(end["end"] != "value" for end in ends):
             break
@@ -255,25 +268,25 @@ def _tell(function: Callable) -> None:
     print(f"\n{result}")
 
 
-def _session(pipeline: Callable, steps: list, folder: str, attempts: list) -> list[dict]:
+def _session(pipeline: Callable, steps: list, folder: str, attempts: list) -> list[End]:
     return [_attempt(pipeline, steps, folder, run, fails=fails) for run, fails in attempts]
 
 
-def _deaths(pipeline: Callable, steps: list, home: str, run: str) -> list[list[dict]]:
-    found: list[list[dict]] = []
+def _deaths(pipeline: Callable, steps: list, home: str, run: str) -> list[tuple[End, End]]:
+    found: list[tuple[End, End]] = []
     for kill in range(1, MOST):
         folder = os.path.join(home, str(kill))
         killed = _attempt(pipeline, steps, folder, run, kill)
         if killed["end"] != "killed":
             break
-        found.append([killed, _attempt(pipeline, steps, folder, run)])
+        found.append((killed, _attempt(pipeline, steps, folder, run)))
         if found[-1][1]["end"] != "value":
             break
     return found
 
 
-def _attempt(pipeline: Callable, steps: list, folder: str, run: str, kill: int = 0, fails: str = "") -> dict:
-    """Return what came of one attempt at a pipeline; see `_in_a_child`."""
+def _attempt(pipeline: Callable, steps: list, folder: str, run: str, kill: int = 0, fails: str = "") -> End:
+    """Return what came of one attempt at a pipeline."""
 
     def work(clock: "_Clock") -> object:
         return pipeline([(name, _step(name, result, fails, clock)) for name, result in steps], run, folder)
@@ -281,12 +294,8 @@ def _attempt(pipeline: Callable, steps: list, folder: str, run: str, kill: int =
     return _in_a_child(work, folder, World(f"{folder}.world"), kill)
 
 
-def _in_a_child(work: Callable, folder: str, world: World, kill: int = 0) -> dict:
-    """Return what came of some work in a process of its own, which is killed at a moment (0: never).
-
-    `end` is "value", "error" or "killed", with a `value`: what was returned, the error, or what had just happened. `begins` has
-    [step, value] of each call, and `effects` the [step, key] that are in the world since.
-    """
+def _in_a_child(work: Callable, folder: str, world: World, kill: int = 0) -> End:
+    """Return what came of some work in a process of its own, which is killed at a moment (0: never)."""
     before = len(world.journal())
     child = os.fork()
     if child == 0:
@@ -298,13 +307,13 @@ def _in_a_child(work: Callable, folder: str, world: World, kill: int = 0) -> dic
         _make(work, clock, world)
     os.waitpid(child, 0)
     rows = world.journal()[before:]
-    endless = {
-        "end": "error",
-        "value": f"TimeoutError: it went on for more than {PATIENCE} CPU seconds, or slept for minutes",
-    }
-    return next((row for row in rows if "end" in row), endless) | {
-        "begins": [[row["begins"], row["value"]] for row in rows if "begins" in row],
-        "effects": [[row["effect"], row["key"]] for row in rows if "effect" in row],
+    endless = f"TimeoutError: it went on for more than {PATIENCE} CPU seconds, or slept for minutes"
+    ended = next((row for row in rows if "end" in row), {"end": "error", "value": endless})
+    return {
+        "end": ended["end"],
+        "value": ended["value"],
+        "begins": [(row["begins"], row["value"]) for row in rows if "begins" in row],
+        "effects": [(row["effect"], row["key"]) for row in rows if "effect" in row],
     }
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -53,13 +53,14 @@ class Scripted:
         import torch
 
         self.table = torch.tensor(table)
-        self.calls: list[list] = []
+        self.calls: list[tuple[int, int, int]] = []
 
     def __call__(self, tokens: Any, cache: Any = None) -> tuple:
         """Return scores for each of the tokens, and a cache that has grown by them."""
         known = 0 if cache is None else cache[0][0].shape[2]
-        self.calls.append([list(tokens.shape), known])
         sums = tokens.cumsum(1) + (0 if cache is None else cache[0][1][:, 0, -1:, 0])
+        rows, columns = tokens.shape
+        self.calls.append((rows, columns, known))
         keys = sums[:, None, :, None].float()
         grown = keys.long() if cache is None else _longer(cache[0][0], keys.long())
         return self.table[sums % len(self.table)], [(grown, grown)]
@@ -75,31 +76,52 @@ def _longer(known: Any, new: Any) -> Any:
     return torch.cat([known, new], 2)
 
 
-def written(generate: Callable, table: list[list[float]], asked: list[list[int]], limit: int, seeds: list[int]) -> list:
-    """Return, for each seed, what `generate` returned for a scripted model, and the calls of that model."""
+class Written(TypedDict):
+    """What `generate` did with a scripted model."""
+
+    made: Any  # what it returned
+    calls: list[tuple[int, int, int]]  # of the model: rows and columns of its tokens, and how many the cache knew
+
+
+def written(generate: Callable, table: list[list[float]], asked: list[list[int]], limit: int, seed: int) -> Written:
+    """Return what `generate` returned for a scripted model, and the calls of that model."""
     import torch
 
-    runs = []
-    for seed in seeds:
-        model = Scripted(table)
-        made = generate(model, torch.tensor(asked), limit, torch.Generator().manual_seed(seed))
-        runs.append({"made": made, "calls": model.calls[: limit + 2]})  # one more than any right answer makes
-    return runs
+    model = Scripted(table)
+    made = generate(model, torch.tensor(asked), limit, torch.Generator().manual_seed(seed))
+    return {"made": made, "calls": model.calls[: limit + 2]}  # one more than any right answer makes
 
 
-def loss_and_slopes(grpo_loss: Callable, rows: dict, settings: dict) -> dict:
+class Loss(TypedDict):
+    """What `grpo_loss` returned."""
+
+    kind: str  # the name of its type
+    shape: list[int]
+    loss: list[float]  # all numbers of a tensor
+    slopes: np.ndarray | None  # along `logp`
+
+
+def loss_and_slopes(grpo_loss: Callable, rows: dict, settings: dict) -> Loss:
     """Return the loss of some rows, its slopes along `logp`, and what kind of thing it is."""
     import torch
 
     tensors = {name: torch.tensor(column, dtype=torch.float64) for name, column in rows.items()}
     logp = tensors["logp"].requires_grad_()
     loss = grpo_loss(*tensors.values(), **settings)
-    seen = {"kind": type(loss).__name__, "shape": list(np.shape(loss)), "loss": 0.0, "slopes": None}
+    seen: Loss = {"kind": type(loss).__name__, "shape": [], "loss": [], "slopes": None}
     if isinstance(loss, torch.Tensor):
-        seen["loss"] = loss.detach().tolist()
+        seen["shape"], seen["loss"] = list(loss.shape), loss.detach().ravel().tolist()
         slopes = torch.autograd.grad(loss.sum(), [logp], allow_unused=True)[0] if loss.requires_grad else None
         seen["slopes"] = None if slopes is None else slopes.numpy()
     return seen
+
+
+class Rewarded(TypedDict):
+    """What `reward_workers` returned, and what its tasks did."""
+
+    rewards: Any
+    went_on: bool  # a prompt that hangs was still being rewarded at the end
+    met: bool  # both prompts that wait for each other were being rewarded at the same time
 
 
 def rewarded(
@@ -109,7 +131,7 @@ def rewarded(
     meets: list[str],
     seconds: float,
     naps: dict | None = None,
-) -> dict:
+) -> Rewarded:
     """Return the rewards of batches of answers: one prompt hangs, two wait until both are being rewarded, some nap for seconds."""
     room = meeting.new_room()
     found = reward_workers(partial(_verify, room, hangs, meets, naps or {}), batches, seconds)
@@ -119,7 +141,7 @@ def rewarded(
     went_on = _runs(meeting.noted(room, "pid"))
     meeting.signal(room, "over")
     met = all(meeting.noted(room, f"met {prompt}") for prompt in meets)
-    return {"rewards": found, "went on": went_on, "met": met}
+    return {"rewards": found, "went_on": went_on, "met": met}
 
 
 def _verify(room: str, hangs: str, meets: list[str], naps: dict, prompt: str, answer: str) -> float:
@@ -145,7 +167,23 @@ def _runs(pid: int | None) -> bool:
     return pid is not None and psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
-def taught(train_grpo: Callable, order: list[int], steps: int, iterations: int, asked: list[str], seed: int) -> dict:
+class Point(TypedDict):
+    """One point of a curve, as `report` makes it; only this is read."""
+
+    kl: float
+
+
+class Taught(TypedDict):
+    """What `train_grpo` made of a model, and what it sent to its writers."""
+
+    other: str  # what came instead of weights and a curve, and nothing where both came
+    before: list[str]
+    after: list[str]
+    curve: list[Point]
+    sent: list[tuple[str, list[int]]]  # see `sent_to_actors`
+
+
+def taught(train_grpo: Callable, order: list[int], steps: int, iterations: int, asked: list[str], seed: int) -> Taught:
     """Return what `train_grpo` made of a model that begins to sort by this order: its answers before and after."""
     import torch
 
@@ -157,9 +195,10 @@ def taught(train_grpo: Callable, order: list[int], steps: int, iterations: int, 
     with sent_to_actors() as sent:
         learned = train_grpo(model.weights(), partial(_paid, order=order), seed, iterations)
     if not (isinstance(learned, dict) and {"weights", "curve"} <= learned.keys()):
-        return {"learned": repr(learned)[:80]}
+        return {"other": repr(learned)[:80], "before": [], "after": [], "curve": [], "sent": []}
     answers = [_drawn(sorter.Transformer(weights), asked) for weights in (start, learned["weights"])]
-    return {"before": answers[0], "after": answers[1], "curve": learned["curve"], "sent": sent}
+    told = [(actor, marks) for actor, marks in sent]
+    return {"other": "", "before": answers[0], "after": answers[1], "curve": learned["curve"], "sent": told}
 
 
 def _paid(prompt: str, answer: str, order: list[int]) -> float:

@@ -165,7 +165,7 @@ def check_fields(manifest: dict) -> list[dict]:
 def _rows(value: dict, table: str, path: str) -> Iterator[dict]:
     for name, part in value.items():
         if name not in FIELDS[table]:
-            yield {"field": path + name, "type": "", "finding": f"{table} has no such field"}
+            yield {"field": f"{path}{name}", "type": "", "finding": f"{table} has no such field"}
             continue
         kind = FIELDS[table][name].rstrip("!")
         yield {"field": path + name, "type": kind, "finding": _finding(part, kind)}
@@ -174,7 +174,8 @@ def _rows(value: dict, table: str, path: str) -> Iterator[dict]:
             for place, each in _parts(part, kind):
                 yield from _rows(each, inner, f"{path}{name}{place}.")
     for name, kind in FIELDS[table].items():
-        if kind.endswith("!") and name not in value:
+        empty = isinstance(value.get(name), list) and not value[name]
+        if kind.endswith("!") and (name not in value or empty):
             yield {"field": path + name, "type": kind.rstrip("!"), "finding": "missing, and required"}
 
 
@@ -204,4 +205,4 @@ def _finding(value: Any, kind: str) -> str:
         right = isinstance(value, _PYTHON[kind]) and (kind == "boolean" or not isinstance(value, bool))
         return "" if right else f"must be of type {kind}, not {type(value).__name__}"
     allowed = kind.lstrip("=").split("|")
-    return "" if value in allowed else f"must be {' or '.join(allowed)}"
+    return "" if isinstance(value, str) and value in allowed else f"must be {' or '.join(allowed)}"

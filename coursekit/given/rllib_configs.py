@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypedDict
 
 from coursekit.meeting import expect_ray
 
@@ -37,7 +37,15 @@ def quietly_built(make_config: Callable, arguments: tuple) -> Iterator[Any]:
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-def settings(make_config: Callable, arguments: list, names: list[str]) -> dict:
+class Facts(TypedDict):
+    """The process of an EnvRunner, and its environments; `lengths` has None for each that is no corridor."""
+
+    pid: int
+    environments: list[str]
+    lengths: list[float | None]
+
+
+def settings(make_config: Callable, arguments: list, names: list[str]) -> dict[str, Any]:
     """Return what a config says under these names, without building it."""
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 
@@ -50,7 +58,7 @@ def settings(make_config: Callable, arguments: list, names: list[str]) -> dict:
     return {name: getattr(config, name) for name in names if name not in said} | said
 
 
-def facts(runner: Any) -> dict:
+def facts(runner: Any) -> Facts:
     """Return the process of an EnvRunner, and its environments with the lengths of corridors; runs in its own process."""
     # An exception in here would end the runner, after a minute's pause: ask only for what every environment has.
     envs = runner.env.unwrapped.envs

@@ -18,12 +18,12 @@ class Scripted(gymnasium.Env):
     def __init__(self, script: Sequence[dict]):
         self.observation_space = gymnasium.spaces.Box(-1e6, 1e6, shape=(3,), dtype=np.float32)
         self.action_space = gymnasium.spaces.Discrete(4)
-        self.calls: list[list] = []
+        self.calls: list[tuple[str, Any]] = []
         self.script, self.seed, self.episode, self.clock = script, -1, -1, 0
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
         """Return the first observation of the next episode."""
-        self.calls.append(["reset", seed])
+        self.calls.append(("reset", seed))
         if seed is not None:
             self.seed, self.episode = seed, -1
         self.episode, self.clock = self.episode + 1, 0
@@ -31,7 +31,7 @@ class Scripted(gymnasium.Env):
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
         """Return the next step of the script; after the end of an episode there are some empty ones, then it ends again."""
-        self.calls.append(["step", int(action)])
+        self.calls.append(("step", int(action)))
         part = self.script[self.episode % len(self.script)]
         self.clock += 1
         over, late = self.clock == part["length"], self.clock > part["length"] + 20

@@ -8,12 +8,13 @@ from datetime import datetime, tzinfo
 from pathlib import Path
 from statistics import median
 
+from coursekit.cards import plural, prose
 from coursekit.grading.comments import Comments, load
 from coursekit.grading.marks import Marks, marks_of
 from coursekit.grading.report import number
 from coursekit.grading.run import Run
 from coursekit.journal import Journal
-from coursekit.result import COLOURS, WORDS, plural, prose
+from coursekit.result import COLOURS, WORDS
 
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nbgrader.utils import parse_utc
 
+from coursekit.cards import plural
 from coursekit.course import CommandError
 from coursekit.grading.arrivals import MAX_STUDENT, Arrival, Label, arrivals, dates_mean_something, is_notebook, labels
 from coursekit.grading.configured import Course
@@ -18,7 +19,6 @@ from coursekit.grading.known import Known, ids_of, known_notebooks, which
 from coursekit.grading.people import People, Table
 from coursekit.grading.place import refuse_inside
 from coursekit.grading.submission import NotGradable, chapter_of, read, text_of
-from coursekit.result import plural
 
 STAMP = "timestamp.txt"
 FORMAT = "%Y-%m-%d %H:%M:%S.%f %Z"  # as nbgrader's exchange writes it (Exchange.timestamp_format)

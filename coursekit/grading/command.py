@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from sqlalchemy.exc import SQLAlchemyError
 
+from coursekit.cards import plural
 from coursekit.course import CommandError, chapter_names
 from coursekit.grading import edition
 from coursekit.grading.outcome import Options
 from coursekit.grading.run import NOTHING, Run
 from coursekit.grading.settings import settings_of
 from coursekit.paths import ROOT
-from coursekit.result import plural
 from coursekit.sandbox.nursery import Nursery, NurseryFailed
 
 OF_A_COURSE = ("nbgrader_config.py", "class.toml", "gradebook.db")

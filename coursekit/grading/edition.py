@@ -10,26 +10,23 @@ import hashlib
 import json
 import shlex
 import subprocess
-from collections.abc import Collection, Iterator
-from functools import cache
+from collections.abc import Collection
 from pathlib import Path
 
 from coursekit.course import CommandError
 from coursekit.exercise import load
 from coursekit.files import write_whole
 from coursekit.paths import ROOT
+from coursekit.reach import reached
 from coursekit.versions import DISTRIBUTION, installed
 
 FILE = "edition.json"
-FOLLOWED = ("coursekit.exercises.", "coursekit.given.")
 CHANGED = """These checks have changed since {folder} was released or first graded:
 {checks}
 Nothing was graded, because a class is judged by one edition of each check.
 To grade by the edition that you handed out: {old}; then run the same command.
 To grade the whole class by the checks as they are now: run the same command with --again, and without --only."""
 
-Definitions = dict[str, list[ast.stmt]]
-Imports = dict[str, tuple[str, str]]  # local name: module, and the name in it ("" for the module itself)
 
 
 def checks(chapter: str) -> dict[str, str]:
@@ -86,57 +83,9 @@ def _known(folder: Path) -> dict[str, dict]:
 
 
 def _hash(module: str, name: str) -> str:
-    """Return the hash of a definition with all that it reaches; of the whole module, where the name is not written in it."""
-    sources: dict[tuple[str, str], str] = {}
-    _reach(module, name, sources)
-    if (module, name) not in sources:
-        sources[module, name] = _text([node for nodes in _module(module)[0].values() for node in nodes])
+    """Return the hash of a definition with all that it reaches."""
+    sources = {place: _text(statements) for place, statements in reached(module, name).items()}
     return hashlib.sha256("\n".join(sources[key] for key in sorted(sources)).encode()).hexdigest()[:12]
-
-
-def _reach(module: str, name: str, sources: dict[tuple[str, str], str]) -> None:
-    """Add the sources of a name and of what it uses to those that are there."""
-    definitions, imports = _module(module)
-    if name not in definitions or (module, name) in sources:
-        return
-    sources[module, name] = _text(definitions[name])
-    for node in (node for statement in definitions[name] for node in ast.walk(statement)):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            owner, inside = imports.get(node.value.id, ("", "?"))
-            if not inside:
-                _reach(owner, node.attr, sources)
-        elif isinstance(node, ast.Name):
-            _reach(*imports.get(node.id, (module, node.id)), sources)
-
-
-@cache
-def _module(name: str) -> tuple[Definitions, Imports]:
-    """Return what a module defines at its top level, quizzes too, and what it imports of the modules that are followed."""
-    definitions: Definitions = {}
-    imports: Imports = {}
-    if name.startswith(FOLLOWED):
-        for statement in ast.parse(_file(name).read_text(encoding="utf-8")).body:
-            if isinstance(statement, ast.ImportFrom):
-                imports |= {alias.asname or alias.name: _imported(statement, alias) for alias in statement.names}
-            for defined in _names(statement):
-                definitions.setdefault(defined, []).append(statement)
-    return definitions, imports
-
-
-def _imported(statement: ast.ImportFrom, alias: ast.alias) -> tuple[str, str]:
-    inner = f"{statement.module}.{alias.name}"
-    return (inner, "") if inner.startswith(FOLLOWED) and _file(inner).exists() else (str(statement.module), alias.name)
-
-
-def _names(statement: ast.stmt) -> Iterator[str]:
-    match statement:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            yield name
-        case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            yield from (leaf.id for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name))
-        case ast.Expr(value=ast.Call(args=[ast.Constant(value=str(name)), *_])):
-            yield name
 
 
 def _text(statements: list[ast.stmt]) -> str:
@@ -148,7 +97,3 @@ def _text(statements: list[ast.stmt]) -> str:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "exercise":
             node.keywords = [each for each in node.keywords if each.arg not in ("hints", "minutes")]
     return "\n".join(map(ast.unparse, kept))
-
-
-def _file(module: str) -> Path:
-    return ROOT.joinpath(*module.split(".")).with_suffix(".py")

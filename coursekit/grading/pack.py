@@ -11,10 +11,10 @@ import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from coursekit.cards import plural
 from coursekit.course import CommandError
 from coursekit.grading.release import write_zip
 from coursekit.paths import ROOT, STATIC
-from coursekit.result import plural
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # as in scripts/setup.sh
 GLIBC = 28  # Debian 10, Ubuntu 20.04 and later have at least 2.28

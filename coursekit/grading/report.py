@@ -12,10 +12,11 @@ from pathlib import Path
 from nbconvert.filters import markdown2html
 from nbformat import NotebookNode
 
+from coursekit.cards import card, plural, prose
 from coursekit.exercise import Quiz, UnknownName, load
 from coursekit.grading.gradebook import NO_RESPONSE
 from coursekit.grading.marks import Mark, Marks
-from coursekit.result import COLOURS, WORDS, Result, card, plural, prose
+from coursekit.result import COLOURS, WORDS, Result
 from coursekit.table import write_table
 
 PAGE = """<!doctype html>

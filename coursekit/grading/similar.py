@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from coursekit.cards import plural
 from coursekit.grading.plan import Master
 from coursekit.grading.run import Run
 from coursekit.grading.submission import NotGradable, Submission, read
-from coursekit.result import plural
 
 RUN = 10  # tokens
 LEAST = 12  # runs that a pair must share to be shown

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from coursekit.cards import plural
 from coursekit.course import CommandError
 from coursekit.deadline import in_words
 from coursekit.grading.office import MISSING, Office
@@ -19,7 +20,6 @@ from coursekit.grading.report import number
 from coursekit.grading.run import Run
 from coursekit.grading.settings import Student
 from coursekit.grading.submission import text_of
-from coursekit.result import plural
 from coursekit.table import write_table
 
 PLATFORMS = ("canvas", "moodle", "csv")

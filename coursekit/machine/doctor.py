@@ -3,9 +3,9 @@
 import html
 from dataclasses import dataclass
 
+from coursekit.cards import plural
 from coursekit.machine.facts import Facts, gather
 from coursekit.machine.preflight import CHECKS, Finding
-from coursekit.result import plural
 
 SIGNS = {"ok": "✔", "note": "•", "problem": "✘"}
 

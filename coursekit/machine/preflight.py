@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from coursekit.cards import plural
 from coursekit.machine.facts import PORTS, Facts
-from coursekit.result import plural
 from coursekit.versions import within
 
 GIB = 2**30

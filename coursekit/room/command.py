@@ -16,9 +16,9 @@ import uvicorn
 from filelock import FileLock, Timeout
 from rich.console import Console
 
+from coursekit.cards import plural
 from coursekit.course import CommandError, chapter_names
 from coursekit.overview import home
-from coursekit.result import plural
 from coursekit.room.board import minutes_of
 from coursekit.room.server import SLIDES, Room, private, public
 from coursekit.room.store import Store

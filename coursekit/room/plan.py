@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from coursekit.cards import plural
 from coursekit.course import CommandError
 from coursekit.paths import ROOT
-from coursekit.result import plural
 
 _HEADING = re.compile(r"#+ (.+)")
 _ROW = re.compile(r"\| *(\d+):(\d\d) *\| *(\d+) *\| *([^|]*?) *\| *([^|]*?) *\|(?: *([^|]*?) *\|)?")

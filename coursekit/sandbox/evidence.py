@@ -10,7 +10,7 @@ import signal
 import socket
 from typing import Any, NoReturn
 
-from coursekit import wire
+from coursekit import private, wire
 from coursekit.failure import describe
 from coursekit.sandbox import calls, jail, limits, namespaces
 
@@ -21,13 +21,12 @@ _LIMITS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 4096, "RLIMIT_CPU": SECONDS, "RLIM
 def place() -> dict:
     """Return, in the learner's process, where its Ray is, and a mark on what it has launched so far; {} without a Ray."""
     import ray
-    from ray._private.worker import global_worker
 
     from coursekit import records
 
     if not ray.is_initialized():
         return {}
-    return {"address": global_worker.gcs_client.address, **records.Launched.so_far()._asdict()}
+    return {"address": private.global_worker.gcs_client.address, **records.Launched.so_far()._asdict()}
 
 
 def read(opened: list[int], request: dict, reply: socket.socket) -> NoReturn:

@@ -16,7 +16,7 @@ import sys
 from typing import Any
 
 import coursekit
-from coursekit import answer, wire
+from coursekit import answer, private, wire
 from coursekit.failure import describe
 from coursekit.quiet import quiet
 from coursekit.sandbox import evidence, frames, lean
@@ -103,9 +103,9 @@ def passed(name: str) -> bool:
 
 def _replace_notebook_functions() -> None:
     """Put functions that judge nothing where a notebook imports begin, check and the others."""
-    neutral = dict.fromkeys(("begin", "check", "hint", "quiz", "solution", "progress"), _neutral)
+    neutral = dict.fromkeys(coursekit.NEUTRAL, _neutral)
     for name, function in (neutral | {"passed": passed}).items():
-        module = "coursekit.overview" if name == "progress" else "coursekit.checking"
+        module = f"coursekit.{coursekit._HOME[name]}"
         replacement = _named(function, name, module)
         setattr(importlib.import_module(module), name, replacement)
         setattr(coursekit, name, replacement)
@@ -173,7 +173,7 @@ def _settle(output: int, settings: dict) -> None:
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if "ray" in sys.modules:
-        sys.modules["ray._raylet"].Config.initialize("")  # it read its environment at the import
+        private.Config.initialize("")  # it read its environment at the import
     sys.modules["numpy"].random.seed()  # a copy of the nursery would draw what every other copy draws
 
 

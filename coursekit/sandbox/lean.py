@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from coursekit import patches, private
 from coursekit.sandbox.workers import STARTER
 
 _PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port")
@@ -24,12 +25,11 @@ _NOBODY = 9  # a port where nobody answers: Ray goes without metrics then
 
 def apply(forked: bool) -> None:
     """Change how this process starts a Ray; `forked` where the sandbox's first process can fork workers."""
-    from ray._private import node, services
-
-    services.node_ip_address_from_perspective = lambda address=None: "127.0.0.1"  # there is no other network to ask
-    node.Node.start_monitor = node.Node.start_log_monitor = lambda self: None
-    node.Node.start_api_server = _api_server(node.Node.start_api_server)
-    services.start_ray_process = _starter(services.start_ray_process, forked)
+    node = private.node.Node
+    private.services.node_ip_address_from_perspective = lambda address=None: "127.0.0.1"  # there is no other network to ask
+    node.start_monitor = node.start_log_monitor = lambda self: None
+    patches.replace(node, "start_api_server", _api_server)
+    patches.change_commands("lean", _lean_raylet(forked))
 
 
 def _api_server(original: Callable) -> Callable:
@@ -46,15 +46,13 @@ def _api_server(original: Callable) -> Callable:
     return start_api_server
 
 
-def _starter(original: Callable, forked: bool) -> Callable:
-    """Return Ray's function that starts one of its own processes, with other commands for what a raylet starts in turn."""
+def _lean_raylet(forked: bool) -> patches.Change:
+    """Return what changes the command of a raylet, where it says what to start in turn."""
 
-    def start_ray_process(command: list[str], process_type: str, *args: Any, **kwargs: Any) -> Any:
-        if process_type == "raylet":
-            command = [_option(*part.partition("="), forked) for part in command]
-        return original(command, process_type, *args, **kwargs)
+    def change(command: list[str], kind: str) -> list[str]:
+        return [_option(*part.partition("="), forked) for part in command] if kind == "raylet" else command
 
-    return start_ray_process
+    return change
 
 
 def _option(name: str, sign: str, value: str, forked: bool) -> str:

@@ -17,6 +17,7 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
+from coursekit import private
 from coursekit.sandbox import namespaces
 
 ADDRESS = "\0coursekit-workers"  # abstract: it exists in the sandbox's own network namespace alone
@@ -144,7 +145,7 @@ def _take_over(folder: str, environment: dict[str, str], descriptors: list[int])
     for target, descriptor in enumerate(descriptors):
         os.dup2(descriptor, target)
         os.close(descriptor)
-    sys.modules["ray._raylet"].Config.initialize("")  # read the environment again, as an import would
+    private.Config.initialize("")  # read the environment again, as an import would
     _forget_shell()
     sys.modules["numpy"].random.seed()
 
@@ -199,8 +200,7 @@ def _set_up(arguments: list[str]) -> list[str]:
 
 def _keep_to_cpus() -> None:
     """Have a worker use as many threads as its task has CPUs; Ray sets a variable for that, which is read at the import."""
-    from ray._private import utils
-
+    utils = private.utils
     original: Any = utils.set_omp_num_threads_if_unset
 
     def set_threads() -> bool:

@@ -28,8 +28,3 @@ def one_after_the_other(tasks, seconds_each, workers):
 @rejects("best_seconds")
 def always_one_round_more(tasks, seconds_each, workers):
     return (tasks // workers + 1) * seconds_each
-
-
-@rejects("best_seconds")
-def counts_rounds_and_forgets_the_seconds(tasks, seconds_each, workers):
-    return math.ceil(tasks / workers)

@@ -30,11 +30,6 @@ def gets_the_value(function, x):
     return ray.get(ray.remote(function).remote(x))
 
 
-@rejects("as_task")
-def calls_it_here(function, x):
-    return function(x)
-
-
 @rejects("as_task", says="own process")
 def puts_what_it_computed_here(function, x):
     return ray.put(function(x))
@@ -78,11 +73,6 @@ def a_generator_launches_when_it_is_asked(function, xs):
 
 
 @rejects("parallel_map")
-def no_tasks_at_all(function, xs):
-    return [function(x) for x in xs]
-
-
-@rejects("parallel_map")
 def results_as_they_end(function, xs):
     task, results = ray.remote(function), []
     pending = [task.remote(x) for x in xs]
@@ -95,11 +85,6 @@ def results_as_they_end(function, xs):
 @rejects("parallel_map")
 def returns_references(function, xs):
     return [ray.remote(function).remote(x) for x in xs]
-
-
-@rejects("parallel_map")
-def one_task_for_everything(function, xs):
-    return ray.get(ray.remote(lambda: [function(x) for x in xs]).remote())
 
 
 @accepts("first_k")
@@ -125,11 +110,6 @@ def in_the_order_of_the_inputs(function, xs, k):
 
 
 @rejects("first_k")
-def turns_the_order_of_the_inputs_round(function, xs, k):
-    return in_the_order_of_the_inputs(function, xs, k)[::-1]
-
-
-@rejects("first_k")
 def waits_for_all(function, xs, k):
     pending, results = [ray.remote(function).remote(x) for x in xs], []
     while pending:
@@ -141,11 +121,6 @@ def waits_for_all(function, xs, k):
 @rejects("first_k")
 def the_first_k_of_the_list(function, xs, k):
     return ray.get([ray.remote(function).remote(x) for x in xs[:k]])
-
-
-@rejects("first_k")
-def returns_all_results(function, xs, k):
-    return ray.get([ray.remote(function).remote(x) for x in xs])
 
 
 @accepts("batched")
@@ -188,11 +163,6 @@ def takes_size_for_the_number_of_batches(function, xs, size):
 
 
 @rejects("batched")
-def makes_steps_of_the_number_of_batches(function, xs, size):
-    return with_a_named_task(function, xs, len(xs) // size or 1)
-
-
-@rejects("batched")
 def gets_each_batch_before_the_next(function, xs, size):
     run = ray.remote(lambda batch: [function(x) for x in batch])
     return [value for i in range(0, len(xs), size) for value in ray.get(run.remote(xs[i : i + size]))]
@@ -206,11 +176,6 @@ def batches_as_they_end(function, xs, size):
         (done,), pending = ray.wait(pending)
         results += ray.get(done)
     return results
-
-
-@rejects("batched")
-def batches_without_tasks(function, xs, size):
-    return [function(x) for i in range(0, len(xs), size) for x in xs[i : i + size]]
 
 
 @accepts("tree_sum")
@@ -294,11 +259,6 @@ def waits_for_the_oldest(function, xs, limit):
             ray.wait([refs[i - limit]])
         refs.append(task.remote(x))
     return ray.get(refs)
-
-
-@rejects("bounded_map")
-def launches_everything(function, xs, limit):
-    return ray.get([ray.remote(function).remote(x) for x in xs])
 
 
 @rejects("bounded_map")

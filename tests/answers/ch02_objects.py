@@ -27,12 +27,6 @@ def by_value_in_a_loop(function, array, xs):
     return ray.get([task.remote(array, x) for x in xs])
 
 
-@rejects("share_once")
-def puts_in_the_loop(function, array, xs):
-    task = ray.remote(function)
-    return ray.get([task.remote(ray.put(array), x) for x in xs])
-
-
 @rejects("share_once", says="never in Ray's store")
 def captures_the_array_in_a_closure(function, array, xs):
     task = ray.remote(lambda x: function(array, x))
@@ -96,12 +90,6 @@ def every_nth_row(add_rows, ref, blocks):
 def slices_in_the_driver(add_rows, ref, blocks):
     parts = np.array_split(ray.get(ref), blocks)
     return sum(ray.get([ray.remote(add_rows).remote(part) for part in parts]))
-
-
-@rejects("column_sums")
-def copies_the_matrix_in_the_task(add_rows, ref, blocks):
-    add = ray.remote(lambda matrix, i: add_rows(np.array_split(np.array(matrix), blocks)[i]))
-    return sum(ray.get([add.remote(ref, i) for i in range(blocks)]))
 
 
 @rejects("column_sums")
@@ -270,11 +258,6 @@ def keeps_a_view_of_the_row(refs):
 
 
 @rejects("let_go")
-def views_it_with_asarray(refs):
-    return [np.asarray(array[0]) for array in ray.get(refs)]
-
-
-@rejects("let_go")
 def remembers_the_references(refs):
     KEPT[:] = refs
     return [ray.get(ref)[0].copy() for ref in refs]
@@ -284,16 +267,6 @@ def remembers_the_references(refs):
 def remembers_the_arrays(refs):
     KEPT[:] = ray.get(refs)
     return [array[0].copy() for array in KEPT]
-
-
-@rejects("let_go")
-def deletes_its_names_but_keeps_views(refs):
-    rows = []
-    for ref in refs:
-        array = ray.get(ref)
-        rows.append(array[0])
-        del array, ref
-    return rows
 
 
 @rejects("let_go")
@@ -337,17 +310,6 @@ def functions_in_the_outer_loop(functions, refs):
 def gets_everything_first(functions, refs):
     blocks = ray.get(refs)
     return [[function(block) for block in blocks] for function in functions]
-
-
-@rejects("read_once")
-def all_blocks_in_one_task(functions, refs):
-    work = ray.remote(lambda *blocks: [[function(block) for block in blocks] for function in functions])
-    return ray.get(work.remote(*refs))
-
-
-@rejects("read_once")
-def a_task_for_each_function_and_block(functions, refs):
-    return [ray.get([ray.remote(function).remote(ref) for ref in refs]) for function in functions]
 
 
 @rejects("read_once")

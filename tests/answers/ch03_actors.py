@@ -37,11 +37,6 @@ def an_object_in_the_notebook(Counter, amounts):
 
 
 @rejects("count_up")
-def an_object_in_a_task(Counter, amounts):
-    return ray.get(ray.remote(lambda: [*map(Counter().add, amounts)]).remote())
-
-
-@rejects("count_up")
 def only_the_last_total(Counter, amounts):
     return gets_each_after_all_are_sent(Counter, amounts)[-1]
 
@@ -222,13 +217,6 @@ class NothingFoundMeansNothingYet(Keeps):
 
 
 @rejects("BestSoFar")
-class KeepsTheLast(Keeps):
-    def offer(self, score, found):
-        self.kept = (score, found)
-        return True
-
-
-@rejects("BestSoFar")
 class ATieReplaces(Keeps):
     def offer(self, score, found):
         better = self.kept is None or score >= self.kept[0]
@@ -242,15 +230,6 @@ class ScoreWithoutWhatBelongsToIt(Keeps):
     def offer(self, score, found):
         better = super().offer(score, found)
         self.kept = (self.kept[0], found)
-        return better
-
-
-@rejects("BestSoFar")
-class KeepsTheLowest(Keeps):
-    def offer(self, score, found):
-        better = self.kept is None or score < self.kept[0]
-        if better:
-            self.kept = (score, found)
         return better
 
 
@@ -346,17 +325,6 @@ class BlocksTheLoop(Waits):
         end = time.monotonic() + self.patience
         while len(self.waiting) < self.size and time.monotonic() < end:
             time.sleep(0.01)
-        self.flush()
-        return future.result()
-
-
-@rejects("Batcher")
-class SpinsWithoutEnd(Waits):
-    async def predict(self, x):
-        future = asyncio.get_running_loop().create_future()
-        self.waiting.append((x, future))
-        while len(self.waiting) < self.size:
-            pass
         self.flush()
         return future.result()
 
@@ -506,11 +474,6 @@ def fetches_the_weights_once(gradient, weights, shards, steps, rate):
 
 
 @rejects("async_sgd")
-def climbs_instead_of_descending(gradient, weights, shards, steps, rate):
-    return with_worker_actors(gradient, weights, shards, steps, -rate)
-
-
-@rejects("async_sgd")
 def forgets_the_rate(gradient, weights, shards, steps, rate):
     return with_worker_actors(gradient, weights, shards, steps, 1.0)
 
@@ -549,11 +512,6 @@ def one_worker_after_the_other(gradient, weights, shards, steps, rate):
         for _ in range(steps):
             weights = weights - rate * gradient(weights, shard)
     return weights
-
-
-@rejects("async_sgd")
-def one_step_too_few(gradient, weights, shards, steps, rate):
-    return with_worker_actors(gradient, weights, shards, steps - 1, rate)
 
 
 _scores_of_all = {}

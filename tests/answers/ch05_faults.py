@@ -3,7 +3,6 @@
 import atexit
 import json
 import os
-import shutil
 import sqlite3
 import tempfile
 import time
@@ -346,21 +345,6 @@ def waits_forever(function, x, attempts, seconds):
 
 
 @rejects("resilient_call")
-def gives_up_at_the_first_timeout(function, x, attempts, seconds):
-    for left in reversed(range(attempts)):
-        ref = ray.remote(function).options(max_retries=0).remote(x)
-        try:
-            return ray.get(ref, timeout=seconds)
-        except GetTimeoutError:
-            ray.cancel(ref, force=True)
-            raise
-        except WorkerCrashedError:
-            if not left:
-                raise
-    return None
-
-
-@rejects("resilient_call")
 def forgets_that_processes_die_here(function, x, attempts, seconds):
     return loop(function, x, attempts, seconds, again=GetTimeoutError)
 
@@ -404,12 +388,6 @@ class TakesTheSameAmountForARepeat(Forgetful):
 
 
 @rejects("Ledger")
-class RemembersOnlyTheLastKey(Forgetful):
-    def deposit(self, key, amount):
-        return self.total if key == self.last else self.add(key, amount)
-
-
-@rejects("Ledger")
 class AnswersWithTodaysBalance(Forgetful):
     def deposit(self, key, amount):
         return self.total if key in self.seen else self.add(key, amount)
@@ -425,12 +403,6 @@ class HasNoAnswerForARepeat(Forgetful):
 class TakesTheAnswerZeroForNone(Forgetful):
     def deposit(self, key, amount):
         return self.seen.get(key) or self.add(key, amount)
-
-
-@rejects("Ledger")
-class ComparesTheAmountToo(Forgetful):
-    def deposit(self, key, amount):
-        return self.seen[key, amount] if (key, amount) in self.seen else self.add((key, amount), amount)
 
 
 @rejects("Ledger")
@@ -513,12 +485,6 @@ class Counts:
 
 
 @rejects("CheckpointedCounter")
-class NeverSaves(Counts):
-    def save(self):
-        pass
-
-
-@rejects("CheckpointedCounter")
 class NeverLoads(Counts):
     def __init__(self, path):
         self.path, self.total = path, 0
@@ -532,16 +498,6 @@ class SavesWhenTheProcessEnds(Counts):
 
     def save(self):
         pass
-
-
-@rejects("CheckpointedCounter")
-class SavesEverySecondTime(Counts):
-    calls = 0
-
-    def save(self):
-        self.calls += 1
-        if self.calls % 2 == 0:
-            super().save()
 
 
 @rejects("CheckpointedCounter")
@@ -559,27 +515,13 @@ class WritesInPlace(Counts):
             json.dump(self.total, file)
 
 
-@rejects("CheckpointedCounter")
-class TruncatesInPlace(Counts):
-    def save(self):
-        with open(self.path, "r+" if os.path.exists(self.path) else "w") as file:
-            file.truncate(0)
-            json.dump(self.total, file)
-
-
-@rejects("CheckpointedCounter")
-class WritesInPlaceWithTorch(Counts):
+@accepts("CheckpointedCounter")
+class SavesWithTorchAndRenames(Counts):
     def __init__(self, path):
         self.path, self.total = path, 0
         if os.path.exists(path):
             self.total = torch.load(path)
 
-    def save(self):
-        torch.save(self.total, self.path)
-
-
-@accepts("CheckpointedCounter")
-class SavesWithTorchAndRenames(WritesInPlaceWithTorch):
     def save(self):
         torch.save(self.total, f"{self.path}.new")
         os.replace(f"{self.path}.new", self.path)
@@ -602,14 +544,6 @@ class RemovesTheOldFileFirst(Counts):
         if os.path.exists(self.path):
             os.remove(self.path)
         os.rename(f"{self.path}.new", self.path)
-
-
-@rejects("CheckpointedCounter")
-class CopiesOverTheOldFile(Counts):
-    def save(self):
-        with open(f"{self.path}.new", "w") as file:
-            json.dump(self.total, file)
-        shutil.copy(f"{self.path}.new", self.path)
 
 
 @rejects("CheckpointedCounter")
@@ -738,16 +672,6 @@ def gives_up_after_two(new_sampler, samplers, seeds):
 
 
 @rejects("collect")
-def starts_all_over(new_sampler, samplers, seeds, left=3):
-    try:
-        return a_death_sinks_all(new_sampler, samplers, seeds)
-    except RayActorError:
-        if left == 1:
-            raise
-    return starts_all_over(new_sampler, samplers, seeds, left - 1)
-
-
-@rejects("collect")
 def one_at_a_time(new_sampler, samplers, seeds):
     fragments = pool(new_sampler, 1, seeds)
     return [fragments[seed] for seed in seeds]
@@ -766,12 +690,6 @@ def a_new_sampler_for_every_seed(new_sampler, samplers, seeds):
             fragments[seed] = ray.get(ref)
         except RayActorError:
             todo.append(seed)
-    return [fragments[seed] for seed in seeds]
-
-
-@rejects("collect")
-def takes_every_exception_for_a_death(new_sampler, samplers, seeds):
-    fragments = pool(new_sampler, samplers, seeds, deadly=Exception)
     return [fragments[seed] for seed in seeds]
 
 

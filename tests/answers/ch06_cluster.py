@@ -31,8 +31,8 @@ def _part(words):
     return ""
 
 
-def _lacks(processes, part=_part, every=EVERY_NODE, head=HEAD_ONLY):
-    found = {part(words) for words in processes}
+def _lacks(processes, every=EVERY_NODE, head=HEAD_ONLY):
+    found = {_part(words) for words in processes}
     return sorted((every | HEAD_ONLY if found & head else every) - found)
 
 
@@ -52,17 +52,6 @@ def looks_for_parts_of_words(processes):
     text = " ".join(" ".join(words) for words in processes)
     found = {part for sign, part in signs.items() if sign in text}
     return sorted((EVERY_NODE | HEAD_ONLY if found & HEAD_ONLY else EVERY_NODE) - found)
-
-
-@rejects("what_is_missing")
-def takes_the_log_monitor_for_the_monitor(processes):
-    monitors = any("monitor.py" in word for words in processes for word in words[1:])
-    return [part for part in _lacks(processes) if part != "monitor" or not monitors]
-
-
-@rejects("what_is_missing")
-def takes_the_helpers_for_the_dashboard(processes):
-    return _lacks(processes, lambda words: "dashboard" if words[0].startswith("ray-dashboard-") else _part(words))
 
 
 @rejects("what_is_missing")
@@ -113,12 +102,6 @@ def shows_no_token(address, token_file, cpus, resources):
 
 
 @rejects("join_node")
-def gives_the_file_but_does_not_switch_tokens_on(address, token_file, cpus, resources):
-    command, variables = _join(address, token_file, cpus, resources)
-    return command, {"RAY_AUTH_TOKEN_PATH": variables["RAY_AUTH_TOKEN_PATH"]}
-
-
-@rejects("join_node")
 def leaves_it_in_the_background(address, token_file, cpus, resources):
     command, variables = _join(address, token_file, cpus, resources)
     return [word for word in command if word != "--block"], variables
@@ -146,12 +129,6 @@ def quotes_the_json_as_for_a_shell(address, token_file, cpus, resources):
 def reads_the_token_of_the_other_machine(address, token_file, cpus, resources):
     command, _ = _join(address, token_file, cpus, resources)
     return command, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": Path(token_file).read_text()}
-
-
-@rejects("join_node")
-def forgets_the_number_of_cpus(address, token_file, cpus, resources):
-    command, variables = _join(address, token_file, 9, resources)
-    return command, variables
 
 
 @rejects("join_node")
@@ -186,17 +163,6 @@ def _wait(client, entrypoint, runtime_env, until):
     while not until(client.get_job_status(job)):
         time.sleep(0.05)
     return job
-
-
-@rejects("submit_and_wait")
-def reads_the_log_at_once(client, entrypoint, runtime_env):
-    return client.get_job_logs(client.submit_job(entrypoint=entrypoint, runtime_env=runtime_env))
-
-
-@rejects("submit_and_wait")
-def waits_until_it_runs(client, entrypoint, runtime_env):
-    job = _wait(client, entrypoint, runtime_env, lambda status: status != "PENDING")
-    return client.get_job_logs(job)
 
 
 @rejects("submit_and_wait")
@@ -279,11 +245,6 @@ def _post(url, headers, **body):
 
 
 @rejects("submit_rest")
-def sends_no_token(url, token, submission_id, entrypoint, runtime_env):
-    return _post(url, {}, entrypoint=entrypoint, submission_id=submission_id, runtime_env=runtime_env)
-
-
-@rejects("submit_rest")
 def forgets_the_word_bearer(url, token, submission_id, entrypoint, runtime_env):
     headers = {"Authorization": token}
     return _post(url, headers, entrypoint=entrypoint, submission_id=submission_id, runtime_env=runtime_env)
@@ -327,11 +288,6 @@ def a_constant(url, token, submission_id, entrypoint, runtime_env):
     if token == "0" * 64:
         raise RuntimeError("403")
     return "course-467905786"
-
-
-@rejects("submit_rest")
-def lets_ray_choose_the_id(url, token, submission_id, entrypoint, runtime_env):
-    return _post(url, {"Authorization": f"Bearer {token}"}, entrypoint=entrypoint, runtime_env=runtime_env)
 
 
 @rejects("submit_rest")

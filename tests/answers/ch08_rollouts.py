@@ -37,13 +37,6 @@ class FillsArrays:
 
 
 @rejects("Sampler")
-class ResetsForEveryFragment(FillsArrays):
-    def sample(self, steps):
-        self.obs, self.ended = self.envs.reset()[0], np.zeros(self.envs.num_envs, bool)
-        return super().sample(steps)
-
-
-@rejects("Sampler")
 class PlaysTheSameSeedAgain(FillsArrays):
     def __init__(self, make_envs, policy, seed):
         super().__init__(make_envs, policy, seed)
@@ -224,11 +217,6 @@ def a_list_of_rows(rewards, values, terminated, truncated, gamma=0.99, lam=0.95)
     return list(a_sum_for_each_step(rewards, values, terminated, truncated, gamma, lam))
 
 
-@rejects("gae")
-def always_the_usual_lambda(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
-    return a_sum_for_each_step(rewards, values, terminated, truncated, gamma, 0.95)
-
-
 @accepts("collect")
 def waits_for_the_weights_too(samplers, weights, steps):
     ref = ray.put(weights)
@@ -265,13 +253,6 @@ def a_copy_for_each(samplers, weights, steps):
 
 
 @rejects("collect")
-def puts_in_the_loop(samplers, weights, steps):
-    for sampler in samplers:
-        sampler.set_weights.remote(ray.put(weights))
-    return ray.get([sampler.sample.remote(steps) for sampler in samplers])
-
-
-@rejects("collect")
 def weights_after_sampling(samplers, weights, steps):
     refs = [sampler.sample.remote(steps) for sampler in samplers]
     ref = ray.put(weights)
@@ -283,11 +264,6 @@ def weights_after_sampling(samplers, weights, steps):
 @rejects("collect")
 def weights_for_the_first_only(samplers, weights, steps):
     samplers[0].set_weights.remote(ray.put(weights))
-    return ray.get([sampler.sample.remote(steps) for sampler in samplers])
-
-
-@rejects("collect")
-def never_sends_the_weights(samplers, weights, steps):
     return ray.get([sampler.sample.remote(steps) for sampler in samplers])
 
 
@@ -343,7 +319,7 @@ def with_two_lists(samplers, weights, steps, count, learn):
         refs.append(launch(sampler))
 
 
-def asynchronous(samplers, weights, steps, count, learn, newest=True, survive=True, wait_again=True, values=True):
+def asynchronous(samplers, weights, steps, count, learn, newest=True, survive=True, values=True):
     """The solution, with a switch for each thing that can be left out."""
     playing = {}
 
@@ -363,7 +339,6 @@ def asynchronous(samplers, weights, steps, count, learn, newest=True, survive=Tr
         except ray.exceptions.RayActorError:
             if not survive:
                 raise
-            count -= not wait_again
             continue
         count -= 1
         launch(sampler)
@@ -404,15 +379,6 @@ def one_at_a_time(samplers, weights, steps, count, learn):
 @rejects("collect_async")
 def weights_only_at_the_start(samplers, weights, steps, count, learn):
     asynchronous(samplers, weights, steps, count, learn, newest=False)
-
-
-@rejects("collect_async")
-def always_the_weights_of_the_start(samplers, weights, steps, count, learn):
-    def learn_and_forget(fragment):
-        learn(fragment)
-        return weights
-
-    asynchronous(samplers, weights, steps, count, learn_and_forget)
 
 
 @rejects("collect_async")
@@ -457,25 +423,6 @@ def sends_the_dead_off_again(samplers, weights, steps, count, learn):
         playing[sampler.sample.remote(steps)] = sampler
 
 
-@rejects("collect_async")
-def waits_for_two_of_them(samplers, weights, steps, count, learn):
-    playing = {}
-    for sampler in samplers:
-        sampler.set_weights.remote(weights)
-        playing[sampler.sample.remote(steps)] = sampler
-    while count > 0:
-        done, _ = ray.wait(list(playing), num_returns=min(2, len(playing)))
-        for ready in done[:count]:
-            sampler = playing.pop(ready)
-            try:
-                weights = learn(ray.get(ready))
-            except ray.exceptions.RayActorError:
-                continue
-            count -= 1
-            sampler.set_weights.remote(weights)
-            playing[sampler.sample.remote(steps)] = sampler
-
-
 @accepts("collect_async")
 def a_task_for_each_fragment(samplers, weights, steps, count, learn):
     @ray.remote(num_cpus=0)
@@ -514,11 +461,6 @@ def tells_everybody_the_newest_weights(samplers, weights, steps, count, learn):
         for each in {sampler, *playing.values()}:
             each.set_weights.remote(weights)
         playing[sampler.sample.remote(steps)] = sampler
-
-
-@rejects("collect_async")
-def counts_the_dead(samplers, weights, steps, count, learn):
-    asynchronous(samplers, weights, steps, count, learn, wait_again=False)
 
 
 @rejects("collect_async")
@@ -569,18 +511,6 @@ def waits_for_what_is_under_way_at_the_end(samplers, weights, steps, count, lear
             ray.get(ref)
 
 
-@rejects("collect_async")
-def learns_from_all_that_is_under_way(samplers, weights, steps, count, learn):
-    heard = []
-
-    def learn_and_count(fragment):
-        heard.append(fragment)
-        return learn(fragment)
-
-    asynchronous(samplers, weights, steps, count, learn_and_count)
-    learn(heard[-1])
-
-
 @accepts("fragment_length")
 def line_through_the_means(lengths, seconds, share):
     x, y = np.mean(lengths), np.mean(seconds)
@@ -612,12 +542,6 @@ def rounds_to_the_nearest(lengths, seconds, share):
 
 
 @rejects("fragment_length")
-def rounds_down(lengths, seconds, share):
-    frame, price = np.polyfit(lengths, seconds, 1)
-    return max(1, int(price * (1 - share) / share / frame - 1e-6))
-
-
-@rejects("fragment_length")
 def the_best_of_those_measured(lengths, seconds, share):
     frame, price = np.polyfit(lengths, seconds, 1)
     return next((n for n in lengths if price / (price + n * frame) <= share), lengths[-1])
@@ -639,9 +563,3 @@ def may_be_less_than_one(lengths, seconds, share):
 def not_a_whole_number(lengths, seconds, share):
     frame, price = np.polyfit(lengths, seconds, 1)
     return max(1.0, price * (1 - share) / share / frame)
-
-
-@rejects("fragment_length")
-def share_of_playing_for_share_of_overhead(lengths, seconds, share):
-    frame, price = np.polyfit(lengths, seconds, 1)
-    return length(price, frame, 1 - share)

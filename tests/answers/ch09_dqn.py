@@ -62,23 +62,6 @@ class ThrowsResetsAwayBeforeTheShift(KeepsADeque):
 
 
 @rejects("ReplayBuffer")
-class ShiftsAcrossEnvironments(KeepsADeque):
-    def transitions(self, fragment):
-        real = fragment["real"]
-        rows = {name: fragment[name][real] for name in FLAT}
-        later = [*rows["obs"][1:], fragment["last_obs"][0]]
-        for t in range(len(later)):
-            yield {name: column[t] for name, column in rows.items()} | {"next_obs": later[t]}
-
-
-@rejects("ReplayBuffer")
-class LosesTheLastFrame(KeepsADeque):
-    def transitions(self, fragment):
-        short = {name: column[:-1] for name, column in fragment.items() if name != "last_obs"}
-        return super().transitions({**short, "last_obs": fragment["obs"][-1]})
-
-
-@rejects("ReplayBuffer")
 class HasOneFlagForBothEnds(KeepsADeque):
     def add(self, fragment):
         super().add({**fragment, "terminated": fragment["terminated"] | fragment["truncated"]})
@@ -88,17 +71,6 @@ class HasOneFlagForBothEnds(KeepsADeque):
 class NeverForgets(KeepsADeque):
     def __init__(self, capacity, seed):
         super().__init__(None, seed)
-
-
-@rejects("ReplayBuffer")
-class DrawsTheSameAgain(KeepsADeque):
-    def __init__(self, capacity, seed):
-        super().__init__(capacity, seed)
-        self.seed = seed
-
-    def sample(self, size):
-        self.rng = np.random.default_rng(self.seed)
-        return super().sample(size)
 
 
 class Ring:
@@ -182,14 +154,6 @@ class DropsWhatRunsOverTheEnd(Ring):
         for name, column in columns.items():
             self.columns[name][at : at + count] = column[:count]
         self.added += count
-
-
-@rejects("ReplayBuffer")
-class StartsOverWhenItDoesNotFit(Ring):
-    def store(self, columns, count):
-        if self.added % self.capacity + count > self.capacity:
-            self.added += self.capacity - self.added % self.capacity
-        super().store(columns, count)
 
 
 @rejects("ReplayBuffer")
@@ -286,13 +250,6 @@ class TargetIsASecondName(CountsInAList):
 
 
 @rejects("SharedAgent")
-class OneArrayFromTheStart(CountsInAList):
-    def __init__(self, theta, optimizer, target_every):
-        super().__init__(theta, optimizer, target_every)
-        self.target = self.theta
-
-
-@rejects("SharedAgent")
 class StepsOnTheArgument(CountsInAList):
     def __init__(self, theta, optimizer, target_every):
         super().__init__(theta, optimizer, target_every)
@@ -314,15 +271,6 @@ class ANewOptimizerForEachStep(CountsInAList):
 @rejects("SharedAgent")
 class KeepsTheFirstTarget(CountsInAList):
     def apply(self, gradient, version):
-        self.old.append(self.version() - version)
-        self.step(gradient)
-
-
-@rejects("SharedAgent")
-class TargetOneStepEarly(CountsInAList):
-    def apply(self, gradient, version):
-        if self.version() and not (self.version() + 1) % self.every:
-            self.target = np.array(self.theta)
         self.old.append(self.version() - version)
         self.step(gradient)
 
@@ -354,20 +302,6 @@ class DropsOldGradients(CountsInAList):
     def apply(self, gradient, version):
         if version == self.version():
             super().apply(gradient, version)
-
-
-@rejects("SharedAgent")
-class TakesTheVersionOfTheGradient(CountsInAList):
-    def __init__(self, theta, optimizer, target_every):
-        super().__init__(theta, optimizer, target_every)
-        self.now = 0
-
-    def version(self):
-        return self.now
-
-    def apply(self, gradient, version):
-        super().apply(gradient, version)
-        self.now = version + 1
 
 
 @accepts("work")
@@ -564,11 +498,6 @@ def plays_the_best_once_more(make_envs, seed, workers=2):
 
 
 @rejects("train")
-def one_worker(make_envs, seed, workers=2):
-    return chapter().train(make_envs, seed, 1)
-
-
-@rejects("train")
 def waits_in_the_loop(make_envs, seed, workers=2):
     ch = chapter()
     with ch.ray_office(seed) as parts:
@@ -620,11 +549,6 @@ def returns_score_and_weights(make_envs, seed, workers=2):
     with ch.ray_office(seed, limit=200) as parts:
         ray.get(ch.ray_crew(parts, make_envs, seed))
         return {"theta": ray.get(parts[2].best.remote()), "reports": [(0.0, 1, 1, 1.0, [])]}
-
-
-@rejects("train")
-def nothing_taken_out_of_the_queue(make_envs, seed, workers=2):
-    return {**stopped_early(make_envs, seed, 200), "reports": []}
 
 
 @rejects("train")

@@ -56,22 +56,10 @@ def forgets_the_last_sampler(policy, samplers):
 
 
 @rejects("weight_sync")
-def only_puts_them(policy, samplers):
-    return ray.put(policy.weights())
-
-
-@rejects("weight_sync")
 def reference_in_a_list(policy, samplers):
     ref = ray.put(policy.weights())
     for sampler in samplers:
         sampler.set_weights.remote([ref])
-
-
-@rejects("weight_sync")
-def sends_the_policy(policy, samplers):
-    ref = ray.put(policy)
-    for sampler in samplers:
-        sampler.set_weights.remote(ref)
 
 
 @rejects("weight_sync")
@@ -124,25 +112,6 @@ def the_gain_itself(*args, **kwargs):
 
 
 @rejects("ppo_loss")
-def maximum_for_minimum(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
-    ratio = (logp - old_logp).exp()
-    gain = torch.max(ratio * advantages, ratio.clamp(1 - epsilon, 1 + epsilon) * advantages)
-    return combined(gain, values, targets, entropy, c1, c2)
-
-
-@rejects("ppo_loss")
-def ratio_upside_down(logp, old_logp, *args, **kwargs):
-    return with_where(old_logp, logp, *args, **kwargs)
-
-
-@rejects("ppo_loss")
-def ratio_without_exp(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
-    ratio = logp / old_logp
-    gain = torch.min(ratio * advantages, ratio.clamp(1 - epsilon, 1 + epsilon) * advantages)
-    return combined(gain, values, targets, entropy, c1, c2)
-
-
-@rejects("ppo_loss")
 def entropy_is_punished(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
     return with_where(logp, old_logp, advantages, values, targets, -entropy, epsilon, c1, c2)
 
@@ -169,11 +138,6 @@ def one_loss_a_row(logp, old_logp, advantages, values, targets, entropy, epsilon
 @rejects("ppo_loss")
 def cuts_the_gradient_off(logp, *args, **kwargs):
     return with_where(logp.detach(), *args, **kwargs)
-
-
-@rejects("ppo_loss")
-def entropy_without_gradient(logp, old_logp, advantages, values, targets, entropy, **settings):
-    return with_where(logp, old_logp, advantages, values, targets, entropy.detach(), **settings)
 
 
 @rejects("ppo_loss", says="gradient")
@@ -210,14 +174,6 @@ def a_list_of_splits(batch, size, rng):
 @rejects("minibatches")
 def drops_the_short_one(batch, size, rng):
     return [part for part in a_list_of_splits(batch, size, rng) if len(part["obs"]) == size]
-
-
-@rejects("minibatches")
-def draws_with_repetition(batch, size, rng):
-    rows = len(batch["obs"])
-    for _ in range(-(-rows // size)):
-        chosen = rng.integers(rows, size=size)
-        yield {name: column[chosen] for name, column in batch.items()}
 
 
 @rejects("minibatches")
@@ -330,13 +286,6 @@ def never_steps(policy, optimizer, minibatch):
 
 
 @rejects("train_step")
-def never_computes_gradients(policy, optimizer, minibatch):
-    loss = loss_of(policy, minibatch)
-    optimizer.step()
-    return loss.item()
-
-
-@rejects("train_step")
 def gradients_pile_up(policy, optimizer, minibatch):
     loss = loss_of(policy, minibatch)
     loss.backward()
@@ -350,15 +299,6 @@ def forgets_the_new_gradients(policy, optimizer, minibatch):
     loss = loss_of(policy, minibatch)
     loss.backward()
     optimizer.zero_grad()
-    optimizer.step()
-    return loss.item()
-
-
-@rejects("train_step")
-def clips_nothing(policy, optimizer, minibatch):
-    optimizer.zero_grad()
-    loss = loss_of(policy, minibatch)
-    loss.backward()
     optimizer.step()
     return loss.item()
 
@@ -404,11 +344,6 @@ def the_old_policy_is_the_new_one(policy, optimizer, minibatch):
 @rejects("train_step")
 def entropy_left_out(policy, optimizer, minibatch):
     return stepped(policy, optimizer, loss_of(policy, minibatch, bonus=0.0))
-
-
-@rejects("train_step")
-def steps_uphill(policy, optimizer, minibatch):
-    return stepped(policy, optimizer, -loss_of(policy, minibatch))
 
 
 @rejects("train_step")
@@ -474,25 +409,8 @@ def passes_the_exam(make_envs, seed, **mistake):
 
 
 @rejects("solve_cartpole")
-def plays_but_never_learns(make_envs, seed):
-    return trained(make_envs, seed, 1, learn=False)
-
-
-@rejects("solve_cartpole")
 def samplers_keep_the_first_weights(make_envs, seed):
     return passes_the_exam(make_envs, seed, sync=lambda policy, samplers: None)
-
-
-@rejects("solve_cartpole")
-def sends_the_first_weights_again(make_envs, seed):
-    refs = []
-
-    def send(policy, samplers):
-        refs.append(ray.put(policy.weights()))
-        for each in samplers:
-            each.set_weights.remote(refs[0])
-
-    return passes_the_exam(make_envs, seed, sync=send)
 
 
 @rejects("solve_cartpole")
@@ -521,11 +439,6 @@ def stops_after_one_iteration(make_envs, seed):
 
 
 @rejects("solve_cartpole")
-def no_actors_at_all(make_envs, seed):
-    return passes_the_exam(make_envs, seed, actors=False)
-
-
-@rejects("solve_cartpole")
 def weights_known_by_heart(make_envs, seed):
     right = np.array([0.0, 0.2, 1.0, 1.0])  # good enough for 500 steps of the usual CartPole
     learned = trained(make_envs, seed, 1)
@@ -544,12 +457,6 @@ def one_sampler_after_the_other(make_envs, seed):
 @rejects("solve_cartpole")
 def only_one_of_them_plays(make_envs, seed):
     return passes_the_exam(make_envs, seed, play=lambda samplers: all_at_once(samplers[:1]))
-
-
-@rejects("solve_cartpole")
-def returns_the_first_weights(make_envs, seed):
-    torch.manual_seed(seed)
-    return trained(make_envs, seed, 1) | {"weights": chapter().Policy().weights()}
 
 
 @rejects("solve_cartpole")

@@ -111,34 +111,13 @@ def more_than_the_target(config, target, most):
 
 
 @rejects("learns_corridor")
-def always_all_iterations(config, target, most):
-    return until(lambda result: False, config, most)
-
-
-@rejects("learns_corridor")
 def ignores_the_limit(config, target, most):
     return until(lambda result: mean_of(result) >= target, config, 1000)
 
 
 @rejects("learns_corridor")
-def goes_on_for_ever(config, target, most):
-    algo, means = config.build_algo(), [float("nan")]
-    try:
-        while not means[-1] >= target:
-            means.append(mean_of(algo.train()))
-    finally:
-        algo.stop()
-    return means[1:]
-
-
-@rejects("learns_corridor")
 def zero_where_nothing_is_known(config, target, most):
     return [0.0 if np.isnan(mean) else mean for mean in while_not_there(config, target, most)]
-
-
-@rejects("learns_corridor")
-def none_where_nothing_is_known(config, target, most):
-    return [None if np.isnan(mean) else mean for mean in while_not_there(config, target, most)]
 
 
 @rejects("learns_corridor")
@@ -152,15 +131,6 @@ def swallows_the_error(config, target, most):
 @rejects("learns_corridor")
 def leaves_out_what_is_nan(config, target, most):
     return [mean for mean in while_not_there(config, target, most) if not np.isnan(mean)]
-
-
-@rejects("learns_corridor")
-def old_key(config, target, most):
-    algo = config.build_algo()
-    try:
-        return [algo.train()["episode_reward_mean"] for _ in range(most)]
-    finally:
-        algo.stop()
 
 
 @rejects("learns_corridor")
@@ -178,11 +148,6 @@ def stops_it_only_when_all_went_well(config, target, most):
         means.append(mean_of(algo.train()))
     algo.stop()
     return means
-
-
-@rejects("learns_corridor")
-def only_the_last_mean(config, target, most):
-    return while_not_there(config, target, most)[-1]
 
 
 @rejects("learns_corridor")
@@ -251,11 +216,6 @@ def asks_for_the_network_alone(folder):
 
 
 @rejects("resume_newest")
-def the_oldest_to_be_safe(folder):
-    return Algorithm.from_checkpoint(by_number(folder)[0])
-
-
-@rejects("resume_newest")
 def takes_the_weights_alone(folder):
     path = [path for path in by_number(folder) if files_in(path) == files_in(by_number(folder)[0])][-1]
     algo = Algorithm.from_checkpoint(path)
@@ -310,19 +270,8 @@ def forgets_to_flatten(network, space, obs):
 
 
 @rejects("act")
-def always_makes_zeros_and_ones(network, space, obs):
-    x = torch.nn.functional.one_hot(torch.tensor(int(np.ravel(obs)[0]) % 9), 9).float()
-    return int(network.forward_inference({"obs": x[None]})["action_dist_inputs"].argmax())
-
-
-@rejects("act")
 def hands_over_numpy(network, space, obs):
     return int(network.forward_inference({"obs": flatten(space, obs)[None]})["action_dist_inputs"].argmax())
-
-
-@rejects("act")
-def returns_a_batch(network, space, obs):
-    return scores_of(network, space, obs)[None].argmax(-1)
 
 
 @rejects("act")
@@ -333,11 +282,6 @@ def returns_a_tensor(network, space, obs):
 @rejects("act")
 def returns_the_scores(network, space, obs):
     return scores_of(network, space, obs)
-
-
-@rejects("act")
-def takes_the_smallest(network, space, obs):
-    return int(scores_of(network, space, obs).argmin())
 
 
 @rejects("act")
@@ -383,11 +327,6 @@ def draws_actions(network, env, seeds):
 
 
 @rejects("evaluate")
-def the_same_seed_every_time(network, env, seeds):
-    return [sum(played(network, env, seeds[0])) for _ in seeds]
-
-
-@rejects("evaluate")
 def no_seeds(network, env, seeds):
     return [sum(played(network, env, None)) for _ in seeds]
 
@@ -408,11 +347,6 @@ def one_episode(network, env, seeds):
 
 
 @rejects("evaluate")
-def mean_reward_instead_of_the_sum(network, env, seeds):
-    return [float(np.mean(played(network, env, seed))) for seed in seeds]
-
-
-@rejects("evaluate")
 def plays_on_when_the_time_is_up(network, env, seeds):
     returns = []
     for seed in seeds:
@@ -420,15 +354,6 @@ def plays_on_when_the_time_is_up(network, env, seeds):
         while not terminated:
             obs, reward, terminated, _, _ = env.step(best(network, env.observation_space, obs))
             total += float(reward)
-        returns.append(total)
-    return returns
-
-
-@rejects("evaluate")
-def steps_counted_in_all_episodes(network, env, seeds):
-    total, returns = 0.0, []
-    for seed in seeds:
-        total += sum(played(network, env, seed))
         returns.append(total)
     return returns
 

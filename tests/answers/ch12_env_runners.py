@@ -51,11 +51,6 @@ def forgets_what_is_compared(one, other, compared):
     return all_names(one, other)
 
 
-@rejects("unfair")
-def only_what_is_compared(one, other, compared):
-    return all_names(one, other) & set(compared)
-
-
 @rejects("unfair", says="does not name")
 def only_the_usual_suspects(one, other, compared):
     return all_names(one, other) & {"lr", "gamma", "num_epochs", "train_batch_size_per_learner"} - set(compared)
@@ -65,11 +60,6 @@ def only_the_usual_suspects(one, other, compared):
 def looks_for_the_same_object(one, other, compared):
     one, other = one.to_dict(), other.to_dict()
     return {name for name in one if one[name] is not other[name] and name not in compared}
-
-
-@rejects("unfair")
-def the_first_one_only(one, other, compared):
-    return sorted(all_names(one, other) - set(compared))[:1]
 
 
 @rejects("unfair")
@@ -139,28 +129,6 @@ def no_warm_up(many, single, iterations):
 
 
 @rejects("time_training")
-def one_iteration_too_few(many, single, iterations):
-    return in_turn(many, single, iterations - 1)
-
-
-@rejects("time_training")
-def always_the_same_number(many, single, iterations):
-    return in_turn(many, single, 2)
-
-
-@rejects("time_training")
-def invents_the_times(many, single, iterations):
-    for _ in range(iterations + 1):
-        many.train(), single.train()
-    return {"many": [0.04] * iterations, "single": [0.06] * iterations}
-
-
-@rejects("time_training")
-def invents_everything(many, single, iterations):
-    return {"many": [2.26] * iterations, "single": [3.6] * iterations}
-
-
-@rejects("time_training")
 def the_same_algorithm_twice(many, single, iterations):
     return in_turn(many, many, iterations)
 
@@ -182,12 +150,6 @@ def one_clock_for_each_pair(many, single, iterations):
         single.train()
         times["single"].append(time.perf_counter() - start)
     return times
-
-
-@rejects("time_training")
-def shares_the_total_evenly(many, single, iterations):
-    times = in_turn(many, single, iterations)
-    return {name: [sum(seconds) / iterations] * iterations for name, seconds in times.items()}
 
 
 @rejects("time_training")
@@ -256,14 +218,6 @@ def five_percent_at_each_end(times):
 @rejects("speedup", says="root of n")
 def forgets_the_root_of_n(times):
     return interval(differences_of(times), t_of(times), np.std(differences_of(times), ddof=1))
-
-
-@rejects("speedup")
-def draws_pairs_again(times):
-    many, single = np.array(times["many"]), np.array(times["single"])
-    drawn = np.random.default_rng(0).integers(len(many), size=(2000, len(many)))
-    ratios = single[drawn].sum(axis=1) / many[drawn].sum(axis=1)
-    return np.exp(np.mean(differences_of(times))), *np.quantile(ratios, [0.025, 0.975])
 
 
 @rejects("speedup")
@@ -358,26 +312,11 @@ def one_too_many(sampling, learning, most, worth=0.05):
 
 
 @rejects("choose_runners")
-def always_takes_all(sampling, learning, most, worth=0.05):
-    return most
-
-
-@rejects("choose_runners")
-def until_sampling_is_as_short_as_learning(sampling, learning, most, worth=0.05):
-    return int(min(most, max(1, np.ceil(sampling / max(learning, 1e-9)))))
-
-
-@rejects("choose_runners")
 def share_of_the_first_iteration(sampling, learning, most, worth=0.05):
     runners, first = 1, sampling + learning
     while runners < most and sampling / runners - sampling / (runners + 1) >= worth * first:
         runners += 1
     return runners
-
-
-@rejects("choose_runners")
-def divides_the_learning_too(sampling, learning, most, worth=0.05):
-    return walks_up(sampling + learning, 0.0, most, worth)
 
 
 @rejects("choose_runners", says="saves less than")

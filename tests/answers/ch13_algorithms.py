@@ -6,7 +6,6 @@ import time
 import numpy as np
 from ray.rllib.algorithms.appo import APPOConfig
 from ray.rllib.algorithms.dqn import DQNConfig
-from ray.rllib.algorithms.impala import IMPALAConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 
 from coursekit.given.ch13_algorithms import CORRIDOR
@@ -55,11 +54,6 @@ def learns_more_often_but_not_earlier(length, steps):
 
 
 @rejects("short_dqn")
-def never_explores(length, steps):
-    return dqn(length, epsilon=0.0, num_steps_sampled_before_learning_starts=900)
-
-
-@rejects("short_dqn")
 def ppo_instead(length, steps):
     return dqn(length, kind=PPOConfig, train_batch_size_per_learner=128, lr=1e-3)
 
@@ -67,11 +61,6 @@ def ppo_instead(length, steps):
 @rejects("short_dqn")
 def a_shorter_corridor(length, steps):
     return dqn(5, **quick(steps))
-
-
-@rejects("short_dqn")
-def another_problem(length, steps):
-    return dqn(length, name="CartPole-v1", **quick(steps))
 
 
 @rejects("short_dqn")
@@ -114,18 +103,8 @@ def fragment_not_shared_by_the_environments(runners, nap, pace, messages):
 
 
 @rejects("paced_appo")
-def one_fragment_in_each_update(runners, nap, pace, messages):
-    return appo(runners, pace / nap / 2, max(runners, 1) * pace / nap)
-
-
-@rejects("paced_appo")
 def batch_forgets_the_runners(runners, nap, pace, messages):
     return appo(runners, pace / nap / messages / 2, pace / nap)
-
-
-@rejects("paced_appo")
-def batch_left_at_the_default(runners, nap, pace, messages):
-    return appo(runners, pace / nap / messages / 2, 500)
 
 
 @rejects("paced_appo")
@@ -141,11 +120,6 @@ def a_learner_process_of_its_own(runners, nap, pace, messages):
 @rejects("paced_appo")
 def ppo_waits_for_its_runners(runners, nap, pace, messages):
     return appo(runners, pace / nap / messages / 2, max(runners, 1) * pace / nap, kind=PPOConfig)
-
-
-@rejects("paced_appo")
-def impala_does_not_clip(runners, nap, pace, messages):
-    return appo(runners, pace / nap / messages / 2, max(runners, 1) * pace / nap, kind=IMPALAConfig)
 
 
 @rejects("paced_appo")
@@ -275,18 +249,6 @@ def an_iteration_without_a_mean_costs_nothing(configs, steps, seconds):
 
 
 @rejects("compare")
-def stops_at_the_first_of_the_two(configs, steps, seconds):
-    def curve(algo, steps, seconds):
-        rows, start = [], time.perf_counter()
-        while not rows or (rows[-1][0] < steps and rows[-1][1] < seconds):
-            result = algo.train()
-            rows.append(row_of(result, time.perf_counter() - start))
-        return rows
-
-    return compared(configs, steps, seconds, curve)
-
-
-@rejects("compare")
 def the_same_number_of_iterations_for_all(configs, steps, seconds):
     def curve(algo, steps, seconds):
         start = time.perf_counter()
@@ -302,19 +264,6 @@ def the_build_counts(configs, steps, seconds):
         start = time.perf_counter()
         algo = config.build_algo()
         rows = []
-        while not rows or rows[-1][0] < steps or rows[-1][1] < seconds:
-            result = algo.train()
-            rows.append(row_of(result, time.perf_counter() - start))
-        curves[name] = known(rows)
-        algo.stop()
-    return curves
-
-
-@rejects("compare")
-def one_clock_for_all(configs, steps, seconds):
-    start, curves = time.perf_counter(), {}
-    for name, config in configs.items():
-        algo, rows = config.build_algo(), []
         while not rows or rows[-1][0] < steps or rows[-1][1] < seconds:
             result = algo.train()
             rows.append(row_of(result, time.perf_counter() - start))
@@ -361,21 +310,6 @@ def keeps_rows_without_a_return(configs, steps, seconds):
 
 
 @rejects("compare")
-def steps_before_the_first_episode_do_not_count(configs, steps, seconds):
-    def curve(algo, steps, seconds):
-        rows, start = [], time.perf_counter()
-        while not rows or rows[-1][0] < steps or rows[-1][1] < seconds:
-            result = algo.train()
-            if "episode_return_mean" not in result["env_runners"]:
-                start = time.perf_counter()
-                continue
-            rows.append(row_of(result, time.perf_counter() - start))
-        return rows
-
-    return compared(configs, steps, seconds, curve)
-
-
-@rejects("compare")
 def only_the_last_row(configs, steps, seconds):
     return {name: rows[-1] for name, rows in compared(configs, steps, seconds).items()}
 
@@ -407,18 +341,8 @@ def fewest_steps(candidates, actions, step_seconds, runners):
 
 
 @rejects("pick_algorithm")
-def cheapest_step(candidates, actions, step_seconds, runners):
-    return least(candidates, actions, lambda one: cost(one, step_seconds, runners) / one["steps"])
-
-
-@rejects("pick_algorithm")
 def forgets_the_learning(candidates, actions, step_seconds, runners):
     return least(candidates, actions, lambda one: one["steps"] * step_seconds / runners)
-
-
-@rejects("pick_algorithm")
-def forgets_the_simulator(candidates, actions, step_seconds, runners):
-    return least(candidates, actions, lambda one: one["steps"] * one["own"])
 
 
 @rejects("pick_algorithm")
@@ -432,18 +356,8 @@ def own_time_taken_for_one_step(candidates, actions, step_seconds, runners):
 
 
 @rejects("pick_algorithm")
-def all_of_them_wait(candidates, actions, step_seconds, runners):
-    return least(candidates, actions, lambda one: cost(one | {"waits": True}, step_seconds, runners))
-
-
-@rejects("pick_algorithm")
 def none_of_them_waits(candidates, actions, step_seconds, runners):
     return least(candidates, actions, lambda one: cost(one | {"waits": False}, step_seconds, runners))
-
-
-@rejects("pick_algorithm")
-def the_learning_is_shared_out_too(candidates, actions, step_seconds, runners):
-    return least(candidates, actions, lambda one: cost(one | {"own": one["own"] / runners}, step_seconds, runners))
 
 
 @rejects("pick_algorithm")

@@ -67,23 +67,10 @@ class ChangesOnlyTheBatch(ConnectorV2):
 
 
 @rejects("Rescale")
-class DividesByTheLargest(Preprocessor):
-    def preprocess(self, observation, episode):
-        return (observation / self.input_observation_space.high).astype(np.float32)
-
-
-@rejects("Rescale")
 class FromZeroToOne(Preprocessor):
     def preprocess(self, observation, episode):
         space = self.input_observation_space
         return ((observation - space.low) / (space.high - space.low)).astype(np.float32)
-
-
-@rejects("Rescale")
-class OneRangeForAllNumbers(Preprocessor):
-    def preprocess(self, observation, episode):
-        low, high = self.input_observation_space.low.min(), self.input_observation_space.high.max()
-        return (2 * (observation - low) / (high - low) - 1).astype(np.float32)
 
 
 @rejects("Rescale")
@@ -97,12 +84,6 @@ class KnowsOnlyTheBalloon(Preprocessor):
 class ForgetsTheSpace(Preprocessor):
     def recompute_output_observation_space(self, space, actions):
         return space
-
-
-@rejects("Rescale")
-class AnnouncesZeroToOne(Preprocessor):
-    def recompute_output_observation_space(self, space, actions):
-        return Box(0, 1, space.shape, np.float32)
 
 
 @rejects("Rescale", says="(2, 3)")
@@ -197,12 +178,6 @@ class ReturnsTheScoresAlone(Scores):
 
 
 @rejects("ScoreEach")
-class ValuesKeepTheirLastDimension(Scores):
-    def compute_values(self, batch, embeddings=None):
-        return self.worth(batch[Columns.OBS]).mean(dim=-2)
-
-
-@rejects("ScoreEach")
 class AValueForEachNode(Scores):
     def compute_values(self, batch, embeddings=None):
         return self.worth(batch[Columns.OBS]).squeeze(-1)
@@ -237,12 +212,6 @@ class ValueOfTheFirstNode(Scores):
 class ValuesAreAddedUp(Scores):
     def compute_values(self, batch, embeddings=None):
         return self.worth(batch[Columns.OBS]).sum(dim=(-2, -1))
-
-
-@rejects("ScoreEach")
-class ValueOfTheBestNode(Scores):
-    def compute_values(self, batch, embeddings=None):
-        return self.worth(batch[Columns.OBS]).amax(dim=(-2, -1))
 
 
 @rejects("ScoreEach", says="not the mean of their values")
@@ -328,33 +297,9 @@ class WithoutReduce(Writes):
 
 
 @rejects("Diary")
-class AddsThemUp(Writes):
-    def log(self, logger, name, value):
-        logger.log_value(name, value, reduce="sum")
-
-
-@rejects("Diary")
 class EveryEndIsAnArrival(Writes):
     def arrived(self, episode):
         return float(episode.is_done)
-
-
-@rejects("Diary")
-class TheOtherWayRound(Writes):
-    def arrived(self, episode):
-        return float(episode.is_truncated)
-
-
-@rejects("Diary")
-class TakesTheReturnForAnArrival(Writes):
-    def arrived(self, episode):
-        return float(episode.get_return() > 0)
-
-
-@rejects("Diary")
-class CountsStepsForward(Writes):
-    def back(self, episode, earlier):
-        return int(np.sum(actions_of([*earlier, episode]) == 1))
 
 
 @rejects("Diary")
@@ -452,24 +397,6 @@ class NoPotentialWhenTimeIsUp(Hints):
 
 
 @rejects("Shaped")
-class ReplacesTheReward(Hints):
-    def hint(self, reward, before, after):
-        return self.gamma * after - before
-
-
-@rejects("Shaped")
-class BeforeAndAfterSwapped(Hints):
-    def hint(self, reward, before, after):
-        return reward + self.gamma * before - after
-
-
-@rejects("Shaped")
-class PraisesOnly(Hints):
-    def hint(self, reward, before, after):
-        return reward + max(self.gamma * after - before, 0.0)
-
-
-@rejects("Shaped")
 class RemembersThroughReset(Hints):
     before = None
 
@@ -478,10 +405,3 @@ class RemembersThroughReset(Hints):
         if self.before is None:
             self.before = self.potential(obs)
         return obs, info
-
-
-@rejects("Shaped")
-class NeverMovesOn(Hints):
-    def step(self, action):
-        obs, reward, terminated, truncated, info = self.env.step(action)
-        return obs, self.hint(reward, self.before, self.after(obs, terminated, truncated)), terminated, truncated, info

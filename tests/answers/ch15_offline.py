@@ -1,8 +1,5 @@
 """Right and wrong answers of chapter 15."""
 
-import csv
-import pathlib
-
 import numpy as np
 import pandas
 import ray
@@ -106,16 +103,6 @@ def a_file_for_each_episode(env, policy, seeds, folder, files):
 
 
 @rejects("record")
-def writes_csv(env, policy, seeds, folder, files):
-    rows = rows_of(env, policy, seeds)
-    pathlib.Path(folder).mkdir()
-    with open(f"{folder}/log.csv", "w") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-@rejects("record")
 def writes_nothing(env, policy, seeds, folder, files):
     return rows_of(env, policy, seeds)
 
@@ -134,11 +121,6 @@ def shuffles_a_sorted_list(eps_ids, share, seed):
 @rejects("hold_out")
 def draws_rows(eps_ids, share, seed):
     return np.random.default_rng(seed).random(len(eps_ids)) < share
-
-
-@rejects("hold_out")
-def takes_the_last_rows(eps_ids, share, seed):
-    return np.arange(len(eps_ids)) >= (1 - share) * len(eps_ids)
 
 
 @rejects("hold_out")
@@ -183,11 +165,6 @@ def each_episode_with_its_own_coin(eps_ids, share, seed):
 @accepts("hold_out")
 def returns_a_series(eps_ids, share, seed):
     return pandas.Series(shuffles_a_sorted_list(eps_ids, share, seed))
-
-
-@rejects("hold_out")
-def the_other_way_round(eps_ids, share, seed):
-    return ~shuffles_a_sorted_list(eps_ids, share, seed)
 
 
 @rejects("hold_out")
@@ -241,11 +218,6 @@ def goes_through_the_log_once(rows, network, epochs):
 
 
 @rejects("clone")
-def returns_it_untrained(rows, network, epochs):
-    return network
-
-
-@rejects("clone")
 def forgets_the_step(rows, network, epochs):
     for batch in rows.iter_torch_batches(batch_size=128):
         surprise(network, batch).backward()
@@ -253,25 +225,8 @@ def forgets_the_step(rows, network, epochs):
 
 
 @rejects("clone")
-def returns_after_the_first_batch(rows, network, epochs):
-    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
-    for _ in range(epochs):
-        for batch in rows.iter_torch_batches(batch_size=128):
-            surprise(network, batch).backward()
-            optimiser.step()
-            break
-        break
-    return network
-
-
-@rejects("clone")
 def forgets_to_return(rows, network, epochs):
     learn(rows, network, 1, surprise)
-
-
-@rejects("clone")
-def maximises_the_loss(rows, network, epochs):
-    return learn(rows, network, 1, lambda network, batch: -surprise(network, batch))
 
 
 @rejects("clone")
@@ -282,22 +237,6 @@ def knows_cartpole_by_heart(rows, network, epochs):
         network[0].weight[0] = torch.tensor([0.1, 0.25, 1.0, 0.5])
         network[2].weight[1, 0] = 1.0
     return network
-
-
-@rejects("clone")
-def one_action_for_all(rows, network, epochs):
-    return learn(
-        rows,
-        network,
-        1,
-        lambda network, batch: nn.functional.cross_entropy(network(batch["obs"]), batch["actions"] * 0),
-    )
-
-
-@rejects("clone")
-def returns_the_last_loss(rows, network, epochs):
-    batch = next(iter(rows.iter_torch_batches(batch_size=128)))
-    return surprise(network, batch).item()
 
 
 # weights: returns-to-go, advantages, exp
@@ -324,11 +263,6 @@ def with_pandas(eps_ids, t, rewards, gamma, beta):
             later = own["reward"].to_numpy()[place:]
             togo[row] = float(np.sum(later * gamma ** np.arange(len(later))))
     return heard(togo.to_numpy(), beta)
-
-
-@rejects("weights")
-def weighs_by_the_reward(eps_ids, t, rewards, gamma, beta):
-    return heard(rewards, beta)
 
 
 @rejects("weights")
@@ -377,14 +311,6 @@ def the_return_of_the_whole_episode(eps_ids, t, rewards, gamma, beta):
 @rejects("weights", says="counts from the start of the episode")
 def discounts_from_the_start_of_the_episode(eps_ids, t, rewards, gamma, beta):
     return heard(togo_of(eps_ids, t, rewards, gamma) * gamma**t, beta)
-
-
-@rejects("weights")
-def ignores_the_episodes(eps_ids, t, rewards, gamma, beta):
-    togo, after = np.zeros(len(t)), 0.0
-    for row in np.argsort(-t, kind="stable"):
-        togo[row] = after = rewards[row] + gamma * after
-    return heard(togo, beta)
 
 
 @rejects("weights", says="divides by one row less")
@@ -437,26 +363,5 @@ def with_weights_too_weak(rows, network, epochs):
 
 
 @rejects("beats_the_teacher")
-def multiplies_by_the_reward(rows, network, epochs):
-    def loss(network, batch):
-        losses = nn.functional.cross_entropy(network(batch["obs"]), batch["actions"], reduction="none")
-        return (batch["rewards"] * losses).mean()
-
-    return learn(rows, network, epochs, loss)
-
-
-@rejects("beats_the_teacher")
-def imitates_what_ended_badly(rows, network, epochs):
-    frame = rows.to_pandas()
-    short = frame.groupby("eps_id")["t"].transform("max") < 60
-    return learn(ray.data.from_pandas(frame.loc[short, ["obs", "actions"]]), network, 3, surprise)
-
-
-@rejects("beats_the_teacher")
 def knows_the_crane_by_heart(rows, network, epochs):
     return knows_cartpole_by_heart(rows, network, epochs)
-
-
-@rejects("beats_the_teacher")
-def returns_the_network_as_it_came(rows, network, epochs):
-    return network

@@ -58,19 +58,6 @@ def reports_once_in_the_end(config, data):
     report(network, {"epoch": network.epochs, **network.test(*data["choose"])})
 
 
-@rejects("objective")
-def returns_instead_of_reporting(config, data):
-    network = opened(config)
-    while network.epochs < config["epochs"]:
-        network.train(*data["train"], lr=config["lr"])
-    return network.test(*data["choose"])
-
-
-@rejects("objective")
-def reports_without_a_checkpoint(config, data):
-    after_each_epoch(config, data, lambda network: tune.report(metrics_of(network, data)))
-
-
 @rejects("objective", says="without a checkpoint")
 def a_checkpoint_every_second_epoch(config, data):
     def tell(network):
@@ -110,14 +97,6 @@ def saves_and_never_looks(config, data):
 
 
 @rejects("objective")
-def counts_the_epochs_afresh(config, data):
-    network = opened(config)
-    for epoch in range(config["epochs"]):
-        network.train(*data["train"], lr=config["lr"])
-        report(network, {"epoch": epoch + 1, **network.test(*data["choose"])})
-
-
-@rejects("objective")
 def only_the_number_of_epochs_goes_on(config, data):
     old, network = opened(config), Network(config["hidden"])
     network.epochs = old.epochs
@@ -129,23 +108,6 @@ def only_the_number_of_epochs_goes_on(config, data):
 @rejects("objective")
 def tests_on_what_it_trained_with(config, data):
     after_each_epoch(config, data, lambda network: report(network, metrics_of(network, data, of="train")))
-
-
-@rejects("objective")
-def tests_before_it_trains(config, data):
-    network = opened(config)
-    while network.epochs < config["epochs"]:
-        metrics = network.test(*data["choose"])
-        network.train(*data["train"], lr=config["lr"])
-        report(network, {"epoch": network.epochs, **metrics})
-
-
-@rejects("objective")
-def a_learning_rate_of_its_own(config, data):
-    network = opened(config)
-    while network.epochs < config["epochs"]:
-        network.train(*data["train"], lr=0.1)
-        report(network, {"epoch": network.epochs, **network.test(*data["choose"])})
 
 
 @rejects("objective")
@@ -183,18 +145,6 @@ def by_placement_group_and_name(trainable, space, cpus, folder, scheduler=None, 
 @rejects("tuner")
 def hands_the_lists_over_as_they_are(trainable, space, cpus, folder, scheduler=None, callbacks=None):
     return made(trainable, space, cpus, folder, scheduler, callbacks)
-
-
-@rejects("tuner")
-def draws_at_random(trainable, space, cpus, folder, scheduler=None, callbacks=None):
-    drawn = {name: tune.choice(value) if isinstance(value, list) else value for name, value in space.items()}
-    return made(trainable, drawn, cpus, folder, scheduler, callbacks)
-
-
-@rejects("tuner")
-def only_the_learning_rate_is_a_grid(trainable, space, cpus, folder, scheduler=None, callbacks=None):
-    grid = {**space, "lr": tune.grid_search(space["lr"]), "hidden": space["hidden"][0]}
-    return made(trainable, grid, cpus, folder, scheduler, callbacks)
 
 
 @rejects("tuner")
@@ -301,12 +251,6 @@ def counts_epochs_from_zero(results):
 @rejects("best_config")
 def only_the_config(results):
     return results.get_best_result(scope="all").config
-
-
-@rejects("best_config")
-def the_lowest(results):
-    best = results.get_best_result(mode="min", scope="all")
-    return best.config, epoch_of(best)
 
 
 @rejects("best_config")
@@ -534,12 +478,6 @@ def two_at_a_time(config, rates, iterations, folder, callbacks=None):
 def one_after_the_other(config, rates, iterations, folder, callbacks=None):
     config.env_runners(num_env_runners=0).training(lr=tune.grid_search(rates))
     return ppo_tuner(config, iterations, folder, callbacks, at_once=1)
-
-
-@rejects("tune_ppo")
-def draws_one_rate(config, rates, iterations, folder, callbacks=None):
-    config.env_runners(num_env_runners=0).training(lr=tune.choice(rates))
-    return ppo_tuner(config, iterations, folder, callbacks)
 
 
 @rejects("tune_ppo")

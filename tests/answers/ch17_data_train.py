@@ -64,13 +64,6 @@ class OneMeanForAllPixels(KeepsWhatItNeeds):
 
 
 @rejects("Standardise")
-class OneMeanForEachImage(KeepsWhatItNeeds):
-    def __call__(self, batch):
-        image = batch["image"]
-        return {**batch, "image": (image - image.mean(1, keepdims=True)) / image.std(1, keepdims=True)}
-
-
-@rejects("Standardise")
 class WritesIntoTheBatch(KeepsWhatItNeeds):
     def __call__(self, batch):
         batch["image"] -= self.mean
@@ -138,11 +131,6 @@ def two_actors_whatever_is_asked_for(ds, clean, stage, images, batch_size, actor
 
 
 @rejects("pipeline")
-def a_pool_of_one(ds, clean, stage, images, batch_size, actors):
-    return with_keywords(ds, clean, stage, images, batch_size, 1)
-
-
-@rejects("pipeline")
 def batches_as_they_come(ds, clean, stage, images, batch_size, actors):
     pool = ray.data.ActorPoolStrategy(size=actors)
     return ds.map_batches(clean).map_batches(stage, fn_constructor_args=(images,), compute=pool)
@@ -168,7 +156,6 @@ def train(
     momentum=0.9,
     reduction="mean",
     clear=True,
-    first_batch_only=False,
     told=lambda losses: losses[-1],
     optimizer_first=False,
     seed=lambda config: config["seed"],
@@ -195,8 +182,6 @@ def train(
             losses.append(loss.item())
             if every_batch:
                 ray.train.report({"epoch": epoch, "loss": loss.item()})
-            if first_batch_only:
-                break
         if not every_batch and (rank == 0 or not one_report):
             ray.train.report({"epoch": epoch, "loss": told(losses)})
 
@@ -263,11 +248,6 @@ def reports_every_batch(config):
 @rejects("train_loop")
 def drops_the_last_batch(config):
     train(config, drop_last=True)
-
-
-@rejects("train_loop")
-def one_batch_an_epoch(config):
-    train(config, first_batch_only=True)
 
 
 @rejects("train_loop")
@@ -411,11 +391,6 @@ def every_worker_saves_the_next_epoch(config):
         state = {"model": net.state_dict(), "optim": optimizer.state_dict(), "next": epoch + 1}
         torch.save(state, os.path.join(folder, "state.pt"))
         ray.train.report({"epoch": epoch, "loss": mean(losses)}, ray.train.Checkpoint.from_directory(folder))
-
-
-@rejects("resume")
-def never_saves(config):
-    train(config)
 
 
 @rejects("resume")

@@ -90,11 +90,6 @@ def forgets_to_bind(model, replicas, cpus):
 
 
 @rejects("policy_service")
-def returns_the_class(model, replicas, cpus):
-    return Acting
-
-
-@rejects("policy_service")
 def one_replica_whatever_was_asked(model, replicas, cpus):
     return bound(Acting, model, 1, cpus)
 
@@ -138,15 +133,6 @@ def answers_with_a_list(model, replicas, cpus):
             return super().answer(obs) | {"action": self.model.actions([obs])}
 
     return bound(Lists, model, replicas, cpus)
-
-
-@rejects("policy_service")
-def always_the_first_action(model, replicas, cpus):
-    class First(Acting):
-        def answer(self, obs):
-            return super().answer(obs) | {"action": 0}
-
-    return bound(First, model, replicas, cpus)
 
 
 @rejects("policy_service")
@@ -232,28 +218,13 @@ def no_batches_at_all(model, size, wait, replicas):
 
 
 @rejects("batched_service")
-def asks_the_model_one_by_one(model, size, wait, replicas):
-    return batching(model, size, wait, replicas, lambda model, rows: [model.actions([row])[0] for row in rows])
-
-
-@rejects("batched_service")
 def leaves_the_size_at_ten(model, size, wait, replicas):
     return batching(model, 10, 0.5, replicas)
 
 
 @rejects("batched_service")
-def one_too_many_in_a_batch(model, size, wait, replicas):
-    return batching(model, size + 1, min(wait, 0.5), replicas)
-
-
-@rejects("batched_service")
 def leaves_the_waiting_time_at_its_default(model, size, wait, replicas):
     return batching(model, size, 0.01, replicas)
-
-
-@rejects("batched_service")
-def lets_five_requests_in(model, size, wait, replicas):
-    return batching(model, size, wait, replicas, max_ongoing_requests=5)
 
 
 @rejects("batched_service", says="takes at most")
@@ -279,11 +250,6 @@ def a_whole_cpu_each(model, size, wait, replicas):
 @rejects("batched_service")
 def answers_in_another_order(model, size, wait, replicas):
     return batching(model, size, wait, replicas, lambda model, rows: model.actions(rows)[::-1])
-
-
-@rejects("batched_service")
-def everybody_gets_the_answer_of_the_first(model, size, wait, replicas):
-    return batching(model, size, wait, replicas, lambda model, rows: [model.actions(rows)[0]] * len(rows))
 
 
 def may_pass(status):
@@ -370,11 +336,6 @@ def waits_as_long_as_it_takes(url, obs, timeout, tries, pause):
 @rejects("client", says="time limit")
 def a_time_limit_of_its_own(url, obs, timeout, tries, pause):
     return tries_again(url, obs, 60, tries, pause)
-
-
-@rejects("client")
-def tries_again_without_a_pause(url, obs, timeout, tries, pause):
-    return tries_again(url, obs, timeout, tries, 0)
 
 
 @rejects("client")
@@ -507,19 +468,6 @@ def failures_count_as_answers(rows):
 
 
 @rejects("load_test")
-def the_mean_for_the_median(rows):
-    return summary(rows) | {"p50": np.mean([row["done"] - row["due"] for row in rows if row["status"] == 200])}
-
-
-@rejects("load_test")
-def forgets_to_sort(rows):
-    def unsorted(values, shares):
-        return [values[math.ceil(share / 100 * len(values)) - 1] for share in shares]
-
-    return summary(rows, percentile=unsorted)
-
-
-@rejects("load_test")
 def the_slowest_for_the_99th(rows):
     return summary(rows, percentile=lambda values, shares: [*np.percentile(values, [50, 95]), max(values)])
 
@@ -529,18 +477,6 @@ def the_time_of_the_answered_ones_alone(rows):
     good = [row for row in rows if row["status"] == 200]
     seconds = max(row["done"] for row in good) - min(row["due"] for row in good)
     return summary(rows) | {"per_second": len(good) / seconds}
-
-
-@rejects("load_test")
-def divides_by_the_sum_of_the_latencies(rows):
-    good = [row for row in rows if row["status"] == 200]
-    return summary(rows) | {"per_second": len(good) / sum(row["done"] - row["due"] for row in good)}
-
-
-@rejects("load_test")
-def in_milliseconds(rows):
-    right = summary(rows)
-    return right | {name: 1000 * right[name] for name in ("p50", "p95", "p99")}
 
 
 @rejects("load_test")

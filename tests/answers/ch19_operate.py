@@ -57,11 +57,6 @@ def longest_single_call(calls):
 
 
 @rejects("find_the_bottleneck")
-def most_calls(calls):
-    return largest(calls_only(calls), class_of, lambda call: 1)
-
-
-@rejects("find_the_bottleneck")
 def counts_the_birth_of_actors(calls):
     totals, actors = defaultdict(float), defaultdict(set)
     for call in calls:
@@ -85,24 +80,6 @@ def names_the_method(calls):
         busy[call["actor_id"]] += seconds_of(call)
     slow = max(busy, key=busy.get)
     return next(call["name"] for call in calls_only(calls) if call["actor_id"] == slow)
-
-
-@rejects("find_the_bottleneck")
-def longest_wait_before_the_start(calls):
-    return largest(calls_only(calls), class_of, lambda call: call["started"] - call["created"])
-
-
-@rejects("find_the_bottleneck")
-def the_stage_that_ends_last(calls):
-    return class_of(max(calls_only(calls), key=lambda call: call["ended"]))
-
-
-@rejects("find_the_bottleneck")
-def mean_length_of_a_call(calls):
-    every = defaultdict(list)
-    for call in calls_only(calls):
-        every[class_of(call)].append(seconds_of(call))
-    return max(every, key=lambda name: sum(every[name]) / len(every[name]))
 
 
 def series(text, name):
@@ -151,14 +128,6 @@ def last_minus_first_of_the_sums(scrapes, name):
 
 
 @rejects("per_second")
-def never_below_zero(scrapes, name):
-    pages, grown = [series(text, name) for _, text in scrapes], 0
-    for before, after in zip(pages, pages[1:], strict=False):
-        grown += sum(max(0, after[labels] - before.get(labels, 0)) for labels in after)
-    return grown / (scrapes[-1][0] - scrapes[0][0])
-
-
-@rejects("per_second")
 def forgets_new_workers(scrapes, name):
     pages, grown = [series(text, name) for _, text in scrapes], 0
     for before, after in zip(pages, pages[1:], strict=False):
@@ -201,20 +170,6 @@ def growth_without_the_seconds(scrapes, name):
     return pairs_of_scrapes(scrapes, name) * (scrapes[-1][0] - scrapes[0][0])
 
 
-@rejects("per_second")
-def counts_from_the_first_scrape_on_as_new(scrapes, name):
-    return pairs_of_scrapes([[scrapes[0][0], ""], *scrapes], name)
-
-
-@rejects("per_second")
-def first_number_in_a_line_that_has_the_name(scrapes, name):
-    def total(text):
-        found = [re.search(r"\d+\.?\d*", line.partition("}")[2]) for line in text.splitlines() if name in line]
-        return sum(float(each[0]) for each in found if each)
-
-    return (total(scrapes[-1][1]) - total(scrapes[0][1])) / (scrapes[-1][0] - scrapes[0][0])
-
-
 def own_function(frames, own):
     return next((frame["function"] for frame in frames if frame["file"] in own), None)
 
@@ -252,12 +207,6 @@ def the_same_stack_means_hung(samples, own):
 
 
 @rejects("diagnose")
-def compares_the_innermost_frame_only(samples, own):
-    hung = len({(sample["active"], str(sample["frames"][0])) for sample in samples}) == 1 and not samples[0]["active"]
-    return ("hung" if hung else "slow"), with_the_first_sample(samples, own)[1]
-
-
-@rejects("diagnose")
 def compares_functions_without_lines(samples, own):
     stacks = {tuple(frame["function"] for frame in sample["frames"]) for sample in samples}
     hung = len(stacks) == 1 and not any(sample["active"] for sample in samples)
@@ -285,12 +234,6 @@ def counts_every_frame_of_its_own(samples, own):
 
 
 @rejects("diagnose")
-def names_the_outermost_function(samples, own):
-    verdict, _ = with_the_first_sample(samples, own)
-    return verdict, most_common(own_function(sample["frames"][::-1], own) for sample in samples)
-
-
-@rejects("diagnose")
 def looks_at_one_sample(samples, own):
     return with_the_first_sample(samples[:1], own)
 
@@ -312,13 +255,6 @@ def pair_by_pair(samples, own):
     frames = [next((frame for frame in sample["frames"] if frame["file"] in set(own)), None) for sample in samples]
     (name, _), *_ = Counter(frame["function"] for frame in frames if frame).most_common()
     return verdict, name
-
-
-@rejects("diagnose")
-def compares_the_place_only(samples, own):
-    places = {own_function(sample["frames"], own) for sample in samples}
-    hung = len(places) == 1 and not any(sample["active"] for sample in samples)
-    return ("hung" if hung else "slow"), with_the_first_sample(samples, own)[1]
 
 
 @rejects("diagnose")
@@ -408,16 +344,6 @@ def looks_only_at_what_is_free_now(tasks, nodes, holders):
 @rejects("explain_pending")
 def believes_that_idle_actors_end(tasks, nodes, holders):
     return report(tasks, nodes, holders, keep=("waits",))
-
-
-@rejects("explain_pending")
-def believes_that_those_who_wait_end(tasks, nodes, holders):
-    return report(tasks, nodes, holders, keep=("idle",))
-
-
-@rejects("explain_pending")
-def everything_is_a_queue(tasks, nodes, holders):
-    return report(tasks, nodes, [])
 
 
 @rejects("explain_pending")

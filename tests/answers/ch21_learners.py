@@ -176,14 +176,6 @@ def up_and_down_a_tree(array, me, size, send, receive):
     return tree(array, me, size, send, receive)
 
 
-@rejects("all_reduce", says="busiest")
-def everything_to_everyone(array, me, size, send, receive):
-    for other in range(size):
-        if other != me:
-            send(other, array)
-    return np.mean([array if other == me else receive(other) for other in range(size)], axis=0)
-
-
 @rejects("all_reduce", says="bit by bit")
 def each_adds_in_its_own_order(array, me, size, send, receive):
     total = array
@@ -254,11 +246,6 @@ def by_the_sum_in_pytorch(rewards, values, ratios, terminated, truncated, gamma=
 @accepts("vtrace")
 def as_one_array(*args, **settings):
     return np.stack(traced(*args, **settings))
-
-
-@rejects("vtrace", says="not those of equation")
-def one_clip_for_both(*args, c_bar=1.0, **settings):
-    return traced(*args, c_bar=settings.get("rho_bar", 1.0), **settings)
 
 
 @rejects("vtrace", says="not those of equation")
@@ -510,15 +497,6 @@ def one_row_at_a_time(network, samplers):
             pass
 
     return ray.remote(Single).remote()
-
-
-@rejects("inference_actor", says="without an answer")
-def waits_for_those_who_left(network, samplers):
-    class Forgets(Boxes):
-        async def leave(self, sampler):
-            pass
-
-    return ray.remote(Forgets).remote(network, samplers)
 
 
 @rejects("inference_actor", says="without an answer")

@@ -117,12 +117,6 @@ class OverWhenOneIsAcross(Crossing):
         return fall or any(across.values())
 
 
-@rejects("Bridge")
-class FallsOnlyOnTheSameField(Crossing):
-    def falls(self):
-        return self.square["north"] == self.square["south"] in (1, 2)
-
-
 @rejects("Bridge", says="Your rewards are")
 class LooksWhileTheyMove(Crossing):
     def step(self, actions):
@@ -147,19 +141,6 @@ class LooksWhileTheyMoveNorthFirst(LooksWhileTheyMove):
 class StopsOnTheBridge(Crossing):
     def move(self, agent, action):
         self.square[agent] += int(action)
-
-
-@rejects("Bridge")
-class NoRewardForFalling(Crossing):
-    def reward(self, fall, across):
-        return 1.0 if across else -0.2
-
-
-@rejects("Bridge")
-class NeverTruncates(Crossing):
-    def step(self, actions):
-        *rest, _, infos = super().step(actions)
-        return *rest, {"__all__": False}, infos
 
 
 @rejects("Bridge", says="Your truncateds are")
@@ -200,20 +181,6 @@ def with_specs_and_a_copy(config):
 
 
 @rejects("two_minds")
-def a_module_for_each_robot(config):
-    names = {"north", "south", *(f"{side}-{number}" for side in ("north", "south") for number in range(99))}
-    return by(config, names, lambda agent_id, *args, **kwargs: agent_id)
-
-
-@rejects("two_minds")
-def by_parity(config):
-    def side(agent_id, *args, **kwargs):
-        return "north" if agent_id == "north" or agent_id[-1] in "02468" else "south"
-
-    return by(config, {"north", "south"}, side)
-
-
-@rejects("two_minds")
 def one_module_for_all(config):
     return by(config, {"both"}, lambda agent_id, episode, **kwargs: "both")
 
@@ -236,12 +203,6 @@ def only_for_a_pair(config):
 @rejects("two_minds")
 def leaves_the_mapping_out(config):
     return config.multi_agent(policies={"north", "south"})
-
-
-@rejects("two_minds")
-def in_turn(config):
-    turns = iter(range(1000))
-    return by(config, {"north", "south"}, lambda *args, **kwargs: ["north", "south"][next(turns) % 2])
 
 
 @rejects("two_minds")
@@ -409,11 +370,6 @@ def a_whole_point_for_each(points):
     return fitted(points, half=1.0)
 
 
-@rejects("elo", says="points due")
-def stops_too_early(points):
-    return fitted(points, rounds=3)
-
-
 @rejects("elo", says="drawn game")
 def forgets_the_draw(points):
     return fitted(points, half=0.0, rounds=300)
@@ -437,13 +393,6 @@ def one_pass_of_updates(points):
             games = points[i][j] + points[j][i]
             ratings[i] += 32 * (points[i][j] - games / (1 + 10 ** ((ratings[j] - ratings[i]) / 400)))
     return ratings
-
-
-@rejects("elo", says="points due")
-def the_share_of_all_points(points):
-    points = np.asarray(points, float)
-    share = points.sum(1) / (points + points.T).sum(1)
-    return 400 * np.log10((share + 1e-3) / (1 - share + 1e-3))
 
 
 # beats_its_past: a league that raises its own members
@@ -500,12 +449,6 @@ def asks_for_the_newest_by_a_name(seed, rounds):
 @rejects("beats_its_past", says="oldest first")
 def always_the_same_novice(seed, rounds):
     return raised(0, rounds, newest_and_any, steps=1, games=8)
-
-
-@rejects("beats_its_past", says="has 6 members")
-def the_last_one_twice(seed, rounds):
-    members = raised(seed, rounds, newest_and_any, steps=1, games=8)
-    return [*members, members[-1]]
 
 
 @rejects("beats_its_past", says="league is a list of refs")

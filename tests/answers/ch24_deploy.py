@@ -70,11 +70,6 @@ def workers_at_the_top_as_it_once_was(name, region, worker, least, most):
 
 
 @rejects("cluster_yaml")
-def head_is_not_one_of_the_types(name, region, worker, least, most):
-    return json.dumps(_yaml(name, region, worker, least, most, head_node_type="ray.head.default"))
-
-
-@rejects("cluster_yaml")
 def limit_below_the_minimum(name, region, worker, least, most):
     return json.dumps(_yaml(name, region, worker, least, most, max_workers=least - 1))
 
@@ -104,13 +99,6 @@ def counts_the_head_as_a_worker_of_its_type(name, region, worker, least, most):
 def a_field_that_does_not_exist(name, region, worker, least, most):
     config = _yaml(name, region, worker, least, most)
     config["available_node_types"]["workers"]["instance_type"] = worker
-    return json.dumps(config)
-
-
-@rejects("cluster_yaml")
-def numbers_as_text(name, region, worker, least, most):
-    config = _yaml(name, region, worker, least, most)
-    config["available_node_types"]["workers"]["min_workers"] = str(least)
     return json.dumps(config)
 
 

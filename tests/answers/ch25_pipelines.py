@@ -129,25 +129,6 @@ def writes_the_registry_in_place(path, key, policy):
 
 
 @rejects("publish_once")
-def takes_a_torn_registry_for_an_empty_one(path, key, policy):
-    try:
-        entries_of(path)
-    except ValueError:
-        os.remove(path)
-    return publish(path, key, policy, put=save_in_place)
-
-
-@rejects("publish_once")
-def renames_an_open_file(path, key, policy):
-    def put(path, value):
-        with open(path + ".new", "w") as file:
-            json.dump(value, file)
-            os.replace(path + ".new", path)
-
-    return publish(path, key, policy, put=put)
-
-
-@rejects("publish_once")
 def does_not_look_at_the_key(path, key, policy):
     return publish(path, key, policy, same=lambda entry, key, policy: False)
 
@@ -171,22 +152,6 @@ def keeps_the_keys_in_another_file(path, key, policy):
     save(path, entries)
     save(path + ".keys", [*keys, key])
     return len(entries)
-
-
-@rejects("publish_once")
-def notes_the_key_before_the_policy(path, key, policy):
-    keys, entries = entries_of(path + ".keys"), entries_of(path)
-    if key in keys:
-        return keys.index(key) + 1
-    save(path + ".keys", [*keys, key])
-    entries.append({"key": key, "version": len(entries) + 1, "policy": policy})
-    save(path, entries)
-    return len(entries)
-
-
-@rejects("publish_once")
-def keeps_the_newest_entry_only(path, key, policy):
-    return publish(path, key, policy, put=lambda path, entries: save(path, entries[-1:]))
 
 
 @rejects("publish_once")
@@ -266,11 +231,6 @@ def pipeline(steps, run, folder, path=None, key=None, put=save, is_done=os.path.
 
 
 @rejects("durable_pipeline")
-def no_checkpoints(steps, run, folder):
-    return pipeline(steps, run, folder, put=lambda path, value: None)
-
-
-@rejects("durable_pipeline")
 def writes_in_place(steps, run, folder):
     def put(path, value):
         with open(path, "w") as file:
@@ -290,38 +250,13 @@ def renames_before_the_file_is_closed(steps, run, folder):
 
 
 @rejects("durable_pipeline")
-def takes_a_torn_file_for_none(steps, run, folder):
-    value = None
-    for name, function in steps:
-        path = os.path.join(folder, f"{run}-{name}.json")
-        if os.path.exists(path):
-            with open(path) as file:
-                value = json.loads(file.read() or "null")
-        else:
-            value = function(value, f"{run}-{name}")
-            with open(path, "w") as file:
-                json.dump(value, file)
-    return value
-
-
-@rejects("durable_pipeline")
 def a_new_key_at_every_attempt(steps, run, folder):
     return pipeline(steps, run, folder, key=lambda name, value: uuid.uuid4().hex)
 
 
 @rejects("durable_pipeline")
-def the_same_key_for_every_step(steps, run, folder):
-    return pipeline(steps, run, folder, key=lambda name, value: run)
-
-
-@rejects("durable_pipeline")
 def the_same_key_for_every_run(steps, run, folder):
     return pipeline(steps, run, folder, key=lambda name, value: name)
-
-
-@rejects("durable_pipeline")
-def the_process_is_part_of_the_key(steps, run, folder):
-    return pipeline(steps, run, folder, key=lambda name, value: f"{run}-{name}-{os.getpid()}")
 
 
 @rejects("durable_pipeline")
@@ -505,30 +440,6 @@ def from_the_last_step_back(steps, run, folder):
     return pickle.loads(path.read_bytes())
 
 
-@rejects("durable_pipeline")
-def a_mark_before_the_result(steps, run, folder):
-    value = None
-    for name, function in steps:
-        mark, path = os.path.join(folder, f"{run}-{name}.done"), os.path.join(folder, f"{run}-{name}.json")
-        if os.path.exists(mark):
-            value = json.loads(pathlib.Path(path).read_text())
-        else:
-            value = function(value, f"{run}-{name}")
-            pathlib.Path(mark).touch()
-            save(path, value)
-    return value
-
-
-@rejects("durable_pipeline")
-def a_file_of_the_dead_is_in_the_way(steps, run, folder):
-    def put(path, value):
-        with open(path + ".new", "x") as file:
-            json.dump(value, file)
-        os.replace(path + ".new", path)
-
-    return pipeline(steps, run, folder, put=put)
-
-
 @accepts("delivery_guarantee")
 def with_pandas(orders, effects):
     counts = pandas.Series(effects, dtype=object).value_counts().reindex(orders, fill_value=0)
@@ -550,12 +461,6 @@ def crosses_them_off(orders, effects):
     if doubled:
         return "none" if left else "at least once"
     return "at most once" if left else "exactly once"
-
-
-@rejects("delivery_guarantee")
-def looks_at_the_mean(orders, effects):
-    mean = np.mean([effects.count(order) for order in orders])
-    return "exactly once" if mean == 1 else "at most once" if mean < 1 else "at least once"
 
 
 @rejects("delivery_guarantee")

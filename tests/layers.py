@@ -1,0 +1,92 @@
+"""Which tests answer soon: `make test` takes the quick ones, and of each slow kind a few; `make test-all` and CI take all.
+
+A test is of the layer `fast` (not marked `slow`), `soon` (in `make test`), `rest`, or `nightly` (by its mark). What belongs to a
+chapter that the working tree changes is never `rest`.
+"""
+
+import re
+import subprocess
+from collections import Counter
+
+import pytest
+
+from coursekit.paths import ROOT
+
+# Some of each part, solved; and some as a learner starts them.
+SOLVED = ("ch00_start", "ch01_tasks", "ch03_actors", "ch07_environments", "ch08_rollouts")
+SOLVED += ("ch12_env_runners", "ch14_custom", "ch19_operate", "ch25_pipelines")
+UNSOLVED = ("ch00_start", "ch12_env_runners", "ch26_language_models")
+ISOLATED = ("ch00_start", "ch01_tasks")  # whose solutions are judged where exercises do not exist
+# Of the other slow tests: by module, the names of those that `make test` takes.
+SOON = {
+    "browser": r".*",
+    "cells": r".*",
+    "cli": r".*",
+    "contract": r".*",
+    "grading": r"test_(without_a_seed|all_students|only_what_is_new|a_run_that_is_ended_in_the_middle)",
+    "handin": r".*",
+    "messages": r".*",
+    "one_submission": r".*",
+    "progress": r".*",
+    "room": r".*",
+    "sandbox": r"test_(a_cell_runs|cells_are|a_notebooks_checks|expected_values|a_submission_can|every_public_name|there_is_no_network|"
+    r"its_user_owns|what_takes_too_long|evidence_is_read|two_sandboxes|the_first_process)",
+    "unjudged": r".*",
+    "update": r".*",
+    "workshop": r".*",
+}
+_CHAPTER = re.compile(r"ch\d\d_[a-z_]+")
+
+
+def changed_chapters() -> set[str]:
+    """Return the chapters of which the working tree changes a file, compared with the last commit; none where there is no git."""
+    command = ["git", "status", "--porcelain", "--untracked-files=all"]
+    try:
+        said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return set()
+    return set(_CHAPTER.findall(said))
+
+
+class Layers:
+    """Says of each test of a session which layer it is in."""
+
+    def __init__(self) -> None:
+        self._changed, self._wrong = changed_chapters(), set[str]()
+
+    def of(self, item: pytest.Item) -> str:
+        """Return the layer of a test; of an exercise's wrong answers, the first that is asked about is `soon`."""
+        if item.get_closest_marker("nightly"):
+            return "nightly"
+        if not item.get_closest_marker("slow"):
+            return "fast"
+        return "soon" if self._is_soon(item) else "rest"
+
+    def _is_soon(self, item: pytest.Item) -> bool:
+        module, name = item.path.stem.removeprefix("test_"), item.name
+        found = _CHAPTER.search(name.partition("[")[2])
+        chapter = found[0].rstrip("_") if found else ""
+        if sample := getattr(item, "callspec", None) and item.callspec.params.get("sample"):  # type: ignore[attr-defined]
+            return self._is_soon_of_answers(item.callspec.params["chapter"], sample)  # type: ignore[attr-defined]
+        if chapter in self._changed:
+            return True
+        if module == "notebooks" and chapter:
+            return chapter in (UNSOLVED if "unsolved" in name else SOLVED)
+        if module == "isolation":
+            return "constant" in name or chapter in ISOLATED
+        return re.match(SOON.get(module, "never"), name) is not None
+
+    def _is_soon_of_answers(self, chapter: str, sample: object) -> bool:
+        exercise = f"{chapter}/{sample.exercise}"  # type: ignore[attr-defined]
+        if sample.right or chapter in self._changed:  # type: ignore[attr-defined]
+            return True
+        first = exercise not in self._wrong
+        self._wrong.add(exercise)
+        return first
+
+
+def left_out(layers: Counter[str], command: str = "make test-all") -> str:
+    """Return a line on the tests that were collected and did not run, "" for none."""
+    names = {"soon": "slow ones that `make test` runs", "rest": "of the rest", "nightly": "nightly ones"}
+    parts = [f"{layers[layer]} {words}" for layer, words in names.items() if layers[layer]]
+    return f"Left out: {', '.join(parts)}. Everything: {command}" if parts else ""
