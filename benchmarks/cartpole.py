@@ -164,7 +164,7 @@ def compare(seeds: int, python: str) -> None:
     """Let everybody train with every seed, in turn, and print the table."""
     import ray
 
-    from coursekit.quiet import quiet
+    from coursekit.ray_bridge.quiet import quiet
 
     quiet()
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)

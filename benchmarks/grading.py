@@ -24,7 +24,7 @@ from pathlib import Path
 
 import nbformat
 
-from coursekit.paths import ROOT, SOLUTIONS, path_with_scripts
+from coursekit.basics.paths import ROOT, SOLUTIONS, path_with_scripts
 
 OTTER_TEST = """OK_FORMAT = True
 test = {"name": "double", "points": 1, "suites": [{"type": "doctest", "cases": [

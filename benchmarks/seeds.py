@@ -14,10 +14,10 @@ import ray
 import torch
 
 from coursekit.author.definitions import definitions
-from coursekit.checking import local
-from coursekit.exercise import find, judge
-from coursekit.paths import ROOT
-from coursekit.quiet import quiet
+from coursekit.basics.paths import ROOT
+from coursekit.judging.exercise import find, judge
+from coursekit.learner.checks import local
+from coursekit.ray_bridge.quiet import quiet
 
 # calls of a check that passes, besides one for each seed
 BESIDES = {"beats_random": 1, "learns_corridor": 4, "clone": 1}

@@ -31,7 +31,7 @@ from coursekit.given.ch02_objects import (
     MILLION, add_rows, crossing, in_store, last_number, neighbour, pick, shared, spilled_files
 )
 from coursekit.given.object_store import MB, made, store
-from coursekit.records import objects
+from coursekit import objects
 
 begin("ch02_objects")
 

@@ -31,7 +31,7 @@ from ray.util import ActorPool, inspect_serializability
 from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline, warm_up
 from coursekit.given.ch03_actors import Player, Simulator, add_ones, bumpy, compute, draw_training
 from coursekit.given.ch03_actors import linear_data, pay, slope, span, squares
-from coursekit.records import actors
+from coursekit import actors
 
 pandas.options.display.max_colwidth = None  # tables show whole sentences
 begin("ch03_actors")

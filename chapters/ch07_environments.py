@@ -23,10 +23,9 @@ import ray
 import torch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, solution
-from coursekit.envs import SlowSimulator
+from coursekit import SlowSimulator, begin, budget, check, compare_times, hint, passed, progress, quiz, solution
 from coursekit.given.ch07_environments import frames_shown, play_one, steps_a_second
-from coursekit.pictures import Drawn, film, strip
+from coursekit import Drawn, film, strip
 
 begin("ch07_environments")
 
@@ -99,7 +98,7 @@ You will need two kinds, both from `gymnasium.spaces`: `Discrete(n)` holds the i
 """
 
 # %% tags=["demo"]
-names = ["coursekit.envs:SimpleCorridor-v0", "FrozenLake-v1", "CartPole-v1"]
+names = ["coursekit.given.environments:SimpleCorridor-v0", "FrozenLake-v1", "CartPole-v1"]
 for name in names:
     env = gymnasium.make(name)
     print(name, f"  observations: {env.observation_space}", f"  actions: {env.action_space}", "", sep="\n")
@@ -435,7 +434,7 @@ class Napping(gymnasium.Wrapper):
         return self.env.step(action)
 ```
 
-`SlowSimulator` from `coursekit.envs` does the same, with a choice: it naps, as if another machine did the work, or with `busy=True` it keeps one of your cores busy, like a simulator that runs here.
+`SlowSimulator` from `coursekit.given.environments` does the same, with a choice: it naps, as if another machine did the work, or with `busy=True` it keeps one of your cores busy, like a simulator that runs here.
 In this course it stands in for physics engines, games and web shops, which take milliseconds a step.
 """
 

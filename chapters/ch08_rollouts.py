@@ -24,7 +24,7 @@ import ray
 
 from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, recorded, solution, timeline
 from coursekit.given.ch08_rollouts import carts, leans
-from coursekit.records import actors, stores
+from coursekit import actors, stores
 
 begin("ch08_rollouts")
 

@@ -47,7 +47,7 @@ from coursekit.given.ch09_dqn import (
     td_gradient,
     with_goodbye,
 )
-from coursekit.pictures import Drawn, strip
+from coursekit import Drawn, strip
 
 # %%
 os.environ["OMP_NUM_THREADS"] = "1"  # for all processes to come: the matrices are small, more threads gain nothing

@@ -27,7 +27,7 @@ from torch import nn
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution, warm_up
 from coursekit.given.cartpoles import cartpoles
-from coursekit.pictures import Drawn, strip
+from coursekit import Drawn, strip
 
 begin("ch10_actor_learner")
 

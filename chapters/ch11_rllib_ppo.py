@@ -29,7 +29,7 @@ from gymnasium.spaces import flatten
 
 from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
 from coursekit.given.ch11_rllib_ppo import built
-from coursekit.pictures import Drawn, film
+from coursekit import Drawn, film
 
 begin("ch11_rllib_ppo")
 
@@ -127,7 +127,7 @@ def corridor_config(length):
     """Return PPO for a corridor of `length` squares, played in this process in four environments."""
     return (
         PPOConfig()
-        .environment("coursekit.envs:SimpleCorridor-v0", env_config={"length": length})
+        .environment("coursekit.given.environments:SimpleCorridor-v0", env_config={"length": length})
         .env_runners(num_env_runners=0, num_envs_per_env_runner=4)
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32]))
         .training(train_batch_size_per_learner=512, minibatch_size=128, num_epochs=6, lr=0.003)
@@ -412,7 +412,7 @@ The list leaves out two files that every part has.
 
 So the folder holds what you need to train on.
 It holds no half-played episodes: a new algorithm begins new ones.
-Of an environment in a module, such as `coursekit.envs:SimpleCorridor-v0`, it has only the name; a class from your notebook is pickled with its code.
+Of an environment in a module, such as `coursekit.given.environments:SimpleCorridor-v0`, it has only the name; a class from your notebook is pickled with its code.
 The optimizer's memory is about twice the size of the network, because Adam keeps two averages of each weight.
 
 `algo.save_to_path(folder)` writes, and `Algorithm.from_checkpoint(folder)` builds a new algorithm from it.

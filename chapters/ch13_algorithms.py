@@ -22,8 +22,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
-from coursekit.envs import SlowSimulator
+from coursekit import SlowSimulator, begin, budget, check, hint, passed, progress, quiz, solution
 from coursekit.given.bands import draw_band
 from coursekit.given.ch13_algorithms import CORRIDOR, learner_pids
 from coursekit.given.rllib_configs import built

@@ -818,18 +818,18 @@ The next cell adds a node with two CPUs, and each trial asks for two.
 
 
 # %% tags=["demo"]
-from coursekit.meeting import meets, new_room
+from coursekit import meets, new_point
 
 
 def where(config):
     """Report the node of this trial, and whether it has met the other trial."""
-    met = meets(config["room"], config["trial"], 1 - config["trial"])
+    met = meets(config["point"], config["trial"], 1 - config["trial"])
     tune.report({"accuracy": 0, "met": met, "node": ray.get_runtime_context().get_node_id()[:8]})
 
 
 if passed("tuner"):
     add_nodes(cluster, second={"num_cpus": 2})
-    spread = tuner(where, {"trial": [0, 1], "room": new_room()}, cpus=2, folder=place / "nodes").fit()
+    spread = tuner(where, {"trial": [0, 1], "point": new_point()}, cpus=2, folder=place / "nodes").fit()
     display(spread.get_dataframe()[["config/trial", "node", "met"]])
 
 # %% [markdown]

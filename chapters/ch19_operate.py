@@ -420,7 +420,7 @@ class Archive:
 
 
 # %% tags=["demo"]
-from coursekit.records import stores
+from coursekit import stores
 
 player, archive = program.samplers[0], Archive.remote()
 for seed in range(10):

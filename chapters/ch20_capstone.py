@@ -29,7 +29,7 @@ from coursekit.given.ch20_capstone import side_by_side, write_entry
 from coursekit.given.cpu_budget import Budget
 from coursekit.given.warehouse import EACH, EPISODE_STEPS, NUMBERS, OWN, SHELVES, STATION, TABLE, VIEWS, WORLD, Warehouse
 from coursekit.given.warehouse import baseline, evaluate, make_envs, paying, random_actions
-from coursekit.pictures import film, strip
+from coursekit import film, strip
 
 torch.set_num_threads(1)  # the networks are tiny: more threads would mostly wait for each other, and waiting costs CPU seconds
 begin("ch20_capstone")

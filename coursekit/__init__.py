@@ -6,52 +6,67 @@ The names are loaded when first used: a Ray worker that imports a function of `c
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from coursekit.catching_up import catch_up
-    from coursekit.checking import check, hint, passed, quiz, solution
-    from coursekit.guesses import measured, predict, share
-    from coursekit.handing_in import handin
-    from coursekit.machine.doctor import examine
-    from coursekit.meeting import warm_up
-    from coursekit.overview import progress
-    from coursekit.presence import join, leave, stuck
-    from coursekit.session import begin
-    from coursekit.spans import recorded, timeline
-    from coursekit.timing import budget, compare_times
+from coursekit import aliases
 
-_HOME = {
-    "begin": "session",
-    "budget": "timing",
-    "catch_up": "catching_up",
-    "check": "checking",
-    "compare_times": "timing",
-    "examine": "machine.doctor",
-    "handin": "handing_in",
-    "hint": "checking",
-    "join": "presence",
-    "leave": "presence",
-    "measured": "guesses",
-    "passed": "checking",
-    "predict": "guesses",
-    "progress": "overview",
-    "quiz": "checking",
-    "recorded": "spans",
-    "share": "guesses",
-    "solution": "checking",
-    "stuck": "presence",
-    "timeline": "spans",
-    "warm_up": "meeting",
+if TYPE_CHECKING:
+    from coursekit.given.environments import SlowSimulator
+    from coursekit.given.pictures import Drawn, film, strip
+    from coursekit.learner.checks import check, hint, passed, quiz, solution
+    from coursekit.learner.predictions import measured, predict, share
+    from coursekit.learner.progress import progress
+    from coursekit.learner.session import begin
+    from coursekit.learner.timing import budget, compare_times
+    from coursekit.learner.workshop.attendance import join, leave, stuck
+    from coursekit.learner.workshop.catch_up import catch_up
+    from coursekit.learner.workshop.hand_in import hand_in
+    from coursekit.machine.doctor import examine
+    from coursekit.ray_bridge.records import actors, objects, stores
+    from coursekit.ray_bridge.rendezvous import meets, new_point, warm_up
+    from coursekit.ray_bridge.timeline import recorded, timeline
+
+# What a notebook imports: the names, and the module that has them.
+_MODULES = {
+    "given.environments": ("SlowSimulator",),
+    "given.pictures": ("Drawn", "film", "strip"),
+    "learner.checks": ("check", "hint", "passed", "quiz", "solution"),
+    "learner.predictions": ("measured", "predict", "share"),
+    "learner.progress": ("progress",),
+    "learner.session": ("begin",),
+    "learner.timing": ("budget", "compare_times"),
+    "learner.workshop.attendance": ("join", "leave", "stuck"),
+    "learner.workshop.catch_up": ("catch_up",),
+    "learner.workshop.hand_in": ("hand_in",),
+    "machine.doctor": ("examine",),
+    "ray_bridge.records": ("actors", "objects", "stores"),
+    "ray_bridge.rendezvous": ("meets", "new_point", "warm_up"),
+    "ray_bridge.timeline": ("recorded", "timeline"),
 }
-__all__ = list(_HOME)
-# What judges, counts or sends nothing while a submission is graded: these return something with nothing to see.
+HOME = {name: f"coursekit.{module}" for module, names in _MODULES.items() for name in names}
+# Those that judge, count or send something: while a submission is graded, they do nothing and return something with nothing to see.
 NEUTRAL = (
-    *("begin", "catch_up", "check", "examine", "handin", "hint", "join", "leave", "measured", "predict", "progress"),
-    *("quiz", "share", "solution", "stuck"),
+    *(
+        "begin",
+        "catch_up",
+        "check",
+        "hand_in",
+        "handin",
+        "hint",
+        "join",
+        "leave",
+        "measured",
+        "predict",
+        "progress",
+        "quiz",
+    ),
+    *("share", "solution", "stuck"),
 )
+__all__ = list(HOME)
+aliases.install()
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"coursekit has no {name!r}; it has {', '.join(_HOME)}.")
-    found = globals()[name] = getattr(import_module(f"coursekit.{_HOME[name]}"), name)
+    known = aliases.NAMES.get(name, name)
+    if known not in HOME:
+        raise AttributeError(f"coursekit has no {name!r}; it has {', '.join(HOME)}.")
+    found = globals()[name] = getattr(import_module(HOME[known]), known)
     return found

@@ -24,8 +24,8 @@ atexit.register(gc.freeze)  # at its end Python then searches nothing for garbag
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Report a user's mistake in plain lines on stderr, with exit code 1; our own keep their traceback."""
-    from coursekit.course import CommandError
-    from coursekit.exercise import AuthorError
+    from coursekit.basics.errors import CommandError
+    from coursekit.judging.exercise import AuthorError
 
     try:
         yield
@@ -36,7 +36,7 @@ def plain_errors() -> Iterator[None]:
 
 def _say_version(wanted: bool) -> None:
     if wanted:
-        from coursekit.versions import in_words
+        from coursekit.basics.versions import in_words
 
         print(in_words())
         raise typer.Exit()
@@ -68,9 +68,9 @@ def build(
     """Write notebooks/ and solutions/ from chapters/, and the lists of chapters in README and docs."""
     with plain_errors():
         from coursekit.author import build as builder
-        from coursekit.author.record import not_run_again
-        from coursekit.course import CommandError
-        from coursekit.paths import ROOT
+        from coursekit.author.recordings import not_run_again
+        from coursekit.basics.errors import CommandError
+        from coursekit.basics.paths import ROOT
 
         built = builder.build()
         outdated = builder.stale(built) if check else builder.write(built)
@@ -104,7 +104,7 @@ def lab(
 def update() -> None:
     """Update your notebooks in work/ to the course's version, and keep everything you wrote in them."""
     with plain_errors():
-        from coursekit.course import CommandError
+        from coursekit.basics.errors import CommandError
         from coursekit.machine.update import update as bring
 
         report = bring()
@@ -126,7 +126,7 @@ def doctor() -> None:
 @app.command(epilog=example("coursekit progress"), rich_help_panel=LEARN)
 def progress() -> None:
     """Show the points of every chapter, earned and possible."""
-    from coursekit.overview import progress as overview
+    from coursekit.learner.progress import progress as overview
 
     print(overview())
 
@@ -136,7 +136,7 @@ def chapter(name: Annotated[str, typer.Argument(help="Its name: ch, two digits, 
     """Start a new chapter from the templates."""
     with plain_errors():
         from coursekit.author.scaffold import new_chapter
-        from coursekit.paths import ROOT
+        from coursekit.basics.paths import ROOT
 
         for path in new_chapter(name):
             print(f"wrote {path.relative_to(ROOT)}")
@@ -156,7 +156,7 @@ def exercise_(
     """Add an exercise to a chapter: a small one that works, in all its places, for you to make yours."""
     with plain_errors():
         from coursekit.author.scaffold import new_exercise
-        from coursekit.paths import ROOT
+        from coursekit.basics.paths import ROOT
 
         for path in new_exercise(chapter, name):
             print(path.relative_to(ROOT))
@@ -175,7 +175,7 @@ def bill(
     """Count, for each exercise, the lines of its check, of all that judges it, and of our solution."""
     with plain_errors():
         from coursekit.author.bill import bills
-        from coursekit.course import chapter_names, existing_chapter
+        from coursekit.basics.errors import chapter_names, existing_chapter
 
         print(f"{'':46} check judging solution")
         for name in map(existing_chapter, chapters or chapter_names()):
@@ -194,10 +194,10 @@ def slides(
     """Turn a chapter into slides with speaker notes: one HTML file that opens offline."""
     with plain_errors():
         from coursekit.author.slides import write_slides
-        from coursekit.course import existing_chapter
-        from coursekit.paths import ROOT
-        from coursekit.room.board import minutes_of
-        from coursekit.room.plan import lines
+        from coursekit.basics.errors import existing_chapter
+        from coursekit.basics.paths import ROOT
+        from coursekit.room.live_board import minutes_of
+        from coursekit.room.run_sheet import lines
 
         path = write_slides(name, run=run, plan=lines(minutes_of(existing_chapter(name)), sheet)).relative_to(ROOT)
         print(f"wrote {path} (open it in a browser; the S key shows the speaker notes)")
@@ -207,8 +207,8 @@ def slides(
 def record(names: Annotated[list[str], typer.Argument(help="The chapters' names, run one after the other.")]) -> None:
     """Run solved chapters in full mode, and keep in site/recorded/ what their demonstrations showed."""
     with plain_errors():
-        from coursekit.author.record import record_all
-        from coursekit.course import CommandError
+        from coursekit.author.recordings import record_all
+        from coursekit.basics.errors import CommandError
 
         if failed := record_all(names):
             raise CommandError(f"Not recorded, for the reasons above: {', '.join(failed)}.")
@@ -227,7 +227,7 @@ def collect(
 ) -> None:
     """Sort what students handed in on Moodle or Canvas into submitted/, and list what fits no student, with the reason."""
     with plain_errors():
-        from coursekit.grading.collect import collect as put
+        from coursekit.grading.desk.collect import collect as put
 
         print(put(source, course, table))
 
@@ -253,7 +253,7 @@ def grades(
 ) -> None:
     """Fill the class's points into a platform's table, and write it as a new file to import."""
     with plain_errors():
-        from coursekit.grading.transfer import grades_to
+        from coursekit.grading.desk.transfer import grades_to
 
         print(grades_to(course, to, table, column or [], scale, zeros, dry_run, out))
 
@@ -264,7 +264,7 @@ def similar(
 ) -> None:
     """Write similar.html: pairs of hand-ins with much in common, side by side, for you to read. It is never a verdict."""
     with plain_errors():
-        from coursekit.grading.similar import similar as write
+        from coursekit.grading.desk.similar import similar as write
 
         print(f"wrote {write(course)}")
 
@@ -299,14 +299,14 @@ def grade(
     """Grade a class in parallel, each submission in a sandbox. After an interruption, the same command resumes."""
     with plain_errors():
         gc.disable()  # imports leave little to collect
-        from coursekit.grading.begun import heed_ctrl_c, nursery_for
+        from coursekit.grading.early_nursery import heed_ctrl_c, nursery_for
         from coursekit.sandbox.limits import Limits
 
         limits = Limits(cell_seconds=timeout or Limits.cell_seconds, total_seconds=total, memory_mb=memory)
         heed_ctrl_c()
         nursery = None if address else nursery_for(submissions, limits, not no_sandbox)
         with nursery or nullcontext():
-            from coursekit.grading.command import grade_class
+            from coursekit.grading.desk.grade_command import grade_class
             from coursekit.grading.outcome import Options
 
             gc.enable()
@@ -321,7 +321,7 @@ def report(
 ) -> None:
     """Write the students' pages and grades.csv again, with what you have changed in formgrader since."""
     with plain_errors():
-        from coursekit.grading.command import report_class
+        from coursekit.grading.desk.grade_command import report_class
 
         report_class(course)
 
@@ -332,7 +332,7 @@ def class_(
 ) -> None:
     """Write class.html, the page for you: what was hard, the most common messages, who handed in nothing."""
     with plain_errors():
-        from coursekit.grading.command import show_class
+        from coursekit.grading.desk.grade_command import show_class
 
         show_class(course)
 
@@ -345,7 +345,7 @@ def release(
 ) -> None:
     """Make a ready nbgrader course, with one assignment for each chapter, and a zip for learners without solutions."""
     with plain_errors():
-        from coursekit.grading.command import release_course
+        from coursekit.grading.desk.grade_command import release_course
 
         release_course(folder)
 
@@ -366,7 +366,7 @@ def pack(
 ) -> None:
     """Fill a folder for a USB stick, from which laptops install the course without a network."""
     with plain_errors():
-        from coursekit.grading.pack import pack as fill
+        from coursekit.grading.desk.pack import pack as fill
 
         fill(folder, platform or ["linux-x86_64"], python or ["3.11"], course)
 
@@ -385,7 +385,7 @@ def room(
 ) -> None:
     """Open a room for a workshop: learners join with an address and a code, and you see live who is where and who is stuck."""
     with plain_errors():
-        from coursekit.room.command import open_room
+        from coursekit.room.room_command import open_room
 
         open_room(port, board, keep, handins)
 
@@ -396,7 +396,7 @@ def join_(
     nickname: Annotated[str, typer.Option(help="What the board calls you.")] = "",
 ) -> None:
     """Join your instructor's room, for all notebooks on this machine."""
-    from coursekit.presence import join
+    from coursekit.learner.workshop.attendance import join
 
     print(join(room, nickname))
 
@@ -408,15 +408,15 @@ def handin_(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Hand in a notebook to the instructor whose room you have joined; a receipt comes back."""
-    from coursekit.handing_in import handin
+    from coursekit.learner.workshop.hand_in import hand_in
 
-    print(handin(notebook, student=student, sure=yes))
+    print(hand_in(notebook, student=student, sure=yes))
 
 
 @app.command("leave", epilog=example("coursekit leave"), rich_help_panel=LEARN)
 def leave_() -> None:
     """Leave the room: nothing is sent from then on."""
-    from coursekit.presence import leave
+    from coursekit.learner.workshop.attendance import leave
 
     print(leave())
 
@@ -447,7 +447,7 @@ def capstone_run(
 ) -> None:
     """Run an entry: it learns in a sandbox, its policy is judged from outside, its score goes on the leaderboard."""
     with plain_errors():
-        from coursekit.capstone.command import run_entry
+        from coursekit.capstone.capstone_command import run_entry
         from coursekit.capstone.rules import Rules
 
         run_entry(entry, name, Rules(seconds=seconds, by_clock=by_clock, seed=seed, isolated=not no_sandbox))
@@ -459,7 +459,7 @@ def capstone_board(
 ) -> None:
     """Write the leaderboard as a page with the learning curves."""
     with plain_errors():
-        from coursekit.capstone.command import show_board
+        from coursekit.capstone.capstone_command import show_board
 
         show_board(in_browser)
 
@@ -474,7 +474,7 @@ def capstone_class(
 ) -> None:
     """Run a class's entries in one world, and write their board, with learning curves and films of their best episodes."""
     with plain_errors():
-        from coursekit.capstone.command import class_board
+        from coursekit.capstone.capstone_command import class_board
         from coursekit.capstone.rules import Rules
 
         class_board(folder, Rules(seconds=seconds, by_clock=by_clock, isolated=not no_sandbox), in_browser)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from coursekit.paths import ROOT
+from coursekit.basics.paths import ROOT
 
 PAGE = ROOT / "docs/ray_versions.md"
 CANARY = ["-m", "canary", "tests/test_notebooks.py", "tests/test_answers.py"]  # the solved notebooks, the right answers

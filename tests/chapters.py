@@ -14,8 +14,8 @@ import psutil
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-from coursekit.paths import ROOT
-from coursekit.result import MIME
+from coursekit.basics.paths import ROOT
+from coursekit.judging.result import MIME
 from tests import forked, kernels
 
 CHAPTERS = sorted(path.stem for path in ROOT.glob("chapters/ch*.py"))

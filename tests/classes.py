@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from coursekit.basics.paths import ROOT
+from coursekit.grading.class_run import Run
 from coursekit.grading.outcome import Options
-from coursekit.grading.run import Run
-from coursekit.paths import ROOT
 from coursekit.sandbox import accounts, host
 from coursekit.sandbox.limits import Limits
 from tests.attacks import CHAPTER, MARK, STAYS, notebook

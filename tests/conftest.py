@@ -19,7 +19,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from coursekit.paths import ROOT, path_with_scripts
+from coursekit.basics.paths import ROOT, path_with_scripts
 from tests.layers import Layers, left_out
 
 os.environ["PATH"] = path_with_scripts()

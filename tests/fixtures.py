@@ -11,9 +11,9 @@ import nbformat
 import nbgrader
 from nbgrader.nbgraderformat import MetadataValidator, SchemaTooNewError, SchemaTooOldError, ValidationError
 
-from coursekit.course import CommandError
-from coursekit.grading.configured import refuse_malformed
-from coursekit.grading.plan import Master
+from coursekit.basics.errors import CommandError
+from coursekit.grading.grading_plan import Master
+from coursekit.grading.nbgrader_settings import refuse_malformed
 from tests.nbgrader_courses import nbgrader as run_nbgrader
 
 INSTALLED = Path(nbgrader.__file__).parent

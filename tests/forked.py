@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 import ipykernel_launcher
 
-from coursekit.sandbox import inside, workers
+from coursekit.sandbox import learner_process, ray_workers
 
 AVAILABLE = sys.platform == "linux"
 RAYS = ["ray.data", "ray.serve", "ray.train.torch", "ray.tune", "ray.util.state", "ray.rllib.utils.replay_buffers"]
@@ -95,26 +95,28 @@ def _option(name: str, sign: str, value: str, starter: list[str]) -> str:
 
 def main(starter: Path) -> NoReturn:
     """Import everything, then fork whenever a starter asks, until the process of the tests has ended."""
-    os.environ.update(workers.AT_IMPORT | {"JPY_PARENT_PID": str(os.getpid())})  # a kernel wants to know who started it
+    os.environ.update(
+        ray_workers.AT_IMPORT | {"JPY_PARENT_PID": str(os.getpid())}
+    )  # a kernel wants to know who started it
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as a kernel does before it imports pyplot
     address = f"\0{starter.parent.name}"
     gc.disable()  # until `inside.prepare` is done
-    workers.draw_own_ids()
+    ray_workers.draw_own_ids()
     for name in [*RAYS, *OTHERS, *_modules("ray.dashboard.modules")]:
         with contextlib.suppress(ImportError):
             import_module(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it makes an environment, about which Gymnasium warns
         import_module("ray.rllib.algorithms.dreamerv3")  # Tune imports all algorithms when it looks for one by name
-    inside.prepare("all")  # after the others: it would forget which warnings they want to be ignored
+    learner_process.prepare("all")  # after the others: it would forget which warnings they want to be ignored
     from ray._private import process_watcher, services
 
     services.start_ray_process = _copying(services.start_ray_process, [sys.executable, "-I", "-S", str(starter)])
     process_watcher._check_parent = lambda *_: asyncio.sleep(10**6)  # a copy ends with its starter
-    for name in workers.AT_IMPORT:
+    for name in ray_workers.AT_IMPORT:
         os.environ.pop(name)
-    starter.write_text(workers.starter(address))
-    listener = workers.listen(address)
+    starter.write_text(ray_workers.starter(address))
+    listener = ray_workers.listen(address)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     print("ready", flush=True)
     while True:
@@ -122,7 +124,7 @@ def main(starter: Path) -> NoReturn:
         if sys.stdin in ready:
             shutil.rmtree(starter.parent, ignore_errors=True)
             os._exit(0)
-        workers.accept(listener)
+        ray_workers.accept(listener)
 
 
 def _modules(package: str) -> list[str]:

@@ -12,9 +12,9 @@ from importlib import import_module
 from importlib.abc import MetaPathFinder
 from multiprocessing.connection import Connection
 
-from coursekit.answer import Answer
 from coursekit.author.definitions import defining_parts
-from coursekit.paths import ROOT, SOLUTIONS
+from coursekit.basics.paths import ROOT, SOLUTIONS
+from coursekit.judging.answer import Answer
 from tests import forked
 
 CHECK = re.compile(r'check\("(\w+)"')
@@ -50,7 +50,7 @@ def checks_of(chapter: str, names: dict) -> Iterator[str]:
 def learner(chapter: str, pipe: Connection) -> None:
     """Answer requests, about answers and about functions of a module, whose names have a dot, until there is one about none."""
     sys.meta_path.insert(0, NoExercises())
-    from coursekit.answer import serve
+    from coursekit.judging.answer import serve
 
     names: dict = {"__name__": "__main__"}
     checks = checks_of(chapter, names)
@@ -90,7 +90,7 @@ def answer_of(ask: Callable[[str, bytes], bytes], name: str) -> Answer:
     """Return the answer `name` of the learner who is asked by `ask`; Ray's records are asked for as one more answer is."""
 
     def records(operation: str, **window: object) -> object:
-        return answer_of(ask, f"coursekit.records.{operation}")(**window)
+        return answer_of(ask, f"coursekit.ray_bridge.records.{operation}")(**window)
 
     return Answer(name, partial(ask, name), records)
 

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from coursekit.paths import ROOT
+from coursekit.basics.paths import ROOT
 
 # Some of each part, solved; and some as a learner starts them.
 SOLVED = ("ch00_start", "ch01_tasks", "ch03_actors", "ch07_environments", "ch08_rollouts")

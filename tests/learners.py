@@ -9,8 +9,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from nbgrader.utils import compute_checksum
 
 from coursekit.author.build import KERNEL, _name_cells
-from coursekit.failure import STUB
-from coursekit.grading.release import write_zip
+from coursekit.grading.desk.release import write_zip
+from coursekit.judging.failure import STUB
 from coursekit.machine.copies import text_of
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import nbformat
 from nbgrader.api import Gradebook
 
-from coursekit.paths import ROOT
+from coursekit.basics.paths import ROOT
 from coursekit.sandbox.limits import Limits
 from tests import forked, kernels
 from tests.classes import grade

@@ -15,12 +15,12 @@ import psutil
 import pytest
 
 from coursekit.sandbox import accounts, frames, sandbox
-from coursekit.sandbox import line as line_of_the_grader
+from coursekit.sandbox import conversation as line_of_the_grader
+from coursekit.sandbox.conversation import Line
+from coursekit.sandbox.cpu_wait import wants_cpu
 from coursekit.sandbox.limits import Limits, SandboxDied
-from coursekit.sandbox.line import Line
 from coursekit.sandbox.nursery import NurseryFailed
 from coursekit.sandbox.sandbox import Sandbox
-from coursekit.sandbox.waiting import wants_cpu
 
 NO_DESCRIPTORS = OSError(errno.EMFILE, "Too many open files")
 HIDDEN = "cannot be watched, because /proc hides other users' processes"

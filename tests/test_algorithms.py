@@ -4,9 +4,9 @@ import nbformat
 import pytest
 
 from coursekit.author.definitions import definitions
+from coursekit.basics.paths import SOLUTIONS
 from coursekit.given.ch13_algorithms import CORRIDOR
 from coursekit.given.rllib_configs import built
-from coursekit.paths import SOLUTIONS
 
 pytestmark = pytest.mark.slow
 CHAPTER = "ch13_algorithms"
@@ -18,7 +18,7 @@ def configs():
     """Return the solved chapter's configs, for its corridor."""
     import ray
 
-    from coursekit.quiet import quiet
+    from coursekit.ray_bridge.quiet import quiet
 
     quiet()
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)

@@ -7,8 +7,8 @@ from importlib import import_module
 
 import pytest
 
-from coursekit.checking import local
-from coursekit.exercise import PUBLIC_SEED, find, judge, load
+from coursekit.judging.exercise import PUBLIC_SEED, find, judge, load
+from coursekit.learner.checks import local
 from tests import forked
 from tests.answers import SAMPLES, Sample
 from tests.chapters import CHAPTERS
@@ -35,7 +35,7 @@ def ray_of() -> Iterator:
     def start(chapter: str) -> None:
         import ray
 
-        from coursekit import meeting
+        from coursekit.ray_bridge import rendezvous
 
         if chapter in started:
             return
@@ -47,7 +47,7 @@ def ray_of() -> Iterator:
             settings = MODULES[chapter].RAY  # a dict, or a function that starts a cluster and returns how to join it
             settings = settings() if callable(settings) else settings
             ray.init(include_dashboard=False, log_to_driver=False, **settings)
-            meeting.warm_up(min(4, int(ray.cluster_resources()["CPU"])))
+            rendezvous.warm_up(min(4, int(ray.cluster_resources()["CPU"])))
 
     def stop_others() -> None:
         for other in started:
@@ -65,9 +65,9 @@ def ray_of() -> Iterator:
 def test_check_tells_right_from_wrong(chapter, sample: Sample, ray_of, record_property):
     ray_of(chapter)
     if hasattr(MODULES[chapter], "RAY"):
-        from coursekit import meeting
+        from coursekit.ray_bridge import rendezvous
 
-        meeting.set_patience(60 if sample.right else 2)  # a busy machine must not turn a right answer
+        rendezvous.set_patience(60 if sample.right else 2)  # a busy machine must not turn a right answer
     result = judge(find(chapter, sample.exercise, "exercise"), local(sample.exercise, sample.answer), PUBLIC_SEED + 1)
     if sample.right:
         assert (result.status, result.message) == ("passed", ""), result.message
@@ -84,10 +84,10 @@ def test_half_a_gpu_that_is_still_held_turns_no_right_answer(chapter, ray_of):
     """Beside a half there is room for a share or two: the others would land on the other GPU, and leave the learner none."""
     import ray
 
-    from coursekit import meeting
+    from coursekit.ray_bridge import rendezvous
 
     ray_of(chapter)
-    meeting.set_patience(60)
+    rendezvous.set_patience(60)
     holder = ray.remote(num_gpus=0.5)(type("Holder", (), {"nap": lambda self, seconds: time.sleep(seconds)})).remote()
     ray.get(holder.nap.remote(0))
     holder.nap.remote(1)

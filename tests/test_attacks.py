@@ -13,8 +13,8 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
-from coursekit.cards import prose
-from coursekit.grading.report import NOT_WRITTEN
+from coursekit.basics.cards import prose
+from coursekit.grading.student_page import NOT_WRITTEN
 from coursekit.sandbox.nursery import available
 from tests.attacks import GUARD, MARK, Attack, attacks, placed
 from tests.classes import HONEST, SHORT, Machine, grade, hand_in_honestly, lines, said

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from coursekit.paths import ROOT
+from coursekit.basics.paths import ROOT
 
 BENCHMARKS = sorted((ROOT / "benchmarks").glob("*.py"))
 

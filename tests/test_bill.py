@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from coursekit.author import bill
 from coursekit.cli import app
-from coursekit.reach import reached
+from coursekit.judging.reached_code import reached
 from tests.chapters import CHAPTERS
 
 

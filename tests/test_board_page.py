@@ -7,13 +7,14 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import coursekit
-from coursekit import asked, checking, presence
 from coursekit.author.slides import as_html, deck
-from coursekit.overview import home
-from coursekit.paths import ROOT
+from coursekit.basics.paths import ROOT
+from coursekit.learner import checks
+from coursekit.learner.progress import home
+from coursekit.learner.workshop import attendance, live_question
 from coursekit.room import server
-from coursekit.room.plan import sheets
-from coursekit.room.questions import all_quizzes
+from coursekit.room.run_sheet import sheets
+from coursekit.room.votes import all_quizzes
 from tests.browser import chromium
 from tests.test_browser import QUIET_CHROMIUM
 from tests.test_room import Opened, ask, opened, until
@@ -43,12 +44,12 @@ def board(room: Opened) -> Iterator[Page]:
 
 
 def vote(room: Opened, choice: str) -> None:
-    until(lambda: (listener := asked.listen()) and listener.question == room.room.board.questions.told())
-    checking.quiz("order_of_get", choice)
+    until(lambda: (listener := live_question.listen()) and listener.question == room.room.board.questions.told())
+    checks.quiz("order_of_get", choice)
 
 
 def test_vote_talk_vote_again_from_the_board(room, board):
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     projector = board.context.new_page()
     projector.goto(f"http://127.0.0.1:{room.board}/projector")
     board.select_option("#quiz", "ch01_tasks order_of_get")
@@ -70,8 +71,8 @@ def test_vote_talk_vote_again_from_the_board(room, board):
 
 
 def test_a_script_in_a_nickname_or_a_line_is_text(room, board):
-    presence.join(room.words, "<img src=x onerror=alert(1)>")
-    presence.stuck("<script>alert(2)</script>")
+    attendance.join(room.words, "<img src=x onerror=alert(1)>")
+    attendance.stuck("<script>alert(2)</script>")
     expect(board.get_by_role("rowheader", name="<img src=x onerror=alert(1)>")).to_be_visible()
     expect(board.get_by_text("hand: <script>alert(2)</script>")).to_be_visible()
     assert board.locator("img, tbody script").count() == 0
@@ -92,7 +93,7 @@ def test_slides_that_the_room_serves_show_its_votes_and_none_once_the_question_i
 ):
     monkeypatch.setattr(server, "SLIDES", tmp_path)
     (tmp_path / "ch01_tasks.slides.html").write_text(as_html(deck("ch01_tasks"), "ch01_tasks", ROOT), encoding="utf-8")
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     slides, errors = board.context.new_page(), []
     slides.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     slides.goto(f"http://127.0.0.1:{room.board}/slides/ch01_tasks")
@@ -102,7 +103,7 @@ def test_slides_that_the_room_serves_show_its_votes_and_none_once_the_question_i
     slides.evaluate(f"Reveal.slide(...Object.values(Reveal.getIndices({place})))")
     assert quiz.text_content() == ""
     ask(room, "open")
-    checking.quiz("order_of_get", "b")
+    checks.quiz("order_of_get", "b")
     expect(quiz).to_have_text("first (grey) vote: 1 in")
     option = quiz.locator("xpath=..").locator("[data-option=b]")
     assert not option.get_attribute("data-votes")

@@ -8,10 +8,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from coursekit import exercise
 from coursekit.author.build import build, solved_notebook, stale, write
-from coursekit.exercise import AuthorError, Exercise, Quiz
-from coursekit.paths import NOTEBOOKS, ROOT, SOLUTIONS
+from coursekit.basics.paths import NOTEBOOKS, ROOT, SOLUTIONS
+from coursekit.judging import exercise
+from coursekit.judging.exercise import AuthorError, Exercise, Quiz
 from tests.chapters import CHAPTERS
 
 
@@ -202,13 +202,13 @@ def test_all_mistakes_are_listed_at_once(tiny):
             "@exercise(points=1, minutes=1, hints=[])\ndef one(answer, rng): ...\n" * 2,
             r"ch98_bad\.py:\d+: 'one' is already defined at line \d+",
         ),
-        ('quiz("q", "*a) x\\n    y\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': a quiz needs a question"),
-        ('quiz("q", "Q?\\na) x\\n    y\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': .* star"),
-        ('quiz("q", "Q?\\n*a) x\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': option a has no feedback"),
+        ('question("q", "*a) x\\n    y\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': a quiz needs a question"),
+        ('question("q", "Q?\\na) x\\n    y\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': .* star"),
+        ('question("q", "Q?\\n*a) x\\nb) x\\n    y")', r"ch98_bad\.py:\d+: 'q': option a has no feedback"),
     ],
 )
 def test_a_mistake_in_the_exercises_stops_the_build_with_file_and_line(body, message):
-    source = f"from coursekit.exercise import exercise, quiz\n{body}\n"
+    source = f"from coursekit.judging.exercise import exercise, question\n{body}\n"
     names = {"__name__": "coursekit.exercises.ch98_bad"}
     with pytest.raises(AuthorError, match=message):
         exec(compile(source, "coursekit/exercises/ch98_bad.py", "exec"), names)

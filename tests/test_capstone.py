@@ -22,22 +22,22 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from coursekit.capstone import board, command, inside, judge, strike
-from coursekit.capstone.board import Row
-from coursekit.capstone.chart import APART, _frame, chart, ticks
+from coursekit.basics.paths import ROOT, SOLUTIONS
+from coursekit.capstone import actor_killer, capstone_command, entry_process, leaderboard, referee
 from coursekit.capstone.contestant import INSIDE, Contestant, Learned
 from coursekit.capstone.entry import LARGEST, Entry, EntryFailed, read_entry
-from coursekit.capstone.judge import Score
-from coursekit.capstone.page import page
+from coursekit.capstone.entry_run import run
+from coursekit.capstone.lead_chart import APART, _frame, chart, ticks
+from coursekit.capstone.leaderboard import Row
+from coursekit.capstone.leaderboard_page import page
+from coursekit.capstone.leagues import run_class
+from coursekit.capstone.referee import Score
 from coursekit.capstone.rules import DECIDING, Rules
-from coursekit.capstone.run import run
-from coursekit.capstone.together import run_class
-from coursekit.capstone.watch import POINTS, separated
+from coursekit.capstone.usage_watch import POINTS, separated
 from coursekit.cli import app
 from coursekit.given import warehouse
 from coursekit.given.cpu_budget import Budget, ClockBudget
 from coursekit.given.cpu_clock import CpuClock
-from coursekit.paths import ROOT, SOLUTIONS
 from coursekit.sandbox.nursery import Nursery, available
 from tests.answers import ch20_capstone as answers
 
@@ -165,9 +165,9 @@ def learned(monkeypatch) -> Callable[[str], str]:
 
     def learn(source: str) -> str:
         monkeypatch.setenv("COURSEKIT_QUICK", "1")
-        inside.prepare(textwrap.dedent(source), "mine.py", 5.0, 3)
-        inside.learn()
-        return inside.result().get("failed", "")
+        entry_process.prepare(textwrap.dedent(source), "mine.py", 5.0, 3)
+        entry_process.learn()
+        return entry_process.result().get("failed", "")
 
     return learn
 
@@ -213,12 +213,12 @@ def test_a_good_entry_gets_environments_and_a_budget(learned):
             assert obs.shape[0] == 3 and budget.seconds == 5
             return Constant(2)
     """)
-    assert inside.decide(np.zeros((4, 2))) == {"actions": [2, 2, 2, 2]}
+    assert entry_process.decide(np.zeros((4, 2))) == {"actions": [2, 2, 2, 2]}
 
 
 def test_an_exception_in_a_policy_is_said_with_its_line(learned):
     learned("def train(make_envs, budget):\n    def act(obs):\n        return obs['x']\n    return act")
-    assert "in line 3 (`act`): `return obs['x']`" in inside.decide(np.zeros((4, 2)))["failed"]
+    assert "in line 3 (`act`): `return obs['x']`" in entry_process.decide(np.zeros((4, 2)))["failed"]
 
 
 # --- the judge
@@ -244,27 +244,27 @@ def test_an_exception_in_a_policy_is_said_with_its_line(learned):
     ],
 )
 def test_actions_that_are_none(actions, says):
-    with pytest.raises(judge.NotActions, match=f"the policy returned .*{says}"):
-        judge.checked(actions, 3)
+    with pytest.raises(referee.NotActions, match=f"the policy returned .*{says}"):
+        referee.checked(actions, 3)
 
 
 @pytest.mark.parametrize(
     "actions", [[0, 9, 1], (0, 9, 1), np.array([0, 9, 1], np.uint8), np.array([0, 9, 1], np.int32)]
 )
 def test_actions_of_every_whole_kind_are_taken(actions):
-    assert judge.checked(actions, 3).tolist() == [0, 9, 1]
+    assert referee.checked(actions, 3).tolist() == [0, 9, 1]
 
 
 def test_a_score_is_the_mean_with_its_interval():
-    mean, low, high = judge.score(np.array([1.0, 2.0, 3.0]))
+    mean, low, high = referee.score(np.array([1.0, 2.0, 3.0]))
     assert mean == 2
     assert (mean - low, high - mean) == pytest.approx((1.96 / 3**0.5,) * 2)
 
 
 def test_the_same_policy_earns_the_same_in_the_same_episodes():
-    one, again = (judge.judge(warehouse.baseline, warehouse.WORLD, 7) for _ in range(2))
-    other = judge.judge(warehouse.baseline, warehouse.WORLD, 8)
-    assert one.shape == (judge.EPISODES,)
+    one, again = (referee.judge(warehouse.baseline, warehouse.WORLD, 7) for _ in range(2))
+    other = referee.judge(warehouse.baseline, warehouse.WORLD, 8)
+    assert one.shape == (referee.EPISODES,)
     assert np.array_equal(one, again)
     assert not np.array_equal(one, other)
 
@@ -292,9 +292,9 @@ def test_who_reads_or_fits_the_prices_or_brings_weights_along_loses_to_who_has_l
         "brings weights learned under other prices": learned_in(other),
         "baseline": warehouse.baseline,
     }
-    ours = judge.judge(learned_in(world), world, 7)
+    ours = referee.judge(learned_in(world), world, 7)
     for name, policy in others.items():
-        lead = judge.score(ours - judge.judge(policy, world, 7))
+        lead = referee.score(ours - referee.judge(policy, world, 7))
         print(f"world {here}: {name}: ours leads by {lead.signed()}")
         assert lead.low > 0, name
 
@@ -365,7 +365,7 @@ def test_a_budget_by_the_clock_counts_sleep():
 @real_sandbox
 @pytest.mark.slow
 def test_the_judge_kills_an_actor_and_an_entry_that_starts_another_goes_on(monkeypatch):
-    monkeypatch.setattr(strike, "BETWEEN", (0.0, 0.0))  # as soon as there is one
+    monkeypatch.setattr(actor_killer, "BETWEEN", (0.0, 0.0))  # as soon as there is one
     with Nursery(BY_CLOCK.limits(), rooms=[INSIDE]) as nursery, nursery.sandbox() as sandbox:
         contestant = Contestant(
             Entry("m", "m.py", PLAYS.replace("{answer}", "players[i] = Player.remote(make_envs)")),
@@ -379,7 +379,7 @@ def test_the_judge_kills_an_actor_and_an_entry_that_starts_another_goes_on(monke
 @real_sandbox
 @pytest.mark.slow
 def test_an_entry_that_does_not_expect_a_loss_is_told_what_happened(monkeypatch):
-    monkeypatch.setattr(strike, "BETWEEN", (0.0, 0.0))
+    monkeypatch.setattr(actor_killer, "BETWEEN", (0.0, 0.0))
     with Nursery(BY_CLOCK.limits(), rooms=[INSIDE]) as nursery, nursery.sandbox() as sandbox:
         contestant = Contestant(
             Entry("m", "m.py", PLAYS.replace("{answer}", "raise")), BY_CLOCK, sandbox, lambda spent: None
@@ -390,9 +390,9 @@ def test_an_entry_that_does_not_expect_a_loss_is_told_what_happened(monkeypatch)
 
 def test_by_the_clock_only_what_lived_through_a_loss_is_ranked():
     rows = [row("alone", 80, by_clock=True), row("lived", 60, by_clock=True, killed=True, spread=3.0)]
-    ranked = board.leagues(rows)[2, True, 60.0]
+    ranked = leaderboard.leagues(rows)[2, True, 60.0]
     assert [each.name for each in ranked] == ["lived", "alone"]
-    assert board.ranks(ranked) == [1, None]
+    assert leaderboard.ranks(ranked) == [1, None]
     text = page(rows)
     assert "no actor to kill: not ranked" in text
     assert "an actor was killed, 2 cores, the baseline&#x27;s two runs 3.0 apart" in text
@@ -414,31 +414,31 @@ def row(name: str = "mine", mean: float = 50.0, **more: object) -> Row:
 def test_rows_come_back_as_they_were_added():
     rows = [row("one"), row("two", 60, curve=(), chosen=True)]
     for each in rows:
-        board.add(each)
-    assert board.rows() == rows
+        leaderboard.add(each)
+    assert leaderboard.rows() == rows
 
 
 def test_a_line_that_is_no_row_takes_no_other_with_it():
-    board.add(row("one"))
-    path = board.folder() / "board.jsonl"
+    leaderboard.add(row("one"))
+    path = leaderboard.folder() / "board.jsonl"
     nan = json.loads(path.read_text()) | {"score": [float("nan")] * 3}
     with path.open("a") as file:
         file.write(f'{json.dumps(nan)}\n{{"name": "half"}}\n[1]\n{{"name": "cut o')
-    board.add(row("two"))
-    assert [each.name for each in board.rows()] == ["one", "two"]
+    leaderboard.add(row("two"))
+    assert [each.name for each in leaderboard.rows()] == ["one", "two"]
     assert "cut o" in path.read_text()
 
 
 def test_only_equal_budgets_and_versions_compete():
     rows = [row("a", 50), row("b", 70), row("c", 90, budget=20.0), row("d", 99, version=3, when="2027")]
-    leagues = {league: [each.name for each in ranked] for league, ranked in board.leagues(rows).items()}
+    leagues = {league: [each.name for each in ranked] for league, ranked in leaderboard.leagues(rows).items()}
     assert leagues == {(3, False, 60.0): ["d"], (2, False, 60.0): ["b", "a"], (2, False, 20.0): ["c"]}
     assert next(iter(leagues)) == (3, False, 60.0)
 
 
 def test_who_chose_the_seed_has_no_rank():
-    ranked = board.leagues([row("knows", 99, chosen=True), row("a", 50), row("b", 70)])[2, False, 60.0]
-    assert [(each.name, rank) for each, rank in zip(ranked, board.ranks(ranked), strict=True)] == [
+    ranked = leaderboard.leagues([row("knows", 99, chosen=True), row("a", 50), row("b", 70)])[2, False, 60.0]
+    assert [(each.name, rank) for each, rank in zip(ranked, leaderboard.ranks(ranked), strict=True)] == [
         ("b", 1),
         ("a", 2),
         ("knows", None),
@@ -447,13 +447,13 @@ def test_who_chose_the_seed_has_no_rank():
 
 def test_the_lead_ranks_and_not_the_score_in_an_easy_world():
     easy = row("easy", 80, baseline=Score(75, 74, 76), lead=Score(5, 3, 7))
-    assert [each.name for each in board.leagues([easy, row("hard", 60)])[2, False, 60.0]] == ["hard", "easy"]
+    assert [each.name for each in leaderboard.leagues([easy, row("hard", 60)])[2, False, 60.0]] == ["hard", "easy"]
 
 
 def test_leads_that_could_be_equal_share_a_rank():
-    ranked = board.leagues([row("a", 70), row("b", 67), row("c", 65), row("d", 50)])[2, False, 60.0]
-    ranks = board.ranks(ranked)  # each interval has 2 to each side
-    assert [board.spoken(rank, ranks) for rank in ranks] == ["1=", "1=", "3", "4"]
+    ranked = leaderboard.leagues([row("a", 70), row("b", 67), row("c", 65), row("d", 50)])[2, False, 60.0]
+    ranks = leaderboard.ranks(ranked)  # each interval has 2 to each side
+    assert [leaderboard.spoken(rank, ranks) for rank in ranks] == ["1=", "1=", "3", "4"]
 
 
 def test_the_picture_has_the_par_lines_and_keeps_their_names_apart():
@@ -517,20 +517,20 @@ def test_every_help_shows_an_example(name):
 
 
 def test_an_entry_that_fails_says_what_it_had_reached_and_leaves_the_board_alone(tmp_path, monkeypatch):
-    board.add(row("earlier"))
-    before = (board.folder() / "board.jsonl").read_bytes()
+    leaderboard.add(row("earlier"))
+    before = (leaderboard.folder() / "board.jsonl").read_bytes()
 
     def fails(*_):
         raise EntryFailed("mine.py: it used more than 66 of its 60 CPU seconds.", [(1.0, 8.0), (2.0, 7.0)])
 
-    monkeypatch.setattr(command, "run", fails)
+    monkeypatch.setattr(capstone_command, "run", fails)
     (tmp_path / "mine.py").write_text("x = 1")
     said = CliRunner().invoke(app, ["capstone", "run", str(tmp_path / "mine.py"), "--no-sandbox"])
     assert said.exit_code == 1
     assert "Without a sandbox the entry can read, change and delete what you can." in said.output
     assert "used more than 66 of its 60 CPU seconds" in said.output
     assert "It had reported 2 points: at 2.0 CPU s a mean return of 7.0, 8.0 at its best." in said.output
-    assert (board.folder() / "board.jsonl").read_bytes() == before
+    assert (leaderboard.folder() / "board.jsonl").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -549,14 +549,14 @@ def test_a_mistake_at_the_command_line_is_said_in_plain_words(arguments, says):
 
 
 def test_without_a_sandbox_to_be_had_the_command_says_what_to_do(monkeypatch):
-    monkeypatch.setattr(command, "available", lambda: "it takes Linux's namespaces, and this is darwin")
+    monkeypatch.setattr(capstone_command, "available", lambda: "it takes Linux's namespaces, and this is darwin")
     said = CliRunner().invoke(app, ["capstone", "run", str(EXAMPLE)])
     assert said.exit_code == 1
     assert "this is darwin. Use Linux; or, for code that you trust, add --no-sandbox." in said.output
 
 
 def test_the_board_is_written_where_the_command_says():
-    board.add(row("one"))
+    leaderboard.add(row("one"))
     said = CliRunner().invoke(app, ["capstone", "board"])
     path = Path(re.search(r"wrote (.+board\.html) \(1 run\)", said.output.replace("\n", ""))[1])
     assert "<b>one</b>" in path.read_text()
@@ -589,7 +589,7 @@ def test_a_class_plays_in_one_world_and_has_one_board_with_a_film_of_each(tmp_pa
     assert text.count("data:image/gif;base64,") == 2
     assert text.count(">1=</td>") == 2
     assert re.search("No score. eve.py: it has no function `train`", text)
-    assert not board.rows()  # a class's board is its own
+    assert not leaderboard.rows()  # a class's board is its own
 
 
 def test_a_film_shows_the_episode_that_was_judged():
@@ -600,7 +600,7 @@ def test_a_film_shows_the_episode_that_was_judged():
         actions.append(warehouse.baseline(obs))
         return actions[-1]
 
-    returns = judge.judge(policy, world, seed)
+    returns = referee.judge(policy, world, seed)
     env = warehouse.Warehouse(world)
     env.reset(seed=seed + 4)
     assert sum(env.step(step[4])[1] for step in actions) == returns[4]
@@ -631,7 +631,7 @@ def contest(nursery: Nursery, source: str, rules: Rules = SMALL) -> tuple[Learne
         contestant = Contestant(entry, rules, sandbox, lambda spent: None)
         learned = contestant.learn()
         contestant.be_asked(learned)
-        returns = judge.judge(contestant.decide, warehouse.draw_world(0), 7)
+        returns = referee.judge(contestant.decide, warehouse.draw_world(0), 7)
         return contestant.counted(learned), returns, contestant.watch.spent()
 
 
@@ -639,7 +639,7 @@ def contest(nursery: Nursery, source: str, rules: Rules = SMALL) -> tuple[Learne
 @pytest.mark.slow
 def test_a_policy_in_a_sandbox_earns_what_it_earns_outside(nursery):
     learned, returns, spent = contest(nursery, BASELINE)
-    assert np.array_equal(returns, warehouse.evaluate(warehouse.baseline, judge.EPISODES, 7))
+    assert np.array_equal(returns, warehouse.evaluate(warehouse.baseline, referee.EPISODES, 7))
     assert learned.output == "hello from inside"
     assert [value for _, value in learned.curve] == [1.0]
     assert learned.cpu <= spent
@@ -775,11 +775,11 @@ ENDS = {
     "__import__('os')._exit(3)": OF_ITS_OWN,
     "return lambda obs: __import__('os')._exit(3)": OF_ITS_OWN,
     "return lambda obs: object()": "its policy cannot be asked. .*object, which is not plain data",
-    "import coursekit.wire as w, msgpack as m; pack = m.packb; w._encode_array = lambda a: m.ExtType(3, pack(['f8' + ',' * 5000, [1], b'x' * 8])); "
+    "import coursekit.judging.wire as w, msgpack as m; pack = m.packb; w._encode_array = lambda a: m.ExtType(3, pack(['f8' + ',' * 5000, [1], b'x' * 8])); "
     "return lambda obs: obs": "sent something that is not an answer",
     "return lambda obs: obs[:, 0]": "the policy returned an array of float32",
     "return lambda obs: 1 / 0": "its policy ended with ZeroDivisionError: division by zero, in line 3",
-    "import coursekit.answer as a; a.serve = lambda *_: b'junk'; return len": "sent something that is not an answer",
+    "import coursekit.judging.answer as a; a.serve = lambda *_: b'junk'; return len": "sent something that is not an answer",
 }
 WAITS = [
     (
@@ -830,14 +830,14 @@ def test_the_example_learns_with_ray_in_a_sandbox_and_lands_on_the_board():
     said = CliRunner().invoke(app, ["capstone", "run", str(EXAMPLE), "--seconds", "12", "--name", "evolution"])
     assert said.exit_code == 0, said.output
     assert re.search(r"rank +1 of 1", said.output)
-    (found,) = board.rows()
+    (found,) = leaderboard.rows()
     assert (found.name, found.chosen, found.sandboxed, found.budget) == ("evolution", False, True, 12)
     assert found.curve[-1][0] == pytest.approx(
         found.cpu, abs=2
     )  # both counted Ray's workers, from inside and from outside
     assert 1 < found.cpu <= 13.2
     CliRunner().invoke(app, ["capstone", "board"])
-    assert "<polyline" in (board.folder() / "board.html").read_text()
+    assert "<polyline" in (leaderboard.folder() / "board.html").read_text()
 
 
 def file_of_the_last_chapter() -> Path:
@@ -852,7 +852,7 @@ def file_of_the_last_chapter() -> Path:
             file = f"<cell {number}>"
             linecache.cache[file] = (len(cell.source), None, cell.source.splitlines(keepends=True), file)
             exec(compile(cell.source, file, "exec"), names)
-    (path,) = (board.home() / "capstone").glob("*.py")
+    (path,) = (leaderboard.home() / "capstone").glob("*.py")
     return path
 
 
@@ -867,6 +867,6 @@ def test_the_file_that_the_last_chapter_writes_learns_in_a_sandbox(monkeypatch):
     path.write_text(source.replace("train = beats_baseline", soon))
     said = CliRunner().invoke(app, ["capstone", "run", str(path), "--seconds", "20"])
     assert said.exit_code == 0, said.output
-    (found,) = board.rows()
+    (found,) = leaderboard.rows()
     assert found.name == "my_entry"
     assert found.curve

@@ -3,8 +3,9 @@
 import pytest
 
 import coursekit
-from coursekit import catching_up, checking, link, notebook, presence
-from coursekit.overview import load
+from coursekit.learner import checks, shell
+from coursekit.learner.progress import load
+from coursekit.learner.workshop import attendance, catch_up, connection
 from tests.test_room import instructor, room  # noqa: F401
 
 SECOND, THIRD = "`ray.wait` hands out what is ready", "A reference is an argument like any other"
@@ -13,16 +14,16 @@ SECOND, THIRD = "`ray.wait` hands out what is ready", "A reference is an argumen
 @pytest.fixture
 def ada(room):  # noqa: F811
     coursekit.begin("ch01_tasks")
-    presence.join(room.words, "Ada")
-    return link.current()
+    attendance.join(room.words, "Ada")
+    return connection.current()
 
 
 def test_only_what_lies_before_the_open_section_is_given(room, ada):  # noqa: F811
-    with pytest.raises(link.Refused, match="^your instructor has opened no section of this chapter yet$"):
+    with pytest.raises(connection.Refused, match="^your instructor has opened no section of this chapter yet$"):
         ada.post("/catch_up", {"chapter": "ch01_tasks"})
     assert instructor(room, doing="section", chapter="ch01_tasks", name=SECOND) == 200
     for data, status in (({"section": THIRD}, 403), ({"chapter": "../ch01_tasks"}, 403), ({"section": "zzz"}, 422)):
-        with pytest.raises(link.Refused) as refused:
+        with pytest.raises(connection.Refused) as refused:
             ada.post("/catch_up", {"chapter": "ch01_tasks"} | data)
         assert refused.value.status == status
     given = ada.post("/catch_up", {"chapter": "ch01_tasks"})
@@ -32,9 +33,9 @@ def test_only_what_lies_before_the_open_section_is_given(room, ada):  # noqa: F8
 
 def test_an_answer_that_was_taken_over_lets_one_go_on_and_earns_nothing(room, ada, monkeypatch):  # noqa: F811
     assert instructor(room, doing="section", chapter="ch01_tasks", name=SECOND) == 200
-    said = catching_up.catch_up()
+    said = catch_up.catch_up()
     assert "def parallel_map" in said.code
-    monkeypatch.setattr(notebook, "_sources", {"as_task": said.code})
-    assert checking.passed("as_task")
-    assert not checking.passed("first_k")
+    monkeypatch.setattr(shell, "_sources", {"as_task": said.code})
+    assert checks.passed("as_task")
+    assert not checks.passed("first_k")
     assert load()[0] == {}

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from coursekit.cells import defined_names, judged_by
+from coursekit.basics.cells import defined_names, judged_by
 
 
 @pytest.mark.parametrize("rest", ["", "%matplotlib inline", "def cut_short(a, b"])

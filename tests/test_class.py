@@ -9,21 +9,21 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
-from coursekit.checking import hint, solution
-from coursekit.course import CommandError
-from coursekit.deadline import due_line, in_words
-from coursekit.grading.announce import TEMPLATE, announced
-from coursekit.grading.command import report_class
-from coursekit.grading.configured import Course
+from coursekit.basics.dates import due_line, in_words
+from coursekit.basics.errors import CommandError
+from coursekit.basics.paths import NOTEBOOKS, ROOT
+from coursekit.grading.class_run import Run
+from coursekit.grading.class_settings import Late, Student, settings_of
+from coursekit.grading.desk.announce import TEMPLATE, announced
+from coursekit.grading.desk.grade_command import report_class
 from coursekit.grading.gradebook import Book
+from coursekit.grading.grading_plan import plan, points_of
+from coursekit.grading.nbgrader_settings import Course
 from coursekit.grading.outcome import Options
-from coursekit.grading.plan import plan, points_of
-from coursekit.grading.run import Run
-from coursekit.grading.settings import Late, Student, settings_of
 from coursekit.grading.submission import chapter_of
+from coursekit.learner.checks import hint, solution
+from coursekit.learner.session import begin
 from coursekit.machine.copies import as_built
-from coursekit.paths import NOTEBOOKS, ROOT
-from coursekit.session import begin
 from tests.attacks import notebook
 from tests.classes import grade
 from tests.test_outcomes import cells, no_sandbox, write
@@ -164,7 +164,7 @@ def test_a_notebook_names_its_date_and_begin_shows_it(course, monkeypatch):
     assert source.endswith('begin("ch01_tasks", due="2026-10-19T18:00:00+02:00", closed=["solutions"])')
     assert chapter_of(nbformat.reads(text, 4)) == "ch01_tasks"
     assert len(as_built(nbformat.reads(text, 4).cells)) == len(nbformat.reads(text, 4).cells)  # for coursekit update
-    monkeypatch.setattr("coursekit.session._session", None)
+    monkeypatch.setattr("coursekit.learner.session._session", None)
     shown = begin("ch01_tasks", due="2026-10-19T18:00:00+02:00", closed=["solutions"])
     assert "Due Monday 19 October 2026, 18:00 (UTC+02:00)" in str(shown)
     assert "Due Monday" in shown._repr_html_()

@@ -16,7 +16,7 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from coursekit.paths import NOTEBOOKS
+from coursekit.basics.paths import NOTEBOOKS
 from tests import kernels
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from coursekit.author.scaffold import FOLDERS, new_chapter
+from coursekit.basics.errors import CommandError, existing_chapter
 from coursekit.cli import app
-from coursekit.course import CommandError, existing_chapter
 from coursekit.machine import lab
 from coursekit.machine.facts import Facts, port_is_free
 

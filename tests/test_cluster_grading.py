@@ -14,13 +14,13 @@ import nbformat
 import psutil
 import pytest
 
-from coursekit.course import CommandError
-from coursekit.exercise import load
+from coursekit.basics.errors import CommandError
 from coursekit.grading import cluster
-from coursekit.grading.node import Setup
+from coursekit.grading.class_run import Run
 from coursekit.grading.outcome import Options
-from coursekit.grading.run import Run
 from coursekit.grading.submission import Submission
+from coursekit.grading.worker_node import Setup
+from coursekit.judging.exercise import load
 from coursekit.sandbox.nursery import available
 from tests.attacks import CHAPTER, code_cell, notebook
 from tests.classes import SHORT, UNSOLVED, WRONG, grade, hand_in, lines

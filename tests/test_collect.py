@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from coursekit.basics.errors import CommandError
+from coursekit.basics.paths import NOTEBOOKS, SOLUTIONS
 from coursekit.cli import app
-from coursekit.course import CommandError
-from coursekit.grading import arrivals
-from coursekit.grading.collect import Collected, collect
-from coursekit.grading.people import same_name
-from coursekit.paths import NOTEBOOKS, SOLUTIONS
+from coursekit.grading.desk import arrivals
+from coursekit.grading.desk.collect import Collected, collect
+from coursekit.grading.desk.people import same_name
 from tests.attacks import code_cell, grade_id, notebook
 
 START = "ch00_start"
@@ -428,7 +428,7 @@ def test_a_zip_bomb_costs_its_owner_alone(course, monkeypatch):
 
 
 def test_many_files_of_one_student_are_no_more_than_one_student_may_hand_in(course, monkeypatch):
-    monkeypatch.setattr("coursekit.grading.collect.MAX_STUDENT", 2**20)
+    monkeypatch.setattr("coursekit.grading.desk.collect.MAX_STUDENT", 2**20)
     files = {moodle("Eve", 1, f"{number}.bin"): b"0" * 2**19 for number in range(5)}
     result = collect(packed(course.parent, files | {moodle("Ada", 2): SOLVED}), course)
     assert in_course(course) == [f"Ada/{START}/{START}.ipynb"]

@@ -9,11 +9,11 @@ from nbformat.v4 import new_code_cell, new_notebook
 from nbgrader.preprocessors import Execute
 
 from coursekit.author import nbgrader_config
-from coursekit.course import CommandError
-from coursekit.grading.configured import Course
+from coursekit.basics.errors import CommandError
+from coursekit.grading.class_run import Run
+from coursekit.grading.grading_plan import Master
+from coursekit.grading.nbgrader_settings import Course
 from coursekit.grading.outcome import Options
-from coursekit.grading.plan import Master
-from coursekit.grading.run import Run
 from coursekit.sandbox.limits import Limits
 from tests.attacks import notebook as chapter_0
 from tests.classes import hand_in

@@ -8,8 +8,8 @@ import sys
 import nbformat
 import pytest
 
-from coursekit.exercise import load
-from coursekit.paths import NOTEBOOKS, ROOT, SOLUTIONS
+from coursekit.basics.paths import NOTEBOOKS, ROOT, SOLUTIONS
+from coursekit.judging.exercise import load
 from tests.chapters import CHAPTERS
 from tests.prose import crowded_lines, two_sentences
 

@@ -18,16 +18,16 @@ from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from typer.testing import CliRunner
 
-from coursekit import reach, wire
-from coursekit.answer import Answer
+from coursekit.basics.errors import CommandError
+from coursekit.basics.paths import ROOT
 from coursekit.cli import app
-from coursekit.course import CommandError
-from coursekit.exercise import judge, load
-from coursekit.grading import comments, edition
-from coursekit.grading.configured import config_of
-from coursekit.grading.report import NOT_WRITTEN, write_page
-from coursekit.paths import ROOT
-from coursekit.result import Result
+from coursekit.grading import check_versions, comments
+from coursekit.grading.nbgrader_settings import config_of
+from coursekit.grading.student_page import NOT_WRITTEN, write_page
+from coursekit.judging import reached_code, wire
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import judge, load
+from coursekit.judging.result import Result
 from tests.attacks import notebook
 from tests.classes import grade, hand_in
 from tests.nbgrader_courses import UNPROTECTED, nbgrader
@@ -257,7 +257,9 @@ def test_a_comment_written_once_reaches_all_whose_answers_end_at_its_message(cou
 
 
 def test_a_comment_is_there_as_soon_as_it_is_graded(course, monkeypatch):
-    monkeypatch.setattr("coursekit.grading.run.fitting", lambda comments, record: {"answer_x": comments["a", "b", "c"]})
+    monkeypatch.setattr(
+        "coursekit.grading.class_run.fitting", lambda comments, record: {"answer_x": comments["a", "b", "c"]}
+    )
     (course / "comments.toml").write_text('[a.b]\nc = "At once."\n')
     grade(course, again=True)
     assert "At once." in page(course)
@@ -356,26 +358,26 @@ def chapter(tmp_path, monkeypatch) -> Path:
     (tmp_path / "coursekit/given").mkdir()
     for name in ("exercises/ch00_start.py", "given/ch00_start.py"):
         shutil.copy(ROOT / "coursekit" / name, tmp_path / "coursekit" / name)
-    monkeypatch.setattr(edition, "ROOT", tmp_path)
-    monkeypatch.setattr(reach, "ROOT", tmp_path)
+    monkeypatch.setattr(check_versions, "ROOT", tmp_path)
+    monkeypatch.setattr(reached_code, "ROOT", tmp_path)
     return tmp_path / "coursekit/exercises/ch00_start.py"
 
 
 def change(path: Path, old: str, new: str) -> list[str]:
     """Change a check's source, and return the names of the checks that are others now."""
-    before, text = edition.checks("ch00_start"), path.read_text()
+    before, text = check_versions.checks("ch00_start"), path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
-    reach._module.cache_clear()
-    return [name for name, found in edition.checks("ch00_start").items() if found != before[name]]
+    reached_code._module.cache_clear()
+    return [name for name, found in check_versions.checks("ch00_start").items() if found != before[name]]
 
 
 @pytest.fixture(autouse=True)
 def as_it_is() -> Iterator[None]:
     """Read no module as another test has changed it."""
-    reach._module.cache_clear()
+    reached_code._module.cache_clear()
     yield
-    reach._module.cache_clear()
+    reached_code._module.cache_clear()
 
 
 def test_a_check_is_another_when_what_judges_has_changed_and_not_for_a_hint_or_a_comment(chapter):
@@ -387,33 +389,33 @@ def test_a_check_is_another_when_what_judges_has_changed_and_not_for_a_hint_or_a
 
 def test_where_a_check_has_changed_nothing_is_graded_unless_everybody_is_graded_again(chapter, tmp_path_factory):
     folder = tmp_path_factory.mktemp("course")
-    edition.expect_the_same(folder, {"ch00_start"}, False)  # a course that was not released by coursekit
-    edition.expect_the_same(folder, {"ch00_start"}, False)
+    check_versions.expect_the_same(folder, {"ch00_start"}, False)  # a course that was not released by coursekit
+    check_versions.expect_the_same(folder, {"ch00_start"}, False)
     change(chapter, "rng.integers(", "1 + rng.integers(")
     with pytest.raises(CommandError, match=r"ch00_start: best_seconds\n.*\n.*unpack the learners.zip"):
-        edition.expect_the_same(folder, {"ch00_start"}, False)
-    edition.expect_the_same(folder, {"ch00_start"}, True)
-    edition.expect_the_same(folder, {"ch00_start"}, False)
+        check_versions.expect_the_same(folder, {"ch00_start"}, False)
+    check_versions.expect_the_same(folder, {"ch00_start"}, True)
+    check_versions.expect_the_same(folder, {"ch00_start"}, False)
 
 
 def test_the_way_back_is_the_commit_and_none_where_checks_are_not_committed(chapter, tmp_path, tmp_path_factory):
     for command in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
     folder = tmp_path_factory.mktemp("course")
-    edition.record(folder, {"ch00_start"})
-    released = edition.commit()
+    check_versions.record(folder, {"ch00_start"})
+    released = check_versions.commit()
     assert len(released) == 10
     change(chapter, "rng.integers(", "1 + rng.integers(")
     with pytest.raises(CommandError, match=f"`git -C {tmp_path} checkout {released}`; then run the same command"):
-        edition.expect_the_same(folder, {"ch00_start"}, False)
-    assert edition.commit() == ""
+        check_versions.expect_the_same(folder, {"ch00_start"}, False)
+    assert check_versions.commit() == ""
 
 
 def test_coursekit_grade_refuses_to_judge_one_class_by_two_editions(tmp_path, monkeypatch):
     hand_in(tmp_path, "ada", notebook())
     grade(tmp_path)
     hand_in(tmp_path, "bob", notebook())
-    monkeypatch.setattr(edition, "checks", lambda chapter: {"best_seconds": "another"})
+    monkeypatch.setattr(check_versions, "checks", lambda chapter: {"best_seconds": "another"})
     for options in ({}, {"again": True, "only": ("ada",)}):
         with pytest.raises(CommandError, match="best_seconds"):
             grade(tmp_path, **options)
@@ -423,8 +425,8 @@ def test_coursekit_grade_refuses_to_judge_one_class_by_two_editions(tmp_path, mo
 def test_a_run_that_is_refused_changes_no_edition(tmp_path, monkeypatch):
     hand_in(tmp_path, "ada", notebook())
     grade(tmp_path)
-    before = (tmp_path / edition.FILE).read_text()
-    monkeypatch.setattr(edition, "checks", lambda chapter: {"best_seconds": "another"})
+    before = (tmp_path / check_versions.FILE).read_text()
+    monkeypatch.setattr(check_versions, "checks", lambda chapter: {"best_seconds": "another"})
     with FileLock(tmp_path / ".coursekit-run.lock"), pytest.raises(CommandError, match="is running in"):
         grade(tmp_path, again=True)
-    assert (tmp_path / edition.FILE).read_text() == before
+    assert (tmp_path / check_versions.FILE).read_text() == before

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from coursekit.author.listings import all_before, openings
+from coursekit.basics.paths import ROOT
 from coursekit.machine.copies import course_version
-from coursekit.paths import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("[!_]*.md"))]
 

@@ -6,13 +6,13 @@ import sys
 import numpy as np
 import pytest
 
-from coursekit import versions
-from coursekit.cards import prose
-from coursekit.checking import NotPassed, check, hint, local, passed, quiz, solution
-from coursekit.exercise import find, judge
-from coursekit.failure import STUB_TEXT, describe
-from coursekit.result import MIME
-from coursekit.session import begin
+from coursekit.basics import versions
+from coursekit.basics.cards import prose
+from coursekit.judging.exercise import find, judge
+from coursekit.judging.failure import STUB_TEXT, describe
+from coursekit.judging.result import MIME
+from coursekit.learner.checks import NotPassed, check, hint, local, passed, quiz, solution
+from coursekit.learner.session import begin
 
 CHAPTER = "ch00_start"
 
@@ -154,7 +154,7 @@ def test_solution_opens_after_a_pass():
 
 
 def test_solution_says_so_where_the_copy_has_none(monkeypatch, tmp_path):
-    monkeypatch.setattr("coursekit.notebook.SOLUTIONS", tmp_path)
+    monkeypatch.setattr("coursekit.learner.shell.SOLUTIONS", tmp_path)
     check("best_seconds", right)
     assert "no solutions/" in solution("best_seconds").text
 
@@ -199,7 +199,7 @@ def test_an_unknown_name_hears_the_near_ones(call, near):
 
 
 def test_a_check_before_begin_says_what_to_run(monkeypatch):
-    monkeypatch.setattr(sys.modules["coursekit.session"], "_session", None)
+    monkeypatch.setattr(sys.modules["coursekit.learner.session"], "_session", None)
     with pytest.raises(RuntimeError, match="first cell"):
         check("best_seconds", right)
 

@@ -18,7 +18,7 @@ MILLION = 2**20
 def a_ray() -> Iterator[None]:
     import ray
 
-    from coursekit.quiet import quiet
+    from coursekit.ray_bridge.quiet import quiet
 
     quiet()
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=256 * MB)
@@ -87,11 +87,11 @@ def test_fetching_a_result_frees_nothing_and_dropping_the_last_reference_does():
 def test_ray_wait_keeps_the_order_of_its_argument():
     import ray
 
-    from coursekit import meeting
+    from coursekit.ray_bridge import rendezvous
 
-    room = meeting.new_room()
+    room = rendezvous.new_point()
     task = ray.remote(
-        lambda name, after: (meeting.wait_for(room, after) if after else None, meeting.signal(room, name))
+        lambda name, after: (rendezvous.wait_for(room, after) if after else None, rendezvous.signal(room, name))
     )
     late, early = task.remote("late", "early"), task.remote("early", "")
     ready, _ = ray.wait([late, early], num_returns=2, timeout=60)
@@ -200,15 +200,15 @@ def test_a_call_that_is_retried_runs_after_calls_that_were_sent_later():
 def test_an_actor_with_threads_or_out_of_order_may_run_a_call_before_one_sent_earlier(options):
     import ray
 
-    from coursekit import meeting
+    from coursekit.ray_bridge import rendezvous
 
-    room = meeting.new_room()
-    late = ray.remote(lambda: [meeting.wait_for(room, "go"), 0][1]).remote()
+    room = rendezvous.new_point()
+    late = ray.remote(lambda: [rendezvous.wait_for(room, "go"), 0][1]).remote()
     diary = ray.remote(Diary).options(**options).remote()
     first = diary.note.remote(late)  # its argument does not exist yet
     with pytest.raises(ray.exceptions.RayTaskError):
         ray.get(diary.note.remote(1))  # so this one is the first attempt
-    meeting.signal(room, "go")
+    rendezvous.signal(room, "go")
     ray.get(first)
     assert ray.get(diary.read.remote()) == [1, 0]
 
@@ -242,7 +242,7 @@ def test_a_running_actor_occupies_no_cpu_unless_it_asks_for_one():
 def test_an_actor_ends_with_its_last_handle_but_not_while_a_function_captures_one():
     import ray
 
-    from coursekit.records import actors
+    from coursekit.ray_bridge.records import actors
 
     def alive(actor_id: str, wait: float) -> bool:
         end = time.monotonic() + wait

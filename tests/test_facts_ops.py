@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from coursekit.paths import ROOT
+from coursekit.basics.paths import ROOT
 
 
 def default_of(function, name):

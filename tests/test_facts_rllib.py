@@ -175,7 +175,7 @@ def test_a_t_interval_of_log_ratios_holds_the_truth_95_times_in_100_however_few_
 def local_ray():
     import ray
 
-    from coursekit.quiet import quiet
+    from coursekit.ray_bridge.quiet import quiet
 
     quiet()
     ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)

@@ -38,7 +38,7 @@ def test_cartpole_takes_an_integer_in_any_form_but_no_truth_value_of_numpy():
 
 @pytest.fixture(scope="module")
 def ray():
-    from coursekit.quiet import quiet
+    from coursekit.ray_bridge.quiet import quiet
 
     quiet()
     import ray
@@ -59,7 +59,7 @@ class Store:
         self.kilobytes = (self.created() - self.before) / 1000
 
     def created(self) -> int:
-        from coursekit import records
+        from coursekit.ray_bridge import records
 
         return sum(store["created_bytes"] for store in records.stores())
 

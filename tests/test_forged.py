@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coursekit import meeting, records
-from coursekit.answer import Answer, serve
 from coursekit.author.listings import CLAIMED, probed
-from coursekit.exercise import find, judge, load
+from coursekit.basics.paths import ROOT
 from coursekit.given import ch02_objects
-from coursekit.paths import ROOT
+from coursekit.judging.answer import Answer, serve
+from coursekit.judging.exercise import find, judge, load
+from coursekit.ray_bridge import records, rendezvous
 from tests.chapters import CHAPTERS
 
 ROWS: dict[str, list] = {}  # Ray's records, which idle tasks and actors would leave behind
@@ -88,10 +88,10 @@ ALL = [pytest.param(chapter, answer, id=answer.__name__) for chapter, answers in
 def no_ray(monkeypatch) -> None:
     """Have signals lie in this process, as if there were a Ray, and nothing on record."""
     signals: dict[str, str] = {}
-    monkeypatch.setattr(meeting, "_put", signals.__setitem__)
-    monkeypatch.setattr(meeting, "_get", signals.get)
-    monkeypatch.setattr(meeting, "wait_for", lambda room, name, unless="": meeting.signalled(room, name))
-    monkeypatch.setattr(meeting, "warm_up", lambda workers, **options: None)
+    monkeypatch.setattr(rendezvous, "_put", signals.__setitem__)
+    monkeypatch.setattr(rendezvous, "_get", signals.get)
+    monkeypatch.setattr(rendezvous, "wait_for", lambda room, name, unless="": rendezvous.signalled(room, name))
+    monkeypatch.setattr(rendezvous, "warm_up", lambda workers, **options: None)
     monkeypatch.setattr(records, "objects", lambda: [])
     monkeypatch.setattr(ch02_objects, "_kept", lambda ids: [])
     ROWS.clear()
@@ -106,7 +106,7 @@ def status(chapter: str, answer: Any, read: Callable) -> str:
 
 @pytest.mark.parametrize(("chapter", "answer"), ALL)
 def test_who_starts_nothing_passes_with_forged_evidence_and_the_guide_names_the_exercise(chapter, answer, monkeypatch):
-    monkeypatch.setattr(meeting, "wait_for", lambda *place, **more: True)
+    monkeypatch.setattr(rendezvous, "wait_for", lambda *place, **more: True)
     assert status(chapter, answer, lambda operation, **window: ROWS.get(operation, [])) == "passed"
     assert answer.__name__ in CLAIMED[chapter]
 
@@ -137,4 +137,4 @@ def test_no_other_check_takes_from_the_learners_process_that_calls_met_or_were_t
     functions = {node.name: node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
     listed = CLAIMED.get(chapter, []) + probed(path)
     others = [name for name, item in load(chapter).items() if item.kind == "exercise" and name not in listed]
-    assert [name for name in others if {"watch", "meeting"} & names_used(functions, name, set())] == []
+    assert [name for name in others if {"watch", "rendezvous"} & names_used(functions, name, set())] == []

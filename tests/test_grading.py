@@ -25,18 +25,18 @@ from nbgrader.apps.api import NbGraderAPI
 from rich.console import Console
 from typer.testing import CliRunner
 
+from coursekit.basics.errors import CommandError
+from coursekit.basics.journal import Journal
+from coursekit.basics.paths import SOLUTIONS
 from coursekit.cli import app
-from coursekit.course import CommandError
-from coursekit.grading import command
-from coursekit.grading.configured import config_of
-from coursekit.grading.grade import Grader
+from coursekit.grading.class_run import Run
+from coursekit.grading.desk import grade_command
+from coursekit.grading.exclusive_time import Turns
 from coursekit.grading.gradebook import Book
-from coursekit.grading.plan import Master, imports_of
-from coursekit.grading.run import Run
+from coursekit.grading.grading_plan import Master, imports_of
+from coursekit.grading.nbgrader_settings import config_of
 from coursekit.grading.submission import read
-from coursekit.grading.turns import Turns
-from coursekit.journal import Journal
-from coursekit.paths import SOLUTIONS
+from coursekit.grading.submission_grader import Grader
 from coursekit.sandbox import accounts
 from coursekit.sandbox.limits import Limits
 from coursekit.sandbox.nursery import Nursery, available
@@ -58,7 +58,7 @@ def nursery() -> Iterator[Nursery]:
 def one_nursery(nursery, monkeypatch) -> None:
     """Let all runs of a test share one nursery, which takes seconds to start and has imported everything."""
     monkeypatch.setattr(nursery, "bring", lambda imports: None)
-    monkeypatch.setattr("coursekit.grading.run.nursery_for", lambda *_: contextlib.nullcontext(nursery))
+    monkeypatch.setattr("coursekit.grading.class_run.nursery_for", lambda *_: contextlib.nullcontext(nursery))
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ def test_a_single_notebook_is_graded_beside_itself(tmp_path, one_nursery):
     path.write_text(json.dumps(notebook(first=looks)))
     (tmp_path / "key").write_text("what else lies there is nobody's business")
     for _ in range(2):  # the second time, the seed and the outcomes of the first lie there
-        [row] = Run(path, command.Options(limits=SHORT, again=True)).go(lambda *progress: None)
+        [row] = Run(path, grade_command.Options(limits=SHORT, again=True)).go(lambda *progress: None)
     assert [row[name] for name in ("student", "assignment", "score", "reason")] == ["anna", CHAPTER, 2, ""]
     assert (tmp_path / f"graded/reports/anna/{CHAPTER}/{CHAPTER}.html").exists()
     assert [file.name for file in tmp_path.glob("graded/autograded/*/*/*")] == [f"{CHAPTER}.ipynb"]
@@ -444,9 +444,11 @@ def test_it_says_what_it_does_not_go_by_how_many_are_done_how_many_failed_how_fa
             return records
 
     shown = io.StringIO()
-    monkeypatch.setattr(command, "Console", lambda stderr: Console(file=shown, force_terminal=True, width=120))
-    monkeypatch.setattr(command, "Run", lambda submissions, options, nursery: Played(folder=tmp_path, alone=False))
-    command.grade_class(tmp_path, command.Options())
+    monkeypatch.setattr(grade_command, "Console", lambda stderr: Console(file=shown, force_terminal=True, width=120))
+    monkeypatch.setattr(
+        grade_command, "Run", lambda submissions, options, nursery: Played(folder=tmp_path, alone=False)
+    )
+    grade_command.grade_class(tmp_path, grade_command.Options())
     text = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", shown.getvalue())
     assert re.search(r"\d+ a minute, 1 not gradable .* 3/4 [-\d]+:[-\d]+:[-\d]+", text)
     assert "2 graded, 1 not gradable" in text

@@ -14,12 +14,12 @@ import nbformat
 import pytest
 from nbgrader.utils import parse_utc
 
-from coursekit import handing_in, link, presence
-from coursekit.grading.collect import STAMP, collect
+from coursekit.basics.paths import NOTEBOOKS
+from coursekit.grading.desk.collect import STAMP, collect
 from coursekit.grading.submission import find
-from coursekit.overview import home
-from coursekit.paths import NOTEBOOKS
-from coursekit.room import handins
+from coursekit.learner.progress import home
+from coursekit.learner.workshop import attendance, connection, hand_in
+from coursekit.room import received
 from tests.test_room import Opened, opened
 
 CHAPTER = "ch01_tasks"
@@ -50,16 +50,16 @@ def files(folder: Path) -> list[str]:
 
 
 def test_it_says_first_what_is_sent_and_sends_nothing_without_a_yes(room, submitted, notebook, monkeypatch, capsys):
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     monkeypatch.setattr("builtins.input", lambda prompt: "no")
-    assert "Nothing was sent" in str(handing_in.handin(str(notebook)))
+    assert "Nothing was sent" in str(hand_in.hand_in(str(notebook)))
     assert "your code and all outputs" in capsys.readouterr().out
     assert not submitted.exists()
 
 
 def test_a_notebook_lies_where_grading_looks_with_its_time_and_a_receipt_comes_back(room, submitted, notebook):
-    presence.join(room.words, "Ada L.")
-    said = handing_in.handin(str(notebook), sure=True)
+    attendance.join(room.words, "Ada L.")
+    said = hand_in.hand_in(str(notebook), sure=True)
     assert hashlib.sha256(notebook.read_bytes()).hexdigest() == said.code
     assert files(submitted) == [f"Ada_L/{CHAPTER}/{CHAPTER}.ipynb", f"Ada_L/{CHAPTER}/{STAMP}"]
     assert (submitted / f"Ada_L/{CHAPTER}/{CHAPTER}.ipynb").read_bytes() == notebook.read_bytes()
@@ -74,8 +74,8 @@ def test_collect_reads_the_time_of_a_hand_in_and_keeps_the_newer_one(room, submi
         NOTEBOOKS, submitted.parent / f"release/{CHAPTER}", ignore=lambda *names: {*names[1]} - {f"{CHAPTER}.ipynb"}
     )
     shutil.copytree(submitted.parent / "release", submitted.parent / "source")
-    presence.join(room.words, "Ada")
-    handing_in.handin(str(notebook), sure=True)
+    attendance.join(room.words, "Ada")
+    hand_in.hand_in(str(notebook), sure=True)
     before = (submitted / f"Ada/{CHAPTER}/{STAMP}").read_text()
     (older := notebook.parent / "older").mkdir()
     for student, day in (("Ada", 1), ("Grace", 3)):
@@ -88,16 +88,16 @@ def test_collect_reads_the_time_of_a_hand_in_and_keeps_the_newer_one(room, submi
 
 
 def test_the_same_notebook_twice_keeps_its_time_and_a_changed_one_replaces_it(room, submitted, notebook):
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     stamp = submitted / f"Ada/{CHAPTER}/{STAMP}"
-    handing_in.handin(str(notebook), sure=True)
+    hand_in.hand_in(str(notebook), sure=True)
     first = stamp.read_text()
-    handing_in.handin(str(notebook), sure=True)
+    hand_in.hand_in(str(notebook), sure=True)
     assert stamp.read_text() == first
     changed = nbformat.read(notebook, as_version=4)
     changed.cells.append(nbformat.v4.new_markdown_cell("more"))
     nbformat.write(changed, notebook)
-    handing_in.handin(str(notebook), sure=True)
+    hand_in.hand_in(str(notebook), sure=True)
     assert stamp.read_text() > first
     assert (submitted / f"Ada/{CHAPTER}/{CHAPTER}.ipynb").read_bytes() == notebook.read_bytes()
     assert len(files(submitted)) == 2
@@ -105,8 +105,8 @@ def test_the_same_notebook_twice_keeps_its_time_and_a_changed_one_replaces_it(ro
 
 def test_two_who_say_the_same_name_overwrite_nothing(room, submitted, notebook):
     for nickname in ("Ada", "ada", "Grace"):
-        presence.join(room.words, nickname)
-        handing_in.handin(str(notebook), sure=True, student="" if nickname != "Grace" else "Ada")
+        attendance.join(room.words, nickname)
+        hand_in.hand_in(str(notebook), sure=True, student="" if nickname != "Grace" else "Ada")
     assert sorted(path.name for path in submitted.iterdir()) == ["Ada", "Ada-3", "ada-2"]
 
 
@@ -114,8 +114,8 @@ def test_what_lay_there_before_the_room_is_not_touched(room, submitted, notebook
     old = submitted / f"Ada/{CHAPTER}/{CHAPTER}.ipynb"
     old.parent.mkdir(parents=True)
     old.write_text("old")
-    presence.join(room.words, "Ada")
-    handing_in.handin(str(notebook), sure=True)
+    attendance.join(room.words, "Ada")
+    hand_in.hand_in(str(notebook), sure=True)
     assert old.read_text() == "old"
     assert (submitted / f"Ada-2/{CHAPTER}/{CHAPTER}.ipynb").exists()
 
@@ -132,10 +132,10 @@ def test_what_lay_there_before_the_room_is_not_touched(room, submitted, notebook
     ],
 )
 def test_what_is_no_hand_in_is_refused_and_leaves_the_folder(room, submitted, data, status):
-    presence.join(room.words, "Eve")
-    eve = link.current()
+    attendance.join(room.words, "Eve")
+    eve = connection.current()
     good = {"chapter": CHAPTER, "student": "Eve", "notebook": "eyJjZWxscyI6IFtdfQ=="}
-    with pytest.raises(link.Refused) as refused:
+    with pytest.raises(connection.Refused) as refused:
         eve.post("/handin", good | data)
     assert refused.value.status == status
     assert not submitted.exists() or not files(submitted)
@@ -147,24 +147,24 @@ def test_a_link_in_the_folder_is_not_followed(room, submitted, notebook, tmp_pat
     submitted.mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
     (submitted / "Ada").symlink_to(tmp_path / "elsewhere")
-    presence.join(room.words, "Ada")
-    assert "cannot keep it" in str(handing_in.handin(str(notebook), sure=True))
+    attendance.join(room.words, "Ada")
+    assert "cannot keep it" in str(hand_in.hand_in(str(notebook), sure=True))
     assert not files(tmp_path / "elsewhere")
 
 
 def test_a_room_without_a_folder_takes_none_and_says_so(tmp_path, submitted, notebook):
     with opened(tmp_path / "room.db") as room:
-        presence.join(room.words, "Ada")
-        assert "takes no hand-ins" in str(handing_in.handin(str(notebook), sure=True))
+        attendance.join(room.words, "Ada")
+        assert "takes no hand-ins" in str(hand_in.hand_in(str(notebook), sure=True))
 
 
 def test_what_is_no_notebook_of_a_chapter_is_not_sent(room, submitted, tmp_path):
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     (tmp_path / "notes.txt").write_text("begin")
-    assert "is not a notebook of a chapter" in str(handing_in.handin(str(tmp_path / "notes.txt"), sure=True))
-    assert "was not found" in str(handing_in.handin(sure=True))
-    presence.leave()
-    assert "in no room" in str(handing_in.handin(sure=True))
+    assert "is not a notebook of a chapter" in str(hand_in.hand_in(str(tmp_path / "notes.txt"), sure=True))
+    assert "was not found" in str(hand_in.hand_in(sure=True))
+    attendance.leave()
+    assert "in no room" in str(hand_in.hand_in(sure=True))
 
 
 @pytest.mark.slow
@@ -172,7 +172,7 @@ def test_a_room_that_dies_before_it_answers_loses_no_notebook_and_keeps_none_twi
     tmp_path, submitted, notebook, monkeypatch
 ):
     """Each of twelve learners meets a room that dies at another moment of keeping a file, and is opened again."""
-    written, path = handins._replace, tmp_path / "room.db"
+    written, path = received._replace, tmp_path / "room.db"
     calls = itertools.count()
 
     def dies(path: Path, content: bytes) -> None:
@@ -182,19 +182,18 @@ def test_a_room_that_dies_before_it_answers_loses_no_notebook_and_keeps_none_twi
         if number % 3 == 1:
             raise MemoryError("killed after it")
 
-    monkeypatch.setattr(handing_in.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(hand_in.time, "sleep", lambda seconds: None)
     with opened(path, submitted=submitted) as room:
-        port, links = room.port, [link.enter(room.words, f"learner{number}") for number in range(12)]
-        monkeypatch.setattr(handins, "_replace", dies)
+        port, links = room.port, [connection.enter(room.words, f"learner{number}") for number in range(12)]
+        monkeypatch.setattr(received, "_replace", dies)
         content = {"chapter": CHAPTER, "notebook": "eyJjZWxscyI6IFtdfQ=="}
         for each in links:
             with pytest.raises(ValueError, match="Expecting value"):  # the server's 500 is no JSON
                 each.post("/handin", content | {"student": each.nickname})
-    monkeypatch.setattr(handins, "_replace", written)
+    monkeypatch.setattr(received, "_replace", written)
     with opened(path, port, submitted):
         again = [
-            threading.Thread(target=handing_in._sent, args=(each, content | {"student": each.nickname}))
-            for each in links
+            threading.Thread(target=hand_in._sent, args=(each, content | {"student": each.nickname})) for each in links
         ]
         for thread in again:
             thread.start()

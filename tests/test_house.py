@@ -1,25 +1,32 @@
 """The house: who may import whom. An import inside a function, or for a type checker alone, counts like any other."""
 
 import ast
+import subprocess
+import sys
+from collections import Counter
 from graphlib import TopologicalSorter
 
 import pytest
 
 import coursekit
-from coursekit.paths import ROOT
+from coursekit import aliases
+from coursekit.basics.paths import ROOT
 
 PACKAGE = ROOT / "coursekit"
 STOREYS = [
-    {"ground"},
-    {"framework"},
+    {"basics"},
+    {"judging"},
+    {"ray_bridge"},
+    {"learner", "learner.workshop"},
     {"given"},
     {"author", "machine", "sandbox"},
-    {"grading", "room", "capstone"},
+    {"grading"},
+    {"grading.desk", "room", "capstone"},
     {"exercises"},
     {"cli"},
 ]
 STOREY = {room: number for number, rooms in enumerate(STOREYS) for room in rooms}
-FLAT = {"paths": "ground", "course": "ground", "cli": "cli"}  # every other module beside the rooms is the framework
+APART = {"aliases"}  # looks modules up by names in a table, when they are used
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in PACKAGE.rglob("*.py")
@@ -27,8 +34,11 @@ MODULES = {
 
 
 def room(module: str) -> str:
-    name = module.split(".")[1] if "." in module else ""
-    return name if name and (PACKAGE / name).is_dir() else FLAT.get(name, "framework")
+    """Return the folder of a module within coursekit, or the module's own name where it lies beside the folders."""
+    parts = module.split(".")[1:]
+    if MODULES[module].name != "__init__.py" and len(parts) > 1:
+        parts.pop()
+    return ".".join(parts)
 
 
 def imports(source: str) -> set[str]:
@@ -48,7 +58,12 @@ def imports(source: str) -> set[str]:
 
 def graph() -> dict[str, set[str]]:
     found = {module: imports(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
-    return found | {"coursekit": set()}  # it names functions of every room, and loads them when they are first used
+    found["coursekit"] = set()  # it names functions of every room, and loads them when they are first used
+    return {
+        module: others - {"coursekit", "coursekit.aliases"}
+        for module, others in found.items()
+        if room(module) not in APART
+    }
 
 
 def test_every_module_imports_from_its_own_room_and_from_those_below():
@@ -57,6 +72,7 @@ def test_every_module_imports_from_its_own_room_and_from_those_below():
         for module, others in graph().items()
         for other in others
         if room(module) != room(other) and STOREY[room(module)] <= STOREY[room(other)]
+        if STOREY[room(module)] != STOREY[room(other)] or not room(module).startswith(room(other).partition(".")[0])
     ]
     assert wrong == []
 
@@ -65,8 +81,26 @@ def test_no_circle_of_imports():
     TopologicalSorter(graph()).prepare()
 
 
-def test_no_module_has_the_name_of_a_public_function():
-    assert not set(coursekit.__all__) & {path.stem for path in PACKAGE.iterdir()}
+def test_at_most_twenty_rooms_and_every_module_in_one():
+    assert len({room(module) for module in MODULES if "." in module}) <= 20
+    flat = {path.stem for path in PACKAGE.glob("*.py")}
+    assert flat == {"__init__", "cli", "aliases"}
+
+
+def test_no_two_modules_share_a_name_unless_they_belong_to_different_chapters():
+    names = Counter(path.stem for path in MODULES.values() if not path.stem.startswith(("ch", "_")))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("old", aliases.MODULES)
+def test_what_a_notebook_of_version_02_imports_is_found(old):
+    code = f"import {old} as old, {aliases.MODULES[old]} as new; assert old.__dir__; names = [n for n in vars(new) if n[0] != '_']; assert all(getattr(old, n) is getattr(new, n) for n in names)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_the_old_names_of_functions_are_found():
+    assert coursekit.handin is coursekit.hand_in
+    assert aliases._FUNCTIONS == {"new_room": "new_point"}
 
 
 @pytest.mark.parametrize(
@@ -74,8 +108,8 @@ def test_no_module_has_the_name_of_a_public_function():
     [
         ("def f():\n    from coursekit.given import warehouse", "coursekit.given.warehouse"),
         ("from coursekit.given.warehouse import PRICES", "coursekit.given.warehouse"),
-        ("if TYPE_CHECKING:\n    import coursekit.records", "coursekit.records"),
-        ("importlib.import_module('coursekit.records')", "coursekit.records"),
+        ("if TYPE_CHECKING:\n    import coursekit.ray_bridge.records", "coursekit.ray_bridge.records"),
+        ("importlib.import_module('coursekit.ray_bridge.records')", "coursekit.ray_bridge.records"),
         ("from coursekit import check", "coursekit"),
     ],
 )

@@ -14,10 +14,10 @@ import jsonschema
 import pytest
 import yaml
 
-from coursekit.machine import shared
+from coursekit.basics.paths import ROOT
+from coursekit.machine import hub_lab
 from coursekit.machine.copies import course_version
 from coursekit.machine.preflight import SOCKET
-from coursekit.paths import ROOT
 
 # Facts from jupyterhub/values.schema.yaml of https://github.com/jupyterhub/zero-to-jupyterhub-k8s, release 4.4.0, for the keys in use.
 TEXT, NUMBER, AMOUNT, FLAG = "string", ["integer", "null"], ["number", "string", "null"], ["boolean", "null"]
@@ -96,7 +96,7 @@ def release(course, version: str) -> None:
 
 def test_a_learners_folder_has_their_own_notebooks_and_leads_to_the_shared_rest(course, tmp_path):
     mine = tmp_path / "home/course"
-    assert "Copied 1 notebook" in " ".join(shared.place(mine, course))
+    assert "Copied 1 notebook" in " ".join(hub_lab.place(mine, course))
     assert (mine / "work/ch00_start.ipynb").read_bytes() == (course / "notebooks/ch00_start.ipynb").read_bytes()
     assert (mine / "img").readlink() == course / "img"
     assert not (mine / "work").is_symlink()
@@ -104,30 +104,30 @@ def test_a_learners_folder_has_their_own_notebooks_and_leads_to_the_shared_rest(
 
 def test_a_newer_course_reaches_a_learner_with_the_next_start_and_nothing_of_theirs_is_lost(course, tmp_path):
     mine = tmp_path / "home/course"
-    shared.place(mine, course)
+    hub_lab.place(mine, course)
     notebook = mine / "work/ch00_start.ipynb"
     notebook.write_text(notebook.read_text().replace("# Chapter 0", "# My chapter 0", 1))
     release(course, "1.1.0")
     shutil.copy(ROOT / "notebooks/ch01_tasks.ipynb", course / "notebooks")
-    assert "From version 1.0.0 to 1.1.0" in " ".join(shared.place(mine, course))
+    assert "From version 1.0.0 to 1.1.0" in " ".join(hub_lab.place(mine, course))
     assert (mine / "work/ch01_tasks.ipynb").exists()
     assert any("# My chapter 0" in path.read_text() for path in (mine / "work").glob("ch00_start*.ipynb"))
 
 
 def test_rays_folder_is_short_enough_for_its_sockets(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 2**32 - 2)
-    assert len(f"/var/tmp/{Path(shared.ray_folder(tmp_path)).name}{SOCKET}") <= 107
+    assert len(f"/var/tmp/{Path(hub_lab.ray_folder(tmp_path)).name}{SOCKET}") <= 107
 
 
 def test_rays_folder_is_the_learners_alone_and_new_each_time(tmp_path):
-    first = shared.ray_folder(tmp_path)
+    first = hub_lab.ray_folder(tmp_path)
     assert os.stat(first).st_mode & 0o777 == 0o700
-    second = shared.ray_folder(tmp_path)
+    second = hub_lab.ray_folder(tmp_path)
     assert [str(path) for path in tmp_path.iterdir()] == [second] != [first]
 
 
 def test_a_busy_kernel_is_activity_and_an_idle_one_is_not():
-    activity = shared.Activity(list)
+    activity = hub_lab.Activity(list)
     assert activity.busy(["idle", "busy"], 60)
     assert not activity.busy(["idle", "starting"], 60)
 
@@ -160,7 +160,7 @@ class Process:
 )
 def test_a_worker_of_ray_that_computes_is_activity_though_no_cell_runs(title, seconds, busy):
     process = Process(title, 100)
-    activity = shared.Activity(lambda: [process])
+    activity = hub_lab.Activity(lambda: [process])
     assert not activity.busy([], 60)
     process.seconds += seconds
     assert activity.busy([], 60) == busy

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 from nbgrader.api import Gradebook
 
+from coursekit.basics.paths import ROOT, path_with_scripts
 from coursekit.grading.submission import MAX_BYTES, MAX_CELLS
-from coursekit.paths import ROOT, path_with_scripts
 from coursekit.sandbox.limits import Limits
 from coursekit.sandbox.nursery import available
 from tests.attacks import attacks

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from coursekit import wire
-from coursekit.exercise import PUBLIC_SEED, Exercise, judge, load
+from coursekit.judging import wire
+from coursekit.judging.exercise import PUBLIC_SEED, Exercise, judge, load
 from tests.chapters import CHAPTERS
 from tests.isolated import answer_of, learner_process
 

@@ -7,8 +7,8 @@ import pandas
 import pytest
 import yaml
 
+from coursekit.basics.paths import ROOT
 from coursekit.given.kuberay import FIELDS, RELEASE, check_fields
-from coursekit.paths import ROOT
 
 CHAPTER = (ROOT / "chapters/ch24_deploy.py").read_text()
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from coursekit.basics.paths import ROOT
 from coursekit.given.ports import free_ports
 from coursekit.machine import lab
-from coursekit.paths import ROOT
 from tests.learners import unpacked
 
 

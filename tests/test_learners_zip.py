@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from coursekit.course import CommandError
-from coursekit.grading import release
-from coursekit.paths import ROOT
+from coursekit.basics.errors import CommandError
+from coursekit.basics.paths import ROOT
+from coursekit.grading.desk import release
 
 FILES = [
     "README.md",
-    "coursekit/checking.py",
+    "coursekit/learner/checks.py",
     "notebooks/ch00_start.ipynb",
     ".devcontainer/devcontainer.json",
     "coursekit/__pycache__/check.pyc",

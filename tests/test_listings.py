@@ -7,8 +7,8 @@ import pytest
 
 from coursekit.author.build import build, stale, write
 from coursekit.author.listings import pages, probed
-from coursekit.exercise import AuthorError
-from coursekit.paths import ROOT
+from coursekit.basics.paths import ROOT
+from coursekit.judging.exercise import AuthorError
 
 OPENING = """# %% [markdown] you_learn_to="{learn}"
 r\"\"\"
@@ -68,7 +68,7 @@ def test_the_table_has_a_row_for_each_chapter_and_what_it_needs_directly(course)
 
 
 def test_a_page_that_lags_behind_is_stale_until_it_is_built(course, monkeypatch):
-    monkeypatch.setattr("coursekit.exercise.load", lambda chapter: {})
+    monkeypatch.setattr("coursekit.judging.exercise.load", lambda chapter: {})
     (course / "README.md").write_text(TABLE.replace("30", "45"))
     write(build(course), course)
     assert stale(build(course), course) == []

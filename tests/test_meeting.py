@@ -2,16 +2,16 @@
 
 import pytest
 
-from coursekit import meeting
+from coursekit.ray_bridge import rendezvous
 
 
 @pytest.fixture
 def signals(monkeypatch) -> set[str]:
     """Return the signals of a room that is kept here instead of in Ray."""
     found: set[str] = set()
-    monkeypatch.setattr(meeting, "signal", lambda room, name: found.add(name))
-    monkeypatch.setattr(meeting, "signalled", lambda room, name: name in found)
-    monkeypatch.setattr(meeting, "patience", lambda: 0.2)
+    monkeypatch.setattr(rendezvous, "signal", lambda room, name: found.add(name))
+    monkeypatch.setattr(rendezvous, "signalled", lambda room, name: name in found)
+    monkeypatch.setattr(rendezvous, "patience", lambda: 0.2)
     return found
 
 
@@ -24,35 +24,35 @@ def after_a_look_at(name: str, come: set[str], signals: set[str], monkeypatch) -
             signals.update(come)
         return was_there
 
-    monkeypatch.setattr(meeting, "signalled", look)
+    monkeypatch.setattr(rendezvous, "signalled", look)
 
 
 def test_two_meet_when_the_other_comes_and_leaves_between_two_looks(signals, monkeypatch):
     after_a_look_at("in-1", {"in-1", "out-1"}, signals, monkeypatch)
-    assert meeting.meets("room", 0, 1)
+    assert rendezvous.meets("room", 0, 1)
 
 
 def test_two_do_not_meet_one_after_the_other(signals):
-    assert not meeting.meets("room", 0, 1)
-    assert not meeting.meets("room", 1, 0)
+    assert not rendezvous.meets("room", 0, 1)
+    assert not rendezvous.meets("room", 1, 0)
 
 
 def test_a_signal_that_comes_just_before_the_word_that_ends_the_wait_is_seen(signals, monkeypatch):
     after_a_look_at("news", {"news", "over"}, signals, monkeypatch)
-    assert meeting.wait_for("room", "news", unless="over")
+    assert rendezvous.wait_for("room", "news", unless="over")
 
 
 def test_the_word_that_ends_the_wait_ends_it(signals):
     signals.add("over")
-    assert not meeting.wait_for("room", "news", unless="over")
+    assert not rendezvous.wait_for("room", "news", unless="over")
 
 
 def test_what_an_answer_has_left_is_cancelled_but_no_creation_of_an_actor(signals, monkeypatch):
     """Ray ends the whole process that asks for that, be it a learner's kernel."""
     import ray
 
-    from coursekit import records
     from coursekit.given import ch04_scheduling, nodes
+    from coursekit.ray_bridge import records
 
     left = [{"kind": kind, "task_id": digit * 48} for kind, digit in (("actor_creation", "a"), ("task", "b"))]
     cancelled: list[str] = []

@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coursekit import checking, messages, session
-from coursekit.checking import local
-from coursekit.exercise import Exercise, Wrong, expect, expect_close, expect_equal, judge
-from coursekit.paths import ROOT
+from coursekit.basics.paths import ROOT
+from coursekit.judging import message_ids
+from coursekit.judging.exercise import Exercise, judge
+from coursekit.judging.expect import Wrong, expect, expect_close, expect_equal
+from coursekit.learner import checks, session
+from coursekit.learner.checks import local
 from tests.chapters import CHAPTERS
 from tests.test_answers import SAMPLES  # with those of all chapters
 
@@ -20,12 +22,12 @@ MISTAKES = json.loads((ROOT / "coursekit/exercises/mistakes.json").read_text()) 
 
 def calls(path: Path) -> list[ast.Call]:
     tree = ast.parse(path.read_text())
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and messages.messages_of(node)]
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and message_ids.messages_of(node)]
 
 
 @pytest.mark.parametrize("path", EXERCISES, ids=lambda path: path.stem)
 def test_each_message_is_one_literal_at_its_expect(path):
-    lines = [call.lineno for call in calls(path) if None in map(messages.literal_of, messages.messages_of(call))]
+    lines = [call.lineno for call in calls(path) if None in map(message_ids.literal_of, message_ids.messages_of(call))]
     assert not lines, (
         f"Write the message as one literal or f-string at these lines; `answer.case` says what was tried: {lines}"
     )
@@ -38,7 +40,7 @@ def test_placeholders_are_names_and_compute_nothing(path):
     found = [
         f"line {part.lineno}: {{{ast.unparse(part.value)}}}"
         for call in calls(path)
-        for message in messages.messages_of(call)
+        for message in message_ids.messages_of(call)
         if isinstance(message, ast.JoinedStr)
         for part in message.values
         if isinstance(part, ast.FormattedValue) and any(isinstance(each, computing) for each in ast.walk(part.value))
@@ -52,7 +54,7 @@ def test_no_placeholder_names_an_exception_that_is_gone_when_the_message_is_kept
     named = {
         name.id
         for call in calls(path)
-        for message in messages.messages_of(call)
+        for message in message_ids.messages_of(call)
         if isinstance(message, ast.JoinedStr)
         for name in ast.walk(message)
         if isinstance(name, ast.Name)
@@ -88,7 +90,7 @@ def words(placeholder: ast.expr) -> list[str]:
 
 @pytest.mark.parametrize("path", EXERCISES, ids=lambda path: path.stem)
 def test_placeholders_hold_values_and_no_words(path):
-    literals = [message for call in calls(path) for message in messages.messages_of(call)]
+    literals = [message for call in calls(path) for message in message_ids.messages_of(call)]
     parts = [part for text in literals if isinstance(text, ast.JoinedStr) for part in text.values]
     found = [(part.lineno, word) for part in parts if isinstance(part, ast.FormattedValue) for word in words(part)]
     assert not found, f"A message that differs by words, singular and plural too, is two messages, at lines {found}"
@@ -100,14 +102,14 @@ def test_ids_do_not_depend_on_the_line_and_differ_with_the_words(tmp_path):
     after.write_text(
         '\n\nif wide:\n    expect(ok, f"Ray saw "\n        f"{count:.1f} tasks.")\n    expect(ok, "Others.")'
     )
-    [(key, template)] = messages.templates(str(before)).items()
+    [(key, template)] = message_ids.templates(str(before)).items()
     assert template == "Ray saw {count:.1f} tasks."
-    assert messages.templates(str(after)).keys() > {key}
+    assert message_ids.templates(str(after)).keys() > {key}
 
 
 def test_no_two_templates_share_an_id():
-    every = {text for path in EXERCISES for text in messages.templates(str(path)).values()}
-    assert len(set(map(messages.id_of, every))) == len(every)
+    every = {text for path in EXERCISES for text in message_ids.templates(str(path)).values()}
+    assert len(set(map(message_ids.id_of, every))) == len(every)
 
 
 def judged(check, value: object) -> str:
@@ -139,7 +141,7 @@ def test_a_result_carries_the_id_of_the_template_that_the_learner_read():
         4: "Even {got} is wrong.",
     }
     assert {value: judged(check, value) for value in wanted} == {
-        value: messages.id_of(text) for value, text in wanted.items()
+        value: message_ids.id_of(text) for value, text in wanted.items()
     }
 
 
@@ -167,9 +169,9 @@ def test_what_the_framework_says_has_an_id_by_its_kind():
 def test_a_cell_that_ended_with_an_error_has_an_id_of_its_own(monkeypatch):
     monkeypatch.setenv("NBGRADER_EXECUTION", "")
     monkeypatch.setattr(session, "_session", session.Session("ch00_start", {}, {}))
-    monkeypatch.setattr(checking, "save", lambda result: "")
-    monkeypatch.setattr(checking.notebook, "broken", lambda name: "SyntaxError")
-    assert checking.check("best_seconds", max).message_id == "broken-cell"
+    monkeypatch.setattr(checks, "save", lambda result: "")
+    monkeypatch.setattr(checks.shell, "broken", lambda name: "SyntaxError")
+    assert checks.check("best_seconds", max).message_id == "broken-cell"
 
 
 def test_nine_of_ten_named_wrong_answers_end_at_a_message_of_their_own_exercise():
@@ -189,7 +191,7 @@ def test_nine_of_ten_named_wrong_answers_end_at_a_message_of_their_own_exercise(
 
 
 def test_the_ids_of_mistakes_are_those_of_messages_that_exist():
-    known = {key for path in EXERCISES for key in messages.templates(str(path))}
+    known = {key for path in EXERCISES for key in message_ids.templates(str(path))}
     kinds = ("crashed", "returns", "not-plain", "not-callable")
     used = {key for exercises in MISTAKES.values() for labels in exercises.values() for key in labels}
     assert {key for key in used if not key.startswith(kinds)} <= known, "Messages have changed: run make mistakes"

@@ -1,15 +1,17 @@
 """What users of NumPy, PyTorch and pandas return naturally is judged as the plain value that it holds."""
 
 from collections import OrderedDict, deque, namedtuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from coursekit import wire
-from coursekit.checking import local
-from coursekit.exercise import Exercise, agree, expect, expect_close, expect_equal, judge
+from coursekit.judging import wire
+from coursekit.judging.exercise import Exercise, judge
+from coursekit.judging.expect import agree, expect, expect_close, expect_equal
+from coursekit.learner.checks import local
 
 Pair = namedtuple("Pair", "first second")
 NATURAL = {  # what is returned, and what arrives
@@ -66,7 +68,7 @@ def test_what_is_no_plain_data_is_named_and_crashes_nothing(value):
         wire.encode(value)
 
 
-def judged(value, check, returns=None):
+def judged(value, check, returns=Any):
     """Return how a check ends for an answer that returns this value."""
     return judge(
         Exercise("ch00_start", "given", 1, 1, (), "", check, 1, returns=returns), local("given", lambda: value)
@@ -116,7 +118,7 @@ def test_a_number_of_numpy_or_torch_is_the_number_that_the_exercise_asks_for(val
         (np.array(1), list, "a list, but it got a whole number"),
         (True, int, "a whole number, but it got True or False"),
         ([1], int, "a whole number, but it got a list"),
-        ([[1, 2], [3]], np.ndarray, "an array, but the rows of what it got differ in length"),
+        ([[1, 2], [3]], np.ndarray, "an array, but it got rows that differ in length"),
     ],
 )
 def test_another_type_is_wrong_and_the_message_says_what_is_needed(value, returns, needs):

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from nbgrader.api import Gradebook
 
-from coursekit.paths import NOTEBOOKS, ROOT, SOLUTIONS
+from coursekit.basics.paths import NOTEBOOKS, ROOT, SOLUTIONS
 from tests.chapters import CHAPTERS
 from tests.nbgrader_courses import UNPROTECTED, nbgrader
 

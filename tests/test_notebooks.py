@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from coursekit.exercise import load
-from coursekit.paths import NOTEBOOKS, SOLUTIONS
+from coursekit.basics.paths import NOTEBOOKS, SOLUTIONS
+from coursekit.judging.exercise import load
 from tests import forked
 from tests.chapters import CHAPTERS, Run, run
 

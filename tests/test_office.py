@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from nbgrader.api import Gradebook
 
+from coursekit.basics.tables import harmless
+from coursekit.grading.class_run import Run
 from coursekit.grading.outcome import Options
-from coursekit.grading.run import Run
 from coursekit.sandbox.nursery import NurseryFailed
-from coursekit.table import harmless
 from tests.classes import grade
 from tests.test_outcomes import cells, no_sandbox, write
 

@@ -33,7 +33,7 @@ NAMED_IN_COURSES = [
 def names():
     import ray
 
-    from coursekit.quiet import quiet
+    from coursekit.ray_bridge.quiet import quiet
 
     quiet()
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)

@@ -12,18 +12,18 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from coursekit import exercise
-from coursekit.answer import serve
-from coursekit.cells import defined_names
-from coursekit.exercise import load
-from coursekit.failure import describe
-from coursekit.grading import grade, plan
-from coursekit.grading.execution import readable
-from coursekit.grading.grade import LOST, Graded, Grader
+from coursekit.basics.cells import defined_names
+from coursekit.grading import grading_plan, submission_grader
+from coursekit.grading.cell_outputs import readable
+from coursekit.grading.grading_plan import Master
 from coursekit.grading.outcome import Outcome
-from coursekit.grading.plan import Master
-from coursekit.grading.report import OWN_TEST, write_page
+from coursekit.grading.student_page import OWN_TEST, write_page
 from coursekit.grading.submission import Submission
+from coursekit.grading.submission_grader import LOST, Graded, Grader
+from coursekit.judging import exercise
+from coursekit.judging.answer import serve
+from coursekit.judging.exercise import load
+from coursekit.judging.failure import describe
 from coursekit.sandbox.limits import Limits, SandboxDied
 from coursekit.sandbox.nursery import NurseryFailed
 from coursekit.sandbox.sandbox import CellOutcome
@@ -140,16 +140,18 @@ def test_a_missing_first_test_is_put_back_behind_the_answer_before_it():
 
 def test_answers_are_found_among_cells_that_take_no_long_to_parse_and_each_is_parsed_once(monkeypatch):
     parsed: list[str] = []
-    monkeypatch.setattr(plan, "defined_names", lambda source: parsed.append(source) or defined_names(source))
+    monkeypatch.setattr(grading_plan, "defined_names", lambda source: parsed.append(source) or defined_names(source))
     tests = [code(f"assert x{number}", f"x{number}") for number in range(3)]
     answers = [code(f"x{number} = True") for number in range(3)]
     lines = [code("a\n" * 49_000 + f"{number}") for number in range(3)]
     handed_in = [*lines, *answers, code("last = 1")]
-    steps = plan.plan(new_notebook(cells=deepcopy(handed_in)), Master("small", new_notebook(cells=tests), "")).steps
+    steps = grading_plan.plan(
+        new_notebook(cells=deepcopy(handed_in)), Master("small", new_notebook(cells=tests), "")
+    ).steps
     sources = [step.cell.source for step in steps if step.kind != "run" or len(step.cell.source) < 100]
     assert sources == ["x0 = True", "assert x0", "x1 = True", "assert x1", "x2 = True", "assert x2", "last = 1"]
     assert len(parsed) == len(set(parsed))
-    assert sum(map(len, parsed)) <= plan.MAX_PARSED
+    assert sum(map(len, parsed)) <= grading_plan.MAX_PARSED
 
 
 def test_of_a_students_own_texts_only_so_much_is_shown_and_what_was_handed_out_in_full():
@@ -159,12 +161,12 @@ def test_of_a_students_own_texts_only_so_much_is_shown_and_what_was_handed_out_i
     shown = [cell.source for cell in result.notebook.cells if cell.cell_type == "markdown"]
     assert shown[0] == readable(deepcopy(given)).source
     assert shown[1].startswith("< b>own< /b> < b>")
-    assert 0 < sum(map(len, shown[1:])) < 1.2 * plan.MAX_TEXT
+    assert 0 < sum(map(len, shown[1:])) < 1.2 * grading_plan.MAX_TEXT
     assert "of its texts, the first 50000 characters are shown" in result.notes
 
 
 def test_a_picture_whose_name_is_cut_is_no_picture():
-    text = "x" * (plan.MAX_TEXT - len("![a](attachment:a.p")) + "![a](attachment:a.png)"
+    text = "x" * (grading_plan.MAX_TEXT - len("![a](attachment:a.p")) + "![a](attachment:a.png)"
     cell = NotebookNode(new_markdown_cell(text, metadata={"nbgrader": {}}) | {"attachments": {"a.png": {}}})
     result, _ = graded(CHECK, handed_in=[cell, CHECK])
     assert result.notebook.cells[0].source.endswith("![a] (a.p …")
@@ -191,8 +193,8 @@ def test_a_nursery_that_ends_while_a_check_asks_it_for_records_stops_nothing():
 
 def test_who_is_graded_again_has_all_the_time_again(monkeypatch):
     clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now, perf_counter=time.perf_counter)
-    monkeypatch.setattr(grade, "time", clock)
-    slow = code(f"import coursekit.grading.grade as grade\ngrade.time.now += {0.6 * LIMITS.total_seconds}")
+    monkeypatch.setattr(submission_grader, "time", clock)
+    slow = code(f"import coursekit.grading.submission_grader as grade\ngrade.time.now += {0.6 * LIMITS.total_seconds}")
     lost = code("if grade.time.now < 20: raise Ends")
     result, _ = graded(slow, lost, code("pass", "own"), played=Played(losing=True))
     assert (result.score, result.notes) == (1, [])
@@ -250,7 +252,7 @@ def test_a_file_handed_in_does_not_stand_in_the_way_of_the_masters_folder(tmp_pa
 
 
 def test_files_that_end_the_sandbox_are_left_out_and_the_notebook_is_graded(monkeypatch):
-    monkeypatch.setattr("coursekit.grading.grade.cell_that_writes", lambda files: "raise Ends")
+    monkeypatch.setattr("coursekit.grading.submission_grader.cell_that_writes", lambda files: "raise Ends")
     right = code("def best_seconds(tasks, seconds_each, workers):\n    return -(-tasks // workers) * seconds_each")
     result, ran = graded(right, CHECK, files={"x.csv": b"1"})
     assert (result.score, ran.count("raise Ends")) == (1, 1)

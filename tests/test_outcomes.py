@@ -19,16 +19,17 @@ from nbgrader.api import Gradebook
 from sqlalchemy import orm
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
-from coursekit.course import CommandError
-from coursekit.grading import cluster, command
-from coursekit.grading.configured import Course
-from coursekit.grading.grade import ENDED
+from coursekit.basics.errors import CommandError
+from coursekit.basics.paths import SOLUTIONS
+from coursekit.grading import cluster
+from coursekit.grading.class_run import Run
+from coursekit.grading.desk import grade_command
 from coursekit.grading.gradebook import Book
+from coursekit.grading.grading_plan import Master, plan
+from coursekit.grading.nbgrader_settings import Course
 from coursekit.grading.outcome import Options
-from coursekit.grading.plan import Master, plan
-from coursekit.grading.run import Run
 from coursekit.grading.submission import NotGradable, Submission, find, find_one, read, with_files_of_master
-from coursekit.paths import SOLUTIONS
+from coursekit.grading.submission_grader import ENDED
 from coursekit.sandbox.sandbox import CellOutcome, SandboxDied
 from tests.classes import grade, lines
 from tests.nbgrader_courses import nbgrader
@@ -96,7 +97,7 @@ def no_sandbox(monkeypatch) -> None:
         __enter__ = lambda self: self  # noqa: E731
         __exit__ = lambda self, *error: None  # noqa: E731
 
-    monkeypatch.setattr("coursekit.grading.begun.Nursery", Nursery)
+    monkeypatch.setattr("coursekit.grading.early_nursery.Nursery", Nursery)
     monkeypatch.setattr(api, "get_alembic_version", VERSION)
     monkeypatch.setattr(Box, "left", 10**6)
 
@@ -666,7 +667,7 @@ def test_a_fault_of_the_machine_is_said_in_one_message(course, monkeypatch, erro
 
     monkeypatch.setattr(Run, "go", go)
     with pytest.raises(CommandError) as raised:
-        command.grade_class(course / "submitted", Options(sandbox=False))
+        grade_command.grade_class(course / "submitted", Options(sandbox=False))
     assert said in str(raised.value)
     assert "run the same command again" in str(raised.value)
 

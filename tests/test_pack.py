@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from coursekit.course import CommandError
-from coursekit.grading import pack
+from coursekit.basics.errors import CommandError
+from coursekit.grading.desk import pack
 
 
 def test_a_platform_without_wheels_is_refused_with_the_way_out(tmp_path):

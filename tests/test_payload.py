@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import coursekit
-from coursekit import answer, asked, checking, exercise, link, messages
-from coursekit.overview import home
-from coursekit.paths import ROOT
-from coursekit.result import Result
-from coursekit.room.records import record_of
+from coursekit.basics.paths import ROOT
+from coursekit.judging import answer, exercise, message_ids
+from coursekit.judging.result import Result
+from coursekit.learner import checks
+from coursekit.learner.progress import home
+from coursekit.learner.workshop import connection, live_question
+from coursekit.room.incoming import record_of
 from tests.chapters import CHAPTERS
 
 WORD, NUMBER = "zqmark", 918273.5
@@ -40,8 +42,8 @@ def zqmark(*zqmark_args, **zqmark_more):
     {what}
 """
 IDS = {
-    *(key for path in (ROOT / "coursekit/exercises").glob("*.py") for key in messages.templates(str(path))),
-    *("", *messages.FRAMEWORK),
+    *(key for path in (ROOT / "coursekit/exercises").glob("*.py") for key in message_ids.templates(str(path))),
+    *("", *message_ids.FRAMEWORK),
     *(f"crashed-{name}" for name, value in vars(builtins).items() if isinstance(value, type)),
     *(f"quiz-{letter}" for letter in "abcdefgh"),
 }
@@ -71,11 +73,11 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("USER", WORD)
         patch.chdir(folder)
         patch.setattr(answer, "_perform", performed)
-        patch.setattr(checking, "_records", lambda operation, **window: [{"name": WORD, "state": WORD, "id": NUMBER}])
-        patch.setattr(link, "_sender", lambda: type("Nobody", (), {"nudge": lambda self: None})())
-        patch.setattr(asked, "listen", lambda fresh=False: None)
+        patch.setattr(checks, "_records", lambda operation, **window: [{"name": WORD, "state": WORD, "id": NUMBER}])
+        patch.setattr(connection, "_sender", lambda: type("Nobody", (), {"nudge": lambda self: None})())
+        patch.setattr(live_question, "listen", lambda fresh=False: None)
         (home() / "room-outbox").mkdir(parents=True)
-        (home() / "room.json").write_text(json.dumps(link.Link("127.0.0.1", 9, "00", "me", WORD, WORD).__dict__))
+        (home() / "room.json").write_text(json.dumps(connection.Link("127.0.0.1", 9, "00", "me", WORD, WORD).__dict__))
         yield
 
 
@@ -100,7 +102,7 @@ def test_no_mark_of_an_answer_is_sent(chapter, monkeypatch, capfd):
     items = exercise.load(chapter).values()
     told = 0
     for item in items:
-        judged = checking.check if item.kind == "exercise" else checking.quiz
+        judged = checks.check if item.kind == "exercise" else checks.quiz
         answers: dict[str, Any] = WRONG | RAISING if item.kind == "exercise" else VALUES
         for name, each in answers.items():
             assert judged(item.name, each).status != "passed", (item.name, name)
@@ -116,12 +118,12 @@ def test_no_mark_of_an_answer_is_sent(chapter, monkeypatch, capfd):
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_no_mark_of_a_right_answer_is_sent(chapter, monkeypatch):
     def right(item: Any, answer: object) -> Result:
-        return Result.of(item, "passed", messages.Said(WORD), tried=WORD, got=WORD, where=WORD)
+        return Result.of(item, "passed", message_ids.Said(WORD), tried=WORD, got=WORD, where=WORD)
 
     monkeypatch.setattr(exercise, "judge", right)
     coursekit.begin(chapter)
     for item in exercise.load(chapter).values():
-        (checking.check if item.kind == "exercise" else checking.quiz)(item.name, answering("return value", WORD))
+        (checks.check if item.kind == "exercise" else checks.quiz)(item.name, answering("return value", WORD))
         [record] = sent()
         assert record["outcome"] == "passed"
         assert harmless(record)

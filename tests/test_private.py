@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from coursekit import private
-from coursekit.paths import ROOT
+from coursekit.basics.paths import ROOT
+from coursekit.ray_bridge import private
 
 PRIVATE = re.compile(r"ray\.(.*\.)?(_\w+|internal_kv|generated)\b")
 

@@ -5,9 +5,9 @@ import multiprocessing
 
 import pytest
 
-from coursekit.moved import MOVED
-from coursekit.overview import attempts, home, load, progress, save
-from coursekit.result import Result
+from coursekit.judging.result import Result
+from coursekit.learner.progress import attempts, home, load, progress, save
+from coursekit.learner.renamed_exercises import MOVED
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,12 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from coursekit import whole_lines
-from coursekit.failure import STUB_TEXT
 from coursekit.given.ch06_cluster import own_lines
 from coursekit.given.own_cluster import OwnCluster
-from coursekit.quiet import NOISE, _printer, _waiter, _without_stubs
+from coursekit.judging.failure import STUB_TEXT
+from coursekit.ray_bridge import log_monitor
+from coursekit.ray_bridge.patches import _patient
+from coursekit.ray_bridge.quiet import NOISE, _printer, _without_stubs
 from tests import kernels
 
 TALK = """
@@ -89,8 +90,11 @@ def streams(cells: list[str]) -> dict[str, str]:
 @pytest.mark.parametrize(
     "start",
     [
-        ["from coursekit.quiet import quiet\nquiet()\nquiet()", "import ray\nray.init(num_cpus=4);"],
-        ["import ray\nfrom coursekit.quiet import quiet\nquiet()", "ray.init(num_cpus=4, include_dashboard=False);"],
+        ["from coursekit.ray_bridge.quiet import quiet\nquiet()\nquiet()", "import ray\nray.init(num_cpus=4);"],
+        [
+            "import ray\nfrom coursekit.ray_bridge.quiet import quiet\nquiet()",
+            "ray.init(num_cpus=4, include_dashboard=False);",
+        ],
     ],
     ids=["before Ray is imported", "after, without the dashboard"],
 )
@@ -109,7 +113,7 @@ def test_nothing_reaches_stderr_and_what_the_learner_wrote_is_all_there(start):
 @pytest.mark.slow
 def test_other_libraries_log_where_they_always_did():
     code = (
-        "import logging, sys\nfrom coursekit.quiet import quiet\nquiet()\nlogging.basicConfig()\n"
+        "import logging, sys\nfrom coursekit.ray_bridge.quiet import quiet\nquiet()\nlogging.basicConfig()\n"
         "logging.getLogger('learner').warning('mine')\nlogging.getLogger('raymond').warning('not Ray')\n"
         "logging.getLogger('ray.rllib').warning('from RLlib')\nlogging.getLogger('ray').info('of no interest')"
     )
@@ -122,7 +126,7 @@ def test_other_libraries_log_where_they_always_did():
 COPY = """
 import os, sys
 from types import SimpleNamespace
-from coursekit.quiet import quiet
+from coursekit.ray_bridge.quiet import quiet
 quiet()
 from fsspec.implementations.local import LocalFileSystem
 from pyarrow.fs import FSSpecHandler, PyFileSystem
@@ -161,7 +165,7 @@ def test_a_file_of_tunes_that_was_renamed_while_it_was_copied_is_no_news_and_one
 
 
 def test_quiet_leaves_the_loggers_of_this_process_alone_until_it_is_called():
-    code = "import logging, coursekit.quiet; print(logging.StreamHandler.emit.__module__)"
+    code = "import logging, coursekit.ray_bridge.quiet; print(logging.StreamHandler.emit.__module__)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "logging\n"
 
 
@@ -210,7 +214,7 @@ def test_a_worker_without_a_job_that_aborts_on_its_way_out_is_no_news_in_a_jobs_
 
 def test_half_a_line_waits_for_its_other_half_and_is_shown_when_none_comes(tmp_path):
     (tmp_path / "log_monitor.py").write_text(READER)
-    command = [sys.executable, whole_lines.__file__, tmp_path / "log_monitor.py", tmp_path / "worker.out"]
+    command = [sys.executable, log_monitor.__file__, tmp_path / "log_monitor.py", tmp_path / "worker.out"]
     (tmp_path / "worker.out").touch()
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     lines = [r"b'one\n' b''", r"b':task_name:square\n' b''", "b'no end' b''"]
@@ -227,9 +231,9 @@ def test_a_node_that_starts_slowly_is_waited_for_and_one_that_never_starts_is_no
             raise RuntimeError("no such node")
         return "the node"
 
-    assert _waiter(get_node)("here", "7") == "the node"
+    assert _patient(get_node)("here", "7") == "the node"
     assert asked == [("here", "7")] * 4
-    monkeypatch.setattr("coursekit.quiet.START_SECONDS", 0)
+    monkeypatch.setattr("coursekit.ray_bridge.patches.START_SECONDS", 0)
     asked.clear()
     with pytest.raises(RuntimeError, match="no such node"):
-        _waiter(get_node)("here", "7")
+        _patient(get_node)("here", "7")

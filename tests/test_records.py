@@ -7,14 +7,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from coursekit import wire
+from coursekit.judging import wire
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def ray():
-    from coursekit.quiet import quiet
+    from coursekit.ray_bridge.quiet import quiet
 
     quiet()
     import ray
@@ -26,7 +26,7 @@ def ray():
 
 @pytest.fixture(scope="module")
 def records(ray):
-    from coursekit import records
+    from coursekit.ray_bridge import records
 
     return records
 
@@ -274,7 +274,7 @@ def test_every_record_is_plain_data(ray, records, square):
 
 
 def test_without_ray_the_error_says_what_to_call():
-    code = "from coursekit import records\ntry: records.tasks()\nexcept RuntimeError as error: print(error)"
+    code = "from coursekit.ray_bridge import records\ntry: records.tasks()\nexcept RuntimeError as error: print(error)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said == "Ray is not running in this process, so there are no records: call `ray.init()` first.\n"
 

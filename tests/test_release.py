@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from nbgrader.api import Gradebook
 
-from coursekit.course import CommandError
-from coursekit.exercise import load
+from coursekit.basics.errors import CommandError
 from coursekit.given.ports import free_ports
-from coursekit.grading.release import release
+from coursekit.grading.desk.release import release
+from coursekit.judging.exercise import load
 from coursekit.sandbox.nursery import available
 from tests.attacks import RIGHT, grade_id
 from tests.chapters import CHAPTERS

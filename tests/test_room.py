@@ -21,16 +21,18 @@ import pytest
 from jupyter_client.manager import KernelManager
 
 import coursekit
-from coursekit import asked, checking, guesses, link, presence, session
-from coursekit.course import chapter_names
-from coursekit.exercise import load as load_chapter
-from coursekit.overview import home, load
-from coursekit.result import Result
-from coursekit.room.board import Person
-from coursekit.room.command import Serving
-from coursekit.room.numbers import histogram
-from coursekit.room.plan import Plan, sheets
-from coursekit.room.records import Record
+from coursekit.basics.errors import chapter_names
+from coursekit.judging.exercise import load as load_chapter
+from coursekit.judging.result import Result
+from coursekit.learner import checks, predictions, session
+from coursekit.learner.progress import home, load
+from coursekit.learner.workshop import attendance, live_question
+from coursekit.learner.workshop import connection as link
+from coursekit.room.incoming import Record
+from coursekit.room.live_board import Person
+from coursekit.room.number_polls import histogram
+from coursekit.room.room_command import Serving
+from coursekit.room.run_sheet import Plan, sheets
 from coursekit.room.secrets import Certificate
 from coursekit.room.server import GUESSES, Room
 from coursekit.room.store import Store
@@ -107,7 +109,7 @@ def instructor(room: Opened, **data: str) -> int:
 def ask(room: Opened, doing: str, quiz: str = "order_of_get", chapter: str = "ch01_tasks") -> None:
     """Take the question a step further, and wait until this learner's notebook has heard of it."""
     assert instructor(room, doing=doing, chapter=chapter, name=quiz) == 200
-    until(lambda: (listener := asked.listen()) and listener.question == room.room.board.questions.told())
+    until(lambda: (listener := live_question.listen()) and listener.question == room.room.board.questions.told())
 
 
 def bars(view: dict) -> dict:
@@ -137,15 +139,15 @@ def check(message_id: str = "abcdef", outcome: str = "wrong", name: str = "paral
 
 
 def test_who_joins_is_on_the_board_and_who_leaves_is_not(room):
-    assert "You are in, Ada" in str(presence.join(room.words, "Ada"))
+    assert "You are in, Ada" in str(attendance.join(room.words, "Ada"))
     assert room.person("Ada")["cells"] == {}
-    assert "You have left" in str(presence.leave())
+    assert "You have left" in str(attendance.leave())
     assert room.watch()["people"] == []
     assert not link.joined()
 
 
 def test_a_check_is_on_the_board(room):
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     link.tell(check())
     until(lambda: room.person("Ada")["cells"])
     assert room.person("Ada")["cells"] == {"parallel_map": {"outcome": "wrong", "attempts": 1, "hints": 0}}
@@ -155,56 +157,56 @@ def test_a_check_is_on_the_board(room):
 
 def test_check_in_a_notebook_sends_its_outcome(room):
     coursekit.begin("ch00_start")
-    presence.join(room.words, "Ada")
-    checking.check("best_seconds", lambda *inputs: 0)
+    attendance.join(room.words, "Ada")
+    checks.check("best_seconds", lambda *inputs: 0)
     until(lambda: room.person("Ada")["cells"])
     assert room.person("Ada")["cells"]["best_seconds"] == {"outcome": "wrong", "attempts": 1, "hints": 0}
 
 
 def test_in_grading_nothing_is_sent(room, monkeypatch):
     coursekit.begin("ch00_start")
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
-    with pytest.raises(checking.NotPassed):
-        checking.check("best_seconds", lambda *inputs: 0)
-    guesses.predict("speedup", 1)
-    guesses.share("speedup", 1)
-    presence.stuck("a line")
+    with pytest.raises(checks.NotPassed):
+        checks.check("best_seconds", lambda *inputs: 0)
+    predictions.predict("speedup", 1)
+    predictions.share("speedup", 1)
+    attendance.stuck("a line")
     assert os.listdir(home() / "room-outbox") == []
 
 
 def test_a_raised_hand_comes_first_with_its_line_and_goes_down_again(room):
     coursekit.begin("ch01_tasks")
-    presence.join(room.words, "Grace")
+    attendance.join(room.words, "Grace")
     grace = link.current()
-    presence.join(room.words, "Ada")
-    presence.stuck("what is  a reference?")
+    attendance.join(room.words, "Ada")
+    attendance.stuck("what is  a reference?")
     until(lambda: room.watch()["people"][0]["hand"] == "what is a reference?")
     assert [row["nickname"] for row in room.watch()["people"]] == ["Ada", "Grace"]
-    presence.stuck(None)
+    attendance.stuck(None)
     until(lambda: room.person("Ada")["hand"] is None)
     assert grace is not None
 
 
 def test_while_a_question_is_open_a_quiz_is_a_vote_and_its_verdict_waits(room):
     coursekit.begin("ch01_tasks")
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     ask(room, "open")
-    said = str(checking.quiz("order_of_get", "a"))
+    said = str(checks.quiz("order_of_get", "a"))
     assert "Your vote: a" in said
     assert "verdict comes when" in said
     assert load()[0] == {}
     assert not session.current().results
     until(lambda: bars(room.watch())["a"] == [1])
     ask(room, "close")
-    assert "✔" in str(checking.quiz("order_of_get", "b"))
+    assert "✔" in str(checks.quiz("order_of_get", "b"))
 
 
 @pytest.fixture
 def cell(room: Opened) -> Iterator[Callable[[str], str]]:
     """Yield a function that runs a cell in a kernel and returns what it shows."""
     manager = KernelManager(**kernels.sockets())
-    manager.start_kernel(env=os.environ | {"PYTHONPATH": str(coursekit.paths.ROOT)})
+    manager.start_kernel(env=os.environ | {"PYTHONPATH": str(coursekit.basics.paths.ROOT)})
     client = manager.blocking_client()
     client.start_channels()
     client.wait_for_ready(timeout=60)
@@ -222,7 +224,7 @@ def cell(room: Opened) -> Iterator[Callable[[str], str]]:
 @pytest.mark.slow
 def test_a_kernel_whose_room_a_terminal_joined_votes_and_hears_the_verdict_at_the_end(room, cell):
     cell('from coursekit import begin, quiz; begin("ch01_tasks")')
-    presence.join(room.words, "Ada")  # as `coursekit join` does
+    attendance.join(room.words, "Ada")  # as `coursekit join` does
     ask(room, "open")
     cell('order_of_get = "b"')
     until(lambda: "Your vote: b" in cell('quiz("order_of_get", order_of_get)'))
@@ -233,15 +235,15 @@ def test_a_kernel_whose_room_a_terminal_joined_votes_and_hears_the_verdict_at_th
 
 def test_vote_talk_vote_again_and_both_votes_are_on_the_board_at_the_end(room):
     coursekit.begin("ch01_tasks")
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     ask(room, "open")
-    checking.quiz("order_of_get", "a")
-    checking.quiz("order_of_get", "c")  # the last one counts
+    checks.quiz("order_of_get", "a")
+    checks.quiz("order_of_get", "c")  # the last one counts
     until(lambda: bars(room.watch())["c"] == [1])
     ask(room, "talk")
-    assert "Talk to your neighbours" in str(checking.quiz("order_of_get", "b"))
+    assert "Talk to your neighbours" in str(checks.quiz("order_of_get", "b"))
     ask(room, "again")
-    checking.quiz("order_of_get", "b")
+    checks.quiz("order_of_get", "b")
     until(lambda: room.watch()["question"]["votes"] == [1, 1])
     ask(room, "close")
     shown = room.watch("/events?names=0")
@@ -253,9 +255,9 @@ def test_vote_talk_vote_again_and_both_votes_are_on_the_board_at_the_end(room):
 
 def test_the_projector_shows_how_many_voted_and_before_the_end_neither_how_nor_the_key(room):
     coursekit.begin("ch01_tasks")
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     ask(room, "open")
-    checking.quiz("order_of_get", "b")
+    checks.quiz("order_of_get", "b")
     until(lambda: room.watch()["question"]["votes"] == [1])
     question = room.watch("/events?names=0")["question"]
     assert question["votes"] == [1]
@@ -264,14 +266,14 @@ def test_the_projector_shows_how_many_voted_and_before_the_end_neither_how_nor_t
 
 def test_other_quizzes_answer_as_ever_and_so_does_a_letter_that_is_no_option(room):
     coursekit.begin("ch01_tasks")
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     ask(room, "open")
-    assert "passed" in str(checking.quiz("when_remote_returns", "b"))
-    assert "no option 'q'" in str(checking.quiz("order_of_get", "q"))
+    assert "passed" in str(checks.quiz("when_remote_returns", "b"))
+    assert "no option 'q'" in str(checks.quiz("order_of_get", "q"))
 
 
 def test_a_vote_that_was_on_its_way_when_the_round_ended_counts(room):
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     ask(room, "open")
     ask(room, "talk")
     ada = link.current()
@@ -281,8 +283,8 @@ def test_a_vote_that_was_on_its_way_when_the_round_ended_counts(room):
 
 
 def test_a_vote_that_comes_late_or_for_another_round_is_not_counted(room, monkeypatch):
-    monkeypatch.setattr("coursekit.room.questions.GRACE", 0)
-    presence.join(room.words, "Ada")
+    monkeypatch.setattr("coursekit.room.votes.GRACE", 0)
+    attendance.join(room.words, "Ada")
     ask(room, "open")
     ask(room, "talk")
     ada = link.current()
@@ -336,7 +338,7 @@ def test_the_board_lists_every_quiz_of_the_course_and_every_run_sheet(room):
 
 
 def test_the_plan_says_how_far_the_middle_of_the_room_is_from_it(room):
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     link.tell(check(outcome="passed", name="as_task"))
     until(lambda: room.watch()["middle"] == "parallel_map")
     assert room.watch()["plan"] is None
@@ -364,7 +366,7 @@ CHAPTER_1 = next(title for title in sheets() if title.startswith("Chapter 1 ·")
 
 
 def test_what_a_run_sheet_leaves_as_homework_does_not_hold_up_the_middle_of_the_room(room):
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     for name in ("as_task", "parallel_map", "first_k"):
         link.tell(check(outcome="passed", name=name))
     until(lambda: room.watch()["middle"] == "tree_sum")
@@ -387,9 +389,9 @@ def test_time_that_a_run_sheet_gives_to_other_things_makes_no_one_stuck():
 
 def test_all_that_the_room_was_told_can_be_saved_by_the_instructor_alone(room):
     coursekit.begin("ch01_tasks")
-    presence.join(room.words, "=cmd()")
+    attendance.join(room.words, "=cmd()")
     link.tell(check())
-    presence.stuck("=1+1")
+    attendance.stuck("=1+1")
     until(lambda: room.watch()["people"][0]["hand"])
     instructor(room, doing="plan", name="Half a day (3 h 30)")
     saved = json.loads(fetched(room, "/export.json")[1])
@@ -407,11 +409,11 @@ def test_all_that_the_room_was_told_can_be_saved_by_the_instructor_alone(room):
 def test_a_prediction_is_kept_and_compared_without_a_room_too(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
     coursekit.begin("ch12_env_runners")
-    assert "What do you expect?" in str(guesses.predict("speedup", ...))
-    assert "You made no prediction" in str(guesses.measured("speedup", 0.8))
-    assert "You say 1.6" in str(guesses.predict("speedup", 1.6))
-    assert "You said 1.6, it was 0.8" in str(guesses.measured("speedup", np.float64(0.8)))
-    assert "Yours is 0.8" in str(guesses.share("speedup", 0.8))
+    assert "What do you expect?" in str(predictions.predict("speedup", ...))
+    assert "You made no prediction" in str(predictions.measured("speedup", 0.8))
+    assert "You say 1.6" in str(predictions.predict("speedup", 1.6))
+    assert "You said 1.6, it was 0.8" in str(predictions.measured("speedup", np.float64(0.8)))
+    assert "Yours is 0.8" in str(predictions.share("speedup", 0.8))
     assert not list(home().glob("room*"))
 
 
@@ -419,19 +421,19 @@ def test_a_prediction_is_kept_and_compared_without_a_room_too(tmp_path, monkeypa
 def test_what_is_no_number_is_not_predicted(value, tmp_path, monkeypatch):
     monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
     coursekit.begin("ch12_env_runners")
-    assert "Write a number" in str(guesses.predict("speedup", value))
+    assert "Write a number" in str(predictions.predict("speedup", value))
 
 
 def test_the_room_sees_predictions_on_the_projector_only_once_somebody_measured(room):
     coursekit.begin("ch12_env_runners")
     for nickname, value in [("Ada", 4), ("Grace", 1.5), ("Edsger", 3)]:
-        presence.join(room.words, nickname)
-        guesses.predict("speedup", value)
+        attendance.join(room.words, nickname)
+        predictions.predict("speedup", value)
         until(lambda: not os.listdir(home() / "room-outbox"))
     until(lambda: room.watch()["numbers"])
     assert [bar["count"] for bar in room.watch()["numbers"][0]["bars"]] == [1, 0, 0, 0, 0, 0, 1, 0, 0, 1]
     assert room.watch("/events?names=0")["numbers"][0] | {"name": ""} == NOTHING | {"predictions": 3}
-    guesses.measured("speedup", 1.4)
+    predictions.measured("speedup", 1.4)
     until(lambda: room.watch()["numbers"][0]["measured"])
     [shown] = room.watch("/events?names=0")["numbers"]
     assert (shown["predicted"], shown["measured"]) == (3, 1.4)
@@ -444,9 +446,9 @@ NOTHING = {"name": "", "predictions": 0, "bars": [], "predicted": None, "measure
 def test_shared_numbers_stand_beside_the_cores_of_their_machines(room, monkeypatch):
     coursekit.begin("ch12_env_runners")
     for nickname, cores, value in [("Ada", 2, 1.2), ("Grace", 8, 2.5), ("Edsger", 2, 1.0)]:
-        monkeypatch.setattr(guesses, "cores", lambda own=cores: own)
-        presence.join(room.words, nickname)
-        assert "Shared" in str(guesses.share("speedup", value))
+        monkeypatch.setattr(predictions, "cores", lambda own=cores: own)
+        attendance.join(room.words, nickname)
+        assert "Shared" in str(predictions.share("speedup", value))
         until(lambda: not os.listdir(home() / "room-outbox"))
     until(lambda: room.watch()["numbers"])
     assert room.watch()["numbers"][0]["shared"] == [
@@ -468,7 +470,7 @@ def test_every_prediction_is_in_a_bar(values):
 
 
 def test_the_same_message_three_times_is_stuck(room):
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     link.tell(check(outcome="passed", name="as_task"))
     for _ in range(3):
         link.tell(check())
@@ -479,8 +481,8 @@ def test_the_same_message_three_times_is_stuck(room):
 
 def test_the_projector_shows_no_names_and_no_lines(room):
     coursekit.begin("ch01_tasks")
-    presence.join(room.words, "Ada")
-    presence.stuck("my secret line")
+    attendance.join(room.words, "Ada")
+    attendance.stuck("my secret line")
     until(lambda: room.person("Ada")["hand"] is not None)
     text = json.dumps(room.watch("/events?names=0"))
     assert "Ada" not in text
@@ -505,11 +507,11 @@ def test_a_wrong_code_is_refused_and_many_change_it(room):
     code = room.room.code
     wrong = f"127.0.0.1:{room.port} WRONG-CODE"
     for _ in range(GUESSES):
-        assert "Not joined" in str(presence.join(wrong, "Eve"))
+        assert "Not joined" in str(attendance.join(wrong, "Eve"))
     assert room.room.code == code
-    presence.join(wrong, "Eve")
+    attendance.join(wrong, "Eve")
     assert room.room.code != code
-    assert "You are in" in str(presence.join(room.words, "Ada"))
+    assert "You are in" in str(attendance.join(room.words, "Ada"))
     assert [row["nickname"] for row in room.watch()["people"]] == ["Ada"]
 
 
@@ -517,13 +519,13 @@ def test_a_program_between_with_a_certificate_of_its_own_is_refused(room, monkey
     """It hands on every message; the proofs name another certificate than the one that the learner sees."""
     real = link._post
     monkeypatch.setattr(link, "_post", lambda *a, **k: (*real(*a, **k)[:2], Certificate.new().fingerprint))
-    said = str(presence.join(room.words, "Ada"))
+    said = str(attendance.join(room.words, "Ada"))
     assert "something between you and the room" in said
     assert room.watch()["people"] == []
 
 
 def test_a_room_with_another_certificate_later_is_not_spoken_to(room, tmp_path):
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     mine = link.current()
     assert mine
     with opened(tmp_path / "other.db") as other:
@@ -550,7 +552,7 @@ def test_a_room_with_another_certificate_later_is_not_spoken_to(room, tmp_path):
     ],
 )
 def test_the_room_takes_no_record_that_says_more(room, more):
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     mine = link.current()
     assert mine
     with pytest.raises(link.Refused) as refused:
@@ -560,13 +562,13 @@ def test_the_room_takes_no_record_that_says_more(room, more):
 
 
 def test_nobody_posts_for_another_or_without_a_token(room):
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     ada = link.current()
     assert ada
     forged = link.Link(ada.host, ada.port, ada.fingerprint, ada.id, "x" * 32, "Ada")
     with pytest.raises(link.NoRoom, match="join again"):
         forged.post("/records", {"records": [check()]})
-    presence.join(room.words, "Grace")
+    attendance.join(room.words, "Grace")
     grace = link.current()
     assert grace
     grace.post("/records", {"records": [check()]})
@@ -574,7 +576,7 @@ def test_nobody_posts_for_another_or_without_a_token(room):
 
 
 def test_a_record_that_comes_twice_counts_once(room):
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     ada = link.current()
     assert ada
     record = check()
@@ -585,7 +587,7 @@ def test_a_record_that_comes_twice_counts_once(room):
 
 
 def test_a_flood_is_refused(room, monkeypatch):
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     ada = link.current()
     assert ada
     monkeypatch.setattr("coursekit.room.server.MANY", 10)
@@ -603,7 +605,7 @@ def flooded(person: link.Link) -> bool:
 
 
 def test_a_large_request_is_refused(room):
-    presence.join(room.words, "Ada")
+    attendance.join(room.words, "Ada")
     ada = link.current()
     assert ada
     with pytest.raises(link.Refused) as refused:
@@ -613,7 +615,7 @@ def test_a_large_request_is_refused(room):
 
 @pytest.mark.parametrize("path", ["/", "/events", "/do", "/choices", "/export.json", "/projector"])
 def test_a_learner_reaches_nothing_of_the_board(room, path):
-    presence.join(room.words, "Eve")
+    attendance.join(room.words, "Eve")
     eve = link.current()
     assert eve
     context = ssl._create_unverified_context()
@@ -634,7 +636,7 @@ def test_the_boards_page_runs_its_own_script_alone_and_in_no_frame(room):
 
 
 def test_names_and_lines_are_text_on_the_board_page():
-    page = (coursekit.paths.ROOT / "coursekit/static/room/board.html").read_text()
+    page = (coursekit.basics.paths.ROOT / "coursekit/static/room/board.html").read_text()
     assert "innerHTML" not in page
     assert "textContent" in page
 
@@ -645,7 +647,7 @@ def test_what_could_not_be_sent_is_sent_later_and_once_after_the_room_was_killed
     home().mkdir()
     path = tmp_path / "room.db"
     with opened(path) as first:
-        presence.join(first.words, "Ada")
+        attendance.join(first.words, "Ada")
         link.tell(check())
         until(lambda: first.person("Ada")["cells"])
         port, words = first.port, first.words
@@ -666,9 +668,9 @@ def test_a_room_that_was_killed_has_its_question_and_the_votes_again(tmp_path, m
     home().mkdir()
     with opened(tmp_path / "room.db") as first:
         coursekit.begin("ch01_tasks")
-        presence.join(first.words, "Ada")
+        attendance.join(first.words, "Ada")
         ask(first, "open")
-        checking.quiz("order_of_get", "a")
+        checks.quiz("order_of_get", "a")
         until(lambda: first.watch()["question"]["votes"] == [1])
         ask(first, "talk")
         before = first.watch()["question"]
@@ -687,10 +689,10 @@ def test_a_file_that_is_not_to_be_kept_is_deleted(tmp_path):
 @pytest.mark.parametrize("words", ["", "QUIET-FALCON", "192.168.1.7", "192.168.1.7 QUIET", "a b c d"])
 def test_words_that_are_no_address_and_code_are_said_to_be_so(words, monkeypatch, tmp_path):
     monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path))
-    assert "not an address followed by a code" in str(presence.join(words, "Ada"))
+    assert "not an address followed by a code" in str(attendance.join(words, "Ada"))
 
 
 def test_where_nothing_answers_the_ways_out_are_named(monkeypatch, tmp_path):
     monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path))
-    said = str(presence.join(f"127.0.0.1:{free_port()} QUIET-FALCON", "Ada"))
+    said = str(attendance.join(f"127.0.0.1:{free_port()} QUIET-FALCON", "Ada"))
     assert "hotspot" in said

@@ -5,9 +5,9 @@ from functools import cache
 
 import pytest
 
-from coursekit.exercise import load
-from coursekit.paths import ROOT
-from coursekit.room.plan import Plan, Row, read, sheets
+from coursekit.basics.paths import ROOT
+from coursekit.judging.exercise import load
+from coursekit.room.run_sheet import Plan, Row, read, sheets
 from tests.chapters import CHAPTERS
 
 VOTE = 5  # minutes: a vote, talk, a second vote, and why

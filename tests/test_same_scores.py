@@ -12,8 +12,8 @@ import nbformat
 import pytest
 
 from coursekit.author.definitions import defining_cells
-from coursekit.exercise import load
-from coursekit.paths import NOTEBOOKS, SOLUTIONS
+from coursekit.basics.paths import NOTEBOOKS, SOLUTIONS
+from coursekit.judging.exercise import load
 from coursekit.sandbox.nursery import available
 from tests.answers import SAMPLES
 from tests.attacks import code_cell, grade_id
@@ -50,7 +50,7 @@ def answered(chapter: str, answers: dict[str, str]) -> dict:
     codes = {index: "".join(cell["source"]) for index, cell in enumerate(cells[:first]) if cell["cell_type"] == "code"}
     ray = next((index for index, source in codes.items() if re.search(r"^ray\.init\(", source, re.MULTILINE)), None)
     hurry = (
-        "from coursekit import meeting\nmeeting.set_patience(3)\n" if ray is not None else ""
+        "from coursekit.ray_bridge import rendezvous\nrendezvous.set_patience(3)\n" if ray is not None else ""
     )  # wrong answers wait in vain
     after = 1 + (min(codes) if ray is None else ray)
     return document | {"cells": [*cells[:after], code_cell(hurry + names_of(chapter)), *cells[after:]]}

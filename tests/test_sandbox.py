@@ -20,10 +20,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from coursekit import wire
-from coursekit.answer import Answer, Raised
-from coursekit.paths import ROOT
-from coursekit.sandbox import accounts, calls, lean, namespaces, supply
+from coursekit.basics.paths import ROOT
+from coursekit.judging import wire
+from coursekit.judging.answer import Answer, Raised
+from coursekit.sandbox import accounts, lean_ray, namespaces, nursery_process, system_calls
 from coursekit.sandbox.nursery import Nursery, available
 from coursekit.sandbox.sandbox import CellOutcome, Limits, Sandbox, SandboxDied
 
@@ -146,8 +146,11 @@ def call(number):
 
 def test_calls_that_no_chapter_needs_are_not_there(sandbox):
     ran(sandbox, CALLS)
-    assert len(calls.refused()) == 9
-    assert value(sandbox, f"found = [call(number) for number in {list(calls.refused().values())}]") == ["ENOSYS"] * 9
+    assert len(system_calls.refused()) == 9
+    assert (
+        value(sandbox, f"found = [call(number) for number in {list(system_calls.refused().values())}]")
+        == ["ENOSYS"] * 9
+    )
     assert value(sandbox, "import os; found = call(39 if os.uname().machine == 'x86_64' else 172)") == "made"
 
 
@@ -174,10 +177,10 @@ def test_a_kernel_without_filters_refuses_nothing_and_any_other_failure_is_said(
         monkeypatch.setattr(namespaces, "filter_calls", filter_calls)
 
     fails(errno.EINVAL)
-    calls.restrict()
+    system_calls.restrict()
     fails(errno.EACCES)
     with pytest.raises(namespaces.Refused):
-        calls.restrict()
+        system_calls.restrict()
 
 
 def test_there_is_no_network_but_its_own_loopback(sandbox):
@@ -238,7 +241,7 @@ def test_home_and_tmp_are_its_own(sandbox, tmp_path):
 def test_expected_values_solutions_tests_and_grader_do_not_exist_inside(sandbox):
     source = f"""
         import importlib, os, sys
-        found = [name for name in sys.modules if "exercises" in name or "tests.answers" in name]
+        found = [name for name in sys.modules if "coursekit.exercises" in name or "tests.answers" in name]
         for name in ("coursekit.exercises.ch01_tasks", "tests.answers.ch01_tasks", "chapters.ch01_tasks"):
             try:
                 importlib.import_module(name); found.append(name)
@@ -254,14 +257,16 @@ MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): str(path)
     for path in (ROOT / "coursekit").rglob("*.py")
 }
-VISIBLE = {name for name, path in MODULES.items() if Path(path).parent.name in ("coursekit", "given")}
+OPEN = {"coursekit", "basics", "judging", "ray_bridge", "learner", "workshop", "given"}
+VISIBLE = {name for name, path in MODULES.items() if Path(path).parent.name in OPEN}
 BROUGHT_ALONG = {
     *["coursekit.machine", *(f"coursekit.machine.{name}" for name in ("doctor", "facts", "preflight"))],
-    *[
-        "coursekit.sandbox",
-        *(f"coursekit.sandbox.{name}" for name in ("calls", "evidence", "forks", "frames", "inside", "jail", "lean")),
-    ],
-    *(f"coursekit.sandbox.{name}" for name in ("limits", "namespaces", "shell", "supervisor", "workers")),
+    "coursekit.sandbox",
+    *(
+        f"coursekit.sandbox.{name}"
+        for name in ("evidence", "forks", "frames", "jail", "kernel_shell", "lean_ray", "learner_process")
+    ),
+    *(f"coursekit.sandbox.{name}" for name in ("limits", "namespaces", "ray_workers", "supervisor", "system_calls")),
 }
 
 
@@ -274,13 +279,19 @@ def test_a_submission_can_open_the_framework_and_what_is_given_but_no_room(sandb
     """
     opened, folders = value(sandbox, source)
     assert set(opened) == VISIBLE
-    assert set(folders) <= {"coursekit", "given", "__pycache__"}
+    assert set(folders) <= OPEN | {"__pycache__"}
 
 
 def test_a_submission_can_import_no_more_than_it_can_open_and_what_its_nursery_brought_along(sandbox):
-    fresh = (
-        f"from importlib.util import find_spec as f; print([n for n in {list(MODULES)} if (s := f(n)) and s.origin])"
-    )
+    fresh = f"""
+from importlib.util import find_spec
+def is_there(name):
+    try:
+        return (spec := find_spec(name)) and spec.origin
+    except ModuleNotFoundError:  # the folder above it is empty
+        return False
+print([name for name in {list(MODULES)} if is_there(name)])
+"""
     source = f"""
         import subprocess, sys
         fresh = subprocess.run([sys.executable, "-c", {fresh!r}], capture_output=True, text=True).stdout
@@ -623,7 +634,7 @@ os.register_at_fork(after_in_child=lambda: numbers.append(os.getpid()))
 
 def test_no_process_on_the_way_to_a_sandbox_has_the_number_of_the_one_that_forked_it(monkeypatch, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(AT_EACH_FORK)
-    monkeypatch.setitem(supply.AT_START, "PYTHONPATH", f"{tmp_path}:{ROOT}")
+    monkeypatch.setitem(nursery_process.AT_START, "PYTHONPATH", f"{tmp_path}:{ROOT}")
     with Nursery(SMALL, imports="base") as nursery, nursery.sandbox() as sandbox:
         numbers = value(sandbox, "import sitecustomize; found = sitecustomize.numbers")
     assert numbers[-2:] == [1, 2]
@@ -638,7 +649,7 @@ os.register_at_fork(after_in_child=lambda: os._exit(3) if os.getpid() == 2 else 
 
 def test_where_no_learners_process_can_start_available_says_so(monkeypatch, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(NO_LEARNER)
-    monkeypatch.setitem(supply.AT_START, "PYTHONPATH", f"{tmp_path}:{ROOT}")
+    monkeypatch.setitem(nursery_process.AT_START, "PYTHONPATH", f"{tmp_path}:{ROOT}")
     assert available.__wrapped__() == "The sandbox ended: the program ended its own process (exit code 3)."
 
 
@@ -853,18 +864,18 @@ def ray_nursery() -> Iterator[Nursery]:
 
 
 def test_the_ports_that_a_raylet_waits_for_are_in_their_files_as_soon_as_these_are_there(tmp_path):
-    files = [tmp_path / f"{name}_7" for name in lean._PORTS]
+    files = [tmp_path / f"{name}_7" for name in lean_ray._PORTS]
     earlier = []
     for file in files:
         file.touch()
         earlier.append(file.open())
-    command = lean._stand_in(["python", "agent.py", f"--session-dir={tmp_path}", "--node-id=7"])
+    command = lean_ray._stand_in(["python", "agent.py", f"--session-dir={tmp_path}", "--node-id=7"])
     with subprocess.Popen(shlex.split(command)) as agent:
         deadline = time.monotonic() + 60
         while not all(file.read_text() for file in files) and time.monotonic() < deadline:
             time.sleep(0.01)
         agent.kill()
-    assert [file.read_text() for file in files] == [str(lean._NOBODY)] * 3
+    assert [file.read_text() for file in files] == [str(lean_ray._NOBODY)] * 3
     assert [file.read() for file in earlier] == [""] * 3  # nothing was written into a file that a raylet could see
     assert sorted(tmp_path.iterdir()) == sorted(files)
 
@@ -882,7 +893,10 @@ def test_evidence_is_read_by_a_process_that_the_submission_cannot_patch(ray_nurs
     with ray_nursery.sandbox() as sandbox:
         with pytest.raises(Raised, match="Ray is not running"):
             sandbox.evidence("nodes")
-        ran(sandbox, WITH_RAY + "from coursekit import records\nrecords.tasks = records.nodes = lambda **window: []")
+        ran(
+            sandbox,
+            WITH_RAY + "from coursekit.ray_bridge import records\nrecords.tasks = records.nodes = lambda **window: []",
+        )
         answer = answer_of(sandbox, "square")
         ran(sandbox, SQUARE)
         with answer.watch() as seen:
@@ -971,11 +985,11 @@ def test_all_this_holds_for_an_ordinary_user():
 
 def test_a_room_hears_nothing_from_a_sandbox(sandbox):
     source = """
-        from coursekit import link
-        from coursekit.overview import home
+        from coursekit.learner.workshop import connection
+        from coursekit.learner.progress import home
 
         home().mkdir(parents=True, exist_ok=True)
         (home() / "room.json").write_text("{}")
-        found = link.joined()
+        found = connection.joined()
     """
     assert value(sandbox, source) is False

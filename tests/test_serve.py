@@ -74,8 +74,8 @@ def proxy(monkeypatch) -> list:
         return SimpleNamespace(text=answers.pop(0))
 
     monkeypatch.setattr(ch18_serve, "serving", lambda: "http://serve")
-    monkeypatch.setattr(ch18_serve.meeting, "new_room", lambda: "room")
-    monkeypatch.setattr(ch18_serve.meeting, "patience", lambda: 0.2)
+    monkeypatch.setattr(ch18_serve.rendezvous, "new_point", lambda: "room")
+    monkeypatch.setattr(ch18_serve.rendezvous, "patience", lambda: 0.2)
     monkeypatch.setattr(serve, "RunTarget", lambda *_, **settings: settings)
     monkeypatch.setattr(serve, "run_many", lambda *_, **settings: None)
     monkeypatch.setattr(serve, "status", lambda: SimpleNamespace(applications=Running()))

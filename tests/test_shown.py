@@ -5,10 +5,10 @@ import base64
 import pytest
 from nbgrader.utils import get_partial_grade
 
-from coursekit import wire
-from coursekit.grading.execution import credit_of
+from coursekit.grading.cell_outputs import credit_of
+from coursekit.judging import wire
 from coursekit.sandbox.limits import SandboxDied
-from coursekit.sandbox.shown import Shown, files_in, shown_in
+from coursekit.sandbox.outputs import Shown, files_in, shown_in
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n and so on").decode()
 

@@ -9,8 +9,8 @@ from nbformat.v4 import new_code_cell
 from typer.testing import CliRunner
 
 from coursekit.cli import app
-from coursekit.grading.plan import Master
-from coursekit.grading.similar import Pair, pairs_of
+from coursekit.grading.desk.similar import Pair, pairs_of
+from coursekit.grading.grading_plan import Master
 from coursekit.grading.submission import Submission
 from tests.classes import grade
 from tests.test_outcomes import cells, no_sandbox, write

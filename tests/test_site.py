@@ -26,11 +26,11 @@ from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from typer.testing import CliRunner
 
-from coursekit.author import build, record, site
+from coursekit.author import build, recordings, site
+from coursekit.basics.errors import CommandError
+from coursekit.basics.paths import ROOT
 from coursekit.cli import app
-from coursekit.course import CommandError
-from coursekit.exercise import Quiz, load
-from coursekit.paths import ROOT
+from coursekit.judging.exercise import Quiz, load
 from tests.browser import chromium
 from tests.chapters import CHAPTERS
 from tests.test_browser import QUIET_CHROMIUM
@@ -59,14 +59,14 @@ def text_of(cells: list) -> str:
 
 
 def test_a_cell_that_has_changed_shows_no_old_output_and_is_listed(course):
-    assert record.not_run_again(course) == ""
+    assert recordings.not_run_again(course) == ""
     for folder in ("solutions", "notebooks"):
         path = course / folder / f"{CHAPTER}.ipynb"
         notebook = nbformat.read(path, as_version=4)
         cell = next(cell for cell in notebook.cells if "for x in range(8):" in cell.source)
         cell.source, cell.id = cell.source.replace("range(8)", "range(9)"), "changed-0"
         nbformat.write(notebook, path)
-    assert record.not_run_again(course) == "ch01_tasks (1 cell)"
+    assert recordings.not_run_again(course) == "ch01_tasks (1 cell)"
     cells = site.page(CHAPTER, TEXTS, root=course).cells
     place = next(place for place, cell in enumerate(cells) if cell.id == "changed-0")
     assert cells[place].outputs == []
@@ -77,7 +77,7 @@ def test_a_cell_that_has_changed_shows_no_old_output_and_is_listed(course):
 def test_make_check_lists_what_has_not_been_run_again(monkeypatch):
     monkeypatch.setattr(build, "build", dict)
     monkeypatch.setattr(build, "stale", lambda built: [])
-    monkeypatch.setattr(record, "not_run_again", lambda: "ch01_tasks (1 cell)")
+    monkeypatch.setattr(recordings, "not_run_again", lambda: "ch01_tasks (1 cell)")
     assert (
         "`make record` runs a chapter again): ch01_tasks (1 cell)."
         in CliRunner().invoke(app, ["build", "--check"]).output
@@ -88,10 +88,10 @@ def test_several_chapters_are_recorded_in_turn_and_one_that_fails_stops_no_other
     def run(name: str, root: Path) -> Path:
         if name == "ch01_tasks":
             raise CommandError("Nothing is recorded: as_task did not pass.")
-        return record.recording(name, root)
+        return recordings.recording(name, root)
 
-    monkeypatch.setattr(record, "record", run)
-    assert record.record_all(["ch00_start", "ch01_tasks", "ch05_faults"]) == ["ch01_tasks"]
+    monkeypatch.setattr(recordings, "record", run)
+    assert recordings.record_all(["ch00_start", "ch01_tasks", "ch05_faults"]) == ["ch01_tasks"]
     told = [line.partition(" (")[0] for line in capsys.readouterr().out.splitlines()]
     assert told == [
         "wrote site/recorded/ch00_start.json",
@@ -99,7 +99,7 @@ def test_several_chapters_are_recorded_in_turn_and_one_that_fails_stops_no_other
         "wrote site/recorded/ch05_faults.json",
     ]
     with pytest.raises(CommandError, match="There is no chapter 'ch05'"):
-        record.record_all(["ch00_start", "ch05"])
+        recordings.record_all(["ch00_start", "ch05"])
 
 
 @pytest.mark.slow
@@ -111,22 +111,22 @@ def test_a_recording_names_no_folder_of_its_machine_and_a_cell_that_fails_leaves
     solution(
         "import os, sys; print(os.environ['COURSEKIT_HOME'], os.environ['RAY_TMPDIR'], os.getcwd(), sys.base_prefix)"
     )
-    assert record.record_all([CHAPTER], course) == []
-    kept = record.recording(CHAPTER, course).read_text(encoding="utf-8")
+    assert recordings.record_all([CHAPTER], course) == []
+    kept = recordings.recording(CHAPTER, course).read_text(encoding="utf-8")
     assert "~/.local/share/coursekit /tmp/ray ~/ray-rl-course/solutions /usr\\n" in kept
     solution("1 / 0")
-    assert record.record_all([CHAPTER], course) == [CHAPTER]
+    assert recordings.record_all([CHAPTER], course) == [CHAPTER]
     assert "ZeroDivisionError" in capsys.readouterr().out
-    assert record.recording(CHAPTER, course).read_text(encoding="utf-8") == kept
+    assert recordings.recording(CHAPTER, course).read_text(encoding="utf-8") == kept
 
 
 def test_a_page_says_where_and_when_it_was_recorded_or_that_it_was_not(course):
-    found = record.load(CHAPTER, course)
+    found = recordings.load(CHAPTER, course)
     assert (
         f"{found['date']}, on this machine: {found['machine']}"
         in site.page(CHAPTER, TEXTS, root=course).cells[1].source
     )
-    record.recording(CHAPTER, course).unlink()
+    recordings.recording(CHAPTER, course).unlink()
     page = site.page(CHAPTER, TEXTS, root=course)
     assert TEXTS["not_yet_run"] in page.cells[1].source
     assert TEXTS["not_run_again"] not in text_of(page.cells)
@@ -188,10 +188,10 @@ def test_an_animation_is_kept_as_it_ended_and_a_bar_that_has_ended_not_at_all():
         )
         gif = base64.b64encode(file.getvalue()).decode()
     film = {"text/html": f"<img src='data:image/gif;base64,{gif}' alt='film'/>", "text/plain": "film"}
-    kept = record._kept(new_output("display_data", film))
+    kept = recordings._kept(new_output("display_data", film))
     with Image.open(io.BytesIO(base64.b64decode(kept["data"]["image/png"]))) as picture:
         assert picture.getpixel((0, 0)) == (0, 0, 255)
-    assert record._kept(new_output("display_data", {"text/html": "", "text/plain": ""})) == {}
+    assert recordings._kept(new_output("display_data", {"text/html": "", "text/plain": ""})) == {}
 
 
 def test_recordings_are_of_chapters_and_weigh_what_is_allowed():

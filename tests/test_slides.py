@@ -7,8 +7,8 @@ import nbformat
 import pytest
 
 from coursekit.author.slides import as_html, deck
-from coursekit.course import CommandError
-from coursekit.room.plan import Row, lines
+from coursekit.basics.errors import CommandError
+from coursekit.room.run_sheet import Row, lines
 from tests.browser import chromium
 from tests.chapters import CHAPTERS
 
@@ -71,7 +71,7 @@ def test_a_paragraph_shows_how_it_begins_and_the_notes_have_all_of_it():
 def test_the_plan_is_the_run_sheet_with_most_of_the_chapter_or_the_one_that_was_chosen(monkeypatch):
     half = [Row(0, 10, "Welcome", ()), Row(10, 60, "Tasks", ("as_task",)), Row(60, 75, "Break", ())]
     day = [Row(90, 120, "Tasks", ("as_task",)), Row(120, 135, "Break", ()), Row(135, 150, "Batches", ("batched",))]
-    monkeypatch.setattr("coursekit.room.plan.sheets", lambda: {"Half a day": half, "A day": day})
+    monkeypatch.setattr("coursekit.room.run_sheet.sheets", lambda: {"Half a day": half, "A day": day})
     minutes = {"as_task": 5, "batched": 15}
     assert lines(minutes, "Half") == [("0:10 · 50 min · Tasks (`as_task` 5 min)", ("as_task",))]
     assert [line for line, _ in lines(minutes)] == [

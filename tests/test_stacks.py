@@ -8,8 +8,8 @@ import sys
 import psutil
 import pytest
 
+from coursekit.basics.paths import ROOT
 from coursekit.given import ch19_operate as given
-from coursekit.paths import ROOT
 from tests.answers.ch19_operate import with_the_first_sample
 
 OWN = ["handed_over.py"]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from coursekit.paths import ROOT
+from coursekit.basics.paths import ROOT
 
 pytestmark = pytest.mark.slow
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".pytest_cache", ".ruff_cache", "__pycache__", "build")

@@ -2,7 +2,7 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-from coursekit.spans import timeline
+from coursekit.ray_bridge.timeline import timeline
 
 
 def ran(name: str, pid: int, started: float, ended: float | None, state: str = "FINISHED") -> dict:

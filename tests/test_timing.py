@@ -2,7 +2,7 @@ from itertools import count
 
 import pytest
 
-from coursekit.timing import Comparison, budget, compare_times, ratio_interval
+from coursekit.learner.timing import Comparison, budget, compare_times, ratio_interval
 
 
 @pytest.mark.parametrize(("value", "expected"), [(None, 40), ("", 40), ("0", 40), ("1", 2), ("yes", 2)])

@@ -232,7 +232,7 @@ def test_a_gradebook_that_another_program_holds_is_said(course, monkeypatch):
     def held(*args: object) -> None:
         raise OperationalError("SELECT", {}, Exception("database is locked"))
 
-    monkeypatch.setattr("coursekit.grading.run.marks_of", held)
+    monkeypatch.setattr("coursekit.grading.class_run.marks_of", held)
     shown = CliRunner().invoke(app, ["grades", str(course)])
     assert (shown.exit_code, "database is locked" in shown.output) == (1, True)
 

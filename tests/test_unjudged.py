@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 from nbgrader.api import Gradebook
 
-from coursekit import exercise
-from coursekit.checking import NotPassed, check
-from coursekit.exercise import expect, load
-from coursekit.grading.class_page import write_page_of_class
+from coursekit.grading.class_run import Run
+from coursekit.grading.desk.class_page import write_page_of_class
 from coursekit.grading.outcome import Options
-from coursekit.grading.run import Run
-from coursekit.overview import attempts
+from coursekit.judging import exercise
+from coursekit.judging.exercise import load
+from coursekit.judging.expect import expect
+from coursekit.learner.checks import NotPassed, check
+from coursekit.learner.progress import attempts
+from coursekit.learner.session import begin
 from coursekit.sandbox.nursery import available
-from coursekit.session import begin
 from tests.attacks import CHAPTER, RIGHT, notebook
 from tests.classes import SHORT, hand_in
 

@@ -11,15 +11,15 @@ import nbformat
 import pytest
 from nbformat.v4 import new_markdown_cell, new_output
 
-from coursekit import moved
-from coursekit.course import CommandError
-from coursekit.exercise import load as exercises
+from coursekit.basics.errors import CommandError
+from coursekit.basics.paths import ROOT
+from coursekit.judging.exercise import load as exercises
+from coursekit.judging.result import Result
+from coursekit.learner import renamed_exercises
+from coursekit.learner.progress import attempts, progress, save
 from coursekit.machine import copies
 from coursekit.machine.copies import as_built, behind, fill
 from coursekit.machine.update import update
-from coursekit.overview import attempts, progress, save
-from coursekit.paths import ROOT
-from coursekit.result import Result
 from tests.chapters import CHAPTERS
 from tests.learners import Desk, code, exercise, publish, text, unpacked
 
@@ -370,7 +370,7 @@ def test_a_moved_exercise_takes_its_answer_attempts_and_points_along(desk, monke
     desk.write("ch01_a", "def one", SOLVED)
     save(Result("ch01_a", "one", "exercise", "wrong", 1))
     save(Result("ch01_a", "one", "exercise", "passed", 1))
-    monkeypatch.setitem(moved.MOVED, "ch01_a/one", "ch02_b/plus_one")
+    monkeypatch.setitem(renamed_exercises.MOVED, "ch01_a/one", "ch02_b/plus_one")
     new_version(desk, ch01_a=exercise("two"), ch02_b=exercise("plus_one"))
     assert "def plus_one(x):\n    return x + 1" in desk.sources("ch02_b")
     assert attempts("ch02_b", "plus_one") == 2
@@ -390,8 +390,8 @@ def test_a_removed_exercise_is_done_and_retired_and_counts_for_no_other(desk):
 @pytest.mark.slow
 def test_every_moved_exercise_is_where_the_table_says_and_nowhere_else():
     known = {f"{chapter}/{name}" for chapter in CHAPTERS for name in exercises(chapter)}
-    assert set(moved.MOVED.values()) <= known
-    assert set(moved.MOVED) & known == set()
+    assert set(renamed_exercises.MOVED.values()) <= known
+    assert set(renamed_exercises.MOVED) & known == set()
 
 
 # killed on the way

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coursekit.paths import ROOT
+from coursekit.basics.paths import ROOT
 
 # What is refused, and what to write instead. The rest is for an editor's eye: no sentence is bent to please a pattern.
 REFUSED = {

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from coursekit import wire
-from coursekit.exercise import agree
 from coursekit.given import ch01_tasks
+from coursekit.judging import wire
+from coursekit.judging.expect import agree
 from coursekit.sandbox import replies
 from coursekit.sandbox.limits import SandboxDied
 

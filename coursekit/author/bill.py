@@ -6,9 +6,9 @@ Lines of code count; docstrings, comments, empty lines and decorators do not.
 import ast
 from typing import NamedTuple
 
-from coursekit import exercise
-from coursekit.notebook import solution_code
-from coursekit.reach import Place, file_of, reached
+from coursekit.judging import exercise
+from coursekit.judging.reached_code import Place, file_of, reached
+from coursekit.learner.shell import solution_code
 
 LONG = 40  # lines of a check, with the helpers in its file; one with more says why, in a comment that begins with `# Long:`
 

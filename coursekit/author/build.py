@@ -10,12 +10,13 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
-from coursekit import exercise
-from coursekit.author import listings, marks
-from coursekit.cards import plural
-from coursekit.cells import content_digest
-from coursekit.exercise import AuthorError, Exercise, Quiz
-from coursekit.paths import ROOT
+from coursekit.author import listings
+from coursekit.author import tags as marks
+from coursekit.basics.cards import plural
+from coursekit.basics.cells import content_digest
+from coursekit.basics.paths import ROOT
+from coursekit.judging import exercise
+from coursekit.judging.exercise import AuthorError, Exercise, Quiz
 
 KERNEL = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},

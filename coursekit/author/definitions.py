@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from coursekit.paths import SOLUTIONS
+from coursekit.basics.paths import SOLUTIONS
 
 
 def definitions(chapter: str) -> dict[str, Any]:

@@ -8,11 +8,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from coursekit import messages
-from coursekit.course import chapter_names
-from coursekit.exercise import AuthorError
+from coursekit.basics.errors import chapter_names
+from coursekit.basics.paths import ROOT
 from coursekit.given import old_names
-from coursekit.paths import ROOT
+from coursekit.judging import message_ids
+from coursekit.judging.exercise import AuthorError
 
 MARKED = re.compile(r"^( *<!-- begin (\w+):.*?-->\n).*?^( *<!-- end \2 -->)$", re.DOTALL | re.MULTILINE)
 # Exercises whose checks call the answer, and take from its own process that it did what is asked: tests/test_forged.py tries.
@@ -153,7 +153,7 @@ def probed(exercises: Path) -> list[str]:
     functions = {node.name: list(ast.walk(node)) for node in nodes}
     decorators = [(node.name, each) for node in nodes for each in node.decorator_list if isinstance(each, ast.Call)]
     checks = [
-        name for name, call in decorators if ast.unparse(call.func) == "exercise" and not messages.messages_of(call)
+        name for name, call in decorators if ast.unparse(call.func) == "exercise" and not message_ids.messages_of(call)
     ]
 
     def asks(name: str, seen: set[str]) -> bool:

@@ -23,8 +23,8 @@ from nbgrader.preprocessors import (
     SaveCells,
 )
 
-from coursekit.author.marks import without_solutions
-from coursekit.exercise import AuthorError
+from coursekit.author.tags import without_solutions
+from coursekit.judging.exercise import AuthorError
 
 CELL_SECONDS = 180  # a check may train an agent; nbgrader's own limit is 30
 

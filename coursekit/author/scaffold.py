@@ -8,8 +8,8 @@ import keyword
 import re
 from pathlib import Path
 
-from coursekit.course import NAME, CommandError, chapter_names, existing_chapter
-from coursekit.paths import ROOT
+from coursekit.basics.errors import NAME, CommandError, chapter_names, existing_chapter
+from coursekit.basics.paths import ROOT
 
 FOLDERS = {
     "chapters": ".py",

@@ -18,10 +18,10 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from coursekit import questions
-from coursekit.author import record
-from coursekit.course import chapter_names
-from coursekit.paths import ROOT, STATIC
+from coursekit.author import recordings
+from coursekit.basics.errors import chapter_names
+from coursekit.basics.paths import ROOT, STATIC
+from coursekit.judging import quiz_text
 
 SOURCE, BUILT = ROOT / "build/site-source", ROOT / "build/site"
 EXERCISE = re.compile(r"\*\*Exercise `(\w+)`\*\* · (.+?) · about (.+?) · ")
@@ -77,7 +77,7 @@ def page(name: str, texts: dict[str, str], solutions: bool = True, root: Path = 
     notebook = nbformat.read(root / f"solutions/{name}.ipynb", as_version=4)
     learners = nbformat.read(root / f"notebooks/{name}.ipynb", as_version=4)
     stubs = {cell.id: cell.source for cell in learners.cells}
-    recorded, shown = record.load(name, root), {cell.id for cell in record.demonstrations(notebook)}
+    recorded, shown = recordings.load(name, root), {cell.id for cell in recordings.demonstrations(notebook)}
     asked, answers = quizzes(name, root), dict[str, str]()
     opening, *rest = notebook.cells
     said = texts["recorded"].format_map(recorded) if recorded else texts["not_yet_run"]
@@ -112,8 +112,8 @@ def quizzes(name: str, root: Path = ROOT) -> Quizzes:
     """Return the questions of a chapter by name: text, options, key. They are read, not imported: a chapter's checks need Ray."""
     module = ast.parse((root / f"coursekit/exercises/{name}.py").read_text(encoding="utf-8"))
     calls = [node.value for node in module.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
-    arguments = [map(ast.literal_eval, call.args) for call in calls if ast.unparse(call.func) == "quiz"]
-    return {quiz: questions.parse(text) for quiz, text in arguments}
+    arguments = [map(ast.literal_eval, call.args) for call in calls if ast.unparse(call.func) == "question"]
+    return {quiz: quiz_text.parse(text) for quiz, text in arguments}
 
 
 def form(name: str, question: str, options: dict[str, tuple[str, str]], key: str, texts: dict[str, str]) -> str:

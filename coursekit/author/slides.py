@@ -16,12 +16,12 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from coursekit import exercise
-from coursekit.cards import plural
-from coursekit.cells import judged_by
-from coursekit.course import CommandError, existing_chapter
-from coursekit.exercise import Exercise, Quiz
-from coursekit.paths import ROOT, STATIC
+from coursekit.basics.cards import plural
+from coursekit.basics.cells import judged_by
+from coursekit.basics.errors import CommandError, existing_chapter
+from coursekit.basics.paths import ROOT, STATIC
+from coursekit.judging import exercise
+from coursekit.judging.exercise import Exercise, Quiz
 
 STYLES = [
     "vendor/reveal/reveal.css",

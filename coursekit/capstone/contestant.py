@@ -6,17 +6,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coursekit import wire
+from coursekit.capstone.actor_killer import Strike
 from coursekit.capstone.entry import Entry, EntryFailed, printable
-from coursekit.capstone.judge import NotActions, checked
+from coursekit.capstone.referee import NotActions, checked
 from coursekit.capstone.rules import DECIDING, Rules
-from coursekit.capstone.strike import Strike
-from coursekit.capstone.watch import Curve, Watch, separated
+from coursekit.capstone.usage_watch import Curve, Watch, separated
+from coursekit.judging import wire
 from coursekit.sandbox.limits import SandboxDied
 from coursekit.sandbox.nursery import NurseryFailed
 from coursekit.sandbox.sandbox import Sandbox
 
-INSIDE = "coursekit.capstone.inside"  # where an entry lives: no sandbox can open it, so its nursery brings it along
+INSIDE = (
+    "coursekit.capstone.entry_process"  # where an entry lives: no sandbox can open it, so its nursery brings it along
+)
 NO_ANSWER = "its process sent something that is not an answer."
 EARLIER = "End sooner: keep on while `budget.left()` is more than a round of training takes."
 

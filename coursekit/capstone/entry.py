@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from coursekit.course import CommandError
+from coursekit.basics.errors import CommandError
 
 LARGEST = 100_000  # bytes: an entry is code that learns, not a file with what somebody has learned elsewhere
 FORM = "def train(make_envs, budget): ... return policy"

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from coursekit.answer import Answer, Watched
-from coursekit.exercise import expect, expect_equal
 from coursekit.given import rllib_configs as given
+from coursekit.judging.answer import Answer, Watched
+from coursekit.judging.expect import expect, expect_equal
 
 
 def judge_settings(answer: Answer, arguments: list, wanted: dict) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import pairwise
 from math import inf
 
-from coursekit.exercise import expect
+from coursekit.judging.expect import expect
 
 
 def expect_samplers_kept_up(tasks: list[dict], sent: list[tuple[str, list[int]]]) -> None:

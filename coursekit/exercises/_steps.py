@@ -1,6 +1,6 @@
 """Steps that the checks of several chapters take."""
 
-from coursekit.answer import Watched
+from coursekit.judging.answer import Watched
 
 
 def plain_tasks(seen: Watched) -> list[dict]:

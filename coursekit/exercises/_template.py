@@ -2,9 +2,10 @@
 
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import exercise, expect_equal, quiz
 from coursekit.given import CHAPTER as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import expect_equal
 
 
 @exercise(
@@ -37,7 +38,7 @@ def Counter(answer: Answer, rng: Generator) -> None:
         expect_equal(values, list(range(start, start + calls)), f"The calls gave {values}.")
 
 
-quiz(
+question(
     "what_is_double",
     """
     What does `double("ab")` return?
@@ -51,7 +52,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "largest_of_none",
     """
     What does `max([])` do?
@@ -65,7 +66,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "why_a_probe",
     """
     Why does the check not look at `counter.value`?

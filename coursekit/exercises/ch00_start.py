@@ -2,8 +2,9 @@
 
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import exercise, expect_close, quiz
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import expect_close
 
 
 @exercise(
@@ -29,7 +30,7 @@ def best_seconds(answer: Answer, rng: Generator) -> None:
     )
 
 
-quiz(
+question(
     "what_distribution_costs",
     """
     A program runs on ten nodes, each with its own memory. Which of these got *harder* than on one?

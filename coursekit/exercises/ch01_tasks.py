@@ -5,11 +5,12 @@ import math
 import numpy as np
 from numpy.random import Generator
 
-from coursekit import meeting
-from coursekit.answer import Answer, Raised
-from coursekit.exercise import exercise, expect, expect_equal, quiz
 from coursekit.exercises._steps import plain_tasks
 from coursekit.given import ch01_tasks as given
+from coursekit.judging.answer import Answer, Raised
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import expect, expect_equal
+from coursekit.ray_bridge import rendezvous
 
 TWO_THAT_MEET = "two calls of a function that waits until the other is running, and returns whether it ever was"
 FIRST_ENDS_LAST = "two calls that run at the same time; the first ends after the second"
@@ -17,14 +18,14 @@ FIRST_ENDS_LAST = "two calls that run at the same time; the first ends after the
 
 def _two_that_meet() -> list[list]:
     """Return two inputs of `meets_another`: each call waits for the other."""
-    room = meeting.new_room()
-    return [[room, 0, 1], [room, 1, 0]]
+    point = rendezvous.new_point()
+    return [[point, 0, 1], [point, 1, 0]]
 
 
 def _first_ends_last() -> list[list]:
     """Return two inputs of `first_ends_last`."""
-    room = meeting.new_room()
-    return [[room, 0], [room, 1]]
+    point = rendezvous.new_point()
+    return [[point, 0], [point, 1]]
 
 
 @exercise(
@@ -233,7 +234,7 @@ def _expect_sliding(mixed: given.Mixed, xs: list[int], limit: int) -> None:
     )
 
 
-quiz(
+question(
     "when_remote_returns",
     """
     `ref = slow_square_task.remote(3)` has just run. What is true now?
@@ -247,7 +248,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "order_of_get",
     """
     `ray.get([a, b, c])`: c ends first, then a, then b. In which order are the results?
@@ -261,7 +262,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "tiny_tasks",
     """
     A loop of 10,000 additions takes 0.5 ms. You turn each addition into a task, on four cores. What happens?
@@ -275,7 +276,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "reference_as_argument",
     """
     `total = add_task.remote(a_ref, b_ref)`, and `a_ref`'s task is still running. What happens?

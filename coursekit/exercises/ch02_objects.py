@@ -3,11 +3,12 @@
 import numpy as np
 from numpy.random import Generator
 
-from coursekit import meeting
-from coursekit.answer import Answer, Watched
-from coursekit.exercise import exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.exercises._steps import plain_tasks
 from coursekit.given import ch02_objects as given
+from coursekit.judging.answer import Answer, Watched
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import expect, expect_close, expect_equal, expect_type
+from coursekit.ray_bridge import rendezvous
 
 MB = MILLION = 2**20  # bytes; numbers
 
@@ -39,10 +40,10 @@ def share_once(answer: Answer, rng: Generator) -> None:
     expect_equal(got, [float(array[x]) for x in xs], "One result for each x, in the order of xs.")
     _expect_one_copy(copies, xs, len(plain_tasks(seen)))
     _expect_not_held(answer.probe(given.held_here, array.nbytes, known))
-    room = meeting.new_room()
+    point = rendezvous.new_point()
     with answer.case("two calls of a function that waits until the other is running, and returns whether it ever was"):
         expect_equal(
-            answer(given.meets_another, array[:10], [[room, 0, 1], [room, 1, 0]]),
+            answer(given.meets_another, array[:10], [[point, 0, 1], [point, 1, 0]]),
             [True, True],
             "Two calls never ran at the same time: does something wait before all are launched?",
         )
@@ -290,7 +291,7 @@ def _expect_each_read_once(found: given.Read, functions: int) -> None:
     )
 
 
-quiz(
+question(
     "changed_in_a_task",
     """
     `ref = ray.put([1, 2, 3])`. A task gets `ref` as its argument `numbers` and does `numbers.append(4)`. What does `ray.get(ref)` give now?
@@ -304,7 +305,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "copies_of_an_array",
     """
     Your notebook puts an array of 1 GB and hands the reference to eight tasks on the same machine, four at a time. How many copies of it are made?
@@ -318,7 +319,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "reference_in_a_list",
     """
     `mean_task.remote([a, b])`, where a and b are references. What does the task see?
@@ -332,7 +333,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "row_of_a_matrix",
     """
     `row = ray.get(ref)[0]` takes one row of 8 kB out of a matrix of 80 MB. Then you `del ref`. How much stays in the store?
@@ -346,7 +347,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "store_is_full",
     """
     The store is full of objects you still hold references to, and you put one more. What happens?

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from coursekit import meeting
-from coursekit.answer import Answer, Raised, Watched
-from coursekit.exercise import exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.exercises._steps import plain_tasks
 from coursekit.given import ch03_actors as given
+from coursekit.judging.answer import Answer, Raised, Watched
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import expect, expect_close, expect_equal, expect_type
+from coursekit.ray_bridge import rendezvous
 
 
 def _actors_of(seen: Watched) -> list[dict]:
@@ -42,10 +43,10 @@ def count_up(answer: Answer, rng: Generator) -> None:
     expect(len(got) == 5, "One result for each amount: what each call of `add` returned, in a list.")
     with answer.case(f"the amounts {amounts}; a result is [total, number of the process that ran `add`]"):
         _judge_totals(got, amounts, _actors_of(seen))
-    room = meeting.new_room()
+    point = rendezvous.new_point()
     with answer.case("three calls of an `add` that waits until all three have come, and returns whether they did"):
         expect_equal(
-            answer(given.Reunion, [[room, me, 3] for me in range(3)]),
+            answer(given.Reunion, [[point, me, 3] for me in range(3)]),
             [True, True, True],
             "This time the calls wait for each other, and some never came: do you send every call before you wait for the first?",
         )
@@ -386,7 +387,7 @@ def _judge_regression(answer: Answer, rng: Generator) -> None:
     )
 
 
-quiz(
+question(
     "order_of_calls",
     """
     Your notebook calls `counter.add.remote(1)`, then `counter.add.remote(2)`. Meanwhile a task calls
@@ -401,7 +402,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "why_updates_are_lost",
     """
     Every call to the account ran alone, yet payments were lost. Why?
@@ -415,7 +416,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "how_many_actors",
     """
     A machine with 8 cores has 8 actors. Each waits 90 ms for a simulator on another machine, then computes for 10 ms,
@@ -430,7 +431,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "blocked_loop",
     """
     An async actor gets 100 calls at once. Each is `time.sleep(0.1)`, then `return`. How long until all of them have their answers?
@@ -444,7 +445,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "who_outlives",
     """
     A program makes an actor with `.options(name="scores")`, and ends. Another program of the

@@ -4,9 +4,10 @@ from collections import Counter
 
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import exercise, expect, expect_equal, quiz
 from coursekit.given import ch04_scheduling as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import expect, expect_equal
 
 
 @exercise(
@@ -279,7 +280,7 @@ def _judge_gang(seen: given.Gang, want: list[int]) -> None:
     expect(all(met), f"The members never all ran at the same time. Does each have a bundle of its own ({bundles})?")
 
 
-quiz(
+question(
     "what_num_cpus_does",
     """
     A task with `num_cpus=1` starts eight Python threads that all compute. What does Ray do about it?
@@ -293,7 +294,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "default_actor",
     """
     A Ray with two CPUs. You make ten actors, `Player.remote()`, with no options. How many live?
@@ -307,7 +308,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "which_device",
     """
     A node has two GPUs. In a task with `num_gpus=1`, `ray.get_gpu_ids()` returns `[1]`. Where does the task put its network?
@@ -321,7 +322,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "who_lends",
     """
     What lends its CPU to others while it waits in `ray.get`?
@@ -335,7 +336,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "cpus_here_licence_there",
     """
     A cluster has two idle nodes: one with four CPUs, one with two CPUs and a licence. A task asks for `num_cpus=3` and
@@ -350,7 +351,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "when_to_spread",
     """
     Four members that each read a large file of their own for hours, and exchange nothing. The work must survive the loss of a node.

@@ -7,9 +7,10 @@ from typing import Any
 
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import agree, exercise, expect, expect_equal, quiz
 from coursekit.given import ch05_faults as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import agree, expect, expect_equal
 
 DEATHS = ("ActorDiedError", "RayActorError")
 CRASHES = ("WorkerCrashedError", *DEATHS)
@@ -363,7 +364,7 @@ def _judge_broken(answer: Answer, broken: int, plus: int) -> None:
         expect(seen["raised"] == "ActorDiedError", f"The caller must see that ActorDiedError; it got {ended}.")
 
 
-quiz(
+question(
     "how_many_runs",
     """
     A task with Ray's default options kills its own process every time. How many times does it run?
@@ -377,7 +378,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "what_a_timeout_ends",
     """
     `ray.get(ref, timeout=1)` has raised `GetTimeoutError`. What is the task doing now?
@@ -391,7 +392,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "where_the_key_comes_from",
     """
     Each deposit needs a key that makes a retry harmless. Where should the key be made?
@@ -405,7 +406,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "what_comes_back",
     """
     A node dies for good. What comes back without any code of yours?

@@ -5,9 +5,10 @@ from typing import Any
 
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import Wrong, agree, exercise, expect, expect_equal, quiz
 from coursekit.given import ch06_cluster as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import Wrong, agree, expect, expect_equal
 
 EVERY_NODE = ("raylet", "log monitor", "dashboard agent", "runtime env agent")
 HEAD_ONLY = ("gcs", "dashboard", "monitor", "client server")
@@ -341,7 +342,7 @@ def pip_environment(answer: Answer, rng: Generator) -> None:
         )
 
 
-quiz(
+question(
     "who_must_not_die",
     """
     A cluster was started without `--block`, so no command watches. One process is killed, and a minute later the whole cluster is gone. Which was it?
@@ -357,7 +358,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "what_a_token_is_for",
     """
     Your head listens on a port of a machine in a university network, without a token. What can others do?
@@ -371,7 +372,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "job_or_task",
     """
     You have 500 pictures, each takes 50 ms. You submit a job for each picture. What will happen?
@@ -385,7 +386,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "laptop_closed",
     """
     A training run takes ten hours on a cluster. You start it from your laptop at work, and go home with the laptop. Which way survives?

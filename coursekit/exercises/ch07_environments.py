@@ -9,10 +9,11 @@ import gymnasium
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import Wrong, agree, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.given import ch07_environments as given
 from coursekit.given.scripted import frames_of
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import Wrong, agree, expect, expect_close, expect_equal, expect_type
 
 COLUMNS = ("obs", "actions", "rewards", "next_obs", "terminated")
 
@@ -362,7 +363,7 @@ def _transitions(scripts: list[list[dict]], steps: int, seed: int) -> list[tuple
     return rows
 
 
-quiz(
+question(
     "seed_every_episode",
     """
     A training loop calls `env.reset(seed=0)` before every episode. What does the agent learn from?
@@ -376,7 +377,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "time_is_up",
     """
     CartPole-v1 has been balanced for 500 steps, 1 point each; the last `step` says terminated=False, truncated=True. With gamma = 0.99, what belongs after the last step, as G_T?
@@ -390,7 +391,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "autoreset_frame",
     """
     Gymnasium's default (next step): environment 2 has just returned terminated=True. What comes back for it from the next `envs.step(actions)`?
@@ -404,7 +405,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "sixteen_cores",
     """
     A step of your environment takes 10 µs, and your machine has 16 cores. You put 16 copies into an `AsyncVectorEnv`. Steps a second?

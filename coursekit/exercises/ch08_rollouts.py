@@ -8,10 +8,11 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer, Watched
-from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.given import ch08_rollouts as given
 from coursekit.given.scripted import frames_of
+from coursekit.judging.answer import Answer, Watched
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import agree, expect, expect_close, expect_equal, expect_type
 
 KEYS = ["obs", "actions", "rewards", "terminated", "truncated", "real", "last_obs", "version"]
 
@@ -391,7 +392,7 @@ def _expect_shortest(got: float, price: float, frame: float, share: float) -> No
     )
 
 
-quiz(
+question(
     "where_it_stopped",
     """
     A fragment of 64 frames stops in the middle of an episode: neither flag is set in its last frame. What belongs after its last step?
@@ -405,7 +406,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "amdahls_limit",
     """
     With one sampler an iteration takes 10 s, of which 1 s is learning. With how many samplers does it take half a second?
@@ -419,7 +420,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "who_waits",
     """
     16 samplers; one of them needs twice as long as the others. How many fragments a second does `collect` bring, compared with 16 equal ones?
@@ -433,7 +434,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "async_price",
     """
     You replace `collect` by `collect_async` under an algorithm that assumes that the current policy has played. What changes?

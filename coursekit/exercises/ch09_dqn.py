@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import best_of, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.exercises._turned import hard_turn, mean_return
 from coursekit.given import ch09_dqn as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import best_of, expect, expect_close, expect_equal, expect_type
 
 GOAL = 195  # mean return of 100 episodes
 HOPELESS = 40  # a random agent gets 22: this far below GOAL, it was not bad luck
@@ -34,6 +35,8 @@ def ReplayBuffer(answer: Answer, rng: Generator) -> None:
     fragments, rows = _story(rng)
     capacity = sum(map(len, rows[-2:])) + int(rng.integers(2, 6))  # of the third newest fragment, some are kept
     size, seed = len(rows[0]) + int(rng.integers(1, 4)), int(rng.integers(10**6))  # more than there are at first
+    for sample in answer.probe(given.keep_and_sample, capacity, seed, fragments[:1], size, 1):
+        _table_of(sample, size)  # thousands of lists or rows would be too much for one reply
     times = DRAWS * capacity // size
     found = answer.probe(given.keep_and_sample, capacity, seed, fragments, size, times)
     drawn, wanted = len(found), 5 * times
@@ -433,7 +436,7 @@ def _expect_best(found: given.Trained) -> None:
     )
 
 
-quiz(
+question(
     "why_at_random",
     """
     Why does DQN draw its 256 transitions at random from the last 20,000, instead of simply taking the newest 256?
@@ -447,7 +450,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "lost_or_old",
     """
     Four workers, each 40 updates. With *put* 40 to 60 are in the weights; with *apply* all 160, of gradients that are one to three updates old on average. What has become of the other hundred in the first case?
@@ -461,7 +464,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "who_is_quicker",
     """
     Your simulator takes 50 ms for a frame of its eight environments, and you have one machine with 32 cores. A call costs 0.2 ms with `multiprocessing` and 1 ms with Ray. Which program plays more steps a second?
@@ -475,7 +478,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "who_tells_you",
     """
     At night the operating system kills a worker of each program. In the morning, what do you find?

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import Wrong, agree, best_of, exercise, expect, expect_close, expect_type, quiz
 from coursekit.exercises._samplers import expect_samplers_kept_up
 from coursekit.exercises._turned import hard_turn, mean_return
 from coursekit.given import ch10_actor_learner as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import Wrong, agree, best_of, expect, expect_close, expect_type
 
 SOLVED = 475  # mean return of 100 episodes at which CartPole counts as solved
 HOPELESS = 250  # this far below SOLVED, it was not bad luck
@@ -429,7 +430,7 @@ def _scores(layers: list, x: np.ndarray) -> np.ndarray:
     return x @ np.transpose(weight) + bias
 
 
-quiz(
+question(
     "sync_then_sample",
     """
     `sampler.set_weights.remote(ref)`, and in the next line `sampler.sample.remote()`, without any `ray.get` between. With which weights does it play?
@@ -443,7 +444,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "where_it_is_flat",
     """
     A row has advantage +1, and its ratio has risen to 1.5 (ε = 0.2). What does this row contribute to the gradient of L^CLIP?
@@ -457,7 +458,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "more_samplers",
     """
     In an iteration, one sampler plays for 20 ms, then the learner learns for 80 ms. You have a machine with many cores, and take ten samplers. How much faster is the iteration at best?

@@ -4,10 +4,11 @@ import gymnasium
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import agree, best_of, exercise, expect, expect_close, expect_type, quiz
 from coursekit.exercises._configs import judge_settings, settings_of
 from coursekit.given import ch11_rllib_ppo as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import agree, best_of, expect, expect_close, expect_type
 
 SLIPPERY = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]  # FrozenLake's best direction on each square
 
@@ -261,7 +262,7 @@ def lake_config(answer: Answer, rng: Generator) -> None:
         expect(reached[-1] >= 0.5, f"With none of its seeds it reached 0.5: the last mean returns were {reached}.")
 
 
-quiz(
+question(
     "first_iteration",
     """
     The first result of a training run has no `episode_return_mean`, or it is NaN. What does that say?
@@ -277,7 +278,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "which_mean",
     """
     `episode_return_mean` went from 20 to 480 during training. You play 100 episodes with the best actions and get 500. Which number do you report for the trained agent?
@@ -291,7 +292,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "what_a_checkpoint_lacks",
     """
     You trained on `environment("mycranes.envs:Crane-v0")` and send the folder of a checkpoint to a colleague with the same Ray. `Algorithm.from_checkpoint` fails there. What was missing from the folder?
@@ -307,7 +308,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "why_flatten",
     """
     On FrozenLake the trained network is asked with `torch.tensor([[5.0]])` for square 5, and raises an error about shapes. Why?

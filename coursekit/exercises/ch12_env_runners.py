@@ -7,9 +7,10 @@ import numpy as np
 from numpy.random import Generator
 from scipy import stats
 
-from coursekit.answer import Answer
-from coursekit.exercise import Wrong, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.given import ch12_env_runners as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import Wrong, expect, expect_close, expect_equal, expect_type
 
 SETTINGS: dict[str, list] = {  # two values of each, neither of them what RLlib takes by default
     "num_env_runners": [1, 3],
@@ -264,7 +265,7 @@ def _judge_choice(answer: Answer, sampling: float, learning: float, most: int, w
     )
 
 
-quiz(
+question(
     "what_is_ray",
     """
     What is Ray?
@@ -280,7 +281,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "how_rllib_uses_ray",
     """
     What does RLlib mainly use Ray for?
@@ -296,7 +297,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "twice_the_runners",
     """
     An iteration spends 2 s on sampling with one runner, and 2 s on learning. You take two runners, on enough cores. The iteration takes about
@@ -310,7 +311,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "why_in_turn",
     """
     Why are the two algorithms timed in turn, and not five iterations of one and then five of the other?

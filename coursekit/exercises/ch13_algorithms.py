@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import best_of, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.exercises._configs import judge_runners, judge_settings, settings_of
 from coursekit.given import ch13_algorithms as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import best_of, expect, expect_close, expect_equal, expect_type
 
 SQUARES = 10  # of the corridor, where nothing else is said
 CLOCK = 0.003  # seconds by which two clocks of one machine may differ
@@ -291,7 +292,7 @@ _MISTAKES = {
 }
 
 
-quiz(
+question(
     "which_may_reuse",
     """
     You have a million steps that last month's policy played. Which algorithm can learn from them as from its own?
@@ -305,7 +306,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "who_waits",
     """
     Four EnvRunners; three hand over a fragment every 1 s, the fourth every 4 s. How many fragments in 4 s, synchronously (PPO) and asynchronously (APPO)? The learner takes no time.
@@ -321,7 +322,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "slow_robot",
     """
     On the corridor PPO got there in fewer seconds, DQN in fewer steps. Now each step is a robot's arm that moves for a second. Which would you try first?
@@ -335,7 +336,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "two_learners",
     """
     PPO with `train_batch_size_per_learner=500`; you set `num_learners=2`. What happens in an iteration?

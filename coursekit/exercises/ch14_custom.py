@@ -7,9 +7,10 @@ from typing import Literal
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch14_custom as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import agree, expect, expect_close, expect_equal
 
 NAMES: tuple[Literal["scores"], Literal["values"]] = ("scores", "values")  # what a module says of a table
 
@@ -304,7 +305,7 @@ def _judge_step(got: given.Step, episode: dict, step: int, potentials: list[floa
     expect_close(reward, want, f"The reward was {raw:.3f}, and your wrapper made it {reward:.3f}.", atol=1e-4)
 
 
-quiz(
+question(
     "only_the_batch",
     """
     A connector changes the batch that goes to the module, and does not write into the episode. What happens in training?
@@ -318,7 +319,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "what_a_module_knows",
     """
     Twelve nodes, then forty: why can the trained ScoreEach be used as it is?
@@ -332,7 +333,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "a_number_without_reduce",
     """
     `metrics_logger.log_value("arrived", 1.0)`, without `reduce=`. On one EnvRunner the first 20 episodes fail and the next 20 arrive. What, roughly, does it report then?
@@ -346,7 +347,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "return_and_arrivals",
     """
     The return of a shaped environment rises from iteration to iteration. What do you know?

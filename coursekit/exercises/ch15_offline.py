@@ -5,9 +5,10 @@ from functools import partial
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import best_of, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.given import ch15_offline as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import best_of, expect, expect_close, expect_equal, expect_type
 
 EPOCHS, TARGET = 8, 450  # mean return of three episodes
 COLUMNS = ["eps_id", "t", "obs", "actions", "rewards", "new_obs", "terminateds", "truncateds"]
@@ -354,7 +355,7 @@ def _states(seed: int) -> np.ndarray:
     return np.concatenate([obs[contested], obs[~contested][: contested.sum()]])
 
 
-quiz(
+question(
     "what_is_offline",
     """
     PPO learns from the batch that its newest policy has just played; DQN from a buffer of what its policies played. What is different offline?
@@ -368,7 +369,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "better_than_shaky",
     """
     Half of the shaky operator's actions are coin flips. Why does the clone play better than its teacher?
@@ -382,7 +383,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "find_the_leak",
     """
     What would have told you about the meter *before* the crane fell?
@@ -396,7 +397,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "beyond_the_expert",
     """
     You weigh the *expert's* log by what came after each action. By how much will the clone beat the expert?

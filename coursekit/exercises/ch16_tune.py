@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch16_tune as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import agree, expect, expect_close, expect_equal
 
 
 @exercise(
@@ -377,7 +378,7 @@ def _judge_request(trial: given.Planned) -> None:
     )
 
 
-quiz(
+question(
     "last_or_best",
     """
     A trial reports the accuracies 0.3, 0.9, 0.4, another 0.5, 0.6, 0.7. Every epoch has a checkpoint. Which one
@@ -392,7 +393,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "order_matters",
     """
     Suppose that a grid begins with its worst trial, that each trial is better than the one before, and that one runs at a time. What does ASHA save?
@@ -406,7 +407,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "what_is_cloned",
     """
     In population-based training a bad trial is told to copy a good one. What does it get?
@@ -420,7 +421,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "what_was_lost",
     """
     The program that runs Tune is killed with SIGKILL, and you restore. What is trained a second time?
@@ -434,7 +435,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "ppo_pending",
     """
     Ray has 4 logical CPUs. A trial of PPO has 2 EnvRunners and RLlib's defaults otherwise. How many trials run at a time?

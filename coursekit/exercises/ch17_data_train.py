@@ -3,9 +3,10 @@
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch17_data_train as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import expect, expect_close, expect_equal
 
 
 @exercise(
@@ -354,7 +355,7 @@ def _expect_checkpoint(attempts: list[given.Attempt]) -> None:
     )
 
 
-quiz(
+question(
     "what_has_run",
     """
     `ds = ray.data.range(10**9).map_batches(f)` returned after a few milliseconds. How often has `f` been called?
@@ -368,7 +369,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "effective_batch",
     """
     One process trains well with batches of 64. You start 8 workers, and each calls `iter_torch_batches(batch_size=64)`. What is different, apart from speed?
@@ -382,7 +383,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "the_odd_row",
     """
     1,437 rows, two workers: each is given 718 in every epoch, and one row is left out. Why doesn't Ray Train give one worker 719?
@@ -396,7 +397,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "without_a_checkpoint",
     """
     `FailureConfig(max_failures=3)`, 10 epochs, and the loop never reports a checkpoint. A worker dies in the last epoch. What happens?

@@ -7,9 +7,10 @@ from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer, Raised
-from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch18_serve as given
+from coursekit.judging.answer import Answer, Raised
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import agree, expect, expect_close, expect_equal
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -309,7 +310,7 @@ def _judge_batches(sizes: list[int], wanted: list[int], answers: list, best: lis
         _expect_answer(got, {"action": action, "batch": wanted[0]})
 
 
-quiz(
+question(
     "who_answers",
     """
     A service has one proxy and four replicas. Which of them is at the other end of the asking program's network connection?
@@ -323,7 +324,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "never_running",
     """
     `serve.run` does not return. `serve.status()` says DEPLOYING, and one replica STARTING, for minutes. What do you look at first?
@@ -337,7 +338,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "which_percentile",
     """
     A page of a web shop asks the service 20 times, and waits for the slowest answer. In about how many of 100 page views is the slowest above the service's p95?
@@ -351,7 +352,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "batch_alone",
     """
     `@serve.batch(max_batch_size=32, batch_wait_timeout_s=0.1)`, and a single user who sends the next request after each answer. What happens?
@@ -365,7 +366,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "both_versions",
     """
     A deployment has ten replicas, and Serve replaces two at a time. Which versions may a client see if it asks again and again?

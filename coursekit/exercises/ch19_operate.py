@@ -4,8 +4,9 @@ from typing import Any
 
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import exercise, expect, expect_close, expect_equal, quiz
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import expect, expect_close, expect_equal
 
 NAMES = ("Reader", "Simulator", "Cutter", "Judge", "Packer", "Mixer", "Filter", "Scorer", "Writer", "Trainer")
 
@@ -383,7 +384,7 @@ def _verb(holder: dict) -> str:
     return "is idle" if holder["doing"] == "idle" else holder["doing"]
 
 
-quiz(
+question(
     "which_stage",
     """
     Three samplers need 0.3 s each for a fragment, one preparer 0.12 s, one learner 0.05 s. All work side by side. What do you fix first?
@@ -397,7 +398,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "what_idle_costs",
     """
     An actor with `num_cpus=1` sleeps all night in a cluster that you pay by the hour. What does it cost?
@@ -411,7 +412,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "nothing_pending",
     """
     A program hangs. `ray status` shows free CPUs and no pending demands. What follows?

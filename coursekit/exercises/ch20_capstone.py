@@ -5,12 +5,13 @@ from functools import partial
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.capstone.judge import NotActions, checked, score
-from coursekit.exercise import Wrong, exercise, expect, quiz
+from coursekit.capstone.referee import NotActions, checked, score
 from coursekit.exercises._samplers import expect_samplers_kept_up
 from coursekit.given import ch20_capstone as given
 from coursekit.given.warehouse import Policy, World, baseline, draw_world, evaluate, make_envs, paying
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import Wrong, expect
 
 TRIES = 3  # an agent may be unlucky: the first that reaches the goal is enough
 OVER = 1.1  # times the budget: so much is forgiven
@@ -185,7 +186,7 @@ def _others(policy: Policy, world: World, episodes: int, seed: int) -> np.ndarra
     return evaluate(policy, episodes, seed, partial(make_envs, world=world))
 
 
-quiz(
+question(
     "what_a_budget_buys",
     """
     An entry has a budget of 60 CPU seconds. On a machine with many cores you give it eight samplers instead of two. What does that change?
@@ -199,7 +200,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "who_scores",
     """
     Why does the judge not simply call your `train` and take the mean return that it reports?
@@ -213,7 +214,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "close_race",
     """
     On the board, Ada's agent has 84.1 ± 2.4 and Bob's 82.6 ± 2.3, each in 200 episodes of its own. Is Ada's better?

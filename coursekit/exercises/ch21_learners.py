@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.given import ch21_learners as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import agree, expect, expect_close, expect_equal, expect_type
 
 
 @exercise(
@@ -405,7 +406,7 @@ def _trained(pushes: np.ndarray, drawn: list) -> list[float]:
     return found
 
 
-quiz(
+question(
     "who_holds_the_rows",
     """
     Two samplers make 5 MB of rows each. The driver calls `learner.learn.remote(ref_0, ref_1)`. Which processes hold these rows at any time?
@@ -419,7 +420,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "ring_of_many",
     """
     Gradients of 100 MB. With 4 learners, each sends 150 MB round the ring. How much does each send with 64 learners?
@@ -433,7 +434,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "rho_or_c",
     """
     With ρ̄ = 1, an action that the learner's policy likes ten times as much as the sampler's did counts only once. What does that do to V-trace?
@@ -447,7 +448,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "one_network_or_many",
     """
     Forty samplers on a CPU cluster, a policy of 300 MB, a simulator that needs 20 ms a step. A network in each sampler, or one inference actor on a GPU?

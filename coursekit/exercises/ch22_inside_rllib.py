@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import Wrong, exercise, expect, expect_close, expect_equal, quiz
 from coursekit.given import ch22_inside_rllib as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import Wrong, expect, expect_close, expect_equal
 
 
 @exercise(
@@ -430,7 +431,7 @@ def _transcript(rng: Generator, broken: dict[str, bool]) -> dict[str, float]:
     }
 
 
-quiz(
+question(
     "why_not_infinity",
     """
     A day ends when no address waits. The environments of an EnvRunner step together, so it asks the module once more before the next day begins, and throws that action away. What if all scores are minus infinity then?
@@ -444,7 +445,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "what_the_result_reports",
     """
     EnvRunners run in processes of their own, and a learner connector divides all rewards by 100. What happens to `episode_return_mean`?
@@ -458,7 +459,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "who_carries_the_state",
     """
     Ten environments run in an EnvRunner, and one of them ends its episode. What makes sure that the next episode starts with a fresh state?
@@ -472,7 +473,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "what_a_lost_node_costs",
     """
     A trial saves a checkpoint after every second iteration. Its node dies during the sixth. Where does the trial continue if Tune may restart it?

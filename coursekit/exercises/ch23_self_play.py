@@ -3,10 +3,11 @@
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import agree, best_of, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.given import ch23_self_play as given
 from coursekit.given import four
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import agree, best_of, expect, expect_close, expect_equal, expect_type
 
 ROUNDS, SHARE = 4, 0.62  # of the training, and of the points that the newest must take from its past
 
@@ -319,7 +320,7 @@ def _share(newest: dict, past: dict, games: int = 100) -> float:
     return taken / (2 * games)
 
 
-quiz(
+question(
     "one_mind_alone",
     """
     Both robots share one module, and it always takes the most probable action. Both see the same at the start. What happens?
@@ -333,7 +334,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "critic_at_play",
     """
     Two players were trained with a critic that saw what both see. What does each need to play?
@@ -347,7 +348,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "overlap",
     """
     Member 7 has 1,085 Elo points, interval 1,050 to 1,120; member 8 has 1,100, interval 1,065 to 1,135. Which is stronger?
@@ -361,7 +362,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "a_circle",
     """
     Rock beats scissors, scissors beat paper, paper beats rock, always, and all have played each other equally often. What does Elo say?

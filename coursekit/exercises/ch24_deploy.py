@@ -5,10 +5,11 @@ from typing import Any
 
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import Wrong, exercise, expect, expect_equal, quiz
 from coursekit.given import ch24_deploy as given
 from coursekit.given.kuberay import check_fields
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import Wrong, expect, expect_equal
 
 
 def _filled(text: str) -> tuple[dict, dict]:
@@ -342,7 +343,7 @@ def _judge_pod(name: str, container: dict, version: str) -> None:
     expect(right, f"The image of the {name} is {image}.")
 
 
-quiz(
+question(
     "exported_in_setup",
     """
     A file has `setup_commands: [export RAY_AUTH_MODE=token]` and the default start commands, and no machine has a token. What happens?
@@ -356,7 +357,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "open_dashboard",
     """
     You want to look at the dashboard of a head in a cloud, from home. What do you do?
@@ -370,7 +371,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "idle_for_longer",
     """
     Your jobs arrive all day, one after another, and a node is hardly ever idle for a minute. You raise the idle time from 1 to 10 minutes. What will it cost?

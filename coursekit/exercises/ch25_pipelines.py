@@ -5,9 +5,10 @@ from itertools import pairwise
 
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import exercise, expect, expect_equal, quiz
 from coursekit.given import ch25_pipelines as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import expect, expect_equal
 
 PROMISES = ("exactly once", "at most once", "at least once", "none")
 WORDS = ", ".join(PROMISES)
@@ -162,7 +163,7 @@ def _judge_attempts(ends: list[given.End], steps: list[list]) -> None:
         expect(times == 1, f"The effect of the step {name} happened {times} times, with the keys {listed}.")
 
 
-quiz(
+question(
     "between_effect_and_checkpoint",
     """
     A step sends a mail, and its process dies before the checkpoint is written. What saves you from a second mail?
@@ -176,7 +177,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "what_a_key_is_made_of",
     """
     A step publishes a policy, and may be called again after a death. Which key lets the registry recognise the second call?
@@ -190,7 +191,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "what_exactly_once_means",
     """
     A workflow system promises that a step never runs more than once unless you ask for retries. A machine dies while
@@ -205,7 +206,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "two_drivers",
     """
     The driver of `night1` seems to be dead, so you start it again. In truth it only hung, and now goes on. What do the checkpoints do?

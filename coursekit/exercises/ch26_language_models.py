@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from coursekit.answer import Answer
-from coursekit.exercise import agree, exercise, expect, expect_close, expect_equal, expect_type, quiz
 from coursekit.exercises._samplers import overtakes
 from coursekit.given import ch26_language_models as given
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import exercise, question
+from coursekit.judging.expect import agree, expect, expect_close, expect_equal, expect_type
 
 END, PAD = 11, 12  # as in coursekit.given.sorter, which needs PyTorch
 ITERATIONS, GAIN = 12, 0.08  # of the training, and what it must add to the share of right answers
@@ -469,7 +470,7 @@ REWARDS = {
 }
 
 
-quiz(
+question(
     "what_a_cache_saves",
     """
     A model has read a prompt of 1,000 tokens and writes 1,000 more, one at a time. Without a cache, how many tokens does it read in all, and how many with one?
@@ -483,7 +484,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "nothing_to_learn",
     """
     A prompt is so easy that all 16 answers to it are right. What does GRPO learn from this group?
@@ -497,7 +498,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "whose_logp",
     """
     Three log π of the same token: when it was written, now, and the reference's. Which changes from one gradient step to the next, on the same batch?
@@ -511,7 +512,7 @@ quiz(
     """,
 )
 
-quiz(
+question(
     "a_reward_that_rises",
     """
     In training the mean reward rises to 1. What do you know?

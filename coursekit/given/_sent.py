@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from coursekit.ray_bridge import patches, private
+
 
 @contextmanager
 def sent_to_actors() -> Iterator[list[tuple[str, list[int]]]]:
@@ -14,21 +16,9 @@ def sent_to_actors() -> Iterator[list[tuple[str, list[int]]]]:
 
     Equal arrays have equal marks. A reference stands for what it refers to.
     """
-    from ray.actor import ActorHandle
-
     sent: list[tuple[str, list[int]]] = []
-    calls: list[tuple[str, list]] = []
-    make = ActorHandle._actor_method_call
-
-    def write_down(handle: Any, method: str, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
-        calls.append((handle._actor_id.hex(), _marks([*(args or []), *(kwargs or {}).values()])))
-        return make(handle, method, args, kwargs, **options)
-
-    ActorHandle._actor_method_call = write_down
-    try:
+    with patches.noted_actor_calls(lambda actor, _, arguments: (private.actor_id(actor), _marks(arguments))) as calls:
         yield sent
-    finally:
-        ActorHandle._actor_method_call = make
     told = [(actor, [mark for part in arguments for mark in _arrived(part)]) for actor, arguments in calls]
     sent += [(actor, marks) for actor, marks in told if marks]
 

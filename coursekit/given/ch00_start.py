@@ -11,7 +11,7 @@ import pandas
 import psutil
 
 # Ray keeps as many idle workers as it has CPUs. For those of `run_program` it would end the notebook's own, and 2.60 can abort
-# a worker that ends: see coursekit.quiet.
+# a worker that ends: see coursekit.ray_bridge.quiet.
 os.environ.setdefault("RAY_num_workers_soft_limit", "8")
 ROLES = {
     "gcs_server": "GCS: the records of the whole cluster",

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from coursekit import meeting
+from coursekit.ray_bridge import rendezvous
 
 
 def slow_square(x: float, seconds: float = 0.2) -> float:
@@ -28,17 +28,17 @@ def square(x: int) -> int:
 
 
 def meets_another(place: list) -> bool:
-    """Return whether another call was running at the same time; `place` is [room, me, other]."""
-    room, me, other = place
-    return meeting.meets(room, me, other)
+    """Return whether another call was running at the same time; `place` is [point, me, other]."""
+    point, me, other = place
+    return rendezvous.meets(point, me, other)
 
 
 def first_ends_last(place: list) -> int:
-    """Return which of two calls this is, 0 or 1; call 0 ends after call 1. `place` is [room, me]."""
-    room, me = place
+    """Return which of two calls this is, 0 or 1; call 0 ends after call 1. `place` is [point, me]."""
+    point, me = place
     if me == 1:
-        meeting.signal(room, "ended")
-    elif meeting.wait_for(room, "ended"):
+        rendezvous.signal(point, "ended")
+    elif rendezvous.wait_for(point, "ended"):
         time.sleep(0.4)  # the caller notices the end of the other first
     return me
 
@@ -61,14 +61,14 @@ def launch(as_task: Callable, x: int) -> Launched:
     """Return what `as_task` gave back for a function that only ends after `as_task` has returned."""
     import ray
 
-    room, here = meeting.new_room(), os.getpid()
+    point, here = rendezvous.new_point(), os.getpid()
 
     def square_once_released(number: int) -> list:
         in_a_task = os.getpid() != here  # nothing to wait for in the process that is to return
-        return [number * number, in_a_task and meeting.wait_for(room, "returned"), os.getpid()]
+        return [number * number, in_a_task and rendezvous.wait_for(point, "returned"), os.getpid()]
 
     given_back = as_task(square_once_released, x)
-    meeting.signal(room, "returned")
+    rendezvous.signal(point, "returned")
     reference = isinstance(given_back, ray.ObjectRef)
     result = ray.get(given_back) if reference else given_back
     ran = _is_ours(result)
@@ -97,21 +97,21 @@ class Finished(TypedDict):
 
 def finish_in_order(first_k: Callable, order: list[int], k: int) -> Finished:
     """Return the results of `first_k` for calls that end in a given order; those after the k-th wait for its return."""
-    room = meeting.new_room()
+    point = rendezvous.new_point()
 
     def end_in_turn(x: int) -> int:
         turn = order.index(x)
         if turn >= k:
-            on_time = meeting.wait_for(room, "returned")
+            on_time = rendezvous.wait_for(point, "returned")
         else:
-            on_time = turn == 0 or meeting.wait_for(room, f"ended-{turn - 1}")
+            on_time = turn == 0 or rendezvous.wait_for(point, f"ended-{turn - 1}")
             time.sleep(0.4)  # the caller notices each end before the next
-        meeting.signal(room, f"ended-{turn}" if on_time else "gave-up")
+        rendezvous.signal(point, f"ended-{turn}" if on_time else "gave-up")
         return x
 
     results = first_k(end_in_turn, sorted(order), k)
-    meeting.signal(room, "returned")
-    return {"results": results, "waited_for_the_rest": meeting.signalled(room, "gave-up")}
+    rendezvous.signal(point, "returned")
+    return {"results": results, "waited_for_the_rest": rendezvous.signalled(point, "gave-up")}
 
 
 class Summed(TypedDict):
@@ -127,18 +127,18 @@ def sum_of_tree(tree_sum: Callable, numbers: list[int]) -> Summed:
     """Return the total and the depth of the additions; the first number exists only after `tree_sum` has returned."""
     import ray
 
-    room = meeting.new_room()
+    point = rendezvous.new_point()
 
     @ray.remote
     def late(number: int) -> list:
-        return [number, 0, meeting.wait_for(room, "returned")]
+        return [number, 0, rendezvous.wait_for(point, "returned")]
 
     def add(a: list, b: list) -> list:
         return [a[0] + b[0], 1 + max(a[1], b[1]), a[2] and b[2]]
 
     refs = [late.remote(numbers[0]), *(ray.put([number, 0, True]) for number in numbers[1:])]
     given_back = tree_sum(add, refs)
-    meeting.signal(room, "returned")
+    rendezvous.signal(point, "returned")
     if not isinstance(given_back, ray.ObjectRef):
         return {"reference": False, "total": None, "depth": 0, "returned_first": False}
     total, depth, on_time = ray.get(given_back)
@@ -155,13 +155,13 @@ class Mixed(TypedDict):
 
 def one_long_many_short(bounded_map: Callable, xs: list[int], limit: int) -> Mixed:
     """Return the results for calls of which the first `limit` meet, and the first of all only ends once the last has begun."""
-    room = meeting.new_room()
+    point = rendezvous.new_point()
 
     def work(x: int) -> list:
         place = xs.index(x)
-        meeting.signal(room, str(place))
-        full = place >= limit or all(meeting.wait_for(room, str(other)) for other in range(limit))
-        kept_moving = place > 0 or meeting.wait_for(room, str(len(xs) - 1))
+        rendezvous.signal(point, str(place))
+        full = place >= limit or all(rendezvous.wait_for(point, str(other)) for other in range(limit))
+        kept_moving = place > 0 or rendezvous.wait_for(point, str(len(xs) - 1))
         return [x * x, full, kept_moving]
 
     results = bounded_map(work, xs, limit)

@@ -13,8 +13,8 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from coursekit import meeting
 from coursekit.given.object_store import MB, made, store
+from coursekit.ray_bridge import private, rendezvous
 
 MILLION = 2**20  # numbers; of 8 bytes each, they are 8 MB
 SETTLED = 1.0  # seconds between two readings that must agree before a reference counts as kept
@@ -28,9 +28,8 @@ def in_store() -> int:
 
 def spilled_files() -> dict[str, str]:
     """Return the files into which this Ray has spilled objects, by the end of their names, with their sizes."""
-    import ray
 
-    session = Path(ray._private.worker._global_node.get_session_dir_path())
+    session = Path(private.global_node.get_session_dir_path())
     return {path.name[-12:]: f"{path.stat().st_size / MB:.0f} MB" for path in session.glob("ray_spilled_objects_*/*")}
 
 
@@ -125,14 +124,14 @@ def shared(array: np.ndarray) -> Iterator[tuple[str, int]]:
 
 
 def meets_another(array: np.ndarray, place: list) -> bool:
-    """Return whether another call was running at the same time; `place` is [room, me, other]."""
-    room, me, other = place
-    return meeting.meets(room, me, other)
+    """Return whether another call was running at the same time; `place` is [point, me, other]."""
+    point, me, other = place
+    return rendezvous.meets(point, me, other)
 
 
 def objects_here(share_once: Callable, size: int) -> list[str]:
     """Return the ids of the objects of this size to which this process refers."""
-    from coursekit import records
+    from coursekit.ray_bridge import records
 
     gc.collect()
     return [row["object_id"] for row in records.objects() if row["pid"] == os.getpid() and (row["size"] or 0) >= size]
@@ -161,23 +160,23 @@ def sums_of_matrix(column_sums: Callable, matrix: np.ndarray, blocks: int) -> Ad
     """Return the sums, what was copied or kept, and whether the block with the first row met others; column 0 numbers the rows."""
     import ray
 
-    room, driver = meeting.new_room(), os.getpid()
+    point, driver = rendezvous.new_point(), os.getpid()
 
     def add_rows(rows: np.ndarray) -> np.ndarray:
         if np.ndim(rows) != 2:
             raise TypeError(f"add_rows(rows) was given {np.ndim(rows)} dimensions in place of rows of the matrix")
         numbers = np.asarray(rows)[:, 0]
         if not isinstance(rows, np.ndarray):
-            meeting.signal(room, "listed")
+            rendezvous.signal(point, "listed")
         elif _is_own_copy(rows):
-            meeting.signal(room, "copied")
+            rendezvous.signal(point, "copied")
         if os.getpid() == driver:
-            meeting.signal(room, "here")
+            rendezvous.signal(point, "here")
         me = int(0 not in numbers)  # 0 for the block with the first row, 1 for every other
         if len(numbers) < len(matrix):
-            meeting.signal(room, f"met-{me}" if meeting.meets(room, me, 1 - me) else "missed")
+            rendezvous.signal(point, f"met-{me}" if rendezvous.meets(point, me, 1 - me) else "missed")
         else:
-            meeting.signal(room, "all rows")
+            rendezvous.signal(point, "all rows")
         return np.asarray(rows).sum(axis=0)
 
     ref = ray.put(matrix)
@@ -189,11 +188,11 @@ def sums_of_matrix(column_sums: Callable, matrix: np.ndarray, blocks: int) -> Ad
         "sums": sums,
         "copied_mb": copies.megabytes,
         "kept": len(_kept(ids)),
-        "listed": meeting.signalled(room, "listed"),
-        "copied": meeting.signalled(room, "copied"),
-        "here": meeting.signalled(room, "here"),
-        "all_rows": meeting.signalled(room, "all rows"),
-        "met": meeting.signalled(room, "met-0") and meeting.signalled(room, "met-1"),
+        "listed": rendezvous.signalled(point, "listed"),
+        "copied": rendezvous.signalled(point, "copied"),
+        "here": rendezvous.signalled(point, "here"),
+        "all_rows": rendezvous.signalled(point, "all rows"),
+        "met": rendezvous.signalled(point, "met-0") and rendezvous.signalled(point, "met-1"),
     }
 
 
@@ -219,11 +218,11 @@ def prepare_and_join(pipeline: Callable, numbers: list[int], factor: int) -> Joi
     """Return what `join` was given and what became of it; the first number exists only after `pipeline` has returned."""
     import ray
 
-    room = meeting.new_room()
+    point = rendezvous.new_point()
 
     @ray.remote
     def late(number: int) -> list:
-        return [number, meeting.wait_for(room, "returned")]
+        return [number, rendezvous.wait_for(point, "returned")]
 
     def prepare(value: list) -> list:
         if not isinstance(value, list):
@@ -241,7 +240,7 @@ def prepare_and_join(pipeline: Callable, numbers: list[int], factor: int) -> Joi
 
     refs = [late.remote(numbers[0]), *(ray.put([number, True]) for number in numbers[1:])]
     given_back = pipeline(prepare, join, refs)
-    meeting.signal(room, "returned")
+    rendezvous.signal(point, "returned")
     kind, joined = "a reference", {}
     if not isinstance(given_back, ray.ObjectRef):
         kind = _a(given_back)
@@ -314,10 +313,10 @@ def _array_with(first_row: np.ndarray, height: int) -> np.ndarray:
 
 def _kept(ids: set[str]) -> list[dict]:
     """Return Ray's records of the references to these objects, once they are gone or this process will not let go."""
-    from coursekit import records
+    from coursekit.ray_bridge import records
 
     gc.collect()
-    end, mine = time.monotonic() + meeting.PATIENCE, None
+    end, mine = time.monotonic() + rendezvous.PATIENCE, None
     while True:
         kept = [row for row in records.objects() if row["object_id"] in ids]
         before, mine = mine, sorted(row["object_id"] for row in kept if row["pid"] == os.getpid())
@@ -328,7 +327,7 @@ def _kept(ids: set[str]) -> list[dict]:
 
 def _returned(before: int, wanted: int) -> int:
     """Return how many bytes have gone from the store, once it is as many as wanted: Ray frees memory in batches."""
-    end = time.monotonic() + meeting.PATIENCE
+    end = time.monotonic() + rendezvous.PATIENCE
     while (returned := before - store()["bytes"]) < wanted and time.monotonic() < end:
         time.sleep(0.2)
     return returned
@@ -351,7 +350,7 @@ def read_larger_than_store(read_once: Callable, numbers: list[float], per_block:
     """
     import ray
 
-    room, refs = meeting.new_room(), []
+    point, refs = rendezvous.new_point(), []
     for number in numbers:
         block = np.full(per_block, number)
         block[-1] *= 2
@@ -360,7 +359,7 @@ def read_larger_than_store(read_once: Callable, numbers: list[float], per_block:
 
     def first(block: np.ndarray) -> float:
         if float(block[0]) in watched:
-            meeting.signal(room, f"pinned-{_pinned(per_block)}")
+            rendezvous.signal(point, f"pinned-{_pinned(per_block)}")
         return float(block[0])
 
     def last(block: np.ndarray) -> float:
@@ -381,25 +380,25 @@ def read_larger_than_store(read_once: Callable, numbers: list[float], per_block:
         "capacity_mb": after["capacity"] / MB,
         "spilled": spilled,
         "restored": after["restored_objects"] - before["restored_objects"],
-        "pinned": max([n for n in range(len(numbers) + 1) if meeting.signalled(room, f"pinned-{n}")], default=0),
+        "pinned": max([n for n in range(len(numbers) + 1) if rendezvous.signalled(point, f"pinned-{n}")], default=0),
     }
 
 
-def _on_disk(refs: list, room: int) -> int:
-    """Return how many blocks were spilled, of which at most `room` fit into memory: their owner hears of it a little later."""
+def _on_disk(refs: list, point: int) -> int:
+    """Return how many blocks were spilled, of which at most `point` fit into memory: their owner hears of it a little later."""
     import ray
 
-    end = time.monotonic() + meeting.PATIENCE
+    end = time.monotonic() + rendezvous.PATIENCE
     while True:
         spilled = sum(place["did_spill"] for place in ray.experimental.get_object_locations(refs).values())
-        if spilled >= len(refs) - room or time.monotonic() > end:
+        if spilled >= len(refs) - point or time.monotonic() > end:
             return spilled
         time.sleep(0.2)
 
 
 def _pinned(per_block: int) -> int:
     """Return how many blocks this process holds in the store at once, by Ray's records."""
-    from coursekit import records
+    from coursekit.ray_bridge import records
 
     rows = [row for row in records.objects() if row["pid"] == os.getpid() and row["kind"] == "pinned"]
     return sum((row["size"] or 0) >= 8 * per_block for row in rows)

@@ -10,9 +10,9 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from coursekit import meeting
-from coursekit.records import Window
-from coursekit.spans import timeline
+from coursekit.ray_bridge import rendezvous
+from coursekit.ray_bridge.records import Window
+from coursekit.ray_bridge.timeline import timeline
 
 
 def pay(balance: int, amount: int) -> int:
@@ -125,12 +125,12 @@ class Reunion:
     """Runs many calls at once: it is an async actor."""
 
     async def add(self, place: list) -> bool:
-        """Return whether all calls were here before one had ended; `place` is [room, me, how many in all]."""
-        room, me, count = place
-        meeting.signal(room, str(me))
+        """Return whether all calls were here before one had ended; `place` is [point, me, how many in all]."""
+        point, me, count = place
+        rendezvous.signal(point, str(me))
         for other in range(count):
-            if not await asyncio.to_thread(meeting.wait_for, room, str(other), "gave-up"):
-                meeting.signal(room, "gave-up")
+            if not await asyncio.to_thread(rendezvous.wait_for, point, str(other), "gave-up"):
+                rendezvous.signal(point, "gave-up")
                 return False
         return True
 
@@ -204,7 +204,7 @@ def hold_tournaments(tournament: Callable, seeds: list[int], others: list[int], 
 
     A player holds a lock, so it cannot travel; the game of a seed scores its square plus `offset`.
     """
-    room, driver = meeting.new_room(), os.getpid()
+    point, driver = rendezvous.new_point(), os.getpid()
 
     class Player:
         def __init__(self) -> None:
@@ -212,19 +212,19 @@ def hold_tournaments(tournament: Callable, seeds: list[int], others: list[int], 
 
         def play(self, seed: int) -> int:
             if os.getpid() == driver:
-                meeting.signal(room, "here")
-            elif seed in seeds and not meeting.signalled(room, "met"):
+                rendezvous.signal(point, "here")
+            elif seed in seeds and not rendezvous.signalled(point, "met"):
                 me = int(seed != seeds[0])  # 0 for the first seed, 1 for every other
-                if meeting.meets(room, me, 1 - me):
-                    meeting.signal(room, "met")
+                if rendezvous.meets(point, me, 1 - me):
+                    rendezvous.signal(point, "met")
             return seed * seed + offset
 
-    meeting.warm_up(2)  # patience is for the games, not for the start of processes
+    rendezvous.warm_up(2)  # patience is for the games, not for the start of processes
     return {
         "first": tournament(Player, list(seeds)),
         "second": tournament(Player, list(others)),
-        "here": meeting.signalled(room, "here"),
-        "met": meeting.signalled(room, "met"),
+        "here": rendezvous.signalled(point, "here"),
+        "met": rendezvous.signalled(point, "met"),
     }
 
 
@@ -247,7 +247,7 @@ def predict_together(learner: Any, xs: list[int], size: int, patience: float) ->
     try:
         ray.get(batcher.__ray_ready__.remote())  # patience is for the answers, not for the start of a process
         refs = [batcher.predict.remote(x) for x in xs]
-        ready, _ = ray.wait(refs, num_returns=len(refs), timeout=meeting.patience())
+        ready, _ = ray.wait(refs, num_returns=len(refs), timeout=rendezvous.patience())
         return [(True, ray.get(ref)) if ref in ready else (False, None) for ref in refs]
     finally:
         ray.kill(batcher)  # it may be blocked for good
@@ -270,7 +270,7 @@ def predict_after_others(learner: Any, xs: list[int], size: int, patience: float
         await asyncio.sleep(pause)
         start = time.monotonic()
         last = asyncio.create_task(batcher.predict(xs[-1]))
-        _, waiting = await asyncio.wait([last], timeout=patience + meeting.patience())
+        _, waiting = await asyncio.wait([last], timeout=patience + rendezvous.patience())
         seconds = time.monotonic() - start
         got = None if waiting else last.result()
         for task in (last, *others):
@@ -285,11 +285,11 @@ def predict_after_others(learner: Any, xs: list[int], size: int, patience: float
         return thread.submit(asyncio.run, play_both()).result()
 
 
-def _wait_for_all(room: str, names: Iterable[str]) -> bool:
+def _wait_for_all(point: str, names: Iterable[str]) -> bool:
     """Return whether all signals came; a call that waits in vain tells the others not to wait."""
     for name in names:
-        if not meeting.wait_for(room, name, unless="gave-up"):
-            meeting.signal(room, "gave-up")
+        if not rendezvous.wait_for(point, name, unless="gave-up"):
+            rendezvous.signal(point, "gave-up")
             return False
     return True
 
@@ -301,22 +301,22 @@ def train_marked(async_sgd: Callable, start: list[float], steps: int, rate: floa
     for the others, the third when it saw weights without its own last two gradients: a worker that asks for weights while it
     still computes lacks one. Its last gradient arrives late.
     """
-    room, workers = meeting.new_room(), len(start) // 3
+    point, workers = rendezvous.new_point(), len(start) // 3
 
     def mark(weights: Any, worker: int) -> np.ndarray:
         others = [other for other in range(workers) if other != worker]
-        step = next(step for step in range(steps + 1) if not meeting.signalled(room, f"{worker}-{step}"))
-        meeting.signal(room, f"{worker}-{step}")
-        on_time = step > 0 or _wait_for_all(room, [f"{other}-0" for other in others])
+        step = next(step for step in range(steps + 1) if not rendezvous.signalled(point, f"{worker}-{step}"))
+        rendezvous.signal(point, f"{worker}-{step}")
+        on_time = step > 0 or _wait_for_all(point, [f"{other}-0" for other in others])
         if worker == 0 and step == 0:
-            on_time = on_time and _wait_for_all(room, [f"{other}-1" for other in others])
+            on_time = on_time and _wait_for_all(point, [f"{other}-1" for other in others])
         applied = (weights[3 * worker] - start[3 * worker]) / rate  # of its own gradients
         fresh = step - 1 - 1e-6 < applied < step + 1e-6
         gradient = np.zeros(3 * workers)
         gradient[3 * worker : 3 * worker + 3] = -1, -(not on_time), -(not fresh)
         return gradient.view(_Late) if step == steps - 1 else gradient
 
-    meeting.warm_up(workers + 1)  # patience is for the work, not for the start of processes
+    rendezvous.warm_up(workers + 1)  # patience is for the work, not for the start of processes
     return async_sgd(mark, np.array(start), list(range(workers)), steps, rate)
 
 

@@ -10,8 +10,8 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from coursekit import meeting
 from coursekit.given.folders import wait_until
+from coursekit.ray_bridge import private, rendezvous
 
 
 def nap(seconds: float = 0.5) -> str:
@@ -126,16 +126,16 @@ def evaluate_teams(no_deadlock: Callable, groups: list[list[int]], offset: int) 
 
     from coursekit.given.nodes import unfinished
 
-    room, since = meeting.new_room(), time.time()
+    point, since = rendezvous.new_point(), time.time()
     groups = groups[: int(ray.cluster_resources()["CPU"]) + 1]
     first, second = groups[0][0], groups[1][0]
 
     def simulate(x: int) -> int:
         context = ray.get_runtime_context()
-        meeting.signal(room, f"in-{x}")
-        met = x != first or meeting.wait_for(room, f"in-{second}")
+        rendezvous.signal(point, f"in-{x}")
+        met = x != first or rendezvous.wait_for(point, f"in-{second}")
         time.sleep(0.05)
-        meeting.note(room, x, [context.get_task_id(), context.get_assigned_resources().get("licence", 0), met])
+        rendezvous.note(point, x, [context.get_task_id(), context.get_assigned_resources().get("licence", 0), met])
         return x * x + offset
 
     call = _calling(no_deadlock, simulate, groups)
@@ -147,7 +147,7 @@ def evaluate_teams(no_deadlock: Callable, groups: list[list[int]], offset: int) 
         "value": call.result() if ended else None,
         "groups": len(groups),
         "stuck": stuck,
-        "simulated": {x: meeting.noted(room, x) for group in groups for x in group},
+        "simulated": {x: rendezvous.noted(point, x) for group in groups for x in group},
     }
 
 
@@ -170,28 +170,30 @@ def share_two_gpus(learn_and_play: Callable, samplers: int, offset: int) -> Shar
     nodes = [row["Resources"].get("GPU", 0) for row in ray.nodes() if row["Alive"]]
     if max(nodes, default=0) != 2:
         return {"gpus": sum(nodes), "ended": False, "value": None, "notes": []}
-    room, since, driver = meeting.new_room(), time.time(), os.getpid()
+    point, since, driver = rendezvous.new_point(), time.time(), os.getpid()
     both_gpus = ray.remote(num_gpus=2, num_cpus=0)(lambda: None)
-    ray.wait([both_gpus.remote()], timeout=meeting.patience())  # beside what is still held, shares would land on both
+    ray.wait(
+        [both_gpus.remote()], timeout=rendezvous.patience()
+    )  # beside what is still held, shares would land on both
 
     def work(me: int) -> int:
         if os.getpid() == driver:  # not in a task: it holds nothing
-            meeting.note(room, me, [0, 0, False, "here"])
+            rendezvous.note(point, me, [0, 0, False, "here"])
             return me * me + offset
         context = ray.get_runtime_context()
         held = context.get_assigned_resources()
-        meeting.signal(room, f"in-{me}")
-        met = all(meeting.wait_for(room, f"in-{other}", unless="missed") for other in range(samplers + 1))
+        rendezvous.signal(point, f"in-{me}")
+        met = all(rendezvous.wait_for(point, f"in-{other}", unless="missed") for other in range(samplers + 1))
         if not met:
-            meeting.signal(room, "missed")
+            rendezvous.signal(point, "missed")
         where = context.get_task_id() or context.get_actor_id()
-        meeting.note(room, me, [held.get("GPU", 0), held.get("CPU", 0), met, where])
+        rendezvous.note(point, me, [held.get("GPU", 0), held.get("CPU", 0), met, where])
         return me * me + offset
 
     call = _calling(learn_and_play, lambda: work(0), lambda number: work(number + 1), samplers)
     ended = _until(call.done, since)
     _stop(since)
-    notes = [meeting.noted(room, me) for me in range(samplers + 1)]
+    notes = [rendezvous.noted(point, me) for me in range(samplers + 1)]
     return {"gpus": 2, "ended": ended, "value": call.result() if ended else None, "notes": notes}
 
 
@@ -211,26 +213,26 @@ def one_node_is_busy(spread_over_nodes: Callable, xs: list[int], which: int) -> 
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    room, since = meeting.new_room(), time.time()
+    point, since = rendezvous.new_point(), time.time()
     nodes = {row["NodeID"]: row["Resources"].get("CPU", 0) for row in ray.nodes() if row["Alive"]}
     busy = sorted(nodes)[which % len(nodes)]
     there = NodeAffinitySchedulingStrategy(busy, soft=False)
     hold = ray.remote(_hold).options(num_cpus=nodes[busy], scheduling_strategy=there)
-    holding = hold.remote(room, 0)
+    holding = hold.remote(point, 0)
 
     def work(x: int) -> int:
-        meeting.note(room, x, ray.get_runtime_context().get_node_id())
+        rendezvous.note(point, x, ray.get_runtime_context().get_node_id())
         return x * x
 
     others = len(xs) - len(xs) // len(nodes)
     try:
-        meeting.wait_for(room, "holds-0")
+        rendezvous.wait_for(point, "holds-0")
         call = _calling(spread_over_nodes, work, xs)
         kept_moving = _until(
-            lambda: call.done() or sum(meeting.noted(room, x) is not None for x in xs) >= others, since
+            lambda: call.done() or sum(rendezvous.noted(point, x) is not None for x in xs) >= others, since
         )
     finally:
-        meeting.signal(room, "let go")
+        rendezvous.signal(point, "let go")
     ray.wait([holding], timeout=5)
     ended = _until(call.done, since)
     _stop(since)
@@ -240,7 +242,7 @@ def one_node_is_busy(spread_over_nodes: Callable, xs: list[int], which: int) -> 
         "unschedulable": unschedulable,
         "value": call.result() if ended and not unschedulable else None,
         "nodes": sorted(nodes),
-        "ran": {x: meeting.noted(room, x) for x in xs},
+        "ran": {x: rendezvous.noted(point, x) for x in xs},
         "kept_moving": kept_moving,
     }
 
@@ -263,30 +265,32 @@ def gang_of(gang: Callable, size: int, offset: int, failing: int) -> Gang:
     import ray
 
     _stop(time.time())  # a group that an attempt before has left would hold what this one needs
-    room, since, before = meeting.new_room(), time.time(), set(_groups())
+    point, since, before = rendezvous.new_point(), time.time(), set(_groups())
 
     def member(rank: int) -> int:
-        meeting.signal(room, f"rank-{rank}")
-        met = all(meeting.wait_for(room, f"rank-{other}", unless="missed") for other in range(size))
-        meeting.signal(room, "all met" if met else "missed")
-        meeting.note(room, rank, [met, ray.get_runtime_context().get_placement_group_id()])
+        rendezvous.signal(point, f"rank-{rank}")
+        met = all(rendezvous.wait_for(point, f"rank-{other}", unless="missed") for other in range(size))
+        rendezvous.signal(point, "all met" if met else "missed")
+        rendezvous.note(point, rank, [met, ray.get_runtime_context().get_placement_group_id()])
         if rank == failing:
             for other in set(range(size)) - {rank}:  # one that still ran would die with the group, and Ray would say so
-                meeting.wait_for(room, f"done-{other}", unless="missed")
+                rendezvous.wait_for(point, f"done-{other}", unless="missed")
             raise ValueError("This member fails.")
-        meeting.signal(room, f"done-{rank}")
+        rendezvous.signal(point, f"done-{rank}")
         return rank * rank + offset
 
     call = _calling(gang, member, size)
     ended = _until(call.done, since)
-    gone = wait_until(lambda: {row["state"] for row in _groups(before).values()} <= {"REMOVED"}, meeting.patience() / 4)
+    gone = wait_until(
+        lambda: {row["state"] for row in _groups(before).values()} <= {"REMOVED"}, rendezvous.patience() / 4
+    )
     groups = _groups(before).values()
     _stop(since)
     return {
         "ended": ended,
         "value": call.result() if ended and failing < 0 else None,
         "left": not gone,
-        "members": [meeting.noted(room, rank) for rank in range(size)],
+        "members": [rendezvous.noted(point, rank) for rank in range(size)],
         "groups": [(row["state"], row["strategy"], list(row["bundles"].values())) for row in groups],
     }
 
@@ -314,7 +318,7 @@ def _until(done: Callable[[], bool], since: float) -> bool:
     while not done():
         if (now := _activity(since)) != seen:
             last, seen = time.monotonic(), now
-        if time.monotonic() - last > 1.5 * meeting.patience():  # calls that meet each other give up sooner
+        if time.monotonic() - last > 1.5 * rendezvous.patience():  # calls that meet each other give up sooner
             return done()
         time.sleep(0.1)
     return True
@@ -322,9 +326,10 @@ def _until(done: Callable[[], bool], since: float) -> bool:
 
 def _activity(since: float) -> tuple[int, int]:
     """Return numbers that change whenever a task changes its state or a worker process comes or goes."""
-    from ray._private.state import state
+    state = private.state
 
-    from coursekit import records, rows
+    from coursekit.ray_bridge import record_rows as rows
+    from coursekit.ray_bridge import records
 
     events = [event for event in state._get_all_task_events() if rows.created(event) >= since]
     living = sum(worker["alive"] for worker in records._workers(state).values())
@@ -341,11 +346,12 @@ def _groups(before: Iterable[str] = ()) -> dict[str, dict]:
 def _stop(since: float) -> None:
     """End whatever a wrong answer has left: placement groups, and what began after `since` and waits forever."""
     import ray
-    from ray._private.worker import global_worker
+
+    global_worker = private.global_worker
     from ray.util.placement_group import PlacementGroup, remove_placement_group
 
-    from coursekit import records
     from coursekit.given.nodes import unfinished
+    from coursekit.ray_bridge import records
 
     for key in _groups():
         remove_placement_group(PlacementGroup(ray.PlacementGroupID(bytes.fromhex(key))))
@@ -360,11 +366,11 @@ def _stop(since: float) -> None:
             ref = ray.ObjectRef(bytes.fromhex(task["task_id"]) + (1).to_bytes(4, "little"))
             with contextlib.suppress(Exception):  # another task owns it and ends it, or it is a call to an actor
                 ray.cancel(ref, force=force, recursive=True)
-        wait_until(lambda: not unfinished(since), min(5.0, meeting.patience()))
+        wait_until(lambda: not unfinished(since), min(5.0, rendezvous.patience()))
 
 
-def _hold(room: str, number: int) -> None:
+def _hold(point: str, number: int) -> None:
     """Keep a CPU until told to let go."""
-    meeting.signal(room, f"holds-{number}")
-    while not meeting.wait_for(room, "let go"):
+    rendezvous.signal(point, f"holds-{number}")
+    while not rendezvous.wait_for(point, "let go"):
         pass

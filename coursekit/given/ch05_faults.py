@@ -10,8 +10,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypedDict
 
-from coursekit import meeting
 from coursekit.given.folders import new_folder, wait_until
+from coursekit.ray_bridge import private, rendezvous
 
 
 def ask_nodes_every(seconds: float) -> None:
@@ -145,9 +145,9 @@ def calls_in(diary: Diary) -> list[dict]:
 
 def kill_process_of(actor: Any) -> int:
     """Kill the process in which an actor lives, as a crash would, and return its number."""
-    from coursekit.records import actors
+    from coursekit.ray_bridge.records import actors
 
-    row = next(row for row in actors() if row["actor_id"] == actor._actor_id.hex())
+    row = next(row for row in actors() if row["actor_id"] == private.actor_id(actor))
     os.kill(row["pid"], signal.SIGKILL)
     return row["pid"]
 
@@ -155,13 +155,12 @@ def kill_process_of(actor: Any) -> int:
 @contextlib.contextmanager
 def second_node(num_cpus: int = 2) -> Iterator[Any]:
     """Yield a second node of the running Ray: `node.node_id`, `node.kill()`. It is gone when the block ends."""
-    import ray
-    from ray._private.ray_constants import ENABLE_RAY_CLUSTERS_ENV_VAR
+    ENABLE_RAY_CLUSTERS_ENV_VAR = private.ENABLE_RAY_CLUSTERS_ENV_VAR
     from ray.cluster_utils import Cluster
 
     os.environ[ENABLE_RAY_CLUSTERS_ENV_VAR] = "1"  # macOS asks for that
     cluster = Cluster()
-    cluster.head_node = ray._private.worker.global_worker.node  # the Ray that runs already, not a new one
+    cluster.head_node = private.global_worker.node  # the Ray that runs already, not a new one
     node = cluster.add_node(num_cpus=num_cpus)
     node.kill = lambda: cluster.remove_node(node, allow_graceful=False)  # SIGKILL to all of its processes
     try:
@@ -189,7 +188,7 @@ def fetch_all(survivors: Callable, plan: dict[int, str]) -> Fetched:
 
     In this process, where `here` counts, a call can neither die nor meet another.
     """
-    diary, room = Diary(), meeting.new_room()
+    diary, point = Diary(), rendezvous.new_point()
     guests = [x for x, act in plan.items() if act == "meets"]
 
     def call(x: int) -> object:
@@ -202,7 +201,7 @@ def fetch_all(survivors: Callable, plan: dict[int, str]) -> Fetched:
             raise ValueError(f"no value for {x}")
         if act == "KeyError":
             raise KeyError(x)
-        if act == "meets" and not here and _all_here(room, x, guests):
+        if act == "meets" and not here and _all_here(point, x, guests):
             diary.write("met")
         return {"None": None, "0": 0}.get(act, x * x)
 
@@ -212,16 +211,16 @@ def fetch_all(survivors: Callable, plan: dict[int, str]) -> Fetched:
     return {"returned": returned, "calls": calls, "here": diary.count("here"), "met": met}
 
 
-def _all_here(room: str, me: int, guests: list[int]) -> bool:
-    meeting.signal(room, str(me))
-    return all(_comes(room, guest) for guest in guests)
+def _all_here(point: str, me: int, guests: list[int]) -> bool:
+    rendezvous.signal(point, str(me))
+    return all(_comes(point, guest) for guest in guests)
 
 
-def _comes(room: str, guest: int) -> bool:
+def _comes(point: str, guest: int) -> bool:
     """Return whether a guest comes; once one has been missed, no call waits for the others."""
-    comes = meeting.wait_for(room, str(guest), unless="missed")
+    comes = rendezvous.wait_for(point, str(guest), unless="missed")
     if not comes:
-        meeting.signal(room, "missed")
+        rendezvous.signal(point, "missed")
     return comes
 
 
@@ -244,7 +243,7 @@ def call_faulty(resilient_call: Callable, x: int, plan: list[str], attempts: int
     """Return how `resilient_call` ended for a function that does, call by call, what the plan says, and then works."""
     import ray
 
-    diary, room = Diary(), meeting.new_room()
+    diary, point = Diary(), rendezvous.new_point()
 
     def faulty(y: int) -> int:
         act = ([*plan[diary.write("call") :], "works"])[0]
@@ -255,22 +254,22 @@ def call_faulty(resilient_call: Callable, x: int, plan: list[str], attempts: int
         if act == "raises Ray's":
             raise ray.exceptions.WorkerCrashedError
         if act == "hangs":
-            _hang(diary, room)
+            _hang(diary, point)
         if act == "takes time":
             time.sleep(0.5)
         return y * y
 
     outcome = _outcome(lambda: resilient_call(faulty, x, attempts, seconds))
     wait_until(lambda: diary.count("went on") or not any(_lives(row["pid"]) for row in _hanging(diary)))
-    meeting.signal(room, "over")
+    rendezvous.signal(point, "over")
     return {**outcome, "calls": diary.count("call"), "went_on": diary.count("went on")}
 
 
-def _hang(diary: Diary, room: str) -> None:
+def _hang(diary: Diary, point: str) -> None:
     """Wait until the probe is over; a call that was cancelled never goes on."""
     diary.write("hangs")
     try:
-        meeting.wait_for(room, "over")
+        rendezvous.wait_for(point, "over")
     except BaseException:  # `ray.cancel` interrupts it
         diary.write("interrupted")
         raise
@@ -482,7 +481,7 @@ def collect_with_deaths(collect: Callable, samplers: int, plan: dict[int, str], 
     """
     import ray
 
-    diary, room = Diary(), meeting.new_room()
+    diary, point = Diary(), rendezvous.new_point()
     guests = [seed for seed, act in plan.items() if act == "meets"]
 
     class Sampler:
@@ -492,9 +491,9 @@ def collect_with_deaths(collect: Callable, samplers: int, plan: dict[int, str], 
                 diary.die()
             if act == "raises" and times < 3:
                 raise ray.exceptions.ActorDiedError
-            if act == "meets" and _all_here(room, seed, guests):
+            if act == "meets" and _all_here(point, seed, guests):
                 diary.write("met")
-            if act == "waits" and any(_comes(room, guests[0]) for _ in range(2)):  # three processes die meanwhile
+            if act == "waits" and any(_comes(point, guests[0]) for _ in range(2)):  # three processes die meanwhile
                 diary.write("met")
             return seed * seed + plus
 

@@ -10,9 +10,9 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
-from coursekit import meeting
-from coursekit.envs import SlowSimulator
+from coursekit.given.environments import SlowSimulator
 from coursekit.given.scripted import Scripted
+from coursekit.ray_bridge import rendezvous
 
 MB = 2**20
 NO_WEIGHTS: dict[str, Any] = {"version": -1, "w": np.zeros(1)}
@@ -102,34 +102,34 @@ class Rounds(TypedDict):
 
 def collect_rounds(collect: Callable, rounds: Sequence[dict], count: int, steps: int) -> Rounds:
     """Return what the rounds gave back, up to one whose samplers never met; in a round, the last sampler ends first."""
-    room = meeting.new_room()
+    point = rendezvous.new_point()
 
     def cue(me: int, number: int) -> None:
-        meeting.signal(room, f"{number}-in-{me}")
-        if not all(meeting.wait_for(room, f"{number}-in-{other}", unless="missed") for other in range(count)):
-            meeting.signal(room, "missed")
+        rendezvous.signal(point, f"{number}-in-{me}")
+        if not all(rendezvous.wait_for(point, f"{number}-in-{other}", unless="missed") for other in range(count)):
+            rendezvous.signal(point, "missed")
         elif me + 1 < count:
-            meeting.wait_for(room, f"{number}-out-{me + 1}")
+            rendezvous.wait_for(point, f"{number}-out-{me + 1}")
             time.sleep(0.2)  # an answer that waits for the samplers notices each end before the next
-        meeting.signal(room, f"{number}-out-{me}")
+        rendezvous.signal(point, f"{number}-out-{me}")
 
     samplers, results = on_cue(count, cue), []
     try:
         for weights in rounds:
             results.append(collect(list(samplers), weights, steps))
-            if missed := meeting.signalled(room, "missed"):
+            if missed := rendezvous.signalled(point, "missed"):
                 break  # once is enough: a meeting that fails takes its time
     finally:
-        meeting.signal(room, "missed")  # what still plays need not wait
+        rendezvous.signal(point, "missed")  # what still plays need not wait
     return {"rounds": results, "missed": missed}
 
 
 class Lesson:
     """Stands in for a learner: notes each fragment, makes a new version of the weights, and kills a sampler over the sixth."""
 
-    def __init__(self, room: str, doomed: Any):
+    def __init__(self, point: str, doomed: Any):
         self.heard: list = []
-        self._room, self._doomed = room, doomed
+        self._room, self._doomed = point, doomed
 
     def __call__(self, fragment: Any) -> dict:
         """Return the new weights: version 1 after the first fragment, 2 after the second."""
@@ -137,7 +137,7 @@ class Lesson:
         version = len(self.heard)
         if version == 6:
             _kill(self._doomed)
-        meeting.signal(self._room, f"learned-{version}")
+        rendezvous.signal(self._room, f"learned-{version}")
         return NO_WEIGHTS | {"version": version}
 
 
@@ -168,27 +168,27 @@ def with_a_straggler_and_a_death(collect_async: Callable, steps: int, count: int
     """
     import ray
 
-    room, waits_for, raised = meeting.new_room(), {slow: "learned-3", dies: "learned-6"}, ""
+    point, waits_for, raised = rendezvous.new_point(), {slow: "learned-3", dies: "learned-6"}, ""
     late = f"learned-{count}", f"learned-{count - 2}"
 
     def cue(me: int, number: int) -> None:
         time.sleep(0.05)
         if number == 0:
-            meeting.signal(room, f"in-{me}")
-            if not all(meeting.wait_for(room, f"in-{other}", unless="alone") for other in range(3)):
-                meeting.signal(room, "alone")
-            elif me in waits_for and not meeting.wait_for(room, waits_for[me], unless="over"):
-                meeting.signal(room, "waited")
-        elif meeting.signalled(room, late[me == slow]) and not meeting.wait_for(room, "over"):
-            meeting.signal(room, "stayed")
+            rendezvous.signal(point, f"in-{me}")
+            if not all(rendezvous.wait_for(point, f"in-{other}", unless="alone") for other in range(3)):
+                rendezvous.signal(point, "alone")
+            elif me in waits_for and not rendezvous.wait_for(point, waits_for[me], unless="over"):
+                rendezvous.signal(point, "waited")
+        elif rendezvous.signalled(point, late[me == slow]) and not rendezvous.wait_for(point, "over"):
+            rendezvous.signal(point, "stayed")
 
     crew = on_cue(3, cue)
-    lesson = Lesson(room, crew[dies])
+    lesson = Lesson(point, crew[dies])
     try:
         collect_async(crew, NO_WEIGHTS | {"version": 0}, steps, count, lesson)
     except ray.exceptions.RayActorError as error:
         raised = type(error).__name__
     finally:
-        alone, waited, stayed = (meeting.signalled(room, name) for name in ("alone", "waited", "stayed"))
-        meeting.signal(room, "over")
+        alone, waited, stayed = (rendezvous.signalled(point, name) for name in ("alone", "waited", "stayed"))
+        rendezvous.signal(point, "over")
     return {"heard": lesson.heard, "raised": raised, "alone": alone, "waited": waited, "stayed": stayed}

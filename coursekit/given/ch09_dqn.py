@@ -18,8 +18,8 @@ from typing import Any, TypedDict
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 
-from coursekit import meeting
 from coursekit.given.cartpoles import cartpoles, turned_cartpoles
+from coursekit.ray_bridge import private, rendezvous
 
 __all__ = [
     "ENVS",
@@ -371,7 +371,7 @@ def follow_worker(work: Callable, rounds: int, versions: list[int]) -> Worked:
     """Return all that a worker did, while one actor played agent, buffer and board."""
     import ray
 
-    meeting.expect_ray()
+    rendezvous.expect_ray()
     log: dict[str, list] = {"play": [], "test": [], "put": []}
     script = ray.remote(Script).options(num_cpus=0).remote(rounds, versions)
     work(partial(Played, rounds, log), script, script, script, SimpleNamespace(put=log["put"].append))
@@ -387,18 +387,18 @@ class MeetingCartpoles:
     """Makes CartPoles turned by a matrix; the first time, a worker waits until another worker asks for some, too."""
 
     turn: np.ndarray
-    room: str
+    point: str
     driver: int
 
     def __call__(self, count: int) -> Any:
         """Return `count` of them."""
-        if os.getpid() != self.driver and self.room not in _here:
-            _here.add(self.room)
-            meeting.signal(self.room, f"here-{os.getpid()}")
-            end = time.monotonic() + meeting.patience()
-            while len(_signals(self.room, "here")) < 2 and time.monotonic() < end:
+        if os.getpid() != self.driver and self.point not in _here:
+            _here.add(self.point)
+            rendezvous.signal(self.point, f"here-{os.getpid()}")
+            end = time.monotonic() + rendezvous.patience()
+            while len(_signals(self.point, "here")) < 2 and time.monotonic() < end:
                 time.sleep(0.02)
-            if len(_signals(self.room, "here")) < 2:
+            if len(_signals(self.point, "here")) < 2:
                 text = "one worker waited for another one, and none came: launch all before you wait for one"
                 raise RuntimeError(text)
         return turned_cartpoles(self.turn, count)
@@ -406,7 +406,7 @@ class MeetingCartpoles:
     def tested(self, theta: np.ndarray, score: float) -> None:
         """Write down that a worker has tested these weights; tests in the driver do not count."""
         if os.getpid() != self.driver:
-            meeting.signal(self.room, f"tested-{os.getpid()}-{time.monotonic_ns()}-{score!r}-{_mark(theta)}")
+            rendezvous.signal(self.point, f"tested-{os.getpid()}-{time.monotonic_ns()}-{score!r}-{_mark(theta)}")
 
 
 def _mark(theta: np.ndarray) -> int:
@@ -414,11 +414,11 @@ def _mark(theta: np.ndarray) -> int:
     return zlib.crc32(np.asarray(theta, np.float32).tobytes())
 
 
-def _signals(room: str, kind: str) -> list[list[str]]:
+def _signals(point: str, kind: str) -> list[list[str]]:
     """Return the signals of this kind that were left in a room, as their parts."""
-    from ray.experimental.internal_kv import _internal_kv_list
+    _internal_kv_list = private.kv_list
 
-    return [key.decode().split("-")[1:] for key in _internal_kv_list(f"{room}/{kind}-", namespace="coursekit")]
+    return [key.decode().split("-")[1:] for key in _internal_kv_list(f"{point}/{kind}-", namespace="coursekit")]
 
 
 class Trained(TypedDict):
@@ -432,9 +432,9 @@ class Trained(TypedDict):
 
 def learn(train: Callable, turn: list, seed: int) -> Trained:
     """Return what `train` returns for CartPoles turned in the judge's way, and how its workers tested."""
-    room = meeting.new_room()
-    learned = train(MeetingCartpoles(np.array(turn, np.float32), room, os.getpid()), seed)
-    tests = [(int(process), float(score), int(mark)) for process, _, score, mark in _signals(room, "tested")]
+    point = rendezvous.new_point()
+    learned = train(MeetingCartpoles(np.array(turn, np.float32), point, os.getpid()), seed)
+    tests = [(int(process), float(score), int(mark)) for process, _, score, mark in _signals(point, "tested")]
     theta = learned.get("theta") if isinstance(learned, dict) else None
     mark = _mark(theta) if isinstance(theta, np.ndarray) and theta.dtype.kind == "f" else None
-    return {"learned": learned, "workers": len(_signals(room, "here")), "tests": tests, "mark": mark}
+    return {"learned": learned, "workers": len(_signals(point, "here")), "tests": tests, "mark": mark}

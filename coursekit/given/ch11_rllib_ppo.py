@@ -13,7 +13,7 @@ import numpy as np
 
 from coursekit.given import rllib_configs
 
-CORRIDOR = "coursekit.envs:SimpleCorridor-v0"
+CORRIDOR = "coursekit.given.environments:SimpleCorridor-v0"
 ENDLESS = 200  # iterations after which a loop is taken for endless
 BATCH = 128  # steps of an iteration, where all that counts is that there were some
 

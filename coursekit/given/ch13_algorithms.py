@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from coursekit.given.rllib_configs import Facts, built, facts, quietly_built
 
-CORRIDOR = "coursekit.envs:SimpleCorridor-v0"  # ten squares, the exit at the last; chapter 7 wrote it
+CORRIDOR = "coursekit.given.environments:SimpleCorridor-v0"  # ten squares, the exit at the last; chapter 7 wrote it
 
 
 def learner_pids(group: Any) -> list[int]:

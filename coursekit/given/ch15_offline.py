@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 import gymnasium
 import numpy as np
 
-from coursekit.meeting import expect_ray
+from coursekit.ray_bridge.rendezvous import expect_ray
 
 Operator = Callable[[np.ndarray], np.ndarray]
 CARTPOLE = "CartPole-v1"

@@ -18,7 +18,8 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from coursekit.meeting import expect_ray
+from coursekit.ray_bridge import private
+from coursekit.ray_bridge.rendezvous import expect_ray
 
 Data = dict[str, tuple[np.ndarray, np.ndarray]]
 PIXELS, CLASSES = 64, 10
@@ -236,7 +237,7 @@ def fit_recipe() -> None:
 @contextlib.contextmanager
 def _trial(objective: Callable, config: dict, folder: str) -> Iterator[Any]:
     """Yield the object that lives in a trial's actor, made by Tune itself, here in this process."""
-    from ray.train._internal.storage import StorageContext
+    StorageContext = private.StorageContext
     from ray.tune.trainable.function_trainable import wrap_function
 
     storage = StorageContext(storage_path=folder, experiment_dir_name="check", trial_dir_name="trial")
@@ -463,8 +464,8 @@ def scripted(runs: list, folder: str) -> Any:
 
     A trial without accuracies died before its first report.
     """
-    from ray.train._internal.session import _TrainingResult
-    from ray.train._internal.storage import StorageContext
+    _TrainingResult = private.TrainingResult
+    StorageContext = private.StorageContext
     from ray.tune import Checkpoint, ExperimentAnalysis, ResultGrid
     from ray.tune.experiment import Trial
 

@@ -25,9 +25,9 @@ from unittest import mock
 
 import numpy as np
 
-from coursekit import meeting
-from coursekit.failure import describe
 from coursekit.given.folders import wait_until
+from coursekit.judging.failure import describe
+from coursekit.ray_bridge import private, rendezvous
 
 # What one worker did, in order: ["rows", ids], ["before", weights], ["step", weights], ["report", metrics]
 Log = list[list]
@@ -138,11 +138,12 @@ def stage(rank: int, workers: int, note: Callable, shard: dict, checkpoint: str,
     """Return what `ray.train` does for a loop in a rehearsal: rank, shard, checkpoints, reports for which the workers wait."""
     import torch
     from ray.train import Checkpoint
-    from ray.train.v2._internal.execution.train_fn_utils import LocalTrainFnUtils
 
     group, numbers = torch.distributed.new_group(), itertools.count()
 
-    class Stage(LocalTrainFnUtils):
+    base: Any = private.train_fn_utils.LocalTrainFnUtils
+
+    class Stage(base):
         def report(self, metrics: dict, checkpoint: Any = None, *more: Any, **options: Any) -> None:
             number = next(numbers)
             if checkpoint is not None:  # Ray Train too merges what the workers save
@@ -179,16 +180,16 @@ def _attempt(payload: bytes, rows: dict, workers: int, folder: str, kill: Kill) 
     import torch
 
     checkpoint = max(map(str, Path(folder).glob("checkpoint-*")), default="")
-    room, part = tempfile.mkdtemp(dir=folder), len(rows["row"]) // workers  # what does not divide is left out
+    point, part = tempfile.mkdtemp(dir=folder), len(rows["row"]) // workers  # what does not divide is left out
     with contextlib.ExitStack() as players:
         lines = []
         for rank in range(workers):
             shard = {name: column[rank::workers][:part] for name, column in rows.items()}
             dies_after = kill[1] if kill and kill[0] == rank else None
-            player = _player(rank, workers, payload, shard, dies_after, checkpoint, folder, room)
+            player = _player(rank, workers, payload, shard, dies_after, checkpoint, folder, point)
             lines.append(players.enter_context(player))
         logs, stuck = _listen(lines)
-    for path in sorted(Path(room).glob("printed-*")):
+    for path in sorted(Path(point).glob("printed-*")):
         print(textwrap.indent(path.read_text(errors="replace"), f"worker {path.name[-1]}: "), end="")
     state = torch.load(f"{checkpoint}/state.pt", weights_only=False) if checkpoint else None
     saved = None if state is None else {str(name): type(state[name]).__name__ for name in sorted(state, key=str)}
@@ -255,20 +256,21 @@ def _end_of(logs: list[Log]) -> str:
 
 def _play(line: Connection, rank: int, workers: int, payload: bytes, *rest: Any) -> None:
     """Be one worker: join the others, run the loop, and tell what it does."""
-    shard, dies_after, checkpoint, folder, room = rest
+    shard, dies_after, checkpoint, folder, point = rest
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # PyTorch's remarks about host names
     os.environ |= {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo", "CUDA_VISIBLE_DEVICES": ""}
 
     try:
         import ray
         import torch
-        from ray.train.v2._internal.execution.train_fn_utils import set_train_fn_utils
 
-        sys.stdout = open(f"{room}/printed-{rank}", "w", buffering=1)  # noqa: SIM115
+        set_train_fn_utils = private.train_fn_utils.set_train_fn_utils
+
+        sys.stdout = open(f"{point}/printed-{rank}", "w", buffering=1)  # noqa: SIM115
         line.send(BEGINS)  # imported: how long that takes, the machine says
         torch.set_num_threads(1)
         torch.seed()  # else the copies of one process would begin with the same random numbers
-        torch.distributed.init_process_group("gloo", f"file://{room}/meet", rank=rank, world_size=workers)
+        torch.distributed.init_process_group("gloo", f"file://{point}/meet", rank=rank, world_size=workers)
         train_loop, config = ray.cloudpickle.loads(payload)
         ours = stage(rank, workers, line.send, shard, checkpoint, folder)
         set_train_fn_utils(ours)
@@ -303,7 +305,8 @@ def mortal(train_loop: Callable, folder: str, kill: Kill = None, nap: float = 0.
 
     def watched(config: dict) -> None:
         import ray.train
-        from ray.train.v2._internal.execution.train_fn_utils import get_train_fn_utils
+
+        get_train_fn_utils = private.train_fn_utils.get_train_fn_utils
 
         rank = ray.train.get_context().get_world_rank()
         first = not list(Path(folder).glob(f"{rank}-*"))
@@ -432,7 +435,7 @@ def run_pipeline(pipeline: Callable, rows: dict, blocks: int, batch_size: int, a
     """Return what `pipeline` returned, and what its plan does when it runs."""
     import ray
 
-    meeting.expect_ray()
+    rendezvous.expect_ray()
     home = os.getpid()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
 
@@ -450,7 +453,7 @@ def run_pipeline(pipeline: Callable, rows: dict, blocks: int, batch_size: int, a
             def __init__(self, images: np.ndarray):
                 note("made")
                 self.add = float(np.sum(images))
-                wait_until(lambda: os.getpid() == home or events().count("made") >= actors, meeting.patience())
+                wait_until(lambda: os.getpid() == home or events().count("made") >= actors, rendezvous.patience())
 
             def __call__(self, batch: dict) -> dict:
                 size = np.full(len(batch["row"]), len(batch["row"]))

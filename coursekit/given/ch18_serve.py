@@ -18,8 +18,8 @@ from unittest import mock
 
 import numpy as np
 
-from coursekit import meeting, records
 from coursekit.given.ports import free_ports
+from coursekit.ray_bridge import private, records, rendezvous
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -219,30 +219,31 @@ def replaced(app: str, killed: int) -> bool:
 class Noted(Policy):
     """A policy that writes down each call: in which process it was, and how many observations came."""
 
-    def __init__(self, layers: list, version: int, room: str):
+    def __init__(self, layers: list, version: int, point: str):
         super().__init__(version, layers)
-        self.room, self.calls = room, 0
+        self.point, self.calls = point, 0
 
     def actions(self, observations: Any) -> list[int]:
         """Return the actions, and leave a signal with the facts."""
         found = super().actions(observations)
-        meeting.signal(self.room, f"call-{self.calls:04}-{os.getpid()}-{len(found)}")
+        rendezvous.signal(self.point, f"call-{self.calls:04}-{os.getpid()}-{len(found)}")
         self.calls += 1
         return found
 
 
-def calls_in(room: str) -> list[list[int]]:
+def calls_in(point: str) -> list[list[int]]:
     """Return [number, process, observations] of each call that a `Noted` of this room has had, in their order."""
-    from ray.experimental.internal_kv import _internal_kv_list
+    _internal_kv_list = private.kv_list
 
-    names = _internal_kv_list(f"{room}/call-", namespace="coursekit")
+    names = _internal_kv_list(f"{point}/call-", namespace="coursekit")
     return sorted([int(part) for part in name.decode().split("call-")[1].split("-")] for name in names)
 
 
 def serving() -> str:
     """Return the address of this Ray's Serve; where there is none, start one on a free port of this machine alone."""
     from ray import serve
-    from ray.serve.context import _get_global_client
+
+    _get_global_client = private.get_global_client
 
     client = _get_global_client(raise_if_no_controller_running=False)
     if client is None:
@@ -316,7 +317,7 @@ def _here(app: Any) -> Iterator[Callable]:
 
     limit = SimpleNamespace(_deployment_config=SimpleNamespace(max_ongoing_requests=1000))
     with mock.patch("ray.serve.get_replica_context", return_value=limit):  # `serve.batch` asks for it
-        handle = serve.run(app, name=meeting.new_room(), _local_testing_mode=True)
+        handle = serve.run(app, name=rendezvous.new_point(), _local_testing_mode=True)
         ask = _Asgi if _has_routes(app) else _posted
         if ask is _Asgi:  # FastAPI asks for the object whose methods it calls
             limit.servable_object = handle._create_router(
@@ -327,7 +328,7 @@ def _here(app: Any) -> Iterator[Callable]:
 
 def _has_routes(app: Any) -> bool:
     """Return whether an application begins with a class below `@serve.ingress`, whose methods have paths of their own."""
-    from ray.serve._private.http_util import ASGIAppReplicaWrapper
+    ASGIAppReplicaWrapper = private.ASGIAppReplicaWrapper
 
     first = app._bound_deployment.func_or_class
     return isinstance(first, type) and issubclass(first, ASGIAppReplicaWrapper)
@@ -358,7 +359,7 @@ class _Asgi:
     told: dict[str, list[dict]] = {}  # by conversation: a replica gets copies of what it is handed
 
     def __init__(self, handle: Any, body: dict):
-        self._room = meeting.new_room()
+        self._room = rendezvous.new_point()
         self._pending = handle.remote(*_message(body), _Told(self._room))
 
     def result(self, timeout_s: float) -> Any:
@@ -373,8 +374,8 @@ class _Asgi:
 class _Told:
     """Notes what a program sends to the client of a conversation."""
 
-    def __init__(self, room: str):
-        self._room = room
+    def __init__(self, point: str):
+        self._room = point
 
     async def __call__(self, message: dict) -> None:
         """Note one message."""
@@ -388,7 +389,7 @@ def _in_a_thread(function: Callable[[], Any]) -> Any:
 
 
 def _answer(pending: Any) -> Any:
-    value = pending.result(timeout_s=max(LONGEST, meeting.patience()))
+    value = pending.result(timeout_s=max(LONGEST, rendezvous.patience()))
     return json.loads(value.body) if hasattr(value, "body") else value
 
 
@@ -396,17 +397,17 @@ def service_alone(
     policy_service: Callable, layers: list, version: int, replicas: int, cpus: float, observations: list
 ) -> Alone:
     """Return the settings of the application, and what a replica of it answers in this process."""
-    meeting.expect_ray()
-    room = meeting.new_room()
-    app = policy_service(Noted(layers, version, room), replicas, cpus)
+    rendezvous.expect_ray()
+    point = rendezvous.new_point()
+    app = policy_service(Noted(layers, version, point), replicas, cpus)
 
     def run(ask: Callable) -> list:
         return [_answer(ask({"obs": obs})) for obs in observations]
 
-    return _alone(app, run, room)
+    return _alone(app, run, point)
 
 
-def _alone(app: Any, run: Callable[[Callable], list], room: str) -> Alone:
+def _alone(app: Any, run: Callable[[Callable], list], point: str) -> Alone:
     """Return the settings of what should be an application, and its answers, where it is one."""
     facts, answers = deployment_settings(app), []
 
@@ -416,7 +417,7 @@ def _alone(app: Any, run: Callable[[Callable], list], room: str) -> Alone:
 
     if facts["returned"] == "an application":
         answers = _in_a_thread(run_here)
-    return {**facts, "answers": answers, "sizes": [count for _, _, count in calls_in(room)]}
+    return {**facts, "answers": answers, "sizes": [count for _, _, count in calls_in(point)]}
 
 
 def serve_and_ask(
@@ -426,12 +427,12 @@ def serve_and_ask(
 
     Asks for each observation in turn, again and again, until as many processes have answered as there should be replicas, or 100 times.
     """
-    room = meeting.new_room()
-    with deployed(policy_service(Noted(layers, version, room), replicas, cpus)) as (url, stuck):
+    point = rendezvous.new_point()
+    with deployed(policy_service(Noted(layers, version, point), replicas, cpus)) as (url, stuck):
         answers: list[tuple[int, Any]] = []
         while not stuck and (len(answers) < len(observations) or (_too_few(answers, replicas) and len(answers) < 100)):
             answers.append(_post(url, {"obs": observations[len(answers) % len(observations)]}))
-        return {"stuck": stuck, "answers": answers, "pids": sorted({pid for _, pid, _ in calls_in(room)})}
+        return {"stuck": stuck, "answers": answers, "pids": sorted({pid for _, pid, _ in calls_in(point)})}
 
 
 def _too_few(answers: list[tuple[int, Any]], replicas: int) -> bool:
@@ -441,7 +442,7 @@ def _too_few(answers: list[tuple[int, Any]], replicas: int) -> bool:
 def _post(url: str, body: dict) -> tuple[int, Any]:
     import requests
 
-    reply = requests.post(url, json=body, timeout=max(LONGEST, meeting.patience()))
+    reply = requests.post(url, json=body, timeout=max(LONGEST, rendezvous.patience()))
     return reply.status_code, reply.json() if reply.ok else reply.text[:300]
 
 
@@ -450,11 +451,11 @@ def deployed(app: Any) -> Iterator[tuple[str, str]]:
     """Yield the address of an application that is deployed while the block runs, and why it is stuck, if it is."""
     from ray import serve
 
-    root, name = serving(), f"check-{meeting.new_room()}"
+    root, name = serving(), f"check-{rendezvous.new_point()}"
     target = serve.RunTarget(app, name=name, route_prefix=f"/{name}", logging_config={"log_level": "ERROR"})
     serve.run_many([target], wait_for_applications_running=False)
     try:
-        end, stuck = time.monotonic() + max(LONGEST, meeting.patience()), ""
+        end, stuck = time.monotonic() + max(LONGEST, rendezvous.patience()), ""
         while not stuck and serve.status().applications[name].status != "RUNNING":
             found = serve.status().applications[name]
             stuck = found.message or str(found.status) if "FAILED" in found.status or time.monotonic() > end else ""
@@ -484,28 +485,28 @@ def batches_alone(
 
     All observations arrive at once, except that there is a pause after the first few, until the model is asked or 1 s is over.
     """
-    meeting.expect_ray()
-    room = meeting.new_room()
-    app = batched_service(Noted(layers, 1, room), size, wait, 1)
+    rendezvous.expect_ray()
+    point = rendezvous.new_point()
+    app = batched_service(Noted(layers, 1, point), size, wait, 1)
 
     def run(ask: Callable) -> list:
         pending = [ask({"obs": obs}) for obs in observations[:pause_after]]
         end = time.monotonic() + SWITCHED
-        while pause_after and not calls_in(room) and time.monotonic() < end:
+        while pause_after and not calls_in(point) and time.monotonic() < end:
             time.sleep(0.05)
         pending += [ask({"obs": obs}) for obs in observations[pause_after:]]
         return [_answer(each) for each in pending]
 
-    return _alone(app, run, room)
+    return _alone(app, run, point)
 
 
 def serve_batches(batched_service: Callable, layers: list, size: int, observations: list) -> ServedBatches:
     """Return the answers and the sizes of the batches, when all observations are posted at once."""
-    room = meeting.new_room()
-    app = batched_service(Noted(layers, 1, room), size, meeting.patience(), 1)
+    point = rendezvous.new_point()
+    app = batched_service(Noted(layers, 1, point), size, rendezvous.patience(), 1)
     with deployed(app) as (url, stuck), ThreadPoolExecutor(len(observations)) as pool:
         answers = [] if stuck else list(pool.map(lambda obs: _post(url, {"obs": obs}), observations))
-        return {"stuck": stuck, "answers": answers, "sizes": [count for _, _, count in calls_in(room)]}
+        return {"stuck": stuck, "answers": answers, "sizes": [count for _, _, count in calls_in(point)]}
 
 
 def batched_settings(batched_service: Callable, layers: list, size: int, wait: float, replicas: int) -> Settings:
@@ -541,7 +542,7 @@ class _Scripted(http.server.BaseHTTPRequestHandler):
         self.server.arrived.append(arrived)
         act = self.server.script[number] if number < len(self.server.script) else 200
         if act == "stall":
-            self.server.over.wait(meeting.patience())
+            self.server.over.wait(rendezvous.patience())
         elif act == "drop":
             self.close_connection = True
             arrived["ended"] = time.perf_counter()

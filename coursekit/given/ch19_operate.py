@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coursekit.given.folders import new_folder, wait_until
+from coursekit.ray_bridge import private
 
 if TYPE_CHECKING:
     import numpy as np
@@ -139,16 +140,16 @@ class Program:
         """End all actors, and return when they are gone."""
         import ray
 
-        from coursekit.records import actors
+        from coursekit.ray_bridge.records import actors
 
-        ours = {actor._actor_id.hex() for actor in self.actors}
+        ours = {private.actor_id(actor) for actor in self.actors}
         for actor in self.actors:
             ray.kill(actor)
         wait_until(lambda: all(row["state"] == "DEAD" for row in actors() if row["actor_id"] in ours))
 
 
 def ended(run: Any) -> list[dict]:
-    """Return the records of a recorded block's calls that have ended (see `coursekit.records.tasks`)."""
+    """Return the records of a recorded block's calls that have ended (see `coursekit.ray_bridge.records.tasks`)."""
     return [call for call in run.tasks() if call["started"] and call["ended"]]
 
 
@@ -177,7 +178,7 @@ def cpu_seconds() -> dict[str, float]:
     """Return the CPU seconds that the processes of each class of living actors have used so far, by the operating system."""
     import psutil
 
-    from coursekit.records import actors
+    from coursekit.ray_bridge.records import actors
 
     used: dict[str, float] = {}
     for row in actors():
@@ -192,7 +193,7 @@ def costs(calls: list[dict], before: dict, after: dict, seconds: float) -> "Data
     """Return a table of CPU seconds for each class of actors: reserved, reserved with a call running, and really computed."""
     from pandas import DataFrame
 
-    from coursekit.records import actors
+    from coursekit.ray_bridge.records import actors
 
     living = {row["actor_id"]: row for row in actors() if row["state"] == "ALIVE" and row["class_name"] in before}
     columns = ("reserved", "in calls", "computed")
@@ -213,7 +214,7 @@ def shell(command: str) -> str:
     """Return what a `ray` command prints in a terminal where RAY_ADDRESS and RAY_AUTH_MODE are set."""
     import ray
 
-    from coursekit.paths import path_with_scripts
+    from coursekit.basics.paths import path_with_scripts
 
     variables = {"RAY_ADDRESS": ray.get_runtime_context().gcs_address, "RAY_AUTH_MODE": "token"}
     done = subprocess.run(
@@ -244,16 +245,15 @@ def _last_place(place: str) -> str:
 
 def logs_folder() -> Path:
     """Return the folder in which the Ray of this notebook keeps its logs."""
-    import ray
 
-    return Path(ray._private.worker._global_node.get_logs_dir_path())
+    return Path(private.global_node.get_logs_dir_path())
 
 
 def log_of(actor: Any, ending: str = "out") -> Path:
     """Return the file that holds what an actor has printed."""
-    from coursekit.records import actors
+    from coursekit.ray_bridge.records import actors
 
-    (pid,) = [row["pid"] for row in actors() if row["actor_id"] == actor._actor_id.hex()]
+    (pid,) = [row["pid"] for row in actors() if row["actor_id"] == private.actor_id(actor)]
     path = next(iter(logs_folder().glob(f"worker-*-{pid}.{ending}")))
     wait_until(path.read_text)
     return path
@@ -349,16 +349,15 @@ def _workers() -> set[int]:
 def _session_pids() -> set[int]:
     """Return the processes of this notebook's Ray, and those that they started."""
     import psutil
-    import ray
 
-    kinds = ray._private.worker._global_node.all_processes.values()
+    kinds = private.global_node.all_processes.values()
     roots = [psutil.Process(each.process.pid) for started in kinds for each in started]
     return {process.pid for root in roots for process in (root, *root.children(recursive=True))}
 
 
 def py_spy(pid: int, *options: str) -> str:
     """Return what `py-spy dump` prints about a process, or why it may not look into it."""
-    from coursekit.paths import path_with_scripts
+    from coursekit.basics.paths import path_with_scripts
 
     done = subprocess.run(
         ["py-spy", "dump", "--pid", str(pid), *options],
@@ -452,8 +451,9 @@ def _lines_to_breakpoints() -> Iterator[Any]:
     """Yield a connection to a call that waits at a breakpoint; a call tells its address a moment before it listens there."""
     import socket
 
-    from ray._private import ray_constants
-    from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_list
+    ray_constants = private.ray_constants
+    _internal_kv_get = private.kv_get
+    _internal_kv_list = private.kv_list
 
     space = ray_constants.KV_NAMESPACE_PDB
     for key in _internal_kv_list("RAY_PDB_", namespace=space)[:1]:
@@ -552,9 +552,8 @@ def _held_by_actor(actor: Any, rows: list, parents: set) -> dict:
 
 def _dashboard() -> str:
     """Return the address of the dashboard of this notebook's Ray: other Rays may run on the machine."""
-    import ray
 
-    return f"http://{ray._private.worker._global_node.webui_url}"
+    return f"http://{private.global_node.webui_url}"
 
 
 def wait_for_count(so_far: Callable[[], list], name: str, count: int, seconds: float = 15) -> None:

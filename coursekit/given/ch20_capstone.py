@@ -13,7 +13,7 @@ import numpy as np
 
 from coursekit.given._sent import sent_to_actors
 from coursekit.given.warehouse import EPISODE_STEPS, Warehouses, World, make_envs
-from coursekit.overview import home
+from coursekit.learner.progress import home
 
 IMPORTS = '''"""An entry for the capstone: change it, and run it with `coursekit capstone run`."""
 

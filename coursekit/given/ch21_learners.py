@@ -14,8 +14,8 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from coursekit import meeting
 from coursekit.given.folders import new_folder
+from coursekit.ray_bridge import patches, rendezvous
 
 
 def perceptron(layers: list[tuple], x: np.ndarray) -> np.ndarray:
@@ -225,16 +225,16 @@ def reduced(all_reduce: Callable, arrays: list) -> Reduced:
 class Player:
     """Stands in for a sampler that streams. Before some fragments it waits until the learner has seen others."""
 
-    def __init__(self, room: str, me: int, marks: list, waits: list[list]):
-        self.room, self.me, self.marks, self.waits = room, me, marks, waits
+    def __init__(self, point: str, me: int, marks: list, waits: list[list]):
+        self.point, self.me, self.marks, self.waits = point, me, marks, waits
 
     def stream(self, count: int) -> Any:
         """Yield the fragments; a wait is [number of my fragment, name of the fragment that must be learned before]."""
         for number in range(count):
             for mine, other in self.waits:
-                if mine == number and not meeting.wait_for(self.room, f"learned {other}", unless="missed"):
-                    meeting.signal(self.room, "missed")
-                    meeting.note(self.room, "missed", [self.me, other])
+                if mine == number and not rendezvous.wait_for(self.point, f"learned {other}", unless="missed"):
+                    rendezvous.signal(self.point, "missed")
+                    rendezvous.note(self.point, "missed", [self.me, other])
             mark = self.marks[number] if number < len(self.marks) else -1
             yield {"name": f"{self.me}-{number}", "mark": mark, "obs": np.full(20_000, float(mark))}
 
@@ -242,14 +242,14 @@ class Player:
 class Pupil:
     """Stands in for a learner: notes what it was given."""
 
-    def __init__(self, room: str):
-        self.room, self.marks = room, []  # type: ignore[var-annotated]
+    def __init__(self, point: str):
+        self.point, self.marks = point, []  # type: ignore[var-annotated]
 
     def learn(self, rows: Any) -> Any:
         """Learn from one fragment; return its mark."""
         if not (isinstance(rows, dict) and "mark" in rows):
             raise TypeError(f"learn needs the rows of one fragment, but it got {type(rows).__name__}")
-        meeting.signal(self.room, f"learned {rows['name']}")
+        rendezvous.signal(self.point, f"learned {rows['name']}")
         self.marks.append([rows["name"], rows["mark"]])
         return 10 * rows["mark"]
 
@@ -273,41 +273,40 @@ class Streamed(TypedDict):
 def streamed(stream_samples: Callable, marks: list[list], count: int, waits: list[list[list]]) -> Streamed:
     """Return what `stream_samples` returned, what the learner saw, and how its arguments came: by reference or not."""
     import ray
-    from ray.actor import ActorHandle
 
-    how: list[str] = []
-    room = meeting.new_room()
-    pupil = ray.remote(Pupil).options(num_cpus=0).remote(room)
+    point = rendezvous.new_point()
+    pupil = ray.remote(Pupil).options(num_cpus=0).remote(point)
     players = [
-        ray.remote(Player).options(num_cpus=0).remote(room, me, each, waits[me]) for me, each in enumerate(marks)
+        ray.remote(Player).options(num_cpus=0).remote(point, me, each, waits[me]) for me, each in enumerate(marks)
     ]
     ray.get([actor.__ray_ready__.remote() for actor in (pupil, *players)])
-    call = ActorHandle._actor_method_call
-
-    def write_down(handle: Any, method: str, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
-        if method == "learn":
-            how.extend(type(each).__name__ for each in [*(args or []), *(kwargs or {}).values()])
-        return call(handle, method, args, kwargs, **options)
-
-    ActorHandle._actor_method_call = write_down
     try:
-        found = stream_samples(list(players), pupil, count)
-        seen = ray.get(pupil.told.remote())
+        with patches.noted_actor_calls(_types_of_rows) as how:
+            found = stream_samples(list(players), pupil, count)
+            seen = ray.get(pupil.told.remote())
     finally:
-        ActorHandle._actor_method_call = call
-        meeting.signal(room, "missed")  # what still plays need not wait
+        rendezvous.signal(point, "missed")  # what still plays need not wait
         for actor in (pupil, *players):
             ray.kill(actor)
-    return {"found": found, "seen": seen, "how": how, "missed": meeting.noted(room, "missed")}
+    return {
+        "found": found,
+        "seen": seen,
+        "how": [each for types in how for each in types],
+        "missed": rendezvous.noted(point, "missed"),
+    }
 
 
-def noted_network(room: str, matrix: list, rows: Any) -> np.ndarray:
+def _types_of_rows(actor: Any, method: str, arguments: list) -> list[str]:
+    return [type(each).__name__ for each in arguments] if method == "learn" else []
+
+
+def noted_network(point: str, matrix: list, rows: Any) -> np.ndarray:
     """Return the rows times a matrix; note how many there were."""
     rows = np.asarray(rows, float)
     if rows.ndim != 2:
         raise ValueError(f"The network needs rows, an array of shape [B, 3], but it got shape {list(rows.shape)}.")
-    sizes = meeting.noted(room, "sizes") or []
-    meeting.note(room, "sizes", [*sizes, len(rows)])
+    sizes = rendezvous.noted(point, "sizes") or []
+    rendezvous.note(point, "sizes", [*sizes, len(rows)])
     return rows @ np.array(matrix)
 
 
@@ -330,13 +329,13 @@ def asked(inference_actor: Callable, matrix: list, rows: list[list]) -> Asked:
     """
     import ray
 
-    room = meeting.new_room()
-    actor = inference_actor(partial(noted_network, room, matrix), list(range(len(rows))))
+    point = rendezvous.new_point()
+    actor = inference_actor(partial(noted_network, point, matrix), list(range(len(rows))))
     if not isinstance(actor, ray.actor.ActorHandle):
         return {"kind": type(actor).__name__, "answers": [], "sizes": [], "late": None}
     answers: list[list] = [[] for _ in rows]
     late = None
-    patience = max(10.0, meeting.patience())
+    patience = max(10.0, rendezvous.patience())
     try:
         ray.get(actor.__ray_ready__.remote())
         for turn in range(1 + max(map(len, rows))):
@@ -351,7 +350,7 @@ def asked(inference_actor: Callable, matrix: list, rows: list[list]) -> Asked:
                 answers[me].append(ray.get(ref))
     finally:
         ray.kill(actor)
-    return {"kind": "", "answers": answers, "sizes": meeting.noted(room, "sizes") or [], "late": late}
+    return {"kind": "", "answers": answers, "sizes": rendezvous.noted(point, "sizes") or [], "late": late}
 
 
 def _there(rows: list[list], turn: int) -> list[int]:

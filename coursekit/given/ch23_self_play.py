@@ -7,9 +7,9 @@ from typing import Any, TypedDict
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from coursekit import meeting
 from coursekit.given import four
 from coursekit.given.recorded import recorded
+from coursekit.ray_bridge import rendezvous
 
 
 class ZooBridge:
@@ -67,15 +67,15 @@ def against_the_newest(seed: int, rounds: int, steps: int, games: int) -> list[f
 class Member:
     """Stands in for a player: it has a strength, and notes each process that opens it."""
 
-    def __init__(self, room: str, number: int, strength: float):
-        self.room, self.number, self.strength = room, number, strength
+    def __init__(self, point: str, number: int, strength: float):
+        self.point, self.number, self.strength = point, number, strength
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__ |= state
-        meeting.note(self.room, f"opened {self.number} {os.getpid()}", True)
+        rendezvous.note(self.point, f"opened {self.number} {os.getpid()}", True)
 
 
-def _match_in(room: str, meets: list[list[int]], bonus: float) -> Callable:
+def _match_in(point: str, meets: list[list[int]], bonus: float) -> Callable:
     """Return a match between stand-ins, as a function; two of the matches wait until both are being played."""
 
     def match(first: Any, second: Any, games: int, seed: int = 0) -> float:
@@ -83,7 +83,7 @@ def _match_in(room: str, meets: list[list[int]], bonus: float) -> Callable:
         pair = [first.number, second.number]
         if pair in meets:
             me = meets.index(pair)
-            meeting.note(room, f"met {me}", meeting.meets(room, me, 1 - me))
+            rendezvous.note(point, f"met {me}", rendezvous.meets(point, me, 1 - me))
         share = 1 / (1 + np.exp(second.strength - first.strength - bonus))
         return float(round(games * share * 2) / 2)
 
@@ -104,11 +104,11 @@ def tournament(
     """Return the table of a league of stand-ins, whether two matches met, and which members this process opened."""
     import ray
 
-    room = meeting.new_room()
-    members = [ray.put(Member(room, number, strength)) for number, strength in enumerate(strengths)]
-    table = league(_match_in(room, meets, bonus), members, games)
-    opened = [number for number in range(len(members)) if meeting.noted(room, f"opened {number} {os.getpid()}")]
-    return {"table": table, "met": all(meeting.noted(room, f"met {me}") for me in (0, 1)), "opened_here": opened}
+    point = rendezvous.new_point()
+    members = [ray.put(Member(point, number, strength)) for number, strength in enumerate(strengths)]
+    table = league(_match_in(point, meets, bonus), members, games)
+    opened = [number for number in range(len(members)) if rendezvous.noted(point, f"opened {number} {os.getpid()}")]
+    return {"table": table, "met": all(rendezvous.noted(point, f"met {me}") for me in (0, 1)), "opened_here": opened}
 
 
 class League(TypedDict):

@@ -22,7 +22,8 @@ from coursekit.given.own_cluster import OwnCluster, cluster_here
 from coursekit.given.own_cluster import head_command as head_command  # for the chapter
 from coursekit.given.own_cluster import stop as stop
 from coursekit.given.own_cluster import use as use
-from coursekit.timing import budget
+from coursekit.learner.timing import budget
+from coursekit.ray_bridge import private
 
 if TYPE_CHECKING:
     import requests
@@ -53,7 +54,9 @@ SIGNS = {  # the word that shows what a process is, in the order in which they a
 def validated(text: str) -> dict:
     """Return a cluster.yaml with Ray's defaults filled in; raises what Ray raises when it does not fit Ray's schema."""
     import yaml  # type: ignore[import-untyped]
-    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    prepare_config = private.autoscaler_util.prepare_config
+    validate_config = private.autoscaler_util.validate_config
 
     logging.getLogger("ray.autoscaler").setLevel(logging.ERROR)  # it reports each default that it fills in
     config = yaml.safe_load(text)
@@ -100,7 +103,7 @@ def handed_over(text: str) -> dict:
 
 def to_a_worker(bootstrap: dict) -> list[str]:
     """Return the commands that the monitor on the head will hand to `ssh` for each worker, to start Ray there."""
-    from ray.autoscaler._private.util import with_head_node_ip
+    with_head_node_ip = private.autoscaler_util.with_head_node_ip
 
     return with_head_node_ip(bootstrap["worker_start_ray_commands"], bootstrap["provider"]["head_ip"])
 
@@ -125,7 +128,7 @@ def _our_own_ssh(folder: Path) -> Iterator[None]:
 
 def _up(path: str) -> str:
     """Run what `ray up --yes` runs; return why it gave up, and nothing where it did not."""
-    from ray.autoscaler._private import commands
+    commands = private.autoscaler_commands
 
     logging.getLogger("ray.autoscaler").setLevel(logging.ERROR)
     with Path(f"{path}.printed").open("w") as printed, _quiet_launcher():  # `ssh` inherits it, so it must be a file
@@ -140,9 +143,9 @@ def _up(path: str) -> str:
 @contextlib.contextmanager
 def _quiet_launcher() -> Iterator[None]:
     """Let the launcher keep its report to itself, put its last words into an exception, and not wait for a machine."""
-    from ray.autoscaler._private import updater
-    from ray.autoscaler._private.cli_logger import cli_logger
-    from ray.autoscaler._private.command_runner import SSHCommandRunner
+    updater = private.updater
+    cli_logger = private.cli_logger
+    SSHCommandRunner = private.SSHCommandRunner
 
     def abort(message: object = "it gave up", *args: object, **kwargs: object) -> None:
         raise RuntimeError(str(message).format(*args))

@@ -10,8 +10,8 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from coursekit import meeting
 from coursekit.given._sent import sent_to_actors
+from coursekit.ray_bridge import rendezvous
 
 
 def exact(prompt: str, answer: str, order: Sequence[int] = range(10)) -> float:
@@ -133,31 +133,31 @@ def rewarded(
     naps: dict | None = None,
 ) -> Rewarded:
     """Return the rewards of batches of answers: one prompt hangs, two wait until both are being rewarded, some nap for seconds."""
-    room = meeting.new_room()
-    found = reward_workers(partial(_verify, room, hangs, meets, naps or {}), batches, seconds)
-    end = time.monotonic() + meeting.patience()
-    while _runs(meeting.noted(room, "pid")) and time.monotonic() < end:  # a cancelled process needs a moment to end
+    point = rendezvous.new_point()
+    found = reward_workers(partial(_verify, point, hangs, meets, naps or {}), batches, seconds)
+    end = time.monotonic() + rendezvous.patience()
+    while _runs(rendezvous.noted(point, "pid")) and time.monotonic() < end:  # a cancelled process needs a moment to end
         time.sleep(0.05)
-    went_on = _runs(meeting.noted(room, "pid"))
-    meeting.signal(room, "over")
-    met = all(meeting.noted(room, f"met {prompt}") for prompt in meets)
+    went_on = _runs(rendezvous.noted(point, "pid"))
+    rendezvous.signal(point, "over")
+    met = all(rendezvous.noted(point, f"met {prompt}") for prompt in meets)
     return {"rewards": found, "went_on": went_on, "met": met}
 
 
-def _verify(room: str, hangs: str, meets: list[str], naps: dict, prompt: str, answer: str) -> float:
+def _verify(point: str, hangs: str, meets: list[str], naps: dict, prompt: str, answer: str) -> float:
     """Return half the length of the answer; hang at one prompt, deaf to interrupts, and meet or nap at others."""
     time.sleep(naps.get(prompt, 0))
     if prompt == hangs:
         with suppress(ValueError):  # a threaded actor cannot set it, and is not interrupted either
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        meeting.note(room, "pid", os.getpid())
-        while not meeting.signalled(room, "over"):
+        rendezvous.note(point, "pid", os.getpid())
+        while not rendezvous.signalled(point, "over"):
             time.sleep(0.02)
         with suppress(ValueError):
             signal.signal(signal.SIGINT, signal.default_int_handler)
     if prompt in meets:
         me = meets.index(prompt)
-        meeting.note(room, f"met {prompt}", meeting.meets(room, me, 1 - me))
+        rendezvous.note(point, f"met {prompt}", rendezvous.meets(point, me, 1 - me))
     return len(answer) / 2
 
 

@@ -5,6 +5,8 @@ import re
 import time
 from typing import Any
 
+from coursekit.ray_bridge import private
+
 
 class News(list):
     """What Ray has said about deaths, newest last."""
@@ -26,7 +28,7 @@ _NEWS = re.compile(
 
 def keep_news_of_deaths() -> News:
     """Return the list in which Ray's own reports about deaths are kept from now on, instead of being printed."""
-    from ray._private import worker
+    worker = private.worker
 
     os.environ["RAY_IGNORE_UNHANDLED_ERRORS"] = "1"  # else an error that nobody fetched is printed, in some later cell
     news, original = News(), worker.print_to_stdstream

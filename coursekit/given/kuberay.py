@@ -174,7 +174,7 @@ def _rows(value: dict, table: str, path: str) -> Iterator[dict]:
             for place, each in _parts(part, kind):
                 yield from _rows(each, inner, f"{path}{name}{place}.")
     for name, kind in FIELDS[table].items():
-        empty = isinstance(value.get(name), list) and not value[name]
+        empty = value.get(name) == [] and not _finding([], kind.rstrip("!"))
         if kind.endswith("!") and (name not in value or empty):
             yield {"field": path + name, "type": kind.rstrip("!"), "finding": "missing, and required"}
 

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from coursekit.basics.paths import path_with_scripts
 from coursekit.given.folders import wait_until
 from coursekit.given.own_cluster import guarded_folder
-from coursekit.paths import path_with_scripts
 
 HEAD, WORKER = "127.0.0.1", "127.0.0.2"  # addresses of the network within
 NEEDED = {

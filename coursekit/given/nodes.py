@@ -10,12 +10,10 @@ from unittest import mock
 import psutil
 import ray
 import yaml  # type: ignore[import-untyped]
-from ray._private import ray_constants, services, utils
-from ray._private.state import state
 from ray.cluster_utils import Cluster
 
-from coursekit import records, rows
 from coursekit.given.own_cluster import MARK, end_all, guarded_folder
+from coursekit.ray_bridge import private, record_rows, records
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -31,7 +29,7 @@ def small_cluster(**head: Any) -> Cluster:
     Unlike `Cluster(...)` it leaves no address behind: elsewhere on the machine, a plain `ray.init()` would join this cluster.
     """
     stop()
-    with _environment(AUTOSCALER_UPDATE_INTERVAL_S="1"), mock.patch.object(utils, "write_ray_address"):
+    with _environment(AUTOSCALER_UPDATE_INTERVAL_S="1"), mock.patch.object(private.utils, "write_ray_address"):
         options = {"node_name": "head", "include_dashboard": False, "object_store_memory": STORE}
         options["dashboard_port"] = None  # any: even without its page, the dashboard wants a port of its own
         cluster = Cluster(initialize_head=True, head_node_args=options | head)
@@ -79,7 +77,7 @@ def ledger() -> "DataFrame":
     from pandas import DataFrame
 
     time.sleep(0.5)  # a node reports what is free ten times a second
-    free, table = state.available_resources_per_node(), {}
+    free, table = private.state.available_resources_per_node(), {}
     for node in sorted(records.nodes(), key=lambda node: (not node["head"], node["name"])):
         if node["alive"]:
             labels = {name: value for name, value in node["labels"].items() if not name.startswith("ray.io/")}
@@ -95,8 +93,12 @@ def ledger() -> "DataFrame":
 def unfinished(since: float = 0.0) -> list[dict]:
     """Return the tasks and actor calls of this program that were created after `since` and have not ended (see `records.tasks`)."""
     job = ray.get_runtime_context().get_job_id()
-    events = [event for event in state._get_all_task_events() if event.job_id.hex() == job]
-    open_ones = [rows.task(event, {}) for event in events if rows.created(event) > since and not rows.has_ended(event)]
+    events = [event for event in private.state._get_all_task_events() if event.job_id.hex() == job]
+    open_ones = [
+        record_rows.task(event, {})
+        for event in events
+        if record_rows.created(event) > since and not record_rows.has_ended(event)
+    ]
     return sorted(open_ones, key=lambda task: task["created"])
 
 
@@ -122,12 +124,12 @@ def waiting(running: int = 0, seconds: float = 15) -> "DataFrame":
 
 def ray_status(until: str = "", seconds: float = 15) -> str:
     """Return what `ray status` prints in a terminal; waits, where told so, until a text is in it."""
-    from ray.autoscaler._private.commands import debug_status
-    from ray.experimental.internal_kv import _internal_kv_get
+    debug_status = private.autoscaler_commands.debug_status
+    _internal_kv_get = private.kv_get
 
     end = time.monotonic() + seconds
     while True:
-        parts = ray_constants.DEBUG_AUTOSCALING_STATUS, ray_constants.DEBUG_AUTOSCALING_ERROR
+        parts = private.ray_constants.DEBUG_AUTOSCALING_STATUS, private.ray_constants.DEBUG_AUTOSCALING_ERROR
         text: str = debug_status(*map(_internal_kv_get, parts))
         if until in text or time.monotonic() > end:
             return text
@@ -151,7 +153,7 @@ def autoscaler(cluster: Cluster, settings: str) -> Iterator["Decisions"]:
             head.kill_monitor(check_alive=False)  # it has no settings: it only watches
         variables = {"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
         with _environment(**variables, **{MARK: folder}):
-            started = services.start_monitor(
+            started = private.services.start_monitor(
                 cluster.address, folder, out, err, autoscaling_config=path, fate_share=head.kernel_fate_share
             )
         try:
@@ -170,7 +172,7 @@ class Decisions:
 
     def lines(self) -> list[str]:
         """Return one line for each decision."""
-        mark = ray_constants.LOG_PREFIX_EVENT_SUMMARY
+        mark = private.ray_constants.LOG_PREFIX_EVENT_SUMMARY
         with open(self._log, errors="replace") as file:
             return [line.partition(mark)[2].strip() for line in file if mark in line]
 
@@ -222,7 +224,7 @@ def _environment(**variables: str) -> Iterator[None]:
 
 def _complete(cluster: Cluster, settings: dict) -> dict:
     """Return settings with all that Ray's autoscaler asks for besides."""
-    from ray.autoscaler._private.monitor import BASE_READONLY_CONFIG
+    BASE_READONLY_CONFIG = private.BASE_READONLY_CONFIG
 
     (head,) = [node for node in records.nodes() if node["head"] and node["alive"]]
     provider = {

@@ -7,8 +7,8 @@ MB = 2**20  # bytes
 
 
 def store() -> dict:
-    """Return what Ray says of the object store of this node (see `coursekit.records.stores`)."""
-    from coursekit import records
+    """Return what Ray says of the object store of this node (see `coursekit.ray_bridge.records.stores`)."""
+    from coursekit.ray_bridge import records
 
     return records.stores()[0]
 

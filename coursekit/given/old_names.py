@@ -666,7 +666,7 @@ def others() -> dict:
 
     def ended(name: str) -> dict:
         """End a named actor, and return what Ray's records say of it once its name is free again."""
-        from coursekit import records
+        from coursekit.ray_bridge import records
 
         [actor] = [row for row in records.actors() if row["name"] == name and row["state"] != "DEAD"]
         ray.kill(ray.get_actor(name))

@@ -20,9 +20,10 @@ from pathlib import Path
 
 import psutil
 
+from coursekit.basics.paths import path_with_scripts
 from coursekit.given.ports import free_ports
-from coursekit.paths import path_with_scripts
-from coursekit.quiet import METRICS
+from coursekit.ray_bridge import private
+from coursekit.ray_bridge.quiet import METRICS
 
 HEALTH_TIMEOUTS = {  # a laptop that is busy with something else is slow, not dead
     "RAY_health_check_timeout_ms": "60000",
@@ -57,7 +58,7 @@ ENDED = re.compile(r"^ended with exit code (-?\d+)$", re.MULTILINE)
 LEFT_OUT = re.compile(rf"{ENDED.pattern}|.*Valid values look like this: `")  # Ray's examples are quoted for a shell
 PREFIX = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\s+[A-Z]+ \S+ -- ", re.MULTILINE)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# What a worker without a job says: every driver prints it, and it may abort on its way out (coursekit.quiet says why).
+# What a worker without a job says: every driver prints it, and it may abort on its way out (coursekit.ray_bridge.quiet says why).
 OF_NO_JOB = re.compile(r"^\(pid=\d+.*\n", re.MULTILINE)
 
 
@@ -226,7 +227,7 @@ class OwnCluster:
 
     def export(self) -> None:
         """Set the token's two variables for this process too, as `export` does in a shell; Ray may have been imported."""
-        from ray._private.authentication import authentication_token_setup as tokens
+        tokens = private.tokens
 
         os.environ.update(self.token_variables)
         tokens.Config.initialize("")  # Ray read the variables when it was imported: let it look again

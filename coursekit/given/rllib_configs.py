@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypedDict
 
-from coursekit.meeting import expect_ray
+from coursekit.ray_bridge.rendezvous import expect_ray
 
 
 @contextmanager

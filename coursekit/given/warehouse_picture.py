@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from coursekit.pictures import FINE
+from coursekit.given.pictures import FINE
 
 SIZE, HEAD = 34, 26  # pixels of a square, and of the line above the map
 KINDS = ("#d97706", "#dc2626", "#2563eb", "#0d9488")  # the four kinds of parcels, in the order of the prices

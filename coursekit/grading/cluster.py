@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from coursekit.course import CommandError
-from coursekit.exercise import load
-from coursekit.grading.grade import ENDED
-from coursekit.grading.node import NodeGrader, Setup, fingerprint_of_coursekit
+from coursekit.basics.errors import CommandError
 from coursekit.grading.outcome import Options, Outcome, grader_failed, master_of
 from coursekit.grading.submission import NotGradable, Submission, read
-from coursekit.quiet import quiet
+from coursekit.grading.submission_grader import ENDED
+from coursekit.grading.worker_node import NodeGrader, Setup, fingerprint_of_coursekit
+from coursekit.judging.exercise import load
+from coursekit.ray_bridge.quiet import quiet
 from coursekit.sandbox.nursery import NurseryFailed
 
 ANSWER_SECONDS = 60.0  # for a cluster to answer; a busy machine takes half of it to import Ray

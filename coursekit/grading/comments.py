@@ -9,7 +9,7 @@ The ids of messages stand in class.html. What a person wrote in formgrader on on
 import tomllib
 from pathlib import Path
 
-from coursekit.course import CommandError
+from coursekit.basics.errors import CommandError
 
 FILE = "comments.toml"
 Comments = dict[tuple[str, str, str], str]  # by chapter, exercise and message id

@@ -19,16 +19,16 @@ from sqlalchemy.exc import SAWarning, SQLAlchemyError
 from traitlets.config import Config
 
 from coursekit.author import nbgrader_config
-from coursekit.course import CommandError
-from coursekit.files import write_whole
-from coursekit.grading.configured import Course
-from coursekit.grading.enrol import assess_penalties, enrol, extension
-from coursekit.grading.grade import Graded
-from coursekit.grading.late import RULES
-from coursekit.grading.marks import Marks, marks_of
-from coursekit.grading.plan import Master, points_of
+from coursekit.basics.errors import CommandError
+from coursekit.basics.files import write_whole
+from coursekit.basics.paths import path_with_scripts
+from coursekit.grading.book_marks import Marks, marks_of
+from coursekit.grading.enrollment import assess_penalties, enrol, extension
+from coursekit.grading.grading_plan import Master, points_of
+from coursekit.grading.late_rule import RULES
+from coursekit.grading.nbgrader_settings import Course
 from coursekit.grading.submission import Submission, text_of
-from coursekit.paths import path_with_scripts
+from coursekit.grading.submission_grader import Graded
 
 NO_RESPONSE = "No response."  # as nbgrader says it
 OTHER_CELLS = (

@@ -3,9 +3,9 @@
 import time
 from dataclasses import dataclass, field
 
-from coursekit.grading.grade import Graded
-from coursekit.grading.plan import Master, points_of
+from coursekit.grading.grading_plan import Master, points_of
 from coursekit.grading.submission import NotGradable, Submission
+from coursekit.grading.submission_grader import Graded
 from coursekit.sandbox.limits import Limits
 
 

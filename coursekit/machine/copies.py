@@ -15,11 +15,11 @@ import filelock
 import nbformat
 from nbformat import NotebookNode
 
-from coursekit.cards import plural
-from coursekit.cells import content_digest
-from coursekit.course import CommandError
-from coursekit.files import write_whole
-from coursekit.paths import ROOT
+from coursekit.basics.cards import plural
+from coursekit.basics.cells import content_digest
+from coursekit.basics.errors import CommandError
+from coursekit.basics.files import write_whole
+from coursekit.basics.paths import ROOT
 
 UNKNOWN = "unknown"
 NOT_A_NOTEBOOK = (ValueError, KeyError, TypeError, AttributeError, RecursionError, nbformat.ValidationError)

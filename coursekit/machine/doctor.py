@@ -3,7 +3,7 @@
 import html
 from dataclasses import dataclass
 
-from coursekit.cards import plural
+from coursekit.basics.cards import plural
 from coursekit.machine.facts import Facts, gather
 from coursekit.machine.preflight import CHECKS, Finding
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from coursekit.cores import cores, text_of
-from coursekit.versions import installed, tested_ranges
+from coursekit.basics.cpus import cores, text_of
+from coursekit.basics.versions import installed, tested_ranges
 
 SHOWN = ["ray", "torch", "gymnasium", "numpy", "matplotlib", "jupyterlab", "nbgrader"]
 PORTS = {8265: "Ray's dashboard", 8888: "JupyterLab"}

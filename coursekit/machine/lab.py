@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from coursekit.course import CommandError
+from coursekit.basics.errors import CommandError
+from coursekit.basics.paths import ROOT, STATIC, path_with_scripts
 from coursekit.machine.facts import Facts, port_is_free
-from coursekit.paths import ROOT, STATIC, path_with_scripts
 
 FIRST = "work/ch00_start.ipynb"
 PORT = 8888

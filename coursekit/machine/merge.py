@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import nbformat
 from nbformat import NotebookNode
 
-from coursekit.cells import defined_names
-from coursekit.moved import moved
+from coursekit.basics.cells import defined_names
+from coursekit.learner.renamed_exercises import moved
 
 ANSWER = "answer_"  # begins the name of an answer cell; that of its check is the exercise's
 Cells = dict[str, NotebookNode]  # the course's cells of a chapter, by their names

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coursekit.cards import plural
+from coursekit.basics.cards import plural
+from coursekit.basics.versions import within
 from coursekit.machine.facts import PORTS, Facts
-from coursekit.versions import within
 
 GIB = 2**30
 # Ray's longest socket path below its temp folder; Linux allows 107 bytes for the whole, macOS 103.

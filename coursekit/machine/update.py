@@ -11,12 +11,12 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from coursekit.cards import plural
-from coursekit.files import write_whole
+from coursekit.basics.cards import plural
+from coursekit.basics.files import write_whole
+from coursekit.basics.paths import ROOT
+from coursekit.learner.progress import progress
 from coursekit.machine import copies
 from coursekit.machine.merge import ANSWER, Carried, Chapter, Merge, by_name, name_of
-from coursekit.overview import progress
-from coursekit.paths import ROOT
 
 RELOAD = "If a notebook is open in JupyterLab, choose File → Reload Notebook from Disk, then run it from the top."
 

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from coursekit.basics.tables import harmless
 from coursekit.room.store import Store
-from coursekit.table import harmless
 
 
 def as_json(store: Store) -> dict[str, Any]:

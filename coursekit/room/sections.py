@@ -7,10 +7,10 @@ from typing import Any
 
 import nbformat
 
-from coursekit import exercise
-from coursekit.course import chapter_names
-from coursekit.notebook import solution_code
-from coursekit.paths import SOLUTIONS
+from coursekit.basics.errors import chapter_names
+from coursekit.basics.paths import SOLUTIONS
+from coursekit.judging import exercise
+from coursekit.learner.shell import solution_code
 
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 

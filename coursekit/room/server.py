@@ -22,19 +22,19 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from coursekit.asked import WAIT
-from coursekit.course import chapter_names
-from coursekit.pairing import Host, Mismatch
-from coursekit.paths import ROOT
-from coursekit.room.board import Board, Person
+from coursekit.basics.errors import chapter_names
+from coursekit.basics.paths import ROOT
+from coursekit.learner.workshop.live_question import WAIT
+from coursekit.learner.workshop.pairing import Host, Mismatch
 from coursekit.room.export import as_csv, as_json
-from coursekit.room.handins import LARGEST, HandIns
-from coursekit.room.plan import sheets
-from coursekit.room.questions import all_quizzes
-from coursekit.room.records import Record, record_of
+from coursekit.room.incoming import Record, record_of
+from coursekit.room.live_board import Board, Person
+from coursekit.room.received import LARGEST, HandIns
+from coursekit.room.run_sheet import sheets
 from coursekit.room.secrets import Certificate, hidden, new_code, new_token
 from coursekit.room.sections import Closed, all_sections
 from coursekit.room.store import Store
+from coursekit.room.votes import all_quizzes
 
 GUESSES = 20  # exchanges without a right proof, after which the code changes
 PATIENCE = 60  # seconds that an exchange may take
@@ -209,7 +209,7 @@ def public(room: Room) -> Starlette:
             await room.asked.wait(left)
         return JSONResponse({"question": room.board.questions.told()})
 
-    async def handin(request: Request) -> Response:
+    async def hand_in(request: Request) -> Response:
         person = _known(room, request)
         if room.handins is None:
             return _no(403, "this room takes no hand-ins: ask your instructor")
@@ -248,7 +248,7 @@ def public(room: Room) -> Starlette:
         ("/confirm", confirm),
         ("/records", records),
         ("/asked", asked),
-        ("/handin", handin),
+        ("/handin", hand_in),
         ("/catch_up", catch_up),
         ("/leave", leave),
     ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from coursekit.room.records import Record
+from coursekit.room.incoming import Record
 
 _COLUMNS = [field.name for field in fields(Record)]
 _TABLES = f"""
@@ -72,7 +72,7 @@ class Store:
         """Keep what somebody handed in as which student."""
         self._file.execute("insert into handins values (?, ?, ?, ?, ?)", (person, student, chapter, sha256, at))
 
-    def handin(self, person: str, chapter: str) -> tuple[str, str, float] | None:
+    def hand_in(self, person: str, chapter: str) -> tuple[str, str, float] | None:
         """Return student, hash and time of the last that somebody handed in of a chapter."""
         last = "select student, sha256, at from handins where person = ? and chapter = ? order by rowid desc"
         row: tuple[str, str, float] | None = self._file.execute(last, (person, chapter)).fetchone()

@@ -10,9 +10,10 @@ import signal
 import socket
 from typing import Any, NoReturn
 
-from coursekit import private, wire
-from coursekit.failure import describe
-from coursekit.sandbox import calls, jail, limits, namespaces
+from coursekit.judging import wire
+from coursekit.judging.failure import describe
+from coursekit.ray_bridge import private
+from coursekit.sandbox import jail, limits, namespaces, system_calls
 
 SECONDS = 40  # a reader that takes longer is ended
 _LIMITS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 4096, "RLIMIT_CPU": SECONDS, "RLIMIT_DATA": 4 * 2**30}
@@ -22,7 +23,7 @@ def place() -> dict:
     """Return, in the learner's process, where its Ray is, and a mark on what it has launched so far; {} without a Ray."""
     import ray
 
-    from coursekit import records
+    from coursekit.ray_bridge import records
 
     if not ray.is_initialized():
         return {}
@@ -50,14 +51,14 @@ def _enter(opened: list[int], user: int) -> None:
     namespaces.enter(*of_users)
     namespaces.become(jail.USER)
     namespaces.drop_privileges()
-    calls.restrict()  # what it reads comes from the submission
+    system_calls.restrict()  # what it reads comes from the submission
     namespaces.hide_memory(True)
     limits.impose(_LIMITS)
 
 
 def _records(request: dict) -> list[dict]:
-    """Return what the function of `coursekit.records` returns that has the operation's name."""
-    from coursekit import records
+    """Return what the function of `coursekit.ray_bridge.records` returns that has the operation's name."""
+    from coursekit.ray_bridge import records
 
     os.environ.update(request["environment"])
     place, arguments = request["place"], request["window"]

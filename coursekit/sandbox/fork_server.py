@@ -80,10 +80,14 @@ def main(descriptor: int) -> None:
         if settings["isolated"]:
             namespaces.forget_keys()
             _in_namespaces(settings["user"], settings["count"])
-        from coursekit.sandbox import forks, inside, workers  # starts threads, and then nobody may make namespaces
+        from coursekit.sandbox import (  # starts threads, and then nobody may make namespaces
+            forks,
+            learner_process,
+            ray_workers,
+        )
 
-        kernel = [] if settings["imports"] == "none" else ["coursekit.sandbox.shell"]
-        for module in [*inside.PUBLIC, *kernel, *settings["rooms"]]:  # the jail hides the rooms
+        kernel = [] if settings["imports"] == "none" else ["coursekit.sandbox.kernel_shell"]
+        for module in [*learner_process.PUBLIC, *kernel, *settings["rooms"]]:  # the jail hides the rooms
             import_module(module)
         if settings["isolated"]:
             jail.enter(settings["user"], settings["hidden"])
@@ -92,11 +96,11 @@ def main(descriptor: int) -> None:
             _end_with_parent()
         imports = settings["imports"]
         if imports == "later":
-            inside.begin()
+            learner_process.begin()
             imports = (known or control.recv(64)).decode()
         if imports == "all":
-            workers.draw_own_ids()
-        shell = inside.prepare(imports)
+            ray_workers.draw_own_ids()
+        shell = learner_process.prepare(imports)
         for name in settings["at_start"]:  # meant for this process alone
             os.environ.pop(name, None)
     except BaseException as error:

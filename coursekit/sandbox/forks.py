@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from coursekit.sandbox import calls, evidence, inside, jail, limits, namespaces, supervisor, workers
+from coursekit.sandbox import evidence, jail, learner_process, limits, namespaces, ray_workers, supervisor, system_calls
 
 _FURNISHED = namespaces.NEWNS | namespaces.NEWNET | namespaces.NEWIPC | namespaces.NEWUTS | namespaces.NEWCGROUP
 MESSAGE_BYTES = 65_536
@@ -135,7 +135,7 @@ def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) ->
         limits.impose(request["rlimits"])
         if isolated:
             opened = _seclude(request)
-            listener = workers.listen()
+            listener = ray_workers.listen()
         else:
             os.setsid()
             namespaces.adopt_orphans()
@@ -157,7 +157,7 @@ def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) ->
         if isolated:
             namespaces.hide_memory(False)  # tools look into their own process
         try:
-            inside.live(shell, messages, output, request)
+            learner_process.live(shell, messages, output, request)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -177,7 +177,7 @@ def _seclude(request: dict) -> list[int]:
     namespaces.map_ids("self", jail.USER, (request["user"], request["user"]))
     jail.forbid_namespaces()
     namespaces.drop_privileges()
-    calls.restrict()
+    system_calls.restrict()
     opened = namespaces.open_own()
     namespaces.hide_memory(True)
     return opened

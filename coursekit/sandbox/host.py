@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import coursekit
-from coursekit.paths import ROOT
-from coursekit.quiet import ENVIRONMENT as QUIET
+from coursekit.basics.paths import ROOT
+from coursekit.ray_bridge.quiet import ENVIRONMENT as QUIET
 from coursekit.sandbox import jail
 
 FIRST_USER, USERS = 1_900_000_000, 10_000_000  # no distribution hands these ids out

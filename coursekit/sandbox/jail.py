@@ -11,7 +11,7 @@ from pathlib import Path
 
 import coursekit
 from coursekit.sandbox import namespaces
-from coursekit.sandbox.workers import STARTER, starter
+from coursekit.sandbox.ray_workers import STARTER, starter
 
 USER = 1000  # the learner's user id, as seen inside
 HOME = "/home/learner"
@@ -51,7 +51,14 @@ _LINKS = {
     "/etc/mtab": "/proc/self/mounts",
 }
 _PRIVATE = ("/tmp", HOME)
-_OPEN = ("given", "__pycache__")  # of the folders of coursekit; each of the others is a room that no sandbox may read
+_OPEN = (
+    "basics",
+    "given",
+    "judging",
+    "learner",
+    "ray_bridge",
+    "__pycache__",
+)  # the folders of coursekit that a sandbox may read
 _ROOT = "/tmp"  # where the jail is put together, in a mount namespace of its own
 
 

@@ -4,7 +4,7 @@ import resource
 import signal
 from dataclasses import dataclass
 
-from coursekit.answer import Unreachable
+from coursekit.judging.answer import Unreachable
 
 FILES, BYTES = 200, 10_000_000  # files that are kept of a submission, and their bytes together
 

@@ -4,8 +4,8 @@ import functools
 import sys
 
 from coursekit.sandbox.limits import Limits, SandboxDied
+from coursekit.sandbox.nursery_process import NurseryFailed, Supply
 from coursekit.sandbox.sandbox import Sandbox
-from coursekit.sandbox.supply import NurseryFailed, Supply
 
 __all__ = ["Nursery", "NurseryFailed", "available"]
 

@@ -1,6 +1,6 @@
 """What a sandbox sends, looked at before it is believed to be what it should be."""
 
-from coursekit import wire
+from coursekit.judging import wire
 from coursekit.sandbox.limits import SandboxDied, spoken
 
 NO_ANSWER = "sent something that is not an answer"

@@ -17,21 +17,21 @@ from typing import Any, Self
 
 import psutil
 
-from coursekit import wire
-from coursekit.answer import opened
+from coursekit.judging import wire
+from coursekit.judging.answer import opened
 from coursekit.sandbox import accounts, evidence, host, jail, replies
+from coursekit.sandbox.conversation import Line, read_all
+from coursekit.sandbox.cpu_wait import wants_cpu
 from coursekit.sandbox.limits import Limits, SandboxDied, spoken
-from coursekit.sandbox.line import Line, read_all
-from coursekit.sandbox.shown import Shown, files_in, shown_in
-from coursekit.sandbox.supply import NurseryFailed, Supply
-from coursekit.sandbox.waiting import wants_cpu
+from coursekit.sandbox.nursery_process import NurseryFailed, Supply
+from coursekit.sandbox.outputs import Shown, files_in, shown_in
 
 __all__ = ["CellOutcome", "Limits", "Sandbox", "SandboxDied"]
 
 
 @dataclass(frozen=True)
 class CellOutcome:
-    """How one cell ran: `error` is what `coursekit.failure.describe` gives, `output` what was printed, at most a limit,
+    """How one cell ran: `error` is what `coursekit.judging.failure.describe` gives, `output` what was printed, at most a limit,
     `shown` what was displayed.
     """
 
@@ -101,11 +101,11 @@ class Sandbox:
         return files_in(self._exchange({"op": "files"}, 10.0)[0])
 
     def ask(self, name: str, request: bytes, seconds: float | None = None) -> bytes:
-        """Return the reply to a request of `coursekit.answer.Answer`; raises SandboxDied."""
+        """Return the reply to a request of `coursekit.judging.answer.Answer`; raises SandboxDied."""
         return self._answered("ask", name, request, seconds)
 
     def evidence(self, operation: str, seconds: float | None = None, **window: float | None) -> Any:
-        """Return Ray's records as `coursekit.records` does, read by a process that ran nothing of the submission.
+        """Return Ray's records as `coursekit.ray_bridge.records` does, read by a process that ran nothing of the submission.
 
         Without isolation the learner's process reads them itself. Operations: tasks, objects, actors, nodes, stores.
         Raises Raised where there is no Ray, and SandboxDied.

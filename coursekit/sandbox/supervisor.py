@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from coursekit.sandbox import workers
+from coursekit.sandbox import ray_workers
 
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -29,7 +29,7 @@ def supervise(
             os.read(woken, 4096)
             ended = _reap(learner)
         if listener and listener in ready:
-            workers.accept(listener)
+            ray_workers.accept(listener)
         if grader in ready and not ended:
             order = grader.recv(1)
             if order != b"i":

@@ -35,7 +35,7 @@ c.PAMAuthenticator.admin_groups = {"ray-course-instructors"}
 # What a learner gets. systemd holds a server to its limits; where it does not run, the limits are not enforced.
 limited = Path("/run/systemd/system").is_dir()
 c.JupyterHub.spawner_class = "systemdspawner.SystemdSpawner" if limited else "jupyterhub.spawner.LocalProcessSpawner"
-c.Spawner.cmd = [PYTHON, "-m", "coursekit.machine.shared"]
+c.Spawner.cmd = [PYTHON, "-m", "coursekit.machine.hub_lab"]
 c.Spawner.mem_limit = "4G"
 c.Spawner.cpu_limit = 2
 c.SystemdSpawner.isolate_tmp = True
@@ -63,7 +63,7 @@ def end_the_rest(spawner):
 if not limited:  # systemd ends a unit with all that it started
     c.Spawner.post_stop_hook = end_the_rest
 
-# Who has been idle for four hours gives the memory back. A server says itself that it works: coursekit/machine/shared.py.
+# Who has been idle for four hours gives the memory back. A server says itself that it works: coursekit/machine/hub_lab.py.
 culler = [PYTHON, "-m", "jupyterhub_idle_culler", "--timeout=14400"]
 
 # The board of a room, for administrators of the hub alone. It runs as an account of its own, since it reads what learners send.

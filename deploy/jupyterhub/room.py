@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from coursekit.room.command import Serving
+from coursekit.room.room_command import Serving
 from coursekit.room.server import COOKIE, Room, private
 from coursekit.room.store import Store
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from coursekit.paths import NOTEBOOKS, ROOT
+from coursekit.basics.paths import NOTEBOOKS, ROOT
 
 GUARD = """import os
 assert os.uname().nodename == "sandbox" and os.path.isdir("/home/learner"), "an attack must never run anywhere else"

@@ -4,7 +4,7 @@ SCORE = 1
 REASON = "does not have the form"
 CELLS = {
     "best_seconds": """
-from coursekit import answer
+from coursekit.judging import answer
 
 serve, size = answer.serve, 30_000_000
 reply = b"\\x81\\xa5value\\x9f" + b"\\xdd" + size.to_bytes(4, "big") + b"\\x90" * size + b"\\x90" * 14

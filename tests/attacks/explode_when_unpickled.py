@@ -5,7 +5,7 @@ REASON = ""
 CELLS = {
     "best_seconds": """
 import os, pickle
-from coursekit import answer
+from coursekit.judging import answer
 
 class Bomb:
     def __reduce__(self):

@@ -15,13 +15,13 @@ import importlib, sys
 
 what_distribution_costs = "a"
 sys.path[:0] = ["CHECKOUT_FOLDER", "COURSE_FOLDER"]
-for name in ("coursekit.exercises.ch00_start", "tests.answers.ch00_start", "coursekit.grading.grade"):
+for name in ("coursekit.exercises.ch00_start", "tests.answers.ch00_start", "coursekit.grading.submission_grader"):
     try:
         importlib.import_module(name)
         what_distribution_costs = "c"
     except ImportError:
         pass
-from coursekit.exercise import load
+from coursekit.judging.exercise import load
 what_distribution_costs = load("ch00_start")["what_distribution_costs"].key
 """,
 }

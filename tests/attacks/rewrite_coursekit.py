@@ -9,7 +9,7 @@ import coursekit, numpy
 
 package, written = os.path.dirname(coursekit.__file__), []
 places = glob.glob(f"{package}/*.py") + [f"{package}/exercises/__init__.py", f"{package}/exercises/left_by_an_attack.py"]
-places += ["CHECKOUT_FOLDER/coursekit/exercise.py", "CHECKOUT_FOLDER/left_by_an_attack.py", "/left_by_an_attack"]
+places += ["CHECKOUT_FOLDER/coursekit/judging/exercise.py", "CHECKOUT_FOLDER/left_by_an_attack.py", "/left_by_an_attack"]
 places += [numpy.__file__, os.__file__, "/etc/passwd", "/usr/left_by_an_attack", "/proc/sys/kernel/core_pattern"]
 for path in places:
     try:

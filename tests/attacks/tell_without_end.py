@@ -10,7 +10,7 @@ class Trap(dict):
     def __setitem__(self, name, value):
         os._exit(9)
 
-sys.modules["coursekit.sandbox.inside"]._passed = Trap()
+sys.modules["coursekit.sandbox.learner_process"]._passed = Trap()
 
 def best_seconds(tasks, seconds_each, workers):
     return -(-tasks // workers) * seconds_each

@@ -5,7 +5,7 @@ REASON = "not a message"
 CELLS = {
     "best_seconds": """
 import msgpack
-from coursekit import answer
+from coursekit.judging import answer
 
 serve = answer.serve
 array = msgpack.ExtType(3, msgpack.packb(["<f8", [2**62] * 1_000_000, b""]))

@@ -5,7 +5,7 @@ REASON = ""
 CELLS = {
     "best_seconds": """
 import msgpack
-from coursekit import answer
+from coursekit.judging import answer
 
 serve, turn = answer.serve, iter(range(100))
 nested = b""

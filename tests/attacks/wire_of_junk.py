@@ -4,7 +4,7 @@ SCORE = 1
 REASON = ""
 CELLS = {
     "best_seconds": """
-from coursekit import answer
+from coursekit.judging import answer
 
 serve = answer.serve
 

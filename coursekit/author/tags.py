@@ -1,0 +1,181 @@
+"""What an author writes into a chapter, and what the builder reads from it: answer cells, check cells, tags."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from coursekit.basics.cells import JUDGES, calls, defined_names, judged_by
+from coursekit.judging.exercise import AuthorError, Exercise, Quiz
+from coursekit.judging.failure import STUB
+
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+TAGS = {"solution", "notes", "demo"}
+ANSWER = "...  # your answer"
+Items = dict[str, Exercise | Quiz]
+
+
+@dataclass(frozen=True)
+class PlainCell:
+    """Text, or code that is not graded."""
+
+    def metadata(self) -> dict:
+        """Return the cell metadata that nbgrader reads."""
+        return {}
+
+
+@dataclass(frozen=True)
+class AnswerCell:
+    """The learner writes here."""
+
+    item: Exercise | Quiz
+
+    def metadata(self) -> dict:
+        """Return the cell metadata that nbgrader reads."""
+        return _nbgrader(f"answer_{self.item.name}", grade=False, solution=True, locked=False)
+
+
+@dataclass(frozen=True)
+class CheckCell:
+    """The locked test cell of one exercise or quiz."""
+
+    item: Exercise | Quiz
+
+    def metadata(self) -> dict:
+        """Return the cell metadata that nbgrader reads."""
+        return _nbgrader(self.item.name, grade=True, solution=False, locked=True, points=self.item.points)
+
+
+Role = PlainCell | AnswerCell | CheckCell
+
+
+def _nbgrader(grade_id: str, **flags: object) -> dict:
+    return {"nbgrader": {"grade_id": grade_id, "schema_version": 3, "task": False, "cell_type": "code", **flags}}
+
+
+def roles_of_cells(chapter: Path, cells: list[NotebookNode], items: Items) -> list[Role]:
+    """Return the role of each cell; raises AuthorError that lists every mistake with file and line."""
+    lines = [n for n, line in enumerate(chapter.read_text(encoding="utf-8").splitlines(), 1) if line.startswith("# %%")]
+    if len(lines) != len(cells):
+        raise AuthorError(
+            f"chapters/{chapter.name}:1: every cell begins with `# %%`, and nothing comes before the first."
+        )
+    called_in = [calls(cell.source) if cell.cell_type == "code" else [] for cell in cells]
+    problems = [
+        f"chapters/{chapter.name}:{line}: {problem}"
+        for line, cell, called in zip(lines, cells, called_in, strict=True)
+        for problem in _problems_of_cell(cell, called, items)
+    ]
+    if not problems:
+        problems = [
+            f"chapters/{chapter.name}:{line}: {text}"
+            for line, text in _problems_of_order(lines, cells, called_in, items)
+        ]
+    if problems:
+        raise AuthorError("\n".join(problems))
+    return [_role(cell, called, items) for cell, called in zip(cells, called_in, strict=True)]
+
+
+def _role(cell: NotebookNode, called: list[tuple[str, str]], items: Items) -> Role:
+    if called:
+        return CheckCell(items[called[0][1]])
+    if cell.cell_type == "code" and BEGIN in cell.source:
+        return AnswerCell(items[next(name for name in defined_names(cell.source) if name in items)])
+    return PlainCell()
+
+
+def _problems_of_cell(cell: NotebookNode, called: list[tuple[str, str]], items: Items) -> Iterator[str]:
+    """Yield what is wrong inside one cell."""
+    tags = set(cell.metadata.get("tags", []))
+    if tags - TAGS:
+        yield f"unknown tag {sorted(tags - TAGS)}: the tags are {sorted(TAGS)}."
+    if "notes" in tags and cell.cell_type != "markdown":
+        yield 'speaker notes are Markdown: write `# %% [markdown] tags=["notes"]`.'
+    if cell.cell_type != "code":
+        return
+    try:
+        ast.parse(cell.source)
+    except SyntaxError as error:
+        yield f"this cell is not Python, at its line {error.lineno}: {error.msg}."
+        return
+    yield from _problems_of_marks(cell.source, called, items)
+    if "demo" in tags and (called or BEGIN in cell.source):
+        yield 'the tag "demo" is for cells that only show something: remove it from answers and checks.'
+    if len(called) > 1:
+        yield f"one cell, one check: this one has {[name for _, name in called]}."
+    for function, name in called:
+        kind = JUDGES[function]
+        if name not in items:
+            yield f'{function}("{name}", …) has no {kind} {name!r} in coursekit/exercises.'
+        elif items[name].kind != kind:
+            yield f"{name!r} is a {items[name].kind}, not a{'n' if kind == 'exercise' else ''} {kind}."
+        elif len(called) == 1 and not judged_by(cell.source):
+            yield f'put a check in a cell of its own: `{function}("{name}", {name})` and nothing else.'
+
+
+def _problems_of_marks(source: str, called: list[tuple[str, str]], items: Items) -> Iterator[str]:
+    """Yield what is wrong with the solution marks of a code cell."""
+    found = re.findall(r"^ *### (BEGIN|END) SOLUTION$", source, re.MULTILINE)
+    if found != ["BEGIN", "END"] * (len(found) // 2) or source.count("SOLUTION") != len(found):
+        yield f"solution marks come in pairs, each on its own line: `{BEGIN}` … `{END}`."
+        return
+    if not found:
+        return
+    if called:
+        yield "this cell has a solution mark and a check: move the check to the next cell."
+    elif not set(defined_names(source)) & set(items):
+        yield f"this answer cell defines {defined_names(source) or 'nothing'}, none of which is an exercise or a quiz."
+    try:
+        without_solutions(source)
+    except AuthorError as error:
+        yield str(error)
+
+
+def _problems_of_order(
+    lines: list[int], cells: list[NotebookNode], called_in: list[list[tuple[str, str]]], items: Items
+) -> Iterator[tuple[int, str]]:
+    """Yield what is wrong between cells: checks before their answer, twice, or never."""
+    answered: set[str] = set()
+    checked: dict[str, int] = {}
+    for line, cell, called in zip(lines, cells, called_in, strict=True):
+        if cell.cell_type == "code" and BEGIN in cell.source:
+            answered.update(defined_names(cell.source))
+        for _, name in called:
+            if name in checked:
+                yield line, f"{name!r} is checked a second time; the first is at line {checked[name]}."
+            elif name not in answered:
+                yield line, f"no answer cell above defines {name!r}."
+            checked.setdefault(name, line)
+    for name in items.keys() - checked.keys():
+        yield (
+            1,
+            f"{items[name].kind} {name!r} of coursekit/exercises (line {items[name].line}) is never checked here.",
+        )
+
+
+def without_solutions(source: str) -> str:
+    """Return a cell as learners get it: a stub in each function, `name = ...  # your answer` at top level."""
+    lines: list[str] = []
+    hidden: list[str] | None = None
+    for line in source.splitlines():
+        if line.strip() == BEGIN:
+            hidden, indent = [], line[: len(line) - len(line.lstrip())]
+        elif line.strip() == END and hidden is not None:
+            lines += [indent + STUB] if indent else _assignments(hidden)
+            hidden = None
+        else:
+            (lines if hidden is None else hidden).append(line)
+    return "\n".join(lines)
+
+
+def _assignments(hidden: list[str]) -> list[str]:
+    """Return `name = ...  # your answer` for each name that top-level solution lines assign."""
+    tree = ast.parse("\n".join(hidden))
+    if not tree.body or any(not isinstance(node, ast.Assign | ast.AnnAssign) for node in tree.body):
+        raise AuthorError(
+            "at top level, put solution marks around assignments only; inside a function, around its body."
+        )
+    return [f"{name} = {ANSWER}" for name in dict.fromkeys(defined_names("\n".join(hidden)))]

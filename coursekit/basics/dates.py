@@ -1,0 +1,25 @@
+"""Dates as people read them."""
+
+from datetime import UTC, datetime, timedelta
+
+from coursekit.basics.cards import plural
+
+
+def in_words(moment: datetime) -> str:
+    """Return a date with its day and its offset: `Monday 19 October 2026, 23:59 (UTC+02:00)`."""
+    offset = moment.utcoffset() or timedelta()
+    hours, minutes = divmod(abs(int(offset.total_seconds())) // 60, 60)
+    sign = "-" if offset < timedelta() else "+"
+    return f"{moment:%A} {moment.day} {moment:%B %Y, %H:%M} (UTC{sign}{hours:02}:{minutes:02})"
+
+
+def due_line(due: str, now: datetime | None = None) -> str:
+    """Return what a chapter's beginning says of its due date, "" for none; what is no date is shown as it stands."""
+    try:
+        moment = datetime.fromisoformat(due)
+        left = moment - (now or datetime.now(UTC))
+    except (ValueError, TypeError):  # the latter: no zone
+        return f"Due: {due}" if due else ""
+    hours = int(abs(left).total_seconds()) // 3600
+    span = plural(hours // 24, "day") if hours >= 48 else plural(hours, "hour")
+    return f"Due {in_words(moment)}: {f'{span} left' if left > timedelta() else f'{span} ago'}."

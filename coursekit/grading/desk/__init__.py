@@ -1,0 +1,1 @@
+"""An instructor's desk: what comes in from a class, and what goes back."""

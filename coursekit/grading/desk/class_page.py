@@ -1,0 +1,255 @@
+"""The class's page, for the instructor: each exercise's outcomes, the hardest, the most common messages, who handed in nothing."""
+
+import html
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+from pathlib import Path
+from statistics import median
+
+from coursekit.basics.cards import plural, prose
+from coursekit.basics.journal import Journal
+from coursekit.grading.book_marks import Marks, marks_of
+from coursekit.grading.class_run import Run
+from coursekit.grading.comments import Comments, load
+from coursekit.grading.student_page import number
+from coursekit.judging.result import COLOURS, WORDS
+
+PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark }}
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }}
+h1 {{ font-size: 1.4rem; margin-bottom: 0 }} h2 {{ font-size: 1.15rem; margin: 2rem 0 .3rem }} h3 {{ font-size: 1rem; margin: 1.2rem 0 .2rem }}
+table {{ border-collapse: collapse; width: 100% }} code {{ overflow-wrap: anywhere }}
+th, td {{ text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #8884; vertical-align: top }}
+th {{ font-weight: 600; opacity: .7; font-size: .85rem }} .number {{ text-align: right }} .number, .name {{ white-space: nowrap }}
+.bar {{ display: flex; height: 1rem; min-width: 14rem; border-radius: 3px; overflow: hidden; margin-top: .2rem }}
+.small {{ opacity: .7; font-size: .9rem }} .key span {{ display: inline-block; width: .8rem; height: .8rem; border-radius: 3px; margin: 0 .3rem 0 .9rem }} .key span:first-child {{ margin-left: 0 }}
+.said {{ border-left: 3px solid #7c3aed; padding-left: .6rem }}
+</style>
+<h1>{title}</h1>
+<p class="small">{summary}</p>
+<p class="key small">{key}</p>
+{parts}
+"""
+CASE = {"Tried": "tried", "Came back": "got", "Look at": "where"}
+HARDEST = 5
+MESSAGES = 8  # of a chapter, the commonest
+NOT_OF_THE_ANSWER = ("not-reached", "stopped", "todo")  # ids that say nothing of the answer itself
+
+
+@dataclass
+class Item:
+    """What came of one exercise, quiz or test in a class."""
+
+    name: str
+    assignment: str
+    possible: float = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    points: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    said: dict[str, list[dict]] = field(default_factory=dict)  # results by the id of their message
+    unjudged: list[dict] = field(
+        default_factory=list
+    )  # results of a check that itself failed, without a person's points
+
+    @property
+    def share(self) -> float:
+        """Return the share of the points that the class has earned."""
+        return sum(self.points) / (self.possible * len(self.points)) if self.possible and self.points else 1.0
+
+
+@dataclass
+class Part:
+    """What came of one notebook of the course."""
+
+    assignment: str
+    notebook: str
+    items: dict[str, Item] = field(default_factory=dict)
+    students: set[str] = field(default_factory=set)  # whose work was graded
+    ungradable: dict[str, str] = field(default_factory=dict)  # reasons by student
+    possible: float = 0
+    points: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    versions: Counter[str] = field(default_factory=Counter)  # how many each student handed in
+
+
+def write_page_of_class(run: Run) -> Path:
+    """Write class.html of a course in which something was graded, and return where it is; raises CommandError."""
+    folder = run.folder
+    numbers = sorted(int(path.stem[8:]) for path in folder.glob("results-*.jsonl") if path.stem[8:].isdigit())
+    names = [*(f"results-{number}.jsonl" for number in numbers), "results.jsonl"]  # from the first run to the last
+    history = [record for name in names for record in Journal(folder / name).lines()]
+    comments = load(folder)
+    with run.book() as book:
+        students = {one.id: " ".join(filter(None, (one.first_name, one.last_name))) for one in book.gradebook.students}
+        parts = parts_of(history, marks_of(book.gradebook))
+    students = {record["student"]: "" for record in history if record["student"]} | students
+    write_class_page(folder / "class.html", folder.name, parts, students, comments, run.course.settings.zone)
+    return folder / "class.html"
+
+
+def parts_of(history: Iterable[dict], marks: Mapping[str, Marks]) -> list[Part]:
+    """Return a class's outcomes by notebook, from all that was ever recorded; the last of a submission counts."""
+    last: dict[str, dict] = {}
+    versions: dict[str, set[str]] = {}
+    for record in history:
+        last[record["key"]] = record
+        versions.setdefault(record["key"], set()).add(record["digest"])
+    found: dict[tuple[str, str], Part] = {}
+    for key, record in sorted(last.items()):
+        place = (record["assignment"], record["notebook"])
+        if record["outcome"] == "graded":
+            part = found.setdefault(place, Part(*place))
+            part.versions[record["student"]] = len(versions[key])
+            _add(part, record, marks.get(key, Marks()))
+        elif record["max_score"]:  # a notebook of the course
+            part = found.setdefault(place, Part(*place))
+            part.ungradable[record["student"]] = record["reason"]
+    return [found[place] for place in sorted(found)]
+
+
+def _add(part: Part, record: dict, marks: Marks) -> None:
+    part.students.add(record["student"])
+    part.possible = marks.possible
+    part.points.append(marks.score)
+    part.seconds.append(record["seconds"])
+    for name, result in record["results"].items():
+        item = part.items.setdefault(name, Item(name, part.assignment))
+        mark = marks.cells.get(name)
+        item.possible = mark.possible if mark else result["points"]
+        item.points.append(mark.points if mark else result["earned"])
+        item.statuses[result["status"]] += 1
+        item.seconds.append(result["seconds"])
+        if result["status"] == "unjudged" and not (mark and mark.by_hand):
+            item.unjudged.append(result)
+        if result["status"] in ("wrong", "crashed") and result["message_id"] not in NOT_OF_THE_ANSWER:
+            item.said.setdefault(result["message_id"], []).append(result)
+
+
+def write_class_page(
+    path: Path,
+    name: str,
+    parts: list[Part],
+    students: dict[str, str],
+    comments: Comments,
+    zone: tzinfo | None = None,
+) -> None:
+    """Write the page as one file that needs no server; `students` are the names of all in the class, by id."""
+    items = [item for part in parts for item in part.items.values()]
+    hardest = sorted((item for item in items if item.share < 1), key=lambda item: item.share)[:HARDEST]
+    unjudged = [item for item in items if item.unjudged]
+    shown = [_unjudged(unjudged)] if unjudged else []
+    shown += [_hardest(hardest)] if hardest else []
+    shown += [_part(part, students, comments) for part in parts]
+    key = "".join(f"<span style='background:{COLOURS[status]}'></span>{words}" for status, words in WORDS.items())
+    counts = f"{plural(len(students), 'student')}, {plural(len(parts), 'notebook')}"
+    page = PAGE.format(
+        title=f"The class in {html.escape(name)}",
+        summary=f"{counts} · {datetime.now(zone):%Y-%m-%d at %H:%M} · points from nbgrader’s gradebook",
+        key=key,
+        parts="\n".join(shown),
+    )
+    path.write_text(page, encoding="utf-8")
+
+
+def _unjudged(items: list[Item]) -> str:
+    """Return how many answers have no verdict, by exercise, with what each check failed at: a person has to decide on them."""
+    lines = [
+        f"<tr><td><code>{html.escape(item.name)}</code></td><td>{html.escape(item.assignment)}</td>"
+        f"<td class=number>{plural(len(item.unjudged), 'answer')}</td><td>{_case(item.unjudged[0]['values'].get('error', ''))}</td></tr>"
+        for item in items
+    ]
+    count = sum(len(item.unjudged) for item in items)
+    return (
+        f"<h2>Not judged: {plural(count, 'answer')}</h2><p>Here the check itself failed, which is the course’s fault. Each counts as "
+        f"0 points until you give it points in formgrader.</p><table>{''.join(lines)}</table>"
+    )
+
+
+def _hardest(items: list[Item]) -> str:
+    lines = [
+        f"<tr><td><code>{html.escape(item.name)}</code></td><td>{html.escape(item.assignment)}</td>"
+        f"<td class=number>{item.share:.0%} of the points of {plural(len(item.points), 'hand-in')}</td><td>{_bar(item.statuses)}</td></tr>"
+        for item in items
+    ]
+    return f"<h2>The hardest</h2><table>{''.join(lines)}</table>"
+
+
+def _part(part: Part, students: dict[str, str], comments: Comments) -> str:
+    """Return one notebook's section."""
+    again = sum(count > 1 for count in part.versions.values())
+    facts = [f"{len(part.students)} of {plural(len(students), 'student')} graded"]
+    if part.points:
+        facts.append(f"median {number(median(part.points))} of {plural(number(part.possible), 'point')}")
+        facts.append(f"{median(part.seconds):.0f} s each, {_duration(sum(part.seconds))} in all")
+    facts += [f"{again} handed in more than once"] if again else []
+    rows = "".join(map(_row, part.items.values()))
+    head = "<tr><th>exercise<th>outcome<th class=number>mean points<th class=number>median s</tr>"
+    without = dict.fromkeys(students.keys() - part.students, "") | part.ungradable
+    who = {one: f"{one} ({students[one]})" if students.get(one) else one for one in without}
+    lines = [html.escape(who[one]) + (f": {prose(why)}" if why else "") for one, why in sorted(without.items())]
+    name = part.assignment if part.assignment == part.notebook else f"{part.assignment}/{part.notebook}"
+    return "\n".join(
+        [
+            f"<h2>{html.escape(name)}</h2><p class=small>{' · '.join(facts)}</p>",
+            f"<table>{head}{rows}</table>" if rows else "",
+            _messages(part, comments),
+            f"<h3>Handed in nothing, or nothing that can be graded: {len(lines)}</h3><p>{'<br>'.join(lines)}</p>"
+            if lines
+            else "",
+        ]
+    )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _row(item: Item) -> str:
+    points = (
+        f"{number(round(sum(item.points) / len(item.points), 2))} of {number(item.possible)}"
+        if item.possible
+        else "not counted"
+    )
+    return (
+        f"<tr><td><code>{html.escape(item.name)}</code></td><td>{_bar(item.statuses)}</td>"
+        f"<td class=number>{points}</td><td class=number>{median(item.seconds):.1f}</td></tr>"
+    )
+
+
+def _bar(statuses: Counter[str]) -> str:
+    """Return how many ended in each way, as a bar in the colours of results."""
+    pieces = [
+        f"<div style='flex:{statuses[status]};background:{COLOURS[status]}' title='{statuses[status]} {words}'></div>"
+        for status, words in WORDS.items()
+        if statuses[status]
+    ]
+    said = ", ".join(f"{statuses[status]} {words}" for status, words in WORDS.items() if statuses[status])
+    return f"<div class=bar>{''.join(pieces)}</div><span class=small>{said}</span>"
+
+
+def _case(text: str) -> str:
+    """Return what a check tried, got or points at: words with code between backticks, else all of it code."""
+    return prose(text) if "`" in text else f"<code>{html.escape(text)}</code>"
+
+
+def _messages(part: Part, comments: Comments) -> str:
+    """Return the most common messages by their ids, each with one student's case."""
+    found = [(item, message, results) for item in part.items.values() for message, results in item.said.items()]
+    found.sort(key=lambda each: -len(each[2]))
+    rows = []
+    for item, message, results in found[:MESSAGES]:
+        example = results[0]
+        case = [f"{label} {_case(example[name])}" for label, name in CASE.items() if example[name]]
+        comment = comments.get((example["chapter"], example["name"], message), "")
+        said = f"<div class=said>{prose(comment)}</div>" if comment else ""
+        rows.append(
+            f"<tr><td class=number>{len(results)} ×</td><td class=name><code>{html.escape(item.name)}</code><br>"
+            f"<code class=small>{html.escape(message)}</code></td>"
+            f"<td>{prose(example['message'])}<div class=small>{'<br>'.join(case)}</div>{said}</td></tr>"
+        )
+    return f"<h3>The most common messages</h3><table>{''.join(rows)}</table>" if rows else ""

@@ -1,0 +1,281 @@
+"""`coursekit collect`: sorts what Moodle or Canvas packed into submitted/<student>/<assignment>/, by what each notebook is."""
+
+import os
+import re
+import shutil
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+
+from nbgrader.utils import parse_utc
+
+from coursekit.basics.cards import plural
+from coursekit.basics.errors import CommandError
+from coursekit.grading.course_folders import refuse_inside
+from coursekit.grading.desk.arrivals import (
+    MAX_STUDENT,
+    Arrival,
+    Label,
+    arrivals,
+    dates_mean_something,
+    is_notebook,
+    labels,
+)
+from coursekit.grading.desk.people import People, Table
+from coursekit.grading.desk.recognize import Known, ids_of, known_notebooks, which
+from coursekit.grading.nbgrader_settings import Course
+from coursekit.grading.submission import NotGradable, chapter_of, read, text_of
+
+STAMP = "timestamp.txt"
+FORMAT = "%Y-%m-%d %H:%M:%S.%f %Z"  # as nbgrader's exchange writes it (Exchange.timestamp_format)
+_COPY = re.compile(r"\((\d+)\)$|-(\d+)$")
+
+
+@dataclass
+class Collected:
+    """What came of a zip: where each notebook went, and what was left aside, with the reason."""
+
+    layout: str
+    placed: list[str] = field(default_factory=list)  # places in submitted/
+    known: list[str] = field(default_factory=list)  # places where the same notebook was already
+    next: str = ""  # the next command
+    left: list[tuple[str, str]] = field(default_factory=list)  # the file in the zip, the reason
+    notes: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)  # students of the roster
+
+    def __str__(self) -> str:
+        counts = Counter(place.split("/")[1] for place in self.placed)
+        each = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()))
+        lines = [f"New in submitted/: {each or 'nothing'}.", *self.notes]
+        if self.known:
+            lines.append(f"{plural(len(self.known), 'notebook')} had been placed before, unchanged.")
+        if self.left:
+            lines += ["Left aside:", *(f"  {path}: {reason}" for path, reason in self.left)]
+        if self.missing:
+            lines.append(f"Nothing in it from {plural(len(self.missing), 'student')}: {', '.join(self.missing)}")
+        if self.placed:
+            lines.append(f"Next: {self.next}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class _Notebook:
+    """A notebook that was handed in, as far as it can be read."""
+
+    arrival: Arrival
+    label: Label
+    known: Known
+    answered: bool
+    content: bytes
+
+    def rank(self, dated: bool) -> tuple:
+        """Return what makes it count before another of the same student and assignment: answered, newer."""
+        copy = _COPY.search(self.label.file.stem)
+        number = int(copy[1] or copy[2]) if copy and len(copy[0]) < 8 else 0
+        when = self.arrival.when.timestamp() if dated and self.arrival.when else 0.0
+        return self.answered, when, self.label.upload, number, str(self.arrival.path)
+
+
+def collect(source: Path, course: Path, table: Path | None = None) -> Collected:
+    """Put what a platform packed into a course's submitted/; raises CommandError where zip or course is missing."""
+    if not source.exists():
+        raise CommandError(
+            f"There is no {source}. Name the zip, or the folder, that you downloaded from Moodle or Canvas."
+        )
+    if not course.is_dir():
+        raise CommandError(f"There is no folder {course}. Make the course with: coursekit release {course}")
+    refuse_inside(course.resolve() / "submitted")
+    known, exported = Course(course.resolve()), Table(table) if table else None
+    with (
+        arrivals(source, known.settings.zone) as found,
+        tempfile.TemporaryDirectory(dir=course, prefix=".collect-") as desk,
+    ):
+        result = _Collecting(found, known, exported, Path(desk)).run()
+    handed_in = {place.split("/")[0] for place in [*result.placed, *result.known]}
+    result.next = f"coursekit grade {course / 'submitted'}"
+    result.missing = [student.id for student in known.settings.students if student.id not in handed_in]
+    return result
+
+
+class _Collecting:
+    """One zip on its way into one course; `desk` is a folder for what is not finished."""
+
+    def __init__(self, found: list[Arrival], course: Course, table: Table | None, desk: Path):
+        self.found, self.course, self.table, self.desk = found, course.folder, table, desk
+        settings, self.zone = course.settings, course.settings.zone
+        layout, self.labels = labels(found)
+        self.result = Collected(layout)
+        self.people = People(settings.students, table)
+        self.known = known_notebooks(course)
+        self.dated = layout != "canvas" and dates_mean_something(found)
+
+    def run(self) -> Collected:
+        """Go through the students; a problem with one never affects another."""
+        for student, arrived in sorted(self._by_student().items()):
+            try:
+                self._student(student, arrived)
+            except OSError as error:  # a path that is too long, for example
+                self._leave(arrived, f"it cannot be written ({error.strerror})")
+        if not self.dated and self.result.layout != "canvas" and not self.table:
+            self.result.notes.append(
+                "Its dates are those of the download, so no hand-in counts as late. If that matters, add --table with Moodle's grading worksheet."
+            )
+        self.result.left = sorted(set(self.result.left))
+        return self.result
+
+    def _leave(self, arrived: list[Arrival], reason: str) -> None:
+        self.result.left += [(text_of(str(each.path)), reason) for each in arrived]
+
+    def _by_student(self) -> dict[str, list[Arrival]]:
+        students: dict[str, list[Arrival]] = {}
+        for each in self.found:
+            label = self.labels.get(each)
+            try:
+                if each.problem or not label:
+                    raise NotGradable(each.problem or "neither its name nor its folder's says whose it is")
+                for student in self.people.who(label, self.result.layout, self.labels.values()):
+                    students.setdefault(student, []).append(each)
+            except NotGradable as reason:
+                self._leave([each], str(reason))
+        return students
+
+    def _student(self, student: str, arrived: list[Arrival]) -> None:
+        """Place the notebooks of one student, with the files that lie beside them."""
+        notebooks: dict[tuple[str, str], list[_Notebook]] = {}
+        left, files = MAX_STUDENT, list[tuple[Arrival, bytes]]()
+        for each in arrived:
+            try:
+                content = each.read() if left > 0 else b""
+                left -= len(content)
+                if left <= 0:
+                    raise NotGradable(f"{student} handed in more than {MAX_STUDENT // 2**20} MB")
+                if is_notebook(each.path):
+                    notebook = self._read(each, content)
+                    notebooks.setdefault((notebook.known.assignment, notebook.known.name), []).append(notebook)
+                else:
+                    files.append((each, content))
+            except NotGradable as reason:
+                self._leave([each], str(reason))
+        chosen = [self._choose(several) for several in notebooks.values()]
+        for assignment in sorted({notebook.known.assignment for notebook in chosen}):
+            its = [notebook for notebook in chosen if notebook.known.assignment == assignment]
+            files = self._place(student, assignment, its, files)
+        self._leave(
+            [each for each, _ in files],
+            "it is not a notebook, and lies beside no notebook, or beside notebooks of several assignments",
+        )
+
+    def _read(self, arrival: Arrival, content: bytes) -> _Notebook:
+        if not content.strip():
+            raise NotGradable("it is empty")
+        path = self.desk / "notebook.ipynb"
+        path.write_bytes(content)
+        notebook = read(path)
+        known = which(self.known, chapter_of(notebook), ids_of(content))
+        code = {cell.source.strip() for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()}
+        return _Notebook(arrival, self.labels[arrival], known, not code <= known.handed_out, content)
+
+    def _choose(self, several: list[_Notebook]) -> _Notebook:
+        *others, best = sorted(several, key=lambda each: each.rank(self.dated))
+        for other in others:
+            older = other.answered or not best.answered
+            why = "a newer one counts" if older else "nothing is answered in it, unlike in"
+            self._leave([other.arrival], f"{why} {text_of(best.label.file.name)}")
+        return best
+
+    def _place(
+        self, student: str, assignment: str, its: list[_Notebook], files: list[tuple[Arrival, bytes]]
+    ) -> list[tuple[Arrival, bytes]]:
+        """Write one student's folder of one assignment, in full or not at all; return the files that belong elsewhere."""
+        target = self.course / "submitted" / student / assignment
+        if any(path.is_symlink() for path in (target, *target.parents[:2])):
+            raise CommandError(
+                f"{target} is a link, or lies behind one. Put a folder there, then run the same command again."
+            )
+        contents = {f"{notebook.known.name}.ipynb": notebook.content for notebook in its}
+        unchanged = all(
+            (target / name).is_file() and (target / name).read_bytes() == contents[name] for name in contents
+        )
+        before = _stamp_in(target)
+        stamp = self._handed_in(its, target / STAMP, before if unchanged else None)
+        if before and stamp and stamp < before:
+            self._leave([each.arrival for each in its], f"{target.relative_to(self.course)} holds a newer one")
+            return files
+        staged = Path(tempfile.mkdtemp(dir=self.desk), "folder")
+        if target.exists():  # notebooks that came with an earlier zip
+            shutil.copytree(target, staged, ignore=_left_out)
+        staged.mkdir(exist_ok=True)
+        elsewhere = []
+        for each, content in files:
+            if place := self._beside(each, its):
+                path = staged / place
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            else:
+                elsewhere.append((each, content))
+        for name, content in contents.items():
+            (staged / name).write_bytes(content)
+        if stamp:
+            (staged / STAMP).write_text(stamp.astimezone(UTC).strftime(FORMAT), encoding="utf-8")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists():
+            os.replace(target, staged.with_name("before"))  # both moves are instant, so that a stop loses nothing
+        os.replace(staged, target)
+        places = self.result.known if unchanged and stamp == before else self.result.placed
+        places += [f"{student}/{assignment}/{name}" for name in contents]
+        return elsewhere
+
+    def _beside(self, each: Arrival, its: list[_Notebook]) -> Path | None:
+        """Return the place of a file beside a notebook: what lies in the notebook's folder, or below it."""
+        own = self.labels[each].file
+        for notebook in its:
+            folder = notebook.label.file.parent
+            if own.is_relative_to(folder):
+                parts = [text_of(part) for part in own.relative_to(folder).parts]
+                odd = parts == [STAMP] or any(part.startswith(".") for part in parts)
+                return Path(*parts) if parts and not odd else None
+        return None
+
+    def _handed_in(self, its: list[_Notebook], file: Path, before: datetime | None) -> datetime | None:
+        """Return when the newest was handed in, as far as anything says it; None counts as in time.
+
+        `before` is what `file` says of the same notebooks: an instructor may know better than Canvas' zip.
+        """
+        found = []
+        for each in its:
+            place = self.table.place_of(each.label.number) if self.table else 0
+            said = self.table.cell(self.table.rows[place], "Last modified (submission)") if self.table and place else ""
+            if (when := _date_in(said, self.zone)) or self.dated:
+                found.append(when or each.arrival.when)
+            elif each.label.late and not before:
+                found.append(each.arrival.when)
+                example = f"2026-10-19 18:30:00 {self.zone or 'UTC'}"
+                self.result.notes.append(
+                    f"{text_of(str(each.arrival.path))} is LATE, and Canvas' zip does not say by how much: "
+                    f"the time of the download was taken. Write the right one into {file}, as {example}."
+                )
+        return max((when for when in found if when), default=before)
+
+
+def _left_out(folder: str, names: list[str]) -> list[str]:
+    """Return what of an earlier hand-in is not kept: its time, and links, which would be copied as what they lead to."""
+    return [name for name in names if name == STAMP or os.path.islink(f"{folder}/{name}")]
+
+
+def _stamp_in(folder: Path) -> datetime | None:
+    try:
+        found: datetime = parse_utc((folder / STAMP).read_text(encoding="utf-8").strip()).replace(tzinfo=UTC)
+        return found
+    except (OSError, ValueError, OverflowError):
+        return None
+
+
+def _date_in(text: str, zone: tzinfo | None) -> datetime | None:
+    """Return the date in a worksheet's cell, as Moodle writes it in English: `Monday, 19 October 2026, 11:58 PM`."""
+    try:
+        found: datetime = parse_utc(text)
+    except (ValueError, OverflowError):
+        return None
+    return found.replace(tzinfo=zone) if zone else found.astimezone()

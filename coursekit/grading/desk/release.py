@@ -1,0 +1,169 @@
+"""What an instructor hands out: a ready nbgrader course, and a zip for learners without solutions."""
+
+import base64
+import io
+import logging
+import os
+import re
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import nbformat
+from nbconvert.filters import markdown2html
+from nbformat import NotebookNode
+from nbgrader.converters import GenerateAssignment
+from nbgrader.converters.base import NbGraderException
+
+from coursekit.basics.errors import CommandError, chapter_names
+from coursekit.basics.paths import ROOT, SOLUTIONS, path_with_scripts
+from coursekit.grading import check_versions
+from coursekit.grading.class_settings import FILE, Settings, settings_of
+from coursekit.grading.desk.announce import announced, write_template
+from coursekit.grading.gradebook import Book
+from coursekit.grading.nbgrader_settings import Course
+
+PICTURE = re.compile(r"\]\(\.\./img/([\w.-]+)\)")
+NOT_IN_ZIP = re.compile(
+    rb"^[^\n]*not in the learners' zip: begin.*?not in the learners' zip: end[^\n]*\n", re.DOTALL | re.MULTILINE
+)
+FOR_LEARNERS = {
+    ".devcontainer",
+    ".gitignore",
+    "CHANGELOG.md",
+    "LICENSE",
+    "LICENSE-TEXT",
+    "Makefile",
+    "README.md",
+    "constraints.txt",
+    "coursekit",
+    "docs",
+    "environment.yml",
+    "img",
+    "notebooks",
+    "pyproject.toml",
+    "scripts",
+}
+HANDOUT = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>How to take part</title>
+<style>
+@page { size: A4; margin: 14mm 16mm } body { font: 10.5pt/1.4 system-ui, sans-serif; max-width: 46rem; margin: auto }
+h1 { font-size: 15pt; margin: 0 } h2 { font-size: 11.5pt; margin: .8rem 0 .2rem } p, ol { margin: .3rem 0 }
+table { border-collapse: collapse; width: 100% } th { display: none } td { border-top: 1px solid #ccc; padding: .15rem .6rem .15rem 0 }
+td:first-child { width: 32% } .anchor-link { display: none }
+</style>
+"""
+CONFIG = """
+# The course's own settings go below; nbgrader's manual lists them.
+config.CourseDirectory.course_id = "ray_rl"
+"""
+
+
+def release(folder: Path, report: Callable[[str], object] = str) -> list[Path]:
+    """Write an nbgrader course into an empty folder, one assignment a chapter, and the learners' zip; return what was written.
+
+    Each chapter's name is reported once nbgrader has made its notebook.
+    """
+    if folder.exists() and any(path.name != FILE and path.suffix != ".csv" for path in folder.iterdir()):
+        raise CommandError(
+            f"{folder} is not empty. Name a folder that does not exist yet, or one with only class.toml and the roster in it: "
+            "coursekit release course"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = settings_of(folder)
+    archive = write_zip(folder / "learners.zip", settings)
+    write_template(folder)
+    config = (ROOT / "coursekit/author/nbgrader_config.py").read_text(encoding="utf-8")
+    (folder / "nbgrader_config.py").write_text(
+        config + "    " + CONFIG.strip().replace("\n", "\n    ") + "\n", encoding="utf-8"
+    )
+    written = [folder / "nbgrader_config.py"]
+    for chapter in chapter_names():
+        target = folder / "source" / chapter / f"{chapter}.ipynb"
+        target.parent.mkdir(parents=True)
+        text = nbformat.writes(with_pictures(SOLUTIONS / f"{chapter}.ipynb"))
+        target.write_text(announced(text, settings), encoding="utf-8")
+        written += [target, folder / "release" / chapter / target.name]
+    for chapter in _hand_out(folder):
+        report(chapter)
+    check_versions.record(folder, chapter_names())
+    handout = folder / "handout.html"
+    text = (ROOT / "docs/handout.md").read_text(encoding="utf-8")
+    handout.write_text(HANDOUT + markdown2html(text), encoding="utf-8")
+    (folder / "submitted").mkdir()
+    return [*written, folder / "gradebook.db", folder / check_versions.FILE, handout, archive]
+
+
+def with_pictures(path: Path) -> NotebookNode:
+    """Return a notebook whose pictures lie inside it, so that it can be handed out alone."""
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        names = PICTURE.findall(cell.source) if cell.cell_type == "markdown" else []
+        if names:
+            cell.source = PICTURE.sub(r"](attachment:\1)", cell.source)
+            cell.attachments = {name: {"image/svg+xml": _base64(ROOT / "img" / name)} for name in names}
+    return notebook
+
+
+def write_zip(path: Path, settings: Settings | None = None) -> Path:
+    """Write the project as learners get it: all that `make lab` needs, no solutions, no answers, no attacks; a class's dates in it."""
+    names = _tracked() if (ROOT / ".git").exists() else _found()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(names):
+            if name.split("/")[0] in FOR_LEARNERS and (ROOT / name).is_file():
+                file = zipfile.ZipInfo.from_file(ROOT / name, f"ray-rl-course/{name}")
+                content = _without_what_is_not_there(name)
+                if settings and name.startswith("notebooks/") and name.endswith(".ipynb"):
+                    content = announced(content.decode(), settings).encode()
+                archive.writestr(file, content, zipfile.ZIP_DEFLATED)
+    return path
+
+
+def _without_what_is_not_there(name: str) -> bytes:
+    """Return a file's content, README.md and the Makefile without what they say of other files than learners get."""
+    content = (ROOT / name).read_bytes()
+    return NOT_IN_ZIP.sub(b"", content) if name in ("README.md", "Makefile") else content
+
+
+def _tracked() -> list[str]:
+    """Return the files of the project as git knows them; raises CommandError where git does not say."""
+    try:
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+        reason = "" if listed.stdout else listed.stderr.strip() or "it knows no file there"
+    except OSError as error:
+        reason = f"git cannot be started: {error.strerror}"
+    if reason:
+        raise CommandError(
+            f"The learners' zip needs git to say which files of {ROOT} belong to the project, and git failed:\n{reason}\n"
+            "Fix that, then run the same command again."
+        )
+    return listed.stdout.split("\0")
+
+
+def _found() -> list[str]:
+    """Return the files that may be for learners, where the project is no git checkout."""
+    files = [file for top in FOR_LEARNERS for file in [ROOT / top, *(ROOT / top).rglob("*")]]
+    names = [file.relative_to(ROOT) for file in files]
+    return [str(name) for name in names if not any(part.startswith((".", "__pycache__")) for part in name.parts[1:])]
+
+
+def _base64(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def _hand_out(folder: Path) -> Iterator[str]:
+    """Have nbgrader make release/ and the gradebook's entries of source/, and yield each assignment that is done."""
+    os.environ["PATH"] = path_with_scripts()  # nbgrader starts alembic for a new gradebook
+    book, log, said = Book(Course(folder)), logging.getLogger(__name__), io.StringIO()
+    log.propagate, log.handlers = False, [logging.StreamHandler(said)]
+    for chapter in chapter_names():
+        book.course.assignment_id = chapter
+        try:
+            GenerateAssignment(coursedir=book.course, config=book.config, log=log).start()
+        except NbGraderException:
+            shutil.rmtree(folder / "release", ignore_errors=True)
+            words = said.getvalue()[-2000:]
+            raise CommandError(f"nbgrader generate_assignment {chapter} failed in {folder}:\n{words}") from None
+        yield chapter

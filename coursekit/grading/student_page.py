@@ -1,0 +1,270 @@
+"""What grading leaves behind for people: a table of grades, and a page for each student."""
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from datetime import UTC, datetime, tzinfo
+from functools import cache
+from pathlib import Path
+
+from nbconvert.filters import markdown2html
+from nbformat import NotebookNode
+
+from coursekit.basics.cards import card, plural, prose
+from coursekit.basics.tables import write_table
+from coursekit.grading.book_marks import Mark, Marks
+from coursekit.grading.gradebook import NO_RESPONSE
+from coursekit.judging.exercise import Quiz, UnknownName, load
+from coursekit.judging.result import COLOURS, WORDS, Result
+
+PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem }}
+h1 {{ font-size: 1.4rem; margin-bottom: 0 }} .score {{ font-size: 1.2rem; margin: 0 0 1rem }}
+.small {{ opacity: .7; font-size: .9rem }} .result {{ position: relative; margin: .6rem 0 }}
+.result > .small {{ position: absolute; top: .55rem; right: .8rem }} code {{ overflow-wrap: anywhere }}
+.code {{ counter-reset: line; overflow-x: auto; margin: .3rem 0 0; font-size: .85rem; line-height: 1.35 }}
+.code span {{ display: block }} .code span::before {{ counter-increment: line; content: counter(line); display: inline-block; width: 2em; margin-right: 1em;
+  text-align: right; opacity: .5 }}
+.code .here {{ background: #facc1555 }}
+li.here {{ font-weight: 600 }} .result ul {{ list-style: none; padding-left: 1rem }}
+.said {{ border-left: 3px solid #7c3aed; padding-left: .6rem; margin-top: .4rem }} ul {{ margin: .3rem 0 }}
+</style>
+<h1>{title}</h1>
+<p class="score"><b>{score}</b><br><span class="small">{student} · {counts}<br>{dates}</span></p>
+{notes}
+{results}
+<p class="small">{how}</p>
+"""
+HOW = (
+    "How this was graded: your cells ran from top to bottom in a fresh Python, and each check called your code from outside, "
+    "with other inputs than in your notebook; “Tried” shows them. The same checks answer at once in your own notebook: change "
+    "your code, run it, and run the check below it."
+)
+COLUMNS = [  # of grades.csv
+    *("student", "assignment", "notebook", "outcome", "score", "max_score", "penalty", "to_grade", "reason", "seconds")
+]
+OWN_TEST = "Your instructor wrote this test. It ran inside your program, which can change its outcome; coursekit’s checks run outside."
+UNJUDGED = "It counts as 0 points until your instructor has looked at it."
+AGAIN = "Save the notebook in Jupyter, check that it opens there, and hand in that file under its own name"
+CODE, LINES = 20_000, 300  # characters and lines of an answer that a page shows
+NOT_WRITTEN = "You handed in no answer to it."  # what a notebook says instead is about its cells
+ENDED = "a cell ended with"  # begins the note on an error
+NEAR = 100  # code cells before a test among which its answer is looked for
+_FIELDS = {field.name for field in fields(Result)}
+_LINE = re.compile(r"line (\d+) of the cell(?: with `(\w+)`)?")
+
+
+def page_of(folder: Path, record: dict) -> Path:
+    """Return where the page of an outcome lies in a course."""
+    return folder / "reports" / record["student"] / record["assignment"] / f"{record['notebook']}.html"
+
+
+def write_page(
+    path: Path,
+    record: dict,
+    notebook: NotebookNode | None,
+    marks: Marks | None,
+    zone: tzinfo | None = None,
+    name: str = "",
+) -> None:
+    """Write the page that a student reads: for each exercise what was tried, what came back, points, comments and code.
+
+    `record` is the outcome's line in results.jsonl, `notebook` what ran, `marks` what the gradebook says; `zone` is
+    the class's, of all times on the page; `name` is the student's on the roster.
+    """
+    results = {name: _result(each) for name, each in record["results"].items()}
+    cells = notebook.cells if notebook else []
+    by_hand = {name: mark for name, mark in marks.cells.items() if name not in results} if marks else {}
+    graded = record["outcome"] == "graded"
+    cards = [_card(name, result, cells, marks) for name, result in results.items()]
+    cards += [_card_by_hand(name, mark, cells, marks) for name, mark in by_hand.items() if graded and marks]
+    page = PAGE.format(
+        title=html.escape(_heading(cells) or record["notebook"]),
+        student=html.escape(f"{name} ({record['student']})" if name else record["student"]),
+        score=_score(record, marks) if graded else "Not graded",
+        counts=_counts(results.values()) if graded else html.escape(record["assignment"]),
+        dates=html.escape(_dates(record, marks, zone)),
+        notes=_notes(_unsaid(record.get("notes", []), results), "What went wrong, or had to be fixed")
+        if graded
+        else _notes([record["reason"], AGAIN]),
+        results="\n".join(cards),
+        how=HOW if graded else "",
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf-8")
+
+
+def _result(record: dict) -> Result:
+    return Result(**{name: value for name, value in record.items() if name in _FIELDS})
+
+
+def _heading(cells: list[NotebookNode]) -> str:
+    """Return the notebook's own first heading."""
+    lines = [line for cell in cells if cell.cell_type == "markdown" for line in cell.source.splitlines()]
+    return next((line[2:].strip()[:200] for line in lines if line.startswith("# ")), "")
+
+
+def _score(record: dict, marks: Marks | None) -> str:
+    """Return the points, and what they do not show: a penalty, and what a person has still to grade."""
+    if marks is None:
+        return f"{record['score']:g} of {plural(record['max_score'], 'point')}"
+    late = f", after {number(marks.penalty)} less for being late" if marks.penalty else ""
+    waits = f", and {plural(marks.to_grade, 'answer')} waiting for a person to grade" if marks.to_grade else ""
+    return f"{number(marks.score)} of {plural(number(marks.possible), 'point')}{late}{waits}"
+
+
+def _counts(results: Iterable[Result]) -> str:
+    """Return how many exercises and quizzes ended in which way: `3 passed, 1 wrong`."""
+    counts = Counter(WORDS[result.status] for result in results)
+    return ", ".join(f"{counts[status]} {status}" for status in WORDS.values() if counts[status])
+
+
+def _dates(record: dict, marks: Marks | None, zone: tzinfo | None) -> str:
+    """Return when it was due and handed in, where that is known, and when it was graded, by the clock of the class."""
+    when = datetime.strptime(record["when"], "%Y-%m-%dT%H:%M:%S%z")
+    graded = f"graded on {_moment(when, zone)}{f' ({zone})' if zone else ''}"
+    if not (marks and marks.handed_in):
+        return graded
+    due = f"due on {_moment(marks.due.replace(tzinfo=UTC), zone)} · " if marks.due else ""
+    return f"{due}handed in on {_moment(marks.handed_in.replace(tzinfo=UTC), zone)} · {graded}"
+
+
+def _moment(when: datetime, zone: tzinfo | None) -> str:
+    return f"{when.astimezone(zone):%Y-%m-%d at %H:%M}"
+
+
+def _unsaid(notes: list[str], results: Mapping[str, Result]) -> list[str]:
+    """Return the notes without the errors that an exercise's own card names."""
+    told = [each.values["error"] for each in results.values() if each.message_id in ("cell-failed", "cell-no-python")]
+    errors = {note: note.partition(": ")[2].rpartition(" (the cell")[0] for note in notes if note.startswith(ENDED)}
+    return [note for note in notes if not any(errors.get(note) and errors[note] in message for message in told)]
+
+
+def _notes(notes: list[str], title: str = "This could not be graded") -> str:
+    lines = "".join(f"<li>{prose(note[:1].upper() + note[1:])}.</li>" for note in notes)
+    return card(title, f"<ul>{lines}</ul>", COLOURS["crashed"]) if notes else ""
+
+
+def _card(name: str, result: Result, cells: list[NotebookNode], marks: Marks | None) -> str:
+    """Return what came of one test cell: the judge's words, what a person says, the question, the student's code."""
+    mark = marks.cells.get(name) if marks else None
+    earned = number(mark.points) if mark else result.earned
+    shown = replace(result, message=NOT_WRITTEN) if result.message_id == "todo" else result
+    body = _question(result) + shown.body()
+    if result.status == "unjudged" and not (mark and mark.by_hand):
+        body += f"<div class='said'>{UNJUDGED}</div>"
+    if mark and mark.by_hand:
+        body += f"<div class='said'>By hand: {plural(earned, 'point')}; the check gave {result.earned}.</div>"
+    answer = _answer_to(name, result, cells)
+    chosen = result.message_id.startswith("quiz-")  # the question shows what
+    body += _comment(marks, f"answer_{name}", _grade_id(answer)) + ("" if chosen else _code_of(answer, result))
+    box = card(result.headline_with(earned), body, COLOURS[result.status])
+    more = f"\n<p class='small'>{OWN_TEST}</p>" if result.kind == "test" else ""
+    seconds = f"<div class='small'>{result.seconds:.1f} s</div>" if result.seconds >= 0.1 else ""
+    return f"<div class='result'>{box}{seconds}</div>{more}"
+
+
+def _card_by_hand(name: str, mark: Mark, cells: list[NotebookNode], marks: Marks) -> str:
+    """Return what a person gave for an answer that no test judges."""
+    answer = next((cell for cell in cells if _grade_id(cell) == name), None)
+    points = f"{number(mark.points)} of {plural(number(mark.possible), 'point')}, graded by hand"
+    title = f"{name}: {'waiting for a person to grade it' if mark.waits else points}"
+    body = _comment(marks, name) + _code_of(answer, None)
+    return f"<div class='result'>{card(title, body, COLOURS['todo'])}</div>"
+
+
+def _question(result: Result) -> str:
+    """Return what a quiz asked and its options, the chosen one marked."""
+    try:
+        item = load(result.chapter).get(result.name) if result.kind == "quiz" else None
+    except UnknownName:
+        item = None
+    if not isinstance(item, Quiz):
+        return ""
+    chosen = result.message_id.removeprefix("quiz-")
+    lines = [
+        f"<li{' class=here' if letter == chosen else ''}>{letter}) {_of_markdown(shown)}</li>"
+        for letter, (shown, _) in item.options.items()
+    ]
+    return f"<div>{_of_markdown(item.question)}</div><ul>{''.join(lines)}</ul>"
+
+
+@cache
+def _of_markdown(text: str) -> str:
+    """Return our own text as HTML, without the paragraph around it."""
+    return str(markdown2html(text)).strip().removeprefix("<p>").removesuffix("</p>")
+
+
+def _answer_to(name: str, result: Result, cells: list[NotebookNode]) -> NotebookNode | None:
+    """Return the cell with a student's answer: by its id, else the last before the test that defines the name or may be changed."""
+    by_id = next((cell for cell in cells if _grade_id(cell) == f"answer_{name}"), None)
+    if by_id is not None:
+        return by_id
+    place = next((place for place, cell in enumerate(cells) if _grade_id(cell) == name), 0)
+    before = [cell for cell in reversed(cells[:place]) if cell.cell_type == "code"][:NEAR]
+    defines = re.compile(
+        rf"^((async )?def|class) +{re.escape(result.name)}\b|^{re.escape(result.name)} *=", re.MULTILINE
+    )
+    defining = (cell for cell in before if defines.search(cell.source[:CODE]))
+    return next(defining, next((cell for cell in before if _meta(cell).get("solution")), None))
+
+
+def _comment(marks: Marks | None, *names: str) -> str:
+    """Return what the instructor wrote on an answer, which has one of these names in the gradebook."""
+    said = (
+        [marks.comments[name] for name in names if marks.comments.get(name, NO_RESPONSE) != NO_RESPONSE]
+        if marks
+        else []
+    )
+    return f"<div class='said'>{prose(said[0])}</div>" if said else ""
+
+
+def _code_of(cell: NotebookNode | None, result: Result | None) -> str:
+    """Return the student's answer, its lines numbered, with the one that the message names marked."""
+    if cell is None or not cell.source.strip():
+        return ""
+    named = _LINE.match(result.where) if result else None
+    is_here = named and (not named[2] or re.search(rf"\b(def|class) +{named[2]}\b", cell.source[:CODE]))
+    here = int(named[1]) if named and is_here else 0
+    lines = cell.source[:CODE].splitlines()[:LINES]
+    spans = [
+        f"<span{' class=here' if place == here else ''}>{html.escape(line)}\n</span>"
+        for place, line in enumerate(lines, 1)
+    ]
+    more = "" if len(cell.source.splitlines()) <= len(lines) and len(cell.source) <= CODE else "\n… and more"
+    is_open = " open" if result is None or result.status in ("wrong", "crashed") else ""
+    return f"<details{is_open}><summary class='small'>Your answer</summary><pre class='code'>{''.join(spans)}{more}</pre></details>"
+
+
+def _grade_id(cell: NotebookNode | None) -> str:
+    return str(_meta(cell).get("grade_id", "")) if cell is not None else ""
+
+
+def _meta(cell: NotebookNode) -> dict:
+    meta: dict = cell.metadata.get("nbgrader", {})
+    return meta
+
+
+def number(value: float) -> int | float:
+    """Return a number of points as people write it: 2, 2.5."""
+    return int(value) if float(value).is_integer() else round(value, 6)
+
+
+def write_grades(path: Path, records: list[dict], marks: Mapping[str, Marks]) -> None:
+    """Write the table of all outcomes, one row for each notebook, with the points that the gradebook holds."""
+    ordered = sorted(records, key=lambda record: (record["assignment"], record["student"], record["notebook"]))
+    rows = [record | _points(marks.get(record["key"])) for record in ordered]
+    write_table(path, [COLUMNS, *([row.get(name) for name in COLUMNS] for row in rows)])
+
+
+def _points(marks: Marks | None) -> dict:
+    """Return what the table says of a notebook that the gradebook knows."""
+    if marks is None:
+        return {"penalty": 0, "to_grade": 0}
+    return {"score": number(marks.score), "penalty": number(marks.penalty), "to_grade": marks.to_grade}

@@ -1,0 +1,235 @@
+"""What an exercise is: points, minutes, hints, and a check that may say why an answer is wrong."""
+
+import difflib
+import inspect
+import sys
+import traceback
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from coursekit.basics.versions import in_words
+from coursekit.judging import message_ids, quiz_text
+from coursekit.judging.answer import NOT_CALLABLE, NOT_PLAIN, NOT_THERE, Answer, Raised, Unreachable
+from coursekit.judging.expect import Wrong, expect_close
+from coursekit.judging.form import WrongType
+from coursekit.judging.message_ids import Said, said
+from coursekit.judging.result import Result
+
+PUBLIC_SEED = 2026
+Check = Callable[[Answer, np.random.Generator], None]
+Table = Callable[
+    [np.random.Generator], Iterable[tuple[tuple, object]]
+]  # the arguments of a call, and what it must return
+
+
+class AuthorError(Exception):
+    """A chapter or its exercises break a rule; the message says what to fix."""
+
+
+class UnknownName(LookupError):
+    """There is no exercise, quiz or chapter with this name; the message lists the nearest ones."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One graded exercise; `idea` is the sentence that comes with the solution."""
+
+    chapter: str
+    name: str
+    points: int
+    minutes: int
+    hints: tuple[str, ...]
+    idea: str
+    check: Check
+    line: int
+    alone: bool = False  # it measures time: grading gives it the machine to itself
+    returns: Any = Any  # the form of what a call of the answer must return
+    kind = "exercise"
+
+
+@dataclass(frozen=True)
+class Quiz:
+    """One question; `options` maps a letter to what is shown and to what it answers back."""
+
+    chapter: str
+    name: str
+    question: str
+    options: dict[str, tuple[str, str]]
+    key: str
+    line: int
+    points: int = 1
+    minutes: int = 1
+    kind = "quiz"
+
+
+REGISTRY: dict[str, dict[str, Exercise | Quiz]] = {}  # by chapter, in the order written
+
+
+def exercise(
+    *,
+    points: int,
+    minutes: int,
+    hints: list[str],
+    alone: bool = False,
+    returns: Any = Any,
+    message: str = "",
+) -> Callable[[Any], Any]:
+    """Return a decorator that makes a check an exercise of its module's chapter; the docstring is the idea.
+
+    A function of `answer` and `rng` is a check. A function of `rng` alone is a table: it returns cases, each the arguments of a call
+    and what the call must return, and `message` is for the learner whose answer returns something else (numbers agree
+    within 1e-5). `returns` is the form that every call must return: `list[int]`, for example. `alone` is for a check that measures time: grading runs no
+    other submission meanwhile.
+    """
+
+    def register(check: Any) -> Any:
+        chapter, line = check.__module__.rpartition(".")[2], check.__code__.co_firstlineno
+        is_table = check.__code__.co_varnames[: check.__code__.co_argcount] == ("rng",)
+        if is_table != bool(message):
+            wants = (
+                "needs `message=`, for the learner whose answer returns something else"
+                if is_table
+                else "has its messages at its `expect`s, and no `message=`"
+            )
+            raise AuthorError(f"{_place(chapter, line)}: {check.__name__!r} {wants}.")
+        idea, judging = inspect.getdoc(check) or "", _of_table(check, message) if is_table else check
+        _register(Exercise(chapter, check.__name__, points, minutes, tuple(hints), idea, judging, line, alone, returns))
+        return check
+
+    return register
+
+
+def _of_table(table: Table, message: str) -> Check:
+    """Return the check that goes through a table of cases."""
+
+    def check(answer: Answer, rng: np.random.Generator) -> None:
+        for arguments, wanted in table(rng):
+            expect_close(answer(*arguments), wanted, message)
+
+    return check
+
+
+def question(name: str, text: str) -> None:
+    """Register a question of the calling module's chapter; `coursekit.judging.quiz_text` shows how its text is written."""
+    frame = sys._getframe(1)  # inspect.stack reads the source of every caller: half a second a question
+    chapter = frame.f_globals["__name__"].rpartition(".")[2]
+    try:
+        question, options, key = quiz_text.parse(text)
+    except ValueError as error:
+        raise AuthorError(f"{_place(chapter, frame.f_lineno)}: {name!r}: {error}.") from None
+    _register(Quiz(chapter, name, question, options, key, frame.f_lineno))
+
+
+def _register(item: Exercise | Quiz) -> None:
+    known = REGISTRY.setdefault(item.chapter, {})
+    if item.name in known:
+        raise AuthorError(
+            f"{_place(item.chapter, item.line)}: {item.name!r} is already defined at line {known[item.name].line}."
+        )
+    known[item.name] = item
+
+
+def _place(chapter: str, line: int) -> str:
+    return f"coursekit/exercises/{chapter}.py:{line}"
+
+
+def load(chapter: str) -> dict[str, Exercise | Quiz]:
+    """Return a chapter's exercises and quizzes by name, in the order written."""
+    try:
+        import_module(f"coursekit.exercises.{chapter}")
+    except ModuleNotFoundError as error:
+        if error.name != f"coursekit.exercises.{chapter}":
+            raise
+        raise UnknownName(f"There is no chapter {chapter!r}: it has no coursekit/exercises/{chapter}.py.") from None
+    except AuthorError:
+        REGISTRY.pop(chapter, None)
+        raise
+    return REGISTRY.get(chapter, {})
+
+
+def find(chapter: str, name: str, kind: str) -> Exercise | Quiz:
+    """Return the exercise or quiz of a chapter; raises UnknownName with the nearest names."""
+    if not isinstance(name, str):
+        raise UnknownName(f"Give the name in quotes, not {type(name).__name__} `{getattr(name, '__name__', name)}`.")
+    items = load(chapter)
+    if name in items and items[name].kind == kind:
+        return items[name]
+    if name in items:
+        caller = {"quiz": "quiz", "exercise": "check"}[items[name].kind]
+        article = "an exercise" if caller == "check" else "a quiz, which has no hints"
+        raise UnknownName(f'{name!r} is {article}: call {caller}("{name}", {name}).')
+    same_kind = [item.name for item in items.values() if item.kind == kind]
+    near = difflib.get_close_matches(name, same_kind, n=3, cutoff=0.6) or same_kind
+    raise UnknownName(f"{chapter} has no {kind} {name!r}. The nearest names: {', '.join(near) or 'none'}.")
+
+
+def judge(item: Exercise | Quiz, answer: Answer, seed: int = PUBLIC_SEED) -> Result:
+    """Return the result of one check. The same code judges in a notebook and in grading; only `answer` and `seed` differ."""
+    if isinstance(item, Quiz):
+        return _judge_choice(item, answer)
+    answer.returns = item.returns
+    try:
+        item.check(answer, np.random.default_rng([seed, zlib.crc32(f"{item.chapter}/{item.name}".encode())]))
+        return Result.of(item, "passed")
+    except Wrong as wrong:
+        found = message_ids.at(wrong.__traceback__, str(wrong), wrong.mistake)
+        return _wrong(
+            item, answer, found if found.id else Said(str(wrong), message_ids.id_of(str(wrong)))
+        )  # of a table
+    except WrongType as wrong:
+        place = f" at `{wrong.place}`" if wrong.place else ""
+        return _wrong(item, answer, said("returns", wanted=wrong.wanted, place=place, got=wrong.got))
+    except Raised as raised:
+        return _raised(item, answer, raised)
+    except Unreachable:
+        raise
+    except Exception as error:
+        return _unjudged(item, answer, error)
+
+
+def _unjudged(item: Exercise, answer: Answer, error: Exception) -> Result:
+    """Return the result of a check that itself failed, with what its author needs to find the mistake."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{item.chapter}/{item.name}, {last.name}() at line {last.lineno} of {last.filename.rpartition('/')[2]}"
+    words = said("unjudged", check=where, error=f"{type(error).__name__}: {error}"[:300], versions=in_words())
+    return Result.of(item, "unjudged", words, tried=answer.tried, got=answer.got)
+
+
+def _judge_choice(item: Quiz, answer: Answer) -> Result:
+    """Return the result of a quiz: the choice's own feedback."""
+    try:
+        chosen = answer.value()
+    except Raised as raised:
+        return _raised(item, answer, raised)
+    letters = ", ".join(item.options)
+    if not (isinstance(chosen, str) and len(chosen) < 100):
+        return _wrong(item, answer, said("quiz", letters=letters))
+    letter = chosen.strip().lower()
+    if letter not in item.options:
+        return _wrong(item, answer, said("no-option", chosen=repr(chosen), letters=letters))
+    feedback = Said(item.options[letter][1], f"quiz-{letter}")
+    return Result.of(item, "passed", feedback) if letter == item.key else _wrong(item, answer, feedback)
+
+
+def _raised(item: Exercise | Quiz, answer: Answer, raised: Raised) -> Result:
+    """Return the result of an answer that raised, or is not written yet, or returned what cannot travel."""
+    if raised.todo:
+        return Result.of(item, "todo", said("todo"))
+    if raised.kind == NOT_PLAIN:
+        return Result.of(item, "wrong", said("not-plain", problem=raised.message), tried=answer.tried)
+    if raised.kind == NOT_CALLABLE:
+        return Result.of(item, "wrong", said("not-callable", value=raised.message, name=item.name))
+    if raised.kind == NOT_THERE:
+        return Result.of(item, "crashed", said("missing", name=raised.message))
+    return Result.of(
+        item, "crashed", said("crashed", raised.kind, error=raised), tried=answer.tried, where=raised.where
+    )
+
+
+def _wrong(item: Exercise | Quiz, answer: Answer, words: Said) -> Result:
+    return Result.of(item, "wrong", words, tried=answer.tried, got=answer.got)

@@ -1,0 +1,105 @@
+"""The result of one check: text in a terminal, HTML in a notebook, and a JSON record for programs."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from coursekit.basics.cards import card, plural, prose
+from coursekit.judging.message_ids import NOTHING_SAID, Said
+
+MIME = "application/vnd.coursekit+json"
+MARKS = {"passed": "✔", "wrong": "✘", "todo": "…", "crashed": "⚡", "unjudged": "?"}
+WORDS = {  # as people read them
+    **{"passed": "passed", "wrong": "wrong", "crashed": "crashed", "todo": "not attempted"},
+    "unjudged": "not judged",
+}
+COLOURS = {"passed": "#16a34a", "wrong": "#dc2626", "todo": "#64748b", "crashed": "#d97706", "unjudged": "#7c3aed"}
+NOTHING = "Nothing came back: is a `return` missing?"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one check: `status` is passed, wrong, todo, crashed or unjudged; `earned` of `points`.
+
+    `message_id` is that of the message's template, and `values` what its placeholders stood for: programs go by these.
+    """
+
+    chapter: str
+    name: str
+    kind: str
+    status: str
+    points: int | float
+    message: str = ""
+    message_id: str = ""  # see `coursekit.judging.message_ids`
+    values: dict[str, str] = field(default_factory=dict)
+    tried: str = ""
+    got: str = ""
+    where: str = ""
+    seconds: float = 0.0
+    share: float = 1.0  # of the points, where a test gives partial credit
+
+    @classmethod
+    def of(cls, item: Any, status: str, said: Said = NOTHING_SAID, **more: Any) -> "Result":
+        """Return the result of an exercise or a quiz."""
+        return cls(item.chapter, item.name, item.kind, status, item.points, said.text, said.id, said.values, **more)
+
+    @property
+    def earned(self) -> int | float:
+        """Return the points that this result is worth."""
+        if self.status != "passed":
+            return 0
+        return self.points if self.share == 1 else round(self.points * self.share, 6)
+
+    @property
+    def headline(self) -> str:
+        """Return one line: the mark, the name, the points."""
+        return self.headline_with(self.earned)
+
+    def headline_with(self, earned: int | float) -> str:
+        """Return the line where a person may have given other points."""
+        points = f"{earned} of {plural(self.points, 'point')}" if self.points or earned else "not counted"
+        return f"{MARKS[self.status]} {self.name}: {WORDS[self.status]}, {points}"
+
+    def record(self) -> dict:
+        """Return the result as plain data."""
+        return asdict(self) | {"earned": self.earned}
+
+    def details(self) -> list[tuple[str, str]]:
+        """Return what to show below the message: label and code."""
+        rows = [("Tried", self.tried), ("Came back", self.got), ("Look at", self.where)]
+        return [(label, text) for label, text in rows if text]
+
+    def __str__(self) -> str:
+        lines = [self.headline, *(f"  {line}" for line in self.message.splitlines())]
+        lines += [f"  {NOTHING}"] if self._came_back_empty() else []
+        lines += [f"  {label}: {text}" for label, text in self.details()]
+        if self.status in ("wrong", "crashed") and self.kind == "exercise":
+            lines.append(f'  Stuck? hint("{self.name}")')
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return card(self.headline, self.body(), COLOURS[self.status])
+
+    def body(self) -> str:
+        """Return as HTML what stands below the headline."""
+        body = f"<div>{prose(self.message)}</div>" if self.message else ""
+        body += f"<div>{prose(NOTHING)}</div>" if self._came_back_empty() else ""
+        for label, text in self.details():
+            body += f"<div style='margin-top:4px'><span style='opacity:.7'>{label}</span> {prose(_code(text))}</div>"
+        if self.status in ("wrong", "crashed") and self.kind == "exercise":
+            ask = f'hint("{self.name}")'
+            body += (
+                f"<div style='margin-top:4px;opacity:.7'>Stuck? Type {prose(_code(ask))} in a cell of your own.</div>"
+            )
+        return body
+
+    def _came_back_empty(self) -> bool:
+        return self.status == "wrong" and self.got == "None"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
+        return {"text/plain": str(self), "text/html": self._repr_html_(), MIME: self.record()}
+
+
+def _code(text: str) -> str:
+    return text if "`" in text else f"`{text}`"

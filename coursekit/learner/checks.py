@@ -1,0 +1,150 @@
+"""What a notebook calls: check an answer, ask for a hint, answer a quiz, see the solution."""
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from coursekit.basics.cards import Note, plural
+from coursekit.judging import exercise
+from coursekit.judging.answer import Answer, serve
+from coursekit.judging.message_ids import said
+from coursekit.judging.result import Result
+from coursekit.learner import shell
+from coursekit.learner.progress import attempts, save
+from coursekit.learner.session import Session, current
+from coursekit.learner.workshop import connection, live_question
+from coursekit.learner.workshop.copied_answers import taken
+
+ATTEMPTS_BEFORE_SOLUTION = 3
+TAKEN = "This answer came from the room, so it earns no points. Write your own in the answer cell, run that cell, and check again."
+CLOSED = "Your instructor has closed them for this chapter. If you are stuck, ask in class."
+
+
+class NotPassed(AssertionError):
+    """A check did not pass under nbgrader, which scores a cell that raises as 0."""
+
+
+def check(name: str, answer: object) -> Result:
+    """Return the result of checking your answer: passed, wrong, todo or crashed, with what was tried."""
+    return _kept(_judged(name, answer, "exercise"))
+
+
+def quiz(name: str, answer: object) -> Result | Note:
+    """Return the feedback on your choice; while your instructor asks the room, your choice is a vote and the feedback waits."""
+    result = _judged(name, answer, "quiz")
+    chosen = result.message_id.partition("quiz-")[2]
+    voted = live_question.vote(result.chapter, name, chosen) if chosen else None
+    return voted or _kept(result)
+
+
+def passed(name: str) -> bool:
+    """Return whether an exercise is passed in this notebook, or taken over from the room; if not, show which one comes first."""
+    session = current()
+    exercise.find(session.chapter, name, _kind(session, name))
+    result = session.results.get(name)
+    if (result and result.status == "passed") or taken(session.chapter, name):
+        return True
+    shell.show(
+        Note(
+            f"This cell builds on {name}",
+            f"Solve `{name}` above and run its check; then run this cell again.",
+        )
+    )
+    return False
+
+
+def hint(name: str) -> Note:
+    """Return the next hint of an exercise; each call shows one more."""
+    session = current()
+    item: Any = exercise.find(session.chapter, name, "exercise")
+    if "hints" in session.closed:
+        return Note("No hints in this class", CLOSED)
+    number = session.hints[name] = min(session.hints.get(name, 0) + 1, len(item.hints))
+    last = f'\nThat was the last one. After three attempts, or a pass, `solution("{name}")` shows ours.'
+    more = last if number == len(item.hints) else ""
+    return Note(f"Hint {number} of {len(item.hints)} for {name}", item.hints[number - 1] + more, "#7c3aed")
+
+
+def solution(name: str) -> Note:
+    """Return our solution with the idea behind it, after three attempts or a pass."""
+    session = current()
+    item: Any = exercise.find(session.chapter, name, _kind(session, name))
+    if "solutions" in session.closed:
+        return Note("No solutions in this class", CLOSED)
+    tries = attempts(session.chapter, name)
+    result = session.results.get(name)
+    if tries < ATTEMPTS_BEFORE_SOLUTION and not (result and result.status == "passed"):
+        left = plural(ATTEMPTS_BEFORE_SOLUTION - tries, "more attempt")
+        return Note(f"Not yet: {name}", f"The solution opens after {left}, or when you pass. `hint` is free.")
+    if item.kind == "quiz":
+        text, feedback = item.options[item.key]
+        return Note(f"{name}: {item.key}) {text}", feedback, "#16a34a")
+    code = shell.solution_code(session.chapter, name)
+    if not code:
+        return Note(
+            f"No solution of {name} here",
+            "This copy of the course has no solutions/: ask the person who gave it to you.",
+        )
+    return Note(f"Our solution of {name}", item.idea, "#16a34a", code)
+
+
+def local(name: str, learner: object) -> Answer:
+    """Return the answer for a check that runs in the learner's own process, as it does in a notebook."""
+    return Answer(name, lambda request: serve({name: learner}, name, request), _records)
+
+
+def _records(operation: str, **window: object) -> Any:
+    """Return what a function of `coursekit.ray_bridge.records` returns; asked like an answer, so that it raises what an answer raises."""
+    from coursekit.ray_bridge import records  # imports Ray: only when asked
+
+    return local(operation, getattr(records, operation))(**window)
+
+
+def _kind(session: Session, name: str) -> str:
+    item = exercise.load(session.chapter).get(name)
+    return item.kind if item else "exercise"
+
+
+def _judged(name: str, answer: object, kind: str) -> Result:
+    """Return the result of an answer."""
+    session = current()
+    item = exercise.find(session.chapter, name, kind)
+    if error := shell.broken(name):
+        return Result.of(item, "crashed", said("broken-cell", name=name, error=error))
+    with _clean_stderr():
+        return exercise.judge(item, local(name, answer))
+
+
+def _kept(result: Result) -> Result:
+    """Keep and save a result; under nbgrader one that is not passed raises."""
+    session = current()
+    session.results[result.name] = result
+    if os.environ.get("NBGRADER_EXECUTION"):
+        if result.status != "passed":
+            raise NotPassed(str(result))
+        return result
+    if taken(result.chapter, result.name):
+        shell.show(Note(f"{result.name} is the room's answer", TAKEN))
+        return result
+    note = save(result)
+    if note:
+        shell.show(Note("About your progress", note))
+    if connection.joined():
+        told = connection.tell(
+            connection.of_result(result, attempts(result.chapter, result.name), session.hints.get(result.name, 0))
+        )
+        if told:
+            shell.show(told)
+    return result
+
+
+@contextlib.contextmanager
+def _clean_stderr() -> Iterator[None]:
+    """Send what arrives on stderr to stdout: nbgrader takes any line on stderr in a test cell for a failure."""
+    with io.StringIO() as caught:
+        with contextlib.redirect_stderr(caught):
+            yield
+        sys.stdout.write(caught.getvalue())

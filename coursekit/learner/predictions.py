@@ -1,0 +1,87 @@
+"""Numbers that a learner commits to: `predict` before a demonstration, `measured` after it, `share` with the room."""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from coursekit.basics.cards import Note
+from coursekit.basics.cpus import cores
+from coursekit.basics.files import write_whole
+from coursekit.learner import session
+from coursekit.learner.progress import home
+from coursekit.learner.workshop import connection
+
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,60}")  # as the room takes it
+
+
+def predict(name: str, value: Any) -> Note:
+    """Keep what you expect of a demonstration, before you run it; the room sees it if you have joined one."""
+    if (number := _number(name, value)) is None:
+        return Note("What do you expect?", "Write a number in place of the dots, then run this cell.")
+    _write(name, {"predicted": number})
+    told = _tell("predict", name, number)
+    return told or Note(f"You say {number:g}", "Now run the demonstration.", "#7c3aed")
+
+
+def measured(name: str, value: Any) -> Note:
+    """Compare what came out with what you predicted."""
+    if (number := _number(name, value)) is None:
+        return Note("Nothing was measured", f"`measured({name!r}, …)` needs a number.", "#dc2626")
+    said = _read(name).get("predicted")
+    told = _tell("measured", name, number)
+    if said is None:
+        return told or Note(f"It was {number:.3g}", "You made no prediction. Next time, write one down first.")
+    return told or Note(f"You said {said:g}, it was {number:.3g}", _compared(said, number), "#7c3aed")
+
+
+def share(name: str, value: Any) -> Note:
+    """Put a number that you measured on the room's board, beside the number of your machine's cores."""
+    if (number := _number(name, value)) is None:
+        return Note("Nothing was shared", f"`share({name!r}, …)` needs a number.", "#dc2626")
+    if not connection.joined():
+        return Note(f"Yours is {number:.3g}", "In a room, `share` puts it beside those of the others.")
+    own = round(cores(), 1)
+    told = _tell("share", name, number, cores=own)
+    return told or Note(f"Shared: {number:.3g}", f"The board shows it beside your machine's {own:g} cores.", "#7c3aed")
+
+
+def _number(name: str, value: Any) -> float | None:
+    """Return a number as a learner may give it, None for what is none; raises ValueError for a name that is none."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f"A name has letters, digits and underscores, as in a variable: not {name!r}.")
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _compared(said: float, was: float) -> str:
+    if min(said, was) <= 0 or 1 / 1.25 < was / said < 1.25:
+        return "" if was != said else "Exactly."
+    return f"That is {was / said:.2g} times what you expected: what did you leave out?"
+
+
+def _tell(kind: str, name: str, value: float, **more: float) -> Note | None:
+    if not connection.joined():
+        return None
+    return connection.tell(connection.record(kind, session.chapter(), exercise=name, value=value, **more))
+
+
+def _file(name: str) -> Path:
+    return home() / "predictions" / f"{session.chapter()}.{name}.json"
+
+
+def _read(name: str) -> dict[str, float]:
+    try:
+        return dict(json.loads(_file(name).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _write(name: str, kept: dict[str, float]) -> None:
+    path = _file(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(kept))

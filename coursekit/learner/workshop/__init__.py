@@ -1,0 +1,1 @@
+"""The learner's end of a live room."""

@@ -1,0 +1,81 @@
+"""`hand_in()`: a notebook goes to the room over the paired channel, after it was said what is sent; a receipt comes back."""
+
+import base64
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from coursekit.basics.cards import Note
+from coursekit.basics.journal import Journal
+from coursekit.learner import shell as notebook
+from coursekit.learner.progress import home
+from coursekit.learner.workshop import connection
+
+SECONDS = 30  # that one try may take
+PATIENCE = 60  # seconds in which a room that does not answer may come back
+SENT = """\
+{path}, as it was saved at {saved}: its text, your code and all outputs, {size} kB. It goes to your instructor's machine alone,
+where it is kept as {student}'s. Save it first if you have changed something since."""
+
+
+def hand_in(path: str = "", *, student: str = "", sure: bool = False) -> Note:
+    """Hand in this notebook, or the file that you name, to the room's instructor; says first what is sent, and asks."""
+    room = connection.current() if connection.joined() else None
+    if room is None:
+        return connection.OUTSIDE
+    file = Path(path or _own_path())
+    try:
+        content = file.read_bytes()
+        chapter = _chapter(json.loads(content))
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        chapter = ""
+    if not chapter:
+        which = f"{file} is not a notebook of a chapter." if path else "The notebook's file was not found."
+        return Note("Nothing was sent", f'{which} Name it: hand_in("ch01_tasks.ipynb")', "#dc2626")
+    saved = time.strftime("%H:%M:%S", time.localtime(file.stat().st_mtime))
+    name = student or room.nickname
+    what = SENT.format(path=file.name, saved=saved, size=round(len(content) / 1000) or 1, student=name)
+    notebook.show(Note("This will be sent", what))
+    if not sure and input("Type yes to send it: ").strip().lower() not in ("yes", "y"):
+        return Note("Nothing was sent", "Run it again when you are ready.")
+    return _sent(room, {"chapter": chapter, "student": name, "notebook": base64.b64encode(content).decode()})
+
+
+def _sent(room: connection.Link, data: dict[str, str]) -> Note:
+    """Send until there is a receipt: the room takes the same notebook only once."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            receipt = room.post("/handin", data, SECONDS)
+            break
+        except (connection.NoRoom, connection.Refused) as refused:
+            return Note("Not handed in", f"The room refuses it: {refused}", "#dc2626")
+        except Exception as error:
+            if time.monotonic() > deadline:
+                return Note(
+                    "Not handed in", f"The room does not answer ({error}). Try again, or hand it in another way."
+                )
+            time.sleep(1)
+    Journal(home() / "receipts.jsonl").add(receipt)
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(receipt["at"])))
+    text = f"{receipt['chapter']} as {receipt['student']}, {at}. The SHA-256 of what arrived:"
+    return Note("Handed in", text, "#16a34a", str(receipt["sha256"]))
+
+
+def _chapter(document: dict[str, Any]) -> str:
+    """Return the chapter that a notebook begins, "" for none."""
+    sources = ("".join(cell["source"]) for cell in document["cells"] if cell["cell_type"] == "code")
+    found = (re.search(r"\bbegin\(\s*[\"'](ch\d\d_\w+)[\"']", source) for source in sources)
+    return next((match[1] for match in found if match), "")
+
+
+def _own_path() -> str:
+    """Return the path of the notebook that is running, as JupyterLab or VS Code says it."""
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    inside = shell.user_ns.get("__vsc_ipynb_file__", "") if shell else ""
+    return str(inside or os.environ.get("JPY_SESSION_NAME", ""))

@@ -1,0 +1,1 @@
+"""All that reads Ray's records, or changes how Ray behaves."""

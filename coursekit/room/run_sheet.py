@@ -1,0 +1,123 @@
+"""The run sheet that the room follows: what should happen when, and how far the middle of the room is from it."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from coursekit.basics.cards import plural
+from coursekit.basics.errors import CommandError
+from coursekit.basics.paths import ROOT
+
+_HEADING = re.compile(r"#+ (.+)")
+_ROW = re.compile(r"\| *(\d+):(\d\d) *\| *(\d+) *\| *([^|]*?) *\| *([^|]*?) *\|(?: *([^|]*?) *\|)?")
+_MARKS = re.compile(r"\[(.*?)\]\(.*?\)|\*\*(.*?)\*\*|\*(.*?)\*|`(.*?)`")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a run sheet; times in minutes from its beginning."""
+
+    start: int
+    end: int
+    what: str
+    exercises: tuple[str, ...]
+    say: str = ""
+
+
+def read(text: str) -> dict[str, list[Row]]:
+    """Return the run sheets of a page by their headings: tables of time, minutes, what, exercises and, if you like, what to say."""
+    found: dict[str, list[Row]] = {}
+    heading = ""
+    for line in text.splitlines():
+        if match := _HEADING.fullmatch(line):
+            heading = match[1]
+        elif match := _ROW.fullmatch(line):
+            start = 60 * int(match[1]) + int(match[2])
+            exercises = tuple(re.findall(r"`(\w+)`", match[5]))
+            row = Row(start, start + int(match[3]), _plain(match[4]), exercises, _plain(match[6] or ""))
+            found.setdefault(heading, []).append(row)
+    return found
+
+
+def _plain(text: str) -> str:
+    """Return the words of a cell, without the marks of links, bold, italics and code."""
+    return _MARKS.sub(lambda match: next(filter(None, match.groups()), ""), text)
+
+
+@cache
+def sheets() -> dict[str, list[Row]]:
+    """Return the run sheets of docs/ by their titles: those for days, then those of the chapters."""
+    paths = [path for pattern in ("*.md", "run_sheets/ch*.md") for path in sorted((ROOT / "docs").glob(pattern))]
+    pages = [read(path.read_text(encoding="utf-8")) for path in paths]
+    return {title: rows for page in pages for title, rows in page.items()}
+
+
+def lines(minutes: dict[str, int], title: str = "") -> list[tuple[str, tuple[str, ...]]]:
+    """Return what a speaker has before them: the lines of a run sheet from the first to the last with one of these exercises.
+
+    Each comes with its exercises. The sheet is that with most of the exercises among those that begin with the title, the chapter's own
+    before a day's; where there is none, each exercise is a line.
+    """
+    named = [rows for name, rows in sheets().items() if name.startswith(title)]
+    rows = max(reversed(named), key=lambda rows: len(minutes.keys() & _exercises(rows)), default=[])
+    mine = [number for number, row in enumerate(rows) if minutes.keys() & set(row.exercises)]
+    if mine:
+        return [(_line(row, minutes), row.exercises) for row in rows[mine[0] : mine[-1] + 1]]
+    if title:
+        raise CommandError(f"No run sheet in docs/ begins with {title!r} and has an exercise of this chapter.")
+    return [(f"`{name}`: {plural(each, 'minute')}", (name,)) for name, each in minutes.items()]
+
+
+def _exercises(rows: list[Row]) -> set[str]:
+    return {name for row in rows for name in row.exercises}
+
+
+def _line(row: Row, minutes: dict[str, int]) -> str:
+    mine = ", ".join(f"`{name}` {minutes[name]} min" for name in row.exercises if name in minutes)
+    return f"{row.start // 60}:{row.start % 60:02} · {row.end - row.start} min · {row.what}" + (
+        f" ({mine})" if mine else ""
+    )
+
+
+class Plan:
+    """The run sheet that was begun, if any."""
+
+    def __init__(self) -> None:
+        self._title, self._rows, self._began = "", list[Row](), 0.0
+
+    def begin(self, title: str, at: float) -> None:
+        """Follow a run sheet from now on, none for no title; raises ValueError where there is no such one."""
+        if title and title not in sheets():
+            raise ValueError("there is no such run sheet")
+        self._title, self._rows, self._began = title, sheets().get(title, []), at
+
+    def of(self, exercises: dict[str, int]) -> dict[str, int]:
+        """Return those of a chapter's exercises that the run sheet has for the room, all where it has none of them."""
+        here = _exercises(self._rows)
+        return {name: minutes for name, minutes in exercises.items() if name in here} or exercises
+
+    def starts(self, name: str) -> float:
+        """Return when the row of an exercise begins, 0 where there is none."""
+        return next((self._began + 60 * row.start for row in self._rows if name in row.exercises), 0.0)
+
+    def view(self, middle: str, now: float) -> dict[str, Any] | None:
+        """Return the plan with the row of now, that of the exercise where the middle of the room is, and by how much it is late."""
+        if not self._title:
+            return None
+        passed = (now - self._began) / 60
+        there = next((row for row in self._rows if middle in row.exercises), None)
+        late = None if there is None else round(max(passed - there.end, 0) - max(there.start - passed, 0))
+        rows = [
+            {
+                "at": self._began + 60 * row.start,
+                "minutes": row.end - row.start,
+                "what": row.what,
+                "exercises": row.exercises,
+                "say": row.say,
+                "now": row.start <= passed < row.end,
+                "room": row is there,
+            }
+            for row in self._rows
+        ]
+        return {"title": self._title, "rows": rows, "late": late}
