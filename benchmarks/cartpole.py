@@ -80,7 +80,7 @@ def mean_return(act: Act, seed: int, episodes: int = 100) -> float:
 def ours(seed: int, samplers: int) -> tuple[int, float, float]:
     """Train with the solved notebook's own function and clock; the race decides when it is tested, as it does for the others."""
     from coursekit.author.definitions import definitions
-    from coursekit.given.ch10_actor_learner import cartpoles
+    from coursekit.given.cartpoles import cartpoles
 
     names, race, played = definitions("ch10_actor_learner"), Race(seed), 0
     joined, perceptron = names["joined"], names["perceptron"]
@@ -192,7 +192,9 @@ def compare(seeds: int, python: str) -> None:
 
 def report(rows: dict[str, list]) -> None:
     """Print the medians; a seed that never reached the target took forever."""
-    print(f"\n{'':22}{'steps a second':>16}{'steps to 475':>14}{'seconds to 475':>16}{'reached':>9}{'load':>7}")
+    print(
+        f"\n{'':22}{'steps a second':>16}{f'steps to {SOLVED}':>14}{f'seconds to {SOLVED}':>16}{'reached':>9}{'load':>7}"
+    )
     for name, runs in rows.items():
         speed = statistics.median(steps / seconds for steps, seconds, _ in runs)
         ends = [(steps, seconds) if mean >= SOLVED else (float("inf"),) * 2 for steps, seconds, mean in runs]
@@ -205,10 +207,12 @@ def main() -> None:
     """Run the comparison, or a single training where the comparison asks for it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--target", type=int, default=SOLVED, help="the mean return at which a training ends")
     parser.add_argument("--sb3", default="", metavar="PYTHON")
     parser.add_argument("--only-sb3", type=int, metavar="SEED", help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    globals()["SOLVED"] = options.target
     if options.only_sb3 is not None:
         print(json.dumps(sb3(options.only_sb3)))
     else:

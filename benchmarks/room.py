@@ -270,9 +270,11 @@ def main(people: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("people", type=int, nargs="?", default=30, help="how many learners")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="how long they work")
     parser.add_argument("--check-cost", action="store_true", help="measure what a bad room costs a check")
     parser.add_argument("--handins", action="store_true", help="measure hand-ins")
     options = parser.parse_args()
+    SECONDS = options.seconds
     if options.check_cost:
         check_cost()
     else:

@@ -1,5 +1,7 @@
-"""The benchmarks, which nobody runs every day, still start."""
+"""The benchmarks, which nobody runs every day, still run and print their figures: each at a size that takes seconds."""
 
+import os
+import re
 import subprocess
 import sys
 
@@ -7,12 +9,25 @@ import pytest
 
 from coursekit.basics.paths import ROOT
 
-BENCHMARKS = sorted((ROOT / "benchmarks").glob("*.py"))
+SMALL = {
+    "cartpole": (["--seeds", "1", "--target", "30"], r"^RLlib's settings +\d+ +\d+ +[\d.]+ +1 of 1"),
+    "grading": (["plain", "--students", "2"], r"^ +[\d.]+ times coursekit grade, CPU +[\d.]+ times"),
+    "room": (["3", "--seconds", "6"], r"^p50 [\d.]+ s p95 [\d.]+ s, lost 0$"),
+    "seeds": (["ch09_dqn", "train", "--trials", "1"], r"^passed: 1 of 1 trials"),
+    "setup": (["--site"], r"^uv takes [\d.]+ of pip's time$"),
+}
+
+
+def test_every_benchmark_has_a_small_size():
+    assert {path.stem for path in (ROOT / "benchmarks").glob("*.py")} == set(SMALL)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: path.stem)
-def test_benchmark_says_how_it_is_used(path):
-    done = subprocess.run([sys.executable, path, "--help"], capture_output=True, text=True, timeout=170)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"usage: {path.name}")
+@pytest.mark.parametrize("name", SMALL)
+def test_a_benchmark_prints_its_figures(name):
+    arguments, figures = SMALL[name]
+    command = [sys.executable, f"benchmarks/{name}.py", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-2000:]
+    assert re.search(figures, done.stdout, re.MULTILINE), done.stdout

@@ -92,6 +92,26 @@ def test_no_two_modules_share_a_name_unless_they_belong_to_different_chapters():
     assert [name for name, count in names.items() if count > 1] == []
 
 
+@pytest.mark.parametrize(
+    ("start", "absent"),
+    [
+        (
+            "from coursekit.sandbox import learner_process; learner_process.prepare('plain')",
+            ["ray", "torch", "gymnasium"],
+        ),
+        (
+            "import coursekit.given.ch01_tasks, coursekit.given.ch03_actors",
+            ["ray.rllib", "torch", "matplotlib", "IPython"],
+        ),
+        ("from coursekit import check, quiz, begin", ["ray", "torch", "matplotlib"]),
+    ],
+    ids=["a plain sandbox", "a worker", "a notebook's first cell"],
+)
+def test_what_is_not_used_is_not_imported(start, absent):
+    code = f"{start}; import sys; print([name for name in {absent} if name in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True).splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize("old", aliases.MODULES)
 def test_what_a_notebook_of_version_02_imports_is_found(old):
     code = f"import {old} as old, {aliases.MODULES[old]} as new; assert old.__dir__; names = [n for n in vars(new) if n[0] != '_']; assert all(getattr(old, n) is getattr(new, n) for n in names)"

@@ -16,7 +16,7 @@ OF_CHAPTERS = """
     answers bill build contract docs forged house isolation lab learners_zip listings message_ids messages natural_types
     notebooks old_names payload release run_sheets site slides update voice
 """  # and what looks at no chapter, too
-TESTS = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not full", "-k", CHOSEN]
+TESTS = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not nightly", "-k", CHOSEN]
 TESTS += [f"tests/test_{name}.py" for name in OF_CHAPTERS.split()]
 
 

@@ -107,11 +107,17 @@ class Answer:
 
 
 def opened(reply: bytes) -> Any:
-    """Return the value that a reply holds; raises `Raised` where it holds an exception."""
-    content = wire.decode(reply)
-    if "raised" in content:
-        raise Raised(**content["raised"])
-    return content["value"]
+    """Return the value that a reply holds; raises `Raised` where it holds an exception, or cannot be read."""
+    try:
+        content = wire.decode(reply)
+    except ValueError as error:
+        raise Raised(NOT_PLAIN, f"What came back is too large or too deeply nested to be judged ({error}).") from None
+    match content:
+        case {"value": value}:
+            return value
+        case {"raised": {"kind": str(kind), "message": str(message), **more}}:
+            raise Raised(kind[:100], message[:2000], str(more.get("where", ""))[:500], more.get("todo") is True)
+    raise Raised(NOT_PLAIN, "What came back is not an answer.")
 
 
 class Watched:

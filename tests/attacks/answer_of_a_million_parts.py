@@ -1,7 +1,7 @@
 """Answers with thirty million empty lists: few bytes on their way, gigabytes in the judge's memory."""
 
 SCORE = 1
-REASON = "does not have the form"
+REASON = "is too large or too deeply nested to be judged"
 CELLS = {
     "best_seconds": """
 from coursekit.judging import answer
