@@ -76,6 +76,10 @@ def test_every_folder_of_the_project_is_for_learners_or_for_instructors():
     assert tops - release.FOR_LEARNERS == {
         ".ci",
         ".github",
+        ".pre-commit-config.yaml",
+        "CITATION.cff",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
         "benchmarks",
         "chapters",
         "deploy",
