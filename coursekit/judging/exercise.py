@@ -83,8 +83,8 @@ def exercise(
 
     A function of `answer` and `rng` is a check. A function of `rng` alone is a table: it returns cases, each the arguments of a call
     and what the call must return, and `message` is for the learner whose answer returns something else (numbers agree
-    within 1e-5). `returns` is the form that every call must return: `list[int]`, for example. `alone` is for a check that measures time: grading runs no
-    other submission meanwhile.
+    within 1e-5). `returns` is the form that every call must return: `list[int]`, for example. `alone` is for a check that measures
+    time: grading runs no other submission meanwhile.
     """
 
     def register(check: Any) -> Any:
