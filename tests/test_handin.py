@@ -172,7 +172,7 @@ def test_a_room_that_dies_before_it_answers_loses_no_notebook_and_keeps_none_twi
     tmp_path, submitted, notebook, monkeypatch
 ):
     """Each of twelve learners meets a room that dies at another moment of keeping a file, and is opened again."""
-    written, path = received._replace, tmp_path / "room.db"
+    written, path = received.write_whole, tmp_path / "room.db"
     calls = itertools.count()
 
     def dies(path: Path, content: bytes) -> None:
@@ -185,12 +185,12 @@ def test_a_room_that_dies_before_it_answers_loses_no_notebook_and_keeps_none_twi
     monkeypatch.setattr(hand_in.time, "sleep", lambda seconds: None)
     with opened(path, submitted=submitted) as room:
         port, links = room.port, [connection.enter(room.words, f"learner{number}") for number in range(12)]
-        monkeypatch.setattr(received, "_replace", dies)
+        monkeypatch.setattr(received, "write_whole", dies)
         content = {"chapter": CHAPTER, "notebook": "eyJjZWxscyI6IFtdfQ=="}
         for each in links:
             with pytest.raises(ValueError, match="Expecting value"):  # the server's 500 is no JSON
                 each.post("/handin", content | {"student": each.nickname})
-    monkeypatch.setattr(received, "_replace", written)
+    monkeypatch.setattr(received, "write_whole", written)
     with opened(path, port, submitted):
         again = [
             threading.Thread(target=hand_in._sent, args=(each, content | {"student": each.nickname})) for each in links

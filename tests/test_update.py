@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -406,7 +407,7 @@ def killed_at(step: int, root: Path) -> bool:
         def counted(function):
             def call(*arguments):
                 if next(left, None) is None:
-                    if function is fsync:
+                    if function is fsync and stat.S_ISREG(os.fstat(arguments[0]).st_mode):
                         os.ftruncate(arguments[0], 0)  # what did not reach the disk is lost with the power
                     os.kill(os.getpid(), signal.SIGKILL)
                 return function(*arguments)
@@ -416,9 +417,12 @@ def killed_at(step: int, root: Path) -> bool:
         os.fsync, os.replace, os.rename, os.unlink = map(counted, (os.fsync, os.replace, os.rename, os.unlink))
         try:
             update(root)
-        finally:
-            os._exit(0)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status) or status == 0, "update raised"
+    return os.WIFSIGNALED(status)
 
 
 BEFORE = {
