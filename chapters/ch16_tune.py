@@ -324,7 +324,7 @@ Count what would cost money: **trained epochs**.
 """
 
 # %% tags=["demo"]
-if asha and passed("best_config"):
+if passed("best_config") and asha:
     for name, results in [("grid", grid), ("ASHA", asha)]:
         trained = int(results.get_dataframe()["training_iteration"].sum())  # not len(results) * epochs: that was the plan
         reached = results.get_dataframe(filter_metric="accuracy", filter_mode="max")["accuracy"].max()
@@ -386,7 +386,7 @@ The grid begins with the smallest learning rate, each rate first with 8 units, t
 """
 
 # %% tags=["demo"]
-if asha and passed("replay_asha"):
+if passed("replay_asha") and asha:
     curves = [result.metrics_dataframe["accuracy"].tolist() for result in grid]
     worst_first = sorted(range(len(curves)), key=lambda number: max(curves[number]))
     orders = {"as the grid": range(len(curves)), "worst first": worst_first, "best first": worst_first[::-1]}

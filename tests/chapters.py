@@ -43,9 +43,18 @@ class Run:
         return "".join(output.text for output in outputs if output.get("name") == "stdout")
 
 
-def run(path: Path, tmp: Path, quick: bool = True, fork: bool = False) -> Run:
-    """Run a notebook from its first cell to its last, in a kernel that may be a fork; an error in a cell is an error of the test."""
+def needs_no_answer(cell: NotebookNode) -> bool:
+    """Return whether a cell shows the same whatever a learner answered: a demonstration that no exercise comes before."""
+    return "demo" in cell.metadata.get("tags", []) and "passed(" not in cell.source
+
+
+def run(path: Path, tmp: Path, quick: bool = True, fork: bool = False, demos: bool = True) -> Run:
+    """Run a notebook from its first cell to its last; an error in a cell is an error of the test.
+
+    The kernel may be a fork; without `demos`, cells that need no answer are left out.
+    """
     notebook = nbformat.read(path, as_version=4)
+    notebook.cells = [cell for cell in notebook.cells if demos or not needs_no_answer(cell)]
     env = kernels.environment() | {"COURSEKIT_QUICK": "1" if quick else "0", "COURSEKIT_HOME": str(tmp / "home")}
     resources = {"metadata": {"path": str(path.parent)}}
     client = NotebookClient(notebook, timeout=600, resources=resources, config=kernels.config())

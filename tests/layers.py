@@ -56,16 +56,18 @@ class Layers:
 
     def of(self, item: pytest.Item) -> str:
         """Return the layer of a test; of an exercise's wrong answers, the first that is asked about is `soon`."""
+        module, name = item.path.stem.removeprefix("test_"), item.name
+        found = _CHAPTER.search(name.partition("[")[2])
+        chapter = found[0].rstrip("_") if found else ""
+        if module == "notebooks" and chapter in self._changed:
+            return "soon"
         if item.get_closest_marker("nightly"):
             return "nightly"
         if not item.get_closest_marker("slow"):
             return "fast"
-        return "soon" if self._is_soon(item) else "rest"
+        return "soon" if self._is_soon(item, module, name, chapter) else "rest"
 
-    def _is_soon(self, item: pytest.Item) -> bool:
-        module, name = item.path.stem.removeprefix("test_"), item.name
-        found = _CHAPTER.search(name.partition("[")[2])
-        chapter = found[0].rstrip("_") if found else ""
+    def _is_soon(self, item: pytest.Item, module: str, name: str, chapter: str) -> bool:
         if sample := getattr(item, "callspec", None) and item.callspec.params.get("sample"):  # type: ignore[attr-defined]
             return self._is_soon_of_answers(item.callspec.params["chapter"], sample)  # type: ignore[attr-defined]
         if chapter in self._changed:

@@ -44,10 +44,18 @@ def test_solved_notebook_earns_every_point(chapter, tmp_path, costs):
     clean(result)
 
 
+@pytest.mark.parametrize(
+    "demos",
+    [
+        pytest.param(False, id="answers"),  # what needs no answer ran in the solved notebook
+        pytest.param(True, id="all", marks=pytest.mark.nightly),
+    ],
+)
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_unsolved_notebook_runs_to_its_end_and_earns_nothing(chapter, tmp_path, costs):
-    result = run(NOTEBOOKS / f"{chapter}.ipynb", tmp_path, fork=chapter not in ORDINARY)
-    costs(chapter, "unsolved", result.seconds, result.cpu_seconds, result.peak_mb)
+def test_unsolved_notebook_runs_to_its_end_and_earns_nothing(chapter, demos, tmp_path, costs):
+    result = run(NOTEBOOKS / f"{chapter}.ipynb", tmp_path, fork=chapter not in ORDINARY, demos=demos)
+    if demos:
+        costs(chapter, "unsolved", result.seconds, result.cpu_seconds, result.peak_mb)
     assert {name: record["status"] for name, record in result.results.items()} == dict.fromkeys(load(chapter), "todo")
     assert result.earned() == 0
     clean(result)
