@@ -17,10 +17,9 @@ import pytest
 from coursekit.sandbox import accounts, frames, sandbox
 from coursekit.sandbox import conversation as line_of_the_grader
 from coursekit.sandbox.conversation import Line
-from coursekit.sandbox.cpu_wait import wants_cpu
 from coursekit.sandbox.limits import Limits, SandboxDied
 from coursekit.sandbox.nursery import NurseryFailed
-from coursekit.sandbox.sandbox import Sandbox
+from coursekit.sandbox.sandbox import Sandbox, wants_cpu
 
 NO_DESCRIPTORS = OSError(errno.EMFILE, "Too many open files")
 HIDDEN = "cannot be watched, because /proc hides other users' processes"
@@ -139,7 +138,7 @@ def test_a_control_group_of_either_version_limits_and_counts(monkeypatch, tmp_pa
 @pytest.mark.parametrize(
     ("niceness", "shares", "weight"), [(0, "1024", "100"), (15, "36", "3"), (-20, str(int(1024 * 1.25**20)), "8673")]
 )
-def test_a_sandbox_has_the_share_of_the_cpus_that_one_process_of_its_grader_has(
+def test_a_sandbox_has_as_much_of_the_cpus_as_one_process_of_its_grader(
     monkeypatch, tmp_path, niceness, shares, weight
 ):
     make = Path.mkdir

@@ -366,7 +366,7 @@ def test_a_budget_by_the_clock_counts_sleep():
 @pytest.mark.slow
 def test_the_judge_kills_an_actor_and_an_entry_that_starts_another_goes_on(monkeypatch):
     monkeypatch.setattr(actor_killer, "BETWEEN", (0.0, 0.0))  # as soon as there is one
-    with Nursery(BY_CLOCK.limits(), rooms=[INSIDE]) as nursery, nursery.sandbox() as sandbox:
+    with Nursery(BY_CLOCK.limits(), modules=[INSIDE]) as nursery, nursery.sandbox() as sandbox:
         contestant = Contestant(
             Entry("m", "m.py", PLAYS.replace("{answer}", "players[i] = Player.remote(make_envs)")),
             BY_CLOCK, sandbox, lambda spent: None,
@@ -380,7 +380,7 @@ def test_the_judge_kills_an_actor_and_an_entry_that_starts_another_goes_on(monke
 @pytest.mark.slow
 def test_an_entry_that_does_not_expect_a_loss_is_told_what_happened(monkeypatch):
     monkeypatch.setattr(actor_killer, "BETWEEN", (0.0, 0.0))
-    with Nursery(BY_CLOCK.limits(), rooms=[INSIDE]) as nursery, nursery.sandbox() as sandbox:
+    with Nursery(BY_CLOCK.limits(), modules=[INSIDE]) as nursery, nursery.sandbox() as sandbox:
         contestant = Contestant(
             Entry("m", "m.py", PLAYS.replace("{answer}", "raise")), BY_CLOCK, sandbox, lambda spent: None
         )
@@ -620,7 +620,7 @@ SMALL = Rules(2, seed=7, imports=False, memory_mb=500, deciding_clock=60)
 
 @pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
-    with Nursery(SMALL.limits(), imports="plain", rooms=[INSIDE]) as nursery:
+    with Nursery(SMALL.limits(), imports="plain", modules=[INSIDE]) as nursery:
         yield nursery
 
 

@@ -10,7 +10,7 @@ from coursekit.given.ch06_cluster import own_lines
 from coursekit.given.own_cluster import OwnCluster
 from coursekit.judging.failure import STUB_TEXT
 from coursekit.ray_bridge import log_monitor
-from coursekit.ray_bridge.patches import _patient
+from coursekit.ray_bridge.patches import patient
 from coursekit.ray_bridge.quiet import NOISE, _printer, _without_stubs
 from tests import kernels
 
@@ -231,9 +231,9 @@ def test_a_node_that_starts_slowly_is_waited_for_and_one_that_never_starts_is_no
             raise RuntimeError("no such node")
         return "the node"
 
-    assert _patient(get_node)("here", "7") == "the node"
+    assert patient(get_node)("here", "7") == "the node"
     assert asked == [("here", "7")] * 4
     monkeypatch.setattr("coursekit.ray_bridge.patches.START_SECONDS", 0)
     asked.clear()
     with pytest.raises(RuntimeError, match="no such node"):
-        _patient(get_node)("here", "7")
+        patient(get_node)("here", "7")

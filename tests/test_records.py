@@ -90,11 +90,11 @@ def test_a_window_holds_what_was_launched_in_it_and_nothing_else(ray, records, s
     assert len(seen.tasks()) == 3
 
 
-def test_a_reader_waits_for_the_mark_of_the_process_that_launched(ray, records, square):
+def test_a_reader_waits_for_the_stamp_of_the_process_that_launched(ray, records, square):
     with records.window() as seen:
         ray.get(square.remote(2))
     launched, begun = records.Launched.so_far(), time.monotonic()
-    never = launched._replace(marked=launched.marked + 10**15)
+    never = launched._replace(moment=launched.moment + 10**15)
     assert len(records.tasks(seen.since, seen.until, 60, launched)) == 1
     assert time.monotonic() - begun < 30
     begun = time.monotonic()

@@ -8,7 +8,7 @@ from nbgrader.utils import get_partial_grade
 from coursekit.grading.cell_outputs import credit_of
 from coursekit.judging import wire
 from coursekit.sandbox.limits import SandboxDied
-from coursekit.sandbox.outputs import Shown, files_in, shown_in
+from coursekit.sandbox.replies import Shown, files_in, shown_in
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n and so on").decode()
 

@@ -253,11 +253,11 @@ def test_the_judge_may_send_more_numbers_than_may_come_back():
 
 
 FORGED_PLACES = {
-    "bytes by their number": {"address": "127.0.0.1:1", "job": 2**31, "task": b"", "marked": 1},
-    "a mark without end": {"address": "127.0.0.1:1", "job": b"", "task": b"", "marked": float("inf")},
-    "a mark of text": {"address": "127.0.0.1:1", "job": b"", "task": b"", "marked": "9" * 5_000},
-    "an id of megabytes": {"address": "127.0.0.1:1", "job": bytes(10**6), "task": b"", "marked": 1},
-    "an address that is a list": {"address": ["x" * 10**6], "job": b"", "task": b"", "marked": 1},
+    "bytes by their number": {"address": "127.0.0.1:1", "job": 2**31, "task": b"", "moment": 1},
+    "a moment without end": {"address": "127.0.0.1:1", "job": b"", "task": b"", "moment": float("inf")},
+    "a moment of text": {"address": "127.0.0.1:1", "job": b"", "task": b"", "moment": "9" * 5_000},
+    "an id of megabytes": {"address": "127.0.0.1:1", "job": bytes(10**6), "task": b"", "moment": 1},
+    "an address that is a list": {"address": ["x" * 10**6], "job": b"", "task": b"", "moment": 1},
     "nothing of it": 7,
 }
 
@@ -274,7 +274,7 @@ def test_a_place_of_ray_that_cannot_be_true_ends_the_sandbox_and_takes_no_memory
 
 
 def test_a_place_of_ray_is_taken_over():
-    place = {"address": "127.0.0.1:6379", "job": b"\1\0", "task": b"\xff", "marked": 12}
+    place = {"address": "127.0.0.1:6379", "job": b"\1\0", "task": b"\xff", "moment": 12}
     assert replies.place(wire.encode(place)) == place | {"job": "0100", "task": "ff"}
     assert replies.place(wire.encode({})) == {}
 

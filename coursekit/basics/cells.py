@@ -48,7 +48,7 @@ def content_digest(cell: "NotebookNode") -> str:
 
 
 def _words(text: str) -> str:
-    """Return a text without its line breaks, and without the marks of a quotation, one on each line."""
+    """Return a text without its line breaks, and without the signs of a quotation, one on each line."""
     return " ".join(word for word in text.split() if word != ">")
 
 

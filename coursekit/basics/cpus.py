@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def cores() -> float:
-    """Return the cores that this process may use: its affinity, or the container's share if that is less."""
+    """Return the cores that this process may use: its affinity, or the container's quota if that is less."""
     found = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     quota, _, period = text_of("/sys/fs/cgroup/cpu.max").partition(" ")  # cgroup v2
     if not period:

@@ -32,10 +32,10 @@ class Journal:
             return
         old = [self.path.with_stem(f"{self.path.stem}-{number}") for number in range(1, 1000)]
         shutil.copy(self.path, next(path for path in old if not path.exists()))
-        lines = (json.dumps(record) + "\n" for record in self.lines() if record["key"] not in without)
+        lines = (json.dumps(line) + "\n" for line in self.lines() if line["key"] not in without)
         write_whole(self.path, "".join(lines))
 
-    def add(self, record: dict) -> None:
+    def add(self, line: dict) -> None:
         """Append an outcome, and make sure that it is on the disk."""
         with self.path.open("a+b") as file:
             file.seek(0, os.SEEK_END)
@@ -43,6 +43,6 @@ class Journal:
                 file.seek(-1, os.SEEK_END)
                 if file.read(1) != b"\n":  # the line before was cut off by a crash
                     file.write(b"\n")
-            file.write(json.dumps(record, allow_nan=False, default=str).encode() + b"\n")
+            file.write(json.dumps(line, allow_nan=False, default=str).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())

@@ -64,7 +64,7 @@ def _judged(entry: Entry, rules: Rules, seed: int, tick: Tick) -> Judged:
     world, episodes = referee.drawn(seed, "world"), referee.drawn(seed, "episodes")
     with (
         Nursery(
-            rules.limits(), isolated=rules.isolated, imports="all" if rules.imports else "plain", rooms=[INSIDE]
+            rules.limits(), isolated=rules.isolated, imports="all" if rules.imports else "plain", modules=[INSIDE]
         ) as nursery,
         nursery.sandbox() as sandbox,
     ):

@@ -313,7 +313,7 @@ def _calling(function: Callable, *args: object) -> Future:
 
 
 def _until(done: Callable[[], bool], since: float) -> bool:
-    """Return True once `done()`, False when no task and no worker has changed its state for as long as a meeting is patient."""
+    """Return True once `done()`, False when no task and no worker has changed its state for as long as a rendezvous is patient."""
     last, seen = time.monotonic(), None
     while not done():
         if (now := _activity(since)) != seen:

@@ -118,7 +118,7 @@ def collect_rounds(collect: Callable, rounds: Sequence[dict], count: int, steps:
         for weights in rounds:
             results.append(collect(list(samplers), weights, steps))
             if missed := rendezvous.signalled(point, "missed"):
-                break  # once is enough: a meeting that fails takes its time
+                break  # once is enough: a rendezvous that fails takes its time
     finally:
         rendezvous.signal(point, "missed")  # what still plays need not wait
     return {"rounds": results, "missed": missed}

@@ -383,7 +383,7 @@ _here: set[str] = set()  # the rooms in which this process has waited for anothe
 
 
 @dataclass(frozen=True)
-class MeetingCartpoles:
+class RendezvousCartpoles:
     """Makes CartPoles turned by a matrix; the first time, a worker waits until another worker asks for some, too."""
 
     turn: np.ndarray
@@ -433,7 +433,7 @@ class Trained(TypedDict):
 def learn(train: Callable, turn: list, seed: int) -> Trained:
     """Return what `train` returns for CartPoles turned in the judge's way, and how its workers tested."""
     point = rendezvous.new_point()
-    learned = train(MeetingCartpoles(np.array(turn, np.float32), point, os.getpid()), seed)
+    learned = train(RendezvousCartpoles(np.array(turn, np.float32), point, os.getpid()), seed)
     tests = [(int(process), float(score), int(mark)) for process, _, score, mark in _signals(point, "tested")]
     theta = learned.get("theta") if isinstance(learned, dict) else None
     mark = _mark(theta) if isinstance(theta, np.ndarray) and theta.dtype.kind == "f" else None

@@ -24,7 +24,7 @@ from coursekit.ray_bridge import private, records, rendezvous
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-LONGEST = 60.0  # seconds after which a deployment is taken for stuck, if the meetings of this Ray are not more patient
+LONGEST = 60.0  # seconds after which a deployment is taken for stuck, if a rendezvous of this Ray is not more patient
 SWITCHED = 1.0  # seconds in which a model would have been asked, if it were to be asked at once
 
 # Trained with the PPO of chapter 11 (one hidden layer of 8, learning rate 0.01): after 2 and after 18 iterations of 2,000 steps.

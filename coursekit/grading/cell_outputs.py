@@ -10,7 +10,7 @@ from nbformat import NotebookNode
 
 from coursekit.judging.message_ids import said
 from coursekit.judging.result import Result
-from coursekit.sandbox.outputs import Shown
+from coursekit.sandbox.replies import Shown
 
 SOURCE = 100_000  # characters of a cell that are kept for people to read
 NUMPYS = re.compile(r"np\.(?:float|int|uint)\d+\((.+)\)")

@@ -20,7 +20,7 @@ from coursekit.judging.exercise import Exercise, Quiz, judge, load
 from coursekit.judging.message_ids import NOTHING_SAID, Said, said
 from coursekit.judging.result import MIME, Result
 from coursekit.sandbox.nursery import Nursery, NurseryFailed
-from coursekit.sandbox.outputs import Shown
+from coursekit.sandbox.replies import Shown
 from coursekit.sandbox.sandbox import Limits, Sandbox, SandboxDied
 
 TEXT = 2_000  # characters of a message, of what was tried or of what came back that are kept

@@ -18,9 +18,8 @@ from coursekit.judging.failure import STUB_TEXT, describe
 T = TypeVar("T")
 P = ParamSpec("P")
 Ask = Callable[[bytes], bytes]
-Records = Callable[
-    ..., Any
-]  # `records("tasks", since=0.0)` returns what `coursekit.ray_bridge.records.tasks(since=0.0)` does
+# `records("tasks", since=0.0)` returns what `coursekit.ray_bridge.records.tasks(since=0.0)` does.
+Records = Callable[..., Any]
 NOT_PLAIN = "NotPlain"  # the kind of `Raised` that says: what came back cannot travel
 NOT_CALLABLE = "NotCallable"  # and the one that says: what was handed over is no function and no class
 NOT_THERE = "NotThere"  # and the one that says: there is no answer of this name

@@ -22,9 +22,8 @@ from coursekit.judging.result import Result
 
 PUBLIC_SEED = 2026
 Check = Callable[[Answer, np.random.Generator], None]
-Table = Callable[
-    [np.random.Generator], Iterable[tuple[tuple, object]]
-]  # the arguments of a call, and what it must return
+# Of each case, the arguments of a call and what it must return.
+Table = Callable[[np.random.Generator], Iterable[tuple[tuple, object]]]
 
 
 class AuthorError(Exception):
@@ -178,9 +177,8 @@ def judge(item: Exercise | Quiz, answer: Answer, seed: int = PUBLIC_SEED) -> Res
         return Result.of(item, "passed")
     except Wrong as wrong:
         found = message_ids.at(wrong.__traceback__, str(wrong), wrong.mistake)
-        return _wrong(
-            item, answer, found if found.id else Said(str(wrong), message_ids.id_of(str(wrong)))
-        )  # of a table
+        of_table = Said(str(wrong), message_ids.id_of(str(wrong)))
+        return _wrong(item, answer, found if found.id else of_table)
     except WrongType as wrong:
         place = f" at `{wrong.place}`" if wrong.place else ""
         return _wrong(item, answer, said("returns", wanted=wrong.wanted, place=place, got=wrong.got))

@@ -7,7 +7,7 @@
     *b) Right.
         Yes, to the bridge.
 
-The star marks the key. Lines of one text are joined; in the question they stay as they are.
+The star shows the key. Lines of one text are joined; in the question they stay as they are.
 """
 
 import inspect

@@ -1,4 +1,4 @@
-"""The result of one check: text in a terminal, HTML in a notebook, and a JSON record for programs."""
+"""The result of one check: text in a terminal, HTML in a notebook, and JSON for programs."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -7,11 +7,9 @@ from coursekit.basics.cards import card, plural, prose
 from coursekit.judging.message_ids import NOTHING_SAID, Said
 
 MIME = "application/vnd.coursekit+json"
-MARKS = {"passed": "✔", "wrong": "✘", "todo": "…", "crashed": "⚡", "unjudged": "?"}
-WORDS = {  # as people read them
-    **{"passed": "passed", "wrong": "wrong", "crashed": "crashed", "todo": "not attempted"},
-    "unjudged": "not judged",
-}
+SIGNS = {"passed": "✔", "wrong": "✘", "todo": "…", "crashed": "⚡", "unjudged": "?"}
+# As people read them.
+WORDS = {status: status for status in SIGNS} | {"todo": "not attempted", "unjudged": "not judged"}
 COLOURS = {"passed": "#16a34a", "wrong": "#dc2626", "todo": "#64748b", "crashed": "#d97706", "unjudged": "#7c3aed"}
 NOTHING = "Nothing came back: is a `return` missing?"
 
@@ -35,7 +33,7 @@ class Result:
     got: str = ""
     where: str = ""
     seconds: float = 0.0
-    share: float = 1.0  # of the points, where a test gives partial credit
+    share: float = 1.0  # the fraction of the points, where a test gives partial credit
 
     @classmethod
     def of(cls, item: Any, status: str, said: Said = NOTHING_SAID, **more: Any) -> "Result":
@@ -51,13 +49,13 @@ class Result:
 
     @property
     def headline(self) -> str:
-        """Return one line: the mark, the name, the points."""
+        """Return one line: the sign, the name, the points."""
         return self.headline_with(self.earned)
 
     def headline_with(self, earned: int | float) -> str:
         """Return the line where a person may have given other points."""
         points = f"{earned} of {plural(self.points, 'point')}" if self.points or earned else "not counted"
-        return f"{MARKS[self.status]} {self.name}: {WORDS[self.status]}, {points}"
+        return f"{SIGNS[self.status]} {self.name}: {WORDS[self.status]}, {points}"
 
     def record(self) -> dict:
         """Return the result as plain data."""

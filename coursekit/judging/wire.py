@@ -139,9 +139,8 @@ class _Reader:
 
     def _dict(self, pairs: list[tuple[Any, Any]]) -> dict:
         keys = [key for key, _ in pairs]
-        self._count(
-            1 + len(keys) + ITEM * sum(type(key) is not str for key in keys)
-        )  # strings cannot be made to collide
+        others = sum(type(key) is not str for key in keys)  # strings cannot be made to collide
+        self._count(1 + len(keys) + ITEM * others)
         return dict(zip(_scalars(keys), (value for _, value in pairs), strict=True))
 
     def _other(self, code: int, payload: bytes) -> object:

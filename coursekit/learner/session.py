@@ -7,7 +7,7 @@ from coursekit.basics.cards import card, plural, prose
 from coursekit.basics.dates import due_line
 from coursekit.basics.versions import untested_ray
 from coursekit.judging import exercise
-from coursekit.judging.result import MARKS, Result
+from coursekit.judging.result import SIGNS, Result
 from coursekit.learner import shell
 from coursekit.learner.progress import load
 from coursekit.learner.workshop import live_question
@@ -60,7 +60,7 @@ def begin(chapter: str, *, due: str = "", closed: Sequence[str] = ()) -> Content
     shell.watch_cells()
     live_question.listen()
     saved, note = load()
-    marks = {name: MARKS[record["status"]] for name, record in saved.get(chapter, {}).items()}
+    marks = {name: SIGNS[record["status"]] for name, record in saved.get(chapter, {}).items()}
     rows = [(marks.get(item.name, "○"), item.name, item.points, item.minutes) for item in items.values()]
     return Contents(rows, "\n".join(filter(None, [due_line(due), note, untested_ray()])))
 

@@ -9,9 +9,8 @@ from typing import Any
 from coursekit.ray_bridge import private
 
 START_SECONDS = 120  # for a node of a cluster; Ray itself gives up after 30
-Change = Callable[
-    [list[str], str], list[str]
-]  # the command of a process of Ray's, what kind it is → the changed command
+# The command of a process of Ray's, what kind it is → the changed command.
+Change = Callable[[list[str], str], list[str]]
 _changes: dict[str, Change] = {}
 
 
@@ -40,24 +39,19 @@ def _changed(original: Callable) -> Callable:
     return start_ray_process
 
 
-def connect_silently() -> None:
-    """Have Ray connect with a silent C++ core.
+def silent(original: Callable) -> Callable:
+    """Return Ray's function that connects to a cluster, with a silent C++ core.
 
     The core writes its errors to the process's stderr, past Python: one for every algorithm of RLlib ("constructor arguments
     in the object store"). What goes wrong for the reader comes as an exception.
     """
-    replace(private.worker, "connect", _silent)
 
-
-def _silent(original: Callable) -> Callable:
     def connect(*args: Any, **kwargs: Any) -> Any:
         if "RAY_BACKEND_LOG_LEVEL" in os.environ:
             return original(*args, **kwargs)
         stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 2)  # the core announces its level there
-        os.environ["RAY_BACKEND_LOG_LEVEL"] = (
-            "fatal"  # after the cluster's own processes have started: they log as ever
-        )
+        os.environ["RAY_BACKEND_LOG_LEVEL"] = "fatal"  # the cluster's own processes have started: they log as ever
         try:
             return original(*args, **kwargs)
         finally:
@@ -69,12 +63,9 @@ def _silent(original: Callable) -> Callable:
     return connect
 
 
-def wait_for_nodes() -> None:
-    """Have Ray wait longer for a node of a cluster that starts."""
-    replace(private.services, "get_node", _patient)
+def patient(original: Callable) -> Callable:
+    """Return Ray's function that waits for a node of a cluster that starts, and waits longer."""
 
-
-def _patient(original: Callable) -> Callable:
     def get_node(*args: Any) -> Any:
         deadline = time.monotonic() + START_SECONDS
         while True:

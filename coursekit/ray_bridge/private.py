@@ -13,7 +13,6 @@ NAMES = {
     "Config": "ray._raylet.Config",
     "ENABLE_RAY_CLUSTERS_ENV_VAR": "ray._private.ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR",
     "GcsClientOptions": "ray._raylet.GcsClientOptions",
-    "GlobalState": "ray._private.state.GlobalState",
     "SSHCommandRunner": "ray.autoscaler._private.command_runner.SSHCommandRunner",
     "StorageContext": "ray.train._internal.storage.StorageContext",
     "TrainingResult": "ray.train._internal.session._TrainingResult",

@@ -66,8 +66,8 @@ def quiet() -> None:
     private.ray_logging.RAY_DEDUP_LOGS = os.environ["RAY_DEDUP_LOGS"] != "0"  # where Ray was imported before
     patches.replace(private.worker, "print_to_stdstream", _printer)
     patches.replace(logging.StreamHandler, "emit", _emitter)
-    patches.connect_silently()
-    patches.wait_for_nodes()
+    patches.replace(private.worker, "connect", patches.silent)
+    patches.replace(private.services, "get_node", patches.patient)
     patches.change_commands("whole lines", _with_whole_lines)
 
 

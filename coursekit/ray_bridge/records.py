@@ -6,12 +6,12 @@ applies. The store keeps the last 100,000 tasks.
 **When are the records of a window complete?** Each process sends its part at intervals (Ray's default: one second): the
 process that launched a task says that it was created and that it ended, the worker says when it ran. `tasks` polls until
 
-1. what this process launched is on record: it adds a mark to its own events, which are sent in order, and waits for it;
+1. what this process launched is on record: it adds a stamp to its own events, which are sent in order, and waits for it;
 2. every task of the window has ended;
 3. the worker of every task that ran to its end has said so; what that task launched in turn was sent before.
 
 So the children of every task on record are on record too. A worker that died sends nothing more: `tasks` does not wait for it. A
-thread that Ray does not know cannot set a mark: there, 1 becomes `QUIET` seconds without news.
+thread that Ray does not know cannot set a stamp: there, 1 becomes `QUIET` seconds without news.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from coursekit.ray_bridge import private, record_rows
 
 QUIET = 2.5  # two and a half of Ray's default report intervals
 FULL_REPORT = 5_000  # a report carries at most 10,000 events; after one that may have been full, more can follow
-_MARK = "coursekit:mark"
+_STAMP = "coursekit:stamp"
 
 
 def connect(address: str) -> None:
@@ -61,29 +61,24 @@ def window() -> Iterator[Window]:
 
 
 class Launched(NamedTuple):
-    """What a process has launched: all of it is on record as soon as the mark is that the process set after it."""
+    """What a process has launched: all of it is on record as soon as the stamp is that the process set after it."""
 
     job: bytes
-    task: bytes  # the one that the process itself runs, whose events hold the mark
-    marked: int  # when the mark was set, in nanoseconds
+    task: bytes  # the one that the process itself runs, whose events hold the stamp
+    moment: int  # when the stamp was set, in nanoseconds
 
     @classmethod
     def so_far(cls) -> Self:
-        """Return what this process has launched until now, with a mark set."""
-        marked = time.time_ns()
-        with private.global_worker.core_worker.profile_event(_MARK.encode()):
+        """Return what this process has launched until now, with a stamp set."""
+        moment, own = time.time_ns(), private.global_worker
+        with own.core_worker.profile_event(_STAMP.encode()):
             pass
-        return cls(
-            private.global_worker.current_job_id.binary(), private.global_worker.current_task_id.binary(), marked
-        )
+        return cls(own.current_job_id.binary(), own.current_task_id.binary(), moment)
 
     def has_arrived(self, own: list) -> bool:
-        """Return whether the mark is in these records of the process's own task."""
-        return any(
-            event.event_name == _MARK and event.start_time >= self.marked
-            for record in own
-            for event in record.profile_events.events
-        )
+        """Return whether the stamp is in these records of the process's own task."""
+        events = (event for record in own for event in record.profile_events.events)
+        return any(event.event_name == _STAMP and event.start_time >= self.moment for event in events)
 
 
 def tasks(

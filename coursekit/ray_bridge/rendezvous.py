@@ -1,7 +1,7 @@
-"""Places where processes meet: what proves that tasks ran at the same time, in order, or never, without a clock.
+"""Points where processes meet: what proves that tasks ran at the same time, in order, or never, without a clock.
 
 Signals live in Ray's own key-value store, so every task, actor and driver of a cluster sees them. A slow machine delays a
-meeting and never changes how it ends: each side waits up to 20 seconds for the other.
+rendezvous and never changes how it ends: each side waits up to 20 seconds for the other.
 """
 
 import json
@@ -20,12 +20,12 @@ def new_point() -> str:
 
 
 def set_patience(seconds: float) -> None:
-    """Let every meeting in this Ray give up after this many seconds; tests of wrong answers need not wait for long."""
+    """Let every rendezvous in this Ray give up after this many seconds; tests of wrong answers need not wait for long."""
     _put("patience", str(seconds))
 
 
 def patience() -> float:
-    """Return for how many seconds a meeting of this Ray waits before it gives up."""
+    """Return for how many seconds a rendezvous of this Ray waits before it gives up."""
     return float(_get("patience") or PATIENCE)
 
 
@@ -72,7 +72,7 @@ def wait_for(point: str, name: str, unless: str = "") -> bool:
 
 
 def meets(point: str, me: int, other: int) -> bool:
-    """Return whether the process that calls `meets(room, other, me)` was here at the same time."""
+    """Return whether the process that calls `meets(point, other, me)` was here at the same time."""
     signal(point, f"in-{me}")
     met = wait_for(point, f"in-{other}") and not signalled(point, f"missed-{other}")
     if not met:

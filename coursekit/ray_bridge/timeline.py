@@ -41,9 +41,8 @@ def timeline(run: Window | list[dict], ax: Any = None) -> Any:
     ax.grid(axis="x", color="0.9")
     ax.set_axisbelow(True)
     ax.spines[["top", "right", "left"]].set_visible(False)
-    ax.legend(
-        loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=11
-    )  # beside the bars, clear of a title
+    # Beside the bars, clear of a title.
+    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=11)
     return ax
 
 

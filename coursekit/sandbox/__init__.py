@@ -1,1 +1,1 @@
-"""The sandbox's room: processes that can do no harm, for submissions and for the capstone's entries."""
+"""Sandboxes: processes that can do no harm, for submissions and for the capstone's entries."""

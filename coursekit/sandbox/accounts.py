@@ -10,7 +10,6 @@ import secrets
 import threading
 import time
 from pathlib import Path
-from typing import Protocol
 
 import psutil
 
@@ -25,35 +24,7 @@ UNWATCHED = "could not be watched"
 _CONTROLLERS = ("pids", "cpuacct", "cpu")  # of version 1, beside memory
 
 
-class Account(Protocol):
-    """Keeps to the limits of one sandbox."""
-
-    counts_cpu: bool  # whether the kernel counts all CPU seconds; else those that were seen are known
-
-    def add(self, pid: int) -> None:
-        """Count a process, with all that it starts from now on."""
-
-    def exceeded(self) -> str:
-        """Return which limit was passed, "" while none was."""
-        ...
-
-    def peak_mb(self) -> float:
-        """Return the most memory that was used at one time."""
-        ...
-
-    def seen_cpu_seconds(self) -> float | None:
-        """Return the CPU seconds until the last look, at no cost; None where they are not counted."""
-        ...
-
-    def cpu_seconds(self) -> float:
-        """Return the CPU seconds of all processes, the ended ones included as far as they are known."""
-        ...
-
-    def close(self) -> None:
-        """Forget it; no process is left."""
-
-
-def open_account(limits: Limits) -> Account:
+def open_account(limits: Limits) -> "Cgroup | Looked":
     """Return the best account that can be kept here."""
     name = f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
     for home in _homes("memory"):
@@ -63,7 +34,7 @@ def open_account(limits: Limits) -> Account:
 
 
 class Cgroup:
-    """Control groups of version 1 or 2 for memory, number of processes, and an equal share of the CPUs."""
+    """Control groups of version 1 or 2 for memory, number of processes, and an equal part of the CPUs."""
 
     def __init__(self, limits: Limits, home: Path, name: str):
         self._limits, self._folders = limits, [home / name]
@@ -72,7 +43,8 @@ class Cgroup:
         try:
             self._limit_memory(memory)
             self._limit_processes(name)
-            self._share_cpus()
+            self._weigh_cpus()
+            # Whether the kernel counts all CPU seconds; else those that were seen are known.
             self.counts_cpu = bool(self._read("cpuacct.usage", "cpu.stat"))
         except OSError:
             self.close()
@@ -93,7 +65,7 @@ class Cgroup:
                     self._folders.append(home / name)
         self._write("pids.max", str(self._limits.processes))
 
-    def _share_cpus(self) -> None:
+    def _weigh_cpus(self) -> None:
         """Let the sandbox have as much of the CPUs as one process of the grader, however many processes it has."""
         weight = 1.25 ** -os.getpriority(os.PRIO_PROCESS, 0)  # as the kernel weighs niceness
         self._write("cpu.shares", str(max(2, int(1024 * weight))))
@@ -117,7 +89,7 @@ class Cgroup:
             (folder / "cgroup.procs").write_text(str(pid))
 
     def exceeded(self) -> str:
-        """Return which limit the kernel has ended a process for."""
+        """Return which limit the kernel has ended a process for, "" for none."""
         counts = dict(line.split() for line in self._read("memory.events", "memory.oom_control").splitlines())
         return f"used more than {self._limits.memory_mb} MB of memory" if counts.get("oom_kill", "0") != "0" else ""
 
@@ -134,7 +106,7 @@ class Cgroup:
         return int(self._read("cpu.stat").split()[1]) / 1e6  # its first line: usage_usec
 
     def seen_cpu_seconds(self) -> float | None:
-        """Return the CPU seconds until now."""
+        """Return the CPU seconds until now; None where they are not counted."""
         return self.cpu_seconds() if self.counts_cpu else None
 
     def close(self) -> None:
@@ -152,7 +124,7 @@ def _is_removed(group: Path) -> bool:
 
 
 class Looked:
-    """Looks at the memory of all processes of the sandbox: their own, and their share of what they have in common.
+    """Looks at the memory of all processes of the sandbox: their own, and their part of what they have in common.
 
     A thread looks all the time, whatever the grader waits for meanwhile, and ends the processes when they use too much.
     """
@@ -212,7 +184,7 @@ class Looked:
         return self._exact
 
     def exceeded(self) -> str:
-        """Return that they used too much, or could not be watched."""
+        """Return that they used too much, or could not be watched; "" while neither is so."""
         return self._reason
 
     def peak_mb(self) -> float:
@@ -230,7 +202,7 @@ class Looked:
         return self._seconds
 
     def seen_cpu_seconds(self) -> float | None:
-        """Return the most CPU seconds that were seen."""
+        """Return the CPU seconds until the last look, at no cost."""
         return self._seconds
 
     def close(self) -> None:

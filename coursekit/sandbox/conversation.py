@@ -95,9 +95,8 @@ class Line:
         deadline, interrupted = time.monotonic() + seconds, False
         latest = time.monotonic() + STARVED * seconds
         while True:
-            now = (
-                time.monotonic()
-            )  # before the look: a reply that lies there by then is found, however late the look is
+            # Before the look: a reply that lies there by then is found, however late the look is.
+            now = time.monotonic()
             self._wait(min(TICK, max(0.0, self._until(deadline) - now)))
             while reply := self._next():
                 if reply[0] == identity:

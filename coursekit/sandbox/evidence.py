@@ -20,7 +20,7 @@ _LIMITS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 4096, "RLIMIT_CPU": SECONDS, "RLIM
 
 
 def place() -> dict:
-    """Return, in the learner's process, where its Ray is, and a mark on what it has launched so far; {} without a Ray."""
+    """Return, in the learner's process, where its Ray is, and a stamp on what it has launched so far; {} without a Ray."""
     import ray
 
     from coursekit.ray_bridge import records
@@ -66,7 +66,7 @@ def _records(request: dict) -> list[dict]:
         records.connect(place["address"])
     if place and request["operation"] == "tasks":
         job, task = bytes.fromhex(place["job"]), bytes.fromhex(place["task"])
-        arguments["launched"] = records.Launched(job, task, place["marked"])
+        arguments["launched"] = records.Launched(job, task, place["moment"])
     function: Any = getattr(records, request["operation"])
     found: list[dict] = function(**arguments)
     return found

@@ -80,14 +80,11 @@ def main(descriptor: int) -> None:
         if settings["isolated"]:
             namespaces.forget_keys()
             _in_namespaces(settings["user"], settings["count"])
-        from coursekit.sandbox import (  # starts threads, and then nobody may make namespaces
-            forks,
-            learner_process,
-            ray_workers,
-        )
+        # These start threads, and then nobody may make namespaces.
+        from coursekit.sandbox import forks, learner_process, ray_workers
 
         kernel = [] if settings["imports"] == "none" else ["coursekit.sandbox.kernel_shell"]
-        for module in [*learner_process.PUBLIC, *kernel, *settings["rooms"]]:  # the jail hides the rooms
+        for module in [*learner_process.PUBLIC, *kernel, *settings["modules"]]:  # before the jail hides them
             import_module(module)
         if settings["isolated"]:
             jail.enter(settings["user"], settings["hidden"])

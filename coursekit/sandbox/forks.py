@@ -124,11 +124,8 @@ def _fork_between(enter: Callable[[], None], writing: int) -> int:
 
 def _first(shell: Any, request: dict, descriptors: list[int], isolated: bool) -> NoReturn:
     """Be the first process of a sandbox: furnish it, wait for the grader's go, start the learner's process, watch it."""
-    messages, grader, output = (
-        socket.socket(fileno=descriptors[0]),
-        socket.socket(fileno=descriptors[1]),
-        descriptors[2],
-    )
+    *lines, output = descriptors
+    messages, grader = (socket.socket(fileno=line) for line in lines)
     listener, opened = None, list[int]()
     try:
         supervisor.ignore_signals()

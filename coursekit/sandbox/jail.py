@@ -51,14 +51,8 @@ _LINKS = {
     "/etc/mtab": "/proc/self/mounts",
 }
 _PRIVATE = ("/tmp", HOME)
-_OPEN = (
-    "basics",
-    "given",
-    "judging",
-    "learner",
-    "ray_bridge",
-    "__pycache__",
-)  # the folders of coursekit that a sandbox may read
+# The folders of coursekit that a sandbox may read.
+_OPEN = ("basics", "given", "judging", "learner", "ray_bridge", "__pycache__")
 _ROOT = "/tmp"  # where the jail is put together, in a mount namespace of its own
 
 
@@ -69,7 +63,7 @@ def python_folders() -> list[str]:
 
 
 def _masks() -> list[str]:
-    """Return what the jail shows of coursekit's folder and no sandbox may read: every room, also one that is added later."""
+    """Return what the jail shows of coursekit's folder and no sandbox may read: every folder, also one that is added later."""
     package = Path(coursekit.__file__).parent
     bases = [str(base) for base in {package, package.resolve()}]
     return [f"{base}/{name}" for base in bases for name in os.listdir(_ROOT + base) if name not in _OPEN]

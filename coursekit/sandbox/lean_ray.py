@@ -26,9 +26,8 @@ _NOBODY = 9  # a port where nobody answers: Ray goes without metrics then
 def apply(forked: bool) -> None:
     """Change how this process starts a Ray; `forked` where the sandbox's first process can fork workers."""
     node = private.node.Node
-    private.services.node_ip_address_from_perspective = lambda address=None: (
-        "127.0.0.1"
-    )  # there is no other network to ask
+    # There is no other network to ask.
+    private.services.node_ip_address_from_perspective = lambda address=None: "127.0.0.1"
     node.start_monitor = node.start_log_monitor = lambda self: None
     patches.replace(node, "start_api_server", _api_server)
     patches.change_commands("lean", _lean_raylet(forked))

@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import sys
+from pathlib import Path
 
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -18,14 +19,8 @@ _DETACH, _AT_RECURSIVE, _AT_FDCWD = 2, 0x8000, -100
 _PIVOT_ROOT, _CAPSET, _KEYCTL, _SECCOMP, _MOUNT_SETATTR = 155, 126, 250, 317, 442  # of system calls on x86-64
 if os.uname().machine == "aarch64":
     _PIVOT_ROOT, _CAPSET, _KEYCTL, _SECCOMP, _MOUNT_SETATTR = 41, 91, 219, 277, 442
-_SET_PDEATHSIG, _SET_DUMPABLE, _CAPBSET_DROP, _SET_CHILD_SUBREAPER, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = (
-    1,
-    4,
-    24,
-    36,
-    38,
-    47,
-)
+_SET_PDEATHSIG, _SET_DUMPABLE, _CAPBSET_DROP = 1, 4, 24
+_SET_CHILD_SUBREAPER, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = 36, 38, 47
 _SIOCSIFFLAGS, _IFF_UP_RUNNING = 0x8914, 0x41
 
 _REASONS = {
@@ -145,16 +140,11 @@ def raise_loopback() -> None:
 
 def map_ids(process: int | str, inside: int, outside: tuple[int, int], count: int = 1, groups: bool = False) -> None:
     """Write which user and group ids a new user namespace has: `inside` … are `outside` (user, group) … of its parent."""
-    folder = f"/proc/{process}"
+    folder = Path(f"/proc/{process}")
     if not groups:
-        _write(f"{folder}/setgroups", "deny")
-    _write(f"{folder}/gid_map", f"{inside} {outside[1]} {count}")
-    _write(f"{folder}/uid_map", f"{inside} {outside[0]} {count}")
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w") as file:
-        file.write(text)
+        (folder / "setgroups").write_text("deny")
+    (folder / "gid_map").write_text(f"{inside} {outside[1]} {count}")
+    (folder / "uid_map").write_text(f"{inside} {outside[0]} {count}")
 
 
 def become(user: int) -> None:
@@ -165,8 +155,7 @@ def become(user: int) -> None:
 
 def drop_privileges() -> None:
     """Give up every capability, also of programs started later, and the ways to get one."""
-    with open("/proc/sys/kernel/cap_last_cap") as file:
-        last = int(file.read())
+    last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
     for capability in range(last + 1):
         _prctl("dropping a capability", _CAPBSET_DROP, capability)
     _prctl("dropping ambient capabilities", _CAP_AMBIENT, 4)

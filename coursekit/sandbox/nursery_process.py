@@ -14,10 +14,8 @@ from coursekit.judging.answer import Unreachable
 from coursekit.sandbox import accounts, host, ray_workers
 from coursekit.sandbox.limits import Limits
 
-AT_START = {
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-    **ray_workers.AT_IMPORT,
-}  # memory in huge pages forks in half the time
+# Memory in huge pages forks in half the time.
+AT_START = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **ray_workers.AT_IMPORT}
 START_SECONDS = 180.0  # to import Ray and torch, on a slow or busy machine
 REPLY_SECONDS = 60.0  # to fork, or to end what has filled the memory; then something is wrong with the nursery
 
@@ -29,7 +27,7 @@ class NurseryFailed(Unreachable):
 class Supply:
     """One nursery process, and the grader's line to it.
 
-    It has imported everything (without Ray, torch and the course if `imports` is "plain"), also the modules of `rooms`, which no
+    It has imported everything (without Ray, torch and the course if `imports` is "plain"), also `modules` that no
     sandbox can open; with "later" it has imported little, and waits for `bring`. It starts while the grader goes on, which `ready`
     and the first sandbox wait for. Without `isolated` there are no namespaces: a submission can then read and end whatever the grader's user
     can. `hidden` folders are empty in every sandbox, wherever they lie.
@@ -42,11 +40,11 @@ class Supply:
         isolated: bool = True,
         hidden: Iterable[str] = (),
         imports: str = "all",
-        rooms: Iterable[str] = (),
+        modules: Iterable[str] = (),
     ):
         self.limits, self.isolated = limits, isolated
         self._settings = host.fork_server_settings(isolated, imports, [str(folder) for folder in hidden])
-        self._settings |= {"at_start": list(AT_START), "rooms": list(rooms)}
+        self._settings |= {"at_start": list(AT_START), "modules": list(modules)}
         self._lock, self._number, self._generation = threading.RLock(), 0, 0
         self._closed, self._starting = False, False
         accounts.sweep()

@@ -6,8 +6,10 @@ ended, and the worker ends with it.
 """
 
 import array
+import builtins
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import runpy
@@ -15,7 +17,7 @@ import signal
 import socket
 import sys
 import traceback
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from coursekit.ray_bridge import private
 from coursekit.sandbox import namespaces
@@ -101,7 +103,7 @@ def _run(connection: socket.socket) -> NoReturn:
         _end_with(connection)
         if environment.get("RAY_JOB_ID", AT_IMPORT["RAY_JOB_ID"]) != AT_IMPORT["RAY_JOB_ID"]:
             os.execv(command[0], command)
-        _run_script(_without_flags(command))
+        _run_script(list(itertools.dropwhile(lambda word: word.startswith("-"), command[1:])))
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
@@ -151,8 +153,6 @@ def _take_over(folder: str, environment: dict[str, str], descriptors: list[int])
 
 
 def _forget_shell() -> None:
-    import builtins
-
     from IPython.core.interactiveshell import InteractiveShell
 
     if InteractiveShell.initialized():
@@ -169,14 +169,6 @@ def _end_with(connection: socket.socket) -> None:
     fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(descriptor, _F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_ASYNC)
-
-
-def _without_flags(command: list[str]) -> list[str]:
-    """Return script and arguments of a Python command."""
-    position = 1
-    while command[position].startswith("-"):
-        position += 1
-    return command[position:]
 
 
 def _run_script(arguments: list[str]) -> None:
@@ -200,13 +192,11 @@ def _set_up(arguments: list[str]) -> list[str]:
 
 def _keep_to_cpus() -> None:
     """Have a worker use as many threads as its task has CPUs; Ray sets a variable for that, which is read at the import."""
-    utils = private.utils
-    original: Any = utils.set_omp_num_threads_if_unset
+    original = private.utils.set_omp_num_threads_if_unset
 
     def set_threads() -> bool:
-        done: bool = original()
-        if done:
+        if done := original():
             sys.modules["torch"].set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-        return done
+        return bool(done)
 
-    utils.set_omp_num_threads_if_unset = set_threads
+    private.utils.set_omp_num_threads_if_unset = set_threads

@@ -5,6 +5,7 @@ with Nursery(Limits()) as nursery, nursery.sandbox() as sandbox:
     answer = Answer("double", partial(sandbox.ask, "double"), sandbox.evidence)
 """
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -13,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 import psutil
@@ -21,10 +23,9 @@ from coursekit.judging import wire
 from coursekit.judging.answer import opened
 from coursekit.sandbox import accounts, evidence, host, jail, replies
 from coursekit.sandbox.conversation import Line, read_all
-from coursekit.sandbox.cpu_wait import wants_cpu
 from coursekit.sandbox.limits import Limits, SandboxDied, spoken
 from coursekit.sandbox.nursery_process import NurseryFailed, Supply
-from coursekit.sandbox.outputs import Shown, files_in, shown_in
+from coursekit.sandbox.replies import Shown
 
 __all__ = ["CellOutcome", "Limits", "Sandbox", "SandboxDied"]
 
@@ -94,11 +95,11 @@ class Sandbox:
         if interrupted:
             error = replies.too_long(seconds or self.limits.cell_seconds, error)
         took = time.monotonic() - began
-        return CellOutcome("error" if error else "ok", error, self._line.output(), took, shown_in(reply))
+        return CellOutcome("error" if error else "ok", error, self._line.output(), took, replies.shown_in(reply))
 
     def files(self) -> dict[str, bytes]:
         """Return the files that lie in the notebook's folder now, as far as they can be kept; raises SandboxDied."""
-        return files_in(self._exchange({"op": "files"}, 10.0)[0])
+        return replies.files_in(self._exchange({"op": "files"}, 10.0)[0])
 
     def ask(self, name: str, request: bytes, seconds: float | None = None) -> bytes:
         """Return the reply to a request of `coursekit.judging.answer.Answer`; raises SandboxDied."""
@@ -213,3 +214,26 @@ class Sandbox:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def wants_cpu(root: int) -> bool:
+    """Return whether any thread of a process and all below it runs or waits for a CPU; False where that cannot be known.
+
+    A program that is late and still wants to compute may be late because others have kept the CPUs busy.
+    """
+    with contextlib.suppress(psutil.Error):
+        processes = [psutil.Process(root), *psutil.Process(root).children(recursive=True)]
+        return any(_runs(f"/proc/{each.pid}/task/{thread}/stat") for each in processes for thread in _threads(each.pid))
+    return False
+
+
+def _threads(pid: int) -> list[str]:
+    with contextlib.suppress(OSError):  # it has just ended
+        return os.listdir(f"/proc/{pid}/task")
+    return []
+
+
+def _runs(stat: str) -> bool:
+    with contextlib.suppress(OSError):  # the thread has just ended
+        return Path(stat).read_text().rpartition(")")[2].split()[:1] == ["R"]
+    return False

@@ -18,7 +18,9 @@ def supervise(
     grader: socket.socket, learner: int, listener: socket.socket | None, clean_up: Callable[[], None]
 ) -> NoReturn:
     """Return never: tell the grader how the learner's process ended, or stop when the grader has closed the line."""
-    woken, wake = _pipe()
+    woken, wake = os.pipe()
+    for end in (woken, wake):
+        os.set_blocking(end, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     watched: list[Any] = [grader, woken, *([listener] if listener else [])]
@@ -63,16 +65,12 @@ def ignore_signals() -> None:
 
 def _reap(learner: int) -> dict:
     """Collect every ended process; return how the learner's ended or stopped, {} while it runs."""
-    ended = {}
-    while True:
-        try:
+    ended, pid = {}, -1
+    with contextlib.suppress(ChildProcessError):  # none is left
+        while pid:
             pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
-        except ChildProcessError:
-            break
-        if pid == 0:
-            break
-        if pid == learner:
-            ended = _words(status)
+            if pid == learner:
+                ended = _words(status)
     return ended
 
 
@@ -82,10 +80,3 @@ def _words(status: int) -> dict:
     if os.WIFSIGNALED(status):
         return {"signal": os.WTERMSIG(status)}
     return {"exit": os.WEXITSTATUS(status)}
-
-
-def _pipe() -> tuple[int, int]:
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    os.set_blocking(writing, False)
-    return reading, writing

@@ -16,25 +16,9 @@ _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # of the filter's li
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # where a filter finds them
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000
 _X32 = 0x40000000  # from here on x86-64 has a second set of numbers
+_NAMES = ("add_key", "request_key", "keyctl", "perf_event_open", "bpf", "userfaultfd")
+_CALLS = {"x86_64": (248, 249, 250, 298, 321, 323), "aarch64": (217, 218, 219, 241, 280, 282)}
 _EVERYWHERE = {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427}
-_CALLS = {
-    "x86_64": {
-        "add_key": 248,
-        "request_key": 249,
-        "keyctl": 250,
-        "perf_event_open": 298,
-        "bpf": 321,
-        "userfaultfd": 323,
-    },
-    "aarch64": {
-        "add_key": 217,
-        "request_key": 218,
-        "keyctl": 219,
-        "perf_event_open": 241,
-        "bpf": 280,
-        "userfaultfd": 282,
-    },
-}
 _SOCKET_CALLS = {"x86_64": (41, 53), "aarch64": (198, 199)}  # socket, socketpair
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
@@ -42,7 +26,7 @@ _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 def refused() -> dict[str, int]:
     """Return the numbers of the calls that no program in a sandbox can make, {} on a kind of machine that is not known."""
     calls = _CALLS.get(os.uname().machine)
-    return calls | _EVERYWHERE if calls else {}
+    return dict(zip(_NAMES, calls, strict=True)) | _EVERYWHERE if calls else {}
 
 
 def restrict() -> None:

@@ -1,4 +1,4 @@
-"""Meetings tell tasks that ran at the same time from those that did not, however their moments fall."""
+"""A rendezvous tells tasks that ran at the same time from those that did not, however their moments fall."""
 
 import pytest
 
@@ -7,10 +7,10 @@ from coursekit.ray_bridge import rendezvous
 
 @pytest.fixture
 def signals(monkeypatch) -> set[str]:
-    """Return the signals of a room that is kept here instead of in Ray."""
+    """Return the signals of a point that is kept here instead of in Ray."""
     found: set[str] = set()
-    monkeypatch.setattr(rendezvous, "signal", lambda room, name: found.add(name))
-    monkeypatch.setattr(rendezvous, "signalled", lambda room, name: name in found)
+    monkeypatch.setattr(rendezvous, "signal", lambda point, name: found.add(name))
+    monkeypatch.setattr(rendezvous, "signalled", lambda point, name: name in found)
     monkeypatch.setattr(rendezvous, "patience", lambda: 0.2)
     return found
 
@@ -18,7 +18,7 @@ def signals(monkeypatch) -> set[str]:
 def after_a_look_at(name: str, come: set[str], signals: set[str], monkeypatch) -> None:
     """Have signals come right after somebody has looked for one."""
 
-    def look(room: str, wanted: str) -> bool:
+    def look(point: str, wanted: str) -> bool:
         was_there = wanted in signals
         if wanted == name:
             signals.update(come)
@@ -29,22 +29,22 @@ def after_a_look_at(name: str, come: set[str], signals: set[str], monkeypatch) -
 
 def test_two_meet_when_the_other_comes_and_leaves_between_two_looks(signals, monkeypatch):
     after_a_look_at("in-1", {"in-1", "out-1"}, signals, monkeypatch)
-    assert rendezvous.meets("room", 0, 1)
+    assert rendezvous.meets("point", 0, 1)
 
 
 def test_two_do_not_meet_one_after_the_other(signals):
-    assert not rendezvous.meets("room", 0, 1)
-    assert not rendezvous.meets("room", 1, 0)
+    assert not rendezvous.meets("point", 0, 1)
+    assert not rendezvous.meets("point", 1, 0)
 
 
 def test_a_signal_that_comes_just_before_the_word_that_ends_the_wait_is_seen(signals, monkeypatch):
     after_a_look_at("news", {"news", "over"}, signals, monkeypatch)
-    assert rendezvous.wait_for("room", "news", unless="over")
+    assert rendezvous.wait_for("point", "news", unless="over")
 
 
 def test_the_word_that_ends_the_wait_ends_it(signals):
     signals.add("over")
-    assert not rendezvous.wait_for("room", "news", unless="over")
+    assert not rendezvous.wait_for("point", "news", unless="over")
 
 
 def test_what_an_answer_has_left_is_cancelled_but_no_creation_of_an_actor(signals, monkeypatch):
