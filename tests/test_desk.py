@@ -199,13 +199,13 @@ def test_a_page_shows_what_a_quiz_asked_and_which_option_was_chosen(tmp_path):
 
 def test_a_page_says_of_a_quiz_that_does_not_count_and_has_no_answer_what_it_is(tmp_path):
     todo = Result("ch00_start", "what_distribution_costs", "quiz", "todo", 0, "Write your answer above.", "todo")
-    tests = {status: Result("", status, "test", status, 1).record() for status in ("crashed", "wrong", "passed")}
+    tests = {status: Result("", status, "test", status, 1).as_dict() for status in ("crashed", "wrong", "passed")}
     record = {"student": "ada", "assignment": "ch00_start", "notebook": "ch00_start", "outcome": "graded", "notes": []}
     record |= {
         "score": 0,
         "max_score": 1,
         "when": "2026-11-23T10:00:00+0000",
-        "results": {todo.name: todo.record()} | tests,
+        "results": {todo.name: todo.as_dict()} | tests,
     }
     write_page(tmp_path / "ada.html", record, None, None)
     shown = (tmp_path / "ada.html").read_text()

@@ -89,9 +89,9 @@ def test_ray_wait_keeps_the_order_of_its_argument():
 
     from coursekit.ray_bridge import rendezvous
 
-    room = rendezvous.new_point()
+    point = rendezvous.new_point()
     task = ray.remote(
-        lambda name, after: (rendezvous.wait_for(room, after) if after else None, rendezvous.signal(room, name))
+        lambda name, after: (rendezvous.wait_for(point, after) if after else None, rendezvous.signal(point, name))
     )
     late, early = task.remote("late", "early"), task.remote("early", "")
     ready, _ = ray.wait([late, early], num_returns=2, timeout=60)
@@ -202,13 +202,13 @@ def test_an_actor_with_threads_or_out_of_order_may_run_a_call_before_one_sent_ea
 
     from coursekit.ray_bridge import rendezvous
 
-    room = rendezvous.new_point()
-    late = ray.remote(lambda: [rendezvous.wait_for(room, "go"), 0][1]).remote()
+    point = rendezvous.new_point()
+    late = ray.remote(lambda: [rendezvous.wait_for(point, "go"), 0][1]).remote()
     diary = ray.remote(Diary).options(**options).remote()
     first = diary.note.remote(late)  # its argument does not exist yet
     with pytest.raises(ray.exceptions.RayTaskError):
         ray.get(diary.note.remote(1))  # so this one is the first attempt
-    rendezvous.signal(room, "go")
+    rendezvous.signal(point, "go")
     ray.get(first)
     assert ray.get(diary.read.remote()) == [1, 0]
 

@@ -74,7 +74,7 @@ def proxy(monkeypatch) -> list:
         return SimpleNamespace(text=answers.pop(0))
 
     monkeypatch.setattr(ch18_serve, "serving", lambda: "http://serve")
-    monkeypatch.setattr(ch18_serve.rendezvous, "new_point", lambda: "room")
+    monkeypatch.setattr(ch18_serve.rendezvous, "new_point", lambda: "point")
     monkeypatch.setattr(ch18_serve.rendezvous, "patience", lambda: 0.2)
     monkeypatch.setattr(serve, "RunTarget", lambda *_, **settings: settings)
     monkeypatch.setattr(serve, "run_many", lambda *_, **settings: None)
@@ -85,9 +85,9 @@ def proxy(monkeypatch) -> list:
 
 
 def test_a_proxy_that_does_not_answer_yet_is_waited_for(proxy):
-    proxy[:] = [requests.ConnectionError("refused"), "{}", requests.ConnectionError("refused"), '{"/check-room": ""}']
+    proxy[:] = [requests.ConnectionError("refused"), "{}", requests.ConnectionError("refused"), '{"/check-point": ""}']
     with deployed(None) as (url, stuck):
-        assert (url, stuck) == ("http://serve/check-room", "")
+        assert (url, stuck) == ("http://serve/check-point", "")
     assert proxy == []
 
 

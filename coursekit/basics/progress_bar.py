@@ -1,21 +1,18 @@
 """A progress bar that leaves nothing behind: not on stderr, not in a saved notebook, not in a log."""
 
-import contextlib
 import html
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 
-@contextlib.contextmanager
-def progress_bar(total: int, label: str, visible: bool = True) -> Iterator[Callable[[], None]]:
-    """Return a function that moves the bar on by one; the bar shows in a notebook or on a terminal, and goes at the end."""
-    bar = contextlib.nullcontext(lambda: None)
+def progress_bar(total: int, label: str, visible: bool = True) -> AbstractContextManager[Callable[[], None]]:
+    """Return, for a `with`, a function that moves the bar on by one; the bar shows in a notebook or on a terminal, and goes at the end."""
     if visible and _in_notebook():
-        bar = _notebook_bar(total, label)  # type: ignore[assignment]
-    elif visible and sys.stdout.isatty():
-        bar = _terminal_bar(total, label)  # type: ignore[assignment]
-    with bar as step:
-        yield step
+        return _notebook_bar(total, label)
+    if visible and sys.stdout.isatty():
+        return _terminal_bar(total, label)
+    return nullcontext(lambda: None)
 
 
 def _in_notebook() -> bool:
@@ -26,7 +23,7 @@ def _in_notebook() -> bool:
     return hasattr(get_ipython(), "kernel")
 
 
-@contextlib.contextmanager
+@contextmanager
 def _notebook_bar(total: int, label: str) -> Iterator[Callable[[], None]]:
     from IPython.display import display
 
@@ -45,7 +42,7 @@ def _notebook_bar(total: int, label: str) -> Iterator[Callable[[], None]]:
         handle.update({"text/html": "", "text/plain": ""}, raw=True)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _terminal_bar(total: int, label: str) -> Iterator[Callable[[], None]]:
     from rich.console import Console
     from rich.progress import Progress

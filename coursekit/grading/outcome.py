@@ -53,7 +53,7 @@ class Outcome:
             "seconds": round(self.graded.seconds, 3) if self.graded else 0,
             "cpu_seconds": round(self.graded.cpu_seconds, 3) if self.graded else 0,
             "peak_mb": round(self.graded.peak_mb) if self.graded else 0,
-            "results": {name: result.record() for name, result in self.graded.results.items()} if self.graded else {},
+            "results": {name: result.as_dict() for name, result in self.graded.results.items()} if self.graded else {},
             "when": now(),
         }
 

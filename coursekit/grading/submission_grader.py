@@ -56,7 +56,7 @@ class Graded:
 
     def record(self) -> dict:
         """Return everything but the notebook and its files as plain data."""
-        rows = {name: result.record() for name, result in self.results.items()}
+        rows = {name: result.as_dict() for name, result in self.results.items()}
         return asdict(replace(self, files={})) | {"results": rows, "notebook": None, "score": self.score}
 
 
@@ -288,7 +288,7 @@ class _Work:
         self.graded.results[self._id(step)] = result
         error = None if result.status == "passed" else {"kind": "NotPassed", "message": str(result)}
         step.cell.outputs = outputs_of("", error)
-        shown = {"text/plain": str(result), "text/html": result._repr_html_(), MIME: result.record()}
+        shown = {"text/plain": str(result), "text/html": result._repr_html_(), MIME: result.as_dict()}
         step.cell.outputs.insert(0, nbformat.v4.new_output("display_data", shown))
 
     def _seconds_left(self) -> float:

@@ -57,7 +57,7 @@ class Result:
         points = f"{earned} of {plural(self.points, 'point')}" if self.points or earned else "not counted"
         return f"{SIGNS[self.status]} {self.name}: {WORDS[self.status]}, {points}"
 
-    def record(self) -> dict:
+    def as_dict(self) -> dict:
         """Return the result as plain data."""
         return asdict(self) | {"earned": self.earned}
 
@@ -96,7 +96,7 @@ class Result:
         return self.status == "wrong" and self.got == "None"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
-        return {"text/plain": str(self), "text/html": self._repr_html_(), MIME: self.record()}
+        return {"text/plain": str(self), "text/html": self._repr_html_(), MIME: self.as_dict()}
 
 
 def _code(text: str) -> str:

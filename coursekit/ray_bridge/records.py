@@ -33,16 +33,11 @@ def connect(address: str) -> None:
     private.state._initialize_global_state(options)
 
 
-def now() -> float:
-    """Return the time by the clock of the records, in seconds since the epoch."""
-    return time.time()
-
-
 class Window:
     """The time in which a `with window()` block runs, and Ray's records of it."""
 
     def __init__(self) -> None:
-        self.since = now()
+        self.since = time.time()
         self.until: float | None = None
 
     def tasks(self, wait: float = 15.0) -> list[dict]:
@@ -57,7 +52,7 @@ def window() -> Iterator[Window]:
     try:
         yield seen
     finally:
-        seen.until = now()
+        seen.until = time.time()
 
 
 class Launched(NamedTuple):
@@ -94,7 +89,7 @@ def tasks(
     a moment before or after the caller had the result. What is not known is None. Order: by creation. Waits, at most `wait`
     seconds, until the records are complete. A process that reads the records of another program is told what that one `launched`.
     """
-    since, until, deadline = since or 0.0, until or now(), time.monotonic() + wait
+    since, until, deadline = since or 0.0, until or time.time(), time.monotonic() + wait
     ray_state = _connected()
     news = _News(launched)
     while True:

@@ -66,10 +66,6 @@ def _end_with_parent() -> None:
     stop()
 
 
-def _reason(error: BaseException) -> str:
-    return str(error) if isinstance(error, namespaces.Refused) else f"{type(error).__name__}: {error}"
-
-
 def main(descriptor: int) -> None:
     """Enter the jail, import, serve."""
     control = socket.socket(fileno=descriptor)
@@ -101,7 +97,8 @@ def main(descriptor: int) -> None:
         for name in settings["at_start"]:  # meant for this process alone
             os.environ.pop(name, None)
     except BaseException as error:
-        control.sendall(json.dumps({"error": _reason(error)}).encode())
+        reason = str(error) if isinstance(error, namespaces.Refused) else f"{type(error).__name__}: {error}"
+        control.sendall(json.dumps({"error": reason}).encode())
         return
     sys.stdout.flush()
     control.sendall(b'{"ready": true}')

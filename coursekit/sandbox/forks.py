@@ -74,14 +74,12 @@ class Forker:
             os.kill(pid, signal.SIGKILL)  # the kernel ends all others of its PID namespace before this one is gone
         done = 0
         while not done:
-            self._collect_readers()  # a sandbox is gone when its readers are, too
+            # A sandbox is gone when its readers are, too.
+            self.readers -= {reader for reader in self.readers if os.waitpid(reader, os.WNOHANG)[0]}
             done, _, usage = os.wait4(pid, os.WNOHANG)
             time.sleep(0 if done else 0.001)
         self.running.discard(pid)
         return {"cpu_seconds": usage.ru_utime + usage.ru_stime, "largest_mb": usage.ru_maxrss / 1024}
-
-    def _collect_readers(self) -> None:
-        self.readers -= {reader for reader in self.readers if os.waitpid(reader, os.WNOHANG)[0]}
 
     def end_all(self) -> None:
         """End every sandbox."""
