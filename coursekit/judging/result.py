@@ -7,8 +7,8 @@ from coursekit.basics.cards import card, plural, prose
 from coursekit.judging.message_ids import NOTHING_SAID, Said
 
 MIME = "application/vnd.coursekit+json"
-SIGNS = {"passed": "✔", "wrong": "✘", "todo": "…", "crashed": "⚡", "unjudged": "?"}
-# As people read them.
+SIGNS = {"passed": "✔", "wrong": "✘", "crashed": "⚡", "todo": "…", "unjudged": "?"}
+# As people read them, in the order in which a summary names them.
 WORDS = {status: status for status in SIGNS} | {"todo": "not attempted", "unjudged": "not judged"}
 COLOURS = {"passed": "#16a34a", "wrong": "#dc2626", "todo": "#64748b", "crashed": "#d97706", "unjudged": "#7c3aed"}
 NOTHING = "Nothing came back: is a `return` missing?"
