@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from coursekit.basics.errors import CommandError
 from coursekit.basics.versions import in_words
 from coursekit.judging import message_ids, quiz_text
 from coursekit.judging.answer import NOT_CALLABLE, NOT_PLAIN, NOT_THERE, Answer, Raised, Unreachable
@@ -26,7 +27,7 @@ Check = Callable[[Answer, np.random.Generator], None]
 Table = Callable[[np.random.Generator], Iterable[tuple[tuple, object]]]
 
 
-class AuthorError(Exception):
+class AuthorError(CommandError):
     """A chapter or its exercises break a rule; the message says what to fix."""
 
 
