@@ -409,13 +409,13 @@ def capstone_run(
 
 
 @command("capstone board --open", within=capstone)
-def capstone_board(
+def capstone_leaderboard(
     in_browser: Annotated[bool, Option("--open", help="Open it in a browser.")] = False,
 ) -> None:
     """Write the leaderboard as a page with the learning curves."""
-    from coursekit.capstone.capstone_command import show_board
+    from coursekit.capstone.capstone_command import show_leaderboard
 
-    show_board(in_browser)
+    show_leaderboard(in_browser)
 
 
 @command("capstone class entries --seconds 60", within=capstone)
@@ -424,13 +424,13 @@ def capstone_class(
     seconds: Annotated[float, Option(help="The budget of each, as for `run`.")] = 60,
     by_clock: Annotated[bool, Option("--by-clock", help="The other league, as for `run`.")] = False,
     no_sandbox: Annotated[bool, Option("--no-sandbox", help="Run entries that you trust unprotected.")] = False,
-    in_browser: Annotated[bool, Option("--open", help="Open the board in a browser.")] = False,
+    in_browser: Annotated[bool, Option("--open", help="Open the leaderboard in a browser.")] = False,
 ) -> None:
-    """Run a class's entries in one world, and write their board, with learning curves and films of their best episodes."""
-    from coursekit.capstone.capstone_command import class_board
+    """Run a class's entries in one world, and write their leaderboard, with learning curves and films of their best episodes."""
+    from coursekit.capstone.capstone_command import class_leaderboard
     from coursekit.capstone.rules import Rules
 
-    class_board(folder, Rules(seconds=seconds, by_clock=by_clock, isolated=not no_sandbox), in_browser)
+    class_leaderboard(folder, Rules(seconds=seconds, by_clock=by_clock, isolated=not no_sandbox), in_browser)
 
 
 if __name__ == "__main__":

@@ -137,12 +137,12 @@ def test_a_text_keeps_its_id_when_only_its_line_breaks_change(tiny):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("    ### END SOLUTION\n", "", ":6: solution marks come in pairs"),
-        ("    ### BEGIN SOLUTION\n", "    # BEGIN SOLUTION\n", ":6: solution marks come in pairs"),
+        ("    ### END SOLUTION\n", "", ":6: solution delimiters come in pairs"),
+        ("    ### BEGIN SOLUTION\n", "    # BEGIN SOLUTION\n", ":6: solution delimiters come in pairs"),
         (
             '\n# %%\ncheck("double", double)',
             '\ncheck("double", double)',
-            ":6: this cell has a solution mark and a check",
+            ":6: this cell has a solution delimiter and a check",
         ),
         (
             'check("double", double)',

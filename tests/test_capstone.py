@@ -589,7 +589,7 @@ def test_a_class_plays_in_one_world_and_has_one_board_with_a_film_of_each(tmp_pa
     assert text.count("data:image/gif;base64,") == 2
     assert text.count(">1=</td>") == 2
     assert re.search("No score. eve.py: it has no function `train`", text)
-    assert not leaderboard.rows()  # a class's board is its own
+    assert not leaderboard.rows()  # a class's leaderboard is its own
 
 
 def test_a_film_shows_the_episode_that_was_judged():

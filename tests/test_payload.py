@@ -15,7 +15,7 @@ from coursekit.judging.result import Result
 from coursekit.learner import checks
 from coursekit.learner.progress import home
 from coursekit.learner.workshop import connection, live_question
-from coursekit.room.incoming import record_of
+from coursekit.room.incoming import event_of
 from tests.chapters import CHAPTERS
 
 WORD, NUMBER = "zqmark", 918273.5
@@ -82,7 +82,7 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def sent() -> list[dict]:
-    """Return the records that wait to be sent, as they are on the disk, and take them away."""
+    """Return the events that wait to be sent, as they are on the disk, and take them away."""
     paths = sorted((home() / "room-outbox").iterdir())
     found = [json.loads(path.read_text()) for path in paths]
     for path in paths:
@@ -90,9 +90,9 @@ def sent() -> list[dict]:
     return found
 
 
-def harmless(record: dict) -> bool:
-    text = json.dumps(record | {"id": ""})
-    return record.keys() == FIELDS and WORD not in text and "918273" not in text and record["message_id"] in IDS
+def harmless(event: dict) -> bool:
+    text = json.dumps(event | {"id": ""})
+    return event.keys() == FIELDS and WORD not in text and "918273" not in text and event["message_id"] in IDS
 
 
 @pytest.mark.slow
@@ -106,10 +106,10 @@ def test_no_mark_of_an_answer_is_sent(chapter, monkeypatch, capfd):
         answers: dict[str, Any] = WRONG | RAISING if item.kind == "exercise" else VALUES
         for name, each in answers.items():
             assert judged(item.name, each).status != "passed", (item.name, name)
-            [record] = sent()
-            assert harmless(record), (item.name, name, record)
-            assert (record["chapter"], record["exercise"]) == (chapter, item.name)
-            record_of(record)
+            [event] = sent()
+            assert harmless(event), (item.name, name, event)
+            assert (event["chapter"], event["exercise"]) == (chapter, item.name)
+            event_of(event)
             told += 1
     assert told >= 8 * len(items) > 0
     assert WORD in capfd.readouterr().out  # the answers did run
@@ -124,6 +124,6 @@ def test_no_mark_of_a_right_answer_is_sent(chapter, monkeypatch):
     coursekit.begin(chapter)
     for item in exercise.load(chapter).values():
         (checks.check if item.kind == "exercise" else checks.quiz)(item.name, answering("return value", WORD))
-        [record] = sent()
-        assert record["outcome"] == "passed"
-        assert harmless(record)
+        [event] = sent()
+        assert event["outcome"] == "passed"
+        assert harmless(event)

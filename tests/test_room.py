@@ -28,7 +28,7 @@ from coursekit.learner import checks, predictions, session
 from coursekit.learner.progress import home, load
 from coursekit.learner.workshop import attendance, live_question
 from coursekit.learner.workshop import connection as link
-from coursekit.room.incoming import Record
+from coursekit.room.incoming import Event
 from coursekit.room.live_board import Person
 from coursekit.room.number_polls import histogram
 from coursekit.room.room_command import Serving
@@ -278,7 +278,7 @@ def test_a_vote_that_was_on_its_way_when_the_round_ended_counts(room):
     ask(room, "talk")
     ada = link.current()
     assert ada
-    ada.post("/records", {"records": [link.record("vote", "ch01_tasks", exercise="order_of_get", poll=1, choice="b")]})
+    ada.post("/records", {"records": [link.event("vote", "ch01_tasks", exercise="order_of_get", poll=1, choice="b")]})
     assert room.watch()["question"]["votes"] == [1]
 
 
@@ -289,7 +289,7 @@ def test_a_vote_that_comes_late_or_for_another_round_is_not_counted(room, monkey
     ask(room, "talk")
     ada = link.current()
     assert ada
-    votes = [link.record("vote", "ch01_tasks", exercise="order_of_get", poll=poll, choice="b") for poll in (1, 2, 99)]
+    votes = [link.event("vote", "ch01_tasks", exercise="order_of_get", poll=poll, choice="b") for poll in (1, 2, 99)]
     ada.post("/records", {"records": votes})
     assert room.watch()["question"]["votes"] == [0]
 
@@ -380,7 +380,7 @@ def test_what_a_run_sheet_leaves_as_homework_does_not_hold_up_the_middle_of_the_
 def test_time_that_a_run_sheet_gives_to_other_things_makes_no_one_stuck():
     ada, plan, hour = Person("Ada"), Plan(), 3600.0
     for name in ("as_task", "parallel_map", "first_k"):
-        ada.take(Record(**check(outcome="passed", name=name)), at=1000.0)
+        ada.take(Event(**check(outcome="passed", name=name)), at=1000.0)
     assert ada.stuck(plan, 1000 + hour) == "tree_sum: 60 minutes"
     plan.begin(CHAPTER_1, at=1000.0)
     assert ada.stuck(plan, 1000 + hour) == ""  # `batched` begins after 81 minutes
@@ -579,10 +579,10 @@ def test_a_record_that_comes_twice_counts_once(room):
     attendance.join(room.words, "Ada")
     ada = link.current()
     assert ada
-    record = check()
+    event = check()
     for _ in range(3):
-        ada.post("/records", {"records": [record]})
-    assert len(list(Store(room.room.store.path).records())) == 1
+        ada.post("/records", {"records": [event]})
+    assert len(list(Store(room.room.store.path).events())) == 1
     assert room.person("Ada")["stuck"] == ""
 
 
@@ -658,8 +658,8 @@ def test_what_could_not_be_sent_is_sent_later_and_once_after_the_room_was_killed
     with opened(path, port) as second:
         assert second.words == words
         until(lambda: len(second.person("Ada")["cells"]) == 3)
-        records = [record.exercise for _, _, record in Store(path).records()]
-        assert sorted(records) == ["batched", "batched", "parallel_map", "tree_sum", "tree_sum", "tree_sum"]
+        names = [event.exercise for _, _, event in Store(path).events()]
+        assert sorted(names) == ["batched", "batched", "parallel_map", "tree_sum", "tree_sum", "tree_sum"]
         until(lambda: not os.listdir(home() / "room-outbox"))
 
 
@@ -680,7 +680,7 @@ def test_a_room_that_was_killed_has_its_question_and_the_votes_again(tmp_path, m
 
 def test_a_file_that_is_not_to_be_kept_is_deleted(tmp_path):
     store = Store(tmp_path / "room.db")
-    store.add("ada", [Record("0" * 32, "check", "ch01_tasks")], 0.0)
+    store.add("ada", [Event("0" * 32, "check", "ch01_tasks")], 0.0)
     assert (tmp_path / "room.db").stat().st_mode & 0o777 == 0o600
     store.close(keep=False)
     assert list(tmp_path.iterdir()) == []

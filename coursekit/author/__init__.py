@@ -1,1 +1,1 @@
-"""The author's room: chapters become notebooks and slides, and a new chapter begins from the templates."""
+"""What an author uses: chapters become notebooks and slides, and a new chapter begins from the templates."""

@@ -11,7 +11,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from coursekit.author import listings
-from coursekit.author import tags as marks
+from coursekit.author.tags import roles_of_cells
 from coursekit.basics.cards import plural
 from coursekit.basics.cells import content_digest
 from coursekit.basics.paths import ROOT
@@ -63,14 +63,14 @@ def solved_notebook(chapter: Path) -> NotebookNode:
     notebook = jupytext.read(chapter, fmt="py:percent")
     notebook.metadata = nbformat.from_dict(KERNEL)
     items = exercise.load(chapter.stem)
-    roles = marks.roles_of_cells(chapter, notebook.cells, items)
+    roles = roles_of_cells(chapter, notebook.cells, items)
     cells: list[NotebookNode] = []
     for cell, role in zip(notebook.cells, roles, strict=True):
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
-        if isinstance(role, marks.AnswerCell):
+        if role and role.answer:
             _introduce(cells, role.item)
-        cell.metadata.update(role.metadata())
+        cell.metadata.update(role.metadata() if role else {})
         cells.append(cell)
     notebook.cells = [_with_slide(cell) for cell in cells]
     _name_cells(notebook)

@@ -72,10 +72,11 @@ def _opening(path: Path, earlier: list[str]) -> Chapter:
             "and `*About 90 minutes · builds on …*`, as in chapters/_template.py."
         )
     links = re.findall(r"\((\w+)\.ipynb\)", said["needs"])
-    if wrong := [link for link in links if link not in earlier]:
-        raise AuthorError(
-            f"chapters/{path.name}:5: a chapter builds on earlier ones, and {wrong[0]} is not one of them."
-        )
+    for link in links:
+        if link not in earlier:
+            raise AuthorError(
+                f"chapters/{path.name}:5: a chapter builds on earlier ones, and {link} is not one of them."
+            )
     needs = frozenset(int(link[2:4]) for link in links)
     return Chapter(path.stem, number, said["title"], said["learn"], int(said["minutes"]), needs)
 
@@ -165,7 +166,7 @@ def probed(exercises: Path) -> list[str]:
     return [name for name in checks if not asks(name, set())]
 
 
-# The map: what no person has drawn yet, in grey. A box stands right of what it builds on, where there is room.
+# The map: what no person has drawn yet, in grey. A box stands right of what it builds on, where there is space.
 
 WIDTH, HEIGHT, RIGHT = 96, 47, 119
 PLACES = [(x, y) for x in range(6, 959, RIGHT) for y in range(4, 346, 2)]

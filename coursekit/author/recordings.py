@@ -132,8 +132,8 @@ def _last_picture(gif: str) -> str:
 
 def _not_passed(notebook: NotebookNode) -> list[str]:
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    records = [output.data[MIME] for output in outputs if MIME in output.get("data", {})]
-    return [found["name"] for found in records if found["status"] != "passed"]
+    results = [output.data[MIME] for output in outputs if MIME in output.get("data", {})]
+    return [result["name"] for result in results if result["status"] != "passed"]
 
 
 def _machine() -> str:

@@ -85,15 +85,14 @@ def new_exercise(chapter: str, name: str, root: Path = ROOT) -> list[Path]:
     texts = {path: path.read_text(encoding="utf-8") for path in (text, checks, answers)}
     if re.search(rf"\b{name}\b", texts[checks]):
         raise CommandError(f"{checks.relative_to(root)} has the name {name} already. Choose another one.")
-    places = {text: END_OF_CHAPTER, checks: "question("}
-    for path, place in places.items():
+    parts = ((text, CELLS, END_OF_CHAPTER), (checks, CHECK, "question("))
+    for path, _, place in parts:
         if f"\n{place}" not in texts[path]:
-            raise CommandError(
-                f"{path.relative_to(root)} has no {place.splitlines()[-1]!r}, before which the exercise would stand."
-            )
-    for path, addition in ((text, CELLS), (checks, CHECK)):
-        before, after = texts[path].split(f"\n{places[path]}", 1)
-        path.write_text(f"{before}\n{addition.replace('NAME', name)}{places[path]}{after}", encoding="utf-8")
+            last = place.splitlines()[-1]
+            raise CommandError(f"{path.relative_to(root)} has no {last!r}, before which the exercise would stand.")
+    for path, addition, place in parts:
+        before, after = texts[path].split(f"\n{place}", 1)
+        path.write_text(f"{before}\n{addition.replace('NAME', name)}{place}{after}", encoding="utf-8")
     answers.write_text(texts[answers].rstrip("\n") + "\n" + ANSWERS.replace("NAME", name), encoding="utf-8")
     return [text, checks, answers]
 
@@ -118,12 +117,8 @@ def _must_be_new(name: str, root: Path) -> None:
     numbers = {int(match[1]) for other in names if (match := re.match(r"ch(\d\d)_", other))}
     free = max(numbers, default=-1) + 1
     if not NAME.fullmatch(name):
-        good = f"ch{free:02}_topic"
-        raise CommandError(
-            f"{name!r} is not a chapter's name, which is ch, two digits, and a topic in lower case. Try {good}"
-        )
-    same_number = [other for other in names if other[:4] == name[:4]]
-    if same_number:
-        raise CommandError(
-            f"The number {name[:4]} is taken by {same_number[0]}. The next free name: ch{free:02}{name[4:]}"
-        )
+        form = "a chapter's name, which is ch, two digits, and a topic in lower case"
+        raise CommandError(f"{name!r} is not {form}. Try ch{free:02}_topic")
+    for other in names:
+        if other[:4] == name[:4]:
+            raise CommandError(f"The number {name[:4]} is taken by {other}. The next free name: ch{free:02}{name[4:]}")

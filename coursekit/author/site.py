@@ -25,7 +25,7 @@ from coursekit.judging import quiz_text
 
 SOURCE, BUILT = ROOT / "build/site-source", ROOT / "build/site"
 EXERCISE = re.compile(r"\*\*Exercise `(\w+)`\*\* · (.+?) · about (.+?) · ")
-MARKS = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
+DELIMITERS = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 Quizzes = dict[str, tuple[str, dict[str, tuple[str, str]], str]]
 
 
@@ -141,7 +141,7 @@ def _unfold(cells: list[NotebookNode], text: str, texts: dict[str, str], solutio
 
 
 def _code(source: str) -> str:
-    return f"```python\n{MARKS.sub('', source).rstrip()}\n```"
+    return f"```python\n{DELIMITERS.sub('', source).rstrip()}\n```"
 
 
 def _map(root: Path) -> str:

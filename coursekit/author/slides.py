@@ -73,7 +73,7 @@ def deck(name: str, root: Path = ROOT, run: bool = False, plan: Plan = ()) -> No
 
 
 def _run(notebook: NotebookNode, folder: Path) -> None:
-    """Run a notebook, but leave the reader's own records as they are; raises CommandError where a cell fails."""
+    """Run a notebook, but leave the reader's own progress as they are; raises CommandError where a cell fails."""
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
 
@@ -202,11 +202,8 @@ def _style(path: Path) -> str:
 
     def inline(match: re.Match[str]) -> str:
         font = path.parent / match[1]
-        return (
-            f"url(data:font/woff2;base64,{base64.b64encode(font.read_bytes()).decode()})"
-            if font.suffix == ".woff2"
-            else "url()"
-        )
+        data = base64.b64encode(font.read_bytes()).decode()
+        return f"url(data:font/woff2;base64,{data})" if font.suffix == ".woff2" else "url()"
 
     css = re.sub(r"@import [^;]*;", "", path.read_text(encoding="utf-8"))
     return re.sub(r"url\((fonts/[^)]+)\)", inline, css)

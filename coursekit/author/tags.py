@@ -3,8 +3,8 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from nbformat import NotebookNode
 
@@ -18,73 +18,43 @@ ANSWER = "...  # your answer"
 Items = dict[str, Exercise | Quiz]
 
 
-@dataclass(frozen=True)
-class PlainCell:
-    """Text, or code that is not graded."""
-
-    def metadata(self) -> dict:
-        """Return the cell metadata that nbgrader reads."""
-        return {}
-
-
-@dataclass(frozen=True)
-class AnswerCell:
-    """The learner writes here."""
+class Role(NamedTuple):
+    """What a code cell is for: the learner's answer to an exercise or a quiz, or its locked test cell."""
 
     item: Exercise | Quiz
+    answer: bool
 
     def metadata(self) -> dict:
         """Return the cell metadata that nbgrader reads."""
-        return _nbgrader(f"answer_{self.item.name}", grade=False, solution=True, locked=False)
+        name = f"answer_{self.item.name}" if self.answer else self.item.name
+        common = {"grade_id": name, "schema_version": 3, "task": False, "cell_type": "code"}
+        flags = {"grade": not self.answer, "solution": self.answer, "locked": not self.answer}
+        return {"nbgrader": common | flags | ({} if self.answer else {"points": self.item.points})}
 
 
-@dataclass(frozen=True)
-class CheckCell:
-    """The locked test cell of one exercise or quiz."""
-
-    item: Exercise | Quiz
-
-    def metadata(self) -> dict:
-        """Return the cell metadata that nbgrader reads."""
-        return _nbgrader(self.item.name, grade=True, solution=False, locked=True, points=self.item.points)
-
-
-Role = PlainCell | AnswerCell | CheckCell
-
-
-def _nbgrader(grade_id: str, **flags: object) -> dict:
-    return {"nbgrader": {"grade_id": grade_id, "schema_version": 3, "task": False, "cell_type": "code", **flags}}
-
-
-def roles_of_cells(chapter: Path, cells: list[NotebookNode], items: Items) -> list[Role]:
-    """Return the role of each cell; raises AuthorError that lists every mistake with file and line."""
+def roles_of_cells(chapter: Path, cells: list[NotebookNode], items: Items) -> list[Role | None]:
+    """Return the role of each cell, None for text and for code that is not graded; raises AuthorError that lists every mistake with file and line."""
+    place = f"chapters/{chapter.name}"
     lines = [n for n, line in enumerate(chapter.read_text(encoding="utf-8").splitlines(), 1) if line.startswith("# %%")]
     if len(lines) != len(cells):
-        raise AuthorError(
-            f"chapters/{chapter.name}:1: every cell begins with `# %%`, and nothing comes before the first."
-        )
+        raise AuthorError(f"{place}:1: every cell begins with `# %%`, and nothing comes before the first.")
     called_in = [calls(cell.source) if cell.cell_type == "code" else [] for cell in cells]
     problems = [
-        f"chapters/{chapter.name}:{line}: {problem}"
+        (line, problem)
         for line, cell, called in zip(lines, cells, called_in, strict=True)
         for problem in _problems_of_cell(cell, called, items)
     ]
-    if not problems:
-        problems = [
-            f"chapters/{chapter.name}:{line}: {text}"
-            for line, text in _problems_of_order(lines, cells, called_in, items)
-        ]
-    if problems:
-        raise AuthorError("\n".join(problems))
+    if problems := problems or [*_problems_of_order(lines, cells, called_in, items)]:
+        raise AuthorError("\n".join(f"{place}:{line}: {problem}" for line, problem in problems))
     return [_role(cell, called, items) for cell, called in zip(cells, called_in, strict=True)]
 
 
-def _role(cell: NotebookNode, called: list[tuple[str, str]], items: Items) -> Role:
+def _role(cell: NotebookNode, called: list[tuple[str, str]], items: Items) -> Role | None:
     if called:
-        return CheckCell(items[called[0][1]])
+        return Role(items[called[0][1]], answer=False)
     if cell.cell_type == "code" and BEGIN in cell.source:
-        return AnswerCell(items[next(name for name in defined_names(cell.source) if name in items)])
-    return PlainCell()
+        return Role(items[next(name for name in defined_names(cell.source) if name in items)], answer=True)
+    return None
 
 
 def _problems_of_cell(cell: NotebookNode, called: list[tuple[str, str]], items: Items) -> Iterator[str]:
@@ -101,7 +71,7 @@ def _problems_of_cell(cell: NotebookNode, called: list[tuple[str, str]], items: 
     except SyntaxError as error:
         yield f"this cell is not Python, at its line {error.lineno}: {error.msg}."
         return
-    yield from _problems_of_marks(cell.source, called, items)
+    yield from _problems_of_delimiters(cell.source, called, items)
     if "demo" in tags and (called or BEGIN in cell.source):
         yield 'the tag "demo" is for cells that only show something: remove it from answers and checks.'
     if len(called) > 1:
@@ -116,16 +86,16 @@ def _problems_of_cell(cell: NotebookNode, called: list[tuple[str, str]], items: 
             yield f'put a check in a cell of its own: `{function}("{name}", {name})` and nothing else.'
 
 
-def _problems_of_marks(source: str, called: list[tuple[str, str]], items: Items) -> Iterator[str]:
-    """Yield what is wrong with the solution marks of a code cell."""
+def _problems_of_delimiters(source: str, called: list[tuple[str, str]], items: Items) -> Iterator[str]:
+    """Yield what is wrong with the solution delimiters of a code cell."""
     found = re.findall(r"^ *### (BEGIN|END) SOLUTION$", source, re.MULTILINE)
     if found != ["BEGIN", "END"] * (len(found) // 2) or source.count("SOLUTION") != len(found):
-        yield f"solution marks come in pairs, each on its own line: `{BEGIN}` … `{END}`."
+        yield f"solution delimiters come in pairs, each on its own line: `{BEGIN}` … `{END}`."
         return
     if not found:
         return
     if called:
-        yield "this cell has a solution mark and a check: move the check to the next cell."
+        yield "this cell has a solution delimiter and a check: move the check to the next cell."
     elif not set(defined_names(source)) & set(items):
         yield f"this answer cell defines {defined_names(source) or 'nothing'}, none of which is an exercise or a quiz."
     try:
@@ -150,10 +120,8 @@ def _problems_of_order(
                 yield line, f"no answer cell above defines {name!r}."
             checked.setdefault(name, line)
     for name in items.keys() - checked.keys():
-        yield (
-            1,
-            f"{items[name].kind} {name!r} of coursekit/exercises (line {items[name].line}) is never checked here.",
-        )
+        where = f"of coursekit/exercises (line {items[name].line})"
+        yield 1, f"{items[name].kind} {name!r} {where} is never checked here."
 
 
 def without_solutions(source: str) -> str:
@@ -176,6 +144,6 @@ def _assignments(hidden: list[str]) -> list[str]:
     tree = ast.parse("\n".join(hidden))
     if not tree.body or any(not isinstance(node, ast.Assign | ast.AnnAssign) for node in tree.body):
         raise AuthorError(
-            "at top level, put solution marks around assignments only; inside a function, around its body."
+            "at top level, put solution delimiters around assignments only; inside a function, around its body."
         )
     return [f"{name} = {ANSWER}" for name in dict.fromkeys(defined_names("\n".join(hidden)))]

@@ -7,9 +7,9 @@ import time
 import psutil
 
 from coursekit.capstone.usage_watch import Watch
+from coursekit.machine.facts import ray_worker
 
 BETWEEN = (0.3, 0.7)  # of the time
-NOBODY = ("ray::IDLE", "ray::DashboardAgent", "ray::RuntimeEnvAgent")
 
 
 class Strike:
@@ -34,16 +34,6 @@ class Strike:
 
     def _workers(self) -> list[tuple[psutil.Process, str]]:
         with contextlib.suppress(psutil.Error):
-            return [
-                (each, title) for each in psutil.Process(self._root).children(recursive=True) if (title := _title(each))
-            ]
+            below = psutil.Process(self._root).children(recursive=True)
+            return [(each, title) for each in below if (title := ray_worker(each))]
         return []
-
-
-def _title(process: psutil.Process) -> str:
-    """Return what Ray calls a worker that has something to do, "" for all else."""
-    try:
-        title = (process.cmdline() or [""])[0].strip()
-    except psutil.Error:
-        return ""
-    return title if title.startswith("ray::") and not title.startswith(NOBODY) else ""

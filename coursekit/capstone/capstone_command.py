@@ -8,11 +8,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from coursekit.basics.cards import plural
 from coursekit.basics.errors import CommandError
 from coursekit.capstone import leaderboard, referee
 from coursekit.capstone.entry import Entry, EntryFailed, read_entry
 from coursekit.capstone.entry_run import Ran, run
-from coursekit.capstone.leaderboard_page import write_board
+from coursekit.capstone.leaderboard_page import write_leaderboard
 from coursekit.capstone.leagues import run_class
 from coursekit.capstone.rules import Rules
 from coursekit.sandbox.nursery import NurseryFailed, available
@@ -52,8 +53,8 @@ def _ready(rules: Rules) -> Console:
     return console
 
 
-def class_board(folder: Path, rules: Rules, in_browser: bool) -> None:
-    """Run a class's entries and name their board; raises CommandError."""
+def class_leaderboard(folder: Path, rules: Rules, in_browser: bool) -> None:
+    """Run a class's entries and name their leaderboard; raises CommandError."""
     console = _ready(rules)
     try:
         path = run_class(folder, rules, lambda line: console.print(line, soft_wrap=True, markup=False, highlight=False))
@@ -66,12 +67,8 @@ def class_board(folder: Path, rules: Rules, in_browser: bool) -> None:
 @contextmanager
 def _progress(console: Console, entry: Entry, rules: Rules) -> Iterator:
     """Give a function that shows how much of the budget is spent."""
-    columns = [
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f} of {task.total:.0f} CPU s"),
-    ]
-    with Progress(*columns, console=console, transient=True) as progress:
+    spent = TextColumn("{task.completed:.0f} of {task.total:.0f} CPU s")
+    with Progress("{task.description}", BarColumn(), spent, console=console, transient=True) as progress:
         bar = progress.add_task(f"{entry.file} learns", total=rules.seconds)
         yield lambda spent: progress.update(bar, completed=min(spent, rules.seconds))
 
@@ -82,8 +79,7 @@ def _reported(failed: EntryFailed) -> str:
         return "\nIt had reported no point of a learning curve: budget.report(mean_return) writes one."
     seconds, value = failed.curve[-1]
     best = max(value for _, value in failed.curve)
-    points = f"{len(failed.curve)} point{'s' if len(failed.curve) > 1 else ''}"
-    return f"\nIt had reported {points}: at {seconds:.1f} CPU s a mean return of {value:.1f}, {best:.1f} at its best."
+    return f"\nIt had reported {plural(len(failed.curve), 'point')}: at {seconds:.1f} CPU s a mean return of {value:.1f}, {best:.1f} at its best."
 
 
 def _show(ran: Ran) -> None:
@@ -96,26 +92,17 @@ def _show(ran: Ran) -> None:
     ranks = leaderboard.ranks(ranked)
     rank = ranks[ranked.index(row)]
     place = f"{leaderboard.spoken(rank, ranks)} of {len(ranked)}" if rank else "none: " + _unranked(row)
+    race = f"{row.budget:g} {'seconds by the clock' if row.by_clock else 'CPU seconds'}"
+    clock = f"{row.wall:.1f} s by the clock; the budget is {row.budget:g}; {_points(row)}"
+    why = "over the baseline, episode by episode, with its 95 % interval: this is what ranks"
     for label, value, note in (
-        (
-            "lead",
-            row.lead.signed(),
-            "over the baseline, episode by episode, with its 95 % interval: this is what ranks",
-        ),
+        ("lead", row.lead.signed(), why),
         ("score", str(row.score), f"mean return of {referee.EPISODES} episodes it has not seen"),
         ("informed", str(row.informed), "the same episodes: the rule that knows all prices"),
         ("baseline", str(row.baseline), "the same episodes"),
         ("random", str(row.chance), "the same episodes"),
-        (
-            "learned in",
-            f"{row.cpu:.1f} CPU s",
-            f"{row.wall:.1f} s by the clock; the budget is {row.budget:g}; {_points(row)}",
-        ),
-        (
-            "rank",
-            place,
-            f"with {row.budget:g} {'seconds by the clock' if row.by_clock else 'CPU seconds'} on version {row.version} of the warehouse",
-        ),
+        ("learned in", f"{row.cpu:.1f} CPU s", clock),
+        ("rank", place, f"with {race} on version {row.version} of the warehouse"),
     ):
         print(f"{label:11}{value:18}{note}")
     print("The leaderboard: coursekit capstone board --open")
@@ -131,11 +118,10 @@ def _points(row: leaderboard.Row) -> str:
     return f"{len(row.curve)} points reported" if row.curve else "no curve: budget.report(mean_return) writes one"
 
 
-def show_board(in_browser: bool) -> None:
+def show_leaderboard(in_browser: bool) -> None:
     """Write the leaderboard's page, name it, and open it where that is wanted."""
-    path = write_board()
-    count = len(leaderboard.rows())
-    print(f"wrote {path} ({count} run{'' if count == 1 else 's'})")
+    path = write_leaderboard()
+    print(f"wrote {path} ({plural(len(leaderboard.rows()), 'run')})")
     _open(path, in_browser)
 
 

@@ -16,9 +16,8 @@ from coursekit.sandbox.limits import SandboxDied
 from coursekit.sandbox.nursery import NurseryFailed
 from coursekit.sandbox.sandbox import Sandbox
 
-INSIDE = (
-    "coursekit.capstone.entry_process"  # where an entry lives: no sandbox can open it, so its nursery brings it along
-)
+# Where an entry lives: no sandbox can open it, so its nursery brings it along.
+INSIDE = "coursekit.capstone.entry_process"
 NO_ANSWER = "its process sent something that is not an answer."
 EARLIER = "End sooner: keep on while `budget.left()` is more than a round of training takes."
 
@@ -66,9 +65,8 @@ class Contestant:
             raise self._ended(died) from None
         output, self._curve = separated(told.output, rules.most)
         late = bool(told.error and told.error["kind"] == "TimeoutError")
-        if rules.by_clock and (
-            late or time.monotonic() - began > rules.clock
-        ):  # a busy process is given more time to stop
+        # A busy process is given more time to stop.
+        if rules.by_clock and (late or time.monotonic() - began > rules.clock):
             raise self._failed(
                 f"it had {rules.seconds:.4g} s by the clock, and took more than {rules.clock:.4g}. {EARLIER}{self._struck()}"
             )

@@ -18,7 +18,7 @@ from coursekit.capstone.entry import FORM
 from coursekit.given.cpu_budget import Budget, ClockBudget
 from coursekit.judging.failure import describe
 
-MARK, END = "\x1e", "\x1f"  # around a reported point among what an entry prints
+BEGIN, END = "\x1e", "\x1f"  # around a reported point among what an entry prints
 MODULE = "capstone_entry"
 
 given: dict[str, Any] = {}  # what `prepare` was given
@@ -68,7 +68,7 @@ def decide(observations: Any) -> dict[str, Any]:
 
 def _tell(seconds: float, mean_return: float) -> None:
     """Tell a point at once: an entry that is stopped cannot tell any more."""
-    os.write(1, f"{MARK}{seconds:.6g} {mean_return:.6g}{END}\n".encode())
+    os.write(1, f"{BEGIN}{seconds:.6g} {mean_return:.6g}{END}\n".encode())
 
 
 def _load(source: str, file: str) -> Callable:

@@ -18,9 +18,8 @@ from coursekit.capstone.rules import Rules
 from coursekit.given import warehouse
 from coursekit.sandbox.nursery import Nursery
 
-BASELINE = (
-    ROOT / "docs/example_entry.py"
-)  # by the clock, what it learns depends on the machine: so it runs in turn with the entry
+# By the clock, what it learns depends on the machine: so it runs in turn with the entry.
+BASELINE = ROOT / "docs/example_entry.py"
 Tick = Callable[[float], object]
 
 
@@ -62,10 +61,9 @@ def run(entry: Entry, rules: Rules, tick: Tick = lambda spent: None) -> Ran:
 def _judged(entry: Entry, rules: Rules, seed: int, tick: Tick) -> Judged:
     """Have an entry learn in the world of a seed, and judge its policy."""
     world, episodes = referee.drawn(seed, "world"), referee.drawn(seed, "episodes")
+    imports = "all" if rules.imports else "plain"
     with (
-        Nursery(
-            rules.limits(), isolated=rules.isolated, imports="all" if rules.imports else "plain", modules=[INSIDE]
-        ) as nursery,
+        Nursery(rules.limits(), isolated=rules.isolated, imports=imports, modules=[INSIDE]) as nursery,
         nursery.sandbox() as sandbox,
     ):
         contestant = Contestant(entry, rules, sandbox, tick, world)

@@ -29,8 +29,8 @@ class Frame(NamedTuple):
 
     def y(self, value: float) -> float:
         """Return where a lead lies; one beyond the scale lies a little outside of the picture."""
-        share = (value - self.low) / (self.high - self.low)
-        return round(BOTTOM - (BOTTOM - TOP) * min(max(share, -0.1), 1.1), 1)
+        fraction = (value - self.low) / (self.high - self.low)
+        return round(BOTTOM - (BOTTOM - TOP) * min(max(fraction, -0.1), 1.1), 1)
 
 
 def chart(ranked: list[Row]) -> str:
@@ -57,12 +57,12 @@ def _frame(ranked: list[Row]) -> Frame:
     """Return scales that the judge's numbers set: a claim from the moon must not flatten the other curves."""
     judged = [value for row in ranked for value in (row.lead.low, row.lead.high)] + [*_par(ranked).values()]
     low, high = min(judged), max(judged)
-    room = (high - low) or 1.0
+    space = (high - low) or 1.0
     claimed = [value - row.baseline.mean for row in ranked for _, value in row.curve]
-    low = max(min([low, *claimed]), low - BEYOND * room)
-    high = min(max([high, *claimed]), high + BEYOND * room)
+    low = max(min([low, *claimed]), low - BEYOND * space)
+    high = min(max([high, *claimed]), high + BEYOND * space)
     longest = max(seconds for row in ranked for seconds in (row.budget, row.wall if row.by_clock else row.cpu))
-    return Frame(longest, low - 0.05 * room, high + 0.05 * room)
+    return Frame(longest, low - 0.05 * space, high + 0.05 * space)
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:

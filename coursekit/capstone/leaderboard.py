@@ -1,7 +1,8 @@
 """The leaderboard: one line of JSON for each run that was judged, and who stands where."""
 
+import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -41,9 +42,9 @@ class Row:
     curve: tuple[tuple[float, float], ...]
 
     @classmethod
-    def of(cls, record: dict[str, Any]) -> Self:
+    def of(cls, line: dict[str, Any]) -> Self:
         """Return the row in a line of the file; raises KeyError, TypeError or ValueError where it holds none."""
-        return cls(**{name: read(record[name]) for name, read in _READ.items()})
+        return cls(**{name: read(line[name]) for name, read in _READ.items()})
 
     @property
     def league(self) -> League:
@@ -98,26 +99,19 @@ def add(row: Row) -> None:
 
 def rows() -> list[Row]:
     """Return all rows that can be read; a line that holds none is left where it is."""
-    return list(_readable(_journal()))
-
-
-def _readable(journal: Journal) -> Iterator[Row]:
-    for record in journal.lines():
-        try:
-            yield Row.of(record)
-        except (KeyError, TypeError, ValueError, OverflowError):
-            continue
+    found = []
+    for line in _journal().lines():
+        with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
+            found.append(Row.of(line))
+    return found
 
 
 def leagues(found: list[Row]) -> dict[League, list[Row]]:
     """Return the rows of each league, the largest lead first; the league that was played last comes first."""
     latest = {row.league: row.when for row in sorted(found, key=lambda row: row.when)}
     order = sorted(latest, key=lambda league: latest[league], reverse=True)
-    return {league: _ranked([row for row in found if row.league == league]) for league in order}
-
-
-def _ranked(found: list[Row]) -> list[Row]:
-    return sorted(found, key=lambda row: (not row.ranked, -row.lead.mean, row.when))
+    ranked = sorted(found, key=lambda row: (not row.ranked, -row.lead.mean, row.when))
+    return {league: [row for row in ranked if row.league == league] for league in order}
 
 
 def ranks(ranked: list[Row]) -> list[int | None]:

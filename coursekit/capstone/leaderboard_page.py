@@ -45,7 +45,7 @@ EMPTY = "<p>No entry has been judged yet. Run one: <code>coursekit capstone run 
 HEADS = ("rank", "entry", "lead", "score", "baseline", "prices known", "CPU s", "clock s", "judged", "remarks")
 
 
-def write_board() -> Path:
+def write_leaderboard() -> Path:
     """Write the leaderboard's page and return where it is."""
     path = leaderboard.folder() / "board.html"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,14 +56,13 @@ def write_board() -> Path:
 def page(rows: list[Row], below: str = "") -> str:
     """Return the page with a section for each league, and `below` them what else is to be shown, as HTML."""
     sections = [_section(league, ranked) for league, ranked in leaderboard.leagues(rows).items()]
-    every = range(1, SHOWN + 1)
     return PAGE.format(
         light=_variables(LIGHT),
         dark=_variables(DARK),
         colours="\n".join(
             f".curve.c{place} {{ stroke: var(--c{place}) }} .score.c{place} {{ stroke: var(--c{place}) }} "
             f".c{place} circle, .swatch.c{place} {{ fill: var(--c{place}); background: var(--c{place}) }}"
-            for place in every
+            for place in range(1, SHOWN + 1)
         ),
         episodes=EPISODES,
         leagues="\n".join(sections) or EMPTY,
@@ -103,24 +102,18 @@ def _row(row: Row, rank: str, place: int) -> str:
         html.escape(remarks(row)),
     ]
     left = {1, len(cells) - 1}
-    return (
-        "<tr>"
-        + "".join(f"<td{' class=left' if i in left else ''}>{cell}</td>" for i, cell in enumerate(cells))
-        + "</tr>\n"
-    )
-
-
-def _by_clock(row: Row) -> list[str]:
-    lived = "an actor was killed" if row.killed else "no actor to kill: not ranked"
-    return [lived, row.machine, f"the baseline's two runs {row.spread:.1f} apart"]
+    row_of = "".join(f"<td{' class=left' if i in left else ''}>{cell}</td>" for i, cell in enumerate(cells))
+    return f"<tr>{row_of}</tr>\n"
 
 
 def remarks(row: Row) -> str:
     """Return what a reader has to know of a row beside its numbers."""
+    lived = "an actor was killed" if row.killed else "no actor to kill: not ranked"
+    by_clock = [lived, row.machine, f"the baseline's two runs {row.spread:.1f} apart"]
     notes = [
         f"{row.file} {row.fingerprint}",
         *(["seed chosen: not ranked"] if row.chosen else []),
-        *(_by_clock(row) if row.by_clock else []),
+        *(by_clock if row.by_clock else []),
         *([] if row.sandboxed else ["without a sandbox"]),
         *(["CPU by process times"] if row.measured == "processes" else []),
         *([] if row.curve else ["no curve reported"]),

@@ -1,4 +1,4 @@
-"""A class's entries, one after the other in the same world and the same episodes: one board, with a film of each."""
+"""A class's entries, one after the other in the same world and the same episodes: one leaderboard, with a film of each."""
 
 import base64
 import html
@@ -36,14 +36,13 @@ def run_class(folder: Path, rules: Rules, say: Callable[[str], object]) -> Path:
         else:
             done.append(ran._replace(row=replace(ran.row, chosen=False)))
             say(f"{ran.row.name}: {ran.row.lead.signed()}")
-    board = folder / "board.html"
     below = ["<p>All of these entries learned in one world, and played the same episodes.</p>"]
-    below += [
-        _card(ran, draw_world(referee.drawn(seed, "world"))) for ran in sorted(done, key=lambda ran: -ran.row.lead.mean)
-    ]
+    world = draw_world(referee.drawn(seed, "world"))
+    below += [_card(ran, world) for ran in sorted(done, key=lambda ran: -ran.row.lead.mean)]
     below += [f'<p class="small">No score. {html.escape(problem)}</p>' for problem in failed]
-    board.write_text(page([ran.row for ran in done], "\n".join(below)), encoding="utf-8")
-    return board
+    path = folder / "board.html"
+    path.write_text(page([ran.row for ran in done], "\n".join(below)), encoding="utf-8")
+    return path
 
 
 def _card(ran: Ran, world: World) -> str:

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 
 from coursekit.capstone.entry import printable
-from coursekit.capstone.entry_process import END, MARK
+from coursekit.capstone.entry_process import BEGIN, END
 from coursekit.given.cpu_clock import CpuClock
 from coursekit.sandbox.sandbox import Sandbox
 
 POINTS = 300  # of a curve that are kept
 LOOK_SECONDS = 0.5  # between two looks, where processes have to be looked at: one costs some milliseconds
-_POINT = re.compile(f"{MARK}([^{MARK}{END}]{{1,60}}){END}\n?")
+_POINT = re.compile(f"{BEGIN}([^{BEGIN}{END}]{{1,60}}){END}\n?")
 Curve = list[tuple[float, float]]
 
 
@@ -53,7 +53,7 @@ def separated(output: str, seconds: float) -> tuple[str, Curve]:
     points = sorted(point for text in _POINT.findall(output) if (point := _point(text)) and point[0] <= seconds)
     every = -(-len(points) // POINTS) or 1
     kept = points[::-1][::every][::-1]  # the last one always
-    return printable(_POINT.sub("", output).replace(MARK, "").replace(END, "")).strip(), kept
+    return printable(_POINT.sub("", output).replace(BEGIN, "").replace(END, "")).strip(), kept
 
 
 def _point(text: str) -> tuple[float, float] | None:

@@ -47,12 +47,8 @@ def passed(name: str) -> bool:
     result = session.results.get(name)
     if (result and result.status == "passed") or taken(session.chapter, name):
         return True
-    shell.show(
-        Note(
-            f"This cell builds on {name}",
-            f"Solve `{name}` above and run its check; then run this cell again.",
-        )
-    )
+    text = f"Solve `{name}` above and run its check; then run this cell again."
+    shell.show(Note(f"This cell builds on {name}", text))
     return False
 
 
@@ -84,10 +80,8 @@ def solution(name: str) -> Note:
         return Note(f"{name}: {item.key}) {text}", feedback, "#16a34a")
     code = shell.solution_code(session.chapter, name)
     if not code:
-        return Note(
-            f"No solution of {name} here",
-            "This copy of the course has no solutions/: ask the person who gave it to you.",
-        )
+        text = "This copy of the course has no solutions/: ask the person who gave it to you."
+        return Note(f"No solution of {name} here", text)
     return Note(f"Our solution of {name}", item.idea, "#16a34a", code)
 
 
@@ -129,14 +123,11 @@ def _kept(result: Result) -> Result:
     if taken(result.chapter, result.name):
         shell.show(Note(f"{result.name} is the room's answer", TAKEN))
         return result
-    note = save(result)
-    if note:
+    if note := save(result):
         shell.show(Note("About your progress", note))
     if connection.joined():
-        told = connection.tell(
-            connection.of_result(result, attempts(result.chapter, result.name), session.hints.get(result.name, 0))
-        )
-        if told:
+        tries, hints = attempts(result.chapter, result.name), session.hints.get(result.name, 0)
+        if told := connection.tell(connection.of_result(result, tries, hints)):
             shell.show(told)
     return result
 

@@ -10,7 +10,7 @@ from coursekit.basics.cards import Note
 from coursekit.basics.cpus import cores
 from coursekit.basics.files import write_whole
 from coursekit.learner import session
-from coursekit.learner.progress import home
+from coursekit.learner.progress import home, kept
 from coursekit.learner.workshop import connection
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,60}")  # as the room takes it
@@ -20,7 +20,9 @@ def predict(name: str, value: Any) -> Note:
     """Keep what you expect of a demonstration, before you run it; the room sees it if you have joined one."""
     if (number := _number(name, value)) is None:
         return Note("What do you expect?", "Write a number in place of the dots, then run this cell.")
-    _write(name, {"predicted": number})
+    path = _file(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps({"predicted": number}))
     told = _tell("predict", name, number)
     return told or Note(f"You say {number:g}", "Now run the demonstration.", "#7c3aed")
 
@@ -29,7 +31,7 @@ def measured(name: str, value: Any) -> Note:
     """Compare what came out with what you predicted."""
     if (number := _number(name, value)) is None:
         return Note("Nothing was measured", f"`measured({name!r}, …)` needs a number.", "#dc2626")
-    said = _read(name).get("predicted")
+    said = kept(_file(name)).get("predicted")
     told = _tell("measured", name, number)
     if said is None:
         return told or Note(f"It was {number:.3g}", "You made no prediction. Next time, write one down first.")
@@ -67,21 +69,8 @@ def _compared(said: float, was: float) -> str:
 def _tell(kind: str, name: str, value: float, **more: float) -> Note | None:
     if not connection.joined():
         return None
-    return connection.tell(connection.record(kind, session.chapter(), exercise=name, value=value, **more))
+    return connection.tell(connection.event(kind, session.chapter(), exercise=name, value=value, **more))
 
 
 def _file(name: str) -> Path:
     return home() / "predictions" / f"{session.chapter()}.{name}.json"
-
-
-def _read(name: str) -> dict[str, float]:
-    try:
-        return dict(json.loads(_file(name).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return {}
-
-
-def _write(name: str, kept: dict[str, float]) -> None:
-    path = _file(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(kept))

@@ -19,12 +19,20 @@ from coursekit.basics.paths import NOTEBOOKS
 from coursekit.judging.result import Result
 from coursekit.learner.renamed_exercises import MOVED, moved
 
-Records = dict[str, dict[str, dict[str, Any]]]  # chapter → exercise → status, earned, points, attempts
+Saved = dict[str, dict[str, dict[str, Any]]]  # chapter → exercise → status, earned, points, attempts
 
 
 def home() -> Path:
     """Return the folder that keeps a user's progress; the environment variable COURSEKIT_HOME names another."""
     return Path(os.environ.get("COURSEKIT_HOME") or platformdirs.user_data_dir("coursekit"))
+
+
+def kept(path: Path) -> dict[str, Any]:
+    """Return what a small JSON file keeps, {} where there is none that can be read."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
 
 
 def save(result: Result) -> str:
@@ -34,17 +42,17 @@ def save(result: Result) -> str:
     """
     try:
         with _locked() as path:
-            records, note = _read(path)
-            old = records.setdefault(result.chapter, {}).get(result.name, {})
-            records[result.chapter][result.name] = _merged(old, result)
-            _write(path, records)
+            saved, note = _read(path)
+            old = saved.setdefault(result.chapter, {}).get(result.name, {})
+            saved[result.chapter][result.name] = _merged(old, result)
+            write_whole(path, json.dumps({"version": 1, "chapters": saved}, indent=1))
             return note
     except (OSError, filelock.Timeout) as error:
         return f"Your progress could not be saved in {home()} ({error}). The check itself counts in this notebook."
 
 
-def load() -> tuple[Records, str]:
-    """Return all saved records, and a note when a damaged file was set aside."""
+def load() -> tuple[Saved, str]:
+    """Return all that is saved, and a note when a damaged file was set aside."""
     try:
         with _locked() as path:
             return _read(path)
@@ -65,40 +73,35 @@ def _locked() -> Iterator[Path]:
         yield path
 
 
-def _read(path: Path) -> tuple[Records, str]:
+def _read(path: Path) -> tuple[Saved, str]:
     if not path.exists():
         return {}, ""
     try:
-        records = json.loads(path.read_text(encoding="utf-8"))["chapters"]
-        if not all(isinstance(record["earned"], int) for items in records.values() for record in items.values()):
+        saved = json.loads(path.read_text(encoding="utf-8"))["chapters"]
+        if not all(isinstance(each["earned"], int) for items in saved.values() for each in items.values()):
             raise ValueError("points are not numbers")
-        return _at_their_places(records), ""
+        return _at_their_places(saved), ""
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         aside = path.with_name(f"progress.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**6:06d}.json")
         path.rename(aside)
         return {}, f"Your progress file was damaged ({error}). It is kept beside the new one as {aside.name}."
 
 
-def _at_their_places(records: Records) -> Records:
-    """Return the records with those of a moved exercise under its new name."""
+def _at_their_places(saved: Saved) -> Saved:
+    """Return what is saved, that of a moved exercise under its new name."""
     for old in MOVED:
         chapter, _, name = old.partition("/")
-        record, place = records.get(chapter, {}).pop(name, None), moved(chapter, name)
-        if record and place:
-            there = records.setdefault(place[0], {})
-            there[place[1]] = _together(record, there.get(place[1], {}))
-    return records
+        mine, place = saved.get(chapter, {}).pop(name, None), moved(chapter, name)
+        if mine and place:
+            there = saved.setdefault(place[0], {})
+            there[place[1]] = _together(mine, there.get(place[1], {}))
+    return saved
 
 
 def _together(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Return the record of an exercise that was tried under two names."""
-    best = max(new, old, key=lambda record: record.get("earned", -1))
+    """Return what is saved of an exercise that was tried under two names."""
+    best = max(new, old, key=lambda each: each.get("earned", -1))
     return best | {"attempts": old.get("attempts", 0) + new.get("attempts", 0)}
-
-
-def _write(path: Path, records: Records) -> None:
-    """Replace the file in one step, so that a crash leaves the old one."""
-    write_whole(path, json.dumps({"version": 1, "chapters": records}, indent=1))
 
 
 def _merged(old: dict[str, Any], result: Result) -> dict[str, Any]:
@@ -152,15 +155,15 @@ class Overview:
 
 def progress(notebooks: Path = NOTEBOOKS) -> Overview:
     """Return the points of every chapter, earned and possible."""
-    records, note = load()
+    saved, note = load()
     chapters = []
     for path in sorted(notebooks.glob("ch*.ipynb")):
         title, points = _title_and_points(path)
-        mine = records.pop(path.stem, {})
+        mine = saved.pop(path.stem, {})
         earned = sum(mine.pop(name)["earned"] for name in points.keys() & mine.keys())
         chapters.append(Chapter(path.stem, title, sum(points.values()), min(earned, sum(points.values()))))
-        records[path.stem] = mine
-    retired = [f"{chapter}/{name}" for chapter, left in records.items() for name in left if left[name]["earned"]]
+        saved[path.stem] = mine
+    retired = [f"{chapter}/{name}" for chapter, left in saved.items() for name in left if left[name]["earned"]]
     return Overview(chapters, note, sorted(retired))
 
 
@@ -168,8 +171,8 @@ def _title_and_points(path: Path) -> tuple[str, dict[str, int]]:
     """Return a notebook's first heading and the points of its graded cells by their names."""
     notebook = nbformat.read(path, as_version=4)
     headings = (line for cell in notebook.cells for line in cell.source.splitlines() if line.startswith("# "))
-    marks = [cell.metadata.get("nbgrader", {}) for cell in notebook.cells]
-    points = {mark["grade_id"]: int(mark["points"]) for mark in marks if mark.get("points")}
+    graded = [cell.metadata.get("nbgrader", {}) for cell in notebook.cells]
+    points = {each["grade_id"]: int(each["points"]) for each in graded if each.get("points")}
     return next(headings, path.stem).removeprefix("# "), points
 
 
@@ -179,10 +182,10 @@ def _bar(chapter: Chapter, width: int = 20) -> str:
 
 
 def _row(chapter: Chapter) -> str:
-    share = 100 * chapter.earned / chapter.points if chapter.points else 0
+    percent = 100 * chapter.earned / chapter.points if chapter.points else 0
     bar = (
         "<div style='width:160px;height:10px;border-radius:5px;background:#94a3b855'>"
-        f"<div style='width:{share:.0f}%;height:10px;border-radius:5px;background:#16a34a'></div></div>"
+        f"<div style='width:{percent:.0f}%;height:10px;border-radius:5px;background:#16a34a'></div></div>"
     )
     title = html.escape(chapter.title)
     return (

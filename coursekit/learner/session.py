@@ -31,21 +31,21 @@ _session: Session | None = None
 class Contents:
     """The exercises of a chapter with their points, for `begin` to show."""
 
-    rows: list[tuple[str, str, int, int]]  # mark, name, points, minutes
+    rows: list[tuple[str, str, int, int]]  # sign, name, points, minutes
     note: str = ""
 
     def __str__(self) -> str:
         lines = [
-            f"{mark} {name}: {plural(points, 'point')}, {minutes} min" for mark, name, points, minutes in self.rows
+            f"{sign} {name}: {plural(points, 'point')}, {minutes} min" for sign, name, points, minutes in self.rows
         ]
-        return "\n".join([*lines, *filter(None, [self.note])])
+        return "\n".join(filter(None, [*lines, self.note]))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         lines = "".join(
-            f"<div>{mark} <code>{name}</code> · {plural(points, 'point')} · {minutes} min</div>"
-            for mark, name, points, minutes in self.rows
+            f"<div>{sign} <code>{name}</code> · {plural(points, 'point')} · {minutes} min</div>"
+            for sign, name, points, minutes in self.rows
         )
         total = sum(row[2] for row in self.rows)
         return card(f"{plural(total, 'point')} in this chapter", lines + prose(self.note), "#2563eb")
@@ -60,8 +60,8 @@ def begin(chapter: str, *, due: str = "", closed: Sequence[str] = ()) -> Content
     shell.watch_cells()
     live_question.listen()
     saved, note = load()
-    marks = {name: SIGNS[record["status"]] for name, record in saved.get(chapter, {}).items()}
-    rows = [(marks.get(item.name, "○"), item.name, item.points, item.minutes) for item in items.values()]
+    signs = {name: SIGNS[each["status"]] for name, each in saved.get(chapter, {}).items()}
+    rows = [(signs.get(item.name, "○"), item.name, item.points, item.minutes) for item in items.values()]
     return Contents(rows, "\n".join(filter(None, [due_line(due), note, untested_ray()])))
 
 

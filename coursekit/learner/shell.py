@@ -33,9 +33,8 @@ def watch_cells() -> None:
         shell.set_custom_exc((NameError, UnknownName), _one_line)
         if _remember_failures not in shell.events.callbacks["post_run_cell"]:
             shell.events.register("post_run_cell", _remember_failures)
-            shell.events.register(
-                "pre_run_cell", lambda info: live_question.listen()
-            )  # a terminal may have joined a room
+            # A terminal may have joined a room.
+            shell.events.register("pre_run_cell", lambda info: live_question.listen())
 
 
 _broken: dict[str, str] = {}  # names whose cell ended with an error when it last ran, and the error

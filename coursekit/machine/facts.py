@@ -1,4 +1,4 @@
-"""What the preflight looks at: one plain record of this machine, gathered without judging any of it."""
+"""What the preflight looks at: plain facts about this machine, gathered without judging any of it."""
 
 import os
 import platform
@@ -7,7 +7,6 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from coursekit.basics.cpus import cores, text_of
 from coursekit.basics.versions import installed, tested_ranges
 
 SHOWN = ["ray", "torch", "gymnasium", "numpy", "matplotlib", "jupyterlab", "nbgrader"]
+RAYS_OWN = ("ray::IDLE", "ray::DashboardAgent", "ray::RuntimeEnvAgent")
 PORTS = {8265: "Ray's dashboard", 8888: "JupyterLab"}
 
 
@@ -36,7 +36,7 @@ class Facts:
     shm: int | None = 4 * 2**30  # free in /dev/shm; None where there is none
     temp: str = "/tmp"  # where Ray puts its files
     disk_free: int = 50 * 2**30  # free in temp
-    disk_used: float = 0.5  # share of the disk below temp that is used
+    disk_used: float = 0.5  # fraction of the disk below temp that is used
     busy_ports: tuple[int, ...] = ()
     rays: int = 0  # Ray nodes that run now
     ray_address: str = ""
@@ -47,13 +47,14 @@ def gather() -> Facts:
     temp = ray_temp_folder()
     disk = shutil.disk_usage(_existing(temp))
     total, free = _memory()
+    ranges = tested_ranges()
     return Facts(
         python=sys.version_info[:3],
         system=platform.system(),
         machine=platform.machine(),
         wsl="microsoft" in platform.release().lower(),
         container=_container(),
-        versions=tuple(_versions(SHOWN)),
+        versions=tuple((name, installed(name), ranges.get(name, "")) for name in SHOWN),
         cores=cores(),
         memory=total,
         memory_free=free,
@@ -87,16 +88,18 @@ def ray_temp_folder() -> str:
     return "/tmp" if sys.platform == "darwin" else tempfile.gettempdir()
 
 
+def ray_worker(process: psutil.Process) -> str:
+    """Return what Ray calls a worker of its that has something to do, "" for any other process."""
+    try:
+        title = "".join(process.cmdline()[:1]).strip()
+    except psutil.Error:
+        return ""
+    return title if title.startswith("ray::") and not title.startswith(RAYS_OWN) else ""
+
+
 def _existing(folder: str) -> Path:
     path = Path(folder).absolute()
     return next(parent for parent in [path, *path.parents] if parent.exists())
-
-
-def _versions(names: Iterable[str]) -> Iterable[tuple[str, str, str]]:
-    """Yield each package with its version here and the range that pyproject.toml names."""
-    ranges = tested_ranges()
-    for name in names:
-        yield name, installed(name), ranges.get(name, "")
 
 
 def _memory() -> tuple[int, int]:

@@ -4,6 +4,7 @@ The course lies there once, and only root writes it. Each learner has a folder o
 """
 
 import asyncio
+import contextlib
 import os
 import shutil
 import sys
@@ -17,14 +18,14 @@ import psutil
 
 from coursekit.basics.paths import ROOT, STATIC
 from coursekit.machine import copies
+from coursekit.machine.facts import ray_worker
 from coursekit.machine.lab import FIRST, jupyter_environment
 from coursekit.machine.update import update
 
 LINKED = ("CHANGELOG.md", "README.md", "docs", "img", "notebooks", "pyproject.toml")
 SETTINGS = STATIC / "shared"
 LOOK = 60  # seconds between two looks at what a learner's processes do
-SHARE = 0.05  # of one CPU that a worker of Ray must have used meanwhile, to count as training
-RAYS_OWN = ("ray::IDLE", "ray::DashboardAgent", "ray::RuntimeEnvAgent")
+FRACTION = 0.05  # of one CPU that a worker of Ray must have used meanwhile, to count as training
 
 
 def place(folder: Path, course: Path = ROOT) -> list[str]:
@@ -76,20 +77,17 @@ class Activity:
     def busy(self, states: Iterable[str], seconds: float) -> bool:
         """Return whether a kernel is busy, or a worker of Ray has computed since the last call, which was so long ago."""
         before, self._used = self._used, dict(_cpu_seconds(self._processes()))
-        computing = [key for key, used in self._used.items() if used - before.get(key, used) >= SHARE * seconds]
+        computing = [key for key, used in self._used.items() if used - before.get(key, used) >= FRACTION * seconds]
         return "busy" in states or bool(computing)
 
 
 def _cpu_seconds(processes: Iterable[psutil.Process]) -> Iterable[tuple[tuple[int, float], float]]:
     """Yield the CPU-seconds of each of Ray's workers that has something to do."""
     for process in processes:
-        try:
-            title = "".join(process.cmdline()[:1]).strip()
-            if title.startswith("ray::") and title not in RAYS_OWN:
+        with contextlib.suppress(psutil.Error):
+            if ray_worker(process):
                 times = process.cpu_times()
                 yield (process.pid, process.create_time()), times.user + times.system
-        except psutil.Error:
-            continue
 
 
 def _mine() -> list[psutil.Process]:

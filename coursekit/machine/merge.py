@@ -191,9 +191,9 @@ def _renamed(cell: NotebookNode, old: str, new: str) -> NotebookNode:
 
 
 def _own(cell: NotebookNode) -> NotebookNode:
-    """Return a cell of the learner's own, without the marks that a copy of a course's cell carries."""
-    marks = {"nbgrader", "deletable", "editable"}
-    return NotebookNode(cell | {"metadata": {key: value for key, value in cell.metadata.items() if key not in marks}})
+    """Return a cell of the learner's own, without the metadata that a copy of a course's cell carries."""
+    ours = {"nbgrader", "deletable", "editable"}
+    return NotebookNode(cell | {"metadata": {key: value for key, value in cell.metadata.items() if key not in ours}})
 
 
 def _asleep(cell: NotebookNode) -> NotebookNode:

@@ -53,23 +53,22 @@ def update(root: Path = ROOT) -> Report:
     if not copies.copied(root):
         return Report([copies.added(copies.fill(root))])
     with copies.writing(root):
-        if not copies.other_versions(root):
-            here = copies.course_version(root)
+        here, others = copies.course_version(root), copies.other_versions(root)
+        if not others:
             return Report([f"Your notebooks already have version {here}, like the course: nothing to do."])
-        report = Report([_versions(root)])
+        report = Report([f"From version {', '.join(others)} to {here}; CHANGELOG.md says what is new."])
         found = _readable(root, report)
         merge = Merge({name: copy.chapter() for name, copy in found.items()})
         for name in _receivers_first(merge):
             report.lines += _write(root, found[name], merge)
         for copy in found.values():
-            _keep_original(root, copy)
+            if copy.new.cells:
+                copies.keep_original(root, copy.name, copy.new)
+            else:
+                copies.original(root, copy.name).unlink(missing_ok=True)
     if not report.problems:
         report.lines += filter(None, [progress(root / "notebooks").done_and_retired()])
     return Report([*report.lines, RELOAD], report.problems)
-
-
-def _versions(root: Path) -> str:
-    return f"From version {', '.join(copies.other_versions(root))} to {copies.course_version(root)}; CHANGELOG.md says what is new."
 
 
 def _readable(root: Path, report: Report) -> dict[str, Copy]:
@@ -170,13 +169,6 @@ def _line(copy: Copy, carried: Carried, kept: Path) -> str:
         f"your old file is {kept.name}" if kept.exists() else "",
     ]
     return f"{copy.name}: {', '.join(filter(None, parts)) or 'brought up to date'}"
-
-
-def _keep_original(root: Path, copy: Copy) -> None:
-    if copy.new.cells:
-        copies.keep_original(root, copy.name, copy.new)
-    else:
-        copies.original(root, copy.name).unlink(missing_ok=True)
 
 
 def _shown(notebook: NotebookNode) -> list:

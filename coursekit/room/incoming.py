@@ -1,4 +1,4 @@
-"""What a learner's machine may send, and nothing else: the room refuses a record that holds more, less, or something longer."""
+"""What a learner's machine may send, and nothing else: the room refuses an event that holds more, less, or something longer."""
 
 import re
 from dataclasses import dataclass, fields
@@ -18,13 +18,14 @@ _SHAPES = {
 }
 _MOST = {"attempts": 100_000, "hints": 1_000, "seconds": 100_000, "poll": 100_000, "cores": 100_000}
 LARGEST = 1e12  # number that a learner may predict, measure or share
+_RANGES = {name: (0, most) for name, most in _MOST.items()} | {"value": (-LARGEST, LARGEST)}
 
 
 @dataclass(frozen=True)
-class Record:
+class Event:
     """One thing that happened on a learner's machine."""
 
-    id: str  # drawn by the learner's machine: a record that arrives twice counts once
+    id: str  # drawn by the learner's machine: an event that arrives twice counts once
     kind: str  # check, hint, hand (raised), down (the hand), vote, predict, measured, share; taken, which the room itself adds
     chapter: str
     exercise: str = ""
@@ -40,22 +41,19 @@ class Record:
     cores: float = 0.0  # of the machine that a number was measured on
 
 
-def record_of(data: Any) -> Record:
-    """Return a record made of plain data; raises ValueError that names what does not fit."""
-    names = {field.name for field in fields(Record)}
+def event_of(data: Any) -> Event:
+    """Return an event made of plain data; raises ValueError that names what does not fit."""
+    names = {field.name for field in fields(Event)}
     if not isinstance(data, dict) or not set(data) <= names or not {"id", "kind", "chapter"} <= set(data):
-        raise ValueError("a record has the names id, kind, chapter, and some of " + ", ".join(sorted(names)))
+        raise ValueError("an event has the names id, kind, chapter, and some of " + ", ".join(sorted(names)))
     for name, shape in _SHAPES.items():
         if name in data and not (isinstance(data[name], str) and re.fullmatch(shape, data[name])):
             raise ValueError(f"{name} is not what it should be")
-    for name, most in _MOST.items():
+    for name, (least, most) in _RANGES.items():
         value = data.get(name, 0)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-            raise ValueError(f"{name} is not a number from 0 to {most}")
-    value = data.get("value", 0)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
-        raise ValueError("value is not a number of any use")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+            raise ValueError(f"{name} is not a number from {least:g} to {most:g}")
     line = data.get("line", "")
     if not isinstance(line, str) or len(line) > LINE:
         raise ValueError(f"line is not a text of at most {LINE} characters")
-    return Record(**data)
+    return Event(**data)

@@ -1,4 +1,4 @@
-"""What the board shows: who is where, who is stuck, what the room is stuck on. Plain data, made from the records alone."""
+"""What the board shows: who is where, who is stuck, what the room is stuck on. Plain data, made from the events alone."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from typing import Any
 
 from coursekit.basics.paths import NOTEBOOKS, ROOT
 from coursekit.judging import exercise
-from coursekit.room.incoming import Record
+from coursekit.room.incoming import Event
 from coursekit.room.number_polls import Numbers
 from coursekit.room.run_sheet import Plan
 from coursekit.room.sections import Sections
@@ -31,32 +31,34 @@ class Person:
     hand: str | None = None  # the line beside a raised hand
     hand_since: float = 0.0
     since: float = 0.0  # when they began the exercise that they are at
-    cells: dict[str, dict[str, dict[str, Any]]] = field(
-        default_factory=dict
-    )  # chapter → exercise → outcome, attempts, …
+    # chapter → exercise → outcome, attempts, …
+    cells: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
 
-    def take(self, record: Record, at: float) -> None:
+    def take(self, event: Event, at: float) -> None:
         """Take in what has come."""
-        if record.chapter != self.chapter:
-            self.chapter, self.since = record.chapter, at
-        if record.kind == "hand":
-            self.hand, self.hand_since = record.line, at
-        elif record.kind == "down":
+        if event.chapter != self.chapter:
+            self.chapter, self.since = event.chapter, at
+        if event.kind == "hand":
+            self.hand, self.hand_since = event.line, at
+        elif event.kind == "down":
             self.hand = None
-        elif record.kind == "taken":
-            cell = self.cells.setdefault(record.chapter, {}).setdefault(record.exercise, {"outcome": "", "same": 0})
+        elif event.kind == "taken":
+            cell = self._cell(event)
             if cell["outcome"] != "passed":
                 cell |= {"outcome": "taken", "same": 0}
             self.since = at
-        elif record.kind in ("check", "hint") and record.exercise:
-            cell = self.cells.setdefault(record.chapter, {}).setdefault(record.exercise, {"outcome": "", "same": 0})
-            same = record.kind == "check" and record.message_id and record.message_id == cell.get("message_id")
-            cell["hints"] = max(cell.get("hints", 0), record.hints)
-            if record.kind == "check" and cell["outcome"] != "passed":
-                cell |= {"outcome": record.outcome, "attempts": record.attempts, "message_id": record.message_id}
+        elif event.kind in ("check", "hint") and event.exercise:
+            cell = self._cell(event)
+            same = event.kind == "check" and event.message_id and event.message_id == cell.get("message_id")
+            cell["hints"] = max(cell.get("hints", 0), event.hints)
+            if event.kind == "check" and cell["outcome"] != "passed":
+                cell |= {"outcome": event.outcome, "attempts": event.attempts, "message_id": event.message_id}
                 cell["same"] = cell["same"] + 1 if same else 1
-                if record.outcome == "passed":
+                if event.outcome == "passed":
                     self.since = at
+
+    def _cell(self, event: Event) -> dict[str, Any]:
+        return self.cells.setdefault(event.chapter, {}).setdefault(event.exercise, {"outcome": "", "same": 0})
 
     def stuck(self, plan: Plan, now: float) -> str:
         """Return why somebody should look at them, "" where nobody need."""
@@ -78,14 +80,14 @@ class Board:
         self.people: dict[str, Person] = {}
         self.questions, self.numbers, self.plan, self.sections = Questions(), Numbers(), Plan(), Sections()
 
-    def take(self, person: str, record: Record, at: float) -> None:
-        """Take in a record of somebody who is here."""
-        if record.kind == "vote":
-            self.questions.vote(person, record.chapter, record.exercise, record.poll, record.choice, at)
-        if record.kind in ("predict", "measured", "share"):
-            self.numbers.take(person, record)
+    def take(self, person: str, event: Event, at: float) -> None:
+        """Take in an event of somebody who is here."""
+        if event.kind == "vote":
+            self.questions.vote(person, event.chapter, event.exercise, event.poll, event.choice, at)
+        if event.kind in ("predict", "measured", "share"):
+            self.numbers.take(person, event)
         if person in self.people:
-            self.people[person].take(record, at)
+            self.people[person].take(event, at)
 
     def do(self, doing: str, chapter: str, name: str, at: float) -> None:
         """Do what the instructor chose; raises ValueError where it does not fit."""
@@ -136,10 +138,9 @@ class Board:
             for name, cell in person.cells.get(chapter, {}).items():
                 if cell.get("outcome") in ("wrong", "crashed") and cell.get("message_id"):
                     counts[name, cell["message_id"]] += 1
-        found = [(number, name, message) for (name, message), number in counts.most_common(5)]
         return [
             {"people": number, "exercise": name, "message": _words(chapter, name, message)}
-            for number, name, message in found
+            for (name, message), number in counts.most_common(5)
         ]
 
 

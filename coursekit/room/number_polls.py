@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from coursekit.room.incoming import Record
+from coursekit.room.incoming import Event
 
 BARS = 10
 WIDE = 50  # from the smallest to the largest prediction: then the bars stand for factors
@@ -18,30 +18,27 @@ class Numbers:
     def __init__(self) -> None:
         self._of: dict[tuple[str, str], dict[str, Values]] = {}
 
-    def take(self, person: str, record: Record) -> None:
+    def take(self, person: str, event: Event) -> None:
         """Take in somebody's number; it replaces an earlier one."""
-        kinds = self._of.setdefault((record.chapter, record.exercise), {})
-        kinds.setdefault(record.kind, {})[person] = record.value, record.cores
+        kinds = self._of.setdefault((event.chapter, event.exercise), {})
+        kinds.setdefault(event.kind, {})[person] = event.value, event.cores
 
     def view(self, chapter: str, early: bool) -> list[dict[str, Any]]:
         """Return the numbers of a chapter, the newest name first; predictions, before anybody measured, only if `early`."""
-        found = []
-        for (where, name), kinds in reversed(self._of.items()):
-            if where == chapter:
-                predicted, was = (
-                    [value for value, _ in kinds.get(kind, {}).values()] for kind in ("predict", "measured")
-                )
-                found.append(
-                    {
-                        "name": name,
-                        "predictions": len(predicted),
-                        "bars": histogram(predicted, was) if predicted and (early or was) else [],
-                        "predicted": median(predicted) if predicted and (early or was) else None,
-                        "measured": median(was) if was else None,
-                        "shared": _by_cores(kinds.get("share", {})),
-                    }
-                )
-        return found
+        return [_view(name, kinds, early) for (where, name), kinds in reversed(self._of.items()) if where == chapter]
+
+
+def _view(name: str, kinds: dict[str, Values], early: bool) -> dict[str, Any]:
+    predicted, was = ([value for value, _ in kinds.get(kind, {}).values()] for kind in ("predict", "measured"))
+    seen = bool(predicted) and (early or bool(was))
+    return {
+        "name": name,
+        "predictions": len(predicted),
+        "bars": histogram(predicted, was) if seen else [],
+        "predicted": median(predicted) if seen else None,
+        "measured": median(was) if was else None,
+        "shared": _by_cores(kinds.get("share", {})),
+    }
 
 
 def histogram(predicted: list[float], measured: list[float]) -> list[dict[str, Any]]:

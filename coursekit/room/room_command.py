@@ -50,34 +50,24 @@ def open_room(port: int, board: int, keep: Path | None, handins: Path | None) ->
     )
     serving = Serving(room, port, board)
     if room.continued:
-        console.print(
-            f"This is the room of {path}, which was not closed or was kept: {plural(len(room.board.people), 'nickname')} on its board."
-        )
+        here = plural(len(room.board.people), "nickname")
+        console.print(f"This is the room of {path}, which was not closed or was kept: {here} on its board.")
     threading.Thread(target=_load_chapters, daemon=True).start()
     found = addresses()
     console.print(f'Learners type:  [bold]join("{found[0]}{"" if port == 8765 else f":{port}"} {room.code}")[/bold]')
-    if found[1:]:
-        console.print(
-            f"This machine is also {', '.join(found[1:])}: take the address of the network that the learners are in."
-        )
+    if others := ", ".join(found[1:]):
+        console.print(f"This machine is also {others}: take the address of the network that the learners are in.")
     if "microsoft" in platform.release().lower():
         console.print(WSL.format(port=port, address=found[0]), markup=False)
     console.print(f"The board, for your browser: http://127.0.0.1:{board}/?key={room.secret}")
     console.print(f"For a projector, without names: http://127.0.0.1:{board}/projector")
     for slides in sorted(SLIDES.glob("*.slides.html")):
-        console.print(
-            f"Your slides, with the room's votes: http://127.0.0.1:{board}/slides/{slides.name.partition('.')[0]}"
-        )
+        name = slides.name.partition(".")[0]
+        console.print(f"Your slides, with the room's votes: http://127.0.0.1:{board}/slides/{name}")
     if handins:
         console.print(f"Hand-ins go to {handins}, a folder for each student.")
-    console.print(
-        "Ctrl-C closes the room. "
-        + (
-            f"What it was told stays in {keep}."
-            if keep
-            else "Then all that it was told is deleted; the board has links that save it before."
-        )
-    )
+    deleted = "Then all that it was told is deleted; the board has links that save it before."
+    console.print(f"Ctrl-C closes the room. {f'What it was told stays in {keep}.' if keep else deleted}")
     try:
         asyncio.run(serving.run())
     finally:
@@ -147,6 +137,5 @@ def _listen(host: str, port: int, option: str) -> socket.socket:
     try:
         return socket.create_server((host, port), backlog=1024)
     except OSError as error:
-        raise CommandError(
-            f"Port {port} cannot be used ({error.strerror}). Name another: {option} {port + 10}"
-        ) from None
+        reason = f"Port {port} cannot be used ({error.strerror})."
+        raise CommandError(f"{reason} Name another: {option} {port + 10}") from None

@@ -11,7 +11,7 @@ from coursekit.basics.paths import ROOT
 
 _HEADING = re.compile(r"#+ (.+)")
 _ROW = re.compile(r"\| *(\d+):(\d\d) *\| *(\d+) *\| *([^|]*?) *\| *([^|]*?) *\|(?: *([^|]*?) *\|)?")
-_MARKS = re.compile(r"\[(.*?)\]\(.*?\)|\*\*(.*?)\*\*|\*(.*?)\*|`(.*?)`")
+_MARKUP = re.compile(r"\[(.*?)\]\(.*?\)|\*\*(.*?)\*\*|\*(.*?)\*|`(.*?)`")
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ def read(text: str) -> dict[str, list[Row]]:
 
 
 def _plain(text: str) -> str:
-    """Return the words of a cell, without the marks of links, bold, italics and code."""
-    return _MARKS.sub(lambda match: next(filter(None, match.groups()), ""), text)
+    """Return the words of a cell, without the markup of links, bold, italics and code."""
+    return _MARKUP.sub(lambda match: next(filter(None, match.groups()), ""), text)
 
 
 @cache

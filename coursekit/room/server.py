@@ -1,7 +1,6 @@
 """The room's two servers: learners send to one, over TLS; the instructor's browser reads the board from the other, on this machine."""
 
 import asyncio
-import base64
 import contextlib
 import hashlib
 import json
@@ -18,6 +17,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -25,9 +25,9 @@ from starlette.routing import Route
 from coursekit.basics.errors import chapter_names
 from coursekit.basics.paths import ROOT
 from coursekit.learner.workshop.live_question import WAIT
-from coursekit.learner.workshop.pairing import Host, Mismatch
+from coursekit.learner.workshop.pairing import Host, Mismatch, as_bytes, as_text
 from coursekit.room.export import as_csv, as_json
-from coursekit.room.incoming import Record, record_of
+from coursekit.room.incoming import Event, event_of
 from coursekit.room.live_board import Board, Person
 from coursekit.room.received import LARGEST, HandIns
 from coursekit.room.run_sheet import sheets
@@ -88,7 +88,7 @@ class Room:
         for id, nickname in self.store.people().items():
             self.board.people[id] = Person(nickname)
         happened: list[tuple[float, Callable[..., None], Iterable]] = [
-            *((at, self.board.take, (person, record)) for person, at, record in self.store.records()),
+            *((at, self.board.take, (person, event)) for person, at, event in self.store.events()),
             *((at, self.board.do, what) for at, *what in self.store.doings()),
         ]
         for at, take, what in sorted(happened, key=itemgetter(0)):
@@ -132,6 +132,15 @@ class Room:
         seen.append(now)
         return len(seen) > MANY
 
+    def take(self, person: str, events: list[Event]) -> None:
+        """Keep and show what somebody sent; what has come before is known by its id."""
+        now = time.time()
+        new = self.store.add(person, events, now)
+        for event in new:
+            self.board.take(person, event, now)
+        if new:
+            self.changed.ring()
+
     def do(self, doing: str, chapter: str, name: str) -> None:
         """Do what the instructor chose, and tell the room; raises ValueError where it does not fit."""
         now = time.time()
@@ -143,13 +152,8 @@ class Room:
     def catch_up(self, person: str, chapter: str, section: str) -> tuple[str, dict[str, str]]:
         """Return a section that is open and the answers before it, and show who has them; raises Closed or ValueError."""
         title, answers = self.board.sections.answers(chapter, section)
-        now = time.time()
-        records = [
-            Record(uuid.uuid5(uuid.NAMESPACE_OID, f"{chapter}/{name}").hex, "taken", chapter, name) for name in answers
-        ]
-        for record in self.store.add(person, records, now):  # none of those that were taken over before
-            self.board.take(person, record, now)
-            self.changed.ring()
+        ids = {name: uuid.uuid5(uuid.NAMESPACE_OID, f"{chapter}/{name}").hex for name in answers}
+        self.take(person, [Event(id, "taken", chapter, name) for name, id in ids.items()])
         return title, answers
 
     def close(self) -> None:
@@ -165,10 +169,10 @@ def public(room: Room) -> Starlette:
     async def join(request: Request) -> Response:
         data = await _json(request)
         try:
-            key, host = room.begin_exchange(_bytes(data.get("message")))
+            key, host = room.begin_exchange(as_bytes(data.get("message")))
         except Mismatch:
             return _no(400, "this is not a request to join")
-        return JSONResponse({"exchange": key, "message": _text(host.message), "proof": _text(host.proof)})
+        return JSONResponse({"exchange": key, "message": as_text(host.message), "proof": as_text(host.proof)})
 
     async def confirm(request: Request) -> Response:
         data = await _json(request)
@@ -178,24 +182,19 @@ def public(room: Room) -> Starlette:
         if len(room.board.people) >= PEOPLE:
             return _no(503, f"the room is full: {PEOPLE} people")
         try:
-            id, token = room.join(str(data.get("exchange", "")), _bytes(data.get("proof")), nickname)
+            id, token = room.join(str(data.get("exchange", "")), as_bytes(data.get("proof")), nickname)
         except Mismatch:
             return _no(403, "this is not the code of this room")
         return JSONResponse({"id": id, "token": token})
 
-    async def records(request: Request) -> Response:
+    async def take(request: Request) -> Response:
         person = _known(room, request)
         data = await _json(request)
         try:
-            found = [record_of(each) for each in data.get("records", [])[:200]]
+            found = [event_of(each) for each in data.get("records", [])[:200]]
         except (ValueError, TypeError) as error:
             return _no(422, str(error))
-        now = time.time()
-        new = room.store.add(person, found, now)
-        for record in new:
-            room.board.take(person, record, now)
-        if new:
-            room.changed.ring()
+        room.take(person, found)
         return JSONResponse({"taken": len(found)})
 
     async def asked(request: Request) -> Response:
@@ -216,7 +215,7 @@ def public(room: Room) -> Starlette:
         data = await _json(request, 2 * LARGEST)
         chapter, student = (str(data.get(name, "")) for name in ("chapter", "student"))
         try:
-            receipt = room.handins.take(person, chapter, student, _bytes(data.get("notebook")), time.time())
+            receipt = room.handins.take(person, chapter, student, as_bytes(data.get("notebook")), time.time())
         except ValueError as error:
             return _no(422, str(error))
         except OSError as error:
@@ -243,28 +242,21 @@ def public(room: Room) -> Starlette:
             room.asked.ring()
         return JSONResponse({})
 
-    routes = [
-        ("/join", join),
-        ("/confirm", confirm),
-        ("/records", records),
-        ("/asked", asked),
-        ("/handin", hand_in),
-        ("/catch_up", catch_up),
-        ("/leave", leave),
-    ]
-    return Starlette(
-        routes=[Route(path, endpoint, methods=["POST"]) for path, endpoint in routes],
-        exception_handlers=_REFUSALS,
-    )
+    pages = {"/join": join, "/confirm": confirm, "/records": take, "/asked": asked}
+    pages |= {"/handin": hand_in, "/catch_up": catch_up, "/leave": leave}
+    routes = [Route(path, endpoint, methods=["POST"]) for path, endpoint in pages.items()]
+    return Starlette(routes=routes, exception_handlers=_REFUSALS)
 
 
 def private(room: Room) -> Starlette:
     """Return what the instructor's browser reads, on this machine alone."""
 
-    def known(request: Request) -> bool:
+    def ours(request: Request) -> None:
+        """Raise HTTPException for any browser but the one with the address that `coursekit room` printed."""
         host = request.headers.get("host", "").rpartition(":")[0]  # a page elsewhere can have its name point to us
         given = request.cookies.get(COOKIE, "")
-        return host in ("127.0.0.1", "localhost") and secrets.compare_digest(given.encode(), room.secret.encode())
+        if host not in ("127.0.0.1", "localhost") or not secrets.compare_digest(given.encode(), room.secret.encode()):
+            raise HTTPException(403, CLOSED)
 
     async def home(request: Request) -> Response:
         key = request.query_params.get("key")
@@ -272,13 +264,11 @@ def private(room: Room) -> Starlette:
             response: Response = RedirectResponse(request.url.path, 303)
             response.set_cookie(COOKIE, room.secret, httponly=True, samesite="strict")
             return response
-        if not known(request):
-            return _no(403, CLOSED)
+        ours(request)
         return HTMLResponse(PAGE.read_text(encoding="utf-8"), headers={"Content-Security-Policy": _policy()})
 
     async def events(request: Request) -> Response:
-        if not known(request):
-            return _no(403, CLOSED)
+        ours(request)
         names = request.query_params.get("names") != "0"
 
         async def stream() -> AsyncIterator[str]:
@@ -292,8 +282,7 @@ def private(room: Room) -> Starlette:
 
     async def slides(request: Request) -> Response:
         """Answer with slides that were made: in a page of the board's own, they may show the votes."""
-        if not known(request):
-            return _no(403, CLOSED)
+        ours(request)
         name = request.path_params["name"]
         if name not in chapter_names() or not (path := SLIDES / f"{name}.slides.html").exists():
             return _no(404, f"there are no such slides: make slides name={name}")
@@ -301,13 +290,11 @@ def private(room: Room) -> Starlette:
         return HTMLResponse(page, headers={"Content-Security-Policy": SLIDES_POLICY})
 
     async def choices(request: Request) -> Response:
-        if not known(request):
-            return _no(403, CLOSED)
+        ours(request)
         return JSONResponse(await run_in_threadpool(_choices))
 
     async def export(request: Request) -> Response:
-        if not known(request):
-            return _no(403, CLOSED)
+        ours(request)
         kind = request.path_params["kind"]
         headers = {"Content-Disposition": f'attachment; filename="room.{kind}"', "Cache-Control": "no-store"}
         if kind == "csv":
@@ -315,10 +302,9 @@ def private(room: Room) -> Starlette:
         return JSONResponse(as_json(room.store), headers=headers)
 
     async def do(request: Request) -> Response:
-        if (
-            not known(request) or request.headers.get("content-type") != "application/json"
-        ):  # no form of a page elsewhere
-            return _no(403, CLOSED)
+        ours(request)
+        if request.headers.get("content-type") != "application/json":  # a form of a page elsewhere
+            raise HTTPException(403, CLOSED)
         data = await _json(request)
         try:
             room.do(*(str(data.get(name, "")) for name in ("doing", "chapter", "name")))
@@ -332,22 +318,14 @@ def private(room: Room) -> Starlette:
     return Starlette(routes=[*routes, Route("/do", do, methods=["POST"])], exception_handlers=_REFUSALS)
 
 
-class _Bad(Exception):
-    """A request that the room refuses: the status and the reason."""
-
-
-def _refusal(request: Request, error: Exception) -> Response:
-    return _no(*error.args)
-
-
-_REFUSALS: Any = {_Bad: _refusal}
+_REFUSALS: Any = {HTTPException: lambda request, error: _no(error.status_code, error.detail)}
 
 
 @cache
 def _policy() -> str:
     """Return what the board's page may do: run its own script and no other, and be in no frame."""
     script = PAGE.read_text(encoding="utf-8").split("<script>")[1].split("</script>")[0]
-    digest = _text(hashlib.sha256(script.encode()).digest())
+    digest = as_text(hashlib.sha256(script.encode()).digest())
     own = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'"
     return f"default-src 'self'; {own}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -358,18 +336,18 @@ def _choices() -> dict[str, Any]:
 
 
 async def _json(request: Request, most: int = BODY) -> dict[str, Any]:
-    """Return the body of a request; raises _Bad where it is no JSON object, or larger than any of ours."""
+    """Return the body of a request; raises HTTPException where it is no JSON object, or larger than any of ours."""
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > most:
-            raise _Bad(413, "too large")
+            raise HTTPException(413, "too large")
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
-        raise _Bad(400, "no JSON") from None
+        raise HTTPException(400, "no JSON") from None
     if not isinstance(data, dict):
-        raise _Bad(400, "no JSON object")
+        raise HTTPException(400, "no JSON object")
     return data
 
 
@@ -379,25 +357,14 @@ def _person(room: Room, request: Request) -> str | None:
 
 
 def _known(room: Room, request: Request) -> str:
-    """Return who asks; raises _Bad where the room does not know them, or they ask more than a person could."""
+    """Return who asks; raises HTTPException where the room does not know them, or they ask more than a person could."""
     person = _person(room, request)
     if person is None:
-        raise _Bad(401, "join again: the room does not know you")
+        raise HTTPException(401, "join again: the room does not know you")
     if room.too_many(person):
-        raise _Bad(429, "too many at once")
+        raise HTTPException(429, "too many at once")
     return person
 
 
 def _no(status: int, reason: str) -> Response:
     return JSONResponse({"reason": reason}, status)
-
-
-def _bytes(text: object) -> bytes:
-    try:
-        return base64.b64decode(str(text), validate=True)
-    except ValueError:
-        return b""
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode()

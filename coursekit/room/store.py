@@ -1,4 +1,4 @@
-"""What a room keeps: people and records, in one SQLite file; what was acknowledged is on the disk."""
+"""What a room keeps: people and events, in one SQLite file; what was acknowledged is on the disk."""
 
 import sqlite3
 import time
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from coursekit.room.incoming import Record
+from coursekit.room.incoming import Event
 
-_COLUMNS = [field.name for field in fields(Record)]
+_COLUMNS = [field.name for field in fields(Event)]
 _TABLES = f"""
 create table if not exists room (certificate blob, code text, secret text);
 create table if not exists people (id text primary key, nickname text, token text unique, joined real, gone real);
@@ -89,26 +89,26 @@ class Store:
         rows = self._file.execute("select distinct person from handins where student = ? collate nocase", (student,))
         return {person for (person,) in rows}
 
-    def add(self, person: str, records: list[Record], now: float) -> list[Record]:
-        """Keep somebody's records, all or none; return those that had not come before."""
-        marks = ", ".join("?" * (len(_COLUMNS) + 2))
+    def add(self, person: str, events: list[Event], now: float) -> list[Event]:
+        """Keep somebody's events, all or none; return those that had not come before."""
+        insert = f"insert or ignore into records values ({', '.join('?' * (len(_COLUMNS) + 2))})"
         new = []
         self._file.execute("begin immediate")
         try:
-            for record in records:
-                row = (person, now, *asdict(record).values())
-                if self._file.execute(f"insert or ignore into records values ({marks})", row).rowcount:
-                    new.append(record)
+            for event in events:
+                row = (person, now, *asdict(event).values())
+                if self._file.execute(insert, row).rowcount:
+                    new.append(event)
             self._file.execute("commit")
         except BaseException:
             self._file.execute("rollback")
             raise
         return new
 
-    def records(self) -> Iterator[tuple[str, float, Record]]:
+    def events(self) -> Iterator[tuple[str, float, Event]]:
         """Yield who sent what when, in the order in which it came."""
         for person, at, *values in self._file.execute("select * from records order by at, rowid"):
-            yield person, at, Record(*values)
+            yield person, at, Event(*values)
 
     def close(self, keep: bool) -> None:
         """Close the file, and delete it unless it is to be kept."""

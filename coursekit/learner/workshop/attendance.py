@@ -20,7 +20,7 @@ def join(room: str, nickname: str = "") -> Note:
         live_question.listen(fresh=True)
     except connection.NoRoom as error:
         return Note("Not joined", str(error), "#dc2626")
-    example = connection.record("check", "ch01_tasks", exercise="parallel_map", outcome="wrong", attempts=2, hints=1)
+    example = connection.event("check", "ch01_tasks", exercise="parallel_map", outcome="wrong", attempts=2, hints=1)
     example |= {"message_id": "3r5ayo", "seconds": 0.4, "id": joined.id}
     words = ", ".join(f"{key} {value}" for key, value in example.items())
     return Note(f"You are in, {joined.nickname}", SENT.format(example=words), "#16a34a")
@@ -31,11 +31,8 @@ def leave() -> Note:
     if connection.current() is None:
         return Note("You are in no room", "Nothing is being sent.")
     heard = connection.part()
-    return Note(
-        "You have left the room",
-        "Nothing is sent any more."
-        + ("" if heard else " It did not answer, so your name may stay on its board for a while."),
-    )
+    unheard = "" if heard else " It did not answer, so your name may stay on its board for a while."
+    return Note("You have left the room", f"Nothing is sent any more.{unheard}")
 
 
 def stuck(line: str | None = "") -> Note:
@@ -44,8 +41,7 @@ def stuck(line: str | None = "") -> Note:
         return connection.OUTSIDE
     chapter = session.chapter()
     if line is None:
-        return connection.tell(connection.record("down", chapter)) or Note("Your hand is down", "")
+        return connection.tell(connection.event("down", chapter)) or Note("Your hand is down", "")
     said = " ".join(line.split())[: connection.LINE]
-    return connection.tell(connection.record("hand", chapter, line=said)) or Note(
-        "Your hand is up", "Your instructor sees it on the board.", "#7c3aed"
-    )
+    told = connection.tell(connection.event("hand", chapter, line=said))
+    return told or Note("Your hand is up", "Your instructor sees it on the board.", "#7c3aed")

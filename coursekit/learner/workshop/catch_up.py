@@ -27,7 +27,7 @@ def catch_up(section: str = "") -> Note:
     except Exception as error:
         return Note("Nothing was taken over", f"The room does not answer ({error}). Try again.", "#dc2626")
     title = str(answer["section"])
-    solved = {name for name, record in load()[0].get(chapter, {}).items() if record.get("status") == "passed"}
+    solved = {name for name, each in load()[0].get(chapter, {}).items() if each.get("status") == "passed"}
     answers = {name: code for name, code in answer["answers"].items() if name not in solved}
     if not answers:
         return Note("You are up to date", f'You have solved all that comes before "{title}".', "#16a34a")

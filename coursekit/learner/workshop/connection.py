@@ -1,9 +1,8 @@
 """The learner's side of a room: what is sent after `join`, and nothing else, by a thread that no check waits for.
 
-A record is written into a folder first and sent from there, so what could not be sent goes later, also from another notebook.
+An event is written into a folder first and sent from there, so what could not be sent goes later, also from another notebook.
 """
 
-import base64
 import contextlib
 import hashlib
 import http.client
@@ -22,12 +21,12 @@ from coursekit.basics.cards import Note
 from coursekit.basics.files import write_whole
 from coursekit.judging.result import Result
 from coursekit.learner.progress import home
-from coursekit.learner.workshop.pairing import Joiner, Mismatch
+from coursekit.learner.workshop.pairing import Joiner, Mismatch, as_bytes, as_text
 
 PORT = 8765
 SECONDS = 5  # that the room may take to answer
 LINE = 200  # characters of the line that a learner may write beside a raised hand
-WAITING = 2_000  # records that wait at most
+WAITING = 2_000  # events that wait at most
 LONGEST_PAUSE = 60  # seconds between two tries
 NO_WAY = (
     "Nothing answers at {place} ({reason}). Is `coursekit room` running there, and are you in the same network? Guest networks often "
@@ -91,11 +90,11 @@ def enter(room: str, nickname: str) -> Link:
     host, port, code = pair(room)
     joiner = Joiner(code)
     try:
-        status, answer, seen = _post(host, port, "/join", {"message": _text(joiner.message)})
+        status, answer, seen = _post(host, port, "/join", {"message": as_text(joiner.message)})
         if status != 200:
             raise NoRoom(f"The room refuses: {answer.get('reason', status)}")
-        proof = joiner.prove(_bytes(answer.get("message")), _bytes(answer.get("proof")), seen)
-        data = {"exchange": answer.get("exchange"), "proof": _text(proof), "nickname": nickname}
+        proof = joiner.prove(as_bytes(answer.get("message")), as_bytes(answer.get("proof")), seen)
+        data = {"exchange": answer.get("exchange"), "proof": as_text(proof), "nickname": nickname}
         status, answer, _ = _post(host, port, "/confirm", data, fingerprint=seen)
     except Mismatch:
         raise NoRoom(WRONG.format(code=code)) from None
@@ -132,23 +131,15 @@ def part() -> bool:
     return heard
 
 
-def record(kind: str, chapter: str, **more: Any) -> dict:
+def event(kind: str, chapter: str, **more: Any) -> dict:
     """Return what is sent: a dozen words at most, never code, values, outputs, paths or names of accounts."""
     return {"id": uuid.uuid4().hex, "kind": kind, "chapter": chapter} | more
 
 
 def of_result(result: Result, attempts: int, hints: int) -> dict:
     """Return what is sent of a check."""
-    return record(
-        "check",
-        result.chapter,
-        exercise=result.name,
-        outcome=result.status,
-        attempts=attempts,
-        hints=hints,
-        message_id=result.message_id,
-        seconds=round(result.seconds, 1),
-    )
+    more = {"outcome": result.status, "attempts": attempts, "hints": hints, "message_id": result.message_id}
+    return event("check", result.chapter, exercise=result.name, seconds=round(result.seconds, 1), **more)
 
 
 def joined() -> bool:
@@ -157,7 +148,7 @@ def joined() -> bool:
 
 
 def tell(data: dict) -> Note | None:
-    """Have a record sent soon; return a note when the room has just stopped answering. Costs a small file."""
+    """Have an event sent soon; return a note when the room has just stopped answering. Costs a small file."""
     folder = _outbox()
     with contextlib.suppress(OSError):  # a full disk is no reason to fail a check
         if len(os.listdir(folder)) < WAITING:
@@ -253,11 +244,3 @@ def _post(
         response = connection.getresponse()
         answer = json.loads(response.read(1_000_000) or b"{}")
         return response.status, answer if isinstance(answer, dict) else {}, seen
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-def _bytes(text: object) -> bytes:
-    return base64.b64decode(str(text))

@@ -2,31 +2,22 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from coursekit.basics.files import write_whole
 from coursekit.learner import shell
-from coursekit.learner.progress import home
+from coursekit.learner.progress import home, kept
 
 
 def keep(chapter: str, answers: dict[str, str]) -> None:
     """Keep the code of answers that came from the room, by exercise."""
-    kept = _read()
-    kept[chapter] = kept.get(chapter, {}) | answers
-    write_whole(_file(), json.dumps(kept))
+    before = kept(_file())
+    write_whole(_file(), json.dumps(before | {chapter: before.get(chapter, {}) | answers}))
 
 
 def taken(chapter: str, name: str) -> bool:
     """Return whether the cell that last defined `name` holds the room's answer."""
-    code = _read().get(chapter, {}).get(name, "")
+    code = kept(_file()).get(chapter, {}).get(name, "")
     return bool(code) and code.strip() in shell.defining_source(name)
-
-
-def _read() -> dict[str, Any]:
-    try:
-        return dict(json.loads(_file().read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return {}
 
 
 def _file() -> Path:

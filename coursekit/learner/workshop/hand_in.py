@@ -1,6 +1,5 @@
 """`hand_in()`: a notebook goes to the room over the paired channel, after it was said what is sent; a receipt comes back."""
 
-import base64
 import json
 import os
 import re
@@ -13,6 +12,7 @@ from coursekit.basics.journal import Journal
 from coursekit.learner import shell as notebook
 from coursekit.learner.progress import home
 from coursekit.learner.workshop import connection
+from coursekit.learner.workshop.pairing import as_text
 
 SECONDS = 30  # that one try may take
 PATIENCE = 60  # seconds in which a room that does not answer may come back
@@ -41,7 +41,7 @@ def hand_in(path: str = "", *, student: str = "", sure: bool = False) -> Note:
     notebook.show(Note("This will be sent", what))
     if not sure and input("Type yes to send it: ").strip().lower() not in ("yes", "y"):
         return Note("Nothing was sent", "Run it again when you are ready.")
-    return _sent(room, {"chapter": chapter, "student": name, "notebook": base64.b64encode(content).decode()})
+    return _sent(room, {"chapter": chapter, "student": name, "notebook": as_text(content)})
 
 
 def _sent(room: connection.Link, data: dict[str, str]) -> Note:
@@ -55,9 +55,8 @@ def _sent(room: connection.Link, data: dict[str, str]) -> Note:
             return Note("Not handed in", f"The room refuses it: {refused}", "#dc2626")
         except Exception as error:
             if time.monotonic() > deadline:
-                return Note(
-                    "Not handed in", f"The room does not answer ({error}). Try again, or hand it in another way."
-                )
+                text = f"The room does not answer ({error}). Try again, or hand it in another way."
+                return Note("Not handed in", text)
             time.sleep(1)
     Journal(home() / "receipts.jsonl").add(receipt)
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(receipt["at"])))

@@ -54,5 +54,5 @@ def vote(chapter: str, name: str, choice: str) -> Note | None:
         return None
     if not question["poll"]:
         return Note("The vote is over for now", TALK, "#7c3aed")
-    told = connection.tell(connection.record("vote", chapter, exercise=name, poll=question["poll"], choice=choice))
+    told = connection.tell(connection.event("vote", chapter, exercise=name, poll=question["poll"], choice=choice))
     return told or Note(f"Your vote: {choice}", VOTED, "#7c3aed")

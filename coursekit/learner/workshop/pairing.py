@@ -4,6 +4,7 @@ Each proves that it knows the code and which certificate it sees. A program in b
 proofs do not fit, and one exchange tests one guess of the code.
 """
 
+import base64
 import hmac
 import re
 
@@ -44,6 +45,19 @@ class Host:
     def accepts(self, proof: bytes) -> bool:
         """Return whether the learner knew the code and saw the room's own certificate."""
         return hmac.compare_digest(proof, self._expected)
+
+
+def as_text(data: bytes) -> str:
+    """Return bytes as they travel in JSON."""
+    return base64.b64encode(data).decode()
+
+
+def as_bytes(text: object) -> bytes:
+    """Return the bytes that a text from elsewhere stands for, none where it is not one of `as_text`."""
+    try:
+        return base64.b64decode(str(text), validate=True)
+    except ValueError:
+        return b""
 
 
 def _plain(code: str) -> bytes:
