@@ -251,7 +251,7 @@ def public(room: Room) -> Starlette:
 def private(room: Room) -> Starlette:
     """Return what the instructor's browser reads, on this machine alone."""
 
-    def ours(request: Request) -> None:
+    def refuse_others(request: Request) -> None:
         """Raise HTTPException for any browser but the one with the address that `coursekit room` printed."""
         host = request.headers.get("host", "").rpartition(":")[0]  # a page elsewhere can have its name point to us
         given = request.cookies.get(COOKIE, "")
@@ -264,11 +264,11 @@ def private(room: Room) -> Starlette:
             response: Response = RedirectResponse(request.url.path, 303)
             response.set_cookie(COOKIE, room.secret, httponly=True, samesite="strict")
             return response
-        ours(request)
+        refuse_others(request)
         return HTMLResponse(PAGE.read_text(encoding="utf-8"), headers={"Content-Security-Policy": _policy()})
 
     async def events(request: Request) -> Response:
-        ours(request)
+        refuse_others(request)
         names = request.query_params.get("names") != "0"
 
         async def stream() -> AsyncIterator[str]:
@@ -282,7 +282,7 @@ def private(room: Room) -> Starlette:
 
     async def slides(request: Request) -> Response:
         """Answer with slides that were made: in a page of the board's own, they may show the votes."""
-        ours(request)
+        refuse_others(request)
         name = request.path_params["name"]
         if name not in chapter_names() or not (path := SLIDES / f"{name}.slides.html").exists():
             return _no(404, f"there are no such slides: make slides name={name}")
@@ -290,11 +290,11 @@ def private(room: Room) -> Starlette:
         return HTMLResponse(page, headers={"Content-Security-Policy": SLIDES_POLICY})
 
     async def choices(request: Request) -> Response:
-        ours(request)
+        refuse_others(request)
         return JSONResponse(await run_in_threadpool(_choices))
 
     async def export(request: Request) -> Response:
-        ours(request)
+        refuse_others(request)
         kind = request.path_params["kind"]
         headers = {"Content-Disposition": f'attachment; filename="room.{kind}"', "Cache-Control": "no-store"}
         if kind == "csv":
@@ -302,7 +302,7 @@ def private(room: Room) -> Starlette:
         return JSONResponse(as_json(room.store), headers=headers)
 
     async def do(request: Request) -> Response:
-        ours(request)
+        refuse_others(request)
         if request.headers.get("content-type") != "application/json":  # a form of a page elsewhere
             raise HTTPException(403, CLOSED)
         data = await _json(request)
