@@ -3,13 +3,22 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
 NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 def find_browser() -> str | None:
@@ -23,11 +32,11 @@ def find_browser() -> str | None:
 
 
 @contextmanager
-def chromium(arguments: Sequence[str]) -> Iterator[Browser]:
+def chromium() -> Iterator[Browser]:
     """Start a browser, and close it at the end; it is looked for first, because one Playwright cannot run inside another."""
     path = find_browser()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        browser = playwright.chromium.launch(executable_path=path, args=QUIET)
         yield browser
         browser.close()
 

@@ -20,6 +20,7 @@ from coursekit.sandbox.conversation import Line
 from coursekit.sandbox.limits import Limits, SandboxDied
 from coursekit.sandbox.nursery import NurseryFailed
 from coursekit.sandbox.sandbox import Sandbox, wants_cpu
+from tests.waiting import until
 
 NO_DESCRIPTORS = OSError(errno.EMFILE, "Too many open files")
 HIDDEN = "cannot be watched, because /proc hides other users' processes"
@@ -165,23 +166,15 @@ def test_a_sandbox_has_as_much_of_the_cpus_as_one_process_of_its_grader(
 
 def test_a_program_that_computes_wants_a_cpu_and_one_that_sleeps_does_not():
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stdout=subprocess.DEVNULL) as sleeps:
-        assert until(lambda: not wants_cpu(sleeps.pid))
+        until(lambda: not wants_cpu(sleeps.pid))
         sleeps.kill()
     computes = (
         "import threading, time; threading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start(); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", computes], preexec_fn=lambda: os.nice(15)) as computing:
-        assert until(lambda: wants_cpu(computing.pid))
+        until(lambda: wants_cpu(computing.pid))
         computing.kill()
     assert not wants_cpu(computing.pid)
-
-
-def until(condition: Callable[[], bool]) -> bool:
-    """Return whether a condition comes true, which a busy machine may delay."""
-    end = time.monotonic() + 30
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    return condition()
 
 
 @pytest.mark.parametrize(

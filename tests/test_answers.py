@@ -10,7 +10,7 @@ import pytest
 from coursekit.judging.exercise import PUBLIC_SEED, find, judge, load
 from coursekit.learner.checks import local
 from tests import forked
-from tests.answers import SAMPLES, Sample
+from tests.answers import Sample, samples
 from tests.chapters import CHAPTERS
 
 MODULES = {chapter: import_module(f"tests.answers.{chapter}") for chapter in CHAPTERS}
@@ -22,7 +22,7 @@ ALL = [
         marks=[pytest.mark.canary] * sample.right,
     )
     for chapter in CHAPTERS
-    for sample in SAMPLES[chapter]
+    for sample in samples(chapter)
 ]
 EXERCISES = [(chapter, item) for chapter in CHAPTERS for item in load(chapter).values() if item.kind == "exercise"]
 
@@ -98,7 +98,7 @@ def test_half_a_gpu_that_is_still_held_turns_no_right_answer(chapter, ray_of):
 
 @pytest.mark.parametrize(("chapter", "item"), EXERCISES, ids=lambda value: getattr(value, "name", value))
 def test_exercise_has_answers_hints_and_an_idea(chapter, item):
-    counts = Counter(sample.right for sample in SAMPLES[chapter] if sample.exercise == item.name)
+    counts = Counter(sample.right for sample in samples(chapter) if sample.exercise == item.name)
     assert counts[False] >= 3
     assert counts[True] >= 1
     assert len(item.hints) >= 2
@@ -110,7 +110,7 @@ def test_exercise_has_answers_hints_and_an_idea(chapter, item):
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_every_sample_belongs_to_an_exercise(chapter):
     names = {item.name for item in load(chapter).values() if item.kind == "exercise"}
-    assert {sample.exercise for sample in SAMPLES[chapter]} == names
+    assert {sample.exercise for sample in samples(chapter)} == names
 
 
 QUIZZES = [item for chapter in CHAPTERS for item in load(chapter).values() if item.kind == "quiz"]

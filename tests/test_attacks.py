@@ -18,8 +18,8 @@ from coursekit.grading.student_page import NOT_WRITTEN
 from coursekit.sandbox.nursery import available
 from tests.attacks import GUARD, MARK, Attack, attacks, placed
 from tests.classes import HONEST, SHORT, Machine, grade, hand_in_honestly, lines, said
+from tests.live_markup import live_in
 from tests.nbgrader_courses import nbgrader
-from tests.test_markup import live_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")]
 UNENDING = [attack for attack in attacks() if attack.reason in ("stopped after", "ran longer than")]

@@ -1,7 +1,6 @@
 """In a real browser: the instructor asks the room from the board, and what learners write stays text."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -10,33 +9,25 @@ import coursekit
 from coursekit.author.slides import as_html, deck
 from coursekit.basics.paths import ROOT
 from coursekit.learner import checks
-from coursekit.learner.progress import home
 from coursekit.learner.workshop import attendance, live_question
 from coursekit.room import server
 from coursekit.room.run_sheet import sheets
 from coursekit.room.votes import all_quizzes
 from tests.browser import chromium
-from tests.test_browser import QUIET_CHROMIUM
-from tests.test_room import Opened, ask, opened, until
+from tests.rooms import Opened, a_room, ask
+from tests.waiting import until
 
+__all__ = ["a_room"]
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
-    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
-    home().mkdir()
-    with opened(tmp_path / "room.db") as found:
-        coursekit.begin("ch01_tasks")
-        yield found
 
 
 @pytest.fixture
 def board(room: Opened) -> Iterator[Page]:
     """Yield the instructor's page; a script that a learner got into it would end the test."""
+    coursekit.begin("ch01_tasks")
     all_quizzes()  # loads every chapter, before the page asks for them
     expect.set_options(timeout=30_000)
-    with chromium(QUIET_CHROMIUM) as browser:
+    with chromium() as browser:
         page = browser.new_context().new_page()
         page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
         page.goto(f"http://127.0.0.1:{room.board}/?key={room.room.secret}")

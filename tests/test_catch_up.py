@@ -6,19 +6,21 @@ import coursekit
 from coursekit.learner import checks, shell
 from coursekit.learner.progress import load
 from coursekit.learner.workshop import attendance, catch_up, connection
-from tests.test_room import instructor, room  # noqa: F401
+from tests.rooms import a_room, instructor
+
+__all__ = ["a_room"]
 
 SECOND, THIRD = "`ray.wait` hands out what is ready", "A reference is an argument like any other"
 
 
 @pytest.fixture
-def ada(room):  # noqa: F811
+def ada(room):
     coursekit.begin("ch01_tasks")
     attendance.join(room.words, "Ada")
     return connection.current()
 
 
-def test_only_what_lies_before_the_open_section_is_given(room, ada):  # noqa: F811
+def test_only_what_lies_before_the_open_section_is_given(room, ada):
     with pytest.raises(connection.Refused, match="^your instructor has opened no section of this chapter yet$"):
         ada.post("/catch_up", {"chapter": "ch01_tasks"})
     assert instructor(room, doing="section", chapter="ch01_tasks", name=SECOND) == 200
@@ -31,7 +33,7 @@ def test_only_what_lies_before_the_open_section_is_given(room, ada):  # noqa: F8
     assert room.person("Ada")["cells"]["as_task"]["outcome"] == "taken"
 
 
-def test_an_answer_that_was_taken_over_lets_one_go_on_and_earns_nothing(room, ada, monkeypatch):  # noqa: F811
+def test_an_answer_that_was_taken_over_lets_one_go_on_and_earns_nothing(room, ada, monkeypatch):
     assert instructor(room, doing="section", chapter="ch01_tasks", name=SECOND) == 200
     said = catch_up.catch_up()
     assert "def parallel_map" in said.code

@@ -26,7 +26,7 @@ from coursekit.learner.session import begin
 from coursekit.machine.copies import as_built
 from tests.attacks import notebook
 from tests.classes import grade
-from tests.test_outcomes import cells, no_sandbox, write
+from tests.without_sandbox import cells, no_sandbox, write
 
 __all__ = ["no_sandbox"]  # every test here grades without one
 

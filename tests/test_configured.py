@@ -17,8 +17,8 @@ from coursekit.grading.outcome import Options
 from coursekit.sandbox.limits import Limits
 from tests.attacks import notebook as chapter_0
 from tests.classes import hand_in
+from tests.nbgrader_cells import KERNEL, locked
 from tests.nbgrader_courses import AUTOTESTS
-from tests.test_own_tests import KERNEL, locked
 
 FIXTURES = Path(nbgrader.__file__).parent / "tests"
 

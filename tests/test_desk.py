@@ -31,7 +31,7 @@ from coursekit.judging.result import Result
 from tests.attacks import notebook
 from tests.classes import grade, hand_in
 from tests.nbgrader_courses import UNPROTECTED, nbgrader
-from tests.test_outcomes import cells, no_sandbox, write
+from tests.without_sandbox import cells, no_sandbox, write
 
 __all__ = ["no_sandbox"]  # every test here grades without one
 

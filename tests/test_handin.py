@@ -20,15 +20,14 @@ from coursekit.grading.submission import find
 from coursekit.learner.progress import home
 from coursekit.learner.workshop import attendance, connection, hand_in
 from coursekit.room import received
-from tests.test_room import Opened, opened
+from tests.rooms import Opened, new_home, opened
 
 CHAPTER = "ch01_tasks"
 
 
 @pytest.fixture
 def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
-    home().mkdir()
+    new_home(tmp_path, monkeypatch)
     return tmp_path / "course/submitted"
 
 

@@ -1,6 +1,7 @@
 """The house: who may import whom. An import inside a function, or for a type checker alone, counts like any other."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -85,6 +86,12 @@ def test_at_most_twenty_rooms_and_every_module_in_one():
     assert len({room(module) for module in MODULES if "." in module}) <= 20
     flat = {path.stem for path in PACKAGE.glob("*.py")}
     assert flat == {"__init__", "cli", "aliases"}
+
+
+def test_what_modules_of_tests_share_is_in_none_of_them():
+    tests = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("deploy/**/*.py"), *ROOT.glob("benchmarks/*.py")]
+    shares = re.compile(r"^\s*(from|import) tests(\.| import )test_", re.MULTILINE)
+    assert [path.name for path in tests if shares.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_no_two_modules_share_a_name_unless_they_belong_to_different_chapters():

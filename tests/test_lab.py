@@ -3,9 +3,7 @@
 import json
 import os
 import re
-import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -14,46 +12,19 @@ import psutil
 import pytest
 
 from coursekit.basics.paths import ROOT
-from coursekit.given.ports import free_ports
 from coursekit.machine import lab
+from tests.jupyterlab import get, lab_of
 from tests.learners import unpacked
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """The address and the token of a JupyterLab that `coursekit lab` started."""
-    (port,) = free_ports(1)
+    """The address and the log of a JupyterLab that `coursekit lab` started."""
     folder = tmp_path_factory.mktemp("home")
-    course = unpacked(folder)
-    environment = os.environ | {"HOME": str(folder), "JUPYTER_TOKEN": "token-of-the-test", "DISPLAY": ""}
-    environment |= {"PATH": os.defpath}  # no environment is active
-    command = [sys.executable, "-m", "coursekit.cli", "lab", "--port", str(port)]
     log = folder / "log"
-    with log.open("w") as file:
-        process = subprocess.Popen(command, cwd=course, env=environment, stdout=file, stderr=subprocess.STDOUT)
-    try:
-        wait_for(f"http://localhost:{port}/api", process)
-        yield f"http://localhost:{port}", log
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
-
-
-def wait_for(address: str, process: subprocess.Popen, seconds: float = 180) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            urllib.request.urlopen(address, timeout=20).close()
-            return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-    raise AssertionError(f"JupyterLab did not answer at {address}; exit code {process.poll()}")
-
-
-def get(address: str) -> str:
-    request = urllib.request.Request(address, headers={"Authorization": "token token-of-the-test"})
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return answer.read().decode()
+    no_environment_is_active = {"HOME": str(folder), "PATH": os.defpath}
+    with lab_of(unpacked(folder), log=log, **no_environment_is_active) as address:
+        yield address, log
 
 
 @pytest.mark.slow
@@ -69,9 +40,7 @@ def test_the_address_it_prints_leads_to_the_first_notebook(server):
 @pytest.mark.slow
 def test_coursekit_is_on_the_path_of_its_terminals(server):
     address, _ = server
-    headers = {"Authorization": "token token-of-the-test"}
-    request = urllib.request.Request(f"{address}/api/terminals", method="POST", headers=headers)
-    urllib.request.urlopen(request, timeout=60).close()
+    get(f"{address}/api/terminals", method="POST")
     own = psutil.Process().children(recursive=True)
     shells = [child for child in own if child.terminal() and "JUPYTER_SERVER_ROOT" in child.environ()]
     paths = [shell.environ()["PATH"].split(os.pathsep)[0] for shell in shells]

@@ -1,44 +1,12 @@
 """A student's text in the pages of nbgrader: it is shown, and does nothing."""
 
 import base64
-import re
-from html.parser import HTMLParser
 
 import pytest
-from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 from coursekit.grading.markup import inert, pictures, without_dead_pictures
 from coursekit.grading.submission import text_of
-
-SHOWS = {"p", "a", "em", "strong", "code", "pre", "br", "h1", "ul", "ol", "li", "img", "table", "thead", "tbody", "tr"}
-SHOWS |= {"th", "td", "blockquote", "hr", "div", "span", "h2", "h3", "h4", "h5", "h6", "del", "input", "dl", "dt", "dd"}
-SCHEMES = ("http:", "https:", "mailto:", "data:image/")
-
-
-class Live(HTMLParser):
-    """Collects what a page would do more than show."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attributes: list) -> None:
-        if tag not in SHOWS:
-            self.found.append(tag)
-        for name, value in attributes:
-            url = str(value).lower().strip() if name in ("href", "src") else ""
-            runs = re.match(r"[^/#]*:", url) and not url.startswith(SCHEMES)
-            if runs or name.startswith("on") or name in ("style", "srcdoc", "action", "formaction"):
-                self.found.append(f"{name}={value}")
-
-
-def live_in(text: str, attachments: dict | None = None) -> list[str]:
-    """Return what is live in the page that nbconvert makes of a text cell."""
-    renderer = IPythonRenderer(escape=False, attachments=attachments)
-    page = Live()
-    page.feed(MarkdownWithMath(renderer=renderer).render(text))
-    return page.found
-
+from tests.live_markup import live_in
 
 LIVE = [
     "<script>alert(1)</script>",

@@ -13,8 +13,8 @@ from coursekit.judging.exercise import Exercise, judge
 from coursekit.judging.expect import Wrong, expect, expect_close, expect_equal
 from coursekit.learner import checks, session
 from coursekit.learner.checks import local
+from tests.answers import samples
 from tests.chapters import CHAPTERS
-from tests.test_answers import SAMPLES  # with those of all chapters
 
 EXERCISES = sorted((ROOT / "coursekit/exercises").glob("*.py"))
 MISTAKES = json.loads((ROOT / "coursekit/exercises/mistakes.json").read_text())  # made by `make mistakes`
@@ -176,7 +176,7 @@ def test_a_cell_that_ended_with_an_error_has_an_id_of_its_own(monkeypatch):
 
 def test_nine_of_ten_named_wrong_answers_end_at_a_message_of_their_own_exercise():
     wrong = {
-        (chapter, each.exercise, each.mistake) for chapter in CHAPTERS for each in SAMPLES[chapter] if not each.right
+        (chapter, each.exercise, each.mistake) for chapter in CHAPTERS for each in samples(chapter) if not each.right
     }
     reached = {
         (chapter, exercise, mistake)

@@ -11,7 +11,7 @@ from coursekit.grading.class_run import Run
 from coursekit.grading.outcome import Options
 from coursekit.sandbox.nursery import NurseryFailed
 from tests.classes import grade
-from tests.test_outcomes import cells, no_sandbox, write
+from tests.without_sandbox import cells, no_sandbox, write
 
 __all__ = ["no_sandbox"]  # every test here grades without one
 

@@ -2,7 +2,6 @@
 
 import csv
 import errno
-import functools
 import json
 import os
 import shutil
@@ -11,10 +10,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
-import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from nbgrader import api
 from nbgrader.api import Gradebook
 from sqlalchemy import orm
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
@@ -30,33 +27,11 @@ from coursekit.grading.nbgrader_settings import Course
 from coursekit.grading.outcome import Options
 from coursekit.grading.submission import NotGradable, Submission, find, find_one, read, with_files_of_master
 from coursekit.grading.submission_grader import ENDED
-from coursekit.sandbox.sandbox import CellOutcome, SandboxDied
 from tests.classes import grade, lines
 from tests.nbgrader_courses import nbgrader
+from tests.without_sandbox import Box, cells, no_sandbox, write
 
-VERSION = functools.cache(api.get_alembic_version)  # a program starts for it, which takes a second
-
-
-def cells(points: int = 2) -> nbformat.NotebookNode:
-    """Return an instructor's notebook: an answer, and a test of it."""
-    answer, test = new_code_cell("x = 1"), new_code_cell("assert x == 1")
-    base = {"schema_version": 3, "cell_type": "code", "task": False}
-    answer.metadata.nbgrader = base | {"grade_id": "answer_x", "solution": True, "grade": False, "locked": False}
-    test.metadata.nbgrader = base | {
-        "grade_id": "x",
-        "solution": False,
-        "grade": True,
-        "locked": True,
-        "points": points,
-    }
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    return new_notebook(cells=[answer, test], metadata={"kernelspec": kernel})
-
-
-def write(path: Path, document: nbformat.NotebookNode | None = None) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(nbformat.writes(document or cells()))
-    return path
+__all__ = ["no_sandbox"]  # every test here grades without one
 
 
 @pytest.fixture
@@ -66,40 +41,6 @@ def course(tmp_path) -> Path:
         for name in ("p1", "p2"):
             write(tmp_path / folder / f"{name}.ipynb")
     return tmp_path
-
-
-class Box:
-    """Takes the place of a sandbox: every cell runs without an error; one with `lost` in it ends with the nursery, `left` times."""
-
-    left = 10**6
-
-    def run(self, source: str, seconds: float | None = None) -> CellOutcome:
-        if "lost" in source and Box.left:
-            Box.left -= 1
-            raise SandboxDied("was ended")
-        return CellOutcome("ok", None, "", 0.0)
-
-    lost = lambda self: True  # noqa: E731
-    files = lambda self: dict[str, bytes]()  # noqa: E731
-    usage = lambda self: dict[str, float]()  # noqa: E731
-    __enter__ = lambda self: self  # noqa: E731
-    __exit__ = lambda self, *error: None  # noqa: E731
-
-
-@pytest.fixture(autouse=True)
-def no_sandbox(monkeypatch) -> None:
-    class Nursery:
-        def __init__(self, *limits: Any, **settings: Any):
-            self.sandbox = Box
-
-        bring = lambda self, imports: None  # noqa: E731
-        refusal = lambda self: ""  # noqa: E731
-        __enter__ = lambda self: self  # noqa: E731
-        __exit__ = lambda self, *error: None  # noqa: E731
-
-    monkeypatch.setattr("coursekit.grading.early_nursery.Nursery", Nursery)
-    monkeypatch.setattr(api, "get_alembic_version", VERSION)
-    monkeypatch.setattr(Box, "left", 10**6)
 
 
 def table(course: Path) -> dict[str, tuple[str, str]]:

@@ -11,9 +11,9 @@ from nbgrader.api import Gradebook
 from coursekit.sandbox.nursery import available
 from tests.attacks import grade_id
 from tests.classes import grade, hand_in, lines
+from tests.nbgrader_cells import KERNEL, answer, by_hand, locked, task
 from tests.nbgrader_courses import both, course_of
 
-KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")]
 
 
@@ -40,29 +40,6 @@ def plain_source() -> nbformat.NotebookNode:
         by_hand(new_code_cell("# Draw it.\n### BEGIN SOLUTION\nprint('a drawing')\n### END SOLUTION"), "drawing", 2),
     ]
     return new_notebook(cells=cells, metadata={"kernelspec": KERNEL})
-
-
-def nbgrader_cell(cell: nbformat.NotebookNode, name: str, **flags: object) -> nbformat.NotebookNode:
-    """Return a cell with the metadata that nbgrader's toolbar writes."""
-    base = {"grade": False, "solution": False, "locked": False, "task": False, "schema_version": 3}
-    cell.metadata.nbgrader = base | {"grade_id": name, "cell_type": cell.cell_type} | flags
-    return cell
-
-
-def locked(name: str, source: str, grade: bool = True, **points: int) -> nbformat.NotebookNode:
-    return nbgrader_cell(new_code_cell(source), name, grade=grade, locked=True, **points)
-
-
-def task(text: str, name: str, points: int) -> nbformat.NotebookNode:
-    return nbgrader_cell(new_markdown_cell(text), name, task=True, locked=True, points=points)
-
-
-def answer(source: str) -> nbformat.NotebookNode:
-    return nbgrader_cell(new_code_cell(source), "answer", solution=True)
-
-
-def by_hand(cell: nbformat.NotebookNode, name: str, points: int) -> nbformat.NotebookNode:
-    return nbgrader_cell(cell, name, grade=True, solution=True, points=points)
 
 
 def changed(release: Path, **sources: str) -> dict:

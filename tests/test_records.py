@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from coursekit.judging import wire
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -120,7 +121,7 @@ def test_a_task_that_goes_on_is_reported_as_it_is_when_the_wait_is_over(ray, rec
 
     with records.window() as seen:
         ref = endless.remote()
-    wait_for(lambda: [task["state"] for task in records.tasks(seen.since, seen.until, wait=0)] == ["RUNNING"])
+    until(lambda: [task["state"] for task in records.tasks(seen.since, seen.until, wait=0)] == ["RUNNING"])
     begun = time.monotonic()
     (task,) = seen.tasks(wait=1)
     assert time.monotonic() - begun < 30
@@ -225,9 +226,9 @@ def test_an_actor_is_alive_then_restarted_then_dead(ray, records):
     assert (record()["state"], record()["pid"], record()["restarts"]) == ("ALIVE", pid, 0)
     assert (record()["class_name"].rpartition(".")[2], record()["resources"]) == ("Fragile", {"CPU": 1.0})
     ray.kill(fragile, no_restart=False)
-    wait_for(lambda: record()["state"] == "ALIVE" and record()["restarts"] == 1)
+    until(lambda: record()["state"] == "ALIVE" and record()["restarts"] == 1)
     ray.kill(fragile)
-    wait_for(lambda: record()["state"] == "DEAD")
+    until(lambda: record()["state"] == "DEAD")
     assert record()["death"]
 
 
@@ -261,7 +262,7 @@ def test_a_reference_is_local_and_pinned_while_its_value_is_in_use(ray, records)
     value = ray.get(ref)
     assert mine()["kind"] == "pinned"
     del value
-    wait_for(lambda: mine()["kind"] == "local")
+    until(lambda: mine()["kind"] == "local")
 
 
 def test_every_record_is_plain_data(ray, records, square):
@@ -277,10 +278,3 @@ def test_without_ray_the_error_says_what_to_call():
     code = "from coursekit.ray_bridge import records\ntry: records.tasks()\nexcept RuntimeError as error: print(error)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said == "Ray is not running in this process, so there are no records: call `ray.init()` first.\n"
-
-
-def wait_for(condition, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "It did not happen in time."
-        time.sleep(0.1)

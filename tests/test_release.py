@@ -12,14 +12,13 @@ import pytest
 from nbgrader.api import Gradebook
 
 from coursekit.basics.errors import CommandError
-from coursekit.given.ports import free_ports
 from coursekit.grading.desk.release import release
 from coursekit.judging.exercise import load
 from coursekit.sandbox.nursery import available
 from tests.attacks import RIGHT, grade_id
 from tests.chapters import CHAPTERS
 from tests.classes import grade, hand_in
-from tests.test_lab import get, wait_for
+from tests.jupyterlab import get, lab_of
 
 pytestmark = pytest.mark.slow
 
@@ -105,18 +104,8 @@ def test_everything_that_make_lab_installs_from_is_in_the_zip(unpacked):
 
 @pytest.fixture(scope="module")
 def lab(unpacked: Path) -> Iterator[str]:
-    """Yield the address of the JupyterLab that `coursekit lab` starts from the unpacked zip."""
-    (port,) = free_ports(1)
-    env = os.environ | {"PYTHONPATH": str(unpacked), "JUPYTER_TOKEN": "token-of-the-test", "DISPLAY": ""}
-    command = [sys.executable, "-m", "coursekit.cli", "lab", "--port", str(port)]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    server = subprocess.Popen(command, cwd=unpacked, env=env, **quiet)  # type: ignore[call-overload]
-    try:
-        wait_for(f"http://localhost:{port}/api", server)
-        yield f"http://localhost:{port}"
-    finally:
-        server.terminate()
-        server.wait(60)
+    with lab_of(unpacked) as address:
+        yield address
 
 
 def test_the_lab_works_in_the_unpacked_zip(lab):

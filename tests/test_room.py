@@ -1,20 +1,14 @@
 """A room: join with a code, be seen, and nobody between, nobody else, and nothing but a dozen words."""
 
-import asyncio
 import contextlib
 import csv
 import http.client
 import json
 import os
-import socket
 import ssl
-import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,113 +16,29 @@ from jupyter_client.manager import KernelManager
 
 import coursekit
 from coursekit.basics.errors import chapter_names
+from coursekit.given.ports import free_ports
 from coursekit.judging.exercise import load as load_chapter
 from coursekit.judging.result import Result
 from coursekit.learner import checks, predictions, session
 from coursekit.learner.progress import home, load
-from coursekit.learner.workshop import attendance, live_question
+from coursekit.learner.workshop import attendance
 from coursekit.learner.workshop import connection as link
 from coursekit.room.incoming import Event
 from coursekit.room.live_board import Person
 from coursekit.room.number_polls import histogram
-from coursekit.room.room_command import Serving
 from coursekit.room.run_sheet import Plan, sheets
 from coursekit.room.secrets import Certificate
-from coursekit.room.server import GUESSES, Room
+from coursekit.room.server import GUESSES
 from coursekit.room.store import Store
 from tests import kernels
+from tests.rooms import Opened, a_room, ask, instructor, new_home, opened
+from tests.waiting import until
 
-
-def free_port() -> int:
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@dataclass
-class Opened:
-    """A room that runs in a thread of this process."""
-
-    room: Room
-    port: int
-    board: int
-
-    @property
-    def words(self) -> str:
-        """What a learner types."""
-        return f"127.0.0.1:{self.port} {self.room.code}"
-
-    def watch(self, path: str = "/events", key: str | None = None) -> dict:
-        """Return what the board shows now, as the instructor's browser gets it."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.board, timeout=10)
-        with contextlib.closing(connection):
-            connection.request("GET", path, headers={"Cookie": f"room={self.room.secret if key is None else key}"})
-            response = connection.getresponse()
-            if response.status != 200:
-                return {"status": response.status}
-            return dict(json.loads(response.readline().removeprefix(b"data: ")))
-
-    def person(self, nickname: str) -> dict:
-        """Return somebody's row of the board."""
-        return next(row for row in self.watch()["people"] if row["nickname"] == nickname)
-
-
-@contextlib.contextmanager
-def opened(path: Path, port: int = 0, submitted: Path | None = None) -> Iterator[Opened]:
-    ready: list[Room] = []
-    servings: list[Serving] = []
-    begun = threading.Event()
-
-    def run() -> None:
-        ready.append(Room(Store(path), submitted=submitted))
-        servings.append(Serving(ready[0], port, 0))
-        begun.set()
-        asyncio.run(servings[0].run())
-        ready[0].store.close(keep=True)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    assert begun.wait(60)
-    try:
-        yield Opened(ready[0], servings[0].port, servings[0].board)
-    finally:
-        servings[0].stop()
-        thread.join(20)
-    assert not thread.is_alive()
-
-
-def instructor(room: Opened, **data: str) -> int:
-    """Do what a button of the board does; return the status."""
-    connection = http.client.HTTPConnection("127.0.0.1", room.board, timeout=10)
-    with contextlib.closing(connection):
-        headers = {"Cookie": f"room={room.room.secret}", "Content-Type": "application/json"}
-        connection.request("POST", "/do", json.dumps(data), headers)
-        return connection.getresponse().status
-
-
-def ask(room: Opened, doing: str, quiz: str = "order_of_get", chapter: str = "ch01_tasks") -> None:
-    """Take the question a step further, and wait until this learner's notebook has heard of it."""
-    assert instructor(room, doing=doing, chapter=chapter, name=quiz) == 200
-    until(lambda: (listener := live_question.listen()) and listener.question == room.room.board.questions.told())
+__all__ = ["a_room"]
 
 
 def bars(view: dict) -> dict:
     return {option["letter"]: option["votes"] for option in view["question"]["options"]}
-
-
-def until(holds: Callable[[], object], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to be so"
-        time.sleep(0.02)
-
-
-@pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
-    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
-    home().mkdir()
-    with opened(tmp_path / "room.db") as found:
-        yield found
 
 
 def check(message_id: str = "abcdef", outcome: str = "wrong", name: str = "parallel_map") -> dict:
@@ -643,8 +553,7 @@ def test_names_and_lines_are_text_on_the_board_page():
 
 @pytest.mark.slow
 def test_what_could_not_be_sent_is_sent_later_and_once_after_the_room_was_killed(tmp_path, monkeypatch):
-    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
-    home().mkdir()
+    new_home(tmp_path, monkeypatch)
     path = tmp_path / "room.db"
     with opened(path) as first:
         attendance.join(first.words, "Ada")
@@ -664,8 +573,7 @@ def test_what_could_not_be_sent_is_sent_later_and_once_after_the_room_was_killed
 
 
 def test_a_room_that_was_killed_has_its_question_and_the_votes_again(tmp_path, monkeypatch):
-    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
-    home().mkdir()
+    new_home(tmp_path, monkeypatch)
     with opened(tmp_path / "room.db") as first:
         coursekit.begin("ch01_tasks")
         attendance.join(first.words, "Ada")
@@ -694,5 +602,5 @@ def test_words_that_are_no_address_and_code_are_said_to_be_so(words, monkeypatch
 
 def test_where_nothing_answers_the_ways_out_are_named(monkeypatch, tmp_path):
     monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path))
-    said = str(attendance.join(f"127.0.0.1:{free_port()} QUIET-FALCON", "Ada"))
+    said = str(attendance.join(f"127.0.0.1:{free_ports(1)[0]} QUIET-FALCON", "Ada"))
     assert "hotspot" in said

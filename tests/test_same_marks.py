@@ -10,8 +10,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 from coursekit.author import nbgrader_config
 from coursekit.sandbox.nursery import available
 from tests.classes import hand_in
+from tests.nbgrader_cells import KERNEL, answer, locked
 from tests.nbgrader_courses import AUTOTESTS, both, course_of, nbgrader
-from tests.test_own_tests import KERNEL, answer, locked
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")]
 

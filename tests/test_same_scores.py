@@ -15,7 +15,7 @@ from coursekit.author.definitions import defining_cells
 from coursekit.basics.paths import NOTEBOOKS, SOLUTIONS
 from coursekit.judging.exercise import load
 from coursekit.sandbox.nursery import available
-from tests.answers import SAMPLES
+from tests.answers import samples
 from tests.attacks import code_cell, grade_id
 from tests.chapters import CHAPTERS
 from tests.classes import hand_in
@@ -56,11 +56,10 @@ def answered(chapter: str, answers: dict[str, str]) -> dict:
     return document | {"cells": [*cells[:after], code_cell(hurry + names_of(chapter)), *cells[after:]]}
 
 
-def samples(chapter: str, right: bool) -> Iterator[dict[str, str]]:
+def turns(chapter: str, right: bool) -> Iterator[dict[str, str]]:
     """Yield the first wrong (or right) answers of all exercises and quizzes together, then all second ones, …"""
-    import_module(f"tests.answers.{chapter}")
     choices: dict[str, list[str]] = {}
-    for sample in SAMPLES[chapter]:
+    for sample in samples(chapter):
         if sample.right == right:
             choices.setdefault(sample.exercise, []).append(sample.mistake)
     for item in load(chapter).values():
@@ -73,7 +72,7 @@ def samples(chapter: str, right: bool) -> Iterator[dict[str, str]]:
 def class_of(course: Path, chapter: str, everything: bool) -> None:
     """Hand in the chapter solved, unsolved and first wrong; or also half solved, and every right and wrong answer of the tests."""
     documents = {"solved": json.loads((SOLUTIONS / f"{chapter}.ipynb").read_text(encoding="utf-8"))}
-    right, wrong = list(samples(chapter, True)), list(samples(chapter, False))
+    right, wrong = list(turns(chapter, True)), list(turns(chapter, False))
     half = {name: (right if index % 2 else wrong)[0][name] for index, name in enumerate(right[0])}
     documents["half"] = answered(chapter, half)
     documents["unsolved"] = json.loads((NOTEBOOKS / f"{chapter}.ipynb").read_text(encoding="utf-8"))

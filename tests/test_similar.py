@@ -13,7 +13,7 @@ from coursekit.grading.desk.similar import Pair, pairs_of
 from coursekit.grading.grading_plan import Master
 from coursekit.grading.submission import Submission
 from tests.classes import grade
-from tests.test_outcomes import cells, no_sandbox, write
+from tests.without_sandbox import cells, no_sandbox, write
 
 __all__ = ["no_sandbox"]  # every test here grades without one
 

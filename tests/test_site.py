@@ -3,10 +3,7 @@
 import base64
 import functools
 import io
-import os
 import re
-import resource
-import subprocess
 import sys
 import threading
 import tomllib
@@ -31,16 +28,15 @@ from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import ROOT
 from coursekit.cli import app
 from coursekit.judging.exercise import Quiz, load
-from tests.browser import chromium
 from tests.chapters import CHAPTERS
-from tests.test_browser import QUIET_CHROMIUM
+from tests.web_site import a_browser, built_site, make_site
 
+__all__ = ["a_browser", "built_site"]
 CHAPTER = "ch01_tasks"
 RECORDED = sorted((ROOT / "site/recorded").glob("*.json"))
 TEXTS = tomllib.loads((ROOT / "site/en/texts.toml").read_text(encoding="utf-8"))
 PAGE_MB, RECORDED_MB = 1.5, 8.0  # the most that a page's HTML and pictures weigh, and all recordings together
 BUILD_SECONDS, OPEN_SECONDS = 90, 1.0  # the most that a build takes, and a page on the loopback
-REPOSITORY = "https://github.com/owner/course"
 PHONE = {"width": 390, "height": 844}
 
 
@@ -217,30 +213,9 @@ def test_the_workflow_publishes_what_make_site_builds():
     assert jobs["publish"]["permissions"] == {"pages": "write", "id-token": "write"}
 
 
-@functools.cache
-def make_site() -> tuple[Path, float]:
-    """Return the folder of the site and the CPU seconds of `make site`, for a repository whose address is known."""
-    env = os.environ | {"SOLUTIONS": "1", "REPOSITORY": REPOSITORY}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(["make", "site"], cwd=ROOT, env=env, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return site.BUILT, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-@pytest.fixture(scope="module")
-def built() -> Path:
-    return make_site()[0]
-
-
 @pytest.fixture(scope="module")
 def pages(built: Path) -> list[Path]:
     return sorted(path for path in built.rglob("*.html") if "_static" not in path.parts)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium(QUIET_CHROMIUM) as found:
-        yield found
 
 
 @pytest.fixture

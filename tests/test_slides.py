@@ -105,7 +105,7 @@ def test_on_every_slide_of_every_chapter_nothing_is_cut_and_each_has_its_heading
     faults, counts = {}, {}
     for name in CHAPTERS:
         (tmp_path / f"{name}.html").write_text(as_html(deck(name), name, ROOT), encoding="utf-8")
-    with chromium(["--no-sandbox", "--disable-gpu"]) as browser:
+    with chromium() as browser:
         for name in CHAPTERS:
             tab = browser.new_page(viewport={"width": 1280, "height": 720})
             tab.goto((tmp_path / f"{name}.html").as_uri())
@@ -121,7 +121,7 @@ def test_on_every_slide_of_every_chapter_nothing_is_cut_and_each_has_its_heading
 def test_a_browser_without_a_network_shows_slides_math_and_notes(page, tmp_path):
     path = tmp_path / "slides.html"
     path.write_text(page, encoding="utf-8")
-    with chromium(["--no-sandbox", "--disable-gpu"]) as browser:
+    with chromium() as browser:
         context = browser.new_context(offline=True)
         tab, errors = context.new_page(), []
         tab.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from coursekit.cli import app
 from tests.classes import grade
-from tests.test_outcomes import cells, no_sandbox, write
+from tests.without_sandbox import cells, no_sandbox, write
 
 __all__ = ["no_sandbox"]  # every test here grades without one
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from coursekit.given.ports import free_ports
 from tests.browser import chromium
-from tests.test_browser import QUIET_CHROMIUM, Notebook, lab_of
+from tests.jupyterlab import Notebook, learners_lab
 
 pytestmark = pytest.mark.slow
 QUIZ = 'quiz("when_remote_returns", when_remote_returns)'
@@ -40,7 +40,7 @@ def printed(tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def browser() -> Iterator[Browser]:
     expect.set_options(timeout=60_000)
-    with chromium(QUIET_CHROMIUM) as found:
+    with chromium() as found:
         yield found
 
 
@@ -67,7 +67,7 @@ def test_two_learners_join_from_jupyterlab_and_vote_in_two_rounds(printed, brows
     board.goto(address[0])
     for name in ("Ada", "Grace"):
         (tmp_path / name).mkdir()
-    with lab_of(tmp_path / "Ada") as first, lab_of(tmp_path / "Grace") as second:
+    with learners_lab(tmp_path / "Ada") as first, learners_lab(tmp_path / "Grace") as second:
         learners = [Notebook(page_of(browser), lab, "ch01_tasks") for lab in (first, second)]
         for learner, name in zip(learners, ("Ada", "Grace"), strict=True):
             learner.run("begin(")

@@ -1,6 +1,7 @@
 """Right and wrong answers for every exercise: `@accepts(name)` and `@rejects(name)` above a function, a class, or `value(...)`."""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -16,7 +17,13 @@ class Sample(NamedTuple):
     says: str = ""  # what the message about a wrong answer must contain
 
 
-SAMPLES: dict[str, list[Sample]] = {}  # by chapter
+_SAMPLES: dict[str, list[Sample]] = {}  # by chapter
+
+
+def samples(chapter: str) -> list[Sample]:
+    """Return the answers to a chapter's exercises, in the order of its module here."""
+    import_module(f"{__name__}.{chapter}")
+    return _SAMPLES[chapter]
 
 
 def accepts(exercise: str) -> Callable[[T], T]:
@@ -32,7 +39,7 @@ def rejects(exercise: str, says: str = "") -> Callable[[T], T]:
 def _register(exercise: str, right: bool, says: str = "") -> Callable[[T], T]:
     def register(answer: T) -> T:
         chapter = answer.__module__.rpartition(".")[2]
-        SAMPLES.setdefault(chapter, []).append(Sample(exercise, answer.__name__, answer, right, says))
+        _SAMPLES.setdefault(chapter, []).append(Sample(exercise, answer.__name__, answer, right, says))
         return answer
 
     return register
