@@ -65,13 +65,6 @@ def waits_in_the_loop(function, xs):
     return [ray.get(ray.remote(function).remote(x)) for x in xs]
 
 
-@rejects("parallel_map", says="never ran at the same time")
-def a_generator_launches_when_it_is_asked(function, xs):
-    task = ray.remote(function)
-    refs = (task.remote(x) for x in xs)
-    return [ray.get(ref) for ref in refs]
-
-
 @rejects("parallel_map")
 def results_as_they_end(function, xs):
     task, results = ray.remote(function), []

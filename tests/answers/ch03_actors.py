@@ -611,12 +611,6 @@ def forgets_to_get_the_scores(make_player, seeds):
     return refs
 
 
-@rejects("tournament", says="at the same time")
-def one_task_plays_all(make_player, seeds):
-    games = ray.remote(lambda seeds: {seed: make_player().play(seed) for seed in seeds})
-    return ray.get(games.remote(seeds))
-
-
 @rejects("tournament", says="could not pickle")
 def leaves_it_broken(make_player, seeds):
     player, scores = make_player(), {}

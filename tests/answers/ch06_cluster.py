@@ -310,11 +310,6 @@ def the_wheel_itself(package, version, folder):
 
 
 @rejects("pip_environment", says="would install version")
-def any_version(package, version, folder):
-    return {"pip": {"packages": [package], "pip_install_options": _options(folder)}}
-
-
-@rejects("pip_environment", says="would install version")
 def at_least_this_version(package, version, folder):
     return {"pip": {"packages": [f"{package}>={version}"], "pip_install_options": _options(folder)}}
 

@@ -413,7 +413,7 @@ def samplers_keep_the_first_weights(make_envs, seed):
     return passes_the_exam(make_envs, seed, sync=lambda policy, samplers: None)
 
 
-@rejects("solve_cartpole")
+@rejects("solve_cartpole", says="how many different ones: 1.")
 def puts_the_first_weights_again(make_envs, seed):
     first = []
 

@@ -321,18 +321,6 @@ def on_a_machine_that_is_busy_at_first(url, obs, timeout, tries, pause):
         time.sleep(busy)
 
 
-@rejects("client")
-def tries_only_once(url, obs, timeout, tries, pause):
-    reply = requests.post(url, json={"obs": obs}, timeout=timeout)
-    reply.raise_for_status()
-    return reply.json()
-
-
-@rejects("client", says="time limit")
-def waits_as_long_as_it_takes(url, obs, timeout, tries, pause):
-    return tries_again(url, obs, None, tries, pause)
-
-
 @rejects("client", says="time limit")
 def a_time_limit_of_its_own(url, obs, timeout, tries, pause):
     return tries_again(url, obs, 60, tries, pause)

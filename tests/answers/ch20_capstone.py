@@ -2,7 +2,6 @@
 
 import functools
 import time
-from copy import deepcopy
 from functools import partial
 from types import SimpleNamespace
 
@@ -202,12 +201,6 @@ def learns_the_prices_by_least_squares(make_envs, budget):
 
 
 @rejects("beats_random")
-def returns_the_first_weights(make_envs, budget):
-    alone(make_envs, budget, 3)
-    return chapter().greedy(chapter().Policy().weights())
-
-
-@rejects("beats_random")
 def stops_after_three_rounds(make_envs, budget):
     return chapter().greedy(alone(make_envs, budget, 3).weights())
 
@@ -243,18 +236,16 @@ def one_by_one(actors):
     return [ray.get(actor.sample.remote()) for actor in actors]
 
 
-def together(make_envs, budget, rounds, play=all_at_once, count=2, sends=True, old=False, goal=1.2):
+def together(make_envs, budget, rounds, play=all_at_once, count=2, sends=True, goal=1.2):
     """Return a policy after at most this many rounds of playing with actors and learning."""
     ch = chapter()
     policy = ch.Policy()
     optimizer = torch.optim.Adam(policy.parameters(), 8e-3)
-    first = deepcopy(policy.weights())
     enough, test = goal * evaluate(baseline, 60, 7, make_envs).mean(), 0.0
     with ch.started(make_envs, count) as actors:
         for i in range(rounds):
             if sends or i == 0:
-                weights = first if old else policy.weights()
-                ray.get([actor.set_weights.remote(weights) for actor in actors])
+                ray.get([actor.set_weights.remote(policy.weights()) for actor in actors])
             ch.learn(policy, optimizer, ch.joined(play(actors)))
             if i % 4 == 3:
                 test = evaluate(ch.greedy(policy.weights()), 60, 7, make_envs).mean()
@@ -287,11 +278,6 @@ def only_one_of_them_plays(make_envs, budget):
 @rejects("beats_baseline")
 def samplers_keep_the_first_weights(make_envs, budget):
     return together(make_envs, budget, 8, sends=False)
-
-
-@rejects("beats_baseline", says="How often it was sent weights: 8; how many different ones: 1.")
-def sends_the_first_weights_again_and_again(make_envs, budget):
-    return together(make_envs, budget, 8, old=True)
 
 
 @rejects("beats_baseline")

@@ -75,13 +75,6 @@ def limit_below_the_minimum(name, region, worker, least, most):
 
 
 @rejects("cluster_yaml")
-def head_runs_tasks_too(name, region, worker, least, most):
-    config = _yaml(name, region, worker, least, most)
-    config["available_node_types"]["head"]["resources"] = {}
-    return json.dumps(config)
-
-
-@rejects("cluster_yaml")
 def workers_run_no_tasks_either(name, region, worker, least, most):
     config = _yaml(name, region, worker, least, most)
     config["available_node_types"]["workers"]["resources"] = {"CPU": 0}
