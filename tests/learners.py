@@ -5,13 +5,14 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_markdown_cell, new_notebook
 from nbgrader.utils import compute_checksum
 
 from coursekit.author.build import KERNEL, _name_cells
 from coursekit.grading.desk.release import write_zip
 from coursekit.judging.failure import STUB
 from coursekit.machine.copies import text_of
+from tests.nbgrader_cells import answer, locked
 
 
 def unpacked(folder: Path) -> Path:
@@ -20,31 +21,13 @@ def unpacked(folder: Path) -> Path:
     return folder / "ray-rl-course"
 
 
-def text(words: str) -> NotebookNode:
-    return new_markdown_cell(words)
-
-
-def code(source: str) -> NotebookNode:
-    return new_code_cell(source)
-
-
 def exercise(name: str, arguments: str = "x", points: int = 1) -> list[NotebookNode]:
     """Return the cells of an exercise as a learner gets them: its text, the stub, the check."""
-    stub = new_code_cell(f"def {name}({arguments}):\n    {STUB}")
-    check = new_code_cell(f'check("{name}", {name})')
-    return [
-        text(f"**Exercise `{name}`** · {points} point"),
-        _marked(stub, f"answer_{name}", solution=True, grade=False, locked=False),
-        _marked(check, name, solution=False, grade=True, locked=True, points=points),
-    ]
-
-
-def _marked(cell: NotebookNode, grade_id: str, **marks: object) -> NotebookNode:
-    cell.metadata["nbgrader"] = nbformat.from_dict(
-        {"grade_id": grade_id, "schema_version": 3, "task": False, "cell_type": "code", **marks}
-    )
-    cell.metadata["nbgrader"]["checksum"] = compute_checksum(cell)
-    return cell
+    stub = answer(f"def {name}({arguments}):\n    {STUB}", f"answer_{name}")
+    check = locked(name, f'check("{name}", {name})', points=points)
+    for cell in (stub, check):
+        cell.metadata.nbgrader.checksum = compute_checksum(cell)
+    return [new_markdown_cell(f"**Exercise `{name}`** · {points} point"), stub, check]
 
 
 def publish(root: Path, version: str, **chapters: list[NotebookNode]) -> Path:
@@ -54,7 +37,7 @@ def publish(root: Path, version: str, **chapters: list[NotebookNode]) -> Path:
     for old in (root / "notebooks").glob("*.ipynb"):
         old.unlink()
     for name, cells in chapters.items():
-        notebook = new_notebook(cells=[text(f"# {name}"), *cells], metadata=KERNEL)
+        notebook = new_notebook(cells=[new_markdown_cell(f"# {name}"), *cells], metadata=KERNEL)
         _name_cells(notebook)
         (root / f"notebooks/{name}.ipynb").write_text(text_of(notebook))
     return root

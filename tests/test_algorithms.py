@@ -7,6 +7,7 @@ from coursekit.author.definitions import definitions
 from coursekit.basics.paths import SOLUTIONS
 from coursekit.given.ch13_algorithms import CORRIDOR
 from coursekit.given.rllib_configs import built
+from tests.rays import a_ray
 
 pytestmark = pytest.mark.slow
 CHAPTER = "ch13_algorithms"
@@ -16,21 +17,13 @@ CELLS = ["def common(", "configs = {}"]  # they make objects too, so `definition
 @pytest.fixture(scope="module")
 def configs():
     """Return the solved chapter's configs, for its corridor."""
-    import ray
-
-    from coursekit.ray_bridge.quiet import quiet
-
-    quiet()
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    try:
+    with a_ray(num_cpus=2):
         names = definitions(CHAPTER)
         names["passed"] = lambda exercise: True
         cells = nbformat.read(SOLUTIONS / f"{CHAPTER}.ipynb", as_version=4).cells
         for mark in CELLS:
             exec(next(cell.source for cell in cells if cell.cell_type == "code" and mark in cell.source), names)
         yield names["on"](CORRIDOR, names["configs"])
-    finally:
-        ray.shutdown()
 
 
 @pytest.mark.parametrize("name", ["IMPALA", "SAC"])

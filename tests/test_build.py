@@ -15,21 +15,6 @@ from coursekit.judging.exercise import AuthorError, Exercise, Quiz
 from tests.chapters import CHAPTERS
 
 
-@pytest.fixture(scope="module")
-def built() -> dict:
-    return build()
-
-
-@pytest.mark.slow
-def test_notebooks_and_pages_equal_a_fresh_build(built):
-    assert stale(built) == [], "Run `make build` and commit the result."
-
-
-@pytest.mark.slow
-def test_building_twice_changes_no_byte(built):
-    assert build() == built
-
-
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_cells_keep_their_ids_from_solution_to_learner(chapter):
     solved, learner = (nbformat.read(folder / f"{chapter}.ipynb", as_version=4) for folder in (SOLUTIONS, NOTEBOOKS))

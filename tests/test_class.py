@@ -86,10 +86,6 @@ def test_without_the_file_there_is_no_class(course):
     assert (found.students, found.due, found.late) == ((), {}, None)
 
 
-def test_in_a_class_quizzes_count_nothing_unless_it_says_so(course):
-    assert not settings_of(written(course, "")).quizzes
-
-
 def test_the_roster_may_be_a_table_beside_it(course):
     (course / "roster.csv").write_text("\ufeffid;name;email;section\r\n007;Ada Lovelace;ada@example.org;A\r\n", "utf-8")
     assert settings_of(written(course, 'students = "roster.csv"')).students == (

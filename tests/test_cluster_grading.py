@@ -13,6 +13,7 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from coursekit.basics.errors import CommandError
 from coursekit.grading import cluster
@@ -22,8 +23,9 @@ from coursekit.grading.submission import Submission
 from coursekit.grading.worker_node import Setup
 from coursekit.judging.exercise import load
 from coursekit.sandbox.nursery import available
-from tests.attacks import CHAPTER, code_cell, notebook
+from tests.attacks import CHAPTER, notebook
 from tests.classes import SHORT, UNSOLVED, WRONG, grade, hand_in, lines
+from tests.nbgrader_cells import answer, locked
 from tests.nodes import CPUS, three_nodes
 
 pytestmark = pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")
@@ -229,15 +231,8 @@ def plain_course(tmp_path) -> Path:
 
 def plain(x: int) -> dict:
     """Return a notebook that takes a second, with one answer and its test."""
-    answer = {"grade_id": "answer_x", "solution": True, "grade": False, "locked": False}
-    test = {"grade_id": "x", "solution": False, "grade": True, "locked": True, "points": 2}
-    marks = [{"schema_version": 3, "cell_type": "code", **mark} for mark in (answer, test)]
-    cells = [
-        code_cell("import time\ntime.sleep(1)"),
-        code_cell(f"x = {x}", nbgrader=marks[0]),
-        code_cell("assert x == 1", nbgrader=marks[1]),
-    ]
-    return {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells}
+    cells = [new_code_cell("import time\ntime.sleep(1)"), answer(f"x = {x}", "answer_x")]
+    return new_notebook(cells=[*cells, locked("x", "assert x == 1", points=2)])
 
 
 def assert_every_one_is_graded_once(course: Path) -> None:

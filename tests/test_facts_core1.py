@@ -7,23 +7,20 @@ from collections.abc import Iterator
 import numpy as np
 import pandas
 import pytest
+import ray
 
 from coursekit.given.object_store import MB, made, store
+from coursekit.ray_bridge import rendezvous
+from tests.rays import a_ray
 
 pytestmark = pytest.mark.slow
 MILLION = 2**20
 
 
 @pytest.fixture(scope="module", autouse=True)
-def a_ray() -> Iterator[None]:
-    import ray
-
-    from coursekit.ray_bridge.quiet import quiet
-
-    quiet()
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=256 * MB)
-    yield
-    ray.shutdown()
+def two_cpus() -> Iterator[None]:
+    with a_ray(num_cpus=2, object_store_memory=256 * MB):
+        yield
 
 
 def held_mb(wanted: float) -> float:
@@ -36,8 +33,6 @@ def held_mb(wanted: float) -> float:
 
 def put_by(size: int) -> float:
     """Return the MB that went into the store when a task's result of so many bytes was another task's argument."""
-    import ray
-
     blank, length = ray.remote(lambda count: bytes(count)), ray.remote(lambda data: len(data))
     with made() as copies:
         assert ray.get(length.remote(blank.remote(size))) == size
@@ -56,8 +51,6 @@ def test_a_larger_result_goes_through_the_store():
 
 
 def test_each_remote_function_is_exported_to_the_gcs_again():
-    import ray
-
     def exported() -> int:
         keys = ray.experimental.internal_kv._internal_kv_list("RemoteFunction:", namespace="fun")
         return len(keys)
@@ -73,8 +66,6 @@ def test_each_remote_function_is_exported_to_the_gcs_again():
 
 
 def test_fetching_a_result_frees_nothing_and_dropping_the_last_reference_does():
-    import ray
-
     assert held_mb(0) == 0
     ref = ray.remote(lambda: np.ones(MILLION)).remote()
     length = len(ray.get(ref))
@@ -85,10 +76,6 @@ def test_fetching_a_result_frees_nothing_and_dropping_the_last_reference_does():
 
 
 def test_ray_wait_keeps_the_order_of_its_argument():
-    import ray
-
-    from coursekit.ray_bridge import rendezvous
-
     point = rendezvous.new_point()
     task = ray.remote(
         lambda name, after: (rendezvous.wait_for(point, after) if after else None, rendezvous.signal(point, name))
@@ -115,7 +102,6 @@ def shares_memory(first: np.ndarray, second: np.ndarray) -> bool:
 
 def test_arrays_arrow_tables_and_numeric_columns_are_read_without_a_copy():
     import pyarrow
-    import ray
 
     numbers = np.arange(MILLION)
     array, frame = ray.put(numbers), ray.put(pandas.DataFrame({"x": numbers, "y": numbers / 2}))
@@ -126,7 +112,6 @@ def test_arrays_arrow_tables_and_numeric_columns_are_read_without_a_copy():
 
 
 def test_a_torch_tensor_and_a_list_are_copied_for_each_reader():
-    import ray
     import torch
 
     tensor = ray.put(torch.ones(MILLION))
@@ -150,17 +135,7 @@ print("the same memory:", ray.get(ref).data_ptr() == ray.get(ref).data_ptr())
     assert "the same memory: True" in done.stdout, done.stderr[-500:]
 
 
-def test_arrays_are_read_only_also_where_they_travelled_with_a_message():
-    import ray
-
-    can_write = ray.remote(lambda array: array.flags.writeable)
-    assert not ray.get(can_write.remote(np.ones(3)))
-    assert not ray.get(can_write.remote(ray.put(np.ones(MILLION))))
-
-
 def test_ray_finds_references_inside_a_value_keeps_their_objects_and_does_not_fetch_them():
-    import ray
-
     assert held_mb(0) == 0
     outer = ray.put({"parts": [ray.put(np.ones(MILLION))]})
     time.sleep(1.5)  # memory is freed at most once a second
@@ -189,28 +164,9 @@ class Diary:
 
 
 def test_a_call_that_is_retried_runs_after_calls_that_were_sent_later():
-    import ray
-
     diary = ray.remote(Diary).options(max_task_retries=1).remote()
     ray.get([diary.note.options(retry_exceptions=True).remote(number) for number in range(3)])
     assert ray.get(diary.read.remote()) == [0, 1, 2, 0]
-
-
-@pytest.mark.parametrize("options", [{"max_concurrency": 2}, {"allow_out_of_order_execution": True}])
-def test_an_actor_with_threads_or_out_of_order_may_run_a_call_before_one_sent_earlier(options):
-    import ray
-
-    from coursekit.ray_bridge import rendezvous
-
-    point = rendezvous.new_point()
-    late = ray.remote(lambda: [rendezvous.wait_for(point, "go"), 0][1]).remote()
-    diary = ray.remote(Diary).options(**options).remote()
-    first = diary.note.remote(late)  # its argument does not exist yet
-    with pytest.raises(ray.exceptions.RayTaskError):
-        ray.get(diary.note.remote(1))  # so this one is the first attempt
-    rendezvous.signal(point, "go")
-    ray.get(first)
-    assert ray.get(diary.read.remote()) == [1, 0]
 
 
 def test_an_async_actor_runs_up_to_1000_calls_at_once():
@@ -220,8 +176,6 @@ def test_an_async_actor_runs_up_to_1000_calls_at_once():
 
 
 def test_a_running_actor_occupies_no_cpu_unless_it_asks_for_one():
-    import ray
-
     def free() -> float:
         return ray.available_resources().get("CPU", 0)
 
@@ -240,8 +194,6 @@ def test_a_running_actor_occupies_no_cpu_unless_it_asks_for_one():
 
 
 def test_an_actor_ends_with_its_last_handle_but_not_while_a_function_captures_one():
-    import ray
-
     from coursekit.ray_bridge.records import actors
 
     def alive(actor_id: str, wait: float) -> bool:

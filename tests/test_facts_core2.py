@@ -1,11 +1,16 @@
 """What chapters 4 and 5 say of Ray, held against the Ray that is pinned; the name of each test is the sentence."""
 
+import asyncio
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
+import ray
+
+from tests.rays import a_ray
 
 pytestmark = pytest.mark.slow
 
@@ -31,11 +36,8 @@ for _ in range(8):
 
 @pytest.fixture(scope="module", autouse=True)
 def address() -> Iterator[str]:
-    import ray
-
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    yield ray.get_runtime_context().gcs_address
-    ray.shutdown()
+    with a_ray(num_cpus=2):
+        yield ray.get_runtime_context().gcs_address
 
 
 def run(script: str, address: str) -> subprocess.CompletedProcess:
@@ -47,16 +49,12 @@ set_by_ray = pytest.mark.skipif("OMP_NUM_THREADS" in os.environ, reason="the var
 
 @set_by_ray
 def test_a_worker_gets_omp_num_threads_the_whole_cpus_requested_and_at_least_one():
-    import ray
-
     threads = ray.remote(lambda: os.environ["OMP_NUM_THREADS"])
     assert [ray.get(threads.options(num_cpus=cpus).remote()) for cpus in (0.5, 1.5, 2)] == ["1", "1", "2"]
 
 
 @set_by_ray
 def test_torch_keeps_the_number_of_threads_of_its_processs_first_task():
-    import ray
-
     def look() -> tuple:
         import torch
 
@@ -70,10 +68,6 @@ def test_torch_keeps_the_number_of_threads_of_its_processs_first_task():
 
 
 def test_a_task_that_waits_for_a_future_or_awaits_lends_no_cpu():
-    import asyncio
-
-    import ray
-
     async def fetched(ref: object) -> None:
         await ref
 
@@ -104,8 +98,6 @@ def test_the_tables_of_the_gcs_may_lie_in_rocksdb_on_a_disk():
 
 
 def test_an_actor_that_holds_a_cpu_lends_none_while_it_waits():
-    import ray
-
     class Waits:
         def wait(self, task):
             return ray.wait([task.remote()], timeout=2)[0] == []
@@ -116,8 +108,6 @@ def test_an_actor_that_holds_a_cpu_lends_none_while_it_waits():
 
 
 def test_a_call_that_is_wrong_in_itself_fails_at_remote():
-    import ray
-
     task = ray.remote(lambda x: x)
     with pytest.raises(TypeError, match="too many positional arguments"):
         task.remote(1, 2)
@@ -126,10 +116,6 @@ def test_a_call_that_is_wrong_in_itself_fails_at_remote():
 
 
 def test_a_call_to_an_actor_whose_queue_is_full_fails_at_remote():
-    import time
-
-    import ray
-
     class Sleeps:
         def sleep(self):
             time.sleep(60)

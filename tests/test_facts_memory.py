@@ -4,22 +4,22 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import ray
+
+from tests.rays import a_ray
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", autouse=True)
 def full_node() -> Iterator[None]:
-    import ray
-
     settings = {
         "memory_usage_threshold": 0.001,
         "memory_monitor_refresh_ms": 100,
         "task_oom_retry_delay_base_ms": 0,  # 1 s by default, twice as long after each death
     }
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _system_config=settings)
-    yield
-    ray.shutdown()
+    with a_ray(num_cpus=2, _system_config=settings):
+        yield
 
 
 def stay() -> None:
@@ -27,15 +27,11 @@ def stay() -> None:
 
 
 def test_a_task_without_retries_that_the_memory_monitor_kills_fails_at_once():
-    import ray
-
     with pytest.raises(ray.exceptions.OutOfMemoryError):
         ray.get(ray.remote(stay).options(max_retries=0).remote(), timeout=240)
 
 
 def test_deaths_by_the_memory_monitor_do_not_count_against_max_retries(capsys):
-    import ray
-
     ref = ray.remote(stay).options(max_retries=1).remote()
     deaths = 0  # as Ray reports them: a task may die before its function's first line
     end = time.monotonic() + 240

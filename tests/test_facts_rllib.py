@@ -14,9 +14,9 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
-from scipy import stats
 
 from coursekit.given.ch13_algorithms import CORRIDOR
+from tests.rays import a_ray
 
 
 def test_ppo_takes_two_runners_thirty_epochs_minibatches_of_128_and_a_rate_of_5e_5():
@@ -98,19 +98,7 @@ def test_a_mean_forgets_what_earlier_iterations_reported_however_large_its_windo
     assert np.isnan(logger.reduce(compile=True)["mean"])
 
 
-def test_means_of_several_runners_are_averaged_without_their_counts():
-    reports = []
-    for returns in ([20.0] * 60, [490.0]):
-        runner = MetricsLogger(root=False)
-        for value in returns:
-            runner.log_value("mean", value, window=100)
-        reports.append(runner.reduce(compile=False))
-    whole = MetricsLogger(root=True)
-    whole.aggregate(reports)
-    assert whole.reduce(compile=True)["mean"] == 255
-
-
-def test_two_reports_of_one_runner_are_averaged_without_their_counts_too():
+def test_two_reports_of_one_runner_are_averaged_without_their_counts():
     runner, reports = MetricsLogger(root=False), []
     for returns in ([20.0] * 60, [490.0]):
         for value in returns:
@@ -141,46 +129,10 @@ def test_a_timer_is_smoothed_each_new_value_counting_for_one_per_cent():
     assert logger.peek("timer") == pytest.approx(1.01)
 
 
-def coverage(pairs, interval, trials=1000):
-    """Return the share of made-up measurements whose 95 % interval holds the true ratio, 1."""
-    rng, held = np.random.default_rng(0), 0
-    for _ in range(trials):
-        mood = np.exp(rng.normal(0, 0.3, size=pairs))
-        many, single = mood * np.exp(rng.normal(0, 0.1, size=(2, pairs)))
-        low, high = interval(many, single, rng)
-        held += low <= 1 <= high
-    return held / trials
-
-
-def bootstrap(many, single, rng):
-    drawn = rng.integers(len(many), size=(1000, len(many)))
-    return np.quantile(single[drawn].sum(axis=1) / many[drawn].sum(axis=1), [0.025, 0.975])
-
-
-def t_interval(many, single, rng):
-    return np.exp(stats.ttest_rel(np.log(single), np.log(many)).confidence_interval())
-
-
-@pytest.mark.parametrize(("pairs", "low", "high"), [(5, 0.81, 0.88), (10, 0.86, 0.92), (20, 0.90, 0.945)])
-def test_a_bootstrap_of_5_10_and_20_pairs_holds_the_truth_about_85_90_and_92_times_in_100(pairs, low, high):
-    assert low < coverage(pairs, bootstrap) < high
-
-
-@pytest.mark.parametrize("pairs", [5, 10, 20])
-def test_a_t_interval_of_log_ratios_holds_the_truth_95_times_in_100_however_few_the_pairs(pairs):
-    assert 0.93 < coverage(pairs, t_interval) < 0.97
-
-
 @pytest.fixture(scope="module")
 def local_ray():
-    import ray
-
-    from coursekit.ray_bridge.quiet import quiet
-
-    quiet()
-    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
+    with a_ray(num_cpus=3):
+        yield
 
 
 def ppo(env, **runners):

@@ -364,11 +364,14 @@ def check_the_pages_of_formgrader(page: Callable[[str], str], scores: dict[str, 
 
 @needs_sandbox
 @pytest.mark.slow
-def test_the_gradebook_is_the_one_that_the_courses_configuration_names(course, tmp_path_factory):
+def test_only_who_is_named_is_graded_and_in_the_gradebook_that_the_courses_configuration_names(
+    course, tmp_path_factory
+):
     url = f"sqlite:///{tmp_path_factory.mktemp('elsewhere')}/office.db"
     (course / "nbgrader_config.py").write_text(f"get_config().CourseDirectory.db_url = {url!r}\n")
-    grade(course, only=("honest_half",))
+    assert list(grade(course, only=("honest_half",))) == [f"honest_half/{CHAPTER}/{CHAPTER}"]
     with Gradebook(url) as book:
+        assert [student.id for student in book.students] == ["honest_half"]
         assert book.find_submission(CHAPTER, "honest_half").score == 1
     assert not (course / "gradebook.db").exists()
 
@@ -399,14 +402,6 @@ def test_an_empty_folder_is_told_what_is_expected(tmp_path):
 def test_an_unknown_student_is_told_what_only_takes(tmp_path):
     hand_in(tmp_path, "anna", notebook())
     assert "fits --only nobody" in failing(str(tmp_path / "submitted"), "--only", "nobody")
-
-
-@needs_sandbox
-@pytest.mark.slow
-def test_only_grades_the_student_that_is_named(course):
-    assert list(grade(course, only=("honest_half",))) == [f"honest_half/{CHAPTER}/{CHAPTER}"]
-    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
-        assert [student.id for student in book.students] == ["honest_half"]
 
 
 @pytest.mark.parametrize(

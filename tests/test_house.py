@@ -111,8 +111,9 @@ def test_no_two_modules_share_a_name_unless_they_belong_to_different_chapters():
             ["ray.rllib", "torch", "matplotlib", "IPython"],
         ),
         ("from coursekit import check, quiz, begin", ["ray", "torch", "matplotlib"]),
+        ("import coursekit.cli", ["ray", "torch", "matplotlib", "nbformat", "jupytext", "nbconvert", "jsonschema"]),
     ],
-    ids=["a plain sandbox", "a worker", "a notebook's first cell"],
+    ids=["a plain sandbox", "a worker", "a notebook's first cell", "the help of the command"],
 )
 def test_what_is_not_used_is_not_imported(start, absent):
     code = f"{start}; import sys; print([name for name in {absent} if name in sys.modules])"

@@ -12,6 +12,7 @@ from coursekit.given.old_names import (
     playground,
     run,
 )
+from tests.rays import a_ray
 
 pytestmark = pytest.mark.slow
 ALL = [*(name for names in PARTS.values() for name in names), *BY_LINE]
@@ -31,17 +32,8 @@ NAMED_IN_COURSES = [
 
 @pytest.fixture(scope="module")
 def names():
-    import ray
-
-    from coursekit.ray_bridge.quiet import quiet
-
-    quiet()
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
-    try:
-        with playground() as found:
-            yield found | others()
-    finally:
-        ray.shutdown()
+    with a_ray(num_cpus=1), playground() as found:
+        yield found | others()
 
 
 def rows(accepted: bool) -> list:

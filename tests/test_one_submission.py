@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
@@ -20,9 +20,7 @@ from coursekit.grading.outcome import Outcome
 from coursekit.grading.student_page import OWN_TEST, write_page
 from coursekit.grading.submission import Submission
 from coursekit.grading.submission_grader import LOST, Graded, Grader
-from coursekit.judging import exercise
 from coursekit.judging.answer import serve
-from coursekit.judging.exercise import load
 from coursekit.judging.failure import describe
 from coursekit.sandbox.limits import Limits, SandboxDied
 from coursekit.sandbox.nursery import NurseryFailed
@@ -220,16 +218,6 @@ def test_a_result_on_which_no_check_has_judged_has_an_id_by_its_kind(cells, name
 def test_what_the_notebooks_time_did_not_reach_has_an_id_of_its_own(monkeypatch):
     monkeypatch.setattr(f"{__name__}.LIMITS", Limits(total_seconds=0))
     assert graded(code("x = 1"), CHECK)[0].results["best_seconds"].message_id == "not-reached"
-
-
-def test_a_check_that_itself_fails_has_an_id_of_its_own(monkeypatch):
-    def stumbles(answer: object, rng: object) -> None:
-        raise ZeroDivisionError
-
-    item = replace(load("ch00_start")["best_seconds"], check=stumbles)
-    monkeypatch.setitem(exercise.REGISTRY["ch00_start"], "best_seconds", item)
-    result = graded(CHECK)[0].results["best_seconds"]
-    assert (result.status, result.earned, result.message_id) == ("unjudged", 0, "unjudged")
 
 
 # Files beside the notebook

@@ -48,6 +48,16 @@ def check(message_id: str = "abcdef", outcome: str = "wrong", name: str = "paral
     return link.of_result(result, 1, 0)
 
 
+@pytest.fixture
+def ada(room: Opened) -> link.Link:
+    """Return a learner's way into the room, from a notebook of chapter 1."""
+    coursekit.begin("ch01_tasks")
+    attendance.join(room.words, "Ada")
+    found = link.current()
+    assert found
+    return found
+
+
 def test_who_joins_is_on_the_board_and_who_leaves_is_not(room):
     assert "You are in, Ada" in str(attendance.join(room.words, "Ada"))
     assert room.person("Ada")["cells"] == {}
@@ -56,8 +66,7 @@ def test_who_joins_is_on_the_board_and_who_leaves_is_not(room):
     assert not link.joined()
 
 
-def test_a_check_is_on_the_board(room):
-    attendance.join(room.words, "Ada")
+def test_a_check_is_on_the_board(room, ada):
     link.tell(check())
     until(lambda: room.person("Ada")["cells"])
     assert room.person("Ada")["cells"] == {"parallel_map": {"outcome": "wrong", "attempts": 1, "hints": 0}}
@@ -98,9 +107,7 @@ def test_a_raised_hand_comes_first_with_its_line_and_goes_down_again(room):
     assert grace is not None
 
 
-def test_while_a_question_is_open_a_quiz_is_a_vote_and_its_verdict_waits(room):
-    coursekit.begin("ch01_tasks")
-    attendance.join(room.words, "Ada")
+def test_while_a_question_is_open_a_quiz_is_a_vote_and_its_verdict_waits(room, ada):
     ask(room, "open")
     said = str(checks.quiz("order_of_get", "a"))
     assert "Your vote: a" in said
@@ -143,9 +150,7 @@ def test_a_kernel_whose_room_a_terminal_joined_votes_and_hears_the_verdict_at_th
     until(lambda: room.watch()["question"]["votes"] == [1])
 
 
-def test_vote_talk_vote_again_and_both_votes_are_on_the_board_at_the_end(room):
-    coursekit.begin("ch01_tasks")
-    attendance.join(room.words, "Ada")
+def test_vote_talk_vote_again_and_both_votes_are_on_the_board_at_the_end(room, ada):
     ask(room, "open")
     checks.quiz("order_of_get", "a")
     checks.quiz("order_of_get", "c")  # the last one counts
@@ -163,9 +168,7 @@ def test_vote_talk_vote_again_and_both_votes_are_on_the_board_at_the_end(room):
     assert room.watch()["question"] is None
 
 
-def test_the_projector_shows_how_many_voted_and_before_the_end_neither_how_nor_the_key(room):
-    coursekit.begin("ch01_tasks")
-    attendance.join(room.words, "Ada")
+def test_the_projector_shows_how_many_voted_and_before_the_end_neither_how_nor_the_key(room, ada):
     ask(room, "open")
     checks.quiz("order_of_get", "b")
     until(lambda: room.watch()["question"]["votes"] == [1])
@@ -174,20 +177,15 @@ def test_the_projector_shows_how_many_voted_and_before_the_end_neither_how_nor_t
     assert [(option["votes"], option["right"]) for option in question["options"]] == [(None, False)] * 3
 
 
-def test_other_quizzes_answer_as_ever_and_so_does_a_letter_that_is_no_option(room):
-    coursekit.begin("ch01_tasks")
-    attendance.join(room.words, "Ada")
+def test_other_quizzes_answer_as_ever_and_so_does_a_letter_that_is_no_option(room, ada):
     ask(room, "open")
     assert "passed" in str(checks.quiz("when_remote_returns", "b"))
     assert "no option 'q'" in str(checks.quiz("order_of_get", "q"))
 
 
-def test_a_vote_that_was_on_its_way_when_the_round_ended_counts(room):
-    attendance.join(room.words, "Ada")
+def test_a_vote_that_was_on_its_way_when_the_round_ended_counts(room, ada):
     ask(room, "open")
     ask(room, "talk")
-    ada = link.current()
-    assert ada
     ada.post("/records", {"records": [link.event("vote", "ch01_tasks", exercise="order_of_get", poll=1, choice="b")]})
     assert room.watch()["question"]["votes"] == [1]
 
@@ -247,8 +245,7 @@ def test_the_board_lists_every_quiz_of_the_course_and_every_run_sheet(room):
     assert listed["sheets"][0] == "Half a day (3 h 30)"
 
 
-def test_the_plan_says_how_far_the_middle_of_the_room_is_from_it(room):
-    attendance.join(room.words, "Ada")
+def test_the_plan_says_how_far_the_middle_of_the_room_is_from_it(room, ada):
     link.tell(check(outcome="passed", name="as_task"))
     until(lambda: room.watch()["middle"] == "parallel_map")
     assert room.watch()["plan"] is None
@@ -275,8 +272,7 @@ def test_the_rows_of_every_run_sheet_follow_each_other():
 CHAPTER_1 = next(title for title in sheets() if title.startswith("Chapter 1 ·"))
 
 
-def test_what_a_run_sheet_leaves_as_homework_does_not_hold_up_the_middle_of_the_room(room):
-    attendance.join(room.words, "Ada")
+def test_what_a_run_sheet_leaves_as_homework_does_not_hold_up_the_middle_of_the_room(room, ada):
     for name in ("as_task", "parallel_map", "first_k"):
         link.tell(check(outcome="passed", name=name))
     until(lambda: room.watch()["middle"] == "tree_sum")
@@ -379,8 +375,7 @@ def test_every_prediction_is_in_a_bar(values):
     assert sum(bar["count"] for bar in histogram(values, values[:1])) == len(values)
 
 
-def test_the_same_message_three_times_is_stuck(room):
-    attendance.join(room.words, "Ada")
+def test_the_same_message_three_times_is_stuck(room, ada):
     link.tell(check(outcome="passed", name="as_task"))
     for _ in range(3):
         link.tell(check())
@@ -389,9 +384,7 @@ def test_the_same_message_three_times_is_stuck(room):
     assert room.watch()["middle"] == "parallel_map"
 
 
-def test_the_projector_shows_no_names_and_no_lines(room):
-    coursekit.begin("ch01_tasks")
-    attendance.join(room.words, "Ada")
+def test_the_projector_shows_no_names_and_no_lines(room, ada):
     attendance.stuck("my secret line")
     until(lambda: room.person("Ada")["hand"] is not None)
     text = json.dumps(room.watch("/events?names=0"))
@@ -434,12 +427,9 @@ def test_a_program_between_with_a_certificate_of_its_own_is_refused(room, monkey
     assert room.watch()["people"] == []
 
 
-def test_a_room_with_another_certificate_later_is_not_spoken_to(room, tmp_path):
-    attendance.join(room.words, "Ada")
-    mine = link.current()
-    assert mine
+def test_a_room_with_another_certificate_later_is_not_spoken_to(room, ada, tmp_path):
     with opened(tmp_path / "other.db") as other:
-        stranger = link.Link(mine.host, other.port, mine.fingerprint, mine.id, mine.token, mine.nickname)
+        stranger = link.Link(ada.host, other.port, ada.fingerprint, ada.id, ada.token, ada.nickname)
         with pytest.raises(OSError, match="not the room that you joined"):
             stranger.post("/records", {"records": []})
 
@@ -461,20 +451,14 @@ def test_a_room_with_another_certificate_later_is_not_spoken_to(room, tmp_path):
         {"chapter": 7},
     ],
 )
-def test_the_room_takes_no_record_that_says_more(room, more):
-    attendance.join(room.words, "Ada")
-    mine = link.current()
-    assert mine
+def test_the_room_takes_no_record_that_says_more(room, ada, more):
     with pytest.raises(link.Refused) as refused:
-        mine.post("/records", {"records": [check() | more]})
+        ada.post("/records", {"records": [check() | more]})
     assert refused.value.status == 422
     assert room.person("Ada")["cells"] == {}
 
 
-def test_nobody_posts_for_another_or_without_a_token(room):
-    attendance.join(room.words, "Ada")
-    ada = link.current()
-    assert ada
+def test_nobody_posts_for_another_or_without_a_token(room, ada):
     forged = link.Link(ada.host, ada.port, ada.fingerprint, ada.id, "x" * 32, "Ada")
     with pytest.raises(link.NoRoom, match="join again"):
         forged.post("/records", {"records": [check()]})
@@ -485,10 +469,7 @@ def test_nobody_posts_for_another_or_without_a_token(room):
     assert room.person("Ada")["cells"] == {}
 
 
-def test_a_record_that_comes_twice_counts_once(room):
-    attendance.join(room.words, "Ada")
-    ada = link.current()
-    assert ada
+def test_a_record_that_comes_twice_counts_once(room, ada):
     event = check()
     for _ in range(3):
         ada.post("/records", {"records": [event]})
@@ -496,10 +477,7 @@ def test_a_record_that_comes_twice_counts_once(room):
     assert room.person("Ada")["stuck"] == ""
 
 
-def test_a_flood_is_refused(room, monkeypatch):
-    attendance.join(room.words, "Ada")
-    ada = link.current()
-    assert ada
+def test_a_flood_is_refused(room, ada, monkeypatch):
     monkeypatch.setattr("coursekit.room.server.MANY", 10)
     for _ in range(8):  # the notebook's listener asks as well
         ada.post("/records", {"records": []})
@@ -514,10 +492,7 @@ def flooded(person: link.Link) -> bool:
     return False
 
 
-def test_a_large_request_is_refused(room):
-    attendance.join(room.words, "Ada")
-    ada = link.current()
-    assert ada
+def test_a_large_request_is_refused(room, ada):
     with pytest.raises(link.Refused) as refused:
         ada.post("/records", {"records": [], "more": "x" * 100_000})
     assert refused.value.status == 413
@@ -543,12 +518,6 @@ def test_the_boards_page_runs_its_own_script_alone_and_in_no_frame(room):
         policy = connection.getresponse().headers["Content-Security-Policy"]
     assert "script-src 'sha256-" in policy
     assert "frame-ancestors 'none'" in policy
-
-
-def test_names_and_lines_are_text_on_the_board_page():
-    page = (coursekit.basics.paths.ROOT / "coursekit/static/room/board.html").read_text()
-    assert "innerHTML" not in page
-    assert "textContent" in page
 
 
 @pytest.mark.slow

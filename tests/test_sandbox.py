@@ -75,11 +75,6 @@ def test_a_cell_runs_and_its_names_can_be_asked_for(sandbox):
         double(None)
 
 
-def test_what_numpy_returns_naturally_arrives_as_what_it_holds(sandbox):
-    found = value(sandbox, "import numpy as np\nfound = [np.array(1), np.bool_(True), np.float32(0.5), range(2)]")
-    assert found == [1, True, 0.5, [0, 1]]
-
-
 def test_cells_are_a_notebooks_cells(sandbox):
     ran(sandbox, "import asyncio\nawait asyncio.sleep(0)\nx = 1")
     assert [each.text for each in ran(sandbox, "%time x + 1").shown] == ["2"]

@@ -7,7 +7,6 @@ import pytest
 
 from coursekit.sandbox.nursery import available
 from tests.attacks import CHAPTER, RIGHT, code_cell, grade_id, notebook, test_cells, without_tests
-from tests.attacks.format_3 import as_in_2014
 from tests.classes import grade, hand_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")]
@@ -98,6 +97,13 @@ def with_outputs(document: dict) -> dict:
     return every(
         document, outputs=lambda cell: [output] if cell["cell_type"] == "code" else [], execution_count=lambda _: 7
     )
+
+
+def as_in_2014(cell: dict) -> dict:
+    common = {"cell_type": cell["cell_type"], "metadata": cell["metadata"]}
+    if cell["cell_type"] != "code":
+        return common | {"source": cell["source"]}
+    return common | {"input": cell["source"], "language": "python", "outputs": [], "collapsed": False}
 
 
 def old(document: dict) -> dict:

@@ -41,11 +41,6 @@ def test_each_function_has_a_colour_of_its_own():
     assert len({group.patches[0].get_facecolor() for group in ax.containers}) == 8
 
 
-def test_four_hundred_tasks_are_four_hundred_bars():
-    ax = timeline([ran("short", 1 + i % 4, 1 + i, 1.5 + i) for i in range(400)], ax=Figure().subplots())
-    assert len(bars(ax)) == 400
-
-
 def test_calls_at_the_same_time_in_one_worker_do_not_hide_each_other():
     ax = timeline(
         [ran("wait", 1, 1.0, 2.0), ran("wait", 1, 1.1, 2.0), ran("wait", 1, 1.2, 2.0)], ax=Figure().subplots()

@@ -60,10 +60,6 @@ def test_more_confidence_is_a_wider_interval():
     assert wide.low < narrow.low < narrow.high < wide.high
 
 
-def test_equal_times_give_an_interval_of_one_point():
-    assert ratio_interval([1.0] * 5, [1.0] * 5) == (1.0, 1.0, 1.0)
-
-
 def test_too_few_rounds_give_no_interval_and_say_how_many_it_takes():
     compared = Comparison({"loop": [2.0], "tasks": [1.0]})
     assert (compared.ratio, compared.interval) == (0.5, None)

@@ -228,15 +228,6 @@ def test_a_folder_that_was_handed_in_is_not_read_as_a_course(course):
     assert "so everything around it was handed in" in " ".join(shown.output.split())
 
 
-def test_a_gradebook_that_another_program_holds_is_said(course, monkeypatch):
-    def held(*args: object) -> None:
-        raise OperationalError("SELECT", {}, Exception("database is locked"))
-
-    monkeypatch.setattr("coursekit.grading.class_run.marks_of", held)
-    shown = CliRunner().invoke(app, ["grades", str(course)])
-    assert (shown.exit_code, "database is locked" in shown.output) == (1, True)
-
-
 def test_nothing_graded_is_said(tmp_path):
     write(tmp_path / "source/hw1/p1.ipynb", cells())
     shown = CliRunner().invoke(app, ["grades", str(tmp_path)])

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbformat.v4 import new_markdown_cell, new_output
+from nbformat.v4 import new_code_cell as code
+from nbformat.v4 import new_markdown_cell as text
+from nbformat.v4 import new_output
 
 from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import ROOT
@@ -22,7 +24,7 @@ from coursekit.machine import copies
 from coursekit.machine.copies import as_built, behind, fill
 from coursekit.machine.update import update
 from tests.chapters import CHAPTERS
-from tests.learners import Desk, code, exercise, publish, text, unpacked
+from tests.learners import Desk, exercise, publish, unpacked
 
 SOLVED = "def one(x):\n    return x + 1"
 OLD = {"ch01_a": [text("Read this."), code("show(1)"), *exercise("one"), text("And then."), *exercise("two")]}
@@ -111,7 +113,7 @@ def test_with_equal_versions_nothing_is_done(desk):
 def test_answers_and_own_cells_come_along_and_the_old_file_is_kept(desk):
     desk.write("ch01_a", "def one", SOLVED)
     desk.add("ch01_a", "def one", code("one(41)"))
-    desk.add("ch01_a", "one(41)", new_markdown_cell("My note."))
+    desk.add("ch01_a", "one(41)", text("My note."))
     before = desk.path("ch01_a").read_bytes()
     said = new_version(desk)
     title, read, show, heading, _, check, *rest = course(desk)

@@ -9,6 +9,7 @@ import tracemalloc
 
 import msgpack
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -104,7 +105,8 @@ CYCLE.append(CYCLE)
 
 @pytest.mark.parametrize(
     "value",
-    [object(), len, CYCLE, np.array([object()]), {"deep": [lambda: 1]}],
+    [object(), len, CYCLE, np.array([object()]), {"deep": [lambda: 1]}]
+    + [1j, np.complex64(1j), torch.ones(2).to_sparse(), pd.DataFrame({"x": [1]}), pd.Timestamp(0)],
     ids=lambda v: type(v).__name__,
 )
 def test_everything_else_is_refused_by_name(value):
