@@ -34,7 +34,7 @@ class Frame(NamedTuple):
 
 
 def chart(ranked: list[Row]) -> str:
-    """Return the picture of a league, whose rows come best first; colours are the page's `--c1` to `--c6`."""
+    """Return the picture of a league, whose rows come best first; colours are the page's, for the classes `c1` to `c6`."""
     frame, shown = _frame(ranked), ranked[:SHOWN]
     title = f"Learning curves of {len(shown)} of {len(ranked)} entries, and the leads that the judge found"
     parts = [

@@ -13,34 +13,13 @@ from nbconvert.filters import markdown2html
 from nbformat import NotebookNode
 
 from coursekit.basics.cards import card, plural, prose
+from coursekit.basics.html_page import html_page
 from coursekit.basics.tables import write_table
 from coursekit.grading.book_marks import Mark, Marks
 from coursekit.grading.gradebook import NO_RESPONSE
 from coursekit.judging.exercise import Quiz, UnknownName, load
 from coursekit.judging.result import COLOURS, WORDS, Result
 
-PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem }}
-h1 {{ font-size: 1.4rem; margin-bottom: 0 }} .score {{ font-size: 1.2rem; margin: 0 0 1rem }}
-.small {{ opacity: .7; font-size: .9rem }} .result {{ position: relative; margin: .6rem 0 }}
-.result > .small {{ position: absolute; top: .55rem; right: .8rem }} code {{ overflow-wrap: anywhere }}
-.code {{ counter-reset: line; overflow-x: auto; margin: .3rem 0 0; font-size: .85rem; line-height: 1.35 }}
-.code span {{ display: block }} .code span::before {{ counter-increment: line; content: counter(line); display: inline-block; width: 2em; margin-right: 1em;
-  text-align: right; opacity: .5 }}
-.code .here {{ background: #facc1555 }}
-li.here {{ font-weight: 600 }} .result ul {{ list-style: none; padding-left: 1rem }}
-.said {{ border-left: 3px solid #7c3aed; padding-left: .6rem; margin-top: .4rem }} ul {{ margin: .3rem 0 }}
-</style>
-<h1>{title}</h1>
-<p class="score"><b>{score}</b><br><span class="small">{student} · {counts}<br>{dates}</span></p>
-{notes}
-{results}
-<p class="small">{how}</p>
-"""
 HOW = (
     "How this was graded: your cells ran from top to bottom in a fresh Python, and each check called your code from outside, "
     "with other inputs than in your notebook; “Tried” shows them. The same checks answer at once in your own notebook: change "
@@ -84,20 +63,22 @@ def write_page(
     graded = record["outcome"] == "graded"
     cards = [_card(name, result, cells, marks) for name, result in results.items()]
     cards += [_card_by_hand(name, mark, cells, marks) for name, mark in by_hand.items() if graded and marks]
-    page = PAGE.format(
-        title=html.escape(_heading(cells) or record["notebook"]),
-        student=html.escape(f"{name} ({record['student']})" if name else record["student"]),
-        score=_score(record, marks) if graded else "Not graded",
-        counts=_counts(results.values()) if graded else html.escape(record["assignment"]),
-        dates=html.escape(_dates(record, marks, zone)),
-        notes=_notes(_unsaid(record.get("notes", []), results), "What went wrong, or had to be fixed")
-        if graded
-        else _notes([record["reason"], AGAIN]),
-        results="\n".join(cards),
-        how=HOW if graded else "",
-    )
+    title = _heading(cells) or record["notebook"]
+    student = f"{name} ({record['student']})" if name else record["student"]
+    score = _score(record, marks) if graded else "Not graded"
+    counts = _counts(results.values()) if graded else html.escape(record["assignment"])
+    if graded:
+        notes = _notes(_unsaid(record.get("notes", []), results), "What went wrong, or had to be fixed")
+    else:
+        notes = _notes([record["reason"], AGAIN])
+    parts = [
+        f"<h1>{html.escape(title)}</h1>",
+        f'<p class="score"><b>{score}</b><br><span class="small">{html.escape(student)} · {counts}<br>',
+        f"{html.escape(_dates(record, marks, zone))}</span></p>",
+        *(notes, *cards, f'<p class="small">{HOW if graded else ""}</p>'),
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    path.write_text(html_page(title, "\n".join(parts), "student"), encoding="utf-8")
 
 
 def _result(record: dict) -> Result:

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from coursekit.basics.cards import plural, prose
+from coursekit.basics.html_page import html_page
 from coursekit.basics.journal import Journal
 from coursekit.grading.book_marks import Marks, marks_of
 from coursekit.grading.class_run import Run
@@ -16,25 +17,6 @@ from coursekit.grading.comments import Comments, load
 from coursekit.grading.student_page import number
 from coursekit.judging.result import COLOURS, WORDS
 
-PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark }}
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }}
-h1 {{ font-size: 1.4rem; margin-bottom: 0 }} h2 {{ font-size: 1.15rem; margin: 2rem 0 .3rem }} h3 {{ font-size: 1rem; margin: 1.2rem 0 .2rem }}
-table {{ border-collapse: collapse; width: 100% }} code {{ overflow-wrap: anywhere }}
-th, td {{ text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #8884; vertical-align: top }}
-th {{ font-weight: 600; opacity: .7; font-size: .85rem }} .number {{ text-align: right }} .number, .name {{ white-space: nowrap }}
-.bar {{ display: flex; height: 1rem; min-width: 14rem; border-radius: 3px; overflow: hidden; margin-top: .2rem }}
-.small {{ opacity: .7; font-size: .9rem }} .key span {{ display: inline-block; width: .8rem; height: .8rem; border-radius: 3px; margin: 0 .3rem 0 .9rem }} .key span:first-child {{ margin-left: 0 }}
-.said {{ border-left: 3px solid #7c3aed; padding-left: .6rem }}
-</style>
-<h1>{title}</h1>
-<p class="small">{summary}</p>
-<p class="key small">{key}</p>
-{parts}
-"""
 CASE = {"Tried": "tried", "Came back": "got", "Look at": "where"}
 HARDEST = 5
 MESSAGES = 8  # of a chapter, the commonest
@@ -142,18 +124,17 @@ def write_class_page(
     items = [item for part in parts for item in part.items.values()]
     hardest = sorted((item for item in items if item.share < 1), key=lambda item: item.share)[:HARDEST]
     unjudged = [item for item in items if item.unjudged]
-    shown = [_unjudged(unjudged)] if unjudged else []
-    shown += [_hardest(hardest)] if hardest else []
-    shown += [_part(part, students, comments) for part in parts]
+    title, counts = f"The class in {name}", f"{plural(len(students), 'student')}, {plural(len(parts), 'notebook')}"
     key = "".join(f"<span style='background:{COLOURS[status]}'></span>{words}" for status, words in WORDS.items())
-    counts = f"{plural(len(students), 'student')}, {plural(len(parts), 'notebook')}"
-    page = PAGE.format(
-        title=f"The class in {html.escape(name)}",
-        summary=f"{counts} · {datetime.now(zone):%Y-%m-%d at %H:%M} · points from nbgrader’s gradebook",
-        key=key,
-        parts="\n".join(shown),
-    )
-    path.write_text(page, encoding="utf-8")
+    body = [
+        f"<h1>{html.escape(title)}</h1>",
+        f'<p class="small">{counts} · {datetime.now(zone):%Y-%m-%d at %H:%M} · points from nbgrader’s gradebook</p>',
+        f'<p class="key small">{key}</p>',
+        *([_unjudged(unjudged)] if unjudged else []),
+        *([_hardest(hardest)] if hardest else []),
+        *(_part(part, students, comments) for part in parts),
+    ]
+    path.write_text(html_page(title, "\n".join(body), "class"), encoding="utf-8")
 
 
 def _unjudged(items: list[Item]) -> str:

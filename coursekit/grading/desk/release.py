@@ -18,6 +18,7 @@ from nbgrader.converters import GenerateAssignment
 from nbgrader.converters.base import NbGraderException
 
 from coursekit.basics.errors import CommandError, chapter_names
+from coursekit.basics.html_page import html_page
 from coursekit.basics.paths import ROOT, SOLUTIONS, path_with_scripts
 from coursekit.grading import check_versions
 from coursekit.grading.class_settings import FILE, Settings, settings_of
@@ -46,15 +47,6 @@ FOR_LEARNERS = {
     "pyproject.toml",
     "scripts",
 }
-HANDOUT = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>How to take part</title>
-<style>
-@page { size: A4; margin: 14mm 16mm } body { font: 10.5pt/1.4 system-ui, sans-serif; max-width: 46rem; margin: auto }
-h1 { font-size: 15pt; margin: 0 } h2 { font-size: 11.5pt; margin: .8rem 0 .2rem } p, ol { margin: .3rem 0 }
-table { border-collapse: collapse; width: 100% } th { display: none } td { border-top: 1px solid #ccc; padding: .15rem .6rem .15rem 0 }
-td:first-child { width: 32% } .anchor-link { display: none }
-</style>
-"""
 CONFIG = """
 # The course's own settings go below; nbgrader's manual lists them.
 config.CourseDirectory.course_id = "ray_rl"
@@ -91,7 +83,7 @@ def release(folder: Path, report: Callable[[str], object] = str) -> list[Path]:
     check_versions.record(folder, chapter_names())
     handout = folder / "handout.html"
     text = (ROOT / "docs/handout.md").read_text(encoding="utf-8")
-    handout.write_text(HANDOUT + markdown2html(text), encoding="utf-8")
+    handout.write_text(html_page("How to take part", markdown2html(text), "handout"), encoding="utf-8")
     (folder / "submitted").mkdir()
     return [*written, folder / "gradebook.db", folder / check_versions.FILE, handout, archive]
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coursekit.basics.cards import plural
+from coursekit.basics.html_page import html_page
 from coursekit.grading.class_run import Run
 from coursekit.grading.grading_plan import Master
 from coursekit.grading.submission import NotGradable, Submission, read
@@ -28,15 +29,8 @@ CHARACTERS = (
     100_000  # of a hand-in that are compared: five times the longest chapter; runs take a hundred times their memory
 )
 TOKEN = re.compile(r"#[^\n]*|\w+|[^\w\s]")
-PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>Similar pairs</title>
-<style>
-:root { color-scheme: light dark }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 90rem; margin: 2rem auto; padding: 0 1rem }
-.pair { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem } pre { overflow-x: auto; font-size: .85rem; line-height: 1.35 }
-mark { background: #facc1555; color: inherit } .small { opacity: .7; font-size: .9rem }
-</style>
-<h1>Similar pairs</h1>
+TITLE = "Similar pairs"
+INTRODUCTION = f"""<h1>{TITLE}</h1>
 <p>Read these yourself: two students may well write the same code after the same lecture, or from the same documentation.
 Marked lines are the same in both, apart from names and comments. What you handed out, our own solution, and what many students have in
 common do not count. The percentage is the share of the shorter hand-in's own code that the other one also has.</p>
@@ -73,13 +67,13 @@ def similar(course: Path) -> Path:
     by_notebook = defaultdict[tuple[str, str], list[Submission]](list)
     for item in office.handed_in:
         by_notebook[item.assignment, item.notebook].append(item)
-    parts = [PAGE]
+    parts = [INTRODUCTION]
     for key in sorted(by_notebook.keys() & office.masters.keys()):
         pairs = pairs_of(office.masters[key], by_notebook[key])
         parts.append(f"<h2>{html.escape('/'.join(dict.fromkeys(key)))}: {plural(len(pairs), 'pair')}</h2>")
         parts += map(_shown, pairs)
     path = course / "similar.html"
-    path.write_text("\n".join(parts), encoding="utf-8")
+    path.write_text(html_page(TITLE, "\n".join(parts), "similar"), encoding="utf-8")
     return path
 
 
