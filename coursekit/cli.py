@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -279,12 +280,13 @@ def grade(
 ) -> None:
     """Grade a class in parallel, each submission in a sandbox. After an interruption, the same command resumes."""
     gc.disable()  # imports leave little to collect
-    from coursekit.grading.early_nursery import heed_ctrl_c, nursery_for
+    from coursekit.grading.course_folders import Place
     from coursekit.sandbox.limits import Limits
 
     limits = Limits(cell_seconds=timeout or Limits.cell_seconds, total_seconds=total, memory_mb=memory)
-    heed_ctrl_c()
-    nursery = None if address else nursery_for(submissions, limits, not no_sandbox)
+    # a script starts its background jobs with Ctrl-C ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    nursery = None if address else Place(submissions).new_nursery(limits, not no_sandbox)
     with nursery or nullcontext():
         from coursekit.grading.desk.grade_command import grade_class
         from coursekit.grading.outcome import Options

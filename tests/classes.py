@@ -43,7 +43,7 @@ def hand_in_honestly(course: Path) -> None:
 
 
 def grade(course: Path, **options: object) -> dict[str, dict]:
-    """Return the records of a grading run by their keys."""
+    """Return the lines of results.jsonl by their keys, after a grading run."""
     run = Run(course / "submitted", Options(**({"limits": SHORT, "jobs": 4} | options)))
     keys = {row["key"] for row in run.go(lambda *progress: None)}
     return {record["key"]: record for record in lines(run.folder / "results.jsonl") if record["key"] in keys}

@@ -249,7 +249,7 @@ def test_a_comment_written_once_reaches_all_whose_answers_end_at_its_message(cou
 
 def test_a_comment_is_there_as_soon_as_it_is_graded(course, monkeypatch):
     monkeypatch.setattr(
-        "coursekit.grading.class_run.fitting", lambda comments, record: {"answer_x": comments["a", "b", "c"]}
+        "coursekit.grading.class_run.fitting", lambda comments, line: {"answer_x": comments["a", "b", "c"]}
     )
     (course / "comments.toml").write_text('[a.b]\nc = "At once."\n')
     grade(course, again=True)

@@ -58,7 +58,7 @@ def nursery() -> Iterator[Nursery]:
 def one_nursery(nursery, monkeypatch) -> None:
     """Let all runs of a test share one nursery, which takes seconds to start and has imported everything."""
     monkeypatch.setattr(nursery, "bring", lambda imports: None)
-    monkeypatch.setattr("coursekit.grading.class_run.nursery_for", lambda *_: contextlib.nullcontext(nursery))
+    monkeypatch.setattr("coursekit.grading.class_run.Run.new_nursery", lambda *_: contextlib.nullcontext(nursery))
 
 
 @pytest.fixture

@@ -114,8 +114,8 @@ CHECK = code('check("best_seconds", best_seconds)', "best_seconds")
 
 def page_of(result: Graded, folder) -> str:
     submission = Submission("ada", "small", "small", folder / "small.ipynb")
-    record = Outcome(submission, result).record(None)
-    write_page(folder / "ada.html", record, result.notebook, None)
+    line = Outcome(submission, result).line(None)
+    write_page(folder / "ada.html", line, result.notebook, None)
     return (folder / "ada.html").read_text()
 
 

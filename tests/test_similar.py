@@ -63,7 +63,7 @@ def pairs(folder: Path, master: Master, sources: dict[str, str]) -> list[Pair]:
 def test_a_copy_with_other_names_and_remarks_is_found(tmp_path, master):
     (pair,) = pairs(tmp_path, master, {"ada": COPIED, "alan": renamed(COPIED), "grace": OTHER})
     assert {pair.one.student, pair.other.student} == {"ada", "alan"}
-    assert pair.share == 1
+    assert pair.fraction == 1
 
 
 def test_our_own_solution_and_what_was_handed_out_are_nobodys_copy(tmp_path, master):
@@ -102,5 +102,5 @@ def test_a_cell_of_megabytes_is_not_compared_and_hides_no_other(tmp_path, master
     write(path, document)
     ada = write(tmp_path / "ada/p1.ipynb", notebook(COPIED))
     found = pairs_of(master, [Submission(name, "hw1", "p1", at) for name, at in (("ada", ada), ("eve", path))])
-    assert [pair.share for pair in found] == [1]
+    assert [pair.fraction for pair in found] == [1]
     assert len(found[0].other.runs) < 1000

@@ -58,6 +58,6 @@ def no_sandbox(monkeypatch) -> None:
         __enter__ = lambda self: self  # noqa: E731
         __exit__ = lambda self, *error: None  # noqa: E731
 
-    monkeypatch.setattr("coursekit.grading.early_nursery.Nursery", Nursery)
+    monkeypatch.setattr("coursekit.grading.course_folders.Nursery", Nursery)
     monkeypatch.setattr(api, "get_alembic_version", VERSION)
     monkeypatch.setattr(Box, "left", 10**6)

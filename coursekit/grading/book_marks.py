@@ -55,7 +55,7 @@ class Marks:
 
 
 def marks_of(gradebook: Gradebook, student: str = "", assignment: str = "") -> dict[str, Marks]:
-    """Return all marks of a gradebook, or those of one student for one assignment, by the keys under which outcomes are recorded."""
+    """Return all marks of a gradebook, or those of one student for one assignment, by the keys under which outcomes are kept."""
     chosen = [(Student.id, student), (Assignment.name, assignment)]
     where = [column == value for column, value in chosen if value]
     names = (Student.id, Assignment.name, Notebook.name)

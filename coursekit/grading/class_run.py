@@ -1,4 +1,4 @@
-"""Grade a whole class: every submission ends with one recorded outcome, whatever happens to it or to this program."""
+"""Grade a whole class: every submission ends with one outcome that is kept, whatever happens to it or to this program."""
 
 import contextlib
 import json
@@ -18,18 +18,15 @@ from coursekit.basics.files import write_whole
 from coursekit.basics.journal import Journal
 from coursekit.basics.tables import write_table
 from coursekit.grading import local_runner
-from coursekit.grading.blame import students_alone, try_to_record
 from coursekit.grading.book_marks import Marks, marks_of
 from coursekit.grading.check_versions import expect_the_same
 from coursekit.grading.class_tables import Office
 from coursekit.grading.comments import Comments, fitting, load
-from coursekit.grading.course_folders import Place
-from coursekit.grading.early_nursery import nursery_for
+from coursekit.grading.course_folders import Place, token
 from coursekit.grading.gradebook import Book
 from coursekit.grading.grading_plan import imports_of
 from coursekit.grading.nbgrader_settings import Course
-from coursekit.grading.outcome import Options, Outcome, now
-from coursekit.grading.own_folders import token
+from coursekit.grading.outcome import Options, Outcome, now, students_alone, try_to_record
 from coursekit.grading.source_notebooks import Masters, chapters_of, masters_of, notebooks_of, refuse_unknown
 from coursekit.grading.student_page import COLUMNS, page_of, write_grades, write_page
 from coursekit.grading.submission import Submission, find, find_one, is_in_a_course
@@ -41,7 +38,7 @@ SUBMITTED = "{folder} is what was handed in. Name the course's folder around it:
 NOTHING = "Nothing has been graded in {folder} yet: coursekit grade {submitted}"
 
 
-Report = Callable[[dict, int, int], None]  # record, done, all
+Report = Callable[[dict, int, int], None]  # the line of results.jsonl, done, all
 
 
 class Run(Place):
@@ -97,7 +94,7 @@ class Run(Place):
         self.refuse_foreign()
         if self.nursery or self.options.address:
             return self._grade(report)
-        with nursery_for(self.submitted, self.options.limits, self.options.sandbox) as self.nursery:
+        with self.new_nursery(self.options.limits, self.options.sandbox) as self.nursery:
             try:
                 return self._grade(report)
             finally:
@@ -120,7 +117,7 @@ class Run(Place):
                 everybody_again = self.options.again and not self.options.only and not self.submitted.is_file()
                 expect_the_same(self.folder, chapters_of(found, masters), everybody_again)
             self.seed = self._begin(found)
-            rows = {record["key"]: _row(record) for record in self.journal.lines()}
+            rows = {line["key"]: _row(line) for line in self.journal.lines()}
             try:
                 self._go(found, masters, report, rows)
             except BaseException:  # the tables say how far it has come, if they can be written
@@ -131,23 +128,28 @@ class Run(Place):
             self._write_tables(rows, everything, masters)
             return [rows[item.key] for item in found]
 
-    def report(self) -> int:
-        """Write all pages and the table again, from the gradebook as it is now and what was recorded; return how many pages."""
+    def lines(self) -> dict[str, dict]:
+        """Return the lines of results.jsonl by their keys; raises CommandError where nothing has been graded."""
         self.refuse_foreign()
-        records = {record["key"]: record for record in self.journal.lines()}
-        if not records:
+        lines = {line["key"]: line for line in self.journal.lines()}
+        if not lines:
             raise CommandError(NOTHING.format(folder=self.folder, submitted=self.submitted))
+        return lines
+
+    def report(self) -> int:
+        """Write all pages and the table again, from the gradebook as it is now and results.jsonl; return how many pages."""
+        lines = self.lines()
         masters = self.masters()
         everything = self._everything(masters)
         with self._alone_at_work(), self.book() as book:
             comments = load(self.folder)
-            for record in records.values():
-                book.comment(record, fitting(comments, record))
-            self.marks = book.marks(_as_graded(everything, records))
-            for key, record in records.items():
-                self._write_page(record, book.autograded(record), self.marks.get(key))
-            self._write_tables({key: _row(record) for key, record in records.items()}, everything, masters)
-        return len(records)
+            for line in lines.values():
+                book.comment(line, fitting(comments, line))
+            self.marks = book.marks(_as_graded(everything, lines))
+            for key, line in lines.items():
+                self._write_page(line, book.autograded(line), self.marks.get(key))
+            self._write_tables({key: _row(line) for key, line in lines.items()}, everything, masters)
+        return len(lines)
 
     @contextlib.contextmanager
     def _alone_at_work(self) -> Iterator[None]:
@@ -195,9 +197,9 @@ class Run(Place):
                     if owner == assignment:
                         book.prepare(assignment, master)
             for done, outcome in enumerate(self._outcomes(todo, masters), 1):
-                record = self._keep(outcome, masters, book)
-                rows[record["key"]] = _row(record)
-                report(record, done, len(todo))
+                line = self._keep(outcome, masters, book)
+                rows[line["key"]] = _row(line)
+                report(line, done, len(todo))
             self.marks = book.marks([] if self.alone else _as_graded(found, rows))
 
     def _write_tables(self, rows: dict[str, dict], everything: list[Submission], masters: Masters) -> None:
@@ -216,10 +218,7 @@ class Run(Place):
 
     def office(self) -> Office:
         """Return the class as its gradebook says now; raises CommandError where nothing has been graded."""
-        self.refuse_foreign()
-        rows = {record["key"]: _row(record) for record in self.journal.lines()}
-        if not rows:
-            raise CommandError(NOTHING.format(folder=self.folder, submitted=self.submitted))
+        rows = {key: _row(line) for key, line in self.lines().items()}
         masters = self.masters()
         everything = self._everything(masters)
         with self._alone_at_work(), self.book() as book:
@@ -258,28 +257,28 @@ class Run(Place):
         return wanted
 
     def _keep(self, outcome: Outcome, masters: Masters, book: Book) -> dict:
-        """Record an outcome: gradebook, page, and last the line that says it is done."""
+        """Keep an outcome: gradebook, page, and last the line that says it is done."""
         item = outcome.submission
         has_place = item.assignment in {assignment for assignment, _ in masters}  # in the gradebook
         if has_place and (reason := try_to_record(item, outcome.graded, book)):
             outcome = Outcome(item, None, reason)
             try_to_record(item, None, book)  # no points, if the gradebook takes at least these
-        record = {"key": item.key} | outcome.record(masters.get((item.assignment, item.notebook)))
+        line = {"key": item.key} | outcome.line(masters.get((item.assignment, item.notebook)))
         if self.comments and has_place:
-            book.comment(record, fitting(self.comments, record))
+            book.comment(line, fitting(self.comments, line))
         try:
             marks = marks_of(book.gradebook, item.student, item.assignment).get(item.key) if has_place else None
             ran = outcome.graded.notebook if outcome.graded else None
-            self._write_page(record, ran, marks)
+            self._write_page(line, ran, marks)
         except Exception as error:
-            record["reason"] = "; ".join(filter(None, [record["reason"], f"it has no page: {students_alone(error)}"]))
-        self.journal.add(record)
-        return record
+            line["reason"] = "; ".join(filter(None, [line["reason"], f"it has no page: {students_alone(error)}"]))
+        self.journal.add(line)
+        return line
 
-    def _write_page(self, record: dict, ran: NotebookNode | None, marks: Marks | None) -> None:
+    def _write_page(self, line: dict, ran: NotebookNode | None, marks: Marks | None) -> None:
         settings = self.course.settings
-        name = next((student.name for student in settings.students if student.id == record["student"]), "")
-        write_page(page_of(self.folder, record), record, ran, marks, settings.zone, name)
+        name = next((student.name for student in settings.students if student.id == line["student"]), "")
+        write_page(page_of(self.folder, line), line, ran, marks, settings.zone, name)
 
     def _configured(self) -> Options:
         """Return the options, with the seconds that the course's configuration gives a cell where they are left to it."""
@@ -307,6 +306,6 @@ def _as_graded(found: Iterable[Submission], rows: Mapping[str, dict]) -> list[Su
     return [item for item in found if item.folder not in newer]
 
 
-def _row(record: dict) -> dict:
-    """Return what is kept in memory of a record: what grades.csv says, and what tells whether it is up to date."""
-    return {name: record.get(name) for name in ("key", "digest", *COLUMNS)}
+def _row(line: dict) -> dict:
+    """Return what is kept in memory of a line of results.jsonl: what grades.csv says, and what tells whether it is up to date."""
+    return {name: line.get(name) for name in ("key", "digest", *COLUMNS)}

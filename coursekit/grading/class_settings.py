@@ -33,7 +33,7 @@ class Student:
 
 @dataclass(frozen=True)
 class Late:
-    """What lateness costs: nothing for some hours, then a share of the score for each day begun, all of it after some days."""
+    """What lateness costs: nothing for some hours, then a fraction of the score for each day begun, all of it after some days."""
 
     percent_a_day: float
     grace_hours: float = 0

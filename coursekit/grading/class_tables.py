@@ -17,27 +17,25 @@ MISSING, WAITING = "missing", "not graded yet"
 
 @dataclass(frozen=True)
 class Office:
-    """One class's outcomes beside its roster: `records` are those that grades.csv shows, `handed_in` what lies in submitted/."""
+    """One class's outcomes beside its roster: `lines` are those of results.jsonl that count, `handed_in` what lies in submitted/."""
 
     settings: Settings
     masters: Mapping[tuple[str, str], Master]
-    records: Collection[dict]
+    lines: Collection[dict]
     marks: Mapping[str, Marks]
     handed_in: Collection[Submission] = field(default_factory=list)
 
     def assignments(self) -> list[str]:
         """Return the assignments that the class has had: with a date in class.toml, or with at least one hand-in."""
         known = {assignment for (assignment, _), master in self.masters.items() if master.is_graded()}
-        seen = {record["assignment"] for record in self.records} | {item.assignment for item in self.handed_in}
+        seen = {line["assignment"] for line in self.lines} | {item.assignment for item in self.handed_in}
         return sorted((seen | set(self.settings.due)) & known)
 
     def rows(self) -> list[dict]:
-        """Return the records, and one for each notebook that a student of the roster has not handed in, or that waits to be graded."""
-        there = {record["key"] for record in self.records}
-        waiting = {item.key: item for item in self.handed_in if item.key not in there}
-        rows = [*self.records]
-        if not self.settings.students:
-            return rows
+        """Return the lines, and one for each notebook that a student of the roster has not handed in, or that waits to be graded."""
+        there = {line["key"] for line in self.lines}
+        waiting = {item.key for item in self.handed_in}
+        rows = [*self.lines]
         for student in self.settings.students:
             for assignment, notebook in self._notebooks():
                 key = f"{student.id}/{assignment}/{notebook}"
@@ -95,7 +93,7 @@ class Office:
 
     def students(self) -> set[str]:
         """Return the roster, and those others who handed in."""
-        others = {item.student for item in self.handed_in} | {record["student"] for record in self.records}
+        others = {item.student for item in self.handed_in} | {line["student"] for line in self.lines}
         return {student.id for student in self.settings.students} | others - {""}
 
     def waits(self) -> dict[tuple[str, str], int]:
@@ -117,13 +115,13 @@ class Office:
             found.setdefault((item.student, item.assignment), MISSING)
             if not item.problem:
                 found[item.student, item.assignment] = WAITING
-        for record in self.records:
-            place = record["student"], record["assignment"]
-            if record["outcome"] == "graded":
-                marks = self.marks.get(record["key"])
+        for line in self.lines:
+            place = line["student"], line["assignment"]
+            if line["outcome"] == "graded":
+                marks = self.marks.get(line["key"])
                 before = found.get(place)
-                score = marks.score if marks else float(record["score"])
+                score = marks.score if marks else float(line["score"])
                 found[place] = number(score + (before if isinstance(before, int | float) else 0))
             elif found.get(place) == WAITING:
-                found[place] = record["outcome"]
+                found[place] = line["outcome"]
         return found

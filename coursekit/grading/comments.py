@@ -42,10 +42,10 @@ def _table(path: Path, name: str, value: object) -> dict:
     return value
 
 
-def fitting(comments: Comments, record: dict) -> dict[str, str]:
+def fitting(comments: Comments, line: dict) -> dict[str, str]:
     """Return the comments for what came of a notebook, by the id of the answer's cell."""
     found = {}
-    for name, result in record["results"].items():
+    for name, result in line["results"].items():
         if text := comments.get((result["chapter"], result["name"], result["message_id"])):
             found[f"answer_{name}"] = text
     return found

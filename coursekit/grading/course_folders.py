@@ -1,11 +1,22 @@
-"""Where submissions are, and where their outcomes go: never into a folder that may have been handed in."""
+"""Where submissions are, and where their outcomes go: never into a folder that may have been handed in.
 
+The state of a run carries a token that takes the user's key to make, so a folder that came with a notebook is known.
+"""
+
+import hmac
+import json
 import os
+import secrets
+import stat
+from itertools import chain
 from pathlib import Path
 
 from coursekit.basics.errors import CommandError
-from coursekit.grading.own_folders import is_ours, is_plain
+from coursekit.basics.files import write_whole
 from coursekit.grading.submission import RUN_STATE, is_in_a_course
+from coursekit.learner.progress import home
+from coursekit.sandbox.limits import Limits
+from coursekit.sandbox.nursery import Nursery
 
 FOREIGN = (
     "{folder} was not made by your own `coursekit grade`, or there is a link in it: it may have come with the notebook. "
@@ -33,6 +44,10 @@ class Place:
         self.folder = folder_of(self.submitted)
         self.state = self.folder / RUN_STATE
 
+    def new_nursery(self, limits: Limits, isolated: bool) -> Nursery:
+        """Return a nursery that waits to be told what it has to import, and hides the outcomes from its sandboxes."""
+        return Nursery(limits, isolated=isolated, hidden=[str(self.folder)], imports="later")
+
     def refuse_foreign(self) -> None:
         """Raise CommandError where outcomes would go into a folder that may have been handed in, with a configuration and a state in it."""
         if not self.submitted.is_file():
@@ -57,3 +72,34 @@ def folder_of(submitted: Path) -> Path:
     if not submitted.is_file():
         return submitted.parent
     return submitted.parents[3] if is_in_a_course(submitted) else submitted.parent / "graded"
+
+
+def token(folder: Path, seed: int) -> str:
+    """Return what shows that this user began a run with a seed in a folder; raises OSError where no key can be kept."""
+    return hmac.digest(_key(), f"{seed} {folder}".encode("utf-8", "surrogateescape"), "sha256").hex()
+
+
+def is_ours(state: Path) -> bool:
+    """Return whether this user's own run wrote the state that lies in a folder; one that was handed in has no such token."""
+    try:
+        if not stat.S_ISREG(state.lstat().st_mode):
+            return False
+        run = json.loads(state.read_text(encoding="utf-8"))
+        return hmac.compare_digest(run["token"], token(state.parent, run["seed"]))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return False
+
+
+def is_plain(folder: Path) -> bool:
+    """Return whether there are only folders and files, nothing that leads elsewhere: links are never written through."""
+    kinds = (stat.S_IFMT(path.lstat().st_mode) for path in chain([folder], folder.rglob("*")))
+    return all(kind in (stat.S_IFDIR, stat.S_IFREG) for kind in kinds)
+
+
+def _key() -> bytes:
+    """Return the user's key, which is made when it is first needed."""
+    path = home() / "grading.key"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, secrets.token_bytes(32), private=True)
+    return path.read_bytes()

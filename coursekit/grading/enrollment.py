@@ -1,5 +1,6 @@
 """What class.toml says, written into nbgrader's gradebook: names, due dates, extensions, and what being late costs since they changed."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from nbgrader.api import Assignment, Gradebook, SubmittedAssignment, SubmittedNotebook
@@ -40,15 +41,16 @@ def utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(tzinfo=None)
 
 
-def assess_penalties(gradebook: Gradebook, config: Config) -> None:
-    """Have nbgrader's plug-in say again what being late costs: times, dates, the rule, or points by hand may have changed."""
+def assess_penalties(gradebook: Gradebook, config: Config, some: Iterable[SubmittedNotebook] = ()) -> None:
+    """Have nbgrader's plug-in say what being late costs, of `some` notebooks or of all that are late or were.
+
+    Times, dates, the rule, or points by hand may have changed. Without a rule in the configuration, it costs nothing.
+    """
     judge = AssignLatePenalties(config=config)
     judge.init_plugin()
     late = or_(SubmittedAssignment.timestamp > Assignment.duedate, SubmittedNotebook.late_submission_penalty > 0)
-    query = (
-        gradebook.db.query(SubmittedNotebook).join(SubmittedNotebook.assignment).join(SubmittedAssignment.assignment)
-    )
-    for notebook in query.filter(late):
+    query = gradebook.db.query(SubmittedNotebook).join(SubmittedNotebook.assignment)
+    for notebook in some or query.join(SubmittedAssignment.assignment).filter(late):
         seconds = notebook.assignment.total_seconds_late
         applies = seconds > 0 and bool(RULES & set(config))
         student = notebook.assignment.student_id

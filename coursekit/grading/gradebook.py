@@ -13,7 +13,6 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader import utils
 from nbgrader.api import Gradebook, InvalidEntry, MissingEntry
-from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc
 from sqlalchemy.exc import SAWarning, SQLAlchemyError
 from traitlets.config import Config
@@ -25,11 +24,11 @@ from coursekit.basics.paths import path_with_scripts
 from coursekit.grading.book_marks import Marks, marks_of
 from coursekit.grading.enrollment import assess_penalties, enrol, extension
 from coursekit.grading.grading_plan import Master, points_of
-from coursekit.grading.late_rule import RULES
 from coursekit.grading.nbgrader_settings import Course
 from coursekit.grading.submission import Submission, text_of
 from coursekit.grading.submission_grader import Graded
 
+STAMP = "timestamp.txt"  # says when it was handed in, as nbgrader's exchange writes it
 NO_RESPONSE = "No response."  # as nbgrader says it
 OTHER_CELLS = (
     "The gradebook has other cells for {name} than source/ has now, and submissions that refer to them. Restore the cells of "
@@ -47,9 +46,8 @@ class Book:
 
     def __enter__(self) -> "Book":
         os.environ["PATH"] = path_with_scripts()
-        warnings.filterwarnings(
-            "ignore", category=SAWarning, module="nbgrader"
-        )  # of the way nbgrader adds a submission
+        # of the way nbgrader adds a submission
+        warnings.filterwarnings("ignore", category=SAWarning, module="nbgrader")
         self.gradebook = Gradebook(self.course.db_url, self.course.course_id)
         enrol(self.gradebook, self.settings, self.config)
         return self
@@ -121,12 +119,13 @@ class Book:
         with self._at_once():
             self._write_submission(submission, graded)
         if graded is not None:
-            self._late_penalty(submission)
+            names = (submission.notebook, submission.assignment, submission.student)
+            assess_penalties(self.gradebook, self.config, [self.gradebook.find_submission_notebook(*names)])
             self._write_autograded(submission, graded)
 
     def _write_submission(self, submission: Submission, graded: Graded | None) -> None:
         self.gradebook.update_or_create_student(submission.student)
-        stamp = _handed_in(submission.folder)
+        stamp = handed_in(submission.folder)
         more = {"timestamp": stamp} if stamp else {}
         entry = self.gradebook.update_or_create_submission(submission.assignment, submission.student, **more)
         if submission.assignment in self.settings.due:
@@ -155,17 +154,6 @@ class Book:
         for comment in notebook.comments:
             comment.auto_comment = None if graded is None or comment.name in answered else NO_RESPONSE
 
-    def _late_penalty(self, submission: Submission) -> None:
-        """Apply the late policy that the course's configuration names; nbgrader's default is none."""
-        names = {
-            "notebook": submission.notebook,
-            "assignment": submission.assignment,
-            "student": submission.student,
-        }
-        resources = {"nbgrader": names | {"db_url": self.course.db_url}}
-        if RULES & set(self.config):
-            AssignLatePenalties(config=self.config)(nbformat.v4.new_notebook(), resources)
-
     def _write_autograded(self, submission: Submission, graded: Graded) -> None:
         """Write the notebook that formgrader shows and feedback is made of, with the files that came with it."""
         folder = Path(
@@ -182,7 +170,7 @@ class Book:
     def marks(self, graded: Iterable[Submission]) -> dict[str, Marks]:
         """Return all marks; where a timestamp.txt has been corrected since its notebook was graded, it counts from now on."""
         marks = marks_of(self.gradebook)
-        stamps = {each: _handed_in(each.folder) for each in graded if self.settings.is_there and each.key in marks}
+        stamps = {each: handed_in(each.folder) for each in graded if self.settings.is_there and each.key in marks}
         corrected = {each: stamp for each, stamp in stamps.items() if stamp and stamp != marks[each.key].handed_in}
         for each, stamp in corrected.items():
             self.gradebook.find_submission(each.assignment, each.student).timestamp = stamp
@@ -192,20 +180,20 @@ class Book:
         assess_penalties(self.gradebook, self.config)
         return marks_of(self.gradebook)
 
-    def comment(self, record: dict, texts: dict[str, str]) -> None:
+    def comment(self, line: dict, texts: dict[str, str]) -> None:
         """Write comments on answers, by their cells, instead of those that were written this way before."""
-        names = (record["notebook"], record["assignment"], record["student"])
+        names = (line["notebook"], line["assignment"], line["student"])
         with contextlib.suppress(MissingEntry):
             for comment in self.gradebook.find_submission_notebook(*names).comments:
                 if comment.name in texts or comment.auto_comment != NO_RESPONSE:
                     comment.auto_comment = texts.get(comment.name)
             self.gradebook.db.commit()
 
-    def autograded(self, record: dict) -> NotebookNode | None:
+    def autograded(self, line: dict) -> NotebookNode | None:
         """Return the notebook as it ran, None where there is none."""
-        folder = self.course.format_path(self.course.autograded_directory, record["student"], record["assignment"])
-        path = Path(folder, f"{record['notebook']}.ipynb")
-        return nbformat.read(path, as_version=4) if record["outcome"] == "graded" and path.exists() else None
+        folder = self.course.format_path(self.course.autograded_directory, line["student"], line["assignment"])
+        path = Path(folder, f"{line['notebook']}.ipynb")
+        return nbformat.read(path, as_version=4) if line["outcome"] == "graded" and path.exists() else None
 
 
 def _cells_in_book(notebook: Any) -> set[tuple]:
@@ -232,7 +220,7 @@ def _cells_of(notebook: NotebookNode) -> set[tuple]:
 def _beside(folder: Path, notes: list[str]) -> list[Path]:
     """Return what lies beside a notebook, without a timestamp that nbgrader's feedback would stop at; [] where the folder cannot be read."""
     try:
-        left_out = set() if _handed_in(folder) else {"timestamp.txt"}
+        left_out = set() if handed_in(folder) else {STAMP}
         return sorted(path for path in folder.iterdir() if path.suffix != ".ipynb" and path.name not in left_out)
     except OSError as error:
         notes.append(f"the files beside the notebook cannot be found ({error.strerror}): they were left out")
@@ -264,9 +252,9 @@ def _write(path: Path, content: bytes, notes: list[str]) -> None:
         notes.append(f"the file {path.name}, which a cell wrote, was not kept ({error.strerror})")
 
 
-def _handed_in(folder: Path) -> datetime | None:
+def handed_in(folder: Path) -> datetime | None:
     """Return when it was handed in, None where timestamp.txt is missing or unreadable (anybody may have written it)."""
-    path = folder / "timestamp.txt"
+    path = folder / STAMP
     try:
         status = path.lstat()
         if stat.S_ISREG(status.st_mode) and 0 < status.st_size < 100:

@@ -69,7 +69,7 @@ class Master:
 
     def is_graded(self) -> bool:
         """Return whether it holds anything that earns points, so that it has to be handed in."""
-        return any(meta.get("grade") or meta.get("task") for _, meta in self._known())
+        return any(_earns_points(meta) for _, meta in self._known())
 
     def mixed(self) -> list[str]:
         """Return the test cells that call a check other than by itself and by its name: nobody would hear what it says.
@@ -115,11 +115,7 @@ def _is_test(meta: dict) -> bool:
     return bool(meta.get("grade")) and not meta.get("solution")
 
 
-def _is_locked(meta: dict) -> bool:
-    return bool(meta.get("locked")) and not meta.get("solution")
-
-
-def _is_graded_by_hand(meta: dict) -> bool:
+def _earns_points(meta: dict) -> bool:
     return bool(meta.get("grade") or meta.get("task"))
 
 
@@ -162,7 +158,7 @@ def plan(notebook: NotebookNode, master: Master) -> Plan:
             steps.append(Step(_kind(known, demos), known))
     _insert_missing(steps, master, last, notes)
     _make_texts_inert(steps, master, notes)
-    by_hand = [name for name, cell in others.items() if _is_graded_by_hand(cell.metadata.nbgrader)]
+    by_hand = [name for name, cell in others.items() if _earns_points(cell.metadata.nbgrader)]
     notes += [f"the answer {name}, which a person grades, is missing" for name in by_hand if name not in last]
     return Plan(steps, list(dict.fromkeys(notes)))
 
@@ -187,7 +183,7 @@ def _is_edited(cell: NotebookNode, original: NotebookNode) -> bool:
 def _put_right(cell: NotebookNode, original: NotebookNode, notes: list[str]) -> NotebookNode:
     """Return an answer with the kind and the metadata of the original; a locked cell as the original has it."""
     meta, source = original.metadata.nbgrader, cell.source
-    if _is_locked(meta):
+    if meta.get("locked") and not meta.get("solution"):
         if _is_edited(cell, original):
             notes.append(f"the locked cell {meta.grade_id} was edited: the original was used")
         source = original.source

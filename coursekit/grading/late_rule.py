@@ -15,9 +15,9 @@ DAY = 24 * 60 * 60
 
 
 class LateDays(LateSubmissionPlugin):
-    """A share of the score for each day begun."""
+    """A fraction of the score for each day begun."""
 
-    percent_a_day = Float(0, help="the share of the score that each day begun costs").tag(config=True)
+    percent_a_day = Float(0, help="the percentage of the score that each day begun costs").tag(config=True)
     grace_hours = Float(0, help="the hours that cost nothing; the days still count from the due date").tag(config=True)
     days = Integer(None, allow_none=True, help="the days after which nothing is left").tag(config=True)
 

@@ -1,12 +1,20 @@
-"""How a class is to be graded, and what comes of one submission."""
+"""How a class is to be graded, and what comes of one submission: its outcome, or whose fault it is that there is none."""
 
+import errno
 import time
 from dataclasses import dataclass, field
 
+from sqlalchemy.exc import DataError, SQLAlchemyError
+
+from coursekit.grading.gradebook import Book
 from coursekit.grading.grading_plan import Master, points_of
 from coursekit.grading.submission import NotGradable, Submission
 from coursekit.grading.submission_grader import Graded
 from coursekit.sandbox.limits import Limits
+
+# this machine's errors, which no name of a student's causes
+MACHINES = [errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE]
+MACHINES += [errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO]
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,7 @@ class Outcome:
         """Return what is said of it: the reason, or what had to be put right."""
         return self.reason or "; ".join(self.graded.notes if self.graded else [])
 
-    def record(self, master: Master | None) -> dict:
+    def line(self, master: Master | None) -> dict:
         """Return the line for results.jsonl."""
         tests = master.tests().values() if master else []
         maximum = sum(points_of(cell) for cell in tests)
@@ -59,7 +67,7 @@ class Outcome:
 
 
 def now() -> str:
-    """Return the time as a record holds it."""
+    """Return the time as results.jsonl holds it."""
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
 
@@ -75,3 +83,26 @@ def master_of(item: Submission, masters: dict[tuple[str, str], Master]) -> Maste
 def grader_failed(error: BaseException) -> str:
     """Return the reason where the fault is the grader's own."""
     return f"the grader failed; please report this ({type(error).__name__}: {error})"
+
+
+def try_to_record(item: Submission, graded: Graded | None, book: Book) -> str:
+    """Record scores in the gradebook; return the reason where this submission's cannot be, "" where they are.
+
+    Raises what is this machine's fault: the run stops, and can be continued.
+    """
+    try:
+        book.record(item, graded)
+    except DataError as error:  # a name that is longer than this database takes, for example
+        return f"the gradebook does not take it ({error.orig})"
+    except Exception as error:
+        return students_alone(error)
+    return ""
+
+
+def students_alone(error: Exception) -> str:
+    """Return the reason where an error has to do with one submission, as with its name; raises it where the machine is at fault."""
+    if isinstance(error, SQLAlchemyError) or (isinstance(error, OSError) and error.errno in MACHINES):
+        raise error
+    if isinstance(error, OSError):
+        return f"what came of it cannot be written ({error.strerror})"
+    return grader_failed(error)

@@ -39,14 +39,14 @@ _FIELDS = {field.name for field in fields(Result)}
 _LINE = re.compile(r"line (\d+) of the cell(?: with `(\w+)`)?")
 
 
-def page_of(folder: Path, record: dict) -> Path:
+def page_of(folder: Path, line: dict) -> Path:
     """Return where the page of an outcome lies in a course."""
-    return folder / "reports" / record["student"] / record["assignment"] / f"{record['notebook']}.html"
+    return folder / "reports" / line["student"] / line["assignment"] / f"{line['notebook']}.html"
 
 
 def write_page(
     path: Path,
-    record: dict,
+    line: dict,
     notebook: NotebookNode | None,
     marks: Marks | None,
     zone: tzinfo | None = None,
@@ -54,35 +54,35 @@ def write_page(
 ) -> None:
     """Write the page that a student reads: for each exercise what was tried, what came back, points, comments and code.
 
-    `record` is the outcome's line in results.jsonl, `notebook` what ran, `marks` what the gradebook says; `zone` is
+    `line` is the outcome's line in results.jsonl, `notebook` what ran, `marks` what the gradebook says; `zone` is
     the class's, of all times on the page; `name` is the student's on the roster.
     """
-    results = {name: _result(each) for name, each in record["results"].items()}
+    results = {name: _result(each) for name, each in line["results"].items()}
     cells = notebook.cells if notebook else []
     by_hand = {name: mark for name, mark in marks.cells.items() if name not in results} if marks else {}
-    graded = record["outcome"] == "graded"
+    graded = line["outcome"] == "graded"
     cards = [_card(name, result, cells, marks) for name, result in results.items()]
     cards += [_card_by_hand(name, mark, cells, marks) for name, mark in by_hand.items() if graded and marks]
-    title = _heading(cells) or record["notebook"]
-    student = f"{name} ({record['student']})" if name else record["student"]
-    score = _score(record, marks) if graded else "Not graded"
-    counts = _counts(results.values()) if graded else html.escape(record["assignment"])
+    title = _heading(cells) or line["notebook"]
+    student = f"{name} ({line['student']})" if name else line["student"]
+    score = _score(line, marks) if graded else "Not graded"
+    counts = _counts(results.values()) if graded else html.escape(line["assignment"])
     if graded:
-        notes = _notes(_unsaid(record.get("notes", []), results), "What went wrong, or had to be fixed")
+        notes = _notes(_unsaid(line.get("notes", []), results), "What went wrong, or had to be fixed")
     else:
-        notes = _notes([record["reason"], AGAIN])
+        notes = _notes([line["reason"], AGAIN])
     parts = [
         f"<h1>{html.escape(title)}</h1>",
         f'<p class="score"><b>{score}</b><br><span class="small">{html.escape(student)} · {counts}<br>',
-        f"{html.escape(_dates(record, marks, zone))}</span></p>",
+        f"{html.escape(_dates(line, marks, zone))}</span></p>",
         *(notes, *cards, f'<p class="small">{HOW if graded else ""}</p>'),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(html_page(title, "\n".join(parts), "student"), encoding="utf-8")
 
 
-def _result(record: dict) -> Result:
-    return Result(**{name: value for name, value in record.items() if name in _FIELDS})
+def _result(kept: dict) -> Result:
+    return Result(**{name: value for name, value in kept.items() if name in _FIELDS})
 
 
 def _heading(cells: list[NotebookNode]) -> str:
@@ -91,10 +91,10 @@ def _heading(cells: list[NotebookNode]) -> str:
     return next((line[2:].strip()[:200] for line in lines if line.startswith("# ")), "")
 
 
-def _score(record: dict, marks: Marks | None) -> str:
+def _score(line: dict, marks: Marks | None) -> str:
     """Return the points, and what they do not show: a penalty, and what a person has still to grade."""
     if marks is None:
-        return f"{record['score']:g} of {plural(record['max_score'], 'point')}"
+        return f"{line['score']:g} of {plural(line['max_score'], 'point')}"
     late = f", after {number(marks.penalty)} less for being late" if marks.penalty else ""
     waits = f", and {plural(marks.to_grade, 'answer')} waiting for a person to grade" if marks.to_grade else ""
     return f"{number(marks.score)} of {plural(number(marks.possible), 'point')}{late}{waits}"
@@ -106,9 +106,9 @@ def _counts(results: Iterable[Result]) -> str:
     return ", ".join(f"{counts[status]} {status}" for status in WORDS.values() if counts[status])
 
 
-def _dates(record: dict, marks: Marks | None, zone: tzinfo | None) -> str:
+def _dates(line: dict, marks: Marks | None, zone: tzinfo | None) -> str:
     """Return when it was due and handed in, where that is known, and when it was graded, by the clock of the class."""
-    when = datetime.strptime(record["when"], "%Y-%m-%dT%H:%M:%S%z")
+    when = datetime.strptime(line["when"], "%Y-%m-%dT%H:%M:%S%z")
     graded = f"graded on {_moment(when, zone)}{f' ({zone})' if zone else ''}"
     if not (marks and marks.handed_in):
         return graded
@@ -237,10 +237,10 @@ def number(value: float) -> int | float:
     return int(value) if float(value).is_integer() else round(value, 6)
 
 
-def write_grades(path: Path, records: list[dict], marks: Mapping[str, Marks]) -> None:
+def write_grades(path: Path, lines: list[dict], marks: Mapping[str, Marks]) -> None:
     """Write the table of all outcomes, one row for each notebook, with the points that the gradebook holds."""
-    ordered = sorted(records, key=lambda record: (record["assignment"], record["student"], record["notebook"]))
-    rows = [record | _points(marks.get(record["key"])) for record in ordered]
+    ordered = sorted(lines, key=lambda line: (line["assignment"], line["student"], line["notebook"]))
+    rows = [line | _points(marks.get(line["key"])) for line in ordered]
     write_table(path, [COLUMNS, *([row.get(name) for name in COLUMNS] for row in rows)])
 
 

@@ -45,7 +45,7 @@ class Submission:
 
     @property
     def key(self) -> str:
-        """Return the name under which the outcome is recorded."""
+        """Return the name under which the outcome is kept."""
         return f"{self.student}/{self.assignment}/{self.notebook}"
 
     def names(self) -> set[str]:
@@ -147,8 +147,8 @@ def text_of(name: str) -> str:
     written = line.encode("utf-8", "backslashreplace")
     if len(written) <= NAME_BYTES and written.decode() == name:
         return name
-    mark = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return f"{written[: NAME_BYTES - 17].decode('utf-8', 'ignore')}~{mark}"
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{written[: NAME_BYTES - 17].decode('utf-8', 'ignore')}~{digest}"
 
 
 def _spelled(character: str) -> str:

@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -25,9 +25,8 @@ from coursekit.sandbox.sandbox import Limits, Sandbox, SandboxDied
 
 TEXT = 2_000  # characters of a message, of what was tried or of what came back that are kept
 OUTPUT = 2_000_000  # characters that all cells of a submission printed that are kept
-BEGINNING = (
-    10_000  # characters of a cell that ended with an error in which the names are looked for that it should define
-)
+# characters of a cell that ended with an error in which the names are looked for that it should define
+BEGINNING = 10_000
 PICTURES = 8_000_000  # the same of its pictures, which are long texts
 NOTES = 20
 LOST = 3  # times that a submission is tried again because its sandbox was ended from outside
@@ -53,11 +52,6 @@ class Graded:
     def score(self) -> int | float:
         """Return the points earned."""
         return sum(result.earned for result in self.results.values())
-
-    def record(self) -> dict:
-        """Return everything but the notebook and its files as plain data."""
-        rows = {name: result.as_dict() for name, result in self.results.items()}
-        return asdict(replace(self, files={})) | {"results": rows, "notebook": None, "score": self.score}
 
 
 class Grader:
@@ -92,9 +86,8 @@ class _Work:
         self.output_left, self.pictures_left, self.lost = OUTPUT, PICTURES, 0
         self.began = time.perf_counter()  # of the cell or check that has its turn, for its own time
         self.answer: Answer | None = None  # what was asked last, for the page to show
-        self.broken: dict[
-            str, dict
-        ] = {}  # the errors with which the cells of answers ended, by the names that they define
+        # the errors with which the cells of answers ended, by the names that they define
+        self.broken: dict[str, dict] = {}
 
     def run(self) -> None:
         """Judge every step; what could not be reached earns nothing, with the reason."""
@@ -206,9 +199,12 @@ class _Work:
         known = self.graded.results.get(self._id(step))
         if known is None:
             item = self.items[step.name]
-            answer = self.answer = self._answer(box, step.name)
+            ask, records = partial(self._ask, box, step.name), partial(self._records, box)
+            answer = self.answer = Answer(step.name, ask, records)
             with self._turn(getattr(item, "alone", False)):
-                known = replace(self._verdict(item, answer), seconds=self._took())
+                # a check that itself fails costs this exercise until a person decides, not the submission
+                verdict = explained(judge(item, answer, self.grader.seed), self.broken.get(step.name))
+                known = replace(verdict, seconds=self._took())
             self._record(step, known)
         box.tell(step.name, known.status == "passed")
 
@@ -224,10 +220,6 @@ class _Work:
     def _took(self) -> float:
         """Return the seconds since the cell or check had its turn."""
         return round(time.perf_counter() - self.began, 2)
-
-    def _verdict(self, item: Exercise | Quiz, answer: Answer) -> Result:
-        """Return the judge's result; a check that itself fails costs this exercise until a person decides, not the submission."""
-        return explained(judge(item, answer, self.grader.seed), self.broken.get(item.name))
 
     def _kept(self, output: str) -> str:
         """Return what may still be kept of a cell's output: all cells together have one limit."""
@@ -246,9 +238,6 @@ class _Work:
             if (text := self._kept(each.text)) or each.picture:
                 yield replace(each, text=text)
 
-    def _answer(self, box: Sandbox, name: str) -> Answer:
-        return Answer(name, partial(self._ask, box, name), partial(self._records, box))
-
     def _ask(self, box: Sandbox, name: str, request: bytes) -> bytes:
         return box.ask(name, request, self._seconds_left())
 
@@ -266,8 +255,8 @@ class _Work:
             text = said("own-test", error=f"{error.get('kind')}: {error.get('message')}")
             self._record(step, self._result(step, "wrong", text, seconds=seconds))
             return
-        share = credit_of(outcome.shown, step.points) / step.points if step.points else 1
-        self._record(step, self._result(step, "passed", share=share, seconds=seconds))
+        fraction = credit_of(outcome.shown, step.points) / step.points if step.points else 1
+        self._record(step, self._result(step, "passed", share=fraction, seconds=seconds))
 
     def _note(self, text: str, step: Step) -> None:
         """Keep a note on a cell for the student and the instructor."""

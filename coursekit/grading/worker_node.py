@@ -6,7 +6,6 @@ import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nbformat import NotebookNode
 
@@ -28,11 +27,6 @@ class Setup:
     isolated: bool
     hidden: str  # the course folder: no sandbox sees what is in it
 
-    def nursery(self) -> dict[str, Any]:
-        """Return what a nursery of the run is made with."""
-        imports = imports_of(self.masters.values())
-        return {"limits": self.limits, "isolated": self.isolated, "hidden": [self.hidden], "imports": imports}
-
     def grader(self, nursery: Nursery) -> Grader:
         """Return a grader that gives every submission of the run the same inputs."""
         return Grader(nursery, self.limits, self.seed, self.all_cells)
@@ -53,7 +47,9 @@ class NodeGrader:
                 f"its coursekit differs from the one here ({own} there, {fingerprint} here): install the same version"
             )
         try:
-            nursery = Nursery(**self.setup.nursery())
+            limits, isolated, hidden = self.setup.limits, self.setup.isolated, [self.setup.hidden]
+            imports = imports_of(self.setup.masters.values())
+            nursery = Nursery(limits, isolated=isolated, hidden=hidden, imports=imports)
             nursery.ready()
             self.grader = self.setup.grader(nursery)
         except NurseryFailed as error:

@@ -28,9 +28,8 @@ from coursekit.grading.submission import MAX_BYTES, NotGradable
 
 MAX_STUDENT = 5 * MAX_BYTES  # of all files of one student
 MAX_ALL = 20 * 2**30
-PACKED = timedelta(
-    minutes=30
-)  # the longest that a platform packs: dates within it say when it did, not when students handed in
+# the longest that a platform packs: dates within it say when it did, not when students handed in
+PACKED = timedelta(minutes=30)
 TOOLS = (".ipynb_checkpoints", "__pycache__", "__MACOSX", ".DS_Store", "._*", "Thumbs.db", "desktop.ini")
 _MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)_?(?P<file>.*)", re.DOTALL)
 _CANVAS = re.compile(r"(?P<name>\w+?)_(?P<late>LATE_)?(?P<number>\d+)_(?P<upload>\d+)_(?P<file>.+)", re.DOTALL)

@@ -4,15 +4,16 @@ import html
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
+from datetime import datetime
 from pathlib import Path
 from statistics import median
 
 from coursekit.basics.cards import plural, prose
+from coursekit.basics.errors import CommandError
 from coursekit.basics.html_page import html_page
 from coursekit.basics.journal import Journal
 from coursekit.grading.book_marks import Marks, marks_of
-from coursekit.grading.class_run import Run
+from coursekit.grading.class_run import NOTHING, Run
 from coursekit.grading.comments import Comments, load
 from coursekit.grading.student_page import number
 from coursekit.judging.result import COLOURS, WORDS
@@ -34,13 +35,12 @@ class Item:
     points: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     said: dict[str, list[dict]] = field(default_factory=dict)  # results by the id of their message
-    unjudged: list[dict] = field(
-        default_factory=list
-    )  # results of a check that itself failed, without a person's points
+    # results of a check that itself failed, without a person's points
+    unjudged: list[dict] = field(default_factory=list)
 
     @property
-    def share(self) -> float:
-        """Return the share of the points that the class has earned."""
+    def fraction(self) -> float:
+        """Return the fraction of the points that the class has earned."""
         return sum(self.points) / (self.possible * len(self.points)) if self.possible and self.points else 1.0
 
 
@@ -60,46 +60,73 @@ class Part:
 
 
 def write_page_of_class(run: Run) -> Path:
-    """Write class.html of a course in which something was graded, and return where it is; raises CommandError."""
-    folder = run.folder
-    numbers = sorted(int(path.stem[8:]) for path in folder.glob("results-*.jsonl") if path.stem[8:].isdigit())
-    names = [*(f"results-{number}.jsonl" for number in numbers), "results.jsonl"]  # from the first run to the last
-    history = [record for name in names for record in Journal(folder / name).lines()]
-    comments = load(folder)
+    """Write class.html, one file that needs no server, into a course's folder and return where it is.
+
+    Raises CommandError where nothing has been graded.
+    """
+    run.refuse_foreign()
+    history = _history(run)
+    comments = load(run.folder)
     with run.book() as book:
-        students = {one.id: " ".join(filter(None, (one.first_name, one.last_name))) for one in book.gradebook.students}
+        names = {one.id: " ".join(filter(None, (one.first_name, one.last_name))) for one in book.gradebook.students}
         parts = parts_of(history, marks_of(book.gradebook))
-    students = {record["student"]: "" for record in history if record["student"]} | students
-    write_class_page(folder / "class.html", folder.name, parts, students, comments, run.course.settings.zone)
-    return folder / "class.html"
+    students = {line["student"]: "" for line in history if line["student"]} | names
+    items = [item for part in parts for item in part.items.values()]
+    hardest = sorted((item for item in items if item.fraction < 1), key=lambda item: item.fraction)[:HARDEST]
+    unjudged = [item for item in items if item.unjudged]
+    title = f"The class in {run.folder.name}"
+    counts = f"{plural(len(students), 'student')}, {plural(len(parts), 'notebook')}"
+    when = f"{datetime.now(run.course.settings.zone):%Y-%m-%d at %H:%M}"
+    key = "".join(f"<span style='background:{COLOURS[status]}'></span>{words}" for status, words in WORDS.items())
+    body = [
+        f"<h1>{html.escape(title)}</h1>",
+        f'<p class="small">{counts} · {when} · points from nbgrader’s gradebook</p>',
+        f'<p class="key small">{key}</p>',
+        *([_unjudged(unjudged)] if unjudged else []),
+        *([_hardest(hardest)] if hardest else []),
+        *(_part(part, students, comments) for part in parts),
+    ]
+    path = run.folder / "class.html"
+    path.write_text(html_page(title, "\n".join(body), "class"), encoding="utf-8")
+    return path
+
+
+def _history(run: Run) -> list[dict]:
+    """Return what came of all that was ever graded in a course, from the first run to the last; raises CommandError."""
+    numbers = sorted(int(path.stem[8:]) for path in run.folder.glob("results-*.jsonl") if path.stem[8:].isdigit())
+    names = [*(f"results-{number}.jsonl" for number in numbers), "results.jsonl"]
+    history = [line for name in names for line in Journal(run.folder / name).lines()]
+    if not history:
+        raise CommandError(NOTHING.format(folder=run.folder, submitted=run.submitted))
+    return history
 
 
 def parts_of(history: Iterable[dict], marks: Mapping[str, Marks]) -> list[Part]:
-    """Return a class's outcomes by notebook, from all that was ever recorded; the last of a submission counts."""
+    """Return a class's outcomes by notebook, from all that results.jsonl ever held; the last of a submission counts."""
     last: dict[str, dict] = {}
     versions: dict[str, set[str]] = {}
-    for record in history:
-        last[record["key"]] = record
-        versions.setdefault(record["key"], set()).add(record["digest"])
+    for line in history:
+        last[line["key"]] = line
+        versions.setdefault(line["key"], set()).add(line["digest"])
     found: dict[tuple[str, str], Part] = {}
-    for key, record in sorted(last.items()):
-        place = (record["assignment"], record["notebook"])
-        if record["outcome"] == "graded":
+    for key, line in sorted(last.items()):
+        place = (line["assignment"], line["notebook"])
+        if line["outcome"] == "graded":
             part = found.setdefault(place, Part(*place))
-            part.versions[record["student"]] = len(versions[key])
-            _add(part, record, marks.get(key, Marks()))
-        elif record["max_score"]:  # a notebook of the course
+            part.versions[line["student"]] = len(versions[key])
+            _add(part, line, marks.get(key, Marks()))
+        elif line["max_score"]:  # a notebook of the course
             part = found.setdefault(place, Part(*place))
-            part.ungradable[record["student"]] = record["reason"]
+            part.ungradable[line["student"]] = line["reason"]
     return [found[place] for place in sorted(found)]
 
 
-def _add(part: Part, record: dict, marks: Marks) -> None:
-    part.students.add(record["student"])
+def _add(part: Part, line: dict, marks: Marks) -> None:
+    part.students.add(line["student"])
     part.possible = marks.possible
     part.points.append(marks.score)
-    part.seconds.append(record["seconds"])
-    for name, result in record["results"].items():
+    part.seconds.append(line["seconds"])
+    for name, result in line["results"].items():
         item = part.items.setdefault(name, Item(name, part.assignment))
         mark = marks.cells.get(name)
         item.possible = mark.possible if mark else result["points"]
@@ -110,31 +137,6 @@ def _add(part: Part, record: dict, marks: Marks) -> None:
             item.unjudged.append(result)
         if result["status"] in ("wrong", "crashed") and result["message_id"] not in NOT_OF_THE_ANSWER:
             item.said.setdefault(result["message_id"], []).append(result)
-
-
-def write_class_page(
-    path: Path,
-    name: str,
-    parts: list[Part],
-    students: dict[str, str],
-    comments: Comments,
-    zone: tzinfo | None = None,
-) -> None:
-    """Write the page as one file that needs no server; `students` are the names of all in the class, by id."""
-    items = [item for part in parts for item in part.items.values()]
-    hardest = sorted((item for item in items if item.share < 1), key=lambda item: item.share)[:HARDEST]
-    unjudged = [item for item in items if item.unjudged]
-    title, counts = f"The class in {name}", f"{plural(len(students), 'student')}, {plural(len(parts), 'notebook')}"
-    key = "".join(f"<span style='background:{COLOURS[status]}'></span>{words}" for status, words in WORDS.items())
-    body = [
-        f"<h1>{html.escape(title)}</h1>",
-        f'<p class="small">{counts} · {datetime.now(zone):%Y-%m-%d at %H:%M} · points from nbgrader’s gradebook</p>',
-        f'<p class="key small">{key}</p>',
-        *([_unjudged(unjudged)] if unjudged else []),
-        *([_hardest(hardest)] if hardest else []),
-        *(_part(part, students, comments) for part in parts),
-    ]
-    path.write_text(html_page(title, "\n".join(body), "class"), encoding="utf-8")
 
 
 def _unjudged(items: list[Item]) -> str:
@@ -154,7 +156,7 @@ def _unjudged(items: list[Item]) -> str:
 def _hardest(items: list[Item]) -> str:
     lines = [
         f"<tr><td><code>{html.escape(item.name)}</code></td><td>{html.escape(item.assignment)}</td>"
-        f"<td class=number>{item.share:.0%} of the points of {plural(len(item.points), 'hand-in')}</td><td>{_bar(item.statuses)}</td></tr>"
+        f"<td class=number>{item.fraction:.0%} of the points of {plural(len(item.points), 'hand-in')}</td><td>{_bar(item.statuses)}</td></tr>"
         for item in items
     ]
     return f"<h2>The hardest</h2><table>{''.join(lines)}</table>"

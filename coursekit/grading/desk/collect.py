@@ -25,10 +25,10 @@ from coursekit.grading.desk.arrivals import (
 )
 from coursekit.grading.desk.people import People, Table
 from coursekit.grading.desk.recognize import Known, ids_of, known_notebooks, which
+from coursekit.grading.gradebook import STAMP, handed_in
 from coursekit.grading.nbgrader_settings import Course
 from coursekit.grading.submission import NotGradable, chapter_of, read, text_of
 
-STAMP = "timestamp.txt"
 FORMAT = "%Y-%m-%d %H:%M:%S.%f %Z"  # as nbgrader's exchange writes it (Exchange.timestamp_format)
 _COPY = re.compile(r"\((\d+)\)$|-(\d+)$")
 
@@ -198,7 +198,8 @@ class _Collecting:
         unchanged = all(
             (target / name).is_file() and (target / name).read_bytes() == contents[name] for name in contents
         )
-        before = _stamp_in(target)
+        before = handed_in(target)
+        before = before and before.replace(tzinfo=UTC)
         stamp = self._handed_in(its, target / STAMP, before if unchanged else None)
         if before and stamp and stamp < before:
             self._leave([each.arrival for each in its], f"{target.relative_to(self.course)} holds a newer one")
@@ -262,14 +263,6 @@ class _Collecting:
 def _left_out(folder: str, names: list[str]) -> list[str]:
     """Return what of an earlier hand-in is not kept: its time, and links, which would be copied as what they lead to."""
     return [name for name in names if name == STAMP or os.path.islink(f"{folder}/{name}")]
-
-
-def _stamp_in(folder: Path) -> datetime | None:
-    try:
-        found: datetime = parse_utc((folder / STAMP).read_text(encoding="utf-8").strip()).replace(tzinfo=UTC)
-        return found
-    except (OSError, ValueError, OverflowError):
-        return None
 
 
 def _date_in(text: str, zone: tzinfo | None) -> datetime | None:

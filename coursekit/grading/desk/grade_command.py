@@ -13,7 +13,7 @@ from coursekit.basics.cards import plural
 from coursekit.basics.errors import CommandError, chapter_names
 from coursekit.basics.paths import ROOT
 from coursekit.grading import check_versions
-from coursekit.grading.class_run import NOTHING, Run
+from coursekit.grading.class_run import Run
 from coursekit.grading.class_settings import settings_of
 from coursekit.grading.outcome import Options
 from coursekit.sandbox.nursery import Nursery, NurseryFailed
@@ -44,15 +44,15 @@ def grade_class(submissions: Path, options: Options, nursery: Nursery | None = N
         bar = progress.add_task("grading", total=None)
         bad = new = 0
 
-        def report(record: dict, done: int, total: int) -> None:
+        def report(line: dict, done: int, total: int) -> None:
             nonlocal bad, new
             new = done
-            bad += record["outcome"] != "graded"
+            bad += line["outcome"] != "graded"
             rate = 60 * done / (time.monotonic() - start)
             progress.update(bar, completed=done, total=total, description=f"{rate:.0f} a minute, {bad} not gradable")
 
         try:
-            records = run.go(report)
+            lines = run.go(report)
             if not new:
                 progress.update(bar, total=0)
         except (NurseryFailed, SQLAlchemyError) as error:  # the latter: another program holds the gradebook
@@ -64,17 +64,17 @@ def grade_class(submissions: Path, options: Options, nursery: Nursery | None = N
             progress.stop()
             console.print(f"Stopped. {CONTINUES}")
             os._exit(130)  # at once: the threads would go on grading
-    _summary(console, run, records, new, time.monotonic() - start)
+    _summary(console, run, lines, new, time.monotonic() - start)
 
 
-def _summary(console: Console, run: Run, records: list[dict], new: int, seconds: float) -> None:
-    failed = [record for record in records if record["outcome"] != "graded"]
-    if new < len(records):
+def _summary(console: Console, run: Run, lines: list[dict], new: int, seconds: float) -> None:
+    failed = [line for line in lines if line["outcome"] != "graded"]
+    if new < len(lines):
         console.print(f"{plural(new, 'notebook')} new in this run. With those from earlier runs:")
-    console.print(f"{len(records) - len(failed)} graded, {len(failed)} not gradable, in {seconds:.0f} s.")
-    for record in failed:
-        line = f"  {record['key']}: {record['reason']}"
-        console.print("".join(char if char.isprintable() else " " for char in line), markup=False)
+    console.print(f"{len(lines) - len(failed)} graded, {len(failed)} not gradable, in {seconds:.0f} s.")
+    for line in failed:
+        text = f"  {line['key']}: {line['reason']}"
+        console.print("".join(char if char.isprintable() else " " for char in text), markup=False)
     console.print(
         f"Scores: {run.folder / 'grades.csv'}, {'' if run.alone else 'final.csv, '}and nbgrader's gradebook; pages for students: {run.folder / 'reports'}"
     )
@@ -101,9 +101,6 @@ def show_class(course: Path) -> None:
     from coursekit.grading.desk.class_page import write_page_of_class
 
     run = Run.of(course)
-    run.refuse_foreign()
-    if not run.journal.path.exists():
-        raise CommandError(NOTHING.format(folder=run.folder, submitted=run.submitted))
     print(f"wrote {write_page_of_class(run)} (open it in a browser; it names students)")
 
 

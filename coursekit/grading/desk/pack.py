@@ -110,14 +110,8 @@ def _versions(platform: str, python: str) -> list[str]:
     with tempfile.NamedTemporaryFile("w", suffix=".in") as tools:  # what installs the course
         tools.write("\n".join([*needed, "uv"]))
         tools.flush()
-        command = [
-            "bash",
-            str(ROOT / "scripts/uv.sh"),
-            sys.executable,
-            *command,
-            str(ROOT / "pyproject.toml"),
-            tools.name,
-        ]
+        command = ["bash", str(ROOT / "scripts/uv.sh"), sys.executable, *command]
+        command += [str(ROOT / "pyproject.toml"), tools.name]
         done = subprocess.run(
             command, capture_output=True, text=True, env=os.environ | {"MACOSX_DEPLOYMENT_TARGET": MACOS}
         )

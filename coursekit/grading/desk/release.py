@@ -95,7 +95,8 @@ def with_pictures(path: Path) -> NotebookNode:
         names = PICTURE.findall(cell.source) if cell.cell_type == "markdown" else []
         if names:
             cell.source = PICTURE.sub(r"](attachment:\1)", cell.source)
-            cell.attachments = {name: {"image/svg+xml": _base64(ROOT / "img" / name)} for name in names}
+            pictures = {name: base64.b64encode((ROOT / "img" / name).read_bytes()).decode() for name in names}
+            cell.attachments = {name: {"image/svg+xml": picture} for name, picture in pictures.items()}
     return notebook
 
 
@@ -139,10 +140,6 @@ def _found() -> list[str]:
     files = [file for top in FOR_LEARNERS for file in [ROOT / top, *(ROOT / top).rglob("*")]]
     names = [file.relative_to(ROOT) for file in files]
     return [str(name) for name in names if not any(part.startswith((".", "__pycache__")) for part in name.parts[1:])]
-
-
-def _base64(path: Path) -> str:
-    return base64.b64encode(path.read_bytes()).decode()
 
 
 def _hand_out(folder: Path) -> Iterator[str]:

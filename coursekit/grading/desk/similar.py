@@ -10,7 +10,7 @@ import keyword
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coursekit.basics.cards import plural
@@ -21,19 +21,18 @@ from coursekit.grading.submission import NotGradable, Submission, read
 
 RUN = 10  # tokens
 LEAST = 12  # runs that a pair must share to be shown
-MANY = 0.1  # the share of the class from which on a run is everybody's, once more than FEW have it
+MANY = 0.1  # the fraction of the class from which on a run is everybody's, once more than FEW have it
 FEW = 4
 PAIRS = 50
 LINES = 400  # of a hand-in that are shown
-CHARACTERS = (
-    100_000  # of a hand-in that are compared: five times the longest chapter; runs take a hundred times their memory
-)
+# of a hand-in that are compared: five times the longest chapter; runs take a hundred times their memory
+CHARACTERS = 100_000
 TOKEN = re.compile(r"#[^\n]*|\w+|[^\w\s]")
 TITLE = "Similar pairs"
 INTRODUCTION = f"""<h1>{TITLE}</h1>
 <p>Read these yourself: two students may well write the same code after the same lecture, or from the same documentation.
 Marked lines are the same in both, apart from names and comments. What you handed out, our own solution, and what many students have in
-common do not count. The percentage is the share of the shorter hand-in's own code that the other one also has.</p>
+common do not count. The percentage says how much of the shorter hand-in's own code the other one also has.</p>
 """
 Shingle = tuple[str, ...]
 
@@ -56,7 +55,7 @@ class Pair:
     shared: frozenset[Shingle]
 
     @property
-    def share(self) -> float:
+    def fraction(self) -> float:
         """Return how much of the shorter one is in the other."""
         return len(self.shared) / min(len(self.one.runs), len(self.other.runs))
 
@@ -86,7 +85,10 @@ def pairs_of(master: Master, items: Iterable[Submission]) -> list[Pair]:
     works = [work for item in items if (work := _work(item, known))]
     owners = Counter(run for work in works for run in work.runs)
     common = {run for run, count in owners.items() if count > max(FEW, MANY * len(works))}
-    own = [Work(work.student, work.lines, _without(work.runs, given | common)) for work in works]
+    left_out = given | common
+    own = [
+        replace(work, runs={run: lines for run, lines in work.runs.items() if run not in left_out}) for work in works
+    ]
     shared = defaultdict[tuple[int, int], set[Shingle]](set)
     having = defaultdict[Shingle, list[int]](list)
     for place, work in enumerate(own):
@@ -95,11 +97,7 @@ def pairs_of(master: Master, items: Iterable[Submission]) -> list[Pair]:
                 shared[other, place].add(run)
             having[run].append(place)
     pairs = [Pair(own[a], own[b], frozenset(runs)) for (a, b), runs in shared.items() if len(runs) >= LEAST]
-    return sorted(pairs, key=lambda pair: (-pair.share, -len(pair.shared), pair.one.student))[:PAIRS]
-
-
-def _without(runs: dict[Shingle, set[int]], some: set[Shingle]) -> dict[Shingle, set[int]]:
-    return {run: lines for run, lines in runs.items() if run not in some}
+    return sorted(pairs, key=lambda pair: (-pair.fraction, -len(pair.shared), pair.one.student))[:PAIRS]
 
 
 def _work(item: Submission, known: set[str]) -> Work | None:
@@ -149,7 +147,7 @@ def _shown(pair: Pair) -> str:
     names = f"{html.escape(pair.one.student)} and {html.escape(pair.other.student)}"
     sides = "".join(_side(work, pair.shared) for work in (pair.one, pair.other))
     return (
-        f"<details><summary><b>{names}</b>: {pair.share:.0%} <span class=small>({len(pair.shared)} shared runs of {RUN} words and signs)"
+        f"<details><summary><b>{names}</b>: {pair.fraction:.0%} <span class=small>({len(pair.shared)} shared runs of {RUN} words and signs)"
         f"</span></summary><div class=pair>{sides}</div></details>"
     )
 
