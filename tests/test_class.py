@@ -14,7 +14,7 @@ from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import NOTEBOOKS, ROOT
 from coursekit.grading.class_run import Run
 from coursekit.grading.class_settings import Late, Student, settings_of
-from coursekit.grading.desk.announce import TEMPLATE, announced
+from coursekit.grading.desk.announce import CLASS_TOML, announced
 from coursekit.grading.desk.grade_command import report_class
 from coursekit.grading.gradebook import Book
 from coursekit.grading.grading_plan import plan, points_of
@@ -172,7 +172,7 @@ def test_a_notebook_names_its_date_and_begin_shows_it(course, monkeypatch):
 
 def test_without_dates_a_notebook_stays_as_it_is(course):
     text = (NOTEBOOKS / "ch01_tasks.ipynb").read_text(encoding="utf-8")
-    assert announced(text, settings_of(written(course, TEMPLATE))) == text
+    assert announced(text, settings_of(written(course, CLASS_TOML))) == text
 
 
 # The gradebook
@@ -290,5 +290,5 @@ def test_the_examples_of_the_guide_and_of_the_template_are_valid(course):
     example, listed = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
     assert set(settings_of(written(course, example)).due) == {"ch01_tasks", "ch02_objects", "ch03_actors"}
     assert [student.id for student in settings_of(written(course, listed)).students] == ["ada", "grace"]
-    uncommented = re.sub(r"^# (?=[a-z_]+ =|\[)", "", TEMPLATE, flags=re.MULTILINE)
+    uncommented = re.sub(r"^# (?=[a-z_]+ =|\[)", "", CLASS_TOML, flags=re.MULTILINE)
     assert settings_of(written(course, uncommented)).late == Late(percent_a_day=10, grace_hours=1, days=5)

@@ -37,7 +37,7 @@ def page(rows: list[Row], below: str = "") -> str:
 def _section(league: leaderboard.League, ranked: list[Row]) -> str:
     version, by_clock, seconds = league
     name = f"{seconds:g} seconds by the clock, on a slow simulator" if by_clock else f"{seconds:g} CPU seconds"
-    heads = "".join(f"<th{' class=left' if head in ('entry', 'remarks') else ''}>{head}</th>" for head in HEADS)
+    heads = "".join(f"<th>{head}</th>" for head in HEADS)
     ranks = leaderboard.ranks(ranked)
     lines = [
         _row(row, leaderboard.spoken(rank, ranks), place)
@@ -61,9 +61,7 @@ def _row(row: Row, rank: str, place: int) -> str:
         html.escape(row.when[:10]),
         html.escape(remarks(row)),
     ]
-    left = {1, len(cells) - 1}
-    row_of = "".join(f"<td{' class=left' if i in left else ''}>{cell}</td>" for i, cell in enumerate(cells))
-    return f"<tr>{row_of}</tr>\n"
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
 
 
 def remarks(row: Row) -> str:

@@ -40,8 +40,10 @@ class Place:
 
     def __init__(self, submitted: Path):
         self.submitted = submitted.resolve() if submitted.is_dir() else submitted.parent.resolve() / submitted.name
-        self.alone = self.submitted.is_file() and not is_in_a_course(self.submitted)
-        self.folder = folder_of(self.submitted)
+        is_file = self.submitted.is_file()
+        self.alone = is_file and not is_in_a_course(self.submitted)
+        course = self.submitted.parents[3] if is_file and not self.alone else self.submitted.parent
+        self.folder = course / "graded" if self.alone else course
         self.state = self.folder / RUN_STATE
 
     def new_nursery(self, limits: Limits, isolated: bool) -> Nursery:
@@ -65,13 +67,6 @@ def refuse_inside(submitted: Path) -> None:
     """Raise CommandError where the course around a folder submitted/ may have been handed in itself, its configuration too."""
     if any(folder.name == "submitted" for folder in submitted.parents):
         raise CommandError(INSIDE.format(submitted=submitted))
-
-
-def folder_of(submitted: Path) -> Path:
-    """Return where outcomes go: the course folder, or graded/ beside a notebook that lies in no course."""
-    if not submitted.is_file():
-        return submitted.parent
-    return submitted.parents[3] if is_in_a_course(submitted) else submitted.parent / "graded"
 
 
 def token(folder: Path, seed: int) -> str:

@@ -198,11 +198,8 @@ def _answer_to(name: str, result: Result, cells: list[NotebookNode]) -> Notebook
 
 def _comment(marks: Marks | None, *names: str) -> str:
     """Return what the instructor wrote on an answer, which has one of these names in the gradebook."""
-    said = (
-        [marks.comments[name] for name in names if marks.comments.get(name, NO_RESPONSE) != NO_RESPONSE]
-        if marks
-        else []
-    )
+    comments = marks.comments if marks else {}
+    said = [comments[name] for name in names if comments.get(name, NO_RESPONSE) != NO_RESPONSE]
     return f"<div class='said'>{prose(said[0])}</div>" if said else ""
 
 

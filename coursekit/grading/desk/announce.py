@@ -2,15 +2,14 @@
 
 import json
 import re
-from pathlib import Path
 
 import nbformat
 
 from coursekit.basics.cells import content_digest
-from coursekit.grading.class_settings import FILE, HELP, Settings
+from coursekit.grading.class_settings import HELP, Settings
 
 _BEGIN = re.compile(r'\bbegin\("(\w+)"\)')
-TEMPLATE = """\
+CLASS_TOML = """\
 # The class. Every entry is optional; docs/class.md explains them.
 # zone = "Europe/Berlin"       # of the dates below
 # students = "roster.csv"      # beside this file, with the columns id,name,email,group,canvas
@@ -50,9 +49,3 @@ def _call(chapter: str, settings: Settings) -> str:
     due = f', due="{settings.due[chapter].isoformat()}"' if chapter in settings.due else ""
     closed = [name for name in HELP if name not in settings.help]
     return f'begin("{chapter}"{due}{f", closed={json.dumps(closed)}" if closed else ""})'
-
-
-def write_template(course: Path) -> None:
-    """Write a class.toml to fill in, where there is none."""
-    if not (course / FILE).exists():
-        (course / FILE).write_text(TEMPLATE, encoding="utf-8")

@@ -51,10 +51,7 @@ class Table:
     @property
     def is_canvas(self) -> bool:
         """Return whether it is Canvas' gradebook (lib/gradebook_importer.rb wants these three)."""
-        return self.column("Student", "LastName") is not None and None not in (
-            self.column("ID"),
-            self.column("Section"),
-        )
+        return None not in (self.column("Student", "LastName"), self.column("ID"), self.column("Section"))
 
     def number(self, row: list[str]) -> str:
         """Return the platform's number for a student: Canvas' ID, or the digits of Moodle's "Participant 12345", whatever the language."""

@@ -22,7 +22,7 @@ from coursekit.basics.html_page import html_page
 from coursekit.basics.paths import ROOT, SOLUTIONS, path_with_scripts
 from coursekit.grading import check_versions
 from coursekit.grading.class_settings import FILE, Settings, settings_of
-from coursekit.grading.desk.announce import announced, write_template
+from coursekit.grading.desk.announce import CLASS_TOML, announced
 from coursekit.grading.gradebook import Book
 from coursekit.grading.nbgrader_settings import Course
 
@@ -66,7 +66,8 @@ def release(folder: Path, report: Callable[[str], object] = str) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     settings = settings_of(folder)
     archive = write_zip(folder / "learners.zip", settings)
-    write_template(folder)
+    if not settings.is_there:
+        settings.file.write_text(CLASS_TOML, encoding="utf-8")
     config = (ROOT / "coursekit/author/nbgrader_config.py").read_text(encoding="utf-8")
     (folder / "nbgrader_config.py").write_text(
         config + "    " + CONFIG.strip().replace("\n", "\n    ") + "\n", encoding="utf-8"

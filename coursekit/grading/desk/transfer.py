@@ -47,12 +47,9 @@ def transfer(
     platform's; with `zeros`, who handed in nothing in time gets 0.
     """
     if table.is_canvas != (platform == "canvas"):
-        other = (
-            "Canvas' gradebook"
-            if table.is_canvas
-            else "not a Canvas gradebook: it lacks the columns Student, ID, Section"
-        )
-        raise CommandError(f"{table.path} is {other}. Name the table that {platform.title()} exported.")
+        not_canvas = "not a Canvas gradebook: it lacks the columns Student, ID, Section"
+        found = "Canvas' gradebook" if table.is_canvas else not_canvas
+        raise CommandError(f"{table.path} is {found}. Name the table that {platform.title()} exported.")
     return _Filling(office, table, columns, scale, zeros).run()
 
 
