@@ -8,7 +8,7 @@ BIN := .venv/bin
 TESTS ?= $(shell awk '/^MemTotal/ {print ($$2 > 12e6 ? 3 : 2)}' /proc/meminfo 2>/dev/null || echo 2)
 # Where it is set, every Python that a test starts would compile the course again.
 unexport PYTHONDONTWRITEBYTECODE
-QUICK = COURSEKIT_QUICK=1 $(BIN)/python -m pytest -n $(strip $(TESTS)) --no-loadscope-reorder
+QUICK = COURSEKIT_QUICK=1 $(BIN)/python -m pytest -n $(strip $(TESTS)) --no-loadscope-reorder --ignore=tests/rules
 
 ifneq ($(filter chapter slides record,$(MAKECMDGOALS)),)
 ifndef name
@@ -32,11 +32,12 @@ update: setup ## Update your notebooks in work/ to the course's version, and kee
 build: setup ## Write notebooks/, solutions/ and the lists in README and docs from chapters/
 	@$(BIN)/coursekit build
 
-check: setup ## Lint, check types, and fail if a notebook or a list is stale (seconds)
+check: setup ## Lint, types, the rules of prose and layout, and whether a notebook or a list is stale (half a minute)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/coursekit build --check
+	$(BIN)/python -m pytest -q tests/rules
 
 test: check $(if $(name),,browser) ## What answers within twelve minutes, some of each kind (name=ch01_tasks: all that concerns one chapter)
 	$(QUICK) -m "$(if $(name),not nightly,fast or soon)" $(if $(name),-k $(name)) --keep-failures=tests.log

@@ -22,7 +22,7 @@ SOON = {
     "browser": r".*",
     "cells": r".*",
     "cli": r".*",
-    "contract": r".*",
+    "bare": r".*",
     "grading": r"test_(without_a_seed|all_students|only_what_is_new|a_run_that_is_ended_in_the_middle)",
     "handin": r".*",
     "messages": r".*",

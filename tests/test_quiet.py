@@ -107,7 +107,7 @@ def test_nothing_reaches_stderr_and_what_the_learner_wrote_is_all_there(start):
     assert "nobody asked for this" in wrote["stdout"]  # an exception that nobody fetched is the learner's own
     assert "1000000" in wrote["stdout"]
     assert not NOISE.search(wrote["stdout"])
-    assert "whole_lines.py', 'log_monitor.py'" in wrote["stdout"]
+    assert "log_monitor.py', 'log_monitor.py'" in wrote["stdout"]
 
 
 @pytest.mark.slow

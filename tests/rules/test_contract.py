@@ -1,9 +1,7 @@
 """The chapter contract: what every chapter has, no matter who wrote it."""
 
 import re
-import subprocess
 import symtable
-import sys
 
 import nbformat
 import pytest
@@ -54,22 +52,6 @@ def test_every_picture_exists_and_says_what_it_shows(chapter):
     for caption, path in re.findall(r"!\[(.*?)\]\((.*?)\)", text_of(chapter)):
         assert len(caption) > 10
         assert (NOTEBOOKS / path).resolve().is_file()
-
-
-@pytest.fixture(scope="module")
-def errors(request: pytest.FixtureRequest) -> dict[str, str]:
-    """Return what went wrong where the modules of each chapter that is tested were imported in a bare process."""
-    tests = [item for item in request.session.items if item.name.startswith("test_what_backs_a_chapter")]
-    chapters = [item.callspec.params["chapter"] for item in tests]  # type: ignore[attr-defined]
-    said = subprocess.check_output([sys.executable, "-m", "tests.bare", *chapters], cwd=ROOT, text=True)
-    return {chapter: text for chapter, _, text in (line.partition(" ") for line in said.splitlines())}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_what_backs_a_chapter_imports_all_that_it_needs(chapter, errors):
-    """In bare processes: the copies of one that has imported everything, which other tests use, would not miss an import."""
-    assert errors[chapter] == ""
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)

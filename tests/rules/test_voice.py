@@ -82,14 +82,14 @@ def test_every_sentence_uses_a_native_writers_words(path):
     ],
 )
 def test_a_remark_names_line_sentence_and_what_to_write(text, remark, tmp_path, monkeypatch):
-    monkeypatch.setattr("tests.test_voice.ROOT", tmp_path)
+    monkeypatch.setattr("tests.rules.test_voice.ROOT", tmp_path)
     (tmp_path / "page.md").write_text(text)
     found = refused(tmp_path / "page.md")
     assert found[0].startswith(f"page.md:{remark}") if remark else not found
 
 
 def test_the_strings_of_a_program_are_read_and_its_code_is_not(tmp_path, monkeypatch):
-    monkeypatch.setattr("tests.test_voice.ROOT", tmp_path)
+    monkeypatch.setattr("tests.rules.test_voice.ROOT", tmp_path)
     (tmp_path / "code.py").write_text('anew = 1  # whoever\n\nprint(f"{anew} is "\n    "mended")\n')
     [remark] = refused(tmp_path / "code.py")
     assert remark.startswith("code.py:3: '… is mended': write \"fix\"")
