@@ -177,7 +177,7 @@ def rest_of_the_map(root: Path, by_hand: str) -> str:
     """Return the boxes and arrows that are missing from the map."""
     boxes: Places = {
         int(number): (int(x), int(y))
-        for number, x, y in re.findall(r'id="ch(\d\d)"[^>]*>\s*<rect x="(\d+)" y="(\d+)"', by_hand)
+        for number, x, y in re.findall(r'id="ch(\d\d)"[^>]*>\s*<rect x="(-?\d+)" y="(-?\d+)"', by_hand)
     }
     chapters, drawn = openings(root), re.findall(r'id="(ch\d\d-ch\d\d)"', by_hand)
     needs, lines = nearest_needs(chapters), list[str]()
