@@ -39,10 +39,10 @@ check: setup ## Lint, types, the rules of prose and layout, and whether a notebo
 	$(BIN)/coursekit build --check
 	$(BIN)/python -m pytest -q tests/rules
 
-test: check $(if $(name),,browser) ## What answers within twelve minutes, some of each kind (name=ch01_tasks: all that concerns one chapter)
+test: check $(if $(name),,browser) ## What answers soon, a quarter of an hour: some of each kind (name=ch01_tasks: all that concerns one chapter)
 	$(QUICK) -m "$(if $(name),not nightly,fast or soon)" $(if $(name),-k $(name)) --keep-failures=tests.log
 
-test-fast: check ## The quick tests, within a minute: no notebooks, no sandbox, no Ray, no browser
+test-fast: check ## The quick tests, two minutes: no notebooks, no sandbox, no Ray, no browser
 	$(QUICK) -m fast
 
 test-rest: setup browser ## What `make test` leaves out, but for what runs at night: with it, CI has run everything else
