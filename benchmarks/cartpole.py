@@ -22,8 +22,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault(
     "OMP_NUM_THREADS", "1"
@@ -98,7 +99,7 @@ def ours(seed: int, samplers: int) -> tuple[int, float, float]:
     return names["solve_cartpole"](cartpoles, seed, samplers)["curve"][-1]
 
 
-def rllib(seed: int, limit: int = 300_000, **runners: object) -> tuple[int, float, float]:
+def rllib(seed: int, limit: int = 300_000, runners: Mapping[str, Any] | None = None) -> tuple[int, float, float]:
     """Train with the settings of RLlib's example cartpole_ppo.py and two EnvRunners, PPO's default."""
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
@@ -107,7 +108,7 @@ def rllib(seed: int, limit: int = 300_000, **runners: object) -> tuple[int, floa
     config = (
         PPOConfig()
         .environment("CartPole-v1")
-        .env_runners(num_env_runners=2, **runners)
+        .env_runners(num_env_runners=2, **(runners or {}))
         .training(lr=0.0003, num_epochs=6, vf_loss_coeff=0.01)
         .rl_module(model_config=model)
         .debugging(seed=seed)
@@ -176,7 +177,7 @@ def compare(seeds: int, python: str) -> None:
         "ours, 2 samplers": lambda seed: ours(seed, 2),
         "ours, 1 sampler": lambda seed: ours(seed, 1),
         "RLlib's settings": rllib,
-        "RLlib, 2 x 16 envs": lambda seed: rllib(seed, **many),
+        "RLlib, 2 x 16 envs": lambda seed: rllib(seed, runners=many),
     }
     if python:
         ways["Stable-Baselines3"] = lambda seed: elsewhere(python, seed)

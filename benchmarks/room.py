@@ -93,7 +93,7 @@ class Watch(threading.Thread):
 
 
 class Learner(threading.Thread):
-    """A learner's machine: writes a record about once a second, and has it sent by the course's own way."""
+    """A learner's machine: writes an event about once a second, and has it sent by the course's own way."""
 
     def __init__(self, link_: link.Link, until: float):
         super().__init__(daemon=True)
@@ -107,7 +107,7 @@ class Learner(threading.Thread):
                 name = random.choice(EXERCISES)
                 attempts[name] += 1
                 data = {"exercise": name, "outcome": "wrong", "attempts": attempts[name], "message_id": "abcdef"}
-                self.waiting.append(link.record("check", "ch01_tasks", **data))
+                self.waiting.append(link.event("check", "ch01_tasks", **data))
                 self.written[self.link.nickname, name, attempts[name]] = time.monotonic()
             with contextlib.suppress(OSError, http.client.HTTPException):
                 self.link.post("/records", {"records": self.waiting[:100]})
@@ -260,9 +260,9 @@ def main(people: int) -> None:
     delays = [
         watch.seen[key] - at for key, at in written.items() if key in watch.seen and not killed - 2 < at < back + 2
     ]
-    kept = {record.id for _, _, record in Store(folder / "room.db").records()}
+    kept = {event.id for _, _, event in Store(folder / "room.db").events()}
     lost = len(written) - len(kept)
-    print(f"{len(written)} records written, {len(kept)} kept")
+    print(f"{len(written)} events written, {len(kept)} kept")
     low, high = np.percentile(delays, [50, 95])
     print(f"p50 {low:.2f} s p95 {high:.2f} s, lost {lost}")
 
