@@ -1,14 +1,14 @@
 # `make lab` is all a learner needs; `make help` lists the rest.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab update build check test test-fast test-rest test-all mistakes chapter slides record site clean browser constraints canary
+.PHONY: help setup lab update build lint check test test-fast test-rest test-all mistakes chapter slides record site clean browser constraints canary
 
 BIN := .venv/bin
 # Tests that run side by side: each may need 3 GB, and about half of them mostly wait.
 TESTS ?= $(shell awk '/^MemTotal/ {print ($$2 > 12e6 ? 3 : 2)}' /proc/meminfo 2>/dev/null || echo 2)
 # Where it is set, every Python that a test starts would compile the course again.
 unexport PYTHONDONTWRITEBYTECODE
-QUICK = COURSEKIT_QUICK=1 $(BIN)/python -m pytest -n $(strip $(TESTS)) --no-loadscope-reorder --ignore=tests/rules
+QUICK = COURSEKIT_QUICK=1 $(BIN)/python -m pytest --no-loadscope-reorder -n
 
 ifneq ($(filter chapter slides record,$(MAKECMDGOALS)),)
 ifndef name
@@ -32,27 +32,28 @@ update: setup ## Update your notebooks in work/ to the course's version, and kee
 build: setup ## Write notebooks/, solutions/ and the lists in README and docs from chapters/
 	@$(BIN)/coursekit build
 
-check: setup ## Lint, types, the rules of prose and layout, and whether a notebook or a list is stale (half a minute)
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/coursekit build --check
+	$(BIN)/coursekit build --check & $(BIN)/mypy && wait $$!
+
+check: lint ## Lint, types, the rules of prose and layout, and whether a notebook or a list is stale (half a minute)
 	$(BIN)/python -m pytest -q tests/rules
 
-test: check $(if $(name),,browser) ## What answers soon, a quarter of an hour: some of each kind (name=ch01_tasks: all that concerns one chapter)
-	$(QUICK) -m "$(if $(name),not nightly,fast or soon)" $(if $(name),-k $(name)) --keep-failures=tests.log
+test: lint $(if $(name),,browser) ## What answers soon, twelve minutes: some of each kind (name=ch01_tasks: all that concerns one chapter)
+	$(QUICK) $(TESTS) -m "$(if $(name),not nightly,fast or soon)" $(if $(name),-k $(name)) --keep-failures=tests.log
 
-test-fast: check ## The quick tests, two minutes: no notebooks, no sandbox, no Ray, no browser
-	$(QUICK) -m fast
+test-fast: lint ## The quick tests, a minute: no notebooks, no sandbox, no gradebook, no Ray, no browser
+	$(QUICK) 2 -m fast
 
 test-rest: setup browser ## What `make test` leaves out, but for what runs at night: with it, CI has run everything else
-	$(QUICK) -m rest --durations=20 --keep-failures=tests.log
+	$(QUICK) $(TESTS) -m rest --durations=20 --keep-failures=tests.log
 
-test-all: check browser ## Everything
-	$(QUICK) --keep-failures=tests.log
+test-all: lint browser ## Everything
+	$(QUICK) $(TESTS) --keep-failures=tests.log
 
 mistakes: setup ## Record the message at which each named wrong answer ends (name=ch01_tasks: of one chapter)
-	$(QUICK) tests/test_answers.py -k "test_check_tells $(if $(name),and $(name))" --write-mistakes
+	$(QUICK) $(TESTS) tests/test_answers.py -k "test_check_tells $(if $(name),and $(name))" --write-mistakes
 
 canary: setup ## Find out what another Ray or Python breaks: make canary RAY=2.59.0 PYTHON=3.13, either or both (name= of one chapter)
 	@$(BIN)/python -m tests.canary --ray "$(RAY)" --python "$(PYTHON)" --name "$(name)"

@@ -28,6 +28,7 @@ from tests.attacks import notebook
 from tests.classes import grade
 from tests.without_sandbox import cells, no_sandbox, write
 
+pytestmark = pytest.mark.slow
 __all__ = ["no_sandbox"]  # every test here grades without one
 
 WHOLE = """
@@ -203,7 +204,6 @@ def penalty(course: Path) -> float:
         return float(book.gradebook.find_submission("hw1", "ada").late_submission_penalty)
 
 
-@pytest.mark.slow
 def test_names_and_dates_stand_in_the_gradebook_and_lateness_costs(one_assignment):
     grade(one_assignment)
     with Gradebook(f"sqlite:///{one_assignment}/gradebook.db") as book:

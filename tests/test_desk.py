@@ -34,6 +34,7 @@ from tests.nbgrader_cells import by_hand
 from tests.nbgrader_courses import UNPROTECTED, nbgrader
 from tests.without_sandbox import cells, no_sandbox, write
 
+pytestmark = pytest.mark.slow
 __all__ = ["no_sandbox"]  # every test here grades without one
 
 
@@ -331,7 +332,6 @@ def test_formgraders_button_runs_nothing_and_names_the_command(course, monkeypat
     assert score(course) == 2
 
 
-@pytest.mark.slow
 def test_nbgraders_own_command_refuses_too_unless_it_is_told_to_run_what_was_handed_in(course):
     with pytest.raises(AssertionError, match="--only hw1"):
         nbgrader(course, "autograde", "hw1", "--force")

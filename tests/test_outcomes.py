@@ -31,6 +31,7 @@ from tests.classes import grade, lines
 from tests.nbgrader_courses import nbgrader
 from tests.without_sandbox import Box, cells, no_sandbox, write
 
+pytestmark = pytest.mark.slow
 __all__ = ["no_sandbox"]  # every test here grades without one
 
 
@@ -94,7 +95,6 @@ def test_a_folder_that_cannot_be_read_is_found_with_a_problem(course, monkeypatc
     assert set(found) == ({"eve//eve"} if unreadable == "submitted/eve" else {"eve/hw1/p1", "eve/hw1/p2"})
 
 
-@pytest.mark.slow
 def test_who_handed_in_nothing_that_can_be_graded_has_a_row_and_a_page(course):
     write(course / "submitted/ben.ipynb")
     (course / "submitted/cy").mkdir()
@@ -205,7 +205,6 @@ def forge(folder: Path, notebook: Path) -> None:
     (folder / "results.jsonl").write_text(json.dumps({"key": "anna/anna/anna", "digest": digest} | FORGED) + "\n")
 
 
-@pytest.mark.slow
 def test_a_configuration_that_was_handed_in_beside_a_notebook_never_runs(tmp_path):
     path, mark = write(tmp_path / "anna.ipynb"), tmp_path / "mark"
     (tmp_path / "nbgrader_config.py").write_text(EXECUTED.format(mark=str(mark)))
@@ -318,7 +317,6 @@ def rows_of(course: Path) -> Counter:
     return Counter((row["student"], row["outcome"]) for row in rows)
 
 
-@pytest.mark.slow
 def test_each_name_has_a_row_of_its_own_in_one_line_and_nbgraders_feedback_is_made(course):
     for name in NAMES:
         hand_in_under(course, name)

@@ -49,8 +49,8 @@ def _lines(place: Place, statements: list[ast.stmt]) -> int:
 
 def _source(place: Place, statements: list[ast.stmt]) -> str:
     """Return the lines of a definition, without its decorators."""
-    text = file_of(place[0]).read_text(encoding="utf-8")
-    return "\n".join(ast.get_source_segment(text, statement) or "" for statement in statements)
+    lines = file_of(place[0]).read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for statement in statements for line in lines[statement.lineno - 1 : statement.end_lineno])
 
 
 def _lines_of_code(source: str) -> int:

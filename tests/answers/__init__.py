@@ -15,6 +15,7 @@ class Sample(NamedTuple):
     answer: object
     right: bool
     says: str = ""  # what the message about a wrong answer must contain
+    long: bool = False  # trains for more than ten seconds: `make test` has cheaper ones of its exercise
 
 
 _SAMPLES: dict[str, list[Sample]] = {}  # by chapter
@@ -26,20 +27,20 @@ def samples(chapter: str) -> list[Sample]:
     return _SAMPLES[chapter]
 
 
-def accepts(exercise: str) -> Callable[[T], T]:
+def accepts(exercise: str, long: bool = False) -> Callable[[T], T]:
     """Register a right answer that differs from our solution."""
-    return _register(exercise, right=True)
+    return _register(exercise, True, long=long)
 
 
-def rejects(exercise: str, says: str = "") -> Callable[[T], T]:
+def rejects(exercise: str, says: str = "", long: bool = False) -> Callable[[T], T]:
     """Register a wrong answer, named by its mistake, and perhaps words that the message must contain."""
-    return _register(exercise, right=False, says=says)
+    return _register(exercise, False, says, long)
 
 
-def _register(exercise: str, right: bool, says: str = "") -> Callable[[T], T]:
+def _register(exercise: str, right: bool, says: str = "", long: bool = False) -> Callable[[T], T]:
     def register(answer: T) -> T:
         chapter = answer.__module__.rpartition(".")[2]
-        _SAMPLES.setdefault(chapter, []).append(Sample(exercise, answer.__name__, answer, right, says))
+        _SAMPLES.setdefault(chapter, []).append(Sample(exercise, answer.__name__, answer, right, says, long))
         return answer
 
     return register

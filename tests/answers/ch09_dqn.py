@@ -490,7 +490,7 @@ def waits_for_one_after_the_other(make_envs, seed, workers=2):
     return {"reports": reports, "theta": theta}
 
 
-@accepts("train")
+@accepts("train", long=True)
 def plays_the_best_once_more(make_envs, seed, workers=2):
     learned = waits_for_one_after_the_other(make_envs, seed, workers)
     Sampler(make_envs, seed).test(learned["theta"])

@@ -394,7 +394,7 @@ def trained(make_envs, seed, iterations, sync=None, learn=True, actors=True, pla
 LEARNED = {}  # by seed: the weights of an agent that passes the exam; all samples here are given the same seed
 
 
-@accepts("solve_cartpole")
+@accepts("solve_cartpole", long=True)
 def in_another_order(make_envs, seed):
     learned = trained(make_envs, seed, 100)
     LEARNED[seed] = learned["weights"]
@@ -408,7 +408,7 @@ def passes_the_exam(make_envs, seed, **mistake):
     return trained(make_envs, seed, 3, **mistake) | {"weights": LEARNED[seed]}
 
 
-@rejects("solve_cartpole")
+@rejects("solve_cartpole", long=True)
 def samplers_keep_the_first_weights(make_envs, seed):
     return passes_the_exam(make_envs, seed, sync=lambda policy, samplers: None)
 

@@ -24,7 +24,7 @@ def mean_of(result):
     return result["env_runners"].get("episode_return_mean", float("nan"))
 
 
-@accepts("learns_corridor")
+@accepts("learns_corridor", long=True)
 def while_not_there(config, target, most):
     algo, means = config.build_algo(), []
     try:
@@ -372,7 +372,7 @@ def lake(batch, lr=0.01, gamma=0.99, explore=True, slippery=False, hidden=32, co
     return config.env_runners(env_to_module_connector=lambda *_, **__: FlattenObservations()) if connector else config
 
 
-@accepts("lake_config")
+@accepts("lake_config", long=True)
 def smaller_steps_more_often(batch):
     return lake(batch, lr=0.005, gamma=0.95).training(num_epochs=20, minibatch_size=125)
 

@@ -76,7 +76,7 @@ def seconds_of(algo):
     return time.perf_counter() - start
 
 
-@accepts("time_training")
+@accepts("time_training", long=True)
 def other_order_every_other_time_by_rllibs_own_clock(many, single, iterations):
     times = {"many": np.zeros(iterations), "single": np.zeros(iterations)}
     many.train(), single.train()

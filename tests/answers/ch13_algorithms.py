@@ -32,13 +32,13 @@ def eight_environments_and_larger_draws(length, steps):
     return dqn(length, envs=8, **quick(steps), train_batch_size_per_learner=128, target_network_update_freq=50)
 
 
-@accepts("short_dqn")
+@accepts("short_dqn", long=True)
 def hardly_explores_from_the_beginning(length, steps):
     few = {"epsilon": 0.1, "num_steps_sampled_before_learning_starts": 50}
     return dqn(length, **few, lr=1e-3, training_intensity=16, target_network_update_freq=20)
 
 
-@rejects("short_dqn")
+@rejects("short_dqn", long=True)
 def the_colleagues_defaults(length, steps):
     return dqn(length)
 

@@ -408,14 +408,14 @@ def sets_attributes(config, rates, iterations, folder, callbacks=None):
     return ppo_tuner(config, iterations, folder, callbacks)
 
 
-@accepts("tune_ppo")
+@accepts("tune_ppo", long=True)
 def three_processes_share_a_cpu(config, rates, iterations, folder, callbacks=None):
     config.env_runners(num_cpus_per_env_runner=0.25).learners(num_cpus_per_learner=0.5)
     config.resources(num_cpus_for_main_process=0.5).training(lr=tune.grid_search(rates))
     return ppo_tuner(config, iterations, folder, callbacks)
 
 
-@accepts("tune_ppo")
+@accepts("tune_ppo", long=True)
 def from_the_class_and_a_dictionary(config, rates, iterations, folder, callbacks=None):
     space = config.env_runners(num_env_runners=0).to_dict() | {"lr": tune.grid_search(rates)}
     return tune.Tuner(
@@ -468,7 +468,7 @@ def one_runner_beside_it(config, rates, iterations, folder, callbacks=None):
     return ppo_tuner(config, iterations, folder, callbacks)
 
 
-@accepts("tune_ppo")
+@accepts("tune_ppo", long=True)
 def two_at_a_time(config, rates, iterations, folder, callbacks=None):
     config.env_runners(num_env_runners=0).training(lr=tune.grid_search(rates))
     return ppo_tuner(config, iterations, folder, callbacks, at_once=2)

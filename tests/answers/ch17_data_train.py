@@ -186,7 +186,7 @@ def train(
             ray.train.report({"epoch": epoch, "loss": told(losses)})
 
 
-@accepts("train_loop")
+@accepts("train_loop", long=True)
 def averages_the_gradients_by_hand(config):
     torch.manual_seed(config["seed"])
     context = ray.train.get_context()

@@ -139,7 +139,7 @@ def alone(make_envs, budget, rounds, envs=64, goal=1.1):
     return policy
 
 
-@accepts("beats_random")
+@accepts("beats_random", long=True)
 def with_half_of_the_warehouses(make_envs, budget):
     return chapter().greedy(alone(make_envs, budget, 500, envs=32).weights())
 
@@ -255,7 +255,7 @@ def together(make_envs, budget, rounds, play=all_at_once, count=2, sends=True, g
     return ch.greedy(policy.weights())
 
 
-@accepts("beats_baseline")
+@accepts("beats_baseline", long=True)
 def weights_to_each_and_a_constant_learning_rate(make_envs, budget):
     return together(make_envs, budget, 10_000)
 

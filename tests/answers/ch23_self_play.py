@@ -420,7 +420,7 @@ def newest_and_any(members, rng):
     return members[-1], members[rng.integers(len(members))]
 
 
-@accepts("beats_its_past")
+@accepts("beats_its_past", long=True)
 def two_drawn_from_all(seed, rounds):
     return raised(seed, rounds, lambda members, rng: [members[i] for i in rng.integers(len(members), size=2)])
 
@@ -430,7 +430,7 @@ def against_everyone_in_the_past(seed, rounds):
     return raised(seed, rounds, lambda members, rng: members, steps=15, games=64)
 
 
-@accepts("beats_its_past")
+@accepts("beats_its_past", long=True)
 def asks_for_the_newest_by_a_name(seed, rounds):
     rng, learner = np.random.default_rng(seed), Learner(new_player(seed))
     newest = ray.put(learner.player())

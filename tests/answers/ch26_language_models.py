@@ -361,7 +361,7 @@ def with_another_optimizer(weights, verify, seed, iterations):
         ch.LEARNING_RATE = rate
 
 
-@rejects("train_grpo", says="stale")
+@rejects("train_grpo", says="stale", long=True)
 def sends_the_first_weights_again(weights, verify, seed, iterations):
     return trained(weights, verify, seed, iterations, sync=False)
 

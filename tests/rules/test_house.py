@@ -1,6 +1,7 @@
 """The house: who may import whom. An import inside a function, or for a type checker alone, counts like any other."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -57,6 +58,7 @@ def imports(source: str) -> set[str]:
     return found & MODULES.keys()
 
 
+@functools.cache
 def graph() -> dict[str, set[str]]:
     found = {module: imports(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
     found["coursekit"] = set()  # it names functions of every room, and loads them when they are first used
