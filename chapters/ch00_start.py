@@ -164,10 +164,14 @@ r"""
 The number is only for Ray's bookkeeping.
 It may exceed your number of cores, and in this course it often does, because a task that only waits does not need a core.
 
-**Predict:** how many processes does this one line start?
+You may run the cell twice: `ray.shutdown()` first ends the Ray that the first run has started.
+The references and actors of that Ray are gone then, so also run the cells again that made them.
+
+**Predict:** how many processes does `ray.init` start?
 """
 
 # %% tags=["demo"]
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False)
 print(f"slots for tasks: {ray.cluster_resources()['CPU']:.0f}")
 

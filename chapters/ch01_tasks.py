@@ -29,6 +29,7 @@ from coursekit.given.object_store import made
 begin("ch01_tasks")
 
 # %%
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 started = time.perf_counter()
 ray.init(num_cpus=4, include_dashboard=False)
 warm_up(4)  # each of the four workers is a process that has to start: the first tasks would wait for that

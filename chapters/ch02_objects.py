@@ -43,6 +43,7 @@ In this chapter the store gets 128 MB, so you see what happens when it is full.
 """
 
 # %%
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, object_store_memory=128 * MB, include_dashboard=False)
 warm_up(4)
 

@@ -37,6 +37,7 @@ pandas.options.display.max_colwidth = None  # tables show whole sentences
 begin("ch03_actors")
 
 # %%
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False, namespace="course")  # the namespace is for the last section
 warm_up(4)
 

@@ -46,7 +46,7 @@ A custom resource is just a name and a number.
 """
 
 # %%
-cluster = small_cluster(num_cpus=2, resources={"licence": 2})
+cluster = small_cluster(num_cpus=2, resources={"licence": 2})  # ends the one before: its references and actors are gone
 ray.init(address=cluster.address, log_to_driver=False)
 warm_up(2)
 ledger()

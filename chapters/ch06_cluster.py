@@ -66,6 +66,7 @@ The head takes five to sixty seconds.
 """
 
 # %%
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 cluster = OwnCluster()
 given.use(cluster)  # the checks below look at this cluster, too
 given.small_environment(cluster)  # its Python: a section below says why it has one of its own
@@ -164,6 +165,7 @@ The cell joins the cluster for a moment and runs a task, so there is a worker am
 
 # %% tags=["demo"]
 pandas.set_option("display.max_colwidth", 100)
+ray.shutdown()
 with ray.init(cluster.address, log_to_driver=False):
     ray.get(ray.remote(lambda: "done").remote())  # its worker stays, and waits for another task
     processes = given.anatomy(cluster)  # one row for each kind of process
@@ -567,6 +569,7 @@ How long does it take over Ray Client?
 
 # %% tags=["demo"]
 # with_patience: Ray Client gives up after 30 s, which a very busy machine can need; then it tries again
+ray.shutdown()  # a run of this cell that was interrupted may still be connected
 given.with_patience(lambda: ray.init(cluster.client_address, log_to_driver=False))
 square = ray.remote(lambda x: x * x)
 client_calls = []

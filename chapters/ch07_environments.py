@@ -696,6 +696,7 @@ class Player:
 
 # %% tags=["demo"]
 fragment, four = budget(150, 40), range(4)
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 with contextlib.closing(AsyncVectorEnv([jittery] * 4)) as envs, ray.init(num_cpus=4, include_dashboard=False):
     envs.reset(seed=0)
     players = [Player.remote(seed) for seed in four]

@@ -29,6 +29,7 @@ from coursekit import actors, stores
 begin("ch08_rollouts")
 
 # %%
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]

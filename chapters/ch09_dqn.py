@@ -51,6 +51,7 @@ from coursekit import Drawn, strip
 
 # %%
 os.environ["OMP_NUM_THREADS"] = "1"  # for all processes to come: the matrices are small, more threads gain nothing
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
 warm_up(4)  # half a minute where the machine is slow or busy
 news = keep_news_of_deaths()  # we will kill a worker: Ray's report about it is kept instead of printed (chapter 5)

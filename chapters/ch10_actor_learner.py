@@ -32,6 +32,7 @@ from coursekit import Drawn, strip
 begin("ch10_actor_learner")
 
 # %%
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False)
 torch.set_num_threads(1)  # the network is tiny: more threads gain nothing, and the samplers need the other core
 warm_up(2)

@@ -41,6 +41,7 @@ from ray.rllib.connectors.env_to_module import FlattenObservations
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.core.rl_module.rl_module import RLModule
 
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False)
 keep = tempfile.TemporaryDirectory()  # for checkpoints; deleted when the notebook is closed
 

@@ -32,6 +32,7 @@ from coursekit.given.rllib_configs import built
 begin("ch12_env_runners")
 
 # %%
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]

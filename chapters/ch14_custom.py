@@ -33,6 +33,7 @@ from coursekit.given.ch14_custom import Balloon, Cave, Dispatcher, Praised, draw
 begin("ch14_custom")
 
 # %%
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False)
 torch.set_num_threads(1)  # networks as small as these gain nothing from more
 

@@ -36,6 +36,7 @@ from coursekit.given.ch15_offline import return_with_meter, with_motor
 begin("ch15_offline")
 
 # %%
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False)
 calm_data()  # Ray Data without progress bars, and with one reader for a small file instead of 32
 torch.set_num_threads(1)  # networks as small as these gain nothing from more

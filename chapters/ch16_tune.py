@@ -36,7 +36,7 @@ from coursekit.given.nodes import add_nodes, small_cluster, stop
 begin("ch16_tune")
 
 # %%
-cluster = small_cluster(num_cpus=2)  # one node for now
+cluster = small_cluster(num_cpus=2)  # ends the one before: its references and actors are gone
 ray.init(address=cluster.address, log_to_driver=False)
 keep = tempfile.TemporaryDirectory()  # for results and checkpoints; it goes when the notebook is closed
 place = Path(keep.name).resolve()

@@ -42,6 +42,7 @@ os.environ |= {
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # this machine will not be taken back: one process fewer
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "300",  # a busy laptop is slow, not broken
 }
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
 warm_up(4)
 news = keep_news_of_deaths()  # otherwise Ray reports the death to come in half a page, as in chapter 5

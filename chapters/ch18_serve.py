@@ -38,6 +38,7 @@ begin("ch18_serve")
 # %%
 os.environ["RAY_SERVE_SLOW_STARTUP_WARNING_S"] = "3"  # Serve says after 3 s, not 30, when a replica waits
 os.environ["RAY_SERVE_SLOW_STARTUP_WARNING_PERIOD_S"] = "3"
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)  # replicas print into log files
 
 port = given.free_port()

@@ -40,7 +40,9 @@ os.environ |= {
     "RAY_metrics_report_interval_ms": "1000",  # each process reports its metrics every second: usually every ten
     "RAY_record_ref_creation_sites": "1",  # Ray notes which line of code made each reference
 }
-ray.init(num_cpus=4, resources={"licence": 1}, log_to_driver=False)  # what processes print stays in their log files
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+# "local" starts a new Ray even if RAY_ADDRESS is set, as it is below; what processes print stays in their log files
+ray.init("local", num_cpus=4, resources={"licence": 1}, log_to_driver=False)
 os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address  # which Ray the tools ask
 news = keep_news_of_deaths()
 

@@ -35,6 +35,7 @@ torch.set_num_threads(1)  # the networks are tiny: more threads would mostly wai
 begin("ch20_capstone")
 
 # %%
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False)
 warm_up(2)
 

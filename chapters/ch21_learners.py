@@ -37,6 +37,7 @@ from coursekit.given.poles import Agent, network
 begin("ch21_learners")
 
 # %%
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, num_gpus=1, include_dashboard=False)  # both numbers are only counted: see the last section
 torch.set_num_threads(1)  # the networks are small, and the other processes need the other cores
 warm_up(2)

@@ -46,7 +46,7 @@ from coursekit.given.node_killer import EndsItsNode
 from coursekit.given.unfinished_modules import Scorer, TwoLooks
 
 # %%
-cluster = small_cluster(num_cpus=1)
+cluster = small_cluster(num_cpus=1)  # ends the one before: its references and actors are gone
 ray.init(address=cluster.address, log_to_driver=False)
 add_nodes(cluster, west={"num_cpus": 2, "resources": {"sim": 1}}, east={"num_cpus": 2, "resources": {"sim": 1}})
 torch.set_num_threads(1)  # networks as small as these gain nothing from more

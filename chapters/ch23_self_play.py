@@ -35,6 +35,7 @@ from coursekit.given.four_page import against
 begin("ch23_self_play")
 
 # %%
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False)
 torch.set_num_threads(1)  # networks as small as these gain nothing from more
 

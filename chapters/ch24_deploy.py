@@ -356,6 +356,7 @@ To see which ports a cluster needs, start a head, as in chapter 6, and ask the s
 """
 
 # %%
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 cluster = OwnCluster(metrics=True)
 given.use(cluster)  # the check below looks at this head, too
 began = time.perf_counter()

@@ -33,6 +33,7 @@ from coursekit.given.folders import new_folder
 begin("ch25_pipelines")
 
 # %% tags=["demo"]
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 warm_up(2)
 news = keep_news_of_deaths()  # you are about to kill processes; Ray's reports go into this list

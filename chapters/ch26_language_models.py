@@ -34,6 +34,7 @@ from coursekit.given.sorter import DIGITS, END, PAD, Block, Transformer, imitate
 begin("ch26_language_models")
 
 # %%
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False)
 torch.set_num_threads(1)  # the model is tiny, and the writers need the other core
 warm_up(2)

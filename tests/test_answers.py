@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from importlib import import_module
 
 import pytest
+import ray
 
 from coursekit.judging.exercise import PUBLIC_SEED, find, judge, load
 from coursekit.learner.checks import local
@@ -14,6 +15,13 @@ from tests.answers import Sample, samples
 from tests.chapters import CHAPTERS
 
 MODULES = {chapter: import_module(f"tests.answers.{chapter}") for chapter in CHAPTERS}
+
+
+def needs_ray(chapter: str, sample: Sample) -> bool:
+    """Return whether an answer is judged beside a Ray: a right one only where its exercise says that it needs one."""
+    return hasattr(MODULES[chapter], "RAY") and bool(not sample.right or load(chapter)[sample.exercise].needs)
+
+
 ALL = [
     pytest.param(
         chapter,
@@ -22,27 +30,25 @@ ALL = [
         marks=[pytest.mark.canary] * sample.right,
     )
     for chapter in CHAPTERS
-    for sample in samples(chapter)
+    for sample in sorted(samples(chapter), key=lambda sample: needs_ray(chapter, sample))
 ]
 EXERCISES = [(chapter, item) for chapter in CHAPTERS for item in load(chapter).values() if item.kind == "exercise"]
 
 
 @pytest.fixture(scope="module")
 def ray_of() -> Iterator:
-    """Yield a function that starts the Ray a chapter's answers need, one at a time."""
-    started: list[str] = []
+    """Yield a function that starts the Ray a chapter's answers need, one at a time, or sees to it that none runs."""
+    started: list[tuple[str, bool]] = []
 
-    def start(chapter: str) -> None:
-        import ray
-
+    def start(chapter: str, with_ray: bool = True) -> None:
         from coursekit.ray_bridge import rendezvous
 
-        if chapter in started:
+        if (chapter, with_ray) in started:
             return
         ray.shutdown()
         stop_others()
-        started[:] = [chapter]
-        if hasattr(MODULES[chapter], "RAY"):
+        started[:] = [(chapter, with_ray)]
+        if with_ray:
             forked.fork_rays()
             settings = MODULES[chapter].RAY  # a dict, or a function that starts a cluster and returns how to join it
             settings = settings() if callable(settings) else settings
@@ -50,12 +56,10 @@ def ray_of() -> Iterator:
             rendezvous.warm_up(min(4, int(ray.cluster_resources()["CPU"])))
 
     def stop_others() -> None:
-        for other in started:
+        for other, _ in started:
             getattr(MODULES[other], "STOP", lambda: None)()  # what a chapter's probes started beside Ray
 
     yield start
-    import ray
-
     ray.shutdown()
     stop_others()
 
@@ -63,14 +67,16 @@ def ray_of() -> Iterator:
 @pytest.mark.slow
 @pytest.mark.parametrize(("chapter", "sample"), ALL)
 def test_check_tells_right_from_wrong(chapter, sample: Sample, ray_of, record_property):
-    ray_of(chapter)
-    if hasattr(MODULES[chapter], "RAY"):
+    with_ray = needs_ray(chapter, sample)
+    ray_of(chapter, with_ray)
+    if with_ray:
         from coursekit.ray_bridge import rendezvous
 
         rendezvous.set_patience(60 if sample.right else 2)  # a busy machine must not turn a right answer
     result = judge(find(chapter, sample.exercise, "exercise"), local(sample.exercise, sample.answer), PUBLIC_SEED + 1)
     if sample.right:
         assert (result.status, result.message) == ("passed", ""), result.message
+        assert ray.is_initialized() == with_ray, f"{sample.exercise} starts a Ray by itself: say what it `needs`."
     else:
         assert result.status in ("wrong", "crashed")
         assert len(result.message) > 15
@@ -82,8 +88,6 @@ def test_check_tells_right_from_wrong(chapter, sample: Sample, ray_of, record_pr
 @pytest.mark.parametrize("chapter", ["ch04_scheduling"])
 def test_half_a_gpu_that_is_still_held_turns_no_right_answer(chapter, ray_of):
     """Beside a half there is room for a share or two: the others would land on the other GPU, and leave the learner none."""
-    import ray
-
     from coursekit.ray_bridge import rendezvous
 
     ray_of(chapter)

@@ -51,7 +51,7 @@ class Played:
     failing: list[Exception] = field(default_factory=list)  # what the next cells end with
     losing: bool = False  # whether the nursery is what has ended its sandboxes
 
-    def sandbox(self) -> AbstractContextManager["Played"]:
+    def sandbox(self, cpus: int = 0) -> AbstractContextManager["Played"]:
         if self.refused:
             self.refused -= 1
             raise NurseryFailed("its process ended")

@@ -884,6 +884,19 @@ def test_ray_and_rllib_are_in_a_sandbox_what_they_are_outside(ray_nursery):
     assert not any(process.is_running() for process in started)
 
 
+def test_each_ray_has_at_least_the_cpus_that_the_chapter_asks_for(ray_nursery):
+    source = """
+        import ray
+        found = []
+        for asked in ({}, {"num_cpus": 1}, {"num_cpus": 12}):
+            ray.init(include_dashboard=False, **asked)
+            found.append(ray.cluster_resources()["CPU"])
+            ray.shutdown()
+    """
+    with ray_nursery.sandbox(cpus=9) as sandbox:
+        assert value(sandbox, source) == [9, 9, 12]
+
+
 def test_evidence_is_read_by_a_process_that_the_submission_cannot_patch(ray_nursery):
     with ray_nursery.sandbox() as sandbox:
         with pytest.raises(Raised, match="Ray is not running"):

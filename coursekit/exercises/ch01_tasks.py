@@ -31,6 +31,7 @@ def _first_ends_last() -> list[list]:
 @exercise(
     points=1,
     minutes=5,
+    needs={"CPU": 4},
     hints=[
         "`ray.remote(function)` gives you an object that can launch tasks. How do you launch one?",
         "You need two of them: `ray.remote` makes the remote function, and `.remote` on that launches a task. Return what it gives you, without `ray.get`.",
@@ -77,6 +78,7 @@ def _expect_reference(seen: given.Launched) -> None:
 @exercise(
     points=2,
     minutes=10,
+    needs={"CPU": 4},
     hints=[
         "Where does your code wait for the first result? Has the second task started by then?",
         "Collect the references in a list first; `ray.get` accepts a list.",
@@ -107,6 +109,7 @@ def _expect_first_first(got: object) -> None:
 @exercise(
     points=2,
     minutes=10,
+    needs={"CPU": 4},
     hints=[
         "`ray.wait(refs, num_returns=1)` returns two lists: the references that are ready, and those that are not.",
         "Wait for one, get it, keep the rest for the next round; stop when you have k results.",
@@ -137,6 +140,7 @@ def _four_and_their_ends(rng: Generator) -> tuple[list[int], list[int]]:
 @exercise(
     points=2,
     minutes=10,
+    needs={"CPU": 4},
     hints=[
         "Write the task first: a function that takes a *list* of inputs and returns the list of results.",
         "`xs[i : i + size]` for i in steps of `size` gives the batches; the last may be shorter.",
@@ -165,6 +169,7 @@ def batched(answer: Answer, rng: Generator) -> None:
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 4},
     hints=[
         "Pass references to `.remote(a, b)`: Ray waits for them, and the task sees their values. You need no `ray.get`.",
         "One round adds neighbours, (0, 1), (2, 3), …, and halves the list. How many rounds until one is left?",
@@ -196,6 +201,7 @@ def _expect_rounds(depth: int, count: int) -> None:
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 4},
     hints=[
         "Before you launch another task: how many are under way? If `limit`, wait for one with `ray.wait`.",
         "Remember which reference belongs to which input, so that you can return the results in order.",

@@ -25,6 +25,7 @@ def _expect_not_held(held: int) -> None:
 @exercise(
     points=2,
     minutes=5,
+    needs={"CPU": 4},
     hints=[
         "Ray makes a copy for every `.remote(array, x)`. What can you pass instead of the array?",
         "Call `ref = ray.put(array)` once, before the loop; then pass `ref` to every task.",
@@ -74,6 +75,7 @@ def _expect_one_copy(copies: float, xs: list[int], tasks: int) -> None:
 @exercise(
     points=2,
     minutes=8,
+    needs={"CPU": 4},
     hints=[
         "Where do you cut the matrix? A slice made in the driver has to travel; a slice made in the task is a view.",
         "Write a task that takes the matrix and the number of its block, and pass it `ref`, not the matrix.",
@@ -145,6 +147,7 @@ def _expect_no_copy(found: given.Added, whole: float) -> None:
 @exercise(
     points=2,
     minutes=12,
+    needs={"CPU": 4},
     hints=[
         "`join` wants a list of values. What arrives when you pass a list of references to `.remote`?",
         "A reference becomes its value only as an argument of its own: `task.remote(*refs)`.",
@@ -197,6 +200,7 @@ def _expect_all_prepared(values: list, wanted: list[int]) -> None:
 @exercise(
     points=2,
     minutes=5,
+    needs={"CPU": 4},
     hints=[
         "What is `ray.get(ref)[0]`: numbers of its own, or a view of the store?",
         "As long as a view exists, the whole array stays in the store. `.copy()` gives you numbers of your own.",
@@ -239,6 +243,7 @@ def _expect_memory_back(found: given.Held, arrays: int) -> None:
 @exercise(
     points=3,
     minutes=10,
+    needs={"CPU": 4},
     hints=[
         "How often does `[[f(ray.get(ref)) for ref in refs] for f in functions]` read each block? Swap the loops.",
         "With the blocks outside, you get one list for each block. You want one for each function: `zip(*lists)`.",

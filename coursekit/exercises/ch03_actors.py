@@ -28,6 +28,7 @@ def _distinct(rng: Generator, count: int, below: int = 100) -> list[int]:
 @exercise(
     points=2,
     minutes=8,
+    needs={"CPU": 4},
     hints=[
         "How many objects of the class do you need, so that the last call knows of the first?",
         "`ray.remote(Counter).remote()` makes one actor and returns its handle; `handle.add.remote(amount)` returns a reference.",
@@ -66,6 +67,7 @@ def _judge_totals(got: list, amounts: list[int], actors: list[dict]) -> None:
 @exercise(
     points=3,
     minutes=12,
+    needs={"CPU": 4},
     hints=[
         "Which process must run `pay_in`, so that no other customer can come between reading and writing?",
         "An actor class with two methods: one calls `self.balance = pay_in(self.balance, amount)`, one returns the balance.",
@@ -113,6 +115,7 @@ def _judge_customers(tasks: list[dict], customers: int) -> None:
 @exercise(
     points=2,
     minutes=8,
+    needs={"CPU": 4},
     hints=[
         "What does the actor know before the first offer? It does not know that the best score is 0.",
         "Keep the score and what belongs to it together, in one tuple: they always change together.",
@@ -170,6 +173,7 @@ def _scores(rng: Generator) -> list[float]:
 @exercise(
     points=3,
     minutes=10,
+    needs={"CPU": 4},
     hints=[
         "Two things are wrong, one after the other. What does `inspect_serializability(player)` find? And in which process does "
         "`scores[seed] = …` change a dict?",
@@ -219,6 +223,7 @@ def _judge_scores(got: Any, want: dict) -> None:
 @exercise(
     points=3,
     minutes=20,
+    needs={"CPU": 4},
     hints=[
         "A call that comes too early has nothing to do yet. How can it wait without keeping the others out?",
         "`future = asyncio.get_running_loop().create_future()` is an empty box. `flush` fills it; "
@@ -316,6 +321,7 @@ def _expect_patience(seconds: float, patience: float) -> None:
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 4},
     hints=[
         "A worker is a task: it gets the server's handle and a shard, and repeats three lines.",
         "The three lines: get the weights, compute the gradient with them, send the *gradient*. If you send weights, you "

@@ -13,6 +13,7 @@ from coursekit.judging.expect import expect, expect_equal
 @exercise(
     points=2,
     minutes=8,
+    needs={"node": 2, "GPU": 2},
     hints=[
         "Which share makes each sampler's part equal, and leaves nothing? And what does a task hold besides its GPU when you write nothing?",
         "`.options(num_gpus=…, num_cpus=0)` for both kinds of task; `1 / samplers` for one of them.",
@@ -65,6 +66,7 @@ def _judge_shares(found: list[tuple[float, float, bool, str | None] | None], sam
 @exercise(
     points=2,
     minutes=10,
+    needs={"CPU": 2},
     hints=[
         "Look at one node at a time. When does it have enough of *one* resource? And when of every resource in the request?",
         "A node that lacks a resource has 0 of it. And would a dead node pass a request for 0 CPUs?",
@@ -134,6 +136,7 @@ def _judge_on_ray(answer: Answer, request: dict) -> None:
 @exercise(
     points=2,
     minutes=10,
+    needs={"CPU": 2, "licence": 2},
     hints=[
         "What does a team hold while it waits for its simulations? What do these need?",
         "Only `simulate` needs a licence. A team that waits in `ray.get` lends its CPU, but nothing else, and an actor "
@@ -188,6 +191,7 @@ def _judge_simulations(found: list[tuple[str | None, float, bool] | None]) -> No
 @exercise(
     points=2,
     minutes=10,
+    needs={"node": 3, "CPU": 6},
     hints=[
         "Input number i goes to node number i modulo the number of nodes. How does a task get to a certain node?",
         "`task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False))`, ids of the living nodes from `ray.nodes()`.",
@@ -240,6 +244,7 @@ def _expect_eight_each(counts: Counter, nodes: list[str]) -> None:
 @exercise(
     points=3,
     minutes=15,
+    needs={"node": 3, "CPU": 6},
     hints=[
         "A placement group with one bundle for each member; a bundle is a dict of resources: `{'CPU': 1}`.",
         "`PlacementGroupSchedulingStrategy(group)` puts a task into the group; a task without it runs outside.",

@@ -22,6 +22,7 @@ Ask = Callable[[int, float, str, list[str]], AbstractContextManager[tuple[given.
 @exercise(
     points=2,
     minutes=10,
+    needs={"CPU": 4},
     hints=[
         "Launch all calls before you wait for the first. Then fetch them one by one, each in a `try` of its own.",
         "A function that raised arrives as a `RayTaskError`, and its `cause` is the original exception. A process that died "
@@ -100,6 +101,7 @@ def _expect_one_launch(seen: given.Fetched) -> None:
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 4},
     hints=[
         "A loop over the attempts: launch, `ray.get` with a time-out, return. Which two exceptions let the loop go on?",
         "Try again after `WorkerCrashedError` and `GetTimeoutError`. Everything else that `ray.get` raises is for the caller. Which "
@@ -168,6 +170,7 @@ def _judge_hangs(ask: Ask, x: int) -> None:
 @exercise(
     points=2,
     minutes=8,
+    needs={"CPU": 4},
     hints=[
         "The second call with a key must find out that there was a first, and what that was told. What keeps both?",
         "A dict from key to answer: when the key is in it, return what stands there, and change nothing.",
@@ -232,6 +235,7 @@ def _expect_same_again(told: list, wanted: list) -> None:
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 4},
     hints=[
         "`__init__` runs again after every restart, with the same arguments: load what the last `add` saved.",
         "At the very first start there is no file yet. And what is left in the folder when a process dies in the middle of `add`?",
@@ -293,6 +297,7 @@ def _judge_torn(answer: Answer, torn: given.Death, second: int) -> None:
 @exercise(
     points=4,
     minutes=20,
+    needs={"CPU": 4},
     hints=[
         "Start as for `bounded_map` in chapter 1: one call for each sampler, and a dict from the reference to its sampler and seed.",
         "Wait for one reference. Did it end well? Keep the fragment, and give the same sampler the next seed.",

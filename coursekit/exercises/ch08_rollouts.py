@@ -219,6 +219,7 @@ def _advantages(
 @exercise(
     points=2,
     minutes=10,
+    needs={"CPU": 4},
     hints=[
         "Three steps: put the weights once, send them to all samplers, let all of them play. Where is the first `ray.get`?",
         "Your calls to one of these samplers run in the order in which you sent them: `sample` plays with what `set_weights` brought.",
@@ -287,6 +288,7 @@ def _put_in(seen: Watched) -> float:
 @exercise(
     points=3,
     minutes=20,
+    needs={"CPU": 4},
     hints=[
         "Keep a dict from reference to sampler: it says which sampler plays which fragment. At first all of them play.",
         "`ray.wait(list(playing), num_returns=1)` returns one that is ready. Learn from it, then send *that* sampler off again.",

@@ -250,6 +250,7 @@ def _expect_ages(said: object, ages: list[int]) -> None:
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 4},
     hints=[
         "Take `process_work` line by line: `handle.method(x)` becomes `handle.method.remote(x)`. That returns a reference.",
         "Where do you use the value? There you need `ray.get`: the board's answer, the parameters, the batch.",
@@ -359,6 +360,7 @@ def _expect_each_return_once(returns: list[float]) -> None:
 @exercise(
     points=3,
     minutes=10,
+    needs={"CPU": 4},
     hints=[
         "Compare `process_train`: the office, the crew, the reports, the best weights. Which of its lines only count goodbyes?",
         "`ray.get(ray_crew(...))` waits until all workers have ended. When are the reports complete?",

@@ -22,6 +22,7 @@ ROWS = 30  # of a batch at random
 @exercise(
     points=2,
     minutes=10,
+    needs={"CPU": 2},
     hints=[
         "`ray.put(x)` stores x and returns a reference. How many times must it be called for five samplers?",
         "Give the reference itself to `.set_weights.remote(...)`, not inside a list: only then does the sampler see the value.",
@@ -348,6 +349,7 @@ def _step(theta: np.ndarray, rows: dict, ddof: int) -> np.ndarray:
 @exercise(
     points=4,
     minutes=25,
+    needs={"CPU": 2},
     hints=[
         "An iteration calls `weight_sync`, `joined`, `minibatches`, `train_step` and `evaluate` in this order. Which of them only once, and which inside a loop?",
         "`with started(make_envs, samplers, seed) as actors:` around the loop; in it `[actor.sample.remote() for actor in actors]`, then one `ray.get`.",

@@ -16,6 +16,7 @@ SLIPPERY = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]  # FrozenLake's best
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 4},
     hints=[
         "Three things in this order: build, train in a loop, stop. Which of them must happen even if the middle one fails?",
         "`result['env_runners'].get('episode_return_mean', float('nan'))` has an answer even where no episode has ended.",
@@ -70,6 +71,7 @@ def _judge_script(seen: given.Followed, means: list, target: float, most: int) -
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 4},
     hints=[
         "Begin with the newest: how do you sort 9 and 10? Then ask of each folder, before you load it, whether it is whole.",
         "List the files of two checkpoints of one training (`Path.rglob`). What is missing in the one whose `learner_group` is gone?",
@@ -227,6 +229,7 @@ def _lake_return(layers: list, rewards: list, limit: int, seed: int) -> float:
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 4},
     hints=[
         "Start from the colleague's config. The error when you build it names the first thing that is missing.",
         "`explore`, `gamma`, `lr`: look up what each says, and compare the three with `PPOConfig()` and with `corridor_config`.",

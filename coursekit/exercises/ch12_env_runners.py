@@ -67,6 +67,7 @@ def _judge_names(got: Any, must: set[str], may: Callable[[str], bool]) -> None:
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 4},
     alone=True,
     hints=[
         "One round is: time one iteration of `many`, then one of `single`. How many rounds are there?",

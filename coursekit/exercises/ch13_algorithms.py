@@ -21,6 +21,7 @@ Life = tuple[given.Call, list[given.Call], given.Call]  # an algorithm's build, 
 @exercise(
     points=3,
     minutes=20,
+    needs={"CPU": 4},
     hints=[
         "Look at the column *learned from*. Which of the five settings says when learning begins?",
         "Once it learns, compare what it earns while it explores with what its network could earn. What share of its actions is random after 1,000 steps, if the share falls to its end within 10,000?",
@@ -68,6 +69,7 @@ def _late_mean(rows: list[given.Iteration], steps: int) -> float:
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 4},
     hints=[
         "How many steps does one runner make in `pace` seconds, if each takes `nap` seconds? Do two environments change that?",
         "The batch comes from all runners together; a fragment is what one of a runner's two environments plays for one message.",
@@ -120,6 +122,7 @@ def _judge_asynchronous(ran: given.AsynchronousRun, fragment: int, batch: int) -
 @exercise(
     points=4,
     minutes=25,
+    needs={"CPU": 4},
     hints=[
         "One algorithm at a time: build it, start the clock, train until it has had enough of both, stop it. Then the next.",
         "`result['num_env_steps_sampled_lifetime']` counts the steps since the build; `result['env_runners']` has the mean return.",

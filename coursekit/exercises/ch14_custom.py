@@ -103,6 +103,7 @@ def _short(numbers: np.ndarray | list) -> str:
 @exercise(
     points=3,
     minutes=20,
+    needs={"CPU": 2},
     hints=[
         "`nn.Linear` works on the last dimension and leaves the others alone: [B, nodes, features] becomes [B, nodes, hidden].",
         "A network that ends in one number gives [B, nodes, 1]. A score for each node is [B, nodes]: `.squeeze(-1)`.",

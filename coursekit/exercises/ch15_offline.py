@@ -18,6 +18,7 @@ Log = tuple[np.ndarray, np.ndarray, np.ndarray]  # the columns `eps_id`, `t` and
 @exercise(
     points=3,
     minutes=20,
+    needs={"CPU": 2},
     hints=[
         "Keep one list of rows for all episodes. Inside the loop over the steps, which observation belongs in the row as `obs`, which as `new_obs`?",
         "An environment may write each observation into the same array. Keep a copy: `obs.copy()`.",
@@ -144,6 +145,7 @@ def _held_out(answer: Answer, eps_ids: np.ndarray, share: float, seed: int) -> f
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 2},
     hints=[
         "`for batch in rows.iter_torch_batches(batch_size=128, local_shuffle_buffer_size=2000):` is one time through the log; `batch` is a dict of tensors.",
         "You have two scores for each row, and the number of the right one: give both to `nn.functional.cross_entropy(scores, actions)`.",
@@ -283,6 +285,7 @@ def _weigh(values: np.ndarray, beta: float, ddof: int = 0) -> np.ndarray:
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 2},
     hints=[
         "`frame = rows.to_pandas()` is the whole log. `weights(...)` wants columns of it as arrays: `frame['eps_id'].to_numpy()`.",
         "Put the weights into the frame as a column; `ray.data.from_pandas(frame)` is a dataset again.",

@@ -14,6 +14,7 @@ from coursekit.judging.expect import agree, expect, expect_close, expect_equal
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 2},
     hints=[
         "Before the loop, call `start = tune.get_checkpoint()`. It is None in a new trial; otherwise open it and `network.load(...)`.",
         "`with start.as_directory() as folder: ...` opens a checkpoint. The loaded network knows how many epochs it has behind it.",
@@ -84,6 +85,7 @@ def _brief(config: dict) -> str:
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 2},
     hints=[
         "`tune.grid_search(values)` for a list, the value itself for all else: a dictionary comprehension over `space.items()`.",
         'Wrap what a trial asks for around it: `tune.with_resources(trainable, {"cpu": cpus})`.',
@@ -315,6 +317,7 @@ def _replayed(curves: list, order: list, rungs: list, mistake: str = "") -> tupl
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 2},
     hints=[
         "PPO asks for one CPU for itself and one for each EnvRunner. How many runners leave room for two trials on two CPUs?",
         "`config.training(lr=tune.grid_search(rates))`: the space is the config itself, handed over as `param_space`.",

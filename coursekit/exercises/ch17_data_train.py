@@ -97,6 +97,7 @@ def _expect_centred(pixels: np.ndarray, wanted: np.ndarray, dead: np.ndarray) ->
 @exercise(
     points=3,
     minutes=12,
+    needs={"CPU": 4},
     hints=[
         "Call `map_batches` twice, the second time on what the first call returns. Return the result as it is: nothing may run yet.",
         "The first call gets `clean` and nothing else. The second gets the class `stage` itself, not an object made from it.",

@@ -67,6 +67,7 @@ def _expect_application(facts: given.Settings, replicas: int, cpus: float) -> No
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 4},
     hints=[
         "What the service needs once belongs in `__init__`; what it does for each request belongs in `__call__`.",
         "`await request.json()` is the dictionary that was posted. `model.actions` takes a list of observations, here with one.",
@@ -267,6 +268,7 @@ def _judge_percentiles(got: dict[str, float], rows: list[dict]) -> None:
 @exercise(
     points=3,
     minutes=20,
+    needs={"CPU": 4},
     hints=[
         "Two methods: `__call__` gets one request and awaits; the one below `@serve.batch(...)` gets a list and returns a list.",
         "A method of a class inside your function may use the function's arguments: `@serve.batch(max_batch_size=size, …)`.",

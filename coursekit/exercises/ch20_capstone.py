@@ -107,6 +107,7 @@ def _expect_learned(answer: Answer, world: World, returns: np.ndarray, exam: int
 @exercise(
     points=5,
     minutes=30,
+    needs={"CPU": 2},
     hints=[
         "It is `beats_random` with two samplers that are actors: `with started(make_envs, 2) as actors:` around the loop.",
         "The weights go into the store once (`ray.put`), each actor is sent the reference; then all are told to `sample`, and only then comes one `ray.get`.",

@@ -15,6 +15,7 @@ from coursekit.judging.expect import agree, expect, expect_close, expect_equal, 
 @exercise(
     points=3,
     minutes=12,
+    needs={"CPU": 4},
     hints=[
         "What does `learn` receive when the driver calls `learner.learn.remote(ref_0, ref_1)`: references, or rows?",
         "`{name: np.concatenate([part[name] for part in fragments]) for name in fragments[0]}` is one batch of all fragments.",
@@ -248,6 +249,7 @@ def _vtrace(case: dict) -> tuple[np.ndarray, np.ndarray]:
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 4},
     hints=[
         '`sampler.stream.options(num_returns="streaming").remote(count)` returns a generator at once; `next(generator)` returns the reference of its next fragment.',
         "`ray.wait` also takes generators: `ready, _ = ray.wait(list(streams))` tells from which of them `next` will not wait.",
@@ -297,6 +299,7 @@ def _expect_learned(seen: given.Streamed, marks: list) -> None:
 @exercise(
     points=4,
     minutes=20,
+    needs={"CPU": 4},
     hints=[
         "An async method waits for a future, and others run meanwhile (chapter 3): `self.waiting[sampler] = (obs, future)`, then `return await future`.",
         "Both `act` and `leave` may complete a batch. What is true then of `len(self.waiting)` and of the samplers that are still there?",

@@ -339,6 +339,7 @@ def _judge_actions(got: list, mean: np.ndarray, rest: np.ndarray, low: np.ndarra
 @exercise(
     points=2,
     minutes=12,
+    needs={"node": 3, "CPU": 5, "sim": 2},
     hints=[
         "Each of the nodes `west` and `east` has one `sim`. What must each EnvRunner ask for, so that no node has room for two?",
         "`.env_runners(num_env_runners=..., custom_resources_per_env_runner={...})`: what is in it counts for each runner.",

@@ -152,6 +152,7 @@ def _judge_minds(saw: dict[str, list[float]], numbers: dict, teams: tuple) -> No
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 2},
     hints=[
         "One task for each ordered pair: `match` with i as the first and j as the second says nothing about j as the first.",
         "Start all tasks, keep their refs in a dict with the key (i, j), and only then `ray.get` them.",
@@ -264,6 +265,7 @@ def _fit(taken: np.ndarray) -> np.ndarray:
 @exercise(
     points=4,
     minutes=20,
+    needs={"CPU": 2},
     hints=[
         "Two players matter in each step: the learner's own as it is now, and a member of the league. Which of them changes?",
         "`mine = ray.put(learner.player())`, then one task of `play_against` for each of two opponents, and `learner.learn(*ray.get(refs))`.",

@@ -305,6 +305,7 @@ def _slopes(rows: dict) -> np.ndarray:
 @exercise(
     points=3,
     minutes=15,
+    needs={"CPU": 2},
     hints=[
         "A task for each batch first; then `ray.wait(refs, num_returns=len(refs), timeout=seconds)` returns those that are done, and the late ones.",
         "`ray.cancel(ref, force=True)` ends the process of a late task. Without it, when is its CPU free again?",
@@ -358,6 +359,7 @@ def _expect_rewards(got: Any, want: list, waited: list | None = None) -> None:
 @exercise(
     points=4,
     minutes=25,
+    needs={"CPU": 2},
     hints=[
         "Everything after `with writers(2, seed) as actors:` happens in it, since the writers end with the block.",
         "`ref = ray.put(model.weights())` in each iteration, then `actor.set_weights.remote(version, ref)` for both.",

@@ -131,10 +131,11 @@ class _Work:
 
     def _sandbox(self) -> Sandbox:
         """Return a new sandbox; raises NurseryFailed where none can be made several times in a row."""
+        cpus = max((getattr(item, "needs", {}).get("CPU", 0) for item in self.items.values()), default=0)
         for _ in range(LOST):
             with contextlib.suppress(NurseryFailed):  # the nursery may have just ended; the next try replaces it
-                return self.grader.nursery.sandbox()
-        return self.grader.nursery.sandbox()
+                return self.grader.nursery.sandbox(cpus)
+        return self.grader.nursery.sandbox(cpus)
 
     def _write_files(self, box: Sandbox) -> None:
         """Put the files that belong to the notebook beside it; what cannot be written is said, and left out."""

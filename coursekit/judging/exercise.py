@@ -6,7 +6,7 @@ import sys
 import traceback
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -49,6 +49,7 @@ class Exercise:
     line: int
     alone: bool = False  # it measures time: grading gives it the machine to itself
     returns: Any = Any  # the form of what a call of the answer must return
+    needs: dict[str, int] = field(default_factory=dict, compare=False)  # of the chapter's Ray
     kind = "exercise"
 
 
@@ -77,6 +78,7 @@ def exercise(
     hints: list[str],
     alone: bool = False,
     returns: Any = Any,
+    needs: dict[str, int] | None = None,
     message: str = "",
 ) -> Callable[[Any], Any]:
     """Return a decorator that makes a check an exercise of its module's chapter; the docstring is the idea.
@@ -84,7 +86,8 @@ def exercise(
     A function of `answer` and `rng` is a check. A function of `rng` alone is a table: it returns cases, each the arguments of a call
     and what the call must return, and `message` is for the learner whose answer returns something else (numbers agree
     within 1e-5). `returns` is the form that every call must return: `list[int]`, for example. `alone` is for a check that measures
-    time: grading runs no other submission meanwhile.
+    time: grading runs no other submission meanwhile. `needs` is what Ray must have for the check, on all nodes together:
+    `{"CPU": 4}`, or `{"node": 3, "CPU": 6}`.
     """
 
     def register(check: Any) -> Any:
@@ -98,7 +101,8 @@ def exercise(
             )
             raise AuthorError(f"{_place(chapter, line)}: {check.__name__!r} {wants}.")
         idea, judging = inspect.getdoc(check) or "", _of_table(check, message) if is_table else check
-        _register(Exercise(chapter, check.__name__, points, minutes, tuple(hints), idea, judging, line, alone, returns))
+        place = (chapter, check.__name__, points, minutes, tuple(hints), idea, judging, line)
+        _register(Exercise(*place, alone, returns, needs or {}))
         return check
 
     return register

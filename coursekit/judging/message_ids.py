@@ -18,6 +18,10 @@ from types import FrameType, TracebackType
 PLACES = {"expect": 1, "expect_equal": 2, "expect_close": 2, "Wrong": 0}
 FRAMEWORK = {
     "todo": "Write your answer in the cell above, run that cell, then run this one again.",
+    # Said before a check runs, in the notebook: what is missing would make it blame the answer.
+    "no-ray": "This check needs a Ray with {needs}, and none is running. Run the chapter's cell with `ray.init`, then check again.",
+    "small-ray": "This check needs a Ray with {needs}, and yours has {has}. Run the chapter's cell with `ray.init`, then check again.",
+    "few-nodes": "This check needs a Ray with {needs}, and yours has {has}. Run the chapter's cells with `ray.init` and `add_nodes`, then check again.",
     "crashed": "Your code raised {error}",  # crashed-KeyError: with the class of an exception that everybody has
     "not-plain": "{problem}",
     "not-callable": "You handed over {value}. The check calls your answer, so hand over the function or class itself, by its name and without parentheses: `check({name!r}, {name})`.",

@@ -4,13 +4,13 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from coursekit.basics.cards import Note, plural
 from coursekit.judging import exercise
 from coursekit.judging.answer import Answer, serve
-from coursekit.judging.message_ids import said
+from coursekit.judging.message_ids import Said, said
 from coursekit.judging.result import Result
 from coursekit.learner import shell
 from coursekit.learner.progress import attempts, save
@@ -108,8 +108,27 @@ def _judged(name: str, answer: object, kind: str) -> Result:
     item = exercise.find(session.chapter, name, kind)
     if error := shell.broken(name):
         return Result.of(item, "crashed", said("broken-cell", name=name, error=error))
+    if missing := _missing(getattr(item, "needs", {})):
+        return Result.of(item, "todo", missing)
     with _clean_stderr():
         return exercise.judge(item, local(name, answer))
+
+
+def _missing(needs: dict[str, int]) -> Said | None:
+    """Return what to say of this notebook's Ray where it has less than a check needs."""
+    if not needs:
+        return None
+    import ray
+
+    if not ray.is_initialized():
+        return said("no-ray", needs=_listed(needs))
+    has = ray.cluster_resources() | {"node": sum(node["Alive"] for node in ray.nodes())}
+    few = {name: has.get(name, 0) for name, amount in needs.items() if has.get(name, 0) < amount}
+    return said("few-nodes" if "node" in few else "small-ray", needs=_listed(needs), has=_listed(few)) if few else None
+
+
+def _listed(resources: Mapping[str, float]) -> str:
+    return "`" + ", ".join(f"{name}: {amount:g}" for name, amount in resources.items()) + "`"
 
 
 def _kept(result: Result) -> Result:

@@ -23,14 +23,31 @@ _NO_DASHBOARD = "COURSEKIT_NO_DASHBOARD"
 _NOBODY = 9  # a port where nobody answers: Ray goes without metrics then
 
 
-def apply(forked: bool) -> None:
-    """Change how this process starts a Ray; `forked` where the sandbox's first process can fork workers."""
+def apply(forked: bool, cpus: int) -> None:
+    """Change how this process starts a Ray, which has at least so many CPUs; `forked` if the sandbox's first process can fork workers."""
+    import ray
+
+    patches.replace(ray, "init", _with_cpus(cpus))
     node = private.node.Node
     # There is no other network to ask.
     private.services.node_ip_address_from_perspective = lambda address=None: "127.0.0.1"
     node.start_monitor = node.start_log_monitor = lambda self: None
     patches.replace(node, "start_api_server", _api_server)
     patches.change_commands("lean", _lean_raylet(forked))
+
+
+def _with_cpus(cpus: int) -> Callable[[Callable], Callable]:
+    """Return what makes of `ray.init` one whose Ray has the CPUs that the chapter asks for, whatever a cell or the machine says."""
+
+    def make(original: Callable) -> Callable:
+        def init(address: str | None = None, *, num_cpus: int | None = None, **more: Any) -> Any:
+            if cpus and (address == "local" or (address is None and "RAY_ADDRESS" not in os.environ)):
+                num_cpus = max(num_cpus or 0, cpus)
+            return original(address, num_cpus=num_cpus, **more)
+
+        return init
+
+    return make
 
 
 def _api_server(original: Callable) -> Callable:

@@ -160,7 +160,7 @@ def _settle(output: int, settings: dict) -> None:
     os.setsid()
     if "ray" in sys.modules:
         quiet()  # as `begin` does
-        lean_ray.apply(forked=settings["isolated"])
+        lean_ray.apply(forked=settings["isolated"], cpus=settings["cpus"])
     _replace_notebook_functions()
     os.environ.update(settings["environment"])
     folder = f"{os.environ['HOME']}/work"  # what lies there later is the notebook's

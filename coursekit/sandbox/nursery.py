@@ -13,9 +13,9 @@ __all__ = ["Nursery", "NurseryFailed", "available"]
 class Nursery(Supply):
     """Makes sandboxes, each in some ten milliseconds; see `Supply` for what it is made with."""
 
-    def sandbox(self) -> Sandbox:
-        """Return a new sandbox; raises NurseryFailed."""
-        return Sandbox(self, self.limits)
+    def sandbox(self, cpus: int = 0) -> Sandbox:
+        """Return a new sandbox, in which each Ray has at least this many CPUs; raises NurseryFailed."""
+        return Sandbox(self, self.limits, cpus)
 
     def refusal(self) -> str:
         """Return "" when it makes sandboxes, else the reason in words; it makes one, and talks to it, to find out."""

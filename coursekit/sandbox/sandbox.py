@@ -46,8 +46,8 @@ class CellOutcome:
 class Sandbox:
     """One learner's process with all that it starts; `close` ends everything."""
 
-    def __init__(self, nursery: Supply, limits: Limits):
-        self._nursery, self.limits = nursery, limits
+    def __init__(self, nursery: Supply, limits: Limits, cpus: int = 0):
+        self._nursery, self.limits, self._cpus = nursery, limits, cpus
         self._account = accounts.open_account(limits)
         self._also: Callable[[], str] = lambda: ""
         self._line = Line(limits, self._exceeded, self._starved)
@@ -70,6 +70,7 @@ class Sandbox:
         request = {
             "op": "fork",
             "isolated": self._nursery.isolated,
+            "cpus": self._cpus,
             "user": self._user,
             "disk_mb": self.limits.disk_mb,
             "shm_mb": self.limits.shm_mb,

@@ -14,7 +14,7 @@ from torch import nn
 
 from tests.answers import accepts, rejects
 
-RAY = {"num_cpus": 1}
+RAY = {"num_cpus": 2}
 
 
 # Rescale: a connector that maps every number to -1 ... 1

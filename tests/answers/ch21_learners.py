@@ -11,7 +11,7 @@ import ray
 from coursekit.given.ch21_learners import tree
 from tests.answers import accepts, rejects
 
-RAY = {"num_cpus": 2}
+RAY = {"num_cpus": 4}
 
 
 def batch_of(fragments):
