@@ -24,7 +24,7 @@ _NOBODY = 9  # a port where nobody answers: Ray goes without metrics then
 
 
 def apply(forked: bool, cpus: int) -> None:
-    """Change how this process starts a Ray, which has at least so many CPUs; `forked` if the sandbox's first process can fork workers."""
+    """Change how this process starts a Ray: with `cpus` CPUs or more, and `forked` if the sandbox's first process can fork workers."""
     import ray
 
     patches.replace(ray, "init", _with_cpus(cpus))
