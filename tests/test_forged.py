@@ -90,7 +90,9 @@ def no_ray(monkeypatch) -> None:
     signals: dict[str, str] = {}
     monkeypatch.setattr(rendezvous, "_put", signals.__setitem__)
     monkeypatch.setattr(rendezvous, "_get", signals.get)
-    monkeypatch.setattr(rendezvous, "wait_for", lambda point, name, unless="": rendezvous.signalled(point, name))
+    monkeypatch.setattr(
+        rendezvous, "wait_for", lambda point, name, unless="", what="": rendezvous.signalled(point, name)
+    )
     monkeypatch.setattr(rendezvous, "warm_up", lambda workers, **options: None)
     monkeypatch.setattr(records, "objects", lambda: [])
     monkeypatch.setattr(ch02_objects, "_kept", lambda ids: [])

@@ -8,14 +8,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 def progress_bar(total: int, label: str, visible: bool = True) -> AbstractContextManager[Callable[[], None]]:
     """Return, for a `with`, a function that moves the bar on by one; the bar shows in a notebook or on a terminal, and goes at the end."""
-    if visible and _in_notebook():
+    if visible and in_notebook():
         return _notebook_bar(total, label)
     if visible and sys.stdout.isatty():
         return _terminal_bar(total, label)
     return nullcontext(lambda: None)
 
 
-def _in_notebook() -> bool:
+def in_notebook() -> bool:
+    """Return whether this process is a notebook's kernel."""
     if "IPython" not in sys.modules:
         return False
     from IPython.core.getipython import get_ipython

@@ -5,6 +5,7 @@ same bytes in both places, so types, copies and mutation behave alike.
 """
 
 import contextlib
+import inspect
 import reprlib
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -110,7 +111,8 @@ def opened(reply: bytes) -> Any:
     try:
         content = wire.decode(reply)
     except ValueError as error:
-        raise Raised(NOT_PLAIN, f"What came back is too large or too deeply nested to be judged ({error}).") from None
+        reason = str(error).removeprefix(f"{wire.NO_MESSAGE}: ")
+        raise Raised(NOT_PLAIN, f"What came back is too large or too deeply nested to be judged: {reason}.") from None
     match content:
         case {"value": value}:
             return value
@@ -157,8 +159,12 @@ def serve(answers: Mapping[str, object], name: str, request: bytes) -> bytes:
         return wire.encode({"value": value})
     except wire.NotPlain as error:
         text = f"What came back is or holds {error}, which is not plain data: return numbers, strings, lists, dicts or arrays."
+        if isinstance(error, wire.TooLarge):
+            text = f"What came back is too large to be judged: {error}."
         if "ObjectRef" in text:
             text = "An ObjectRef came back, which is a reference. The check needs the value: `ray.get` it."
+        if error.args == ("coroutine",):
+            text = "A call of an `async def` returns a coroutine, and the check needs the value: write `def` instead of `async def`."
         return wire.encode({"raised": {"kind": NOT_PLAIN, "message": text}})
     except HandedOver as error:
         return wire.encode({"raised": {"kind": NOT_CALLABLE, "message": str(error)}})
@@ -172,6 +178,8 @@ def _perform(learner: Any, op: str, args: tuple = (), kwargs: dict | None = None
         raise NotImplementedError(STUB_TEXT)
     if op != "value" and not callable(learner):
         raise HandedOver(learner)
+    if op != "value" and inspect.iscoroutinefunction(learner):
+        raise wire.NotPlain("coroutine")  # before a call makes one, which would warn that nobody awaits it
     if op == "call":
         return learner(*args, **(kwargs or {}))
     if op == "probe":

@@ -2,6 +2,9 @@
 
 import re
 import traceback
+from typing import Any
+
+from coursekit.judging import wire
 
 STUB_TEXT = "your answer goes here"
 STUB = f'raise NotImplementedError("{STUB_TEXT}")'
@@ -23,6 +26,14 @@ def describe(error: BaseException) -> dict:
         "where": where,
         "todo": STUB_TEXT in text or STUB_TEXT in str(shown),
     }
+
+
+def describe_safely(error: BaseException) -> Any:
+    """Return what `describe` does, as plain data, also of an exception that raises when it is asked for its text."""
+    try:
+        return wire.copy(describe(error))
+    except BaseException:
+        return {"kind": type(error).__name__, "message": "(its message cannot be shown)", "where": "", "todo": False}
 
 
 def _shorten(message: str, limit: int = 600) -> str:

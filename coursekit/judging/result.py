@@ -11,12 +11,13 @@ SIGNS = {"passed": "✔", "wrong": "✘", "crashed": "⚡", "todo": "…", "unju
 # As people read them, in the order in which a summary names them.
 WORDS = {status: status for status in SIGNS} | {"todo": "not attempted", "unjudged": "not judged"}
 COLOURS = {"passed": "#16a34a", "wrong": "#dc2626", "todo": "#64748b", "crashed": "#d97706", "unjudged": "#7c3aed"}
+INTERRUPTED = "interrupted"  # the one status that is never recorded, so no summary has it
 NOTHING = "Nothing came back: is a `return` missing?"
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one check: `status` is passed, wrong, todo, crashed or unjudged; `earned` of `points`.
+    """What came of one check: `status` is passed, wrong, todo, crashed, interrupted or unjudged; `earned` of `points`.
 
     `message_id` is that of the message's template, and `values` what its placeholders stood for: programs go by these.
     """
@@ -54,6 +55,8 @@ class Result:
 
     def headline_with(self, earned: int | float) -> str:
         """Return the line where a person may have given other points."""
+        if self.status == INTERRUPTED:
+            return f"■ {self.name}: {INTERRUPTED}"
         points = f"{earned} of {plural(self.points, 'point')}" if self.points or earned else "not counted"
         return f"{SIGNS[self.status]} {self.name}: {WORDS[self.status]}, {points}"
 
@@ -77,7 +80,7 @@ class Result:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return card(self.headline, self.body(), COLOURS[self.status])
+        return card(self.headline, self.body(), COLOURS.get(self.status, COLOURS["todo"]))
 
     def body(self) -> str:
         """Return as HTML what stands below the headline."""

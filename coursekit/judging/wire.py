@@ -25,10 +25,15 @@ NUMBERS = 4  # of an array that are one part: as a list, or written into a messa
 TEXT = 16  # bytes or characters of an item that are one part more
 SCALARS = (str, bytes, int, float, type(None))  # what keys of dicts and members of sets are
 TUPLE, SET, ARRAY, FUNCTION, LONG = range(1, 6)
+NO_MESSAGE = "These bytes are not a message"
 
 
 class NotPlain(TypeError):
     """A value that cannot travel, because it is not plain data."""
+
+
+class TooLarge(NotPlain):
+    """A value of more bytes than a message may have."""
 
 
 def encode(value: object) -> bytes:
@@ -39,9 +44,13 @@ def encode(value: object) -> bytes:
         raise
     except (ValueError, TypeError, RecursionError) as error:
         raise NotPlain(f"a value that cannot be copied ({error})") from None
-    if len(data) > LIMIT:
-        raise NotPlain(f"{len(data) / 2**20:.0f} MB, more than the {LIMIT // 2**20} MB that fit in one message")
+    _expect_to_fit(len(data))
     return data
+
+
+def _expect_to_fit(size: int) -> None:
+    if size > LIMIT:
+        raise TooLarge(f"it takes {size // 2**20} MB, and a check reads up to {LIMIT // 2**20} MB")
 
 
 def decode(data: bytes, functions: bool = False) -> Any:
@@ -52,7 +61,7 @@ def decode(data: bytes, functions: bool = False) -> Any:
     try:
         return _Reader(functions).read(data)
     except (msgpack.UnpackException, ValueError, TypeError, RecursionError, MemoryError) as error:
-        raise ValueError(f"These bytes are not a message: {error}"[:200]) from None
+        raise ValueError(f"{NO_MESSAGE}: {error}"[:200]) from None
 
 
 def copy(value: object) -> Any:
@@ -64,7 +73,7 @@ def _encode_other(value: Any) -> Any:
     if isinstance(value, np.generic):
         return float(value) if isinstance(value, np.floating) else value.item()
     if isinstance(value, np.ndarray):
-        return _encode_array(np.array(value, copy=True, subok=False))
+        return _encode_array(value)
     if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):
         tensor = value.float() if value.dtype is sys.modules["torch"].bfloat16 else value  # NumPy has no bfloat16
         return _encode_array(tensor.numpy(force=True))
@@ -102,6 +111,8 @@ def _base(value: Any) -> Any:
 
 
 def _encode_array(array: np.ndarray) -> Any:
+    _expect_to_fit(array.nbytes)  # before it is copied
+    array = np.array(array, copy=True, subok=False)
     if array.dtype.kind in "OS" or (array.ndim == 0 and array.dtype.kind in "biufU"):
         return array.tolist()  # of a 0-d array: the one value that it holds
     if array.dtype.kind not in "biufcU":
@@ -122,16 +133,21 @@ class _Reader:
         self._depth += 1
         if self._depth > DEPTH:
             raise ValueError("it is nested too deeply")
-        value = msgpack.unpackb(data, strict_map_key=False, timestamp=1, **hooks, **limits)
+        try:
+            value = msgpack.unpackb(data, strict_map_key=False, timestamp=1, **hooks, **limits)
+        except ValueError as error:
+            raise (self._too_many() if " exceeds max_" in str(error) else error) from None
         self._depth -= 1
         return value
 
     def _count(self, parts: int) -> None:
         self._parts += parts
         if self._parts > PARTS:
-            raise ValueError(
-                f"it has too many parts: {PARTS // ITEM} items of lists can be read, {PARTS * NUMBERS} numbers of arrays"
-            )
+            raise self._too_many()
+
+    def _too_many(self) -> ValueError:
+        limits = f"{PARTS // ITEM:,} items of lists or {PARTS * NUMBERS:,} numbers of arrays"
+        return ValueError(f"it has too many parts, and a check reads up to {limits}")
 
     def _list(self, items: list) -> list:
         self._count(ITEM * (1 + len(items)) + sum(len(item) for item in items if isinstance(item, str | bytes)) // TEXT)

@@ -1,18 +1,17 @@
 """What a notebook calls: check an answer, ask for a hint, answer a quiz, see the solution."""
 
-import contextlib
-import io
 import os
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from coursekit.basics.cards import Note, plural
-from coursekit.judging import exercise
+from coursekit.judging import exercise, wire
 from coursekit.judging.answer import Answer, serve
+from coursekit.judging.failure import describe_safely
 from coursekit.judging.message_ids import Said, said
-from coursekit.judging.result import Result
+from coursekit.judging.result import INTERRUPTED, Result
 from coursekit.learner import shell
+from coursekit.learner.check_output import limited, saying_what_it_waits_for
 from coursekit.learner.progress import attempts, save
 from coursekit.learner.session import Session, current
 from coursekit.learner.workshop import connection, live_question
@@ -28,7 +27,7 @@ class NotPassed(AssertionError):
 
 
 def check(name: str, answer: object) -> Result:
-    """Return the result of checking your answer: passed, wrong, todo or crashed, with what was tried."""
+    """Return the result of checking your answer: passed, wrong, todo, crashed or interrupted, with what was tried."""
     return _kept(_judged(name, answer, "exercise"))
 
 
@@ -87,7 +86,16 @@ def solution(name: str) -> Note:
 
 def local(name: str, learner: object) -> Answer:
     """Return the answer for a check that runs in the learner's own process, as it does in a notebook."""
-    return Answer(name, lambda request: serve({name: learner}, name, request), _records)
+
+    def ask(request: bytes) -> bytes:
+        try:
+            return serve({name: learner}, name, request)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # past `Exception`, or an exception that has no text
+            return wire.encode({"raised": describe_safely(error)})
+
+    return Answer(name, ask, _records)
 
 
 def _records(operation: str, **window: object) -> Any:
@@ -110,8 +118,14 @@ def _judged(name: str, answer: object, kind: str) -> Result:
         return Result.of(item, "crashed", said("broken-cell", name=name, error=error))
     if missing := _missing(getattr(item, "needs", {})):
         return Result.of(item, "todo", missing)
-    with _clean_stderr():
-        return exercise.judge(item, local(name, answer))
+    asked = local(name, answer)
+    try:
+        with limited(), saying_what_it_waits_for(asked):
+            return exercise.judge(item, asked)
+    except KeyboardInterrupt as interrupt:
+        where = describe_safely(interrupt)["where"]
+        words = said("interrupted", where=where) if where else said("interrupted-elsewhere")
+        return Result.of(item, INTERRUPTED, words, tried=asked.tried)
 
 
 def _missing(needs: dict[str, int]) -> Said | None:
@@ -134,10 +148,13 @@ def _listed(resources: Mapping[str, float]) -> str:
 def _kept(result: Result) -> Result:
     """Keep and save a result; under nbgrader one that is not passed raises."""
     session = current()
-    session.results[result.name] = result
+    if result.status != INTERRUPTED:
+        session.results[result.name] = result
     if os.environ.get("NBGRADER_EXECUTION"):
         if result.status != "passed":
             raise NotPassed(str(result))
+        return result
+    if result.status == INTERRUPTED:
         return result
     if taken(result.chapter, result.name):
         shell.show(Note(f"{result.name} is the room's answer", TAKEN))
@@ -149,12 +166,3 @@ def _kept(result: Result) -> Result:
         if told := connection.tell(connection.of_result(result, tries, hints)):
             shell.show(told)
     return result
-
-
-@contextlib.contextmanager
-def _clean_stderr() -> Iterator[None]:
-    """Send what arrives on stderr to stdout: nbgrader takes any line on stderr in a test cell for a failure."""
-    with io.StringIO() as caught:
-        with contextlib.redirect_stderr(caught):
-            yield
-        sys.stdout.write(caught.getvalue())

@@ -4,7 +4,9 @@ Signals live in Ray's own key-value store, so every task, actor and driver of a 
 rendezvous and never changes how it ends: each side waits up to 20 seconds for the other.
 """
 
+import contextlib
 import json
+import sys
 import time
 import uuid
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 from coursekit.ray_bridge import private
 
 PATIENCE = 20.0
+SILENT = 3.0  # seconds after which whoever waits says for what
 
 
 def new_point() -> str:
@@ -59,10 +62,16 @@ def noted(point: str, key: object) -> Any:
     return None if text is None else json.loads(text)
 
 
-def wait_for(point: str, name: str, unless: str = "") -> bool:
-    """Return True once the signal is there; False when `unless` comes first, or patience ends."""
-    end = time.monotonic() + patience()
-    while time.monotonic() < end:
+def wait_for(point: str, name: str, unless: str = "", what: str = "another call to get as far") -> bool:
+    """Return True once the signal is there; False when `unless` comes first, or patience ends.
+
+    `what` is for the learner, who reads after three seconds for what the check waits.
+    """
+    begun, limit, said = time.monotonic(), patience(), SILENT
+    while (waited := time.monotonic() - begun) < limit:
+        if waited > said:
+            _put("waiting", json.dumps([f"waiting for {what}, up to {limit:.0f} s", time.time()]))
+            said = waited + 1
         if signalled(point, name):
             return True
         if unless and signalled(point, unless):
@@ -71,10 +80,19 @@ def wait_for(point: str, name: str, unless: str = "") -> bool:
     return False
 
 
+def waiting() -> str:
+    """Return for what some process of this Ray waits at a rendezvous now, "" for nothing."""
+    with contextlib.suppress(Exception):  # Ray is ending, or cannot be reached
+        if "ray" in sys.modules and sys.modules["ray"].is_initialized() and (found := _get("waiting")):
+            text, said = json.loads(found)
+            return text if time.time() - said < SILENT else ""
+    return ""
+
+
 def meets(point: str, me: int, other: int) -> bool:
     """Return whether the process that calls `meets(point, other, me)` was here at the same time."""
     signal(point, f"in-{me}")
-    met = wait_for(point, f"in-{other}") and not signalled(point, f"missed-{other}")
+    met = wait_for(point, f"in-{other}", what="a second call to start") and not signalled(point, f"missed-{other}")
     if not met:
         signal(point, f"missed-{me}")
     signal(point, f"out-{me}")

@@ -18,7 +18,7 @@ from typing import Any
 import coursekit
 from coursekit import aliases
 from coursekit.judging import answer, wire
-from coursekit.judging.failure import describe
+from coursekit.judging.failure import describe_safely
 from coursekit.ray_bridge import private
 from coursekit.ray_bridge.quiet import quiet
 from coursekit.sandbox import evidence, frames, lean_ray
@@ -185,7 +185,7 @@ def _serve(reply: asyncio.Task, loop: asyncio.AbstractEventLoop) -> bytes:
     try:
         return bytes(loop.run_until_complete(reply))
     except KeyboardInterrupt as stopped:
-        error = _described(stopped)
+        error = describe_safely(stopped)
         return wire.encode({"error": error, "raised": error})
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -218,14 +218,7 @@ async def _run(shell: Any, source: str) -> bytes:
 
     result = await run(shell, source)
     error = result.error_before_exec or result.error_in_exec
-    return wire.encode({"error": _described(error) if error is not None else None, "shown": shown()})
-
-
-def _described(error: BaseException) -> dict:
-    try:
-        return wire.copy(describe(error))
-    except BaseException:  # the learner's exception may itself raise when it is asked for its text
-        return {"kind": type(error).__name__, "message": "(its message cannot be shown)", "where": "", "todo": False}
+    return wire.encode({"error": describe_safely(error) if error is not None else None, "shown": shown()})
 
 
 def _flush() -> None:
