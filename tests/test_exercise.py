@@ -1,17 +1,20 @@
-"""A check answers in four ways, explains itself, and never raises at a learner."""
+"""A check answers in a few ways, explains itself, and never raises at a learner."""
 
 import io
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from coursekit.basics import versions
 from coursekit.basics.cards import prose
+from coursekit.judging import exercise
 from coursekit.judging.exercise import find, judge
 from coursekit.judging.failure import STUB_TEXT, describe
 from coursekit.judging.result import MIME
 from coursekit.learner.checks import NotPassed, check, hint, local, passed, quiz, solution
+from coursekit.learner.progress import load
 from coursekit.learner.session import begin
 
 CHAPTER = "ch00_start"
@@ -39,6 +42,10 @@ def crashes(tasks, seconds_each, workers):
     return tasks / 0
 
 
+def interrupted(*args):
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize(
     ("answer", "status"),
     [
@@ -48,9 +55,10 @@ def crashes(tasks, seconds_each, workers):
         (..., "todo"),
         (crashes, "crashed"),
         (3, "wrong"),
+        (interrupted, "interrupted"),
     ],
 )
-def test_the_four_outcomes(answer, status):
+def test_the_outcomes(answer, status):
     assert check("best_seconds", answer).status == status
 
 
@@ -204,7 +212,7 @@ def test_a_check_before_begin_says_what_to_run(monkeypatch):
         check("best_seconds", right)
 
 
-@pytest.mark.parametrize("answer", [wrong, stub, crashes])
+@pytest.mark.parametrize("answer", [wrong, stub, crashes, interrupted])
 def test_under_nbgrader_a_check_that_is_not_passed_raises(answer, monkeypatch):
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
     with pytest.raises(NotPassed, match="best_seconds"):
@@ -221,6 +229,91 @@ def test_what_an_answer_writes_to_stderr_reaches_the_reader_on_stdout(capsys):
     captured = capsys.readouterr()
     assert captured.err == ""
     assert "thinking" in captured.out
+
+
+def test_of_many_printed_lines_the_first_and_the_last_are_shown(capsys):
+    def chatty(*args):
+        for number in range(10_000):
+            print("line", number, file=[sys.stdout, sys.stderr][number % 2])
+        print("x" * 10**6, end="")
+        return None
+
+    assert check("best_seconds", chatty).status == "wrong"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:50] == [f"line {number}" for number in range(50)]
+    assert lines[50] == "… 9,931 lines are left out here …"
+    assert lines[51:-1] == [f"line {number}" for number in range(9981, 10_000)]
+    assert lines[-1] == "x" * 500 + " …"
+
+
+def test_what_kept_a_checks_stream_can_write_to_it_later(capsys):
+    kept = []
+    check("best_seconds", lambda *args: kept.append(sys.stdout))
+    print("later", file=kept[0])
+    assert capsys.readouterr().out == "later\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ([1.5] * 5_000_000, "a check reads up to 20,000 items of lists or 1,200,000 numbers of arrays"),
+        (np.zeros(5_000_000), "a check reads up to 20,000 items of lists or 1,200,000 numbers of arrays"),
+        (np.zeros(200_000_000), "it takes 1525 MB, and a check reads up to 256 MB"),
+    ],
+    ids=["list", "array", "gigabytes"],
+)
+def test_an_answer_that_is_too_large_is_refused_in_words(answer, reason):
+    result = check("best_seconds", lambda *args: answer)
+    assert (result.status, result.got) == ("wrong", "")
+    assert result.message.startswith("What came back is too large")
+    assert reason in result.message
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_async_function_is_named_and_nobody_warns_of_a_coroutine():
+    async def answer(*args):
+        return right(*args)
+
+    result = check("best_seconds", answer)
+    assert (result.status, "write `def` instead of `async def`" in result.message) == ("wrong", True)
+
+
+class Ends(BaseException):
+    pass
+
+
+class HasNoText(Ends):
+    def __str__(self):
+        raise SystemExit
+
+
+@pytest.mark.parametrize("kind", [Ends, HasNoText, SystemExit, GeneratorExit])
+def test_what_is_raised_past_exception_is_a_crash(kind):
+    def raises(*args):
+        raise kind
+
+    result = check("best_seconds", raises)
+    assert (result.status, kind.__name__ in result.message) == ("crashed", True)
+
+
+def test_an_interrupted_check_records_nothing():
+    check("best_seconds", right)
+    before = load()
+    assert check("best_seconds", interrupted).headline == "■ best_seconds: interrupted"
+    assert passed("best_seconds")
+    assert load() == before
+
+
+def test_an_interrupt_outside_an_answer_shows_no_line_of_the_check(monkeypatch):
+    def checks(answer, rng):
+        expected = 41
+        raise KeyboardInterrupt(expected)
+
+    item = replace(find(CHAPTER, "best_seconds", "exercise"), check=checks)
+    monkeypatch.setitem(exercise.REGISTRY[CHAPTER], "best_seconds", item)
+    text = str(check("best_seconds", right))
+    assert "none of your own lines was running" in text
+    assert "41" not in text + check("best_seconds", right)._repr_html_()
 
 
 def test_stderr_is_back_after_a_check():

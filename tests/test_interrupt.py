@@ -102,7 +102,9 @@ def test_what_is_raised_past_exception_ends_in_a_card_too(notebook, raised, stat
 def test_a_check_that_takes_long_says_so_and_the_line_goes(notebook, tmp_path):
     go_on = tmp_path / "go on"
     waits = f"import pathlib, time\nwhile not pathlib.Path({str(go_on)!r}).exists():\n    time.sleep(0.01)"
-    notebook.run(RIGHT.replace("\n    return", "\n" + "".join(f"    {line}\n" for line in waits.splitlines()) + "    return"))
+    notebook.run(
+        RIGHT.replace("\n    return", "\n" + "".join(f"    {line}\n" for line in waits.splitlines()) + "    return")
+    )
 
     def let_go(shown: SimpleNamespace) -> None:
         if any(shown.displayed):

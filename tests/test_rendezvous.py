@@ -47,6 +47,22 @@ def test_the_word_that_ends_the_wait_ends_it(signals):
     assert not rendezvous.wait_for("point", "news", unless="over")
 
 
+def test_who_waits_says_for_what_and_for_how_long(signals, monkeypatch):
+    import ray
+
+    said: dict[str, str] = {}
+    monkeypatch.setattr(rendezvous, "_put", said.__setitem__)
+    monkeypatch.setattr(rendezvous, "_get", said.get)
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    assert not rendezvous.meets("point", 0, 1)
+    assert rendezvous.waiting() == ""  # it was short
+    monkeypatch.setattr(rendezvous, "patience", lambda: 20.0)
+    monkeypatch.setattr(rendezvous.time, "sleep", lambda seconds: signals.update({"in-1"} if said else ()))
+    monkeypatch.setattr(rendezvous, "SAID_AFTER", 0.0)
+    assert rendezvous.meets("point", 0, 1)
+    assert rendezvous.waiting() == "waiting for a second call to start, up to 20 s"
+
+
 def test_what_an_answer_has_left_is_cancelled_but_no_creation_of_an_actor(signals, monkeypatch):
     """Ray ends the whole process that asks for that, be it a learner's kernel."""
     import ray

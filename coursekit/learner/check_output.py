@@ -76,7 +76,7 @@ def _watch(answer: Answer, over: threading.Event) -> None:
     from IPython.display import display
 
     start = time.monotonic()
-    if over.wait(rendezvous.SILENT):
+    if over.wait(rendezvous.SAID_AFTER):
         return
     line = display({"text/plain": ""}, raw=True, display_id=True)
     while not over.is_set():

@@ -14,7 +14,8 @@ from typing import Any
 from coursekit.ray_bridge import private
 
 PATIENCE = 20.0
-SILENT = 3.0  # seconds after which whoever waits says for what
+SAID_AFTER = 3.0  # seconds after which whoever waits says for what
+HOLDS = 3.0  # seconds for which that counts: it is said once a second
 
 
 def new_point() -> str:
@@ -67,11 +68,11 @@ def wait_for(point: str, name: str, unless: str = "", what: str = "another call 
 
     `what` is for the learner, who reads after three seconds for what the check waits.
     """
-    begun, limit, said = time.monotonic(), patience(), SILENT
+    begun, limit, next_word = time.monotonic(), patience(), SAID_AFTER
     while (waited := time.monotonic() - begun) < limit:
-        if waited > said:
+        if waited > next_word:
             _put("waiting", json.dumps([f"waiting for {what}, up to {limit:.0f} s", time.time()]))
-            said = waited + 1
+            next_word = waited + 1
         if signalled(point, name):
             return True
         if unless and signalled(point, unless):
@@ -85,7 +86,7 @@ def waiting() -> str:
     with contextlib.suppress(Exception):  # Ray is ending, or cannot be reached
         if "ray" in sys.modules and sys.modules["ray"].is_initialized() and (found := _get("waiting")):
             text, said = json.loads(found)
-            return text if time.time() - said < SILENT else ""
+            return text if time.time() - said < HOLDS else ""
     return ""
 
 
