@@ -307,6 +307,10 @@ r"""
   Warm up before you measure.
 - `num_cpus` is bookkeeping.
   It limits how many tasks Ray runs at a time; it adds no cores to your machine.
+- An interrupt (■) ends the cell that is running, but not the tasks that the cell launched.
+  They go on, and the tasks of your next cell wait until there is room.
+- A restarted kernel has forgotten all names, and its Ray has ended.
+  Choose *Run All Above Selected Cell* in the *Run* menu, and go on where you were.
 
 ## Read on
 

@@ -664,6 +664,10 @@ r"""
   Batch them.
 - **Naps are not work.** On four slots, eight naps take the time of two, even on one core.
   Eight computations take as long as your cores need.
+- **An interrupt (■)** ends your cell, but not the tasks that the cell launched.
+  They go on, and the tasks of your next cell wait until there is room; `ray.cancel(ref)` or a restart of the kernel ends them.
+- **After a restart of the kernel**, no name is left.
+  Choose *Run All Above Selected Cell* in the *Run* menu, and go on where you were.
 
 ## Read on
 

@@ -17,6 +17,10 @@ OWN = "class Mine(BaseException): pass\n\ndef best_seconds(*args):\n    raise {}
 CHECK = "check('best_seconds', best_seconds)"
 
 
+def _says_that_it_runs(shown: SimpleNamespace) -> bool:
+    return "it runs" in shown.printed
+
+
 class Notebook:
     """A kernel, and what its cells show."""
 
@@ -43,6 +47,18 @@ class Notebook:
         self.client.execute_interactive(source, timeout=120, output_hook=take, stop_on_error=False)
         return shown
 
+    def interrupting(
+        self, when: Callable[[SimpleNamespace], bool] = _says_that_it_runs
+    ) -> Callable[[SimpleNamespace], None]:
+        """Return what interrupts the kernel, once, when a cell has shown something; by default, has printed that it runs."""
+        sent = []
+
+        def interrupt(shown: SimpleNamespace) -> None:
+            if not sent and when(shown):
+                sent.append(self.manager.interrupt_kernel())
+
+        return interrupt
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory) -> Path:
@@ -67,15 +83,9 @@ def notebook(home) -> Iterator[Notebook]:
 
 def test_an_interrupt_ends_a_check_with_a_card_that_names_the_line_and_records_nothing(notebook, home, monkeypatch):
     monkeypatch.setenv("COURSEKIT_HOME", str(home))
-    sent = []
-
-    def interrupt(shown: SimpleNamespace) -> None:
-        if "it runs" in shown.printed and not sent:
-            sent.append(notebook.manager.interrupt_kernel())
-
     notebook.run(ENDLESS)
     before = progress.load()
-    shown = notebook.run(CHECK, interrupt)
+    shown = notebook.run(CHECK, notebook.interrupting())
     assert shown.errors == []
     headline, line, *more = shown.result.splitlines()
     assert headline == "■ best_seconds: interrupted"
@@ -115,3 +125,29 @@ def test_a_check_that_takes_long_says_so_and_the_line_goes(notebook, tmp_path):
     assert shown.displayed[1].startswith("Still checking best_seconds, for ")
     assert shown.displayed[1].endswith(" s so far: `best_seconds(12, 0.5, 4)` is running.")
     assert (shown.displayed[0], shown.displayed[-1]) == ("", "")
+
+
+@pytest.fixture(scope="module")
+def with_ray(notebook) -> Iterator[Notebook]:
+    assert notebook.run("import ray\nray.init(num_cpus=2)").errors == []
+    yield notebook
+    notebook.run("ray.shutdown()")
+
+
+def test_a_check_says_what_it_is_waiting_for_and_an_interrupt_ends_it_in_ray_get(with_ray):
+    one_by_one = "def parallel_map(function, xs):\n    task = ray.remote(function)\n    return [ray.get(task.remote(x)) for x in xs]"
+    with_ray.run(f"begin('ch01_tasks')\n{one_by_one}")
+    wanted = "waiting for a second call to start, up to 20 s."
+    interrupt = with_ray.interrupting(lambda shown: any(text.endswith(wanted) for text in shown.displayed))
+    shown = with_ray.run("check('parallel_map', parallel_map)", interrupt)
+    assert shown.errors == []
+    assert "your code was still in line 4 of the cell with `parallel_map`: `return [ray.get(" in shown.result
+
+
+def test_tasks_go_on_after_an_interrupt(with_ray, tmp_path):
+    go_on = tmp_path / "go on"
+    task = f"@ray.remote\ndef nap():\n    while not pathlib.Path({str(go_on)!r}).exists():\n        time.sleep(0.1)\n    return 'rested'\n\n"
+    cell = f"import pathlib, time\n\n{task}ref = nap.remote()\nprint('it runs')\nray.get(ref)"
+    assert with_ray.run(cell, with_ray.interrupting()).errors == ["KeyboardInterrupt"]
+    go_on.touch()
+    assert with_ray.run("ray.get(ref)").result == "'rested'"

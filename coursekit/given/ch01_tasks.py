@@ -38,7 +38,7 @@ def first_ends_last(place: list) -> int:
     point, me = place
     if me == 1:
         rendezvous.signal(point, "ended")
-    elif rendezvous.wait_for(point, "ended"):
+    elif rendezvous.wait_for(point, "ended", what="a second call to end"):
         time.sleep(0.4)  # the caller notices the end of the other first
     return me
 
@@ -65,7 +65,11 @@ def launch(as_task: Callable, x: int) -> Launched:
 
     def square_once_released(number: int) -> list:
         in_a_task = os.getpid() != here  # nothing to wait for in the process that is to return
-        return [number * number, in_a_task and rendezvous.wait_for(point, "returned"), os.getpid()]
+        return [
+            number * number,
+            in_a_task and rendezvous.wait_for(point, "returned", what="`as_task` to return"),
+            os.getpid(),
+        ]
 
     given_back = as_task(square_once_released, x)
     rendezvous.signal(point, "returned")
@@ -102,9 +106,9 @@ def finish_in_order(first_k: Callable, order: list[int], k: int) -> Finished:
     def end_in_turn(x: int) -> int:
         turn = order.index(x)
         if turn >= k:
-            on_time = rendezvous.wait_for(point, "returned")
+            on_time = rendezvous.wait_for(point, "returned", what="`first_k` to return")
         else:
-            on_time = turn == 0 or rendezvous.wait_for(point, f"ended-{turn - 1}")
+            on_time = turn == 0 or rendezvous.wait_for(point, f"ended-{turn - 1}", what="another call to end")
             time.sleep(0.4)  # the caller notices each end before the next
         rendezvous.signal(point, f"ended-{turn}" if on_time else "gave-up")
         return x
@@ -131,7 +135,7 @@ def sum_of_tree(tree_sum: Callable, numbers: list[int]) -> Summed:
 
     @ray.remote
     def late(number: int) -> list:
-        return [number, 0, rendezvous.wait_for(point, "returned")]
+        return [number, 0, rendezvous.wait_for(point, "returned", what="`tree_sum` to return")]
 
     def add(a: list, b: list) -> list:
         return [a[0] + b[0], 1 + max(a[1], b[1]), a[2] and b[2]]
@@ -160,8 +164,11 @@ def one_long_many_short(bounded_map: Callable, xs: list[int], limit: int) -> Mix
     def work(x: int) -> list:
         place = xs.index(x)
         rendezvous.signal(point, str(place))
-        full = place >= limit or all(rendezvous.wait_for(point, str(other)) for other in range(limit))
-        kept_moving = place > 0 or rendezvous.wait_for(point, str(len(xs) - 1))
+        full = place >= limit or all(
+            rendezvous.wait_for(point, str(other), what=f"{limit} calls to run at the same time")
+            for other in range(limit)
+        )
+        kept_moving = place > 0 or rendezvous.wait_for(point, str(len(xs) - 1), what="the last call to start")
         return [x * x, full, kept_moving]
 
     results = bounded_map(work, xs, limit)

@@ -122,6 +122,6 @@ def warm_up(workers: int, **options: Any) -> None:
     def meet_all(me: int) -> None:
         signal(point, str(me))
         for other in range(workers):
-            wait_for(point, str(other))
+            wait_for(point, str(other), what="all workers to start")
 
     ray.get([meet_all.options(**options).remote(me) for me in range(workers)])
