@@ -239,9 +239,9 @@ def test_of_many_printed_lines_the_first_and_the_last_are_shown(capsys):
 
     assert check("best_seconds", chatty).status == "wrong"
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:50] == [f"line {number}" for number in range(50)]
-    assert lines[50] == "… 9,931 lines are left out here …"
-    assert lines[51:-1] == [f"line {number}" for number in range(9981, 10_000)]
+    assert lines[:20] == [f"line {number}" for number in range(20)]
+    assert lines[20] == "… 9,971 lines are left out here …"
+    assert lines[21:-1] == [f"line {number}" for number in range(9991, 10_000)]
     assert lines[-1] == "x" * 500 + " …"
 
 

@@ -222,7 +222,7 @@ def prepare_and_join(pipeline: Callable, numbers: list[int], factor: int) -> Joi
 
     @ray.remote
     def late(number: int) -> list:
-        return [number, rendezvous.wait_for(point, "returned")]
+        return [number, rendezvous.wait_for(point, "returned", what="`pipeline` to return")]
 
     def prepare(value: list) -> list:
         if not isinstance(value, list):

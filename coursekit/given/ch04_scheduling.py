@@ -372,5 +372,5 @@ def _stop(since: float) -> None:
 def _hold(point: str, number: int) -> None:
     """Keep a CPU until told to let go."""
     rendezvous.signal(point, f"holds-{number}")
-    while not rendezvous.wait_for(point, "let go"):
+    while not rendezvous.wait_for(point, "let go", what="your other calls to run"):
         pass

@@ -269,7 +269,7 @@ def _hang(diary: Diary, point: str) -> None:
     """Wait until the probe is over; a call that was cancelled never goes on."""
     diary.write("hangs")
     try:
-        rendezvous.wait_for(point, "over")
+        rendezvous.wait_for(point, "over", what="your code to give up a call that hangs")
     except BaseException:  # `ray.cancel` interrupts it
         diary.write("interrupted")
         raise

@@ -13,7 +13,7 @@ from coursekit.basics.progress_bar import in_notebook
 from coursekit.judging.answer import Answer
 from coursekit.ray_bridge import rendezvous
 
-FIRST, LAST, WIDTH = 50, 20, 500  # lines at the beginning and at the end, and characters of a line
+FIRST, LAST, WIDTH = 20, 10, 500  # lines at the beginning and at the end, and characters of a line
 
 
 class _Limited:

@@ -63,7 +63,7 @@ def noted(point: str, key: object) -> Any:
     return None if text is None else json.loads(text)
 
 
-def wait_for(point: str, name: str, unless: str = "", what: str = "another call to get as far") -> bool:
+def wait_for(point: str, name: str, unless: str = "", what: str = "another task or actor") -> bool:
     """Return True once the signal is there; False when `unless` comes first, or patience ends.
 
     `what` is for the learner, who reads after three seconds for what the check waits.
