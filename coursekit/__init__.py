@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from coursekit.given.environments import SlowSimulator
     from coursekit.given.pictures import Drawn, film, strip
     from coursekit.learner.checks import check, hint, passed, quiz, solution
+    from coursekit.learner.overview import progress
     from coursekit.learner.predictions import measured, predict, share
-    from coursekit.learner.progress import progress
     from coursekit.learner.session import begin
     from coursekit.learner.timing import budget, compare_times
     from coursekit.learner.workshop.attendance import join, leave, stuck
@@ -30,7 +30,7 @@ _MODULES = {
     "given.pictures": ("Drawn", "film", "strip"),
     "learner.checks": ("check", "hint", "passed", "quiz", "solution"),
     "learner.predictions": ("measured", "predict", "share"),
-    "learner.progress": ("progress",),
+    "learner.overview": ("progress",),
     "learner.session": ("begin",),
     "learner.timing": ("budget", "compare_times"),
     "learner.workshop.attendance": ("join", "leave", "stuck"),

@@ -128,7 +128,7 @@ def doctor() -> None:
 @command("progress", LEARN)
 def progress() -> None:
     """Show the points of every chapter, earned and possible."""
-    from coursekit.learner.progress import progress as overview
+    from coursekit.learner.overview import overview
 
     print(overview())
 

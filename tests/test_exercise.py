@@ -13,6 +13,7 @@ from coursekit.judging import exercise
 from coursekit.judging.exercise import find, judge
 from coursekit.judging.failure import STUB_TEXT, describe
 from coursekit.judging.result import MIME
+from coursekit.learner import shell, surroundings
 from coursekit.learner.checks import NotPassed, check, hint, local, passed, quiz, solution
 from coursekit.learner.progress import load
 from coursekit.learner.session import begin
@@ -67,6 +68,7 @@ def test_the_outcomes(answer, status):
 )
 def test_begin_says_when_the_ray_is_not_the_tested_one(ray, note, monkeypatch):
     monkeypatch.setattr(versions, "installed", {"ray": ray}.get)
+    monkeypatch.setattr(surroundings, "warnings", lambda chapter: [])
     assert begin(CHAPTER).note.partition(",")[0] == note
 
 
@@ -144,6 +146,40 @@ def test_hints_come_one_at_a_time():
     assert first != second
     assert second == third
     assert "last" in second
+
+
+def test_a_hint_is_of_the_exercise_that_was_checked_last_unless_one_is_named_and_its_number_chooses_one():
+    check("best_seconds", wrong)
+    quiz("what_distribution_costs", "a")
+    assert hint().title == "Hint 1 of 2 for best_seconds"
+    assert hint("best_seconds", 1) == hint("best_seconds", -3)
+    assert hint("best_seconds", 9).title == "Hint 2 of 2 for best_seconds"
+    assert "what_distribution_costs" in solution().title
+
+
+@pytest.mark.parametrize("call", [hint, solution, check, quiz])
+def test_what_names_no_exercise_and_follows_no_check_hears_what_to_type(call):
+    with pytest.raises(LookupError, match=rf'in quotes: {call.__name__}\("(best_seconds|what_distribution_costs)"\)'):
+        call()
+
+
+@pytest.mark.parametrize("given", [("best_seconds",), (right,), (right, right)])
+def test_a_check_takes_the_notebooks_own_answer_by_its_name_or_as_it_is(given, monkeypatch):
+    monkeypatch.setattr(shell, "names", lambda: {"best_seconds": right, "what_distribution_costs": "c"})
+    assert check(*given).status == "passed"
+    assert quiz("what_distribution_costs").status == "passed"
+    assert check().name == "best_seconds"
+    assert hint(right).title.endswith("best_seconds")
+
+
+def test_a_check_of_an_answer_that_does_not_exist_says_so():
+    result = check("best_seconds")
+    assert (result.status, "`best_seconds` does not exist here" in result.message) == ("todo", True)
+
+
+def test_an_answer_in_the_place_of_a_name_hears_what_to_type():
+    with pytest.raises(LookupError, match=r'no quiz \'c\'.* Type quiz\("what_distribution_costs"\)'):
+        quiz("c")
 
 
 def test_solution_opens_after_three_attempts():

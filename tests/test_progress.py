@@ -5,9 +5,14 @@ import multiprocessing
 
 import pytest
 
+from coursekit.basics.paths import NOTEBOOKS
+from coursekit.judging.exercise import UnknownName
 from coursekit.judging.result import Result
-from coursekit.learner.progress import attempts, home, load, progress, save
+from coursekit.learner.checks import check, quiz
+from coursekit.learner.overview import progress
+from coursekit.learner.progress import attempts, home, load, save
 from coursekit.learner.renamed_exercises import MOVED
+from coursekit.learner.session import begin
 
 
 @pytest.fixture(autouse=True)
@@ -124,3 +129,48 @@ def test_what_was_passed_and_is_gone_is_listed_and_counts_nowhere():
     assert progress().chapters[0].earned == 0
     assert "Done, retired (no longer in the course): ch00_start/gone." in str(progress())
     assert "ch00_start/gone" in progress()._repr_html_()
+
+
+def test_the_overview_fits_80_columns_and_ends_with_what_to_do_next():
+    save(result("gone", points=2))
+    lines = str(progress()).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == "Next: ch00_start.ipynb (Chapter 0 · Many processes, one program)"
+    save(result("as_task", chapter="ch01_tasks"))
+    assert " ".join(str(progress()).splitlines()).endswith(
+        "Next: when_remote_returns, in ch01_tasks.ipynb (Chapter 1 · Functions become tasks)"
+    )
+
+
+def test_the_overview_of_one_chapter_has_the_notebooks_order_and_links_where_its_notebook_lies(monkeypatch):
+    save(result("as_task", chapter="ch01_tasks"))
+    shown = progress("ch01_tasks")
+    assert [name for _, name, *_ in shown.rows][:4] == [
+        "as_task",
+        "when_remote_returns",
+        "parallel_map",
+        "order_of_get",
+    ]
+    assert [sign for sign, *_ in shown.rows][:2] == ["✔", "○"]
+    assert "href" not in shown._repr_html_()
+    monkeypatch.chdir(NOTEBOOKS)
+    place = progress("ch01_tasks").links["parallel_map"].removeprefix("ch01_tasks.ipynb#cell-id=")
+    cells = json.loads((NOTEBOOKS / "ch01_tasks.ipynb").read_text(encoding="utf-8"))["cells"]
+    (cell,) = [cell for cell in cells if cell["id"] == place]
+    assert "".join(cell["source"]).startswith("**Exercise `parallel_map`**")
+
+
+def test_a_chapter_that_is_not_there_hears_the_nearest():
+    with pytest.raises(UnknownName, match=r"no chapter 'ch01'. The nearest names: .*ch01_tasks"):
+        progress("ch01")
+
+
+def test_the_last_point_of_a_chapter_shows_the_next_one_once(capsys):
+    begin("ch00_start")
+    check("best_seconds", lambda tasks, seconds_each, workers: -(-tasks // workers) * seconds_each)
+    assert capsys.readouterr().out == ""
+    for _ in range(2):
+        quiz("what_distribution_costs", "c")
+    assert capsys.readouterr().out == (
+        "Every point of this chapter is yours\nNext: ch01_tasks.ipynb (Chapter 1 · Functions become tasks)\n"
+    )

@@ -19,7 +19,8 @@ from coursekit.basics.paths import ROOT
 from coursekit.judging.exercise import load as exercises
 from coursekit.judging.result import Result
 from coursekit.learner import renamed_exercises
-from coursekit.learner.progress import attempts, progress, save
+from coursekit.learner.overview import overview
+from coursekit.learner.progress import attempts, save
 from coursekit.machine import copies
 from coursekit.machine.copies import as_built, behind, fill
 from coursekit.machine.update import update
@@ -377,7 +378,7 @@ def test_a_moved_exercise_takes_its_answer_attempts_and_points_along(desk, monke
     new_version(desk, ch01_a=exercise("two"), ch02_b=exercise("plus_one"))
     assert "def plus_one(x):\n    return x + 1" in desk.sources("ch02_b")
     assert attempts("ch02_b", "plus_one") == 2
-    shown = progress(desk.root / "notebooks")
+    shown = overview(desk.root / "notebooks")
     assert [(chapter.name, chapter.earned) for chapter in shown.chapters] == [("ch01_a", 0), ("ch02_b", 1)]
     assert shown.retired == []
     save(Result("ch02_b", "plus_one", "exercise", "wrong", 1))
@@ -387,7 +388,7 @@ def test_a_moved_exercise_takes_its_answer_attempts_and_points_along(desk, monke
 def test_a_removed_exercise_is_done_and_retired_and_counts_for_no_other(desk):
     save(Result("ch01_a", "one", "exercise", "passed", 1))
     assert "Done, retired (no longer in the course): ch01_a/one." in new_version(desk, ch01_a=exercise("two"))
-    assert progress(desk.root / "notebooks").chapters[0].earned == 0
+    assert overview(desk.root / "notebooks").chapters[0].earned == 0
 
 
 @pytest.mark.slow

@@ -21,29 +21,36 @@ def prose(text: str) -> str:
     )
 
 
+def link(text: str, address: str) -> str:
+    """Return plain text as HTML, as a link where it has an address."""
+    return f"<a href='{html.escape(address)}'>{prose(text)}</a>" if address else prose(text)
+
+
 def card(title: str, body: str, colour: str) -> str:
-    """Return a box of HTML that reads on a light and on a dark page."""
+    """Return a box of HTML that reads on a light and on a dark page: the title is nearer to the page's ink than `colour`."""
+    ink = f"color:{colour};color:color-mix(in srgb,{colour} 55%,currentColor)"
     return (
         f"<div style='border-left:4px solid {colour};background:{colour}1a;padding:8px 12px;margin:4px 0;"
         f"border-radius:4px;font-family:system-ui,sans-serif;line-height:1.45'>"
-        f"<div style='font-weight:600;color:{colour}'>{html.escape(title)}</div>{body}</div>"
+        f"<div style='font-weight:600;{ink}'>{html.escape(title)}</div>{body}</div>"
     )
 
 
 @dataclass(frozen=True)
 class Note:
-    """A message to the reader, with code below it where there is some: a box in a notebook, text in a terminal."""
+    """A message to the reader, with code or a link below it where there is one: a box in a notebook, text in a terminal."""
 
     title: str
     text: str
     colour: str = "#2563eb"
     code: str = ""
+    link: tuple[str, str] = ("", "")  # its text and its address
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, [self.title, self.text, self.code]))
+        return "\n".join(filter(None, [self.title, self.text, self.code, self.link[0]]))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         code = f"<pre>{html.escape(self.code)}</pre>" if self.code else ""
-        return card(self.title, f"<div>{prose(self.text)}</div>{code}", self.colour)
+        return card(self.title, f"<div>{prose(self.text)}</div>{code}{link(*self.link)}", self.colour)

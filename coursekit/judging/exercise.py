@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -149,7 +150,9 @@ def load(chapter: str) -> dict[str, Exercise | Quiz]:
     except ModuleNotFoundError as error:
         if error.name != f"coursekit.exercises.{chapter}":
             raise
-        raise UnknownName(f"There is no chapter {chapter!r}: it has no coursekit/exercises/{chapter}.py.") from None
+        known = [path.stem for path in sorted(Path(__file__).parents[1].glob("exercises/ch*.py"))]
+        near = difflib.get_close_matches(str(chapter), known, n=3, cutoff=0)
+        raise UnknownName(f"There is no chapter {chapter!r}. The nearest names: {', '.join(near)}.") from None
     except AuthorError:
         REGISTRY.pop(chapter, None)
         raise
@@ -169,7 +172,8 @@ def find(chapter: str, name: str, kind: str) -> Exercise | Quiz:
         raise UnknownName(f'{name!r} is {article}: call {caller}("{name}", {name}).')
     same_kind = [item.name for item in items.values() if item.kind == kind]
     near = difflib.get_close_matches(name, same_kind, n=3, cutoff=0.6) or same_kind
-    raise UnknownName(f"{chapter} has no {kind} {name!r}. The nearest names: {', '.join(near) or 'none'}.")
+    example = f' Type {"quiz" if kind == "quiz" else "check"}("{near[0]}").' if near else ""
+    raise UnknownName(f"{chapter} has no {kind} {name!r}. The nearest names: {', '.join(near) or 'none'}.{example}")
 
 
 def judge(item: Exercise | Quiz, answer: Answer, seed: int = PUBLIC_SEED) -> Result:

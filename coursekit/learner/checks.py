@@ -12,12 +12,14 @@ from coursekit.judging.message_ids import Said, said
 from coursekit.judging.result import INTERRUPTED, Result
 from coursekit.learner import shell
 from coursekit.learner.check_output import limited, saying_what_it_waits_for
+from coursekit.learner.overview import open_items, overview
 from coursekit.learner.progress import attempts, save
 from coursekit.learner.session import Session, current
 from coursekit.learner.workshop import connection, live_question
 from coursekit.learner.workshop.copied_answers import taken
 
 ATTEMPTS_BEFORE_SOLUTION = 3
+NOT_GIVEN: Any = object()  # stands for an answer that was left out: None may be one
 TAKEN = "This answer came from the room, so it earns no points. Write your own in the answer cell, run that cell, and check again."
 CLOSED = "Your instructor has closed them for this chapter. If you are stuck, ask in class."
 
@@ -26,14 +28,18 @@ class NotPassed(AssertionError):
     """A check did not pass under nbgrader, which scores a cell that raises as 0."""
 
 
-def check(name: str, answer: object) -> Result:
-    """Return the result of checking your answer: passed, wrong, todo, crashed or interrupted, with what was tried."""
+def check(name: object = None, answer: object = NOT_GIVEN) -> Result:
+    """Return the result of checking your answer: passed, wrong, todo, crashed or interrupted, with what was tried.
+
+    `check("as_task")` and `check(as_task)` take the notebook's own `as_task`.
+    """
     return _kept(_judged(name, answer, "exercise"))
 
 
-def quiz(name: str, answer: object) -> Result | Note:
+def quiz(name: object = None, answer: object = NOT_GIVEN) -> Result | Note:
     """Return the feedback on your choice; while your instructor asks the room, your choice is a vote and the feedback waits."""
     result = _judged(name, answer, "quiz")
+    name = result.name
     chosen = result.message_id.partition("quiz-")[2]
     voted = live_question.vote(result.chapter, name, chosen) if chosen else None
     return voted or _kept(result)
@@ -51,21 +57,24 @@ def passed(name: str) -> bool:
     return False
 
 
-def hint(name: str) -> Note:
-    """Return the next hint of an exercise; each call shows one more."""
+def hint(name: object = None, number: int = 0) -> Note:
+    """Return the next hint of an exercise, or the one with this number; `hint()` is of the exercise that you checked last."""
     session = current()
+    name = _named(name, "hint", "exercise")
     item: Any = exercise.find(session.chapter, name, "exercise")
     if "hints" in session.closed:
         return Note("No hints in this class", CLOSED)
-    number = session.hints[name] = min(session.hints.get(name, 0) + 1, len(item.hints))
+    number = min(max(number, 1) if number else session.hints.get(name, 0) + 1, len(item.hints))
+    session.hints[name] = max(number, session.hints.get(name, 0))
     last = f'\nThat was the last one. After three attempts, or a pass, `solution("{name}")` shows ours.'
     more = last if number == len(item.hints) else ""
     return Note(f"Hint {number} of {len(item.hints)} for {name}", item.hints[number - 1] + more, "#7c3aed")
 
 
-def solution(name: str) -> Note:
-    """Return our solution with the idea behind it, after three attempts or a pass."""
+def solution(name: object = None) -> Note:
+    """Return our solution with the idea behind it, after three attempts or a pass; `solution()` is of what you checked last."""
     session = current()
+    name = _named(name, "solution")
     item: Any = exercise.find(session.chapter, name, _kind(session, name))
     if "solutions" in session.closed:
         return Note("No solutions in this class", CLOSED)
@@ -105,15 +114,34 @@ def _records(operation: str, **window: object) -> Any:
     return local(operation, getattr(records, operation))(**window)
 
 
+def _named(given: object, caller: str, kind: str = "") -> str:
+    """Return the name of the exercise that a learner means: by its name, its answer, or nothing, which is what they checked last."""
+    session = current()
+    items = exercise.load(session.chapter)
+    if isinstance(given, str):
+        return given
+    names = [name for name in session.results if not kind or items[name].kind == kind]
+    if given is not None:
+        names = [name for name in items if shell.names().get(name) is given]
+    if not names:
+        known = [name for name, item in items.items() if not kind or item.kind == kind]
+        raise exercise.UnknownName(f'Say which one, in quotes: {caller}("{known[0]}"). There are: {", ".join(known)}.')
+    return names[-1]
+
+
 def _kind(session: Session, name: str) -> str:
     item = exercise.load(session.chapter).get(name)
     return item.kind if item else "exercise"
 
 
-def _judged(name: str, answer: object, kind: str) -> Result:
-    """Return the result of an answer."""
+def _judged(given: object, answer: object, kind: str) -> Result:
+    """Return the result of an answer; where none is given, of the notebook's own by that name."""
     session = current()
+    name = _named(given, "check" if kind == "exercise" else "quiz", kind)
     item = exercise.find(session.chapter, name, kind)
+    if answer is NOT_GIVEN and name not in shell.names():
+        return Result.of(item, "todo", said("missing", name=name))
+    answer = shell.names()[name] if answer is NOT_GIVEN else answer
     if error := shell.broken(name):
         return Result.of(item, "crashed", said("broken-cell", name=name, error=error))
     if missing := _missing(getattr(item, "needs", {})):
@@ -149,6 +177,7 @@ def _kept(result: Result) -> Result:
     """Keep and save a result; under nbgrader one that is not passed raises."""
     session = current()
     if result.status != INTERRUPTED:
+        session.results.pop(result.name, None)  # the last one is what was checked last
         session.results[result.name] = result
     if os.environ.get("NBGRADER_EXECUTION"):
         if result.status != "passed":
@@ -159,8 +188,13 @@ def _kept(result: Result) -> Result:
     if taken(result.chapter, result.name):
         shell.show(Note(f"{result.name} is the room's answer", TAKEN))
         return result
+    left = open_items(result.chapter)
     if note := save(result):
         shell.show(Note("About your progress", note))
+    if result.status == "passed" and left == {result.name}:
+        shell.show(
+            Note("Every point of this chapter is yours", "", "#16a34a", link=overview().next_step(result.chapter))
+        )
     if connection.joined():
         tries, hints = attempts(result.chapter, result.name), session.hints.get(result.name, 0)
         if told := connection.tell(connection.of_result(result, tries, hints)):

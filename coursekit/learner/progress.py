@@ -1,21 +1,17 @@
 """What a learner has earned so far: one JSON file in the user's data folder, safe with two notebooks at once."""
 
-import html
 import json
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import filelock
-import nbformat
 import platformdirs
 
 from coursekit.basics.files import write_whole
-from coursekit.basics.paths import NOTEBOOKS
 from coursekit.judging.result import Result
 from coursekit.learner.renamed_exercises import MOVED, moved
 
@@ -112,82 +108,3 @@ def _merged(old: dict[str, Any], result: Result) -> dict[str, Any]:
         "points": result.points,
         "attempts": old.get("attempts", 0) + tried,
     }
-
-
-@dataclass(frozen=True)
-class Chapter:
-    """One line of the overview."""
-
-    name: str
-    title: str
-    points: int
-    earned: int
-
-
-@dataclass(frozen=True)
-class Overview:
-    """All chapters at a glance: text in a terminal, a table in a notebook."""
-
-    chapters: list[Chapter] = field(default_factory=list)
-    note: str = ""
-    retired: list[str] = field(default_factory=list)  # what was passed and is no longer in the course
-
-    def __str__(self) -> str:
-        width = max((len(chapter.title) for chapter in self.chapters), default=0)
-        lines = [f"{c.title:<{width}}  {_bar(c)}  {c.earned:>3} of {c.points}" for c in self.chapters]
-        return "\n".join([*lines, self._total(), *filter(None, [self.done_and_retired(), self.note])])
-
-    __repr__ = __str__
-
-    def done_and_retired(self) -> str:
-        """Return a line on the exercises that were passed and that the course has no longer, "" for none."""
-        return f"Done, retired (no longer in the course): {', '.join(self.retired)}." if self.retired else ""
-
-    def _total(self) -> str:
-        earned, points = sum(c.earned for c in self.chapters), sum(c.points for c in self.chapters)
-        return f"In all: {earned} of {points} points."
-
-    def _repr_html_(self) -> str:
-        rows = "".join(_row(chapter) for chapter in self.chapters)
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in (self.done_and_retired(), self.note) if note)
-        return f"<table><tbody>{rows}</tbody></table><p><b>{self._total()}</b></p>{notes}"
-
-
-def progress(notebooks: Path = NOTEBOOKS) -> Overview:
-    """Return the points of every chapter, earned and possible."""
-    saved, note = load()
-    chapters = []
-    for path in sorted(notebooks.glob("ch*.ipynb")):
-        title, points = _title_and_points(path)
-        mine = saved.pop(path.stem, {})
-        earned = sum(mine.pop(name)["earned"] for name in points.keys() & mine.keys())
-        chapters.append(Chapter(path.stem, title, sum(points.values()), min(earned, sum(points.values()))))
-        saved[path.stem] = mine
-    retired = [f"{chapter}/{name}" for chapter, left in saved.items() for name in left if left[name]["earned"]]
-    return Overview(chapters, note, sorted(retired))
-
-
-def _title_and_points(path: Path) -> tuple[str, dict[str, int]]:
-    """Return a notebook's first heading and the points of its graded cells by their names."""
-    notebook = nbformat.read(path, as_version=4)
-    headings = (line for cell in notebook.cells for line in cell.source.splitlines() if line.startswith("# "))
-    graded = [cell.metadata.get("nbgrader", {}) for cell in notebook.cells]
-    points = {each["grade_id"]: int(each["points"]) for each in graded if each.get("points")}
-    return next(headings, path.stem).removeprefix("# "), points
-
-
-def _bar(chapter: Chapter, width: int = 20) -> str:
-    full = width * chapter.earned // chapter.points if chapter.points else 0
-    return "█" * full + "░" * (width - full)
-
-
-def _row(chapter: Chapter) -> str:
-    percent = 100 * chapter.earned / chapter.points if chapter.points else 0
-    bar = (
-        "<div style='width:160px;height:10px;border-radius:5px;background:#94a3b855'>"
-        f"<div style='width:{percent:.0f}%;height:10px;border-radius:5px;background:#16a34a'></div></div>"
-    )
-    title = html.escape(chapter.title)
-    return (
-        f"<tr><td style='text-align:left'>{title}</td><td>{bar}</td><td>{chapter.earned} of {chapter.points}</td></tr>"
-    )

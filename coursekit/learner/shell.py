@@ -37,6 +37,14 @@ def watch_cells() -> None:
             shell.events.register("pre_run_cell", lambda info: live_question.listen())
 
 
+def names() -> dict[str, Any]:
+    """Return what the notebook's own names stand for, {} outside a notebook."""
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    return shell.user_ns if shell else {}
+
+
 _broken: dict[str, str] = {}  # names whose cell ended with an error when it last ran, and the error
 _sources: dict[str, str] = {}  # names with the cell that defined them last
 

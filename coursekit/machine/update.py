@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 from coursekit.basics.cards import plural
 from coursekit.basics.files import write_whole
 from coursekit.basics.paths import ROOT
-from coursekit.learner.progress import progress
+from coursekit.learner.overview import overview
 from coursekit.machine import copies
 from coursekit.machine.merge import ANSWER, Carried, Chapter, Merge, by_name, name_of
 
@@ -67,7 +67,7 @@ def update(root: Path = ROOT) -> Report:
             else:
                 copies.original(root, copy.name).unlink(missing_ok=True)
     if not report.problems:
-        report.lines += filter(None, [progress(root / "notebooks").done_and_retired()])
+        report.lines += filter(None, [overview(root / "notebooks").done_and_retired()])
     return Report([*report.lines, RELOAD], report.problems)
 
 
