@@ -626,9 +626,9 @@ figure, axes = plt.subplots(figsize=(7.5, 3.5), constrained_layout=True)
 for name, colour in {"in the store": "#d97706", "written to disk": "#64748b"}.items():
     axes.plot(filling.index, filling[name], "o-", color=colour, label=name, markersize=4)
 axes.axhline(128, color="#d97706", linestyle="--", linewidth=1)
-axes.text(1, 131, "what the store may use", color="#d97706")
+axes.text(1, 131, "what the store may use", color="#b45309")
 axes.axhline(0.8 * 128, color="#d97706", linestyle=":", linewidth=1)
-axes.text(1, 0.8 * 128 + 3, "80 % of it: Ray begins to write", color="#d97706")
+axes.text(1, 0.8 * 128 + 3, "80 % of it: Ray begins to write", color="#b45309")
 axes.set(xlabel="blocks of 8 MB put", ylabel="MB", ylim=(0, 150))
 axes.set_title("When the store is 80 % full, older blocks go to disk")
 axes.legend(loc="lower right");

@@ -36,7 +36,7 @@ class Contents:
 
     def _repr_html_(self) -> str:
         lines = "".join(
-            f"<div>{sign} {link(f'`{name}`', self.links[name])} · {plural(points, 'point')} · {minutes} min</div>"
+            f"<div>{sign} {link(name, self.links[name])} · {plural(points, 'point')} · {minutes} min</div>"
             for sign, name, points, minutes in self.rows
         )
         total = sum(row[2] for row in self.rows)

@@ -15,8 +15,8 @@ def warnings(chapter: str) -> Iterator[str]:
     if rays := other_rays():
         named = ", ".join(f"{name} ({gigabytes:.1f} GB of memory)" for name, gigabytes in rays)
         yield (
-            f"Ray already runs on this machine for {named}, and shares its cores. What you don't need now, shut down "
-            "(in JupyterLab: Running Terminals and Kernels, on the left)."
+            f"Ray already runs on this machine, started by {named}, and the cores are shared. Shut down what you don't "
+            "need now (in JupyterLab: Running Terminals and Kernels, on the left)."
         )
     if Path.cwd() == NOTEBOOKS:
         yield (
@@ -47,9 +47,9 @@ def _name(starter: psutil.Process) -> str:
     try:
         if notebook := Path(starter.environ().get("JPY_SESSION_NAME", "")).name:
             return notebook
-        return f"another program: {starter.name()}, process {starter.pid}"
+        return f"{starter.name()}, process {starter.pid}"
     except psutil.Error:
-        return f"another program: process {starter.pid}"
+        return f"process {starter.pid}"
 
 
 def _gigabytes(starter: psutil.Process) -> float:
