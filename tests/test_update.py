@@ -103,12 +103,56 @@ def test_a_chapter_that_was_not_touched_is_replaced(desk):
     assert old_files(desk) == []
 
 
-def test_with_equal_versions_nothing_is_done(desk):
+def test_with_an_equal_text_nothing_is_done(desk):
+    desk.write("ch01_a", "def one", SOLVED)
+    before = desk.path("ch01_a").stat()
+    assert update(desk.root).lines == ["Your notebooks already have the text of the course, version 1: nothing to do."]
+    assert desk.path("ch01_a").stat() == before
+
+
+def test_a_text_that_changed_is_brought_whatever_the_version_says(desk):
     desk.write("ch01_a", "def one", SOLVED)
     publish(desk.root, "1", **NEW)
-    before = desk.path("ch01_a").stat()
+    assert "your 1 notebook ch01_a: `coursekit update`" in behind(desk.root)
+    assert "ch01_a: 1 answer carried over, your old file is ch01_a.1.ipynb" in update(desk.root).lines
+    assert desk.sources("ch01_a") == [SOLVED if source.startswith("def one") else source for source in course(desk)]
+    assert behind(desk.root) == ""
     assert "nothing to do" in update(desk.root).lines[0]
-    assert desk.path("ch01_a").stat() == before
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_an_old_copy_that_was_brought_back_by_hand_gets_the_new_text_again(desk, version):
+    before = desk.path("ch01_a").read_bytes()
+    newer = {"ch01_a": [text("Read this instead."), *exercise("one", "x, y")]}
+    new_version(desk, **newer)
+    desk.path("ch01_a").write_bytes(before)
+    publish(desk.root, version, **newer)
+    update(desk.root)
+    assert desk.path("ch01_a").read_bytes() == (desk.root / "notebooks/ch01_a.ipynb").read_bytes()
+
+
+def test_what_was_run_or_written_in_notebooks_is_no_new_text_of_the_course(desk):
+    path = desk.root / "notebooks/ch01_a.ipynb"
+    ran = path.read_text().replace(
+        '"outputs": []', '"outputs": [{"output_type": "stream", "name": "stdout", "text": "7"}]'
+    )
+    path.write_text(ran)
+    assert behind(desk.root) == ""
+    assert "nothing to do" in update(desk.root).lines[0]
+    path.write_text(ran.replace("def one(x):\\n", "def one(x):\\n    return 2 * x\\n"))
+    update(desk.root)
+    assert behind(desk.root) == ""
+    assert "nothing to do" in update(desk.root).lines[0]
+
+
+@pytest.mark.parametrize("change", [lambda source: source.replace("\n", " \r\n"), lambda source: source + " \n\n"])
+def test_line_ends_and_trailing_blanks_are_nobodys_own(desk, change):
+    cells = desk.read("ch01_a").cells
+    for cell in cells:
+        cell.source = change(cell.source)
+    desk.change("ch01_a", cells)
+    assert "ch01_a: brought up to date" in new_version(desk).splitlines()
+    assert desk.path("ch01_a").read_bytes() == (desk.root / "notebooks/ch01_a.ipynb").read_bytes()
 
 
 def test_answers_and_own_cells_come_along_and_the_old_file_is_kept(desk):

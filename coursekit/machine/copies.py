@@ -86,13 +86,24 @@ def added(names: list[str]) -> str:
 
 
 def behind(root: Path = ROOT) -> str:
-    """Return what to tell a learner whose copies are of another version than the course, "" for one whose are not."""
-    if not (others := other_versions(root)):
+    """Return what to tell a learner whose copies were made from another text than the course's, "" for one whose were not."""
+    if others := other_versions(root):
+        found = f"Your notebooks in work/ have version {', '.join(others)}, and the course is at {course_version(root)}"
+    elif names := [name for name in copied(root) if not _is_current(root, name)]:
+        found = f"The course's text has changed since you got your {plural(len(names), 'notebook')} {', '.join(names)}"
+    else:
         return ""
-    return (
-        f"Your notebooks in work/ have version {', '.join(others)}, and the course is at {course_version(root)}: "
-        "`coursekit update`, or `make update`, brings them up to date and keeps everything you wrote."
-    )
+    return f"{found}: `coursekit update`, or `make update`, brings them up to date and keeps everything you wrote."
+
+
+def _is_current(root: Path, name: str) -> bool:
+    """Return whether the learner's copy was made from the text that the course has now; what cannot be read is not."""
+    paths = original(root, name), root / "notebooks" / f"{name}.ipynb"
+    try:
+        old, new = (json.loads(path.read_text(encoding="utf-8"))["cells"] for path in paths)
+        return old == new or read(paths[0]).cells == as_built(read(paths[1]).cells)
+    except (OSError, Unreadable, *NOT_A_NOTEBOOK):
+        return False
 
 
 def other_versions(root: Path) -> list[str]:

@@ -26,6 +26,11 @@ def by_name(cells: list[NotebookNode]) -> Cells:
     return {name_of(cell): cell for cell in cells}
 
 
+def source_of(cell: NotebookNode) -> str:
+    """Return the source of a cell, however its lines end, without trailing blanks."""
+    return "\n".join(line.rstrip() for line in cell.source.splitlines()).rstrip()
+
+
 def name_of(cell: NotebookNode) -> str:
     """Return the name under which a cell is known in all versions of its chapter."""
     return cell.metadata.get("nbgrader", {}).get("grade_id") or cell.id
@@ -55,7 +60,9 @@ class Chapter:
 
     def changed(self, cell: NotebookNode, name: str) -> bool:
         """Return whether the learner has changed a cell of the course."""
-        return bool(name) and cell.source not in [cells[name].source for cells in self._versions() if name in cells]
+        return bool(name) and source_of(cell) not in [
+            source_of(cells[name]) for cells in self._versions() if name in cells
+        ]
 
     def written_by_the_course(self, name: str) -> NotebookNode:
         """Return a cell as the learner got it."""
@@ -66,12 +73,12 @@ class Chapter:
 
     def _guess(self, cell: NotebookNode, lost: set[str]) -> str:
         """Return which of the course's cells a cell is that has lost its id and metadata: by its text, or by what it defines."""
-        by_text = {cells[name].source: name for cells in self._versions() for name in lost & cells.keys()}
+        by_text = {source_of(cells[name]): name for cells in self._versions() for name in lost & cells.keys()}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
             defined = defined_names(cell.source) if cell.cell_type == "code" else []
         answers = (f"{ANSWER}{name}" for name in defined)
-        return by_text.get(cell.source) or next((name for name in answers if name in lost), "")
+        return by_text.get(source_of(cell)) or next((name for name in answers if name in lost), "")
 
 
 @dataclass
@@ -179,7 +186,7 @@ def _with_the_learners(cell: NotebookNode, name: str, carried: Carried) -> Noteb
     if theirs is not None:
         return NotebookNode(theirs | {"id": cell.id, "metadata": cell.metadata})
     ran, is_check = carried.outputs.get(name), cell.metadata.get("nbgrader", {}).get("grade", False)
-    if ran is None or is_check or ran.source != cell.source:
+    if ran is None or is_check or source_of(ran) != source_of(cell):
         return cell
     return NotebookNode(cell | {key: ran[key] for key in ("outputs", "execution_count") if key in ran})
 

@@ -16,7 +16,7 @@ from coursekit.basics.files import write_whole
 from coursekit.basics.paths import ROOT
 from coursekit.learner.overview import overview
 from coursekit.machine import copies
-from coursekit.machine.merge import ANSWER, Carried, Chapter, Merge, by_name, name_of
+from coursekit.machine.merge import ANSWER, Carried, Chapter, Merge, by_name, source_of
 
 RELOAD = "If a notebook is open in JupyterLab, choose File → Reload Notebook from Disk, then run it from the top."
 
@@ -43,6 +43,10 @@ class Copy:
         """Return the chapter for a merge."""
         return Chapter(self.version, by_name(self.original.cells), self.mine.cells, by_name(self.new.cells))
 
+    def is_current(self) -> bool:
+        """Return whether the course's text in the copy is that of the course, apart from what somebody has edited in notebooks/."""
+        return self.original.cells == copies.as_built(self.new.cells)
+
     def is_untouched(self) -> bool:
         """Return whether the learner has written and run nothing."""
         return _shown(self.mine) == _shown(self.original)
@@ -54,18 +58,20 @@ def update(root: Path = ROOT) -> Report:
         return Report([copies.added(copies.fill(root))])
     with copies.writing(root):
         here, others = copies.course_version(root), copies.other_versions(root)
-        if not others:
-            return Report([f"Your notebooks already have version {here}, like the course: nothing to do."])
-        report = Report([f"From version {', '.join(others)} to {here}; CHANGELOG.md says what is new."])
+        report = Report()
         found = _readable(root, report)
         merge = Merge({name: copy.chapter() for name, copy in found.items()})
         for name in _receivers_first(merge):
             report.lines += _write(root, found[name], merge)
         for copy in found.values():
-            if copy.new.cells:
-                copies.keep_original(root, copy.name, copy.new)
-            else:
+            if not copy.new.cells:
                 copies.original(root, copy.name).unlink(missing_ok=True)
+            elif copy.version != here or not copy.is_current():
+                copies.keep_original(root, copy.name, copy.new)
+    if not (others or report.lines or report.problems):
+        return Report([f"Your notebooks already have the text of the course, version {here}: nothing to do."])
+    if others:
+        report.lines.insert(0, f"From version {', '.join(others)} to {here}; CHANGELOG.md says what is new.")
     if not report.problems:
         report.lines += filter(None, [overview(root / "notebooks").done_and_retired()])
     return Report([*report.lines, RELOAD], report.problems)
@@ -88,9 +94,12 @@ def _copy(root: Path, name: str) -> Copy:
         original = _read(copies.original(root, name))
     except copies.Unreadable:
         original = nbformat.v4.new_notebook()
-    known = by_name(original.cells)
     # What the course once wrote is not the learner's, also where its original was lost, or an old copy brought back by hand.
-    original.cells += [cell for cell in copies.as_built(mine.cells) if name_of(cell) not in known]
+    known = by_name(original.cells)
+    for old, cell in by_name(copies.as_built(mine.cells)).items():
+        if old not in known or cell.source != known[old].source:
+            known[old] = cell
+    original.cells = list(known.values())
     return Copy(name, copies.version(root, name), original, mine, _read(root / "notebooks" / f"{name}.ipynb"))
 
 
@@ -119,7 +128,7 @@ def _write(root: Path, copy: Copy, merge: Merge) -> list[str]:
     """Write one of the learner's copies, its old state beside it; return a line on it, none where nothing is new."""
     path, carried = copies.work(root, copy.name), merge.carried[copy.name]
     old = path.read_bytes() if path.exists() else b""
-    if copy.original.cells == copy.new.cells and old and not carried.givers:
+    if copy.is_current() and old and not carried.givers:
         return []
     kept = _free_name(path, copy.version, old)
     if copy.new.cells and (content := _content(root, copy, merge, kept.name)) != old:
@@ -151,10 +160,11 @@ def _free_name(path: Path, version: str, content: bytes) -> Path:
 
 def _in_a_new_form(copy: Copy, answers: list[str]) -> str:
     old, new = by_name(copy.original.cells), by_name(copy.new.cells)
-    names = [name.removeprefix(ANSWER) for name in answers if name in old and old[name].source != new[name].source]
+    names = [name for name in answers if name in old and source_of(old[name]) != source_of(new[name])]
     if not names:
         return ""
-    return f"in a new form, so compare with notebooks/{copy.name}.ipynb: {', '.join(names)}"
+    exercises = ", ".join(name.removeprefix(ANSWER) for name in names)
+    return f"in a new form, so compare with notebooks/{copy.name}.ipynb: {exercises}"
 
 
 def _line(copy: Copy, carried: Carried, kept: Path) -> str:
@@ -172,4 +182,4 @@ def _line(copy: Copy, carried: Carried, kept: Path) -> str:
 
 
 def _shown(notebook: NotebookNode) -> list:
-    return [(cell.cell_type, cell.source, cell.get("outputs", [])) for cell in notebook.cells]
+    return [(cell.cell_type, source_of(cell), cell.get("outputs", [])) for cell in notebook.cells]
