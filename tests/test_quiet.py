@@ -1,4 +1,5 @@
 import shlex
+import signal
 import subprocess
 import sys
 
@@ -108,6 +109,23 @@ def test_nothing_reaches_stderr_and_what_the_learner_wrote_is_all_there(start):
     assert "1000000" in wrote["stdout"]
     assert not NOISE.search(wrote["stdout"])
     assert "log_monitor.py', 'log_monitor.py'" in wrote["stdout"]
+
+
+ENDED = """
+import os, signal, time
+from coursekit.ray_bridge.quiet import quiet
+quiet()
+import ray
+ray.init(num_cpus=1, include_dashboard=False)
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+def test_a_notebooks_process_that_is_ended_says_nothing():
+    ended = subprocess.run([sys.executable, "-c", ENDED], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (-signal.SIGTERM, "")
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """The functions of Ray that the course replaces: each in this module alone, and once, however often it is asked for."""
 
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,7 +45,8 @@ def silent(original: Callable) -> Callable:
     """Return Ray's function that connects to a cluster, with a silent C++ core.
 
     The core writes its errors to the process's stderr, past Python: one for every algorithm of RLlib ("constructor arguments
-    in the object store"). What goes wrong for the reader comes as an exception.
+    in the object store"). What goes wrong for the reader comes as an exception. It also writes its stack when a SIGTERM ends the
+    process, as JupyterLab does with a kernel that takes long to stop: that signal gets its usual effect back.
     """
 
     def connect(*args: Any, **kwargs: Any) -> Any:
@@ -59,6 +62,8 @@ def silent(original: Callable) -> Callable:
             os.dup2(stderr, 2)
             os.close(stderr)
             os.close(nowhere)
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     return connect
 
