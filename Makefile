@@ -1,7 +1,7 @@
 # `make lab` is all a learner needs; `make help` lists the rest.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab update build lint check test test-fast test-rest test-all mistakes chapter slides record site clean browser constraints canary
+.PHONY: help setup lab update doctor progress build lint check test test-fast test-rest test-all mistakes chapter slides record site clean browser constraints canary
 
 BIN := .venv/bin
 # Tests that run side by side: each may need 3 GB, and about half of them mostly wait.
@@ -10,7 +10,7 @@ TESTS ?= $(shell awk '/^MemTotal/ {print ($$2 > 12e6 ? 3 : 2)}' /proc/meminfo 2>
 unexport PYTHONDONTWRITEBYTECODE
 QUICK = COURSEKIT_QUICK=1 $(BIN)/python -m pytest --no-loadscope-reorder -n
 
-ifneq ($(filter chapter slides record,$(MAKECMDGOALS)),)
+ifneq ($(filter chapter slides,$(MAKECMDGOALS)),)
 ifndef name
 $(error Which chapter? For example: make $(firstword $(MAKECMDGOALS)) name=ch27_topic)
 endif
@@ -23,10 +23,16 @@ setup: ## Make .venv with the exact tested versions (installs only what is missi
 	@PYTHON="$(PYTHON)" bash scripts/setup.sh
 
 lab: setup ## Open the course in JupyterLab (PORT=8890 ARGS="--ip=0.0.0.0" if you need them)
-	@$(BIN)/coursekit lab $(if $(PORT),--port $(PORT)) -- $(ARGS)
+	@$(BIN)/coursekit lab $(if $(PORT),--port $(PORT)) $(ARGS)
 
 update: setup ## Update your notebooks in work/ to the course's version, and keep what you wrote
 	@$(BIN)/coursekit update
+
+doctor: setup ## Check whether this machine is ready for the course
+	@$(BIN)/coursekit doctor
+
+progress: setup ## Show the points of every chapter, and which are yours
+	@$(BIN)/coursekit progress
 
 # not in the learners' zip: begin
 build: setup ## Write notebooks/, solutions/ and the lists in README and docs from chapters/
@@ -68,7 +74,7 @@ constraints: ## Write the exact versions of all packages for every Python (ARGS=
 slides: setup ## Turn a chapter into slides that open offline: make slides name=ch01_tasks (RUN=1: with this machine's results; SHEET="A day": your run sheet)
 	@$(BIN)/coursekit slides $(name) $(if $(RUN),--run) $(if $(SHEET),--sheet "$(SHEET)")
 
-record: setup ## Run solved chapters in full mode, and keep their outputs for the site: make record name="ch01_tasks ch05_faults"
+record: setup ## Run solved chapters in full mode, and keep their outputs for the site: make record name="ch01_tasks ch05_faults" (without a name: list those that have changed)
 	@$(BIN)/coursekit record $(name)
 
 site: ## Build the course as a web site in build/site/, without installing the course (SOLUTIONS=0 leaves them out)

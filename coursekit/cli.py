@@ -6,16 +6,28 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer import Argument, Option
 
 from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import ROOT
+from coursekit.basics.terminal import print_anything
 
 LEARN, TEACH, WRITE = "Take the course", "Teach it: workshops, classes, grades", "Write it: chapters and exercises"
-app = typer.Typer(
+
+
+class CommandLine(typer.Typer):
+    """The commands, in a terminal of any encoding."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command."""
+        print_anything()
+        return super().__call__(*args, **kwargs)
+
+
+app = CommandLine(
     help="Take the course, teach it, or write it.",
     no_args_is_help=True,
     add_completion=False,
@@ -44,10 +56,12 @@ def plain_errors() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def command(example: str, panel: str | None = None, within: typer.Typer = app) -> Callable[[F], F]:
+def command(example: str, panel: str | None = None, within: typer.Typer = app, **settings: Any) -> Callable[[F], F]:
     """Return a decorator for a command: the example stands below its help and begins with its name."""
     name = example.removeprefix("capstone ").split()[0]
-    declared = within.command(name, epilog=f"Example: [bold]coursekit {example}[/bold]", rich_help_panel=panel)
+    declared = within.command(
+        name, epilog=f"Example: [bold]coursekit {example}[/bold]", rich_help_panel=panel, **settings
+    )
     return lambda function: declared(plain_errors()(function))
 
 
@@ -75,7 +89,6 @@ def build(
 ) -> None:
     """Write notebooks/ and solutions/ from chapters/, and the lists of chapters in README and docs."""
     from coursekit.author import build as builder
-    from coursekit.author.recordings import not_run_again
 
     built = builder.build()
     outdated = builder.stale(built) if check else builder.write(built)
@@ -84,14 +97,14 @@ def build(
     if check and outdated:
         raise CommandError("These files are stale. Run `make build` and commit the result.")
     print(f"{len(built)} files, {'all fresh' if check else f'{len(outdated)} changed'}.")
-    if check and (changed := not_run_again()):
-        print(f"Changed since they were recorded for the site (`make record` runs a chapter again): {changed}.")
 
 
-@command("lab --port 8890 -- --ip=0.0.0.0", LEARN)
+@command("lab --port 8890 --no-browser", LEARN, context_settings={"ignore_unknown_options": True})
 def lab(
     port: Annotated[int | None, Option(help="The port; by default 8888, or the next free one.")] = None,
-    jupyter_arguments: Annotated[list[str] | None, Argument(help="Passed on to jupyter lab, after `--`.")] = None,
+    jupyter_arguments: Annotated[
+        list[str] | None, Argument(help="JupyterLab's own options, such as --ip=0.0.0.0, which are passed on.")
+    ] = None,
 ) -> None:
     """Check this machine, then open work/, your own copy of the course, in JupyterLab."""
     from coursekit.machine import copies, doctor, facts
@@ -199,11 +212,18 @@ def slides(
 
 
 @command("record ch01_tasks ch05_faults", WRITE)
-def record(names: Annotated[list[str], Argument(help="The chapters' names, run one after the other.")]) -> None:
+def record(
+    names: Annotated[
+        list[str] | None,
+        Argument(help="The chapters' names, run one after the other; without any, lists those that have changed."),
+    ] = None,
+) -> None:
     """Run solved chapters in full mode, and keep in site/recorded/ what their demonstrations showed."""
-    from coursekit.author.recordings import record_all
+    from coursekit.author.recordings import not_run_again, record_all
 
-    if failed := record_all(names):
+    if not names:
+        print(f"Chapters that have changed since they were recorded: {not_run_again() or 'none'}.")
+    elif failed := record_all(names):
         raise CommandError(f"Not recorded, for the reasons above: {', '.join(failed)}.")
 
 

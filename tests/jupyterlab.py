@@ -39,7 +39,7 @@ def lab_of(course: Path, *options: str, log: Path = Path(os.devnull), **environm
 @contextmanager
 def learners_lab(folder: Path) -> Iterator[str]:
     """Yield the address of the JupyterLab that a learner starts on a fresh course, unpacked in this folder."""
-    options = ["--", "--LabApp.expose_app_in_browser=True", "--no-browser"]
+    options = ["--LabApp.expose_app_in_browser=True", "--no-browser"]
     home = str(folder / "home")
     with lab_of(unpacked(folder), *options, COURSEKIT_HOME=home, COURSEKIT_QUICK="1") as address:
         yield address

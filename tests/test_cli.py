@@ -1,5 +1,6 @@
 """The `coursekit` command: help with examples, and errors that name the next step."""
 
+import os
 import shutil
 import socket
 import subprocess
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 from coursekit.author.scaffold import FOLDERS, new_chapter
 from coursekit.basics.errors import CommandError, existing_chapter
 from coursekit.cli import app
-from coursekit.machine import lab
+from coursekit.machine import copies, lab
 from coursekit.machine.facts import Facts, port_is_free
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +47,22 @@ def test_every_help_shows_an_example(command):
 def test_the_help_lists_every_command():
     output = CliRunner().invoke(app, ["--help"]).output
     assert [command for command in COMMANDS if f" {command} " not in output] == []
+
+
+ASCII = {"PYTHONIOENCODING": "ascii"}
+LATIN_1 = {"PYTHONIOENCODING": "latin-1"}
+C = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}  # of which Python makes UTF-8 by default
+
+
+@pytest.mark.parametrize(
+    ("encoding", "command", "shown"),
+    [(LATIN_1, "doctor", "+ Python "), (ASCII, "progress", "Chapter 0 - "), (C, "grade --help", "Grade a class")],
+)
+def test_a_terminal_of_any_encoding_shows_the_nearest_characters(encoding, command, shown):
+    line = [sys.executable, "-m", "coursekit.cli", *command.split()]
+    said = subprocess.run(line, cwd=ROOT, env=os.environ | encoding, capture_output=True, encoding="latin-1")
+    assert shown in said.stdout
+    assert said.stderr == ""
 
 
 def test_an_unknown_command_names_the_near_one():
@@ -132,7 +149,23 @@ def test_without_a_wish_the_port_is_the_first_free_one():
 
 def test_a_container_opens_no_browser_and_extra_arguments_come_last():
     assert lab.why_no_browser(Facts(container="Docker")) == "inside a Docker container"
-    command = lab.jupyter_command(8890, open_browser=False, extra=["--ip=0.0.0.0"])
+    command = lab.jupyter_command(8890, Facts(container="Docker"), ["--ip=::1"])
     assert "--no-browser" in command
     assert "--ServerApp.port=8890" in command
-    assert command[-1] == "--ip=0.0.0.0"
+    assert [argument for argument in command if "ip=" in argument] == command[-1:] == ["--ip=::1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "port", "extra"),
+    [
+        ("--port 8890 --ip=0.0.0.0", 8890, ["--ip=0.0.0.0"]),
+        ("--port 8890 --port 8899 --no-browser", 8899, ["--no-browser"]),  # make lab PORT=8890 ARGS="--port 8899 …"
+        ("-- --LabApp.watch=True", None, ["--LabApp.watch=True"]),
+    ],
+)
+def test_lab_takes_jupyterlabs_options_and_the_last_port(monkeypatch, line, port, extra):
+    started = []
+    monkeypatch.setattr(lab, "start", lambda facts, *how: started.append(how))
+    monkeypatch.setattr(copies, "fill", lambda: [])
+    assert CliRunner().invoke(app, ["lab", *line.split()]).exit_code == 0
+    assert started == [(port, extra)]

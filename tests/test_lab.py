@@ -1,8 +1,10 @@
 """`coursekit lab` starts JupyterLab on the learner's copy of the first notebook, with no pop-up to click away."""
 
+import getpass
 import json
 import os
 import re
+import socket
 import sys
 import urllib.error
 import urllib.request
@@ -13,6 +15,7 @@ import pytest
 
 from coursekit.basics.paths import ROOT
 from coursekit.machine import lab
+from coursekit.machine.facts import Facts
 from tests.jupyterlab import get, lab_of
 from tests.learners import unpacked
 
@@ -23,7 +26,7 @@ def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("home")
     log = folder / "log"
     no_environment_is_active = {"HOME": str(folder), "PATH": os.defpath}
-    with lab_of(unpacked(folder), log=log, **no_environment_is_active) as address:
+    with lab_of(unpacked(folder), "--no-browser", "--ip=127.0.0.1", log=log, **no_environment_is_active) as address:
         yield address, log
 
 
@@ -59,16 +62,52 @@ def test_it_asks_nothing_about_news_updates_or_builds(server):
 
 
 @pytest.mark.slow
+def test_what_was_typed_is_saved_every_few_seconds(server):
+    address, _ = server
+    settings = json.loads(get(f"{address}/lab/api/settings/@jupyterlab/docmanager-extension:plugin"))
+    defaults = {name: setting.get("default") for name, setting in settings["schema"]["properties"].items()}
+    assert (defaults["autosave"], defaults["autosaveInterval"]) == (True, 3)
+
+
+@pytest.mark.slow
 def test_pictures_beside_the_notebooks_can_be_read(server):
     address, _ = server
     picture = sorted((ROOT / "img").glob("ch*.svg"))[0]
     assert "<svg" in get(f"{address}/files/img/{picture.name}")
 
 
-def test_with_arguments_of_its_own_jupyter_makes_the_token_and_says_the_address(monkeypatch):
+@pytest.mark.parametrize("extra", [["--port", "8899"], ["--port=8899"], ["--ServerApp.port=8899"]])
+def test_a_setting_of_the_learners_replaces_the_courses_however_it_is_spelled(extra):
+    command = lab.jupyter_command(8890, Facts(), extra)
+    assert [argument for argument in command if "port=" in argument] == [each for each in extra if "port=" in each]
+    assert command[-len(extra) :] == extra
+
+
+@pytest.mark.parametrize(
+    ("extra", "speaks"), [(["--ip=0.0.0.0", "--no-browser"], False), (["--certfile=mine.pem"], True)]
+)
+def test_where_only_jupyter_knows_the_address_it_makes_the_token_and_says_it(monkeypatch, extra, speaks):
     monkeypatch.delenv("JUPYTER_TOKEN", raising=False)
     assert "JUPYTER_TOKEN" not in lab.jupyter_environment()
-    assert not [one for one in lab.jupyter_command(8890, False, ["--ip=0.0.0.0"]) if "log_level" in one]
+    assert speaks == (not [one for one in lab.jupyter_command(8890, Facts(), extra) if "log_level" in one])
+
+
+@pytest.mark.parametrize(
+    ("facts", "ssh", "told"),
+    [
+        (Facts(container="Docker"), "", "docker run -p 127.0.0.1:8890:8890"),
+        (Facts(container="Podman"), "", "podman run -p 127.0.0.1:8890:8890"),
+        (Facts(container="Kubernetes"), "", f"kubectl port-forward {socket.gethostname()} 8890:8890"),
+        (Facts(), "10.0.0.1 50000 10.0.0.2 22", f"ssh -L 8890:localhost:8890 {getpass.getuser()}@10.0.0.2"),
+        (Facts(), "", ""),
+        (Facts(container="Codespaces"), "10.0.0.1 50000 10.0.0.2 22", ""),  # which forwards ports by itself
+    ],
+)
+def test_where_the_address_leads_nowhere_by_itself_the_command_is_said(monkeypatch, facts, ssh, told):
+    monkeypatch.setenv("SSH_CONNECTION", ssh)
+    assert told in lab.how_to_reach(facts, 8890)
+    assert bool(told) == bool(lab.how_to_reach(facts, 8890))
+    assert ("--ServerApp.ip=0.0.0.0" in lab.jupyter_command(8890, facts)) == (facts.container in ("Docker", "Podman"))
 
 
 def test_settings_of_the_user_stay_below_those_of_the_course(monkeypatch):

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import psutil
 
 from coursekit.basics.paths import ROOT, STATIC
+from coursekit.basics.terminal import print_anything
 from coursekit.machine import copies
 from coursekit.machine.facts import ray_worker
 from coursekit.machine.lab import FIRST, jupyter_environment
@@ -56,6 +57,7 @@ def ray_folder(parent: Path = Path("/var/tmp")) -> str:
 def start(arguments: list[str]) -> NoReturn:
     """Place the course, then become the server that the hub expects."""
     folder = Path.home() / "course"
+    print_anything()
     print(*filter(None, place(folder)), sep="\n", flush=True)
     environment = jupyter_environment() | {"RAY_TMPDIR": ray_folder()}
     environment["JUPYTER_CONFIG_PATH"] += os.pathsep + str(SETTINGS)

@@ -1,9 +1,11 @@
 """`coursekit lab`: JupyterLab on the learner's copy of the first notebook, with settings that suit a course."""
 
+import getpass
 import logging
 import os
 import secrets
 import shutil
+import socket
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -41,22 +43,44 @@ def why_no_browser(facts: Facts) -> str:
     return "" if has_screen else "without a screen"
 
 
-def jupyter_command(port: int, open_browser: bool, extra: Sequence[str] = ()) -> list[str]:
+def how_to_reach(facts: Facts, port: int) -> str:
+    """Return what it takes for the address to lead here from the machine with the browser, "" for nothing."""
+    if facts.container in ("Docker", "Podman"):
+        command = f"{facts.container.lower()} run -p 127.0.0.1:{port}:{port} --shm-size=2g ..."
+        return f"If nothing answers there, start the container with its port published: {command}"
+    if facts.container == "Kubernetes":
+        return f"First run on your own machine: kubectl port-forward {socket.gethostname()} {port}:{port}"
+    if not facts.container and (connection := os.environ.get("SSH_CONNECTION", "").split()):
+        return f"First run on your own machine: ssh -L {port}:localhost:{port} {getpass.getuser()}@{connection[2]}"
+    return ""
+
+
+def jupyter_command(port: int, facts: Facts, extra: Sequence[str] = ()) -> list[str]:
     """Return the command that starts JupyterLab; a setting among the `extra` arguments replaces ours."""
     ours = [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     ours += [f"--ServerApp.root_dir={ROOT}", f"--LabApp.default_url=/lab/tree/{FIRST}"]
     shell = os.environ.get("SHELL") or shutil.which("bash") or "sh"
     ours.append(f"--ServerApp.terminado_settings=shell_command={shell}")  # a login shell might set another PATH
-    if not open_browser:
+    if why_no_browser(facts):
         ours.append("--no-browser")
+    if facts.container in ("Docker", "Podman"):
+        ours.append("--ServerApp.ip=0.0.0.0")  # a published port leads to the container's address, not to its localhost
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         ours.append("--allow-root")
-    if not extra:
-        # Our own line says the address; with extra arguments only Jupyter knows it, so let it speak.
+    if _keeps_the_address(extra):  # our own line says it; else only Jupyter knows it, so let it speak
         ours += [f"--{app}.log_level={logging.ERROR}" for app in ("ServerApp", "LabApp")]
-    theirs = {argument.partition("=")[0] for argument in extra}
-    kept = [argument for argument in ours if argument.partition("=")[0] not in theirs]
-    return [sys.executable, "-m", "jupyterlab", *kept, *extra]
+    theirs = {_setting(argument) for argument in extra}
+    return [sys.executable, "-m", "jupyterlab", *(one for one in ours if _setting(one) not in theirs), *extra]
+
+
+def _setting(argument: str) -> str:
+    """Return what an argument sets, by the end of its name: `--port` is short for `--ServerApp.port`."""
+    name = argument.partition("=")[0]
+    return name.lstrip("-").rpartition(".")[2] if name.startswith("-") else argument
+
+
+def _keeps_the_address(extra: Sequence[str]) -> bool:
+    return {_setting(argument) for argument in extra} <= {"ip", "no-browser", "allow-root"}
 
 
 def jupyter_environment(token: str = "") -> dict[str, str]:
@@ -68,16 +92,16 @@ def jupyter_environment(token: str = "") -> dict[str, str]:
 
 def start(facts: Facts, wanted_port: int | None, extra: Sequence[str]) -> NoReturn:
     """Say the address, then become JupyterLab: Ctrl-C reaches it, and it ends when this process is ended."""
-    port, no_browser = choose_port(wanted_port), why_no_browser(facts)
-    command = jupyter_command(port, not no_browser, extra)
+    port = choose_port(wanted_port)
+    command = jupyter_command(port, facts, extra)
     if port != PORT and wanted_port is None:
         print(f"Port {PORT} is in use by another program; taking {port}.", flush=True)
-    if extra:
+    if not _keeps_the_address(extra):
         os.execve(command[0], command, jupyter_environment())
     token = os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(16)
     print(f"JupyterLab starts at  http://localhost:{port}/lab/tree/{FIRST}?token={token}")
-    print(
-        f"No browser can open {no_browser}: open this address in yours." if no_browser else "It opens in your browser."
-    )
-    print("To stop it, press Ctrl-C here twice.", flush=True)
+    no_browser = why_no_browser(facts)
+    opens = "Open this address in your browser." if "--no-browser" in extra else "It opens in your browser."
+    print(f"No browser can open {no_browser}: open this address in yours." if no_browser else opens)
+    print(*filter(None, [how_to_reach(facts, port), "To stop it, press Ctrl-C here twice."]), sep="\n", flush=True)
     os.execve(command[0], command, jupyter_environment(token))
