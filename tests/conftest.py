@@ -38,7 +38,6 @@ os.environ["RAY_TMPDIR"] = RAYS
 STARTED = pytest.StashKey[int]()
 LEFT_OUT: Counter[str] = Counter()
 MISTAKES = ROOT / "coursekit/exercises/mistakes.json"
-SHARE = {"solved": 45, "unsolved": 20}  # seconds that a chapter may take on two cores, on average
 GRADING = [
     "attacks",
     "sandbox",
@@ -205,8 +204,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         return
     terminalreporter.section("what each chapter cost (quick mode, other tests beside it)")
     for chapter, how, seconds, cpu, megabytes in rows:
-        over = f"  over its share of {SHARE[how]} s" if seconds > SHARE[how] else ""
-        terminalreporter.line(f"{chapter:24} {how:9} {seconds:6.1f} s {cpu:7.1f} CPU s {megabytes:6.0f} MB{over}")
+        terminalreporter.line(f"{chapter:24} {how:9} {seconds:6.1f} s {cpu:7.1f} CPU s {megabytes:6.0f} MB")
     terminalreporter.line(
         f"{'in all':34} {sum(row[2] for row in rows):6.1f} s {sum(row[3] for row in rows):7.1f} CPU s"
     )

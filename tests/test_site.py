@@ -70,13 +70,12 @@ def test_a_cell_that_has_changed_shows_no_old_output_and_is_listed(course):
     assert text_of(cells).count(TEXTS["not_run_again"]) == 1
 
 
-def test_make_check_lists_what_has_not_been_run_again(monkeypatch):
-    monkeypatch.setattr(build, "build", dict)
-    monkeypatch.setattr(build, "stale", lambda built: [])
+def test_make_record_without_a_name_lists_what_has_not_been_run_again(monkeypatch):
     monkeypatch.setattr(recordings, "not_run_again", lambda: "ch01_tasks (1 cell)")
-    assert (
-        "`make record` runs a chapter again): ch01_tasks (1 cell)."
-        in CliRunner().invoke(app, ["build", "--check"]).output
+    said = CliRunner().invoke(app, ["record"])
+    assert (said.exit_code, said.output) == (
+        0,
+        "Chapters that have changed since they were recorded: ch01_tasks (1 cell).\n",
     )
 
 
