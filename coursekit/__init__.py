@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from coursekit import aliases
+from coursekit.basics import proxies
 
 if TYPE_CHECKING:
     from coursekit.given.environments import SlowSimulator
@@ -49,6 +50,7 @@ NEUTRAL = (
 )
 __all__ = list(HOME)
 aliases.install()
+proxies.reach_own_addresses_directly()  # before Ray starts, whose processes inherit the environment
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,15 @@
 """The preflight's judgement, on facts made up for the test."""
 
 import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+from coursekit.basics import cpus
+from coursekit.basics.cgroups import cgroups
+from coursekit.machine import facts as machine_facts
 from coursekit.machine.doctor import Report, examine
 from coursekit.machine.facts import Facts, gather, ray_temp_folder
 from coursekit.machine.preflight import SOCKET, Finding
@@ -62,7 +68,11 @@ def test_the_verdict_follows_the_worst_finding(findings, ready, verdict):
         ("Disk", "note", {"disk_used": 0.97}, "RAY_TMPDIR"),
         ("Temp path", "problem", {"temp": "/home/" + "x" * 80}, "RAY_TMPDIR"),
         ("Ports", "note", {"busy_ports": (8265,)}, "next free port"),
-        ("Ray", "note", {"ray_address": "10.0.0.1:6379"}, "unset RAY_ADDRESS"),
+        ("Folders", "problem", {"unwritable": (("Ray", "/tmp/ray", "Permission denied"),)}, "export RAY_TMPDIR="),
+        ("Folders", "problem", {"unwritable": (("home", "~/.ray", "Read-only file system"),)}, "export HOME="),
+        ("Folders", "problem", {"unwritable": (("progress", "/x", "Not a directory"),)}, "export COURSEKIT_HOME="),
+        ("Proxy", "ok", {"proxies": ("http_proxy",)}, ""),
+        ("Ray", "problem", {"ray_address": "10.0.0.1:6379"}, "unset RAY_ADDRESS"),
         ("Ray", "note", {"rays": 2}, "cores"),
     ],
 )
@@ -95,6 +105,76 @@ def test_a_notebook_shows_every_finding_and_escapes_what_it_found():
     page = examine(Facts(ray_address="<b>"))._repr_html_()
     assert page.count("<tr>") == len(examine(Facts()).findings)
     assert "RAY_ADDRESS=&lt;b&gt;" in page
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A file, which is no folder: nobody can write into it, root included."""
+    (tmp_path / "file").touch()
+    return tmp_path / "file"
+
+
+@pytest.mark.parametrize(
+    ("variable", "name", "folder"),
+    [("RAY_TMPDIR", "Ray", "/ray"), ("HOME", "home", None), ("COURSEKIT_HOME", "progress", "")],
+)
+def test_a_folder_that_cannot_be_written_into_is_found_by_trying(variable, name, folder, file, monkeypatch):
+    monkeypatch.setenv(variable, str(file))
+    shown = "~/.ray" if folder is None else f"{file}{folder}"
+    assert gather().unwritable == ((name, shown, "Not a directory"),)
+    assert not examine().ready
+
+
+def test_trying_to_write_leaves_nothing_behind(tmp_path, monkeypatch):
+    for variable in ("RAY_TMPDIR", "HOME", "COURSEKIT_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+    assert gather().unwritable == ()
+    assert list(tmp_path.iterdir()) == []
+
+
+def limits(folder: Path, files: dict[str, str], own: str) -> Callable:
+    """Return `cgroups` for a process whose /proc/self/cgroup says `own`, where these files are."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "self").write_text(own)
+    return partial(cgroups, root=str(folder), own=str(folder / "self"))
+
+
+V2 = {
+    "job/memory.max": "max", "job/step/memory.max": str(3 * GIB), "job/step/memory.current": str(2 * GIB),
+    "job/step/memory.stat": f"inactive_file {GIB}", "job/cpu.max": "50000 100000", "job/step/cpu.max": "max 100000",
+}  # fmt: skip
+V1 = {
+    "memory/job/memory.limit_in_bytes": str(3 * GIB), "memory/job/memory.usage_in_bytes": str(2 * GIB),
+    "memory/memory.limit_in_bytes": str(2**63 - 4096), "memory/job/memory.stat": f"total_inactive_file {GIB}",
+    "cpu/job/cpu.cfs_quota_us": "50000", "cpu/job/cpu.cfs_period_us": "100000",
+}  # fmt: skip
+# A container that sees its own folder as the root, and in /proc its path on the host.
+IN_A_CONTAINER = {"memory.max": str(3 * GIB), "memory.current": str(GIB), "cpu.max": "50000 100000"}
+
+
+@pytest.mark.parametrize(
+    ("files", "own"),
+    [
+        (V2, "0::/job/step\n"),
+        (V1, "4:memory:/job/step\n1:cpu,cpuacct:/job\n0::/\n"),
+        (IN_A_CONTAINER, "0::/docker/abc\n"),
+    ],
+)
+def test_the_limits_are_those_of_the_cgroup_that_the_process_is_in(files, own, tmp_path, monkeypatch):
+    found = limits(tmp_path, files, own)
+    monkeypatch.setattr(cpus, "cgroups", found)
+    monkeypatch.setattr(machine_facts, "cgroups", found)
+    facts = gather()
+    assert (facts.cores, facts.memory, facts.memory_free <= 2 * GIB) == (0.5, 3 * GIB, True)
+
+
+def test_the_limits_of_a_hub_count(monkeypatch):
+    monkeypatch.setenv("MEM_LIMIT", str(GIB))
+    monkeypatch.setenv("CPU_LIMIT", "0.5")
+    facts = gather()
+    assert (facts.memory, facts.memory_free <= GIB, facts.cores) == (GIB, True, 0.5)
 
 
 def test_this_machine_is_seen_as_it_is():

@@ -5,8 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import requests
 from nbgrader.api import Gradebook
 
+from coursekit.given import own_requests
 from coursekit.grading.class_run import Run
 from coursekit.grading.desk.class_page import write_page_of_class
 from coursekit.grading.outcome import Options
@@ -19,6 +21,15 @@ from coursekit.learner.session import begin
 from coursekit.sandbox.nursery import available
 from tests.attacks import CHAPTER, RIGHT, notebook
 from tests.classes import SHORT, hand_in
+
+
+def ask_itself(learner) -> int:
+    """A probe whose own request nobody answers."""
+    with own_requests.own_request("http://127.0.0.1:9"):
+        return requests.get("http://127.0.0.1:9", timeout=5).status_code
+
+
+ask_itself.__module__ = own_requests.__name__  # a probe is found by its name among those of `given`
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +67,19 @@ def test_under_nbgrader_it_raises(begun, monkeypatch):
     monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
     with pytest.raises(NotPassed, match="not judged"):
         check("best_seconds", answer)
+
+
+def test_a_request_of_the_checks_own_that_fails_blames_no_answer(begun, monkeypatch):
+    def asks(answer, rng) -> None:
+        answer.probe(ask_itself)
+
+    monkeypatch.setattr(own_requests, "ask_itself", ask_itself, raising=False)
+    monkeypatch.setitem(exercise.REGISTRY[CHAPTER], "best_seconds", replace(load(CHAPTER)["best_seconds"], check=asks))
+    result = check("best_seconds", answer)
+    assert (result.status, result.message_id) == ("unjudged", "own-request")
+    assert "The check's own request failed, so your answer was not judged" in str(result)
+    assert result.values["error"].startswith("http://127.0.0.1:9: ConnectionError: ")
+    assert attempts(CHAPTER, "best_seconds") == 0
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from coursekit.given.folders import wait_until
 from coursekit.given.own_cluster import CommandFailed, OwnCluster, Started, cluster_here
 from coursekit.given.own_cluster import stop as stop  # for the tests
 from coursekit.given.own_cluster import use as use  # for the chapter
+from coursekit.given.own_requests import own_request
 
 LONGEST_WAIT = 60.0  # seconds, for a request to the head or for what it was asked to do
 PURPOSE = {
@@ -103,7 +104,9 @@ def nodes(cluster: OwnCluster) -> list[dict]:
     """Return what the state API says of each node: `node_id`, `is_head_node`, `state`, `resources_total`."""
     import requests
 
-    reply = requests.get(f"{cluster.dashboard}/api/v0/nodes?detail=true", headers=cluster.bearer, timeout=LONGEST_WAIT)
+    url = f"{cluster.dashboard}/api/v0/nodes?detail=true"
+    with own_request(url):
+        reply = requests.get(url, headers=cluster.bearer, timeout=LONGEST_WAIT)
     reply.raise_for_status()
     return reply.json()["data"]["result"]["result"]
 
@@ -311,7 +314,8 @@ def run_a_job(submit_and_wait: Callable, entrypoint: str, runtime_env: dict) -> 
     from ray.job_submission import JobSubmissionClient
 
     cluster = cluster_here()
-    client = JobSubmissionClient(cluster.dashboard, headers=cluster.bearer)
+    with own_request(cluster.dashboard):
+        client = JobSubmissionClient(cluster.dashboard, headers=cluster.bearer)
     returned = submit_and_wait(client, entrypoint, runtime_env)
     known = [str(job.status) for job in client.list_jobs() if job.entrypoint == entrypoint]
     return {"returned": returned, "known": known}
@@ -359,7 +363,8 @@ def send(submit_rest: Callable, submission_id: str, entrypoint: str, runtime_env
             said = f"It answered {replies[-1].status_code} {replies[-1].reason}: {_gist(replies[-1].text)}"
             seen["failed"] = f"{said}\n`submit_rest` raised {type(error).__name__}."
             return seen
-    seen["job"], seen["log"] = _job_once_over(cluster, submission_id)
+    with own_request(url):
+        seen["job"], seen["log"] = _job_once_over(cluster, submission_id)
     return seen
 
 

@@ -18,7 +18,9 @@ from unittest import mock
 
 import numpy as np
 
+from coursekit.given.own_requests import own_request
 from coursekit.given.ports import free_ports
+from coursekit.judging.answer import OwnRequestFailed
 from coursekit.ray_bridge import private, records, rendezvous
 
 if TYPE_CHECKING:
@@ -442,7 +444,8 @@ def _too_few(answers: list[tuple[int, Any]], replicas: int) -> bool:
 def _post(url: str, body: dict) -> tuple[int, Any]:
     import requests
 
-    reply = requests.post(url, json=body, timeout=max(LONGEST, rendezvous.patience()))
+    with own_request(url):
+        reply = requests.post(url, json=body, timeout=max(LONGEST, rendezvous.patience()))
     return reply.status_code, reply.json() if reply.ok else reply.text[:300]
 
 
@@ -461,7 +464,8 @@ def deployed(app: Any) -> Iterator[tuple[str, str]]:
             stuck = found.message or str(found.status) if "FAILED" in found.status or time.monotonic() > end else ""
             time.sleep(0.1)
         while not stuck and not _answers(root, f"/{name}"):
-            stuck = "Serve's proxy does not answer for it." if time.monotonic() > end else ""
+            if time.monotonic() > end:
+                raise OwnRequestFailed(f"{root}: Serve's proxy does not answer for an application that is running.")
             time.sleep(0.05)
         yield f"{root}/{name}", stuck
     finally:

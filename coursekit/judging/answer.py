@@ -51,6 +51,10 @@ class Raised(Exception):
         self.kind, self.message, self.where, self.todo = kind, message, where, todo
 
 
+class OwnRequestFailed(Exception):
+    """A request that a check itself made got no answer, which says nothing about the learner's."""
+
+
 class Unreachable(Exception):
     """The learner's end is gone, so the answer cannot be asked. The caller decides what that means, and not the check."""
 

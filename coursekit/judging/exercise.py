@@ -16,7 +16,7 @@ import numpy as np
 from coursekit.basics.errors import CommandError
 from coursekit.basics.versions import in_words
 from coursekit.judging import message_ids, quiz_text
-from coursekit.judging.answer import NOT_CALLABLE, NOT_PLAIN, NOT_THERE, Answer, Raised, Unreachable
+from coursekit.judging.answer import NOT_CALLABLE, NOT_PLAIN, NOT_THERE, Answer, OwnRequestFailed, Raised, Unreachable
 from coursekit.judging.expect import Wrong, expect_close
 from coursekit.judging.form import WrongType
 from coursekit.judging.message_ids import Said, said
@@ -227,6 +227,8 @@ def _raised(item: Exercise | Quiz, answer: Answer, raised: Raised) -> Result:
     """Return the result of an answer that raised, or is not written yet, or returned what cannot travel."""
     if raised.todo:
         return Result.of(item, "todo", said("todo"))
+    if raised.kind == OwnRequestFailed.__name__:
+        return Result.of(item, "unjudged", said("own-request", error=raised.message), tried=answer.tried)
     if raised.kind == NOT_PLAIN:
         return Result.of(item, "wrong", said("not-plain", problem=raised.message), tried=answer.tried)
     if raised.kind == NOT_CALLABLE:

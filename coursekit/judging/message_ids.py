@@ -28,6 +28,7 @@ FRAMEWORK = {
     "missing": "`{name}` does not exist here: its cell is missing, comes later, or ended with an error.",
     "returns": "The check needs {wanted}{place}, but it got {got}.",
     "unjudged": "The check itself failed, so your answer was not judged. That is the course's fault and not yours: please report it with these two lines.\n{check}: {error}\n{versions}",
+    "own-request": "The check's own request failed, so your answer was not judged. Check again; if it stays so, report it with this line.\n{error}",
     "quiz": "Answer with one of the letters {letters}, in quotes.",
     "no-option": "There is no option {chosen}. Choose one of {letters}.",
     "interrupted": "Interrupted: your code was still in {where}. Nothing was recorded.",

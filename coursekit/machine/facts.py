@@ -7,13 +7,17 @@ import shutil
 import socket
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from coursekit.basics.cpus import cores, text_of
+from coursekit.basics.cgroups import cgroups, hub_limit, text_of
+from coursekit.basics.cpus import cores
+from coursekit.basics.proxies import proxy_variables
 from coursekit.basics.versions import installed, tested_ranges
+from coursekit.learner.progress import home
 
 SHOWN = ["ray", "torch", "gymnasium", "numpy", "matplotlib", "jupyterlab", "nbgrader"]
 RAYS_OWN = ("ray::IDLE", "ray::DashboardAgent", "ray::RuntimeEnvAgent")
@@ -40,6 +44,8 @@ class Facts:
     busy_ports: tuple[int, ...] = ()
     rays: int = 0  # Ray nodes that run now
     ray_address: str = ""
+    unwritable: tuple[tuple[str, str, str], ...] = ()  # whose folder (a key of preflight.FIXES), the folder, why
+    proxies: tuple[str, ...] = ()  # the variables that are set
 
 
 def gather() -> Facts:
@@ -65,6 +71,8 @@ def gather() -> Facts:
         busy_ports=tuple(port for port in PORTS if not port_is_free(port)),
         rays=sum(process.info["name"] == "raylet" for process in psutil.process_iter(["name"])),
         ray_address=os.environ.get("RAY_ADDRESS", ""),
+        unwritable=tuple(_unwritable({"Ray": f"{temp}/ray", "home": "~/.ray", "progress": str(home())})),
+        proxies=tuple(proxy_variables()),
     )
 
 
@@ -99,24 +107,33 @@ def ray_worker(process: psutil.Process) -> str:
 
 def _existing(folder: str) -> Path:
     path = Path(folder).absolute()
-    return next(parent for parent in [path, *path.parents] if parent.exists())
+    return next(parent for parent in [path, *path.parents] if os.path.exists(parent))  # False where it may not be seen
+
+
+def _unwritable(folders: dict[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield what cannot be written into: tries it in each folder, or in the nearest one above that exists."""
+    for name, folder in folders.items():
+        try:
+            tempfile.TemporaryDirectory(dir=_existing(os.path.expanduser(folder))).cleanup()
+        except OSError as error:
+            yield name, folder, error.strerror or str(error)
 
 
 def _memory() -> tuple[int, int]:
-    """Return the memory that may be used at most and what is free of it now, minding a container's limit."""
-    machine = psutil.virtual_memory()
-    limit = text_of("/sys/fs/cgroup/memory.max") or text_of("/sys/fs/cgroup/memory/memory.limit_in_bytes")
-    used = text_of("/sys/fs/cgroup/memory.current") or text_of("/sys/fs/cgroup/memory/memory.usage_in_bytes")
-    if not limit.isdigit() or int(limit) >= machine.total:  # "max", or cgroup v1's huge number: no limit
-        return machine.total, machine.available
-    in_use = int(used or 0) - _file_cache()
-    return int(limit), min(machine.available, int(limit) - in_use)
+    """Return the memory that may be used at most and what is free of it now, within the limits of each cgroup and of the hub."""
+    machine, hub = psutil.virtual_memory(), hub_limit("MEM_LIMIT")
+    total, free = min(machine.total, hub), min(machine.available, hub)
+    for folder in cgroups("memory"):
+        limit = text_of(f"{folder}/memory.max") or text_of(f"{folder}/memory.limit_in_bytes")
+        if limit.isdigit() and int(limit) < machine.total:  # not "max", and not cgroup v1's huge number
+            used = text_of(f"{folder}/memory.current") or text_of(f"{folder}/memory.usage_in_bytes")
+            total, free = min(total, int(limit)), min(free, int(limit) - int(used or 0) + _file_cache(folder))
+    return int(total), int(free)
 
 
-def _file_cache() -> int:
-    """Return the bytes of file cache in this container, which the system gives back when they are needed."""
-    text = text_of("/sys/fs/cgroup/memory.stat") or text_of("/sys/fs/cgroup/memory/memory.stat")
-    found = re.search(r"^(?:total_)?inactive_file (\d+)$", text, re.MULTILINE)
+def _file_cache(folder: str) -> int:
+    """Return the bytes of file cache in a cgroup, which the system gives back when they are needed."""
+    found = re.search(r"^(?:total_)?inactive_file (\d+)$", text_of(f"{folder}/memory.stat"), re.MULTILINE)
     return int(found[1]) if found else 0
 
 

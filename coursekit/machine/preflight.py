@@ -11,6 +11,12 @@ GIB = 2**30
 # Ray's longest socket path below its temp folder; Linux allows 107 bytes for the whole, macOS 103.
 SOCKET = "/ray/session_2026-01-31_12-00-00_123456_1234567/sockets/plasma_store"
 
+FIXES = {  # what to do where a folder cannot be written into
+    "Ray": "mkdir -p /tmp/$USER && export RAY_TMPDIR=/tmp/$USER",
+    "home": "export HOME=/a/folder/of/yours",
+    "progress": "export COURSEKIT_HOME=/a/folder/of/yours",
+}
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -110,6 +116,20 @@ def _temp_path(facts: Facts) -> Finding:
     return Finding("Temp path", "problem", found, "export RAY_TMPDIR=/tmp    (then start again)")
 
 
+def _folders(facts: Facts) -> Finding:
+    if not facts.unwritable:
+        return Finding("Folders", "ok", "Ray and the course can write into theirs")
+    found = "; ".join(f"cannot write into {folder} ({why})" for _, folder, why in facts.unwritable)
+    fixes = " && ".join(FIXES[name] for name, _, _ in facts.unwritable)
+    return Finding("Folders", "problem", found, f"{fixes}    (then start again)")
+
+
+def _proxy(facts: Facts) -> Finding:
+    if not facts.proxies:
+        return Finding("Proxy", "ok", "none is set")
+    return Finding("Proxy", "ok", f"{', '.join(facts.proxies)}; this machine's own addresses are reached directly")
+
+
 def _ports(facts: Facts) -> Finding:
     if not facts.busy_ports:
         return Finding("Ports", "ok", f"{' and '.join(map(str, PORTS))} are free")
@@ -120,8 +140,8 @@ def _ports(facts: Facts) -> Finding:
 
 def _other_ray(facts: Facts) -> Finding:
     if facts.ray_address:
-        fix = "Unless you want that, unset RAY_ADDRESS and start again."
-        return Finding("Ray", "note", f"RAY_ADDRESS={facts.ray_address}: notebooks join that cluster", fix)
+        found = f"RAY_ADDRESS={facts.ray_address}: no notebook can start a Ray of its own"
+        return Finding("Ray", "problem", found, "unset RAY_ADDRESS    (then start again)")
     if facts.rays:
         fix = "It shares your cores: shut down other notebooks' kernels before you measure anything."
         return Finding("Ray", "note", f"{plural(facts.rays, 'Ray node')} already running here", fix)
@@ -137,6 +157,8 @@ CHECKS: list[Callable[[Facts], Finding]] = [
     _shared_memory,
     _disk,
     _temp_path,
+    _folders,
+    _proxy,
     _ports,
     _other_ray,
 ]
