@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from coursekit.basics.cgroups import cgroups
+from coursekit.basics.cpus import cgroups
 from coursekit.basics.paths import ROOT
 from coursekit.basics.proxies import NAMES
 from coursekit.judging.exercise import load
@@ -90,6 +90,15 @@ def other_encoding(place: Place) -> None:
     place.environment |= {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
 
 
+def variables_of_a_shell(place: Place) -> None:
+    place.environment |= {
+        "MPLBACKEND": "agg",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONSTARTUP": "/nowhere",
+        "PYTHONHASHSEED": "0",
+    }
+
+
 def windows_checkout(place: Place) -> None:
     place.course = place.folder / "course"
     place.environment["PYTHONPATH"] = str(place.course)
@@ -143,7 +152,7 @@ def long_temporary_folder(place: Place) -> None:
 
 
 Circumstance = Callable[[Place], None]
-HARMLESS = [proxy, other_encoding, windows_checkout, small_shared_memory, nested_cgroup]
+HARMLESS = [proxy, other_encoding, variables_of_a_shell, windows_checkout, small_shared_memory, nested_cgroup]
 # What the preflight says of the others, and the variable that it advises.
 NAMED: dict[Circumstance, tuple[str, str]] = {
     locked_home: ("cannot write into ~/.ray (Read-only file system)", "HOME"),

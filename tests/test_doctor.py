@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coursekit.basics import cpus
-from coursekit.basics.cgroups import cgroups
+from coursekit.basics.cpus import cgroups
 from coursekit.machine import facts as machine_facts
 from coursekit.machine.doctor import Report, examine
 from coursekit.machine.facts import Facts, gather, ray_temp_folder
@@ -68,9 +68,19 @@ def test_the_verdict_follows_the_worst_finding(findings, ready, verdict):
         ("Disk", "note", {"disk_used": 0.97}, "RAY_TMPDIR"),
         ("Temp path", "problem", {"temp": "/home/" + "x" * 80}, "RAY_TMPDIR"),
         ("Ports", "note", {"busy_ports": (8265,)}, "next free port"),
-        ("Folders", "problem", {"unwritable": (("Ray", "/tmp/ray", "Permission denied"),)}, "export RAY_TMPDIR="),
-        ("Folders", "problem", {"unwritable": (("home", "~/.ray", "Read-only file system"),)}, "export HOME="),
-        ("Folders", "problem", {"unwritable": (("progress", "/x", "Not a directory"),)}, "export COURSEKIT_HOME="),
+        (
+            "Folders",
+            "problem",
+            {"unwritable": (("RAY_TMPDIR", "/tmp/ray", "Permission denied"),)},
+            "export RAY_TMPDIR=",
+        ),
+        ("Folders", "problem", {"unwritable": (("HOME", "~/.ray", "Read-only file system"),)}, "export HOME="),
+        (
+            "Folders",
+            "problem",
+            {"unwritable": (("COURSEKIT_HOME", "/x", "Not a directory"),)},
+            "export COURSEKIT_HOME=",
+        ),
         ("Proxy", "ok", {"proxies": ("http_proxy",)}, ""),
         ("Ray", "problem", {"ray_address": "10.0.0.1:6379"}, "unset RAY_ADDRESS"),
         ("Ray", "note", {"rays": 2}, "cores"),
@@ -115,13 +125,11 @@ def file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("variable", "name", "folder"),
-    [("RAY_TMPDIR", "Ray", "/ray"), ("HOME", "home", None), ("COURSEKIT_HOME", "progress", "")],
+    ("variable", "folder"), [("RAY_TMPDIR", "{}/ray"), ("HOME", "~/.ray"), ("COURSEKIT_HOME", "{}")]
 )
-def test_a_folder_that_cannot_be_written_into_is_found_by_trying(variable, name, folder, file, monkeypatch):
+def test_a_folder_that_cannot_be_written_into_is_found_by_trying(variable, folder, file, monkeypatch):
     monkeypatch.setenv(variable, str(file))
-    shown = "~/.ray" if folder is None else f"{file}{folder}"
-    assert gather().unwritable == ((name, shown, "Not a directory"),)
+    assert gather().unwritable == ((variable, folder.format(file), "Not a directory"),)
     assert not examine().ready
 
 

@@ -17,13 +17,9 @@ def reach_own_addresses_directly() -> None:
         return
     import psutil
 
-    read = ["no_proxy", "NO_PROXY", *(["no_grpc_proxy"] if "no_grpc_proxy" in os.environ else [])]
-    said = ",".join(os.environ.get(name, "") for name in read).split(",")
+    said = ",".join(os.environ.get(name, "") for name in ("no_proxy", "NO_PROXY")).split(",")
     kept = [entry.strip() for entry in said if entry.strip()]
-    if "*" in kept:  # nothing goes through a proxy, as long as the star stands alone
-        os.environ.update(dict.fromkeys(read, "*"))
-        return
-    interfaces = psutil.net_if_addrs().values()
-    addresses = [each.address for given in interfaces for each in given if each.family == socket.AF_INET]
-    own = ["localhost", "127.0.0.1", "::1", socket.gethostname(), *addresses]
-    os.environ.update(dict.fromkeys(read, ",".join(dict.fromkeys([*kept, *own]))))
+    found = [each.address for of in psutil.net_if_addrs().values() for each in of if each.family == socket.AF_INET]
+    own = ["localhost", "127.0.0.1", "::1", socket.gethostname(), *found]
+    value = "*" if "*" in kept else ",".join(dict.fromkeys([*kept, *own]))  # a star counts only when it stands alone
+    os.environ.update(no_proxy=value, NO_PROXY=value)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from coursekit.basics.cgroups import cgroups, hub_limit, text_of
-from coursekit.basics.cpus import cores
+from coursekit.basics.cpus import cgroups, cores, hub_limit, text_of
 from coursekit.basics.proxies import proxy_variables
 from coursekit.basics.versions import installed, tested_ranges
 from coursekit.learner.progress import home
@@ -44,7 +43,7 @@ class Facts:
     busy_ports: tuple[int, ...] = ()
     rays: int = 0  # Ray nodes that run now
     ray_address: str = ""
-    unwritable: tuple[tuple[str, str, str], ...] = ()  # whose folder (a key of preflight.FIXES), the folder, why
+    unwritable: tuple[tuple[str, str, str], ...] = ()  # the variable that names a folder, the folder, why
     proxies: tuple[str, ...] = ()  # the variables that are set
 
 
@@ -71,7 +70,7 @@ def gather() -> Facts:
         busy_ports=tuple(port for port in PORTS if not port_is_free(port)),
         rays=sum(process.info["name"] == "raylet" for process in psutil.process_iter(["name"])),
         ray_address=os.environ.get("RAY_ADDRESS", ""),
-        unwritable=tuple(_unwritable({"Ray": f"{temp}/ray", "home": "~/.ray", "progress": str(home())})),
+        unwritable=tuple(_unwritable({"RAY_TMPDIR": f"{temp}/ray", "HOME": "~/.ray", "COURSEKIT_HOME": str(home())})),
         proxies=tuple(proxy_variables()),
     )
 

@@ -11,12 +11,6 @@ GIB = 2**30
 # Ray's longest socket path below its temp folder; Linux allows 107 bytes for the whole, macOS 103.
 SOCKET = "/ray/session_2026-01-31_12-00-00_123456_1234567/sockets/plasma_store"
 
-FIXES = {  # what to do where a folder cannot be written into
-    "Ray": "mkdir -p /tmp/$USER && export RAY_TMPDIR=/tmp/$USER",
-    "home": "export HOME=/a/folder/of/yours",
-    "progress": "export COURSEKIT_HOME=/a/folder/of/yours",
-}
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -120,7 +114,7 @@ def _folders(facts: Facts) -> Finding:
     if not facts.unwritable:
         return Finding("Folders", "ok", "Ray and the course can write into theirs")
     found = "; ".join(f"cannot write into {folder} ({why})" for _, folder, why in facts.unwritable)
-    fixes = " && ".join(FIXES[name] for name, _, _ in facts.unwritable)
+    fixes = " && ".join(f"export {name}=/a/folder/of/yours" for name, _, _ in facts.unwritable)
     return Finding("Folders", "problem", found, f"{fixes}    (then start again)")
 
 
