@@ -33,6 +33,7 @@ NOISE = re.compile(
             r"You are running \w+ on the new API stack",  # there is no other one in this course
             r"`RLModule\(config=\[RLModuleConfig object\]\)` has been deprecated",  # RLlib's own call, with its own models
             r"Install gputil for GPU system monitoring",
+            r"The object store is using \S+ instead of /dev/shm",  # the preflight says that, and what to do
             r"worker\.cc:\d+: Failed to send wait complete",  # a raylet, of a worker that ended while it waited
             r"`get_rl_module_config` has been deprecated",  # RLlib's own call, before an error that says more
             r"`ray\.rllib\.algorithms\.appo\.torch\.appo_torch_rl_module\.\w+` has been deprecated",  # RLlib's own import
