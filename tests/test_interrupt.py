@@ -123,7 +123,7 @@ def test_a_check_that_takes_long_says_so_and_the_line_goes(notebook, tmp_path):
     shown = notebook.run(CHECK, let_go)
     assert shown.result == "✔ best_seconds: passed, 1 of 1 point"
     assert shown.displayed[1].startswith("Still checking best_seconds, for ")
-    assert shown.displayed[1].endswith(" s so far: `best_seconds(12, 0.5, 4)` is running.")
+    assert shown.displayed[1].endswith(" s so far: running best_seconds(12, 0.5, 4).")
     assert (shown.displayed[0], shown.displayed[-1]) == ("", "")
 
 

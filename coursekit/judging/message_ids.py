@@ -32,7 +32,7 @@ FRAMEWORK = {
     "quiz": "Answer with one of the letters {letters}, in quotes.",
     "no-option": "There is no option {chosen}. Choose one of {letters}.",
     "interrupted": "Interrupted: your code was still in {where}. Nothing was recorded.",
-    "interrupted-elsewhere": "Interrupted: none of your own lines was running. The check was waiting for what your code had started, or comparing what came back. Nothing was recorded.",
+    "interrupted-elsewhere": "Interrupted: the check was waiting for what your code had started, or comparing what came back. Nothing was recorded.",
     "broken-cell": "The cell that defines `{name}` ended with {error} when it last ran, so `{name}` may be an older version. Fix the cell, run it, and check again.",
     # In grading:
     "cell-failed": "The cell with `{name}` ended with {error}.",

@@ -26,6 +26,7 @@ TEXT = 16  # bytes or characters of an item that are one part more
 SCALARS = (str, bytes, int, float, type(None))  # what keys of dicts and members of sets are
 TUPLE, SET, ARRAY, FUNCTION, LONG = range(1, 6)
 NO_MESSAGE = "These bytes are not a message"
+TOO_MANY = f"it has too many parts, and a check reads up to {PARTS // ITEM:,} items of lists or {PARTS * NUMBERS:,} numbers of arrays"
 
 
 class NotPlain(TypeError):
@@ -61,7 +62,8 @@ def decode(data: bytes, functions: bool = False) -> Any:
     try:
         return _Reader(functions).read(data)
     except (msgpack.UnpackException, ValueError, TypeError, RecursionError, MemoryError) as error:
-        raise ValueError(f"{NO_MESSAGE}: {error}"[:200]) from None
+        text = TOO_MANY if " exceeds max_" in str(error) else error  # msgpack's own limits
+        raise ValueError(f"{NO_MESSAGE}: {text}"[:200]) from None
 
 
 def copy(value: object) -> Any:
@@ -133,21 +135,14 @@ class _Reader:
         self._depth += 1
         if self._depth > DEPTH:
             raise ValueError("it is nested too deeply")
-        try:
-            value = msgpack.unpackb(data, strict_map_key=False, timestamp=1, **hooks, **limits)
-        except ValueError as error:
-            raise (self._too_many() if " exceeds max_" in str(error) else error) from None
+        value = msgpack.unpackb(data, strict_map_key=False, timestamp=1, **hooks, **limits)
         self._depth -= 1
         return value
 
     def _count(self, parts: int) -> None:
         self._parts += parts
         if self._parts > PARTS:
-            raise self._too_many()
-
-    def _too_many(self) -> ValueError:
-        limits = f"{PARTS // ITEM:,} items of lists or {PARTS * NUMBERS:,} numbers of arrays"
-        return ValueError(f"it has too many parts, and a check reads up to {limits}")
+            raise ValueError(TOO_MANY)
 
     def _list(self, items: list) -> list:
         self._count(ITEM * (1 + len(items)) + sum(len(item) for item in items if isinstance(item, str | bytes)) // TEXT)

@@ -31,18 +31,16 @@ class _Limited:
             *lines, self._begun = (self._begun + text).split("\n")
             for line in lines:
                 self._count += 1
-                self._last.append(line if len(line) <= WIDTH else f"{line[:WIDTH]} …")
-                if self._count <= FIRST:
-                    self._stream.write(f"{self._last.pop()}\n")
+                take = self._stream.write if self._count <= FIRST else self._last.append
+                take(f"{line}\n" if len(line) <= WIDTH else f"{line[:WIDTH]} …\n")
         return len(text)
 
     def end(self) -> None:
         """Write the last lines, and how many were left out; what still holds this stream writes to the one below."""
-        if self._begun:
-            self.write("\n")
+        self.write("\n" if self._begun else "")
         if left_out := max(0, self._count - FIRST) - len(self._last):
             self._stream.write(f"… {left_out:,} lines are left out here …\n")
-        self._stream.write("".join(f"{line}\n" for line in self._last))
+        self._stream.write("".join(self._last))
         self.write = self._stream.write  # type: ignore[method-assign]
 
 
@@ -62,25 +60,23 @@ def saying_what_it_waits_for(answer: Answer) -> Iterator[None]:
     """Say so in a notebook when the check of an answer takes more than three seconds; the line goes at the end."""
     over = threading.Event()
     watch = threading.Thread(target=_watch, args=(answer, over), daemon=True)
-    if in_notebook():
-        watch.start()
+    watch.start()
     try:
         yield
     finally:
         over.set()
-        if watch.ident:
-            watch.join(timeout=2)  # Ray may answer late, or not at all
+        watch.join(timeout=2)  # Ray may answer late, or not at all
 
 
 def _watch(answer: Answer, over: threading.Event) -> None:
+    start = time.monotonic()
+    if over.wait(rendezvous.SAID_AFTER) or not in_notebook():
+        return
     from IPython.display import display
 
-    start = time.monotonic()
-    if over.wait(rendezvous.SAID_AFTER):
-        return
     line = display({"text/plain": ""}, raw=True, display_id=True)
     while not over.is_set():
-        doing = rendezvous.waiting() or (f"`{answer.tried}` is running" if answer.tried else "your code is running")
+        doing = rendezvous.waiting() or f"running {answer.tried or 'your code'}"
         text = f"Still checking {answer.name}, for {time.monotonic() - start:.0f} s so far: {doing}."
         line.update({"text/plain": text, "text/html": f"<i>{prose(text)}</i>"}, raw=True)
         over.wait(1)

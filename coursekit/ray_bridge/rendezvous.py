@@ -14,8 +14,7 @@ from typing import Any
 from coursekit.ray_bridge import private
 
 PATIENCE = 20.0
-SAID_AFTER = 3.0  # seconds after which whoever waits says for what
-HOLDS = 3.0  # seconds for which that counts: it is said once a second
+SAID_AFTER = 3.0  # seconds after which whoever waits says for what, once a second
 
 
 def new_point() -> str:
@@ -64,10 +63,7 @@ def noted(point: str, key: object) -> Any:
 
 
 def wait_for(point: str, name: str, unless: str = "", what: str = "another task or actor") -> bool:
-    """Return True once the signal is there; False when `unless` comes first, or patience ends.
-
-    `what` is for the learner, who reads after three seconds for what the check waits.
-    """
+    """Return True once the signal is there; False when `unless` comes first, or patience ends; `what` tells the learner of a long wait."""
     begun, limit, next_word = time.monotonic(), patience(), SAID_AFTER
     while (waited := time.monotonic() - begun) < limit:
         if waited > next_word:
@@ -86,7 +82,7 @@ def waiting() -> str:
     with contextlib.suppress(Exception):  # Ray is ending, or cannot be reached
         if "ray" in sys.modules and sys.modules["ray"].is_initialized() and (found := _get("waiting")):
             text, said = json.loads(found)
-            return text if time.time() - said < HOLDS else ""
+            return text if time.time() - said < 3 else ""
     return ""
 
 
