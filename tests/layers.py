@@ -27,7 +27,7 @@ SOON = {
     "desk": r"test_(?!nbgraders_own_command_refuses)",
     "grading": r"test_(all_students|only_what_is_new|a_run_that_is_ended_in_the_middle.*SIGKILL)",
     "handin": r".*",
-    "interrupt": r"test_(an_interrupt|what_is_raised|a_check)",
+    "interrupt": r"test_(an_interrupt|what_is_raised|a_check_that)",
     "messages": r".*",
     "one_submission": r".*",
     "outcomes": r"test_(?!who_handed_in_nothing_that|a_configuration_that_was|each_name_has_a_row)",
