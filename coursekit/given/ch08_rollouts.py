@@ -106,10 +106,13 @@ def collect_rounds(collect: Callable, rounds: Sequence[dict], count: int, steps:
 
     def cue(me: int, number: int) -> None:
         rendezvous.signal(point, f"{number}-in-{me}")
-        if not all(rendezvous.wait_for(point, f"{number}-in-{other}", unless="missed") for other in range(count)):
+        if not all(
+            rendezvous.wait_for(point, f"{number}-in-{other}", "missed", "all samplers to run at once")
+            for other in range(count)
+        ):
             rendezvous.signal(point, "missed")
         elif me + 1 < count:
-            rendezvous.wait_for(point, f"{number}-out-{me + 1}")
+            rendezvous.wait_for(point, f"{number}-out-{me + 1}", what="another sampler to end")
             time.sleep(0.2)  # an answer that waits for the samplers notices each end before the next
         rendezvous.signal(point, f"{number}-out-{me}")
 
@@ -175,9 +178,11 @@ def with_a_straggler_and_a_death(collect_async: Callable, steps: int, count: int
         time.sleep(0.05)
         if number == 0:
             rendezvous.signal(point, f"in-{me}")
-            if not all(rendezvous.wait_for(point, f"in-{other}", unless="alone") for other in range(3)):
+            if not all(
+                rendezvous.wait_for(point, f"in-{other}", "alone", "all samplers to run at once") for other in range(3)
+            ):
                 rendezvous.signal(point, "alone")
-            elif me in waits_for and not rendezvous.wait_for(point, waits_for[me], unless="over"):
+            elif me in waits_for and not rendezvous.wait_for(point, waits_for[me], "over", "the learner to go on"):
                 rendezvous.signal(point, "waited")
         elif rendezvous.signalled(point, late[me == slow]) and not rendezvous.wait_for(point, "over"):
             rendezvous.signal(point, "stayed")

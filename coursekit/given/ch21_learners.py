@@ -232,7 +232,9 @@ class Player:
         """Yield the fragments; a wait is [number of my fragment, name of the fragment that must be learned before]."""
         for number in range(count):
             for mine, other in self.waits:
-                if mine == number and not rendezvous.wait_for(self.point, f"learned {other}", unless="missed"):
+                if mine == number and not rendezvous.wait_for(
+                    self.point, f"learned {other}", "missed", "the learner to go on"
+                ):
                     rendezvous.signal(self.point, "missed")
                     rendezvous.note(self.point, "missed", [self.me, other])
             mark = self.marks[number] if number < len(self.marks) else -1
