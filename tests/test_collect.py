@@ -424,7 +424,8 @@ def test_a_zip_bomb_costs_its_owner_alone(course, monkeypatch):
     bombs = {moodle("Eve", 1, f"{number}.ipynb"): b"0" * 2**22 for number in range(3)}
     result = collect(packed(course.parent, bombs | {moodle("Ada", 2): SOLVED}), course)
     assert in_course(course) == [f"Ada/{START}/{START}.ipynb"]
-    assert {reason for _, reason in result.left} == {"it is larger than 1 MB"}
+    said = "it is larger than 1 MB; its student can clear its outputs, in JupyterLab with Edit → Clear Outputs of All Cells, and hand it in again"
+    assert {reason for _, reason in result.left} == {said}
 
 
 def test_many_files_of_one_student_are_no_more_than_one_student_may_hand_in(course, monkeypatch):

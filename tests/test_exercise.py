@@ -172,9 +172,9 @@ def test_a_check_takes_the_notebooks_own_answer_by_its_name_or_as_it_is(given, m
     assert hint(right).title.endswith("best_seconds")
 
 
-def test_a_check_of_an_answer_that_does_not_exist_says_so():
+def test_a_check_of_an_answer_that_does_not_exist_says_what_to_do():
     result = check("best_seconds")
-    assert (result.status, "`best_seconds` does not exist here" in result.message) == ("todo", True)
+    assert (result.status, "run that cell" in result.message) == ("todo", True)
 
 
 def test_an_answer_in_the_place_of_a_name_hears_what_to_type():

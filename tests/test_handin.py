@@ -56,6 +56,22 @@ def test_it_says_first_what_is_sent_and_sends_nothing_without_a_yes(room, submit
     assert not submitted.exists()
 
 
+def test_a_notebook_that_its_outputs_make_too_large_is_sent_without_them(
+    room, submitted, notebook, monkeypatch, capsys
+):
+    attendance.join(room.words, "Ada")
+    content = nbformat.read(notebook, as_version=4)
+    code = next(cell for cell in content.cells if cell.cell_type == "code")
+    code.outputs = [nbformat.v4.new_output("stream", text="0" * 2**20)]
+    nbformat.write(content, notebook)
+    monkeypatch.setattr(hand_in, "MAX_BYTES", 2**20)
+    assert "Handed in" in str(hand_in.hand_in(str(notebook), sure=True))
+    assert "no outputs, because 1 MB are too many" in capsys.readouterr().out
+    sent = nbformat.read(submitted / f"Ada/{CHAPTER}/{CHAPTER}.ipynb", as_version=4)
+    assert [cell.source for cell in sent.cells] == [cell.source for cell in content.cells]
+    assert not any(cell.get("outputs") for cell in sent.cells)
+
+
 def test_a_notebook_lies_where_grading_looks_with_its_time_and_a_receipt_comes_back(room, submitted, notebook):
     attendance.join(room.words, "Ada L.")
     said = hand_in.hand_in(str(notebook), sure=True)

@@ -8,8 +8,9 @@ import subprocess
 import pytest
 from nbgrader.api import Gradebook
 
+from coursekit.basics.files import MAX_BYTES
 from coursekit.basics.paths import ROOT, path_with_scripts
-from coursekit.grading.submission import MAX_BYTES, MAX_CELLS
+from coursekit.grading.submission import MAX_CELLS
 from coursekit.sandbox.limits import Limits
 from coursekit.sandbox.nursery import available
 from tests.attacks import attacks

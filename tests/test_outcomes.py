@@ -739,3 +739,11 @@ def test_a_function_check_of_the_instructors_own_is_a_test_of_their_own(course):
 
 def test_no_chapter_mixes_a_check_with_other_code():
     assert {path.stem: names for path in SOLUTIONS.glob("*.ipynb") if (names := Master.of(path).mixed())} == {}
+
+
+def test_a_notebook_that_is_too_large_hears_how_to_make_it_smaller(tmp_path):
+    path = tmp_path / "large.ipynb"
+    path.touch()
+    os.truncate(path, 2**30)
+    with pytest.raises(NotGradable, match="20 MB is the limit, so clear its outputs, in JupyterLab with Edit"):
+        read(path)

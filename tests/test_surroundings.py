@@ -15,7 +15,7 @@ from tests.waiting import until
 @pytest.fixture
 def alone(monkeypatch, tmp_path):
     """Take away what this machine happens to have: other Rays, and an environment beside the course."""
-    monkeypatch.setattr(surroundings, "other_rays", list)
+    monkeypatch.setattr(surroundings, "other_rays", dict)
     monkeypatch.setattr(surroundings, "ROOT", tmp_path)
 
 
@@ -24,7 +24,7 @@ def test_in_a_copy_of_ones_own_and_alone_there_is_nothing_to_say(alone):
 
 
 def test_another_notebooks_ray_is_named_with_its_memory(alone, monkeypatch):
-    monkeypatch.setattr(surroundings, "other_rays", lambda: [("ch03_actors.ipynb", 1.44)])
+    monkeypatch.setattr(surroundings, "other_rays", lambda: {"ch03_actors.ipynb": 1.44})
     (line,) = surroundings.warnings("ch01_tasks")
     assert "ch03_actors.ipynb (1.4 GB of memory)" in line
 
@@ -37,8 +37,8 @@ def test_the_notebook_that_started_a_ray_is_found(tmp_path, monkeypatch):
         [sys.executable, "-c", code], env={"JPY_SESSION_NAME": "/home/ada/work/ch03_actors.ipynb"}
     )
     try:
-        until(lambda: "ch03_actors.ipynb" in dict(surroundings.other_rays()), 60)
-        assert 0 < dict(surroundings.other_rays())["ch03_actors.ipynb"] < 1
+        until(lambda: "ch03_actors.ipynb" in surroundings.other_rays(), 60)
+        assert 0 < surroundings.other_rays()["ch03_actors.ipynb"] < 1
     finally:
         for process in psutil.Process(starter.pid).children():
             process.kill()

@@ -4,6 +4,8 @@ import os
 import secrets
 from pathlib import Path
 
+MAX_BYTES = 20 * 2**20  # of a file that is handed in
+CLEAR = "clear its outputs, in JupyterLab with Edit → Clear Outputs of All Cells"  # what makes a notebook smaller
 PARTIAL = ".partial"  # ends the name of a file that is still being written
 
 

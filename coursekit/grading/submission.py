@@ -16,9 +16,9 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from coursekit.basics.files import CLEAR, MAX_BYTES
 from coursekit.grading.markup import pictures, without_dead_pictures
 
-MAX_BYTES = 20 * 1024 * 1024
 MAX_CELLS = 2000
 MAX_FILES = 500
 IGNORED = (".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback")  # as by nbgrader
@@ -231,7 +231,7 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         raise NotGradable(f"the file cannot be read ({error.strerror})") from None
     if len(content) > MAX_BYTES:
-        raise NotGradable(f"the notebook is too large: {MAX_BYTES // 2**20} MB is the limit")
+        raise NotGradable(f"the notebook is too large: {MAX_BYTES // 2**20} MB is the limit, so {CLEAR}")
     return content
 
 

@@ -19,7 +19,6 @@ from coursekit.learner.workshop import connection, live_question
 from coursekit.learner.workshop.copied_answers import taken
 
 ATTEMPTS_BEFORE_SOLUTION = 3
-NOT_GIVEN: Any = object()  # stands for an answer that was left out: None may be one
 TAKEN = "This answer came from the room, so it earns no points. Write your own in the answer cell, run that cell, and check again."
 CLOSED = "Your instructor has closed them for this chapter. If you are stuck, ask in class."
 
@@ -28,7 +27,7 @@ class NotPassed(AssertionError):
     """A check did not pass under nbgrader, which scores a cell that raises as 0."""
 
 
-def check(name: object = None, answer: object = NOT_GIVEN) -> Result:
+def check(name: object = None, answer: object = ...) -> Result:
     """Return the result of checking your answer: passed, wrong, todo, crashed or interrupted, with what was tried.
 
     `check("as_task")` and `check(as_task)` take the notebook's own `as_task`.
@@ -36,7 +35,7 @@ def check(name: object = None, answer: object = NOT_GIVEN) -> Result:
     return _kept(_judged(name, answer, "exercise"))
 
 
-def quiz(name: object = None, answer: object = NOT_GIVEN) -> Result | Note:
+def quiz(name: object = None, answer: object = ...) -> Result | Note:
     """Return the feedback on your choice; while your instructor asks the room, your choice is a vote and the feedback waits."""
     result = _judged(name, answer, "quiz")
     name = result.name
@@ -139,9 +138,7 @@ def _judged(given: object, answer: object, kind: str) -> Result:
     session = current()
     name = _named(given, "check" if kind == "exercise" else "quiz", kind)
     item = exercise.find(session.chapter, name, kind)
-    if answer is NOT_GIVEN and name not in shell.names():
-        return Result.of(item, "todo", said("missing", name=name))
-    answer = shell.names()[name] if answer is NOT_GIVEN else answer
+    answer = shell.names().get(name, ...) if answer is ... else answer
     if error := shell.broken(name):
         return Result.of(item, "crashed", said("broken-cell", name=name, error=error))
     if missing := _missing(getattr(item, "needs", {})):

@@ -13,7 +13,7 @@ from coursekit.basics.paths import NOTEBOOKS, ROOT
 def warnings(chapter: str) -> Iterator[str]:
     """Yield a line for each thing that would surprise the learner later."""
     if rays := other_rays():
-        named = ", ".join(f"{name} ({gigabytes:.1f} GB of memory)" for name, gigabytes in rays)
+        named = ", ".join(f"{name} ({gigabytes:.1f} GB of memory)" for name, gigabytes in rays.items())
         yield (
             f"Ray already runs on this machine, started by {named}, and the cores are shared. Shut down what you don't "
             "need now (in JupyterLab: Running Terminals and Kernels, on the left)."
@@ -31,34 +31,28 @@ def warnings(chapter: str) -> Iterator[str]:
         )
 
 
-def other_rays() -> list[tuple[str, float]]:
-    """Return the notebook, or the program, that started each Ray of this user but our own, and the GB of memory that it takes."""
-    starters = set()
-    for process in psutil.process_iter(["name"]):
-        try:
-            if process.info["name"] == "raylet" and process.uids().real == os.getuid():
-                starters.add(process.parent() or process)
-        except psutil.Error:
-            continue
-    return [(_name(starter), _gigabytes(starter)) for starter in starters - {psutil.Process()}]
+def other_rays() -> dict[str, float]:
+    """Return which other notebooks, or programs, of this user have started a Ray, and the GB of memory that each takes."""
+    every = {each.pid: each.info for each in psutil.process_iter(["name", "uids", "ppid", "memory_info"])}
+    mine = {pid: each for pid, each in every.items() if each["uids"] and each["uids"].real == os.getuid()}
+    starters = {each["ppid"] if each["ppid"] > 1 else pid for pid, each in mine.items() if each["name"] == "raylet"}
+    return {_name(pid): sum(_gigabytes(mine[one]) for one in _family(pid, mine)) for pid in starters - {os.getpid()}}
 
 
-def _name(starter: psutil.Process) -> str:
+def _family(pid: int, every: dict[int, dict]) -> list[int]:
+    """Return a process and all that it started, directly or not."""
+    children = [child for child, each in every.items() if each["ppid"] == pid]
+    return [each for each in [pid, *(one for child in children for one in _family(child, every))] if each in every]
+
+
+def _gigabytes(process: dict) -> float:
+    """Return the memory of a process without what it shares with others."""
+    used = process["memory_info"]
+    return (used.rss - getattr(used, "shared", 0)) / 2**30 if used else 0.0
+
+
+def _name(pid: int) -> str:
     try:
-        if notebook := Path(starter.environ().get("JPY_SESSION_NAME", "")).name:
-            return notebook
-        return f"{starter.name()}, process {starter.pid}"
+        return Path(psutil.Process(pid).environ().get("JPY_SESSION_NAME", "")).name or f"process {pid}"
     except psutil.Error:
-        return f"process {starter.pid}"
-
-
-def _gigabytes(starter: psutil.Process) -> float:
-    """Return the memory of a program and its children without what they share."""
-    total = 0
-    for process in [starter, *starter.children(recursive=True)]:
-        try:
-            used = process.memory_info()
-            total += used.rss - getattr(used, "shared", 0)
-        except psutil.Error:
-            continue
-    return total / 2**30
+        return f"process {pid}"

@@ -12,7 +12,6 @@ from pathlib import Path
 from coursekit.basics.files import write_whole
 from coursekit.room.store import Store
 
-LARGEST = 20 * 2**20  # bytes of a notebook
 STAMP, FORMAT = "timestamp.txt", "%Y-%m-%d %H:%M:%S.%f %Z"  # as nbgrader's exchange writes it
 _CHAPTER = re.compile(r"ch\d\d_[a-z][a-z0-9_]{0,40}")
 

@@ -23,13 +23,14 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from coursekit.basics.errors import chapter_names
+from coursekit.basics.files import MAX_BYTES
 from coursekit.basics.paths import ROOT
 from coursekit.learner.workshop.live_question import WAIT
 from coursekit.learner.workshop.pairing import Host, Mismatch, as_bytes, as_text
 from coursekit.room.export import as_csv, as_json
 from coursekit.room.incoming import Event, event_of
 from coursekit.room.live_board import Board, Person
-from coursekit.room.received import LARGEST, HandIns
+from coursekit.room.received import HandIns
 from coursekit.room.run_sheet import sheets
 from coursekit.room.secrets import Certificate, hidden, new_code, new_token
 from coursekit.room.sections import Closed, all_sections
@@ -212,7 +213,7 @@ def public(room: Room) -> Starlette:
         person = _known(room, request)
         if room.handins is None:
             return _no(403, "this room takes no hand-ins: ask your instructor")
-        data = await _json(request, 2 * LARGEST)
+        data = await _json(request, 2 * MAX_BYTES)
         chapter, student = (str(data.get(name, "")) for name in ("chapter", "student"))
         try:
             receipt = room.handins.take(person, chapter, student, as_bytes(data.get("notebook")), time.time())

@@ -3,7 +3,7 @@
 import os
 
 SCORE = None
-REASON = "too large"
+REASON = "too large: 20 MB is the limit, so clear its outputs"
 
 
 def make(path, notebook):

@@ -24,7 +24,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from coursekit.basics.errors import CommandError
-from coursekit.grading.submission import MAX_BYTES, NotGradable
+from coursekit.basics.files import CLEAR, MAX_BYTES
+from coursekit.grading.submission import NotGradable
 
 MAX_STUDENT = 5 * MAX_BYTES  # of all files of one student
 MAX_ALL = 20 * 2**30
@@ -134,7 +135,7 @@ def _in_folder(folder: Path, zone: tzinfo | None) -> Iterator[Arrival]:
 def _content(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return _bounded(file.read(MAX_BYTES + 1))
+            return _bounded(file.read(MAX_BYTES + 1), path.name)
     except OSError as error:
         raise NotGradable(f"it cannot be read ({error.strerror})") from None
 
@@ -171,12 +172,13 @@ def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo, left: list[int]) 
         raise CommandError(
             f"The zip unpacks to more than {MAX_ALL // 2**30} GB: no class hands in as much. Nothing more was read."
         )
-    return _bounded(content)
+    return _bounded(content, info.filename)
 
 
-def _bounded(content: bytes) -> bytes:
+def _bounded(content: bytes, name: str) -> bytes:
     if len(content) > MAX_BYTES:
-        raise NotGradable(f"it is larger than {MAX_BYTES // 2**20} MB")
+        step = f"; its student can {CLEAR}, and hand it in again" if is_notebook(PurePosixPath(name)) else ""
+        raise NotGradable(f"it is larger than {MAX_BYTES // 2**20} MB{step}")
     return content
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coursekit.basics.cards import Note
+from coursekit.basics.files import MAX_BYTES
 from coursekit.basics.journal import Journal
 from coursekit.learner import shell as notebook
 from coursekit.learner.progress import home
@@ -17,7 +18,7 @@ from coursekit.learner.workshop.pairing import as_text
 SECONDS = 30  # that one try may take
 PATIENCE = 60  # seconds in which a room that does not answer may come back
 SENT = """\
-{path}, as it was saved at {saved}: its text, your code and all outputs, {size} kB. It goes to your instructor's machine alone,
+{path}, as it was saved at {saved}: its text, your code and {outputs}, {size} kB. It goes to your instructor's machine alone,
 where it is kept as {student}'s. Save it first if you have changed something since."""
 
 
@@ -29,7 +30,13 @@ def hand_in(path: str = "", *, student: str = "", sure: bool = False) -> Note:
     file = Path(path or _own_path())
     try:
         content = file.read_bytes()
-        chapter = _chapter(json.loads(content))
+        document = json.loads(content)
+        chapter = _chapter(document)
+        outputs = "all outputs"
+        if len(content) > MAX_BYTES:
+            outputs = f"no outputs, because {round(len(content) / 2**20)} MB are too many"
+            cells = [cell | {"outputs": []} if cell["cell_type"] == "code" else cell for cell in document["cells"]]
+            content = json.dumps(document | {"cells": cells}).encode()
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         chapter = ""
     if not chapter:
@@ -37,7 +44,7 @@ def hand_in(path: str = "", *, student: str = "", sure: bool = False) -> Note:
         return Note("Nothing was sent", f'{which} Name it: hand_in("ch01_tasks.ipynb")', "#dc2626")
     saved = time.strftime("%H:%M:%S", time.localtime(file.stat().st_mtime))
     name = student or room.nickname
-    what = SENT.format(path=file.name, saved=saved, size=round(len(content) / 1000) or 1, student=name)
+    what = SENT.format(path=file.name, saved=saved, outputs=outputs, size=round(len(content) / 1000) or 1, student=name)
     notebook.show(Note("This will be sent", what))
     if not sure and input("Type yes to send it: ").strip().lower() not in ("yes", "y"):
         return Note("Nothing was sent", "Run it again when you are ready.")
