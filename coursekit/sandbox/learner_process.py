@@ -23,7 +23,7 @@ from coursekit.ray_bridge import private
 from coursekit.ray_bridge.quiet import quiet
 from coursekit.sandbox import evidence, frames, lean_ray
 
-_BASE = ["numpy", "coursekit.learner.checks", "coursekit.learner.session", "coursekit.learner.progress"]
+_BASE = ["numpy", "coursekit.learner.checks", "coursekit.learner.session", "coursekit.learner.overview"]
 _PLAIN = ["pandas", "matplotlib.pyplot", "matplotlib.backends.backend_agg"]  # inline's wants a shell
 _OF_COURSE = ["gymnasium", "torch", "ray", "ray.rllib.algorithms.ppo"]
 _OWN = ["coursekit.learner.timing", "coursekit.ray_bridge.timeline", "coursekit.ray_bridge.records"]
