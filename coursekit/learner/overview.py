@@ -40,7 +40,8 @@ class Contents:
             for sign, name, points, minutes in self.rows
         )
         total = sum(row[2] for row in self.rows)
-        return DARK_PLOTS + card(f"{plural(total, 'point')} in this chapter", lines + prose(self.note), "#2563eb")
+        lines += f"<div style='margin-top:4px'>{prose(self.note)}</div>"
+        return DARK_PLOTS + card(f"{plural(total, 'point')} in this chapter", lines, "#2563eb")
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,4 @@ def _row(chapter: Chapter) -> str:
         f"<div style='width:{percent:.0f}%;height:10px;border-radius:5px;background:#16a34a'></div></div>"
     )
     title = link(chapter.title, link_to(chapter.name))
-    return (
-        f"<tr><td style='text-align:left'>{title}</td><td>{bar}</td><td>{chapter.earned} of {chapter.points}</td></tr>"
-    )
+    return f"<tr><td style='text-align:left'>{title}</td><td>{bar}</td><td style='white-space:nowrap'>{chapter.earned} of {chapter.points}</td></tr>"
