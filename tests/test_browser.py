@@ -32,8 +32,6 @@ def test_a_reader_solves_an_exercise_and_finds_it_solved_the_next_day(lab, page,
     notebook = Notebook(page, lab, "ch01_tasks")
     notebook.run("begin(")
     expect(page.get_by_text("○ as_task").first).to_be_visible()
-    page.get_by_role("link", name="bounded_map").click()
-    expect(page.get_by_text("Exercise bounded_map")).to_be_in_viewport()
     notebook.run("ray.init(")
     notebook.run('check("as_task"')
     expect(page.get_by_text("`as_task` does not exist yet").first).to_be_visible()
