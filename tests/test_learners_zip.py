@@ -75,6 +75,7 @@ def test_every_folder_of_the_project_is_for_learners_or_for_instructors():
     tops = {name.partition("/")[0] for name in release._tracked() if name}
     assert tops - release.FOR_LEARNERS == {
         ".ci",
+        ".gitattributes",
         ".github",
         ".pre-commit-config.yaml",
         "CITATION.cff",
