@@ -127,3 +127,12 @@ def test_a_class_gets_its_settings_to_fill_in_and_keeps_those_that_are_there(tmp
     (tmp_path / "planned/roster.csv").write_text("id\nada\n")
     release.release(tmp_path / "planned")
     assert (tmp_path / "planned/class.toml").read_text() == "quizzes = true"
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git checkout")
+def test_a_checkout_on_windows_keeps_the_line_ends(tmp_path):
+    command = ["git", "-c", "core.autocrlf=true", "checkout-index", "--all", f"--prefix={tmp_path}/"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert tmp_path / "scripts/setup.sh" in files
+    assert [path for path, content in files.items() if b"\r\n" in content and b"\0" not in content] == []
