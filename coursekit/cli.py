@@ -142,7 +142,9 @@ def doctor() -> None:
 def progress() -> None:
     """Show the points of every chapter, earned and possible."""
     from coursekit.learner.overview import overview
+    from coursekit.machine import copies
 
+    copies.need_notebooks()
     print(overview())
 
 

@@ -65,6 +65,14 @@ def test_a_terminal_of_any_encoding_shows_the_nearest_characters(encoding, comma
     assert said.stderr == ""
 
 
+@pytest.mark.parametrize("command", ["lab", "update", "progress"])
+def test_installed_without_its_folder_it_says_where_to_go(course, command):
+    said = coursekit(command, folder=course)
+    assert (said.returncode, said.stderr.count("\n")) == (1, 1)
+    assert f"no notebooks in {course / 'notebooks'}: coursekit works from the course's own folder" in said.stderr
+    assert "`make lab`" in said.stderr
+
+
 def test_an_unknown_command_names_the_near_one():
     result = coursekit("docter")
     assert result.returncode == 2

@@ -64,10 +64,18 @@ def copied(root: Path) -> list[str]:
     return sorted(kept | {name for name in chapters(root) if work(root, name).exists()})
 
 
+def need_notebooks(root: Path = ROOT) -> None:
+    """Raise CommandError where the course's notebooks are missing, as beside a coursekit that was installed without its folder."""
+    if not chapters(root):
+        raise CommandError(
+            f"There are no notebooks in {root / 'notebooks'}: coursekit works from the course's own folder. "
+            "Go there and run `make lab`. If you have just written chapters, build them first: coursekit build"
+        )
+
+
 def fill(root: Path = ROOT) -> list[str]:
     """Copy the chapters that work/ lacks, and return their names."""
-    if not chapters(root):
-        raise CommandError("There are no notebooks in notebooks/. Build them first: coursekit build")
+    need_notebooks(root)
     with writing(root):
         missing = [name for name in chapters(root) if not work(root, name).exists()]
         for name in missing:
