@@ -16,6 +16,8 @@ from coursekit.grading.desk.collect import Collected, collect
 from coursekit.grading.desk.people import same_name
 from tests.attacks import code_cell, grade_id, notebook
 
+pytestmark = pytest.mark.slow
+
 START = "ch00_start"
 SOLVED = json.dumps(notebook())
 EMPTY = (NOTEBOOKS / f"{START}.ipynb").read_text(encoding="utf-8")

@@ -52,8 +52,11 @@ def text_of(cell: nbformat.NotebookNode) -> str:
             "`hint` is not imported yet. Run the first cell of the notebook, or: from coursekit import hint",
         ),
         ("letter without quotes", '`c` does not exist. An answer to a quiz is a letter in quotes: "c"'),
-        ("misspelt", "ch00_start has no exercise 'best_second'. The nearest names: best_seconds."),
-        ("name without quotes", "Give the name in quotes, not function `best_seconds`."),
+        (
+            "misspelt",
+            "ch00_start has no exercise 'best_second'. The nearest names: best_seconds. Type check(\"best_seconds\").",
+        ),
+        ("name without quotes", "✔ best_seconds: passed, 1 of 1 point"),
     ],
 )
 def test_a_slip_is_answered_in_one_line(outputs, cell, line):

@@ -14,6 +14,7 @@ from tests.classes import grade
 from tests.without_sandbox import cells, no_sandbox, write
 
 __all__ = ["no_sandbox"]  # every test here grades without one
+pytestmark = pytest.mark.slow
 
 CLASS = """zone = "UTC"
 students = [{id = "ada", name = "Ada Lovelace", email = "ada@example.org", group = "A"}, {id = "alan"}, {id = "grace"}]

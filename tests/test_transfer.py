@@ -17,6 +17,7 @@ from tests.classes import grade
 from tests.without_sandbox import cells, no_sandbox, write
 
 __all__ = ["no_sandbox"]  # every test here grades without one
+pytestmark = pytest.mark.slow
 
 CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,Homework 1 (901),hw2 (902),Homework 1 Final Score
     Points Possible,,,,,2.00,2.00,(read only)

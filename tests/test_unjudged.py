@@ -13,7 +13,8 @@ from coursekit.grading.class_run import Run
 from coursekit.grading.desk.class_page import write_page_of_class
 from coursekit.grading.outcome import Options
 from coursekit.judging import exercise
-from coursekit.judging.exercise import load
+from coursekit.judging.answer import Answer, serve
+from coursekit.judging.exercise import judge, load
 from coursekit.judging.expect import expect
 from coursekit.learner.checks import NotPassed, check
 from coursekit.learner.progress import attempts
@@ -80,6 +81,19 @@ def test_a_request_of_the_checks_own_that_fails_blames_no_answer(begun, monkeypa
     assert "The check's own request failed, so your answer was not judged" in str(result)
     assert result.values["error"].startswith("http://127.0.0.1:9: ConnectionError: ")
     assert attempts(CHAPTER, "best_seconds") == 0
+
+
+def test_in_grading_an_exception_of_that_name_is_the_submissions_own():
+    class OwnRequestFailed(Exception):
+        pass
+
+    def forging(*args: object) -> None:
+        raise OwnRequestFailed("let a person decide")
+
+    of_submission = Answer(
+        "best_seconds", lambda request: serve({"best_seconds": forging}, "best_seconds", request), None
+    )
+    assert judge(load(CHAPTER)["best_seconds"], of_submission).status == "crashed"
 
 
 @pytest.mark.slow

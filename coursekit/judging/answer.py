@@ -63,6 +63,7 @@ class Answer:
     """A learner's answer, as a check uses it: `answer(...)`, `answer.probe(...)`, `answer.value()`, `answer.watch()`."""
 
     returns: Any = Any  # the form of what a call must return; an exercise says so
+    in_notebook = False  # elsewhere an exception's name proves nothing: a submission may raise what it likes
 
     def __init__(self, name: str, ask: Ask, records: Records):
         self.name, self._ask, self._records = name, ask, records

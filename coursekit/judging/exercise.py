@@ -227,7 +227,7 @@ def _raised(item: Exercise | Quiz, answer: Answer, raised: Raised) -> Result:
     """Return the result of an answer that raised, or is not written yet, or returned what cannot travel."""
     if raised.todo:
         return Result.of(item, "todo", said("todo"))
-    if raised.kind == OwnRequestFailed.__name__:
+    if answer.in_notebook and raised.kind == OwnRequestFailed.__name__:
         return Result.of(item, "unjudged", said("own-request", error=raised.message), tried=answer.tried)
     if raised.kind == NOT_PLAIN:
         return Result.of(item, "wrong", said("not-plain", problem=raised.message), tried=answer.tried)

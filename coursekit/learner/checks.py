@@ -103,7 +103,9 @@ def local(name: str, learner: object) -> Answer:
         except BaseException as error:  # past `Exception`, or an exception that has no text
             return wire.encode({"raised": describe_safely(error)})
 
-    return Answer(name, ask, _records)
+    answer = Answer(name, ask, _records)
+    answer.in_notebook = True
+    return answer
 
 
 def _records(operation: str, **window: object) -> Any:

@@ -15,7 +15,7 @@ class Sample(NamedTuple):
     answer: object
     right: bool
     says: str = ""  # what the message about a wrong answer must contain
-    long: bool = False  # trains for more than ten seconds: `make test` has cheaper ones of its exercise
+    long: bool = False  # takes more than five seconds: `make test` has cheaper ones of its exercise
 
 
 _SAMPLES: dict[str, list[Sample]] = {}  # by chapter

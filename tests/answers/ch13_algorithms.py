@@ -86,7 +86,7 @@ def sets_attributes(runners, nap, pace, messages):
     return config.training(train_batch_size_per_learner=int(pace / nap + 0.5) * (runners or 1), lr=0.001)
 
 
-@accepts("paced_appo")
+@accepts("paced_appo", long=True)
 def batch_from_the_fragments(runners, nap, pace, messages):
     fragment = math.ceil(pace / (2 * messages * nap) - 1e-6)
     return appo(runners, fragment, 2 * fragment * messages * max(1, runners))

@@ -328,7 +328,7 @@ def returns_a_column_of_pandas(eps_ids, t, rewards, gamma, beta):
 # beats_the_teacher: weighed cloning
 
 
-@accepts("beats_the_teacher")
+@accepts("beats_the_teacher", long=True)
 def weighs_by_the_length_of_the_episode(rows, network, epochs):
     frame = rows.to_pandas()
     lengths = frame.groupby("eps_id")["t"].transform("max").to_numpy()

@@ -144,7 +144,7 @@ def with_half_of_the_warehouses(make_envs, budget):
     return chapter().greedy(alone(make_envs, budget, 500, envs=32).weights())
 
 
-@accepts("beats_random")
+@accepts("beats_random", long=True)
 def clones_the_baseline(make_envs, budget):
     ch = chapter()
     policy = ch.Policy()

@@ -351,7 +351,7 @@ def waits_until_all_have_the_weights(weights, verify, seed, iterations):
     return trained(weights, verify, seed, iterations)
 
 
-@accepts("train_grpo")
+@accepts("train_grpo", long=True)
 def with_another_optimizer(weights, verify, seed, iterations):
     ch = chapter()
     rate, ch.LEARNING_RATE = ch.LEARNING_RATE, 8e-4
