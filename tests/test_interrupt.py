@@ -129,7 +129,7 @@ def test_a_check_that_takes_long_says_so_and_the_line_goes(notebook, tmp_path):
 
 @pytest.fixture(scope="module")
 def with_ray(notebook) -> Iterator[Notebook]:
-    assert notebook.run("import ray\nray.init(num_cpus=2)").errors == []
+    assert notebook.run("import ray\nray.init(num_cpus=4)").errors == []
     yield notebook
     notebook.run("ray.shutdown()")
 
