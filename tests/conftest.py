@@ -48,6 +48,7 @@ GRADING = [
 ORDER = [  # the longest first; of a chapter's answers, which mostly wait, and its notebooks, which compute, one after the other
     ["grading"],
     ["template"],
+    ["slides"],
     ["answers", "notebooks"],
     ["same_scores"],
     ["isolation"],

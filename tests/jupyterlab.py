@@ -1,8 +1,10 @@
 """JupyterLab as `coursekit lab` starts it on a course, and a notebook in it."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +27,9 @@ def lab_of(course: Path, *options: str, log: Path = Path(os.devnull), **environm
     command = [sys.executable, "-m", "coursekit.cli", "lab", "--port", str(port), *options]
     # The course comes before the coursekit that is installed.
     env = os.environ | {"PYTHONPATH": str(course), "JUPYTER_TOKEN": TOKEN, "DISPLAY": ""} | environment
+    workspaces = env["JUPYTERLAB_WORKSPACES_DIR"] = (
+        tempfile.mkdtemp()
+    )  # no tabs of an earlier JupyterLab, nor ours in a later one
     with log.open("w") as file:
         server = subprocess.Popen(command, cwd=course, env=env, stdout=file, stderr=subprocess.STDOUT)
     try:
@@ -34,6 +39,7 @@ def lab_of(course: Path, *options: str, log: Path = Path(os.devnull), **environm
     finally:
         server.terminate()
         server.wait(60)
+        shutil.rmtree(workspaces)
 
 
 @contextmanager

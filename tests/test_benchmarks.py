@@ -16,6 +16,7 @@ SMALL = {
     "seeds": (["ch09_dqn", "train", "--trials", "1"], r"^passed: 1 of 1 trials"),
     "setup": (["--site"], r"^uv takes [\d.]+ of pip's time$"),
 }
+LONG = ("cartpole", "setup")  # more than a minute of two cores
 
 
 def test_every_benchmark_has_a_small_size():
@@ -23,7 +24,9 @@ def test_every_benchmark_has_a_small_size():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.nightly) if name in LONG else name for name in SMALL]
+)
 def test_a_benchmark_prints_its_figures(name):
     arguments, figures = SMALL[name]
     command = [sys.executable, f"benchmarks/{name}.py", *arguments]

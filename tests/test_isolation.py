@@ -12,6 +12,7 @@ from tests.isolated import answer_of, learner_process
 
 pytestmark = pytest.mark.slow
 LEARNED = {"train"}  # about one agent of chapter 9 in twenty also balances, by luck, through another seed's glasses
+LONG = ("ch09_dqn", "ch16_tune", "ch20_capstone", "ch23_self_play")  # whose solutions train for a minute
 CONSTANTS = [None, True, 0, 1.0, "", [], {}, [True, True]]
 ODD = [None, -1, "text", []]  # what stands where a reply has something else
 
@@ -67,7 +68,9 @@ def odd_ones(value: Any, depth: int = 2) -> Iterator[Any]:
             yield value | {key: odd} if isinstance(value, dict) else [*value[:key], odd, *value[key + 1 :]]
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize(
+    "chapter", [pytest.param(name, marks=pytest.mark.nightly) if name in LONG else name for name in CHAPTERS]
+)
 def test_solution_passes_where_exercises_do_not_exist_and_its_transcript_does_not(chapter):
     exercises = [item for item in load(chapter).values() if item.kind == "exercise"]
     with learner_process(chapter) as pipe:
