@@ -85,8 +85,10 @@ class Layers:
 
     def _is_soon_of_answers(self, chapter: str, sample: object) -> bool:
         exercise = f"{chapter}/{sample.exercise}"  # type: ignore[attr-defined]
-        if sample.long or sample.right or chapter in self._changed:  # type: ignore[attr-defined]
-            return chapter in self._changed or not sample.long  # type: ignore[attr-defined]
+        if chapter in self._changed:
+            return True
+        if sample.long or sample.right:  # type: ignore[attr-defined]
+            return not sample.long  # type: ignore[attr-defined]
         first = exercise not in self._wrong
         self._wrong.add(exercise)
         return first

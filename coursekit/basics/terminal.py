@@ -8,7 +8,7 @@ NEAREST = dict(zip("✔✘•○→·–−×’“”█░µ", '+x*o>---x\'""#
 
 
 def print_anything() -> None:
-    """Have stdout and stderr take every character, also where their encoding is Latin-1 or ASCII."""
+    """Let stdout and stderr print any character, even where their encoding is Latin-1 or ASCII."""
     codecs.register_error("nearest", _nearest)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="nearest")  # type: ignore[union-attr]

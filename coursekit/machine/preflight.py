@@ -134,7 +134,7 @@ def _ports(facts: Facts) -> Finding:
 
 def _other_ray(facts: Facts) -> Finding:
     if facts.ray_address:
-        found = f"RAY_ADDRESS={facts.ray_address}: no notebook can start a Ray of its own"
+        found = f"RAY_ADDRESS={facts.ray_address}: notebooks cannot start their own Ray"
         return Finding("Ray", "problem", found, "unset RAY_ADDRESS    (then start again)")
     if facts.rays:
         fix = "It shares your cores: shut down other notebooks' kernels before you measure anything."

@@ -14,7 +14,7 @@ from typing import Any
 from coursekit.ray_bridge import private
 
 PATIENCE = 20.0
-SAID_AFTER = 3.0  # seconds after which whoever waits says for what, once a second
+SAID_AFTER = 3.0  # seconds of waiting after which the learner is told what for, updated once a second
 
 
 def new_point() -> str:
@@ -63,7 +63,7 @@ def noted(point: str, key: object) -> Any:
 
 
 def wait_for(point: str, name: str, unless: str = "", what: str = "another task or actor") -> bool:
-    """Return True once the signal is there; False when `unless` comes first, or patience ends; `what` tells the learner of a long wait."""
+    """Return True once the signal is there, False if `unless` comes first or patience ends; the learner is told of `what` after 3 s."""
     begun, limit, next_word = time.monotonic(), patience(), SAID_AFTER
     while (waited := time.monotonic() - begun) < limit:
         if waited > next_word:
