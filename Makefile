@@ -49,7 +49,7 @@ check: lint ## Lint, types, the rules of prose and layout, and whether a noteboo
 test: lint $(if $(name),,browser) ## What answers soon, about twelve minutes: some of each kind (name=ch01_tasks: all that concerns one chapter)
 	$(QUICK) $(TESTS) -m "$(if $(name),not nightly,fast or soon)" $(if $(name),-k $(name)) --keep-failures=tests.log
 
-test-fast: lint ## The quick tests, two minutes: no notebooks, no sandbox, no gradebook, no Ray, no browser
+test-fast: lint ## The quick tests, about a minute: no notebooks, no sandbox, no gradebook, no Ray, no browser
 	$(QUICK) 2 -m fast
 
 test-rest: setup browser ## What `make test` leaves out, but for what runs at night: with it, CI has run everything else

@@ -20,6 +20,8 @@ ROOT = Path(__file__).parents[1]
 COMMANDS = ["build", "lab", "update", "doctor", "progress", "chapter", "slides", "grade", "report", "class", "release"]
 COMMANDS += ["collect", "grades", "similar"]
 
+pytestmark = pytest.mark.slow  # most start the command line as a user does
+
 
 def coursekit(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess:
     """Return what the command did in a folder: `returncode`, `stdout`, `stderr`."""
@@ -80,7 +82,6 @@ def test_an_unknown_command_names_the_near_one():
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.slow
 def test_a_new_chapter_is_written_then_stale_then_built_then_fresh(course):
     written = coursekit("chapter", "ch42_topic", folder=course)
     assert written.returncode == 0

@@ -23,6 +23,7 @@ from coursekit.judging.exercise import find, judge, load
 from coursekit.ray_bridge import records, rendezvous
 from tests.chapters import CHAPTERS
 
+pytestmark = pytest.mark.slow  # each waits as long as the tasks that it forges
 ROWS: dict[str, list] = {}  # Ray's records, which idle tasks and actors would leave behind
 MY_ACTOR = {"actor_id": "1", "pid": os.getpid()}
 CREATION = {"kind": "actor_creation", "actor_id": "1", "task_id": "0", "parent_task_id": "", "created": 0, "ended": 1}

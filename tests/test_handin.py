@@ -22,6 +22,7 @@ from coursekit.learner.workshop import attendance, connection, hand_in
 from coursekit.room import received
 from tests.rooms import Opened, new_home, opened
 
+pytestmark = pytest.mark.slow  # each has a server of its own
 CHAPTER = "ch01_tasks"
 
 
@@ -182,7 +183,6 @@ def test_what_is_no_notebook_of_a_chapter_is_not_sent(room, submitted, tmp_path)
     assert "in no room" in str(hand_in.hand_in(sure=True))
 
 
-@pytest.mark.slow
 def test_a_room_that_dies_before_it_answers_loses_no_notebook_and_keeps_none_twice(
     tmp_path, submitted, notebook, monkeypatch
 ):

@@ -14,6 +14,7 @@ from tests import fixtures
 from tests.classes import grade
 from tests.nbgrader_courses import nbgrader as run_nbgrader
 
+pytestmark = pytest.mark.slow  # each reads or grades many notebooks
 DOCS = ROOT / "docs/marks.md"
 FAMILIES = fixtures.families()
 REFUSED = [name for name, family in FAMILIES.items() if family.refused]
@@ -44,7 +45,6 @@ def autograde(course: Path, assignment: str, tries: int = 3) -> None:
         autograde(course, assignment, tries - 1)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")
 @pytest.mark.parametrize(
     "assignments",

@@ -36,6 +36,8 @@ from tests.waiting import until
 
 __all__ = ["a_room"]
 
+pytestmark = pytest.mark.slow  # each has a server of its own
+
 
 def bars(view: dict) -> dict:
     return {option["letter"]: option["votes"] for option in view["question"]["options"]}
@@ -138,7 +140,6 @@ def cell(room: Opened) -> Iterator[Callable[[str], str]]:
     manager.shutdown_kernel(now=True)
 
 
-@pytest.mark.slow
 def test_a_kernel_whose_room_a_terminal_joined_votes_and_hears_the_verdict_at_the_end(room, cell):
     cell('from coursekit import begin, quiz; begin("ch01_tasks")')
     attendance.join(room.words, "Ada")  # as `coursekit join` does
@@ -405,7 +406,6 @@ def test_only_the_instructors_browser_reads_the_board(room):
         urllib.request.urlopen(elsewhere)
 
 
-@pytest.mark.slow
 def test_a_wrong_code_is_refused_and_many_change_it(room):
     code = room.room.code
     wrong = f"127.0.0.1:{room.port} WRONG-CODE"
@@ -520,7 +520,6 @@ def test_the_boards_page_runs_its_own_script_alone_and_in_no_frame(room):
     assert "frame-ancestors 'none'" in policy
 
 
-@pytest.mark.slow
 def test_what_could_not_be_sent_is_sent_later_and_once_after_the_room_was_killed(tmp_path, monkeypatch):
     new_home(tmp_path, monkeypatch)
     path = tmp_path / "room.db"

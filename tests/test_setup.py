@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # each runs scripts
 ROOT = Path(__file__).parents[1]
 FAKE_PYTHON = """#!/bin/sh
 case "$*" in
