@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="say in half a line what this is good for"
 r"""
-# Chapter NN · A sentence that says what this chapter claims
+# Chapter NN · The topic, in words that one would search for
+
+A sentence that says what this chapter claims.
 
 *About 30 minutes · builds on [Chapter 0](ch00_start.ipynb)*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="check your machine, start Ray, run a first task"
 r"""
-# Chapter 0 · Many processes, one program
+# Chapter 0 · Getting started
+
+Many processes can work as one program.
 
 *About 40 minutes · builds on nothing but Python*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="launch, gather, and measure tasks"
 r"""
-# Chapter 1 · Functions become tasks
+# Chapter 1 · Tasks
+
+A decorator turns a function into a task, and tasks run in parallel.
 
 *About 100 minutes · builds on [Chapter 0](ch00_start.ipynb)*
 

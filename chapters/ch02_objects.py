@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="share large data without copies, let memory go, spill, stream"
 r"""
-# Chapter 2 · One copy in the store, and every task reads it
+# Chapter 2 · Objects and the object store
+
+One copy lies in the object store, and every task on the node reads it.
 
 *About 85 minutes · builds on [Chapter 1](ch01_tasks.ipynb)*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="keep state, lose no update, build a parameter server"
 r"""
-# Chapter 3 · Classes become actors
+# Chapter 3 · Actors
+
+A class becomes an actor, a process that keeps its state between calls.
 
 *About 120 minutes · builds on [Chapter 1](ch01_tasks.ipynb) and [Chapter 2](ch02_objects.ipynb)*
 

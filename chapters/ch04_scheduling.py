@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="say what a task needs, place gangs, use several nodes"
 r"""
-# Chapter 4 · A task waits until one node has room
+# Chapter 4 · Resources and scheduling
+
+A task waits until one node has room for everything it asks for.
 
 *About 100 minutes · builds on [Chapter 3](ch03_actors.ipynb)*
 

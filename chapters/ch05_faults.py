@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="kill workers, actors and nodes, and survive it"
 r"""
-# Chapter 5 · Everything dies, and a retry starts from scratch
+# Chapter 5 · Fault tolerance
+
+Anything can die, and a retry starts from scratch.
 
 *About 120 minutes · builds on [Chapter 3](ch03_actors.ipynb); [Chapter 4](ch04_scheduling.ipynb) helps*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="start a cluster by hand, submit jobs, know each process"
 r"""
-# Chapter 6 · A cluster is a head that others join, and a job is what you leave there
+# Chapter 6 · Clusters and jobs
+
+A cluster is a head node that other nodes join, and a job is a program that you leave there.
 
 *About 100 minutes · builds on [Chapters 1](ch01_tasks.ipynb) and [3](ch03_actors.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [5](ch05_faults.ipynb) help*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="write environments, collect episodes, measure steps a second"
 r"""
-# Chapter 7 · Experience comes from environments, one step at a time
+# Chapter 7 · Environments
+
+Experience comes from environments, one step at a time.
 
 *About 100 minutes · builds on [Chapter 1](ch01_tasks.ipynb) and [Chapter 3](ch03_actors.ipynb)*
 

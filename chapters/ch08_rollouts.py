@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="collect with many samplers, in step and out of it; GAE"
 r"""
-# Chapter 8 · Many samplers play at once, and none has to wait for the slowest
+# Chapter 8 · Rollouts
+
+Many samplers collect experience at once, and none has to wait for the slowest.
 
 *About 105 minutes · builds on [Chapter 2](ch02_objects.ipynb), [Chapter 3](ch03_actors.ipynb) and [Chapter 7](ch07_environments.ipynb)*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="write DQN with `multiprocessing` and with Ray, lose no update"
 r"""
-# Chapter 9 · Many workers teach one agent, and no lesson is lost
+# Chapter 9 · Distributed DQN
+
+Many workers train one agent, and no update is lost.
 
 *About 100 minutes · builds on [Chapter 3](ch03_actors.ipynb), [Chapter 7](ch07_environments.ipynb) and [Chapter 8](ch08_rollouts.ipynb)*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="write PPO with samplers and a learner yourself"
 r"""
-# Chapter 10 · Two hundred lines learn to balance a pole in seconds
+# Chapter 10 · Distributed PPO from scratch
+
+Two hundred lines learn to balance a pole in seconds.
 
 *About 105 minutes · builds on [Chapter 3](ch03_actors.ipynb), [Chapter 7](ch07_environments.ipynb) and [Chapter 8](ch08_rollouts.ipynb)*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="train, read the result, save, and use the policy without a running Ray"
 r"""
-# Chapter 11 · RLlib trains the agent, and what you keep is a folder with a network in it
+# Chapter 11 · PPO with RLlib
+
+RLlib trains the agent, and what you keep is a checkpoint: a folder with a network in it.
 
 *About 95 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 10](ch10_actor_learner.ipynb)*
 

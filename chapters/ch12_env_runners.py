@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="time PPO with many rollout workers against one"
 r"""
-# Chapter 12 · EnvRunners play side by side, and only the playing gets faster
+# Chapter 12 · Scaling with EnvRunners
+
+EnvRunners sample in parallel, and only the sampling gets faster.
 
 *About 100 minutes · builds on [Chapter 1](ch01_tasks.ipynb); [Chapter 11](ch11_rllib_ppo.ipynb) helps*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="compare PPO, DQN, SAC, APPO and IMPALA fairly"
 r"""
-# Chapter 13 · Quick in steps is not quick in seconds
+# Chapter 13 · Choosing an algorithm
+
+An algorithm that needs few steps may still need many seconds.
 
 *About 100 minutes · builds on [Chapter 12](ch12_env_runners.ipynb); [Chapter 9](ch09_dqn.ipynb) and [Chapter 10](ch10_actor_learner.ipynb) wrote DQN and PPO by hand*
 

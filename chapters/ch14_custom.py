@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="write a module, a connector, a callback, a reward that does not mislead"
 r"""
-# Chapter 14 · Five places where your own code goes into RLlib
+# Chapter 14 · Customizing RLlib
+
+Your own code goes into RLlib in five places.
 
 *About 110 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 12](ch12_env_runners.ipynb); [Chapters 10](ch10_actor_learner.ipynb) and [11](ch11_rllib_ppo.ipynb) help*
 

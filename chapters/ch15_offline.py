@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="record, clone, and learn from experience that others had"
 r"""
-# Chapter 15 · A clone follows the majority of its log, and only playing shows how good that is
+# Chapter 15 · Offline reinforcement learning
+
+A cloned policy follows the majority of its data, and only an evaluation in the environment shows how good that is.
 
 *About 100 minutes · builds on [Chapter 7](ch07_environments.ipynb), [Chapter 9](ch09_dqn.ipynb), [Chapter 10](ch10_actor_learner.ipynb) and [Chapter 11](ch11_rllib_ppo.ipynb)*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="search settings with ASHA and PBT, and restore a killed search"
 r"""
-# Chapter 16 · Tune tries many settings, and gives up early on those that will not win
+# Chapter 16 · Hyperparameter search with Ray Tune
+
+Tune tries many settings and gives up early on those that won't win.
 
 *About 120 minutes · builds on [Chapter 4](ch04_scheduling.ipynb) and [Chapter 11](ch11_rllib_ppo.ipynb)*
 

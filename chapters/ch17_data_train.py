@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="feed two workers that learn as one, and resume after a death"
 r"""
-# Chapter 17 · Two workers with equal weights are one learner, and a checkpoint is all that survives them
+# Chapter 17 · Ray Data and Ray Train
+
+Two workers with equal weights are one learner, and only a checkpoint survives them.
 
 *About 120 minutes · builds on [Chapter 2](ch02_objects.ipynb), [Chapter 3](ch03_actors.ipynb) and [Chapter 5](ch05_faults.ipynb); [Chapter 10](ch10_actor_learner.ipynb) helps where PyTorch is new*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="serve a policy over HTTP, load-test it, update it under load"
 r"""
-# Chapter 18 · A trained policy becomes a service, and stays one while you change it
+# Chapter 18 · Serving policies with Ray Serve
+
+A trained policy becomes a service, and it stays up while you change it.
 
 *About 120 minutes · builds on [Chapter 3](ch03_actors.ipynb); [Chapters 6](ch06_cluster.ipynb) and [11](ch11_rllib_ppo.ipynb) help*
 

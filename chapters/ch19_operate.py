@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="find what is slow, what hangs, what waits, what costs"
 r"""
-# Chapter 19 · A running program answers questions
+# Chapter 19 · Observability and debugging
+
+A running program can tell you where its time goes and what it's waiting for.
 
 *About 105 minutes · builds on [Chapter 5](ch05_faults.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [6](ch06_cluster.ipynb) help*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="beat a baseline within a budget, and enter the leaderboard"
 r"""
-# Chapter 20 · An agent of your own, within a budget
+# Chapter 20 · Capstone
+
+You train an agent of your own within a budget.
 
 *About 120 minutes · builds on [Chapter 8](ch08_rollouts.ipynb), [Chapter 10](ch10_actor_learner.ipynb) and [Chapter 14](ch14_custom.ipynb)*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="run many learners, stream experience to them, and resume a killed training bit by bit"
 r"""
-# Chapter 21 · Three learners end with the same weights, to the last bit
+# Chapter 21 · Many learners
+
+Three learners end with the same weights, to the last bit.
 
 *About 120 minutes · builds on [Chapter 3](ch03_actors.ipynb), [Chapter 8](ch08_rollouts.ipynb) and [Chapter 10](ch10_actor_learner.ipynb)*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="write a loss, a mask, a memory, and run RLlib on several nodes"
 r"""
-# Chapter 22 · Inside RLlib, you replace one method and keep the rest
+# Chapter 22 · Inside RLlib
+
+You replace one method and keep the rest.
 
 *About 120 minutes · builds on [Chapter 11](ch11_rllib_ppo.ipynb) and [Chapter 14](ch14_custom.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [16](ch16_tune.ipynb) help*
 

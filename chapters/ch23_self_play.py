@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="train two agents, and an agent against a league of its past selves"
 r"""
-# Chapter 23 · An agent that plays itself must not forget what it could
+# Chapter 23 · Self-play
+
+An agent that plays against itself must not forget what it could do before.
 
 *About 115 minutes · builds on [Chapter 14](ch14_custom.ipynb); [Chapter 2](ch02_objects.ipynb) helps*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="bring clusters up: launcher, clouds, Kubernetes, firewall, costs"
 r"""
-# Chapter 24 · A cluster is written down before it runs
+# Chapter 24 · Deploying clusters
+
+A cluster is written down before it runs.
 
 *About 115 minutes · builds on [Chapter 6](ch06_cluster.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [19](ch19_operate.ipynb) help*
 

@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="build pipelines that may be killed anywhere, and publish once"
 r"""
-# Chapter 25 · A pipeline may be killed anywhere, and still publishes once
+# Chapter 25 · Durable pipelines
+
+A pipeline may be killed at any step, and it still publishes exactly once.
 
 *About 95 minutes · builds on [Chapter 5](ch05_faults.ipynb) and [Chapter 19](ch19_operate.ipynb)*
 

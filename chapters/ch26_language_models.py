@@ -1,6 +1,8 @@
 # %% [markdown] you_learn_to="teach a language model with GRPO, and name the roles of verl and OpenRLHF"
 r"""
-# Chapter 26 · A language model learns from its own answers, on your laptop
+# Chapter 26 · RL for language models
+
+A language model learns from its own completions, on your laptop.
 
 *About 115 minutes · builds on [Chapter 4](ch04_scheduling.ipynb), [Chapter 5](ch05_faults.ipynb) and [Chapter 10](ch10_actor_learner.ipynb)*
 

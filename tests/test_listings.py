@@ -14,6 +14,8 @@ OPENING = """# %% [markdown] you_learn_to="{learn}"
 r\"\"\"
 # Chapter {number} · {title}
 
+It is so.
+
 *About {minutes} minutes · builds on {needs}*
 \"\"\"
 """
@@ -97,7 +99,7 @@ def test_what_a_person_has_drawn_is_not_drawn_again(course):
         (' you_learn_to="launch"', "", ':1: the first cell begins with `# %% [markdown] you_learn_to="…"`'),
         ("# Chapter 1 ·", "# Chapter 2 ·", "`# Chapter 1 · …`"),
         ("About 60 minutes", "An hour", "`*About 90 minutes · builds on …*`"),
-        ("ch00_start", "ch02_objects", ":5: a chapter builds on earlier ones, and ch02_objects is not one of them."),
+        ("ch00_start", "ch02_objects", ":7: a chapter builds on earlier ones, and ch02_objects is not one of them."),
     ],
 )
 def test_a_first_cell_that_cannot_be_read_is_named_with_file_and_line(course, old, new, message):

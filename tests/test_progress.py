@@ -135,10 +135,10 @@ def test_the_overview_fits_80_columns_and_ends_with_what_to_do_next():
     save(result("gone", points=2))
     lines = str(progress()).splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[-1] == "Next: ch00_start.ipynb (Chapter 0 · Many processes, one program)"
+    assert lines[-1] == "Next: ch00_start.ipynb (Chapter 0 · Getting started)"
     save(result("as_task", chapter="ch01_tasks"))
     assert " ".join(str(progress()).splitlines()).endswith(
-        "Next: when_remote_returns, in ch01_tasks.ipynb (Chapter 1 · Functions become tasks)"
+        "Next: when_remote_returns, in ch01_tasks.ipynb (Chapter 1 · Tasks)"
     )
 
 
@@ -172,5 +172,5 @@ def test_the_last_point_of_a_chapter_shows_the_next_one_once(capsys):
     for _ in range(2):
         quiz("what_distribution_costs", "c")
     assert capsys.readouterr().out == (
-        "Every point of this chapter is yours\nNext: ch01_tasks.ipynb (Chapter 1 · Functions become tasks)\n"
+        "Every point of this chapter is yours\nNext: ch01_tasks.ipynb (Chapter 1 · Tasks)\n"
     )

@@ -454,4 +454,4 @@ def test_a_reader_types_the_name_of_an_exercise_and_lands_in_its_chapter(opened,
     tab.keyboard.type("bounded_map")
     tab.keyboard.press("Enter")
     tab.locator(f'#search-results a[href*="notebooks/{CHAPTER}.html"]').first.click()
-    expect(tab.get_by_role("heading", level=1)).to_contain_text("Functions become tasks")
+    expect(tab.get_by_role("heading", level=1)).to_contain_text("Tasks")

@@ -23,7 +23,7 @@ CLAIMED = {
 }
 OPENING = re.compile(
     r'# %% \[markdown\] you_learn_to="(?P<learn>.+)"\nr"""\n# Chapter (?P<number>\d+) · (?P<title>.+)\n\n'
-    r"\*About (?P<minutes>\d+) minutes · builds on (?P<needs>.+?)[;*]"
+    r".+\n\n\*About (?P<minutes>\d+) minutes · builds on (?P<needs>.+?)[;*]"
 )
 
 
@@ -68,14 +68,14 @@ def _opening(path: Path, earlier: list[str]) -> Chapter:
     number, said = int(path.name[2:4]), OPENING.match(path.read_text(encoding="utf-8"))
     if not said or int(said["number"]) != number:
         raise AuthorError(
-            f'chapters/{path.name}:1: the first cell begins with `# %% [markdown] you_learn_to="…"`, `# Chapter {number} · …` '
-            "and `*About 90 minutes · builds on …*`, as in chapters/_template.py."
+            f'chapters/{path.name}:1: the first cell begins with `# %% [markdown] you_learn_to="…"`, `# Chapter {number} · …`, '
+            "a line that says what the chapter claims, and `*About 90 minutes · builds on …*`, as in chapters/_template.py."
         )
     links = re.findall(r"\((\w+)\.ipynb\)", said["needs"])
     for link in links:
         if link not in earlier:
             raise AuthorError(
-                f"chapters/{path.name}:5: a chapter builds on earlier ones, and {link} is not one of them."
+                f"chapters/{path.name}:7: a chapter builds on earlier ones, and {link} is not one of them."
             )
     needs = frozenset(int(link[2:4]) for link in links)
     return Chapter(path.stem, number, said["title"], said["learn"], int(said["minutes"]), needs)

@@ -23,7 +23,7 @@ def text_of(chapter: str, kind: str = "markdown", folder=NOTEBOOKS) -> str:
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_chapter_opens_with_objectives_minutes_and_what_it_builds_on(chapter):
     opening = nbformat.read(NOTEBOOKS / f"{chapter}.ipynb", as_version=4).cells[0].source
-    assert opening.startswith("# Chapter ")
+    assert re.match(r"# Chapter \d+ · [^.,:]+\n\n[A-Z].+\.\n\n\*About ", opening)  # the topic, and below it the claim
     assert re.search(r"^\*About \d+ minutes · builds on .+\*$", opening, re.MULTILINE)
     assert len(re.findall(r"^- ", opening.partition("**What you will be able to do**")[2], re.MULTILINE)) >= 2
 
