@@ -13,7 +13,7 @@ A sentence that says what this chapter claims.
 """
 
 # %%
-from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, solution
+from coursekit import begin, budget, check, compare_times, hint, measured, passed, predict, progress, quiz, solution
 
 begin("CHAPTER")
 
@@ -89,16 +89,19 @@ quiz("largest_of_none", largest_of_none)
 r"""
 ## A list is summed faster than a generator
 
-**Predict:** how many times slower does `sum` add 100,000 numbers that a generator hands to it one by one?
-Write a number down, then measure.
+**Predict:** how many times slower does `sum` add 100,000 numbers that a generator yields one by one?
 """
+
+# %% tags=["demo"]
+predict("generator", ...)  # times slower
 
 # %% tags=["demo"]
 numbers = list(range(100_000))
 ways = {"list": lambda: sum(numbers), "generator": lambda: sum(number for number in numbers)}
 comparison = compare_times(ways, repeats=budget(20, 5))
 comparison.plot()
-comparison
+display(comparison)
+measured("generator", comparison.ratio)
 
 # %% [markdown]
 r"""

@@ -62,6 +62,9 @@ r"""
 # Tiny
 """
 
+# %% tags=["demo"]
+predict("twice", ..., ["two", "four"])
+
 # %%
 def double(x):
     ### BEGIN SOLUTION
@@ -78,6 +81,9 @@ which = "b"
 
 # %%
 quiz("which", which)
+
+# %% tags=["demo"]
+measured("twice", "four")
 '''
 
 
@@ -117,44 +123,53 @@ def test_a_text_keeps_its_id_when_only_its_line_breaks_change(tiny):
     assert ids[0] == ids[1]
     assert ids[0][0] != ids[2][0]
     assert ids[0][1:] == ids[2][1:]
+    assert ids[0][1] == "predict_twice"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("    ### END SOLUTION\n", "", ":6: solution delimiters come in pairs"),
-        ("    ### BEGIN SOLUTION\n", "    # BEGIN SOLUTION\n", ":6: solution delimiters come in pairs"),
+        ("    ### END SOLUTION\n", "", ":9: solution delimiters come in pairs"),
+        ("    ### BEGIN SOLUTION\n", "    # BEGIN SOLUTION\n", ":9: solution delimiters come in pairs"),
         (
             '\n# %%\ncheck("double", double)',
             '\ncheck("double", double)',
-            ":6: this cell has a solution delimiter and a check",
+            ":9: this cell has a solution delimiter and a check",
         ),
         (
             'check("double", double)',
             'check("double", 2)',
-            ':12: put a check in a cell of its own: `check("double", double)`',
+            ':15: put a check in a cell of its own: `check("double", double)`',
         ),
-        ('check("double", double)', 'check("double", double)\nprint(1)', ":12: put a check in a cell of its own"),
-        ('check("double"', 'check("doble"', ":12: check(\"doble\", …) has no exercise 'doble'"),
+        ('check("double", double)', 'check("double", double)\nprint(1)', ":15: put a check in a cell of its own"),
+        ('check("double"', 'check("doble"', ":15: check(\"doble\", …) has no exercise 'doble'"),
         (
             'check("double", double)',
             "double(2)",
             ":1: exercise 'double' of coursekit/exercises (line 7) is never checked",
         ),
-        ('quiz("which", which)', 'check("which", which)', ":20: 'which' is a quiz, not an exercise"),
-        ('quiz("which", which)', 'quiz("which", which)\ncheck("double", double)', ":20: one cell, one check"),
+        ('quiz("which", which)', 'check("which", which)', ":23: 'which' is a quiz, not an exercise"),
+        ('quiz("which", which)', 'quiz("which", which)\ncheck("double", double)', ":23: one cell, one check"),
         (
             'quiz("which", which)',
             'quiz("which", which)\n\n# %%\nquiz("which", which)',
-            ":23: 'which' is checked a second time",
+            ":26: 'which' is checked a second time",
         ),
-        ("def double(x)", "def triple(x)", ":6: this answer cell defines ['triple']"),
-        ('which = "b"', "print(1)", ":15: this answer cell defines nothing"),
-        ("# %%\ncheck", '# %% tags=["dmeo"]\ncheck', ":12: unknown tag ['dmeo']"),
-        ("# %%\ncheck", '# %% tags=["notes"]\ncheck', ":12: speaker notes are Markdown"),
-        ("# %%\ncheck", '# %% tags=["demo"]\ncheck', ':12: the tag "demo" is for cells that only show something'),
-        ("# %%\ndef double", '# %% tags=["demo"]\ndef double', ':6: the tag "demo"'),
-        ("return 2 * x", "return 2 *", ":6: this cell is not Python"),
+        ("def double(x)", "def triple(x)", ":9: this answer cell defines ['triple']"),
+        ('which = "b"', "print(1)", ":18: this answer cell defines nothing"),
+        ("# %%\ncheck", '# %% tags=["dmeo"]\ncheck', ":15: unknown tag ['dmeo']"),
+        ("# %%\ncheck", '# %% tags=["notes"]\ncheck', ":15: speaker notes are Markdown"),
+        ("# %%\ncheck", '# %% tags=["demo"]\ncheck', ':15: the tag "demo" is for cells that only show something'),
+        ("# %%\ndef double", '# %% tags=["demo"]\ndef double', ':9: the tag "demo"'),
+        ("return 2 * x", "return 2 *", ":9: this cell is not Python"),
+        ('", ...', '", "two"', ":6: put a prediction in a cell of its own, open"),
+        ('predict("twice"', 'print()\npredict("twice"', ":6: put a prediction in a cell of its own"),
+        ("# %%\ndef", '# %%\npredict("twice", ...)\n\n# %%\ndef', ":9: 'twice' is predicted a second time"),
+        (
+            'measured("twice"',
+            'print("twice"',
+            ':6: nothing is compared with this prediction: call `measured("twice", …)`',
+        ),
         ("# %% [markdown]\n", "import os\n\n# %% [markdown]\n", ":1: every cell begins with"),
     ],
 )
@@ -168,8 +183,8 @@ def test_a_mistake_stops_the_build_with_file_and_line(tiny, old, new, message):
 
 def test_a_check_above_its_answer_stops_the_build(tiny):
     cells = GOOD.split("# %%")
-    tiny.write_text("# %%".join([cells[0], cells[1], cells[3], cells[2], *cells[4:]]))
-    with pytest.raises(AuthorError, match=r":6: no answer cell above defines 'double'"):
+    tiny.write_text("# %%".join([*cells[:3], cells[4], cells[3], *cells[5:]]))
+    with pytest.raises(AuthorError, match=r":9: no answer cell above defines 'double'"):
         build(tiny.parents[1])
 
 

@@ -23,6 +23,7 @@ from coursekit.learner import checks, predictions, session
 from coursekit.learner.progress import home, load
 from coursekit.learner.workshop import attendance
 from coursekit.learner.workshop import connection as link
+from coursekit.room import number_polls
 from coursekit.room.incoming import Event
 from coursekit.room.live_board import Person
 from coursekit.room.number_polls import histogram
@@ -322,6 +323,36 @@ def test_a_prediction_is_kept_and_compared_without_a_room_too(tmp_path, monkeypa
     assert "You said 1.6, it was 0.8" in str(predictions.measured("speedup", np.float64(0.8)))
     assert "Yours is 0.8" in str(predictions.share("speedup", 0.8))
     assert not list(home().glob("room*"))
+
+
+def test_a_prediction_may_be_one_of_a_few_words(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
+    coursekit.begin("ch12_env_runners")
+    words = ["kept", "lost"]
+    for open_ in (..., "gone", 1, ["kept"]):
+        assert "Write one of `'kept'`, `'lost'` in place" in str(predictions.predict("fate", open_, words))
+    assert "It was “lost”\nYou made no prediction" in str(predictions.measured("fate", "lost"))
+    assert "You say “kept”" in str(predictions.predict("fate", "kept", words))
+    assert "You said “kept”, it was “lost”\nWhat did you leave out?" in str(predictions.measured("fate", "lost"))
+    assert "You said “kept”, it was “kept”\nThat's right." in str(predictions.measured("fate", "kept"))
+    assert "It was 3\nYou made no prediction" in str(predictions.measured("fate", 3))
+
+
+def test_the_room_counts_words_by_their_places_and_takes_them_from_the_chapter(room, monkeypatch):
+    monkeypatch.setattr(number_polls, "options", lambda chapter: {"fate": ("kept", "lost")})
+    coursekit.begin("ch12_env_runners")
+    for nickname, word in [("Ada", "kept"), ("Grace", "lost"), ("Edsger", "kept")]:
+        attendance.join(room.words, nickname)
+        predictions.predict("fate", word, ["kept", "lost"])
+        until(lambda: not os.listdir(home() / "room-outbox"))
+    predictions.measured("fate", "lost")
+    until(lambda: [bar for each in room.watch()["numbers"] for bar in each["bars"] if bar["measured"]])
+    [shown] = room.watch("/events?names=0")["numbers"]
+    assert shown == NOTHING | {
+        "name": "fate",
+        "predictions": 3,
+        "bars": [{"word": "kept", "count": 2, "measured": False}, {"word": "lost", "count": 1, "measured": True}],
+    }
 
 
 @pytest.mark.parametrize("value", ["much", None, float("nan"), [1, 2], 10**400])

@@ -191,6 +191,28 @@ def test_an_exercise_in_a_new_form_keeps_the_answer_and_says_so(desk):
     assert "in a new form, so compare with notebooks/ch01_a.ipynb: one, your" in said
 
 
+def test_a_prediction_that_was_filled_in_comes_along_also_from_a_copy_where_its_cell_was_named_after_its_text(desk):
+    cells = [code('predict("launch", ...)  # seconds'), *exercise("one")]
+    publish(desk.root, "1.1", ch01_a=cells)
+    update(desk.root)
+    desk.write("ch01_a", "predict", 'predict("launch", 0.4)')
+    cells = desk.read("ch01_a").cells
+    next(cell for cell in cells if "predict" in cell.source).id = "0a1b2c3d-0"
+    desk.change("ch01_a", cells)
+    said = new_version(desk, ch01_a=[code('predict("launch", ...)  # in seconds'), *exercise("one")])
+    assert desk.sources("ch01_a")[1] == 'predict("launch", 0.4)'
+    assert [cell.id for cell in desk.read("ch01_a").cells].index("predict_launch") == 1
+    assert "ch01_a: 1 prediction carried over, your old file" in said
+    assert not [source for source in desk.sources("ch01_a") if "earlier copy" in source]
+
+
+def test_a_prediction_left_open_gets_the_new_words(desk):
+    publish(desk.root, "1.1", ch01_a=[code('predict("fate", ...)'), *exercise("one")])
+    update(desk.root)
+    new_version(desk, ch01_a=[code('predict("fate", ..., ["kept", "lost"])'), *exercise("one")])
+    assert desk.sources("ch01_a")[1] == 'predict("fate", ..., ["kept", "lost"])'
+
+
 def test_cells_that_were_moved_go_back_to_their_places_with_what_was_written(desk):
     desk.write("ch01_a", "def one", SOLVED)
     cells = desk.read("ch01_a").cells

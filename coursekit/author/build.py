@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from coursekit.author import listings
 from coursekit.author.tags import roles_of_cells
 from coursekit.basics.cards import plural
-from coursekit.basics.cells import content_digest
+from coursekit.basics.cells import PREDICT, content_digest, prediction
 from coursekit.basics.paths import ROOT
 from coursekit.judging import exercise
 from coursekit.judging.exercise import AuthorError, Exercise, Quiz
@@ -118,11 +118,11 @@ def _with_slide(cell: NotebookNode) -> NotebookNode:
 
 
 def _name_cells(notebook: NotebookNode) -> None:
-    """Name each cell after its content; in text, line breaks do not count, so it may be wrapped otherwise."""
+    """Name each cell after its content, in which a text's line breaks do not count; a prediction's by its name, since it's filled in."""
     seen: Counter[str] = Counter()
     for cell in notebook.cells:
-        digest = content_digest(cell)
-        cell.id = f"{digest}-{seen[digest]}"
+        digest, asked = content_digest(cell), prediction(cell.source) if cell.cell_type == "code" else None
+        cell.id = PREDICT + asked.name if asked else f"{digest}-{seen[digest]}"
         seen[digest] += 1
     notebook.nbformat, notebook.nbformat_minor = 4, 5
 

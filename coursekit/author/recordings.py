@@ -25,7 +25,7 @@ from coursekit.judging.result import MIME
 
 SHOWN = ["text/html", "image/svg+xml", "image/png", "text/plain"]  # the first that an output has is kept, and its text
 UNSAID = "You made no prediction."  # what `measured` answers where nobody predicts
-NO_CARD = {"begin(", "progress()"}  # what these show is of one learner
+NO_CARD = {"begin(", "progress()", "predict("}  # what these show is of one learner
 
 
 def record_all(names: list[str], root: Path = ROOT) -> list[str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from coursekit.basics.cells import JUDGES, calls, defined_names, judged_by
+from coursekit.basics.cells import JUDGES, calls, defined_names, judged_by, prediction
 from coursekit.judging.exercise import AuthorError, Exercise, Quiz
 from coursekit.judging.failure import STUB
 
@@ -44,7 +44,11 @@ def roles_of_cells(chapter: Path, cells: list[NotebookNode], items: Items) -> li
         for line, cell, called in zip(lines, cells, called_in, strict=True)
         for problem in _problems_of_cell(cell, called, items)
     ]
-    if problems := problems or [*_problems_of_order(lines, cells, called_in, items)]:
+    problems = problems or [
+        *_problems_of_order(lines, cells, called_in, items),
+        *_problems_of_predictions(lines, cells),
+    ]
+    if problems:
         raise AuthorError("\n".join(f"{place}:{line}: {problem}" for line, problem in problems))
     return [_role(cell, called, items) for cell, called in zip(cells, called_in, strict=True)]
 
@@ -122,6 +126,31 @@ def _problems_of_order(
     for name in items.keys() - checked.keys():
         where = f"of coursekit/exercises (line {items[name].line})"
         yield 1, f"{items[name].kind} {name!r} {where} is never checked here."
+
+
+def _problems_of_predictions(lines: list[int], cells: list[NotebookNode]) -> Iterator[tuple[int, str]]:
+    """Yield what is wrong with predictions: filled in, beside other code, twice, or never compared with what was measured."""
+    asked: dict[str, int] = {}
+    for line, cell in zip(lines, cells, strict=True):
+        if cell.cell_type != "code" or not re.search(r"^predict\(", cell.source, re.MULTILINE):
+            continue
+        found = prediction(cell.source)
+        if not found or not found.is_open:
+            yield (
+                line,
+                'put a prediction in a cell of its own, open: `predict("name", ...)`, or `predict("name", ..., ["a word", "another"])`.',
+            )
+        elif found.name in asked:
+            yield line, f"{found.name!r} is predicted a second time; the first is at line {asked[found.name]}."
+        else:
+            asked[found.name] = line
+    later = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    for name, line in asked.items():
+        if f'measured("{name}",' not in later:
+            yield (
+                line,
+                f'nothing is compared with this prediction: call `measured("{name}", …)` where the result is known.',
+            )
 
 
 def without_solutions(source: str) -> str:

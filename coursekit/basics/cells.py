@@ -1,18 +1,36 @@
-"""What a cell of a chapter says by itself: which exercise or quiz it checks, which names it defines, its content in 8 digits."""
+"""What a cell of a chapter says by itself: what it checks, asks to predict or defines, and its content in 8 digits."""
 
 import ast
 import hashlib
 import re
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
+PREDICT = "predict_"  # begins the name of a cell in which a learner predicts something
 JUDGES = {"check": "exercise", "quiz": "quiz"}  # what a check cell calls, and for what
 _PARSER = threading.Lock()  # Python 3.11 may raise SystemError where two threads parse (python/cpython#106905)
 _DEFINITION = re.compile(r"^(?:(?:async )?def|class) +(\w+)|^(\w+) *=(?!=)", re.MULTILINE)
+
+
+class Prediction(NamedTuple):
+    """What a cell asks a learner to predict: under which name, as one of which words (a number if there are none), answered or not."""
+
+    name: str
+    options: tuple[str, ...]
+    is_open: bool
+
+
+def prediction(source: str) -> Prediction | None:
+    """Return what is predicted in a cell that holds `predict("name", value)` or `predict("name", value, [words])` and nothing else."""
+    match _body(source):
+        case [ast.Expr(ast.Call(ast.Name("predict"), [ast.Constant(str(name)), value, *rest], []))] if len(rest) < 2:
+            options = [each.value for each in ast.walk(rest[0]) if isinstance(each, ast.Constant)] if rest else []
+            return Prediction(name, tuple(map(str, options)), isinstance(value, ast.Constant) and value.value is ...)
+    return None
 
 
 def judged_by(source: str) -> tuple[str, str] | None:

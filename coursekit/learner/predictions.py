@@ -1,8 +1,9 @@
-"""Numbers that a learner commits to: `predict` before a demonstration, `measured` after it, `share` with the room."""
+"""What a learner commits to: `predict` before a demonstration, `measured` after it, `share` with the room."""
 
 import json
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +17,34 @@ from coursekit.learner.workshop import connection
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,60}")  # as the room takes it
 
 
-def predict(name: str, value: Any) -> Note:
-    """Keep what you expect of a demonstration, before you run it; the room sees it if you have joined one."""
-    if (number := _number(name, value)) is None:
-        return Note("What do you expect?", "Write a number in place of the dots, then run this cell.")
+def predict(name: str, value: Any, options: Sequence[str] = ()) -> Note:
+    """Keep what you expect of a demonstration, before you run it: a number, or one of the options; a room sees it if you have joined one."""
+    said = _number(name, value) if not options else value if value in options else None
+    if said is None:
+        wanted = f"one of {', '.join(f'`{each!r}`' for each in options)}" if options else "a number"
+        return Note("What do you expect?", f"Write {wanted} in place of the dots, then run this cell.")
     path = _file(name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps({"predicted": number}))
-    told = _tell("predict", name, number)
-    return told or Note(f"You say {number:g}", "Now run the demonstration.", "#7c3aed")
+    write_whole(path, json.dumps({"predicted": said, "options": [*options]}))
+    told = _tell("predict", name, options.index(said) if options else said)
+    return told or Note(f"You say {_shown(said)}", "Now run the demonstration.", "#7c3aed")
 
 
 def measured(name: str, value: Any) -> Note:
-    """Compare what came out with what you predicted."""
-    if (number := _number(name, value)) is None:
-        return Note("Nothing was measured", f"`measured({name!r}, …)` needs a number.", "#dc2626")
-    said = kept(_file(name)).get("predicted")
-    told = _tell("measured", name, number)
-    if said is None:
-        return told or Note(f"It was {number:.3g}", "You made no prediction. Next time, write one down first.")
-    return told or Note(f"You said {said:g}, it was {number:.3g}", _compared(said, number), "#7c3aed")
+    """Compare what came out with what you predicted: a number, or one of the words that you chose from."""
+    was = value if isinstance(value, str) else _number(name, value)
+    if was is None:
+        return Note("Nothing was measured", f"`measured({name!r}, …)` needs a number, or a word.", "#dc2626")
+    found = kept(_file(name))
+    said, options = found.get("predicted"), found.get("options", [])
+    told = None
+    if not isinstance(was, str):
+        told = _tell("measured", name, was)
+    elif was in options:
+        told = _tell("measured", name, options.index(was))
+    if said is None or type(said) is not type(was):  # nothing was predicted, or a number where there are words today
+        return told or Note(f"It was {_shown(was)}", "You made no prediction. Next time, write one down first.")
+    return told or Note(f"You said {_shown(said)}, it was {_shown(was)}", _compared(said, was), "#7c3aed")
 
 
 def share(name: str, value: Any) -> Note:
@@ -60,7 +69,13 @@ def _number(name: str, value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _compared(said: float, was: float) -> str:
+def _shown(value: float | str) -> str:
+    return f"“{value}”" if isinstance(value, str) else f"{value:.3g}"
+
+
+def _compared(said: float | str, was: float | str) -> str:
+    if isinstance(said, str) or isinstance(was, str):
+        return "That's right." if said == was else "What did you leave out?"
     if min(said, was) <= 0 or 1 / 1.25 < was / said < 1.25:
         return "" if was != said else "Exactly."
     return f"That is {was / said:.2g} times what you expected: what did you leave out?"

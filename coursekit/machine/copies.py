@@ -16,7 +16,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from coursekit.basics.cards import plural
-from coursekit.basics.cells import content_digest
+from coursekit.basics.cells import PREDICT, content_digest, prediction
 from coursekit.basics.errors import CommandError
 from coursekit.basics.files import write_whole
 from coursekit.basics.paths import ROOT
@@ -143,6 +143,8 @@ def as_built(cells: list[NotebookNode]) -> list[NotebookNode]:
     def untouched(cell: NotebookNode) -> bool:
         if "nbgrader" in cell.metadata:
             return cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
+        if cell.id.startswith(PREDICT):
+            return bool((asked := prediction(cell.source)) and asked.is_open)
         return cell.id.startswith(f"{content_digest(cell)}-")
 
     return [_without_outputs(cell) for cell in cells if untouched(cell)]

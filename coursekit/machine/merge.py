@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import nbformat
 from nbformat import NotebookNode
 
-from coursekit.basics.cells import defined_names
+from coursekit.basics.cells import PREDICT, defined_names, prediction
 from coursekit.learner.renamed_exercises import moved
 
 ANSWER = "answer_"  # begins the name of an answer cell; that of its check is the exercise's
@@ -33,6 +33,8 @@ def source_of(cell: NotebookNode) -> str:
 
 def name_of(cell: NotebookNode) -> str:
     """Return the name under which a cell is known in all versions of its chapter."""
+    if cell.cell_type == "code" and (asked := prediction(cell.source)):
+        return PREDICT + asked.name
     return cell.metadata.get("nbgrader", {}).get("grade_id") or cell.id
 
 
@@ -159,8 +161,8 @@ class Merge:
             there.left.append(cell)
 
     def _fits(self, old: Place, home: Place) -> bool:
-        """Return whether a changed cell can stand in a place: an answer where no other does, else where the course's text is the same."""
-        if old[1].startswith(ANSWER):
+        """Return whether a changed cell can stand in a place: an answer or a guess where no other does, else where the course's text is the same."""
+        if old[1].startswith((ANSWER, PREDICT)):
             return home[1] not in self.carried[home[0]].instead and (home == old or not self._answered(home))
         cell, here = self.chapters[home[0]].new[home[1]], self.chapters[old[0]]
         locked = cell.metadata.get("nbgrader", {}).get("locked", False)

@@ -12,6 +12,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from coursekit.basics.cards import plural
+from coursekit.basics.cells import PREDICT
 from coursekit.basics.files import write_whole
 from coursekit.basics.paths import ROOT
 from coursekit.learner.overview import overview
@@ -169,10 +170,12 @@ def _in_a_new_form(copy: Copy, answers: list[str]) -> str:
 
 def _line(copy: Copy, carried: Carried, kept: Path) -> str:
     answers = [name for name in carried.instead if name.startswith(ANSWER)]
-    own = len(carried.instead) - len(answers) + sum(map(len, carried.after.values()))
+    guesses = [name for name in carried.instead if name.startswith(PREDICT)]
+    own = len(carried.instead) - len(answers) - len(guesses) + sum(map(len, carried.after.values()))
     parts = [
         "new" if not copy.mine.cells else "",
         f"{plural(len(answers), 'answer')} carried over" if answers else "",
+        f"{plural(len(guesses), 'prediction')} carried over" if guesses else "",
         _in_a_new_form(copy, answers),
         f"{plural(own, 'cell')} of your own" if own else "",
         f"{plural(len(carried.left), 'cell')} without a place, now at the end" if carried.left else "",

@@ -1,10 +1,18 @@
-"""The room's numbers: what it predicted and measured, as a histogram, and what it shared, by the machines' cores."""
+"""The room's numbers: what it predicted and measured, as a histogram, and what it shared, by the machines' cores.
 
+Where a chapter offers words to choose from, a number is a word's place among them.
+"""
+
+from collections import Counter
+from functools import lru_cache
 from statistics import median
 from typing import Any
 
+import nbformat
 import numpy as np
 
+from coursekit.basics.cells import prediction
+from coursekit.basics.paths import NOTEBOOKS
 from coursekit.room.incoming import Event
 
 BARS = 10
@@ -25,18 +33,29 @@ class Numbers:
 
     def view(self, chapter: str, early: bool) -> list[dict[str, Any]]:
         """Return the numbers of a chapter, the newest name first; predictions, before anybody measured, only if `early`."""
-        return [_view(name, kinds, early) for (where, name), kinds in reversed(self._of.items()) if where == chapter]
+        of_chapter = [(name, kinds) for (where, name), kinds in reversed(self._of.items()) if where == chapter]
+        return [_view(name, kinds, early, options(chapter).get(name, ())) for name, kinds in of_chapter]
 
 
-def _view(name: str, kinds: dict[str, Values], early: bool) -> dict[str, Any]:
+@lru_cache
+def options(chapter: str) -> dict[str, tuple[str, ...]]:
+    """Return the words to choose from of each prediction of a chapter that offers some."""
+    path = NOTEBOOKS / f"{chapter}.ipynb"
+    cells = nbformat.read(path, as_version=4).cells if path.exists() else []
+    asked = [prediction(cell.source) for cell in cells if cell.cell_type == "code"]
+    return {each.name: each.options for each in asked if each and each.options}
+
+
+def _view(name: str, kinds: dict[str, Values], early: bool, words: tuple[str, ...]) -> dict[str, Any]:
     predicted, was = ([value for value, _ in kinds.get(kind, {}).values()] for kind in ("predict", "measured"))
     seen = bool(predicted) and (early or bool(was))
+    bars = _bars_of_words(words, predicted, was) if words else histogram(predicted, was) if seen else []
     return {
         "name": name,
         "predictions": len(predicted),
-        "bars": histogram(predicted, was) if seen else [],
-        "predicted": median(predicted) if seen else None,
-        "measured": median(was) if was else None,
+        "bars": bars if seen else [],
+        "predicted": median(predicted) if seen and not words else None,
+        "measured": median(was) if was and not words else None,
         "shared": _by_cores(kinds.get("share", {})),
     }
 
@@ -54,6 +73,15 @@ def histogram(predicted: list[float], measured: list[float]) -> list[dict[str, A
     return [
         {"low": low, "high": high, "count": int(count), "measured": number == here}
         for number, (low, high, count) in enumerate(zip(ends, ends[1:], counts, strict=False))
+    ]
+
+
+def _bars_of_words(words: tuple[str, ...], predicted: list[float], measured: list[float]) -> list[dict[str, Any]]:
+    """Return a bar for each word: how often it was predicted, and whether it's what most have measured."""
+    counts, most = Counter(predicted), Counter(measured).most_common(1)
+    return [
+        {"word": word, "count": counts[place], "measured": bool(most) and most[0][0] == place}
+        for place, word in enumerate(words)
     ]
 
 
