@@ -20,6 +20,7 @@ REFUSED = {
     r"\bso many\b(?!.*\bthat\b)": '"N of them", or the number',
 }
 _TRAINING = "run|loop|set|step|job|process|program|script|iteration|batch|curve|environment|example|code|worker|data"
+_COUNTED = "steps|calls|tasks|samples|frames|requests|tokens|iterations|updates|times|messages|rows|images"
 _BRITISH = (
     "standard|recogn|normal|synchron|maxim|minim|vector|optim|central|util|summar|priorit|general|serial|initial|organ"
 )
@@ -27,7 +28,7 @@ _BRITISH = (
 # chapters that refuse it ("" for all), what to write instead, and a sentence that has it.
 FIELD = [
     (
-        r"\b(\w+s) a (second|minute|hour)\b(?<!takes a second)(?<!lasts a second)",
+        rf"\b({_COUNTED}) a (second|minute|hour)\b",
         "",
         '"per second"',
         "It makes 9 calls a second.",
