@@ -10,6 +10,7 @@ from coursekit import aliases
 from coursekit.basics import proxies
 
 if TYPE_CHECKING:
+    from coursekit.basics.progress_bar import track
     from coursekit.given.environments import SlowSimulator
     from coursekit.given.pictures import Drawn, film, strip
     from coursekit.learner.checks import check, hint, passed, quiz, solution
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 # What a notebook imports: the names, and the module that has them.
 _MODULES = {
+    "basics.progress_bar": ("track",),
     "given.environments": ("SlowSimulator",),
     "given.pictures": ("Drawn", "film", "strip"),
     "learner.checks": ("check", "hint", "passed", "quiz", "solution"),

@@ -3,6 +3,7 @@
 import base64
 import functools
 import io
+import json
 import re
 import sys
 import threading
@@ -17,7 +18,7 @@ from urllib.parse import unquote, urldefrag
 import nbformat
 import pytest
 import yaml
-from nbformat.v4 import new_code_cell, new_notebook, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from packaging.requirements import Requirement
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -114,11 +115,36 @@ def test_a_recording_names_no_folder_of_its_machine_and_a_cell_that_fails_leaves
     )
     assert recordings.record_all([CHAPTER], course) == []
     kept = recordings.recording(CHAPTER, course).read_text(encoding="utf-8")
+    assert json.loads(kept)["seconds"] == {}
     assert "~/.local/share/coursekit /tmp/ray ~/ray-rl-course/solutions /usr\\n" in kept
     solution("1 / 0")
     assert recordings.record_all([CHAPTER], course) == [CHAPTER]
     assert "ZeroDivisionError" in capsys.readouterr().out
     assert recordings.recording(CHAPTER, course).read_text(encoding="utf-8") == kept
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_cell_that_takes_long_says_so_and_shows_a_bar(chapter):
+    assert recordings.silent_waits(chapter) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "missing"),
+    [
+        ("It trains twice, which takes about a minute.", "for _ in track(range(9), 'PPO'): train()", []),
+        ("The check takes about 30 s.", 'check("train", train)', []),
+        ("It trains twice.", "for _ in track(range(9), 'PPO'): train()", ["say in the text above how long it takes"]),
+        ("It takes a minute.", "train()", ["loop over `track("]),
+        ("It trains.", "train()", ["say in the text above how long it takes", "loop over `track("]),
+    ],
+)
+def test_what_a_long_cell_lacks_is_named(text, code, missing, course):
+    cells = [new_markdown_cell(text), new_code_cell(code, id="long"), new_code_cell("train()", id="short")]
+    nbformat.write(new_notebook(cells=cells), course / f"solutions/{CHAPTER}.ipynb")
+    recordings.recording(CHAPTER, course).write_text('{"seconds": {"long": 31}, "outputs": {}}')
+    found = recordings.silent_waits(CHAPTER, course)
+    assert [line.startswith(f"{CHAPTER}: `{code}` took 31 s: ") for line in found] == [True] * len(missing)
+    assert all(words in line for words, line in zip(missing, found, strict=True))
 
 
 def test_a_page_says_where_and_when_it_was_recorded_or_that_it_was_not(course):

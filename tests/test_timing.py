@@ -1,7 +1,9 @@
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
+from coursekit import track
 from coursekit.learner.timing import Comparison, budget, compare_times, ratio_interval
 
 
@@ -93,6 +95,16 @@ def test_a_result_in_place_of_a_function_is_named():
 def test_measuring_writes_nothing_outside_a_terminal(capfd):
     compare_times({"a": int, "b": int}, repeats=5, clock=count(1).__next__)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_loop_that_is_tracked_shows_in_a_notebook_how_far_it_is_and_leaves_nothing(monkeypatch):
+    shown = []
+    monkeypatch.setattr("coursekit.basics.progress_bar.in_notebook", lambda: True)
+    handle = SimpleNamespace(update=lambda data, raw: shown.append(data["text/html"]))
+    monkeypatch.setattr("IPython.display.display", lambda *_, **__: handle)
+    assert list(track(["a", "b"], "training <PPO>")) == ["a", "b"]
+    assert ["value='1' max='2'" in shown[0], "value='2' max='2'" in shown[1], shown[2]] == [True, True, ""]
+    assert "training &lt;PPO&gt;" in shown[0]
 
 
 def test_the_plot_has_every_time_and_draws_on_the_axes_it_is_given():

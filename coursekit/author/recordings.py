@@ -8,6 +8,7 @@ import io
 import json
 import os
 import platform
+import re
 import sys
 import tempfile
 import time
@@ -25,6 +26,9 @@ from coursekit.judging.result import MIME
 
 SHOWN = ["text/html", "image/svg+xml", "image/png", "text/plain"]  # the first that an output has is kept, and its text
 UNSAID = "You made no prediction."  # what `measured` answers where nobody predicts
+LONG = 20  # seconds on two cores: a cell that takes longer says so in the text above it, and shows how far it is
+SAYS_HOW_LONG = re.compile(r"\b(seconds?|\d+ s|minutes?)\b")
+BARS = ("track(", "compare_times(", "check(")  # a check says for itself what it waits for
 NO_CARD = {"begin(", "progress()", "predict("}  # what these show is of one learner
 
 
@@ -54,15 +58,19 @@ def record(name: str, root: Path = ROOT) -> Path:
         env |= {"COURSEKIT_QUICK": "0", "COURSEKIT_HOME": home, "RAY_TMPDIR": rays}
         client = NotebookClient(notebook, timeout=3600, resources=resources)
         try:
+            seconds = {}
             with client.setup_kernel(env=env):
                 for index, cell in enumerate(notebook.cells):
+                    began = time.monotonic()
                     client.execute_cell(cell, index)
+                    seconds[cell.id] = round(time.monotonic() - began)
         except (CellControlSignal, DeadKernelError) as error:
             raise CommandError(f"Nothing is recorded: a cell failed.\n{error}") from error
     if failed := _not_passed(notebook):
         raise CommandError(f"Nothing is recorded: {', '.join(failed)} did not pass. Run the notebook and see why.")
     outputs = {cell.id: [*filter(None, map(_kept, cell.outputs))] for cell in demonstrations(notebook)}
-    found = {"machine": _machine(), "date": time.strftime("%Y-%m-%d"), "outputs": outputs}
+    long = {cell_id: taken for cell_id, taken in seconds.items() if taken > LONG}
+    found = {"machine": _machine(), "date": time.strftime("%Y-%m-%d"), "seconds": long, "outputs": outputs}
     text = json.dumps(found, indent=1, ensure_ascii=False)
     readers = {
         home: "~/.local/share/coursekit",
@@ -95,6 +103,21 @@ def demonstrations(notebook: NotebookNode) -> Iterator[NotebookNode]:
         plain = cell.cell_type == "code" and "nbgrader" not in cell.metadata
         if plain and not any(call in cell.source for call in NO_CARD):
             yield cell
+
+
+def silent_waits(name: str, root: Path = ROOT) -> list[str]:
+    """Return a line for each cell that took longer than 20 s when its chapter was recorded and doesn't say so, or shows no bar."""
+    seconds, above, found = load(name, root).get("seconds", {}), "", []
+    for cell in nbformat.read(root / f"solutions/{name}.ipynb", as_version=4).cells:
+        if cell.cell_type == "markdown":
+            above = cell.source
+        elif taken := seconds.get(cell.id):
+            said = f"{name}: `{cell.source.splitlines()[0]}` took {taken} s"
+            if not SAYS_HOW_LONG.search(above):
+                found.append(f"{said}: say in the text above how long it takes.")
+            if not any(bar in cell.source for bar in BARS):
+                found.append(f"{said}: loop over `track(items, label)`.")
+    return found
 
 
 def not_run_again(root: Path = ROOT) -> str:

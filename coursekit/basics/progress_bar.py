@@ -2,8 +2,19 @@
 
 import html
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def track(items: Collection[T], label: str) -> Iterator[T]:
+    """Yield the items, and show above a cell's outputs how many of them are done: for a loop that takes more than 20 s."""
+    with progress_bar(len(items), label) as step:
+        for item in items:
+            yield item
+            step()
 
 
 def progress_bar(total: int, label: str, visible: bool = True) -> AbstractContextManager[Callable[[], None]]:
