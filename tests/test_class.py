@@ -9,6 +9,7 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
+from coursekit.basics.cards import plural
 from coursekit.basics.dates import due_line, in_words
 from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import NOTEBOOKS, ROOT
@@ -21,7 +22,8 @@ from coursekit.grading.grading_plan import plan, points_of
 from coursekit.grading.nbgrader_settings import Course
 from coursekit.grading.outcome import Options
 from coursekit.grading.submission import chapter_of
-from coursekit.learner.checks import hint, solution
+from coursekit.learner.checks import check, hint, quiz, solution
+from coursekit.learner.overview import overview
 from coursekit.learner.session import begin
 from coursekit.machine.copies import as_built
 from tests.attacks import notebook
@@ -173,7 +175,7 @@ def test_a_notebook_names_its_date_and_begin_shows_it(course, monkeypatch):
 
 def test_without_dates_a_notebook_stays_as_it_is(course):
     text = (NOTEBOOKS / "ch01_tasks.ipynb").read_text(encoding="utf-8")
-    assert announced(text, settings_of(written(course, CLASS_TOML))) == text
+    assert announced(text, settings_of(written(course, CLASS_TOML.replace("= false", "= true ")))) == text
 
 
 # The gradebook
@@ -272,6 +274,38 @@ def test_quizzes_count_where_the_class_says_so(course, text, points):
     assert points_of(master.tests()["best_seconds"]) == 1
     notes = plan(nbformat.from_dict(read_of(notebook())), master).notes
     assert notes == []  # what was handed out says 1 point
+
+
+@pytest.mark.parametrize(("entry", "possible", "words"), [("false", 1, "not counted"), ("true", 2, "1 point")])
+def test_what_the_notebooks_promise_is_what_counts(course, monkeypatch, tmp_path, entry, possible, words):
+    settings = settings_of(written(course, f"quizzes = {entry}"))
+    text = announced((NOTEBOOKS / "ch00_start.ipynb").read_text(encoding="utf-8"), settings)
+    released = nbformat.reads(text, 4).cells
+    assert len(as_built(released)) == len(released)  # for coursekit update
+    assert [cell.source.partition(" A ")[0] for cell in released if cell.source.startswith("**Quiz")] == [
+        f"**Quiz · {words}.**"
+    ]
+    (source,) = (cell.source for cell in released if "begin(" in cell.source)
+    monkeypatch.setattr("coursekit.learner.session._session", None)
+    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
+    shown = eval(source.splitlines()[-1], {"begin": begin})
+    assert f"what_distribution_costs: {words}, 1 min" in str(shown)
+    assert f"{plural(possible, 'point')} in this chapter" in shown._repr_html_()
+    assert f"passed, {'1 of 1 point' if possible == 2 else 'not counted'}" in str(quiz("what_distribution_costs", "c"))
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks/ch00_start.ipynb").write_text(text, encoding="utf-8")
+    (chapter,) = overview(tmp_path / "notebooks").chapters
+    assert (chapter.points, chapter.earned, chapter.open) == (possible, possible - 1, ("best_seconds",))
+    (course / "submitted/ada/ch00_start").mkdir(parents=True)
+    master = Run(course / "submitted", Options()).masters()["ch00_start", "ch00_start"]
+    assert sum(map(points_of, master.tests().values())) == possible
+
+
+def test_the_last_point_that_counts_is_the_last_of_the_chapter(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path))
+    begin("ch00_start", quizzes=False)
+    check("best_seconds", lambda tasks, seconds_each, workers: -(-tasks // workers) * seconds_each)
+    assert "Every point of this chapter is yours" in capsys.readouterr().out
 
 
 def read_of(document: dict) -> dict:

@@ -1,6 +1,7 @@
 """What a learner sees of the course: a chapter's exercises in the notebook's order, the points of all chapters, what comes next."""
 
 import html
+import re
 import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,11 +9,13 @@ from pathlib import Path
 import nbformat
 
 from coursekit.basics.cards import card, link, plural, prose
+from coursekit.basics.cells import judged_by
 from coursekit.basics.paths import NOTEBOOKS
 from coursekit.judging import exercise
 from coursekit.judging.result import SIGNS
 from coursekit.learner.progress import load
 
+_NO_QUIZZES = re.compile(r"^begin\(.*\bquizzes=False\)", re.MULTILINE)
 WIDTH, BAR = 80, 10  # columns of a terminal, and of a bar
 # A plot is drawn on white. Where JupyterLab is dark, its lightness is reversed, and its colours stay.
 DARK_PLOTS = "<style>[data-jp-theme-light=false] .jp-RenderedImage img{filter:invert(.93) hue-rotate(180deg)}</style>"
@@ -27,16 +30,14 @@ class Contents:
     links: dict[str, str] = field(default_factory=dict)  # by name
 
     def __str__(self) -> str:
-        lines = [
-            f"{sign} {name}: {plural(points, 'point')}, {minutes} min" for sign, name, points, minutes in self.rows
-        ]
+        lines = [f"{sign} {name}: {_worth(points)}, {minutes} min" for sign, name, points, minutes in self.rows]
         return "\n".join(filter(None, [*lines, self.note]))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         lines = "".join(
-            f"<div>{sign} {link(name, self.links[name])} · {plural(points, 'point')} · {minutes} min</div>"
+            f"<div>{sign} {link(name, self.links[name])} · {_worth(points)} · {minutes} min</div>"
             for sign, name, points, minutes in self.rows
         )
         total = sum(row[2] for row in self.rows)
@@ -46,7 +47,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One line of the overview; `open` are the exercises and quizzes that are not passed."""
+    """One line of the overview; `open` are the exercises and quizzes that count and are not passed."""
 
     name: str
     title: str
@@ -101,14 +102,16 @@ def progress(chapter: str = "") -> Overview | Contents:
     return contents(chapter) if chapter else overview()
 
 
-def contents(chapter: str, *notes: str) -> Contents:
-    """Return the exercises of a chapter, in the notebook's order, with what was earned."""
+def contents(chapter: str, *notes: str, quizzes: bool = True) -> Contents:
+    """Return the exercises of a chapter, in the notebook's order, with what was earned; without `quizzes`, those count nothing."""
     items, (saved, note) = exercise.load(chapter), load()
     path = NOTEBOOKS / f"{chapter}.ipynb"
     cells = _graded(path)[1] if path.exists() else {}
     order = sorted(items.values(), key=lambda item: list(cells).index(item.name) if item.name in cells else len(cells))
     signs = {name: SIGNS[each["status"]] for name, each in saved.get(chapter, {}).items()}
-    rows = [(signs.get(item.name, "○"), item.name, item.points, item.minutes) for item in order]
+    worth = {item.name: cells[item.name][0] if item.name in cells else item.points for item in order}
+    worth |= {item.name: 0 for item in order if item.kind == "quiz" and not quizzes}
+    rows = [(signs.get(item.name, "○"), item.name, worth[item.name], item.minutes) for item in order]
     links = {item.name: link_to(chapter, cells[item.name][1] if item.name in cells else "") for item in order}
     return Contents(rows, "\n".join(filter(None, [*notes, note])), links)
 
@@ -120,19 +123,20 @@ def overview(notebooks: Path = NOTEBOOKS) -> Overview:
     for path in sorted(notebooks.glob("ch*.ipynb")):
         title, cells = _graded(path)
         mine = saved.pop(path.stem, {})
-        left = tuple(name for name in cells if mine.get(name, {}).get("status") != "passed")
-        earned = sum(mine.pop(name)["earned"] for name in cells.keys() & mine.keys())
-        points = sum(points for points, _ in cells.values())
-        chapters.append(Chapter(path.stem, title, points, min(earned, points), left))
+        worth = {name: points for name, (points, _) in cells.items()}
+        left = tuple(name for name in worth if worth[name] and mine.get(name, {}).get("status") != "passed")
+        earned = sum(min(mine.pop(name)["earned"], worth[name]) for name in worth.keys() & mine.keys())
+        chapters.append(Chapter(path.stem, title, sum(worth.values()), earned, left))
         saved[path.stem] = mine
     retired = [f"{chapter}/{name}" for chapter, left in saved.items() for name in left if left[name]["earned"]]
     return Overview(chapters, note, sorted(retired))
 
 
-def open_items(chapter: str) -> set[str]:
-    """Return the exercises and quizzes of a chapter that are not passed."""
+def open_items(chapter: str, quizzes: bool) -> set[str]:
+    """Return the exercises of a chapter that are not passed, and its quizzes where they count."""
     saved = load()[0].get(chapter, {})
-    return {name for name in exercise.load(chapter) if saved.get(name, {}).get("status") != "passed"}
+    counted = (name for name, item in exercise.load(chapter).items() if quizzes or item.kind != "quiz")
+    return {name for name in counted if saved.get(name, {}).get("status") != "passed"}
 
 
 def link_to(chapter: str, cell: str = "") -> str:
@@ -142,12 +146,23 @@ def link_to(chapter: str, cell: str = "") -> str:
 
 
 def _graded(path: Path) -> tuple[str, dict[str, tuple[int, str]]]:
-    """Return a notebook's first heading and, by the names of its graded cells, their points and the cell where each begins."""
+    """Return a notebook's first heading and, by the names of its graded cells, their points and the cell where each begins.
+
+    Where its `begin` says that quizzes earn nothing, they have 0 points.
+    """
     cells = nbformat.read(path, as_version=4).cells
     headings = (line for cell in cells for line in cell.source.splitlines() if line.startswith("# "))
-    graded = [(cell.metadata.get("nbgrader", {}), cells[max(place - 2, 0)].id) for place, cell in enumerate(cells)]
-    found = {each["grade_id"]: (int(each["points"]), above) for each, above in graded if each.get("points")}
+    uncounted = any(_NO_QUIZZES.search(cell.source) for cell in cells)
+    found = dict[str, tuple[int, str]]()
+    for place, cell in enumerate(cells):
+        if points := (meta := cell.metadata.get("nbgrader", {})).get("points"):
+            is_quiz = uncounted and (judged_by(cell.source) or ("",))[0] == "quiz"
+            found[meta["grade_id"]] = (0 if is_quiz else int(points), cells[max(place - 2, 0)].id)
     return next(headings, path.stem).removeprefix("# "), found
+
+
+def _worth(points: int) -> str:
+    return plural(points, "point") if points else "not counted"
 
 
 def _line(chapter: Chapter) -> str:

@@ -21,20 +21,25 @@ class Session:
     results: dict[str, Result]
     hints: dict[str, int]
     closed: tuple[str, ...] = ()  # the help that the class's instructor closed
+    quizzes: bool = True  # whether they earn points in the class
 
 
 _session: Session | None = None
 
 
-def begin(chapter: str, *, due: str = "", closed: Sequence[str] = ()) -> Contents:
-    """Start a chapter: quiet Ray's log, and list the exercises with what you have earned, and the due date if there is one."""
+def begin(chapter: str, *, due: str = "", closed: Sequence[str] = (), quizzes: bool = True) -> Contents:
+    """Start a chapter: quiet Ray's log, and list the exercises with what you have earned, and the due date if there is one.
+
+    In a class whose quizzes earn nothing, the notebook says `quizzes=False`.
+    """
     global _session
     quiet()
     exercise.load(chapter)
-    _session = Session(chapter, {}, {}, tuple(closed))
+    _session = Session(chapter, {}, {}, tuple(closed), quizzes)
     shell.watch_cells()
     live_question.listen()
-    return contents(chapter, due_line(due), untested_ray(), *surroundings.warnings(chapter))
+    notes = (due_line(due), untested_ray(), *surroundings.warnings(chapter))
+    return contents(chapter, *notes, quizzes=quizzes)
 
 
 def chapter() -> str:

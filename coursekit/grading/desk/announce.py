@@ -9,6 +9,7 @@ from coursekit.basics.cells import content_digest
 from coursekit.grading.class_settings import HELP, Settings
 
 _BEGIN = re.compile(r'\bbegin\("(\w+)"\)')
+_QUIZ = re.compile(r"^\*\*Quiz · \d+ points?\.")
 CLASS_TOML = """\
 # The class. Every entry is optional; docs/class.md explains them.
 # zone = "Europe/Berlin"       # of the dates below
@@ -32,13 +33,16 @@ help = ["hints", "solutions"]  # what learners may open
 def announced(notebook: str, settings: Settings) -> str:
     """Return the text of a notebook whose `begin` names the due date of its chapter and the help that is closed.
 
-    A cell that the builder named after its content is named after the new one, so that `coursekit update` knows it as ours.
+    Where quizzes earn nothing, `begin` and the line above each quiz say so. A cell that the builder named after its content is named after the new one, so that `coursekit update` knows it as ours.
     """
     document = nbformat.reads(notebook, as_version=4)
     changed = False
     for cell in document.cells:
-        source = _BEGIN.sub(lambda call: _call(call[1], settings), cell.source)
-        if cell.cell_type == "code" and source != cell.source:
+        if cell.cell_type == "code":
+            source = _BEGIN.sub(lambda call: _call(call[1], settings), cell.source)
+        else:
+            source = cell.source if settings.quizzes else _QUIZ.sub("**Quiz · not counted.", cell.source)
+        if source != cell.source:
             digest, changed = content_digest(cell), True
             cell.source = source
             cell.id = cell.id.replace(f"{digest}-", f"{content_digest(cell)}-")
@@ -48,4 +52,5 @@ def announced(notebook: str, settings: Settings) -> str:
 def _call(chapter: str, settings: Settings) -> str:
     due = f', due="{settings.due[chapter].isoformat()}"' if chapter in settings.due else ""
     closed = [name for name in HELP if name not in settings.help]
-    return f'begin("{chapter}"{due}{f", closed={json.dumps(closed)}" if closed else ""})'
+    quizzes = "" if settings.quizzes else ", quizzes=False"
+    return f'begin("{chapter}"{due}{f", closed={json.dumps(closed)}" if closed else ""}{quizzes})'
