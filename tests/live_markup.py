@@ -30,6 +30,11 @@ class Live(HTMLParser):
 def live_in(text: str, attachments: dict | None = None) -> list[str]:
     """Return what is live in the page that nbconvert makes of a text cell."""
     renderer = IPythonRenderer(escape=False, attachments=attachments)
+    return live_in_page(MarkdownWithMath(renderer=renderer).render(text))
+
+
+def live_in_page(text: str) -> list[str]:
+    """Return what is live in a page."""
     page = Live()
-    page.feed(MarkdownWithMath(renderer=renderer).render(text))
+    page.feed(text)
     return page.found

@@ -236,7 +236,7 @@ def test_a_comment_written_once_reaches_all_whose_answers_end_at_its_message(cou
     with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
         comment = book.find_comment("answer_x", "p1", "hw1", "ada")
         assert comment.comment == "Launch first."
-        assert "<div class='said'>Launch first.</div>" in page(course)
+        assert "<div class='said'><p>Launch first.</p></div>" in page(course)
         comment.manual_comment = "For you alone."
         book.db.commit()
     report(course)

@@ -4,9 +4,10 @@ import base64
 
 import pytest
 
+from coursekit.grading.comments import as_html
 from coursekit.grading.markup import inert, pictures, without_dead_pictures
 from coursekit.grading.submission import text_of
-from tests.live_markup import live_in
+from tests.live_markup import live_in, live_in_page
 
 LIVE = [
     "<script>alert(1)</script>",
@@ -74,3 +75,30 @@ def test_pictures_are_of_known_kinds_and_base64():
 def test_a_folders_name_is_no_markup():
     assert text_of("<img src=x>").startswith("\\x3cimg src=x\\x3e~")
     assert text_of("Zoë O'Neill & Söhne") == "Zoë O'Neill & Söhne"
+
+
+# Comments, which may quote a student
+
+
+@pytest.mark.parametrize("text", LIVE)
+def test_a_comment_that_quotes_what_is_live_shows_it(text):
+    assert live_in_page(as_html(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "Use `x < y`, **not** `x > y`.",
+            "<p>Use <code>x &lt; y</code>, <strong>not</strong> <code>x &gt; y</code>.</p>",
+        ),
+        ("You wrote <class 'int'>.", "<p>You wrote &lt;class 'int'&gt;.</p>"),
+        ("- one\n- two", "<ul>\n<li>one</li>\n<li>two</li>\n</ul>"),
+        ("See [the docs](https://docs.ray.io).", '<p>See <a href="https://docs.ray.io">the docs</a>.</p>'),
+        ("![a plot](https://example.org/a.png)", '<p><a href="https://example.org/a.png">a plot</a></p>'),
+        ("![a plot](attachment:a.png)", "<p><a>a plot</a></p>"),
+        ("```python\nreturn x\n```", "<div><pre><span></span><span>return</span> <span>x</span>\n</pre></div>"),
+    ],
+)
+def test_a_comments_markdown_is_shown_as_such(text, shown):
+    assert as_html(text) == shown

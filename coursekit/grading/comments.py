@@ -1,4 +1,4 @@
-"""Comments that an instructor writes once, for all students whose answers end at the same message: comments.toml, beside the gradebook.
+"""Comments on answers, in Markdown. Those that are for all whose answers end at the same message stand in comments.toml.
 
     [ch01_tasks.parallel_map]
     x4k2ab = "Start all tasks first: the first `ray.get` comes when all are on their way."
@@ -7,11 +7,16 @@ The ids of messages stand in class.html. What a person wrote in formgrader on on
 """
 
 import tomllib
+from functools import cache
 from pathlib import Path
+
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbconvert.preprocessors.sanitize import SanitizeHTML
 
 from coursekit.basics.errors import CommandError
 
 FILE = "comments.toml"
+TAGS = "a blockquote br code dd del div dl dt em h1 h2 h3 h4 h5 h6 hr input li ol p pre span strong table tbody td th thead tr ul"
 Comments = dict[tuple[str, str, str], str]  # by chapter, exercise and message id
 
 
@@ -49,3 +54,22 @@ def fitting(comments: Comments, line: dict) -> dict[str, str]:
         if text := comments.get((result["chapter"], result["name"], result["message_id"])):
             found[f"answer_{name}"] = text
     return found
+
+
+class _Renderer(IPythonRenderer):
+    """Shows HTML as text, and a picture as a link to it: a student's page is one file."""
+
+    def image(self, text: str, url: str, title: str | None = None) -> str:
+        return str(self.link(text or url, url, title))
+
+
+@cache
+def as_html(comment: str) -> str:
+    """Return a comment's Markdown as HTML that shows it and does nothing else: it may quote what a student wrote."""
+    made = MarkdownWithMath(renderer=_Renderer(exclude_anchor_links=True)).render(comment)
+    attributes = {"a": _leads_to_a_page, "input": ["type", "checked", "disabled"]}  # the latter of a list of tasks
+    return str(SanitizeHTML(tags=TAGS.split(), attributes=attributes).sanitize_html_tags(made)).strip()
+
+
+def _leads_to_a_page(tag: str, attribute: str, value: str) -> bool:
+    return attribute == "href" and value.startswith(("https://", "http://", "mailto:"))

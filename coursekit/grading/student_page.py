@@ -16,6 +16,7 @@ from coursekit.basics.cards import card, plural, prose
 from coursekit.basics.html_page import html_page
 from coursekit.basics.tables import write_table
 from coursekit.grading.book_marks import Mark, Marks
+from coursekit.grading.comments import as_html
 from coursekit.grading.gradebook import NO_RESPONSE
 from coursekit.judging.exercise import Quiz, UnknownName, load
 from coursekit.judging.result import COLOURS, WORDS, Result
@@ -200,7 +201,7 @@ def _comment(marks: Marks | None, *names: str) -> str:
     """Return what the instructor wrote on an answer, which has one of these names in the gradebook."""
     comments = marks.comments if marks else {}
     said = [comments[name] for name in names if comments.get(name, NO_RESPONSE) != NO_RESPONSE]
-    return f"<div class='said'>{prose(said[0])}</div>" if said else ""
+    return f"<div class='said'>{as_html(said[0])}</div>" if said else ""
 
 
 def _code_of(cell: NotebookNode | None, result: Result | None) -> str:

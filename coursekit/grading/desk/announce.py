@@ -33,7 +33,8 @@ help = ["hints", "solutions"]  # what learners may open
 def announced(notebook: str, settings: Settings) -> str:
     """Return the text of a notebook whose `begin` names the due date of its chapter and the help that is closed.
 
-    Where quizzes earn nothing, `begin` and the line above each quiz say so. A cell that the builder named after its content is named after the new one, so that `coursekit update` knows it as ours.
+    Where quizzes earn nothing, `begin` and the line above each quiz say so. A cell that the builder named after its content is
+    named after the new one, so that `coursekit update` knows it as ours.
     """
     document = nbformat.reads(notebook, as_version=4)
     changed = False

@@ -14,7 +14,7 @@ from coursekit.basics.html_page import html_page
 from coursekit.basics.journal import Journal
 from coursekit.grading.book_marks import Marks, marks_of
 from coursekit.grading.class_run import NOTHING, Run
-from coursekit.grading.comments import Comments, load
+from coursekit.grading.comments import Comments, as_html, load
 from coursekit.grading.student_page import number
 from coursekit.judging.result import COLOURS, WORDS
 
@@ -229,7 +229,7 @@ def _messages(part: Part, comments: Comments) -> str:
         example = results[0]
         case = [f"{label} {_case(example[name])}" for label, name in CASE.items() if example[name]]
         comment = comments.get((example["chapter"], example["name"], message), "")
-        said = f"<div class=said>{prose(comment)}</div>" if comment else ""
+        said = f"<div class=said>{as_html(comment)}</div>" if comment else ""
         rows.append(
             f"<tr><td class=number>{len(results)} ×</td><td class=name><code>{html.escape(item.name)}</code><br>"
             f"<code class=small>{html.escape(message)}</code></td>"
