@@ -267,6 +267,17 @@ def grades(
     print(grades_to(course, to, table, column or [], scale, zeros, dry_run, out))
 
 
+@command("give-back course --to moodle", TEACH)
+def give_back(
+    course: GradedCourse,
+    to: Annotated[str, Option(help="moodle, canvas or folder.")] = "folder",
+) -> None:
+    """Pack the students' pages for each assignment: the zip that Moodle or Canvas takes for feedback, or a folder."""
+    from coursekit.grading.desk.give_back import give_back as pack
+
+    print(pack(course, to))
+
+
 @command("similar course", TEACH)
 def similar(course: GradedCourse) -> None:
     """Write similar.html: pairs of hand-ins with much in common, side by side, for you to read. It is never a verdict."""

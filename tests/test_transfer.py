@@ -160,6 +160,41 @@ def test_moodles_gradebook_does_as_well(course):
     assert [row[4] for row in run(course, "moodle", text)[1][1:]] == ["2", "1.5"]
 
 
+def comment(course: Path, text: str, student: str = "ada") -> None:
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        book.find_comment("answer_x", "p1", "hw1", student).manual_comment = text
+        book.db.commit()
+
+
+def test_comments_go_into_moodles_column_as_html(course):
+    comment(course, "Use **one** `task`.\n\n<script>alert(1)</script>")
+    comment(course, "Better.", "alan")
+    said, table = run(course, "moodle", WORKSHEET)
+    assert [row[-1] for row in table] == [
+        "Feedback comments",
+        "<p><b>x</b></p>\n<p>Use <strong>one</strong> <code>task</code>.</p>\n<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>",
+        "<p><b>x</b></p>\n<p>Better.</p>",
+        "",
+    ]
+    assert "ada: hw1: 1 comment\n" in said
+    assert "alan: hw1: 1 comment instead of those in the table" in said
+    again = io.StringIO()
+    csv.writer(again, lineterminator="\n").writerows(table)
+    assert "0 changes." in run(course, "moodle", again.getvalue(), "--dry-run")[0]
+
+
+@pytest.mark.parametrize(
+    ("platform", "text", "options", "reason"),
+    [
+        ("moodle", WORKSHEET.replace("Feedback comments", "x"), [], "the table has no column 'Feedback comments'"),
+        ("canvas", CANVAS, ["--column", "hw1=Homework 1"], "Canvas' gradebook has no column for them"),
+    ],
+)
+def test_comments_without_a_column_are_said(course, platform, text, options, reason):
+    comment(course, "Good.")
+    assert f"the comments on 1 hand-in: {reason}" in run(course, platform, text, *options)[0]
+
+
 def test_two_lines_of_one_student_get_nothing(course):
     said, table = run(course, "moodle", WORKSHEET + WORKSHEET.splitlines()[1] + "\n")
     assert [row[4] for row in table] == ["Grade", "", "1.5", "", ""]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from coursekit.basics.dates import in_words
 from coursekit.grading.book_marks import Marks
 from coursekit.grading.class_settings import Settings, Student
+from coursekit.grading.gradebook import NO_RESPONSE
 from coursekit.grading.grading_plan import Master, points_of
 from coursekit.grading.student_page import number
 from coursekit.grading.submission import Submission
@@ -103,6 +104,15 @@ class Office:
             student, assignment, _ = key.split("/")
             found[student, assignment] += marks.to_grade
         return found
+
+    def comments(self, student: str, assignment: str) -> list[tuple[str, str]]:
+        """Return what a person says on a student's answers, in the order of the notebooks: the answer's name, the comment."""
+        found = list[tuple[str, str]]()
+        for _, notebook in (key for key in self._notebooks() if key[0] == assignment):
+            marks = self.marks.get(f"{student}/{assignment}/{notebook}", Marks())
+            names = (name for name in self.masters[assignment, notebook].others() if name in marks.comments)
+            found += [(name.removeprefix("answer_"), marks.comments[name]) for name in names]
+        return [(name, comment) for name, comment in found if comment != NO_RESPONSE]
 
     def worth_of(self, assignment: str) -> int | float:
         """Return the points that an assignment can earn."""

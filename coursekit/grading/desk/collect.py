@@ -23,6 +23,7 @@ from coursekit.grading.desk.arrivals import (
     is_notebook,
     labels,
 )
+from coursekit.grading.desk.participants import Participant, remember
 from coursekit.grading.desk.people import People, Table
 from coursekit.grading.desk.recognize import Known, ids_of, known_notebooks, which
 from coursekit.grading.gradebook import STAMP, handed_in
@@ -109,6 +110,7 @@ class _Collecting:
         self.result = Collected(layout)
         self.people = People(settings.students, table)
         self.known = known_notebooks(course)
+        self.participants: dict[str, Participant] = {}
         self.dated = layout != "canvas" and dates_mean_something(found)
 
     def run(self) -> Collected:
@@ -118,6 +120,8 @@ class _Collecting:
                 self._student(student, arrived)
             except OSError as error:  # a path that is too long, for example
                 self._leave(arrived, f"it cannot be written ({error.strerror})")
+        if self.participants:
+            remember(self.course, self.participants)
         if not self.dated and self.result.layout != "canvas" and not self.table:
             self.result.notes.append(
                 "Its dates are those of the download, so no hand-in counts as late. If that matters, add --table with Moodle's grading worksheet."
@@ -224,6 +228,9 @@ class _Collecting:
         if target.exists():
             os.replace(target, staged.with_name("before"))  # both moves are instant, so that a stop loses nothing
         os.replace(staged, target)
+        if (label := its[0].label).number:
+            participant = Participant(self.result.layout, label.name, label.number, label.upload)
+            self.participants[f"{student}/{assignment}"] = participant
         places = self.result.known if unchanged and stamp == before else self.result.placed
         places += [f"{student}/{assignment}/{name}" for name in contents]
         return elsewhere

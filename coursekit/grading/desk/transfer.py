@@ -3,9 +3,11 @@
 Canvas (lib/gradebook_importer.rb): the exported gradebook; a student is found by ID, an assignment by the "(12345)" behind its
 title; below the header stands the row "Points Possible".
 Moodle (mod/assign/feedback/offline): an assignment's grading worksheet; a student is found by "Participant 12345", the points
-stand in "Grade", and what is above "Maximum Grade" is skipped without a word. Its gradebook's export and import do as well.
+stand in "Grade", and what is above "Maximum Grade" is skipped without a word; "Feedback comments" takes HTML. Its gradebook's
+export and import do as well.
 """
 
+import html
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +20,12 @@ from coursekit.basics.tables import write_table
 from coursekit.grading.class_run import Run
 from coursekit.grading.class_settings import Student
 from coursekit.grading.class_tables import MISSING, Office
+from coursekit.grading.comments import as_html
 from coursekit.grading.desk.people import People, Table
 from coursekit.grading.student_page import number
 from coursekit.grading.submission import text_of
 
+COMMENTS = "Feedback comments"  # Moodle's name of the column
 PLATFORMS = ("canvas", "moodle", "csv")
 
 
@@ -57,6 +61,9 @@ class _Filling:
     def __init__(self, office: Office, table: Table, columns: Mapping[str, str], scale: bool, zeros: bool):
         self.office, self.table, self.scale, self.zeros = office, table, scale, zeros
         self.places = self._places(columns)
+        comments = table.column(COMMENTS)
+        self.comments = comments if len(self.places) == 1 else None  # one column is of one assignment
+        self.commented = 0
         self.cells, self.waits = office.cells(), office.waits()
         self.people = people_of(office, table)
         self.result = Transfer(table)
@@ -74,6 +81,8 @@ class _Filling:
                 )
         for name in sorted(self.office.students() - {student.id for student in known.values()}):
             self.result.left.append(f"{name}: no line in the table is clearly theirs")
+        if self.commented and self.comments is None:
+            self.result.left.append(self._say_where_comments_go())
         return self.result
 
     def _row(self, row: list[str], student: str) -> None:
@@ -94,6 +103,29 @@ class _Filling:
             if _as_number(row[place]) != _as_number(points):
                 self.result.changes.append(f"{student}: {assignment}: {row[place].strip() or 'empty'} → {points}")
                 row[place] = points
+            self._comment(row, student, assignment)
+
+    def _comment(self, row: list[str], student: str, assignment: str) -> None:
+        """Write the comments on a student's answers into Moodle's column."""
+        said = self.office.comments(student, assignment)
+        self.commented += bool(said)
+        if not said or self.comments is None:
+            return
+        row.extend([""] * (self.comments + 1 - len(row)))
+        text = "\n".join(f"<p><b>{html.escape(name)}</b></p>\n{as_html(comment)}" for name, comment in said)
+        if row[self.comments] != text:
+            instead = " instead of those in the table" if row[self.comments].strip() else ""
+            self.result.changes.append(f"{student}: {assignment}: {plural(len(said), 'comment')}{instead}")
+            row[self.comments] = text
+
+    def _say_where_comments_go(self) -> str:
+        about = f"the comments on {plural(self.commented, 'hand-in')}"
+        if self.table.is_canvas:
+            return f"{about}: Canvas' gradebook has no column for them; `coursekit give-back --to canvas` takes the pages, with them"
+        return (
+            f"{about}: the table has no column {COMMENTS!r} of one assignment; switch the comments on in the assignment's "
+            "settings, under feedback types, and export the grading worksheet again"
+        )
 
     def _written(self, value: int | float, row: list[str], assignment: str) -> str:
         """Return points as the table writes them, in the platform's scale."""
