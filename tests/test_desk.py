@@ -309,7 +309,7 @@ def test_the_classs_page_counts_messages_by_id_with_an_example_and_the_comment_o
     assert "0% of the points" in shown
 
 
-@pytest.mark.parametrize("command", ["class", "report", "grades", "similar"])
+@pytest.mark.parametrize("command", ["class", "report", "grades", "similar", "give-back"])
 def test_who_names_the_folder_submitted_is_told_the_courses(course, command):
     grade(course)
     refused = CliRunner().invoke(app, [command, str(course / "submitted")])

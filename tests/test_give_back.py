@@ -77,8 +77,14 @@ def test_moodles_zip_has_a_folder_for_each_student_by_moodles_number(course):
     ]
     assert ["Ada Lovelace (ada)" in page for page in pages.values()] == [True, False]
     assert f"wrote {course}/give-back/hw1-moodle.zip: 2 pages" in said
-    assert "grace/hw1: nothing was handed in" in said
+    assert "hw1: nothing was handed in by grace\n" in said
     assert "Upload multiple feedback files in a zip" in said
+
+
+def test_an_assignment_for_which_nobody_has_handed_in_yet_is_not_spoken_of(course):
+    write(course / "source/hw2/p1.ipynb", cells())
+    (course / "class.toml").write_text('zone = "UTC"\n' + ROSTER + "[due]\nhw2 = 2999-01-01\n")
+    assert "hw2" not in give_back(course, "moodle")
 
 
 def test_canvas_zip_names_the_student_and_the_upload_that_counts(course):

@@ -279,7 +279,7 @@ def test_nobody_gets_0_before_the_date(course):
     assert "grace: hw1: missing, due Tuesday 1 January 2999" in said
 
 
-@pytest.mark.parametrize("command", ["report", "class", "similar", "grades"])
+@pytest.mark.parametrize("command", ["report", "class", "similar", "grades", "give-back"])
 def test_each_command_says_that_another_program_holds_the_gradebook(course, command, monkeypatch):
     def held(*args: object) -> None:
         raise OperationalError("SELECT", {}, Exception("database is locked"))
@@ -289,7 +289,7 @@ def test_each_command_says_that_another_program_holds_the_gradebook(course, comm
     assert (shown.exit_code, "Close the program that holds the gradebook" in shown.output) == (1, True)
 
 
-@pytest.mark.parametrize("command", ["report", "similar", "grades"])
+@pytest.mark.parametrize("command", ["report", "similar", "grades", "give-back"])
 def test_a_course_from_which_the_submissions_were_taken_away_is_said(course, command):
     shutil.rmtree(course / "submitted")
     shown = CliRunner().invoke(app, [command, str(course)])

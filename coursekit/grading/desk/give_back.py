@@ -97,8 +97,9 @@ class _Giving:
                 pages.append(Page(line, name.casefold(), f"{name}.html"))
             elif participant := self._participant(student, assignment):
                 pages.append(Page(line, participant.number, _place(participant, line["notebook"])))
-        nothing = sorted(self.students.keys() - {key.split("/")[0] for key in lines | handed_in})
-        self.result.left += [f"{student}/{assignment}: nothing was handed in" for student in nothing]
+        there = {key.split("/")[0] for key in lines | handed_in}
+        if there and (nothing := sorted(self.students.keys() - there)):
+            self.result.left.append(f"{assignment}: nothing was handed in by {', '.join(nothing)}")
         return pages
 
     def _participant(self, student: str, assignment: str) -> Participant | None:

@@ -81,7 +81,7 @@ def _summary(console: Console, run: Run, lines: list[dict], new: int, seconds: f
     if not run.alone:
         course = shlex.quote(os.path.relpath(run.folder))
         console.print(
-            f"Next: coursekit class {course} shows what was hard; coursekit grades {course} --to moodle --table … (or --to canvas) fills in the platform's table.",
+            f"Next: coursekit class {course} shows what was hard; coursekit grades {course} --to moodle --table … (or --to canvas) fills in the platform's table; coursekit give-back {course} --to moodle packs the pages.",
             markup=False,
             soft_wrap=True,
         )
