@@ -106,7 +106,7 @@ class Office:
         return found
 
     def comments(self, student: str, assignment: str) -> list[tuple[str, str]]:
-        """Return what a person says on a student's answers, in the order of the notebooks: the answer's name, the comment."""
+        """Return the comments on a student's answers, in the order of the notebooks: the answer's name, the comment."""
         found = list[tuple[str, str]]()
         for _, notebook in (key for key in self._notebooks() if key[0] == assignment):
             marks = self.marks.get(f"{student}/{assignment}/{notebook}", Marks())

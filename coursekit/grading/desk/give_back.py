@@ -1,10 +1,10 @@
 """`coursekit give-back`: the students' pages, in the zip that a platform takes for feedback, or in one folder.
 
 Moodle (mod/assign/feedback/file/importziplib.php of 4.1.2): `Ada Lovelace_12345_assignsubmission_file_/ch01_tasks.html`. The
-number says whose it is, and a file whose number it does not know is skipped without a word. A team's number is another kind.
+number says whose it is, and a file whose number it does not know is skipped without a word. A team has a number of another kind.
 
 Canvas (app/models/abstract_assignment.rb, infer_comment_context_from_filename): `lovelaceada_123_678910_ch01_tasks.html`. The
-numbers of the student and of an upload in the student's last attempt say whose it is. Canvas shows it under that upload's name.
+numbers of the student and of an upload that belongs to the submission say whose it is. Canvas shows it under that upload's name.
 """
 
 import io
@@ -51,7 +51,7 @@ class GivenBack:
     next: str = ""
 
     def __str__(self) -> str:
-        left = ["Left out:", *(f"  {reason}" for reason in self.left)] if self.left else []
+        left = ["Left out:", *(f"  {reason}" for reason in dict.fromkeys(self.left))] if self.left else []
         return "\n".join([*self.written, *left, *([self.next] if self.written else [])])
 
 
