@@ -381,11 +381,12 @@ def room(
     handins: Annotated[
         Path | None, Option(help="The folder for hand-ins, as course/submitted; without it, none are taken.")
     ] = None,
+    address: Annotated[str, Option(help="The address that learners type, where this machine has several.")] = "",
 ) -> None:
     """Open a room for a workshop: learners join with an address and a code, and you see live who is where and who is stuck."""
     from coursekit.room.room_command import open_room
 
-    open_room(port, board, keep, handins)
+    open_room(port, board, keep, handins, address)
 
 
 @command('join "192.168.1.7 QUIET-FALCON"', LEARN)

@@ -4,26 +4,30 @@ import asyncio
 import contextlib
 import http.client
 import json
+import os
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from coursekit.basics.paths import ROOT
 from coursekit.learner.progress import home
-from coursekit.learner.workshop import live_question
 from coursekit.room.room_command import Serving
 from coursekit.room.server import Room
 from coursekit.room.store import Store
-from tests.waiting import until
 
 
 @dataclass
 class Opened:
-    """A room that runs in a thread of this process."""
+    """A room, in a thread of this process or in a process of its own."""
 
-    room: Room
+    room: Room | SimpleNamespace
     port: int
     board: int
 
@@ -71,6 +75,25 @@ def opened(path: Path, port: int = 0, submitted: Path | None = None) -> Iterator
     assert not thread.is_alive()
 
 
+@contextlib.contextmanager
+def in_a_process(path: Path, port: int, board: int) -> Iterator[tuple[Opened, subprocess.Popen]]:
+    """Yield a room that `coursekit room` has opened, with its process; what still runs at the end is killed."""
+    options = [f"--keep={path}", f"--port={port}", f"--board={board}", "--address=127.0.0.1"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "coursekit.cli", "room", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            said = ""
+            while "Ctrl-C" not in said:
+                line = process.stdout.readline()
+                assert line, f"the room did not open: {said}"
+                said += line
+            code, secret = (re.search(shape, said)[1] for shape in (r'(\w+-\w+)"\)', r"key=(\S+)"))
+            yield Opened(SimpleNamespace(code=code, secret=secret), port, board), process
+        finally:
+            process.kill()
+
+
 def instructor(room: Opened, **data: str) -> int:
     """Do what a button of the board does; return the status."""
     connection = http.client.HTTPConnection("127.0.0.1", room.board, timeout=10)
@@ -81,9 +104,8 @@ def instructor(room: Opened, **data: str) -> int:
 
 
 def ask(room: Opened, doing: str, quiz: str = "order_of_get", chapter: str = "ch01_tasks") -> None:
-    """Take the question a step further, and wait until this learner's notebook has heard of it."""
+    """Take the question a step further."""
     assert instructor(room, doing=doing, chapter=chapter, name=quiz) == 200
-    until(lambda: (listener := live_question.listen()) and listener.question == room.room.board.questions.told())
 
 
 def new_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from coursekit.basics.paths import NOTEBOOKS
 from coursekit.grading.desk.collect import STAMP, collect
 from coursekit.grading.submission import find
 from coursekit.learner.progress import home
-from coursekit.learner.workshop import attendance, connection, hand_in
+from coursekit.learner.workshop import attendance, connection, hand_in, outbox
 from coursekit.room import received
 from tests.rooms import Opened, new_home, opened
 
@@ -197,9 +197,8 @@ def test_a_room_that_dies_before_it_answers_loses_no_notebook_and_keeps_none_twi
         if number % 3 == 1:
             raise MemoryError("killed after it")
 
-    monkeypatch.setattr(hand_in.time, "sleep", lambda seconds: None)
     with opened(path, submitted=submitted) as room:
-        port, links = room.port, [connection.enter(room.words, f"learner{number}") for number in range(12)]
+        port, links = room.port, [connection.enter(room.words, f"learner{number}")[0] for number in range(12)]
         monkeypatch.setattr(received, "write_whole", dies)
         content = {"chapter": CHAPTER, "notebook": "eyJjZWxscyI6IFtdfQ=="}
         for each in links:
@@ -208,7 +207,8 @@ def test_a_room_that_dies_before_it_answers_loses_no_notebook_and_keeps_none_twi
     monkeypatch.setattr(received, "write_whole", written)
     with opened(path, port, submitted):
         again = [
-            threading.Thread(target=hand_in._sent, args=(each, content | {"student": each.nickname})) for each in links
+            threading.Thread(target=outbox.hand_over, args=(each, content | {"student": each.nickname}))
+            for each in links
         ]
         for thread in again:
             thread.start()

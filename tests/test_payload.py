@@ -14,7 +14,7 @@ from coursekit.judging import answer, exercise, message_ids
 from coursekit.judging.result import Result
 from coursekit.learner import checks
 from coursekit.learner.progress import home
-from coursekit.learner.workshop import connection, live_question
+from coursekit.learner.workshop import connection, outbox
 from coursekit.room.incoming import event_of
 from tests.chapters import CHAPTERS
 
@@ -75,8 +75,7 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setattr(answer, "_perform", performed)
         patch.setattr(checks, "_missing", lambda needs: None)
         patch.setattr(checks, "_records", lambda operation, **window: [{"name": WORD, "state": WORD, "id": NUMBER}])
-        patch.setattr(connection, "_sender", lambda: type("Nobody", (), {"nudge": lambda self: None})())
-        patch.setattr(live_question, "listen", lambda fresh=False: None)
+        patch.setattr(outbox, "_sender", lambda: type("Nobody", (), {"wake": lambda self: []})())
         (home() / "room-outbox").mkdir(parents=True)
         (home() / "room.json").write_text(json.dumps(connection.Link("127.0.0.1", 9, "00", "me", WORD, WORD).__dict__))
         yield

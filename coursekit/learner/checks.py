@@ -16,7 +16,7 @@ from coursekit.learner.check_output import limited, saying_what_it_waits_for
 from coursekit.learner.overview import open_items, overview
 from coursekit.learner.progress import attempts, save
 from coursekit.learner.session import Session, current
-from coursekit.learner.workshop import connection, live_question
+from coursekit.learner.workshop import connection, live_question, outbox
 from coursekit.learner.workshop.copied_answers import taken
 
 ATTEMPTS_BEFORE_SOLUTION = 3
@@ -198,6 +198,5 @@ def _kept(result: Result) -> Result:
         )
     if connection.joined():
         tries, hints = attempts(result.chapter, result.name), session.hints.get(result.name, 0)
-        if told := connection.tell(connection.of_result(result, tries, hints)):
-            shell.show(told)
+        outbox.tell(outbox.of_result(result, tries, hints))
     return result

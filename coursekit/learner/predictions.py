@@ -12,7 +12,7 @@ from coursekit.basics.cpus import cores
 from coursekit.basics.files import write_whole
 from coursekit.learner import session
 from coursekit.learner.progress import home, kept
-from coursekit.learner.workshop import connection
+from coursekit.learner.workshop import connection, outbox
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,60}")  # as the room takes it
 
@@ -26,8 +26,8 @@ def predict(name: str, value: Any, options: Sequence[str] = ()) -> Note:
     path = _file(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps({"predicted": said, "options": [*options]}))
-    told = _tell("predict", name, options.index(said) if options else said)
-    return told or Note(f"You say {_shown(said)}", "Now run the demonstration.", "#7c3aed")
+    _tell("predict", name, options.index(said) if options else said)
+    return Note(f"You say {_shown(said)}", "Now run the demonstration.", "#7c3aed")
 
 
 def measured(name: str, value: Any) -> Note:
@@ -37,14 +37,13 @@ def measured(name: str, value: Any) -> Note:
         return Note("Nothing was measured", f"`measured({name!r}, …)` needs a number, or a word.", "#dc2626")
     found = kept(_file(name))
     said, options = found.get("predicted"), found.get("options", [])
-    told = None
     if not isinstance(was, str):
-        told = _tell("measured", name, was)
+        _tell("measured", name, was)
     elif was in options:
-        told = _tell("measured", name, options.index(was))
+        _tell("measured", name, options.index(was))
     if said is None or type(said) is not type(was):  # nothing was predicted, or a number where there are words today
-        return told or Note(f"It was {_shown(was)}", "You made no prediction. Next time, write one down first.")
-    return told or Note(f"You said {_shown(said)}, it was {_shown(was)}", _compared(said, was), "#7c3aed")
+        return Note(f"It was {_shown(was)}", "You made no prediction. Next time, write one down first.")
+    return Note(f"You said {_shown(said)}, it was {_shown(was)}", _compared(said, was), "#7c3aed")
 
 
 def share(name: str, value: Any) -> Note:
@@ -54,8 +53,9 @@ def share(name: str, value: Any) -> Note:
     if not connection.joined():
         return Note(f"Yours is {number:.3g}", "In a room, `share` puts it beside those of the others.")
     own = round(cores(), 1)
-    told = _tell("share", name, number, cores=own)
-    return told or Note(f"Shared: {number:.3g}", f"The board shows it beside your machine's {own:g} cores.", "#7c3aed")
+    if missing := outbox.send(_event("share", name, number, cores=own)):
+        return Note(f"Not shared yet: {number:.3g}", missing, "#64748b")
+    return Note(f"Shared: {number:.3g}", f"The board shows it beside your machine's {own:g} cores.", "#7c3aed")
 
 
 def _number(name: str, value: Any) -> float | None:
@@ -81,10 +81,13 @@ def _compared(said: float | str, was: float | str) -> str:
     return f"That is {was / said:.2g} times what you expected: what did you leave out?"
 
 
-def _tell(kind: str, name: str, value: float, **more: float) -> Note | None:
-    if not connection.joined():
-        return None
-    return connection.tell(connection.event(kind, session.chapter(), exercise=name, value=value, **more))
+def _tell(kind: str, name: str, value: float) -> None:
+    if connection.joined():
+        outbox.tell(_event(kind, name, value))
+
+
+def _event(kind: str, name: str, value: float, **more: float) -> dict:
+    return outbox.event(kind, session.chapter(), exercise=name, value=value, **more)
 
 
 def _file(name: str) -> Path:

@@ -9,7 +9,7 @@ from coursekit.judging import exercise
 from coursekit.judging.result import Result
 from coursekit.learner import shell, surroundings
 from coursekit.learner.overview import Contents, contents
-from coursekit.learner.workshop import live_question
+from coursekit.learner.workshop import outbox
 from coursekit.ray_bridge.quiet import quiet
 
 
@@ -37,7 +37,7 @@ def begin(chapter: str, *, due: str = "", closed: Sequence[str] = (), quizzes: b
     exercise.load(chapter)
     _session = Session(chapter, {}, {}, tuple(closed), quizzes)
     shell.watch_cells()
-    live_question.listen()
+    outbox.resume()
     notes = (due_line(due), untested_ray(), *surroundings.warnings(chapter))
     return contents(chapter, *notes, quizzes=quizzes)
 

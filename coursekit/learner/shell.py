@@ -10,7 +10,6 @@ import coursekit
 from coursekit.basics.cells import defined_names
 from coursekit.basics.paths import SOLUTIONS
 from coursekit.judging.exercise import UnknownName
-from coursekit.learner.workshop import live_question
 
 
 def show(item: object) -> None:
@@ -33,8 +32,6 @@ def watch_cells() -> None:
         shell.set_custom_exc((NameError, UnknownName), _one_line)
         if _remember_failures not in shell.events.callbacks["post_run_cell"]:
             shell.events.register("post_run_cell", _remember_failures)
-            # A terminal may have joined a room.
-            shell.events.register("pre_run_cell", lambda info: live_question.listen())
 
 
 def names() -> dict[str, Any]:

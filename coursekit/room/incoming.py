@@ -33,9 +33,9 @@ class Event:
     attempts: int = 0
     hints: int = 0
     message_id: str = ""
-    seconds: float = 0.0
+    seconds: float = 0.0  # that a check took; that a vote waited until it was sent
     line: str = ""
-    poll: int = 0  # the round that a vote is for
+    poll: int = 0  # the round that a vote is for, 0 where the learner's machine could not ask
     choice: str = ""
     value: float = 0.0  # what was predicted, measured or shared
     cores: float = 0.0  # of the machine that a number was measured on

@@ -1,6 +1,5 @@
 """What the board shows: who is where, who is stuck, what the room is stuck on. Plain data, made from the events alone."""
 
-import json
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,15 +7,15 @@ from functools import cache
 from statistics import median_low
 from typing import Any
 
-from coursekit.basics.paths import NOTEBOOKS, ROOT
+from coursekit.basics.paths import NOTEBOOKS
 from coursekit.judging import exercise
 from coursekit.room.incoming import Event
+from coursekit.room.mistake_words import words
 from coursekit.room.number_polls import Numbers
 from coursekit.room.run_sheet import Plan
 from coursekit.room.sections import Sections
 from coursekit.room.votes import Questions
 
-MISTAKES = ROOT / "coursekit/exercises/mistakes.json"
 SAME = 3  # times in a row that one message makes somebody stuck
 SLOW = 2  # times the exercise's minutes that do
 BEHIND = ("passed", "taken")  # what lies behind a learner: solved, or taken over by `catch_up`
@@ -83,7 +82,7 @@ class Board:
     def take(self, person: str, event: Event, at: float) -> None:
         """Take in an event of somebody who is here."""
         if event.kind == "vote":
-            self.questions.vote(person, event.chapter, event.exercise, event.poll, event.choice, at)
+            self.questions.vote(person, event, at)
         if event.kind in ("predict", "measured", "share"):
             self.numbers.take(person, event)
         if person in self.people:
@@ -139,7 +138,7 @@ class Board:
                 if cell.get("outcome") in ("wrong", "crashed") and cell.get("message_id"):
                     counts[name, cell["message_id"]] += 1
         return [
-            {"people": number, "exercise": name, "message": _words(chapter, name, message)}
+            {"people": number, "exercise": name, "message": words(chapter, name, message)}
             for (name, message), number in counts.most_common(5)
         ]
 
@@ -170,15 +169,3 @@ def minutes_of(chapter: str) -> dict[str, int]:
         return {}
     items.sort(key=lambda item: text.find(f'check(\\"{item.name}\\"'))
     return {item.name: item.minutes for item in items}
-
-
-def _words(chapter: str, name: str, message_id: str) -> str:
-    """Return what a message stands for: the mistakes that end there, else the id itself."""
-    known = _mistakes().get(chapter, {}).get(name, {}).get(message_id, [])
-    return ", or ".join(mistake.replace("_", " ") for mistake in known[:2]) or message_id.replace("quiz-", "answer ")
-
-
-@cache
-def _mistakes() -> dict[str, dict[str, dict[str, list[str]]]]:
-    """Return the names of the mistakes that end at each message, by chapter, exercise and id."""
-    return dict(json.loads(MISTAKES.read_text(encoding="utf-8")))

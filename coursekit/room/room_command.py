@@ -28,10 +28,10 @@ WSL = """\
 This is WSL2: other machines cannot reach it as it stands. In PowerShell as administrator, once:
   netsh interface portproxy add v4tov4 listenport={port} listenaddress=0.0.0.0 connectport={port} connectaddress={address}
   New-NetFirewallRule -DisplayName "coursekit room" -Direction Inbound -Action Allow -Protocol TCP -LocalPort {port}
-Learners then type the address of Windows (ipconfig shows it) instead of {address}."""
+Then open the room with --address and the address of Windows, which ipconfig shows."""
 
 
-def open_room(port: int, board: int, keep: Path | None, handins: Path | None) -> None:
+def open_room(port: int, board: int, keep: Path | None, handins: Path | None, address: str) -> None:
     """Serve a room until Ctrl-C; raises CommandError."""
     console = Console()
     path = keep or home() / "room.db"
@@ -48,17 +48,18 @@ def open_room(port: int, board: int, keep: Path | None, handins: Path | None) ->
         on_code=lambda code: console.print(f"Many wrong codes came. The code is now [bold]{code}[/bold]"),
         submitted=handins,
     )
+    room.address = address or addresses()[0]
     serving = Serving(room, port, board)
     if room.continued:
         here = plural(len(room.board.people), "nickname")
         console.print(f"This is the room of {path}, which was not closed or was kept: {here} on its board.")
     threading.Thread(target=_load_chapters, daemon=True).start()
-    found = addresses()
-    console.print(f'Learners type:  [bold]join("{found[0]}{"" if port == 8765 else f":{port}"} {room.code}")[/bold]')
-    if others := ", ".join(found[1:]):
-        console.print(f"This machine is also {others}: take the address of the network that the learners are in.")
+    console.print("Learners type into a cell of any notebook, and the board shows it too:")
+    console.print(f"  {room.line}", style="bold", markup=False, highlight=False, soft_wrap=True)
+    if others := ", ".join(each for each in addresses() if each != room.address):
+        console.print(f"This machine is also {others}. If learners are in that network, name its address: --address")
     if "microsoft" in platform.release().lower():
-        console.print(WSL.format(port=port, address=found[0]), markup=False)
+        console.print(WSL.format(port=port, address=addresses()[0]), markup=False)
     console.print(f"The board, for your browser: http://127.0.0.1:{board}/?key={room.secret}")
     console.print(f"For a projector, without names: http://127.0.0.1:{board}/projector")
     for slides in sorted(SLIDES.glob("*.slides.html")):
@@ -101,6 +102,7 @@ class Serving:
         context = room.certificate.context()
         self._sockets = [_listen("0.0.0.0", port, "--port"), _listen("127.0.0.1", board, "--board")]
         self.port, self.board = (each.getsockname()[1] for each in self._sockets)
+        room.port = self.port
         learners = uvicorn.Config(public(room), ssl_context_factory=lambda *_: context, **options)
         self._servers = [_Server(learners), _Server(uvicorn.Config(private(room), **options))]
 

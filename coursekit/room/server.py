@@ -25,7 +25,7 @@ from starlette.routing import Route
 from coursekit.basics.errors import chapter_names
 from coursekit.basics.files import MAX_BYTES
 from coursekit.basics.paths import ROOT
-from coursekit.learner.workshop.live_question import WAIT
+from coursekit.learner.workshop.connection import JOIN, PORT
 from coursekit.learner.workshop.pairing import Host, Mismatch, as_bytes, as_text
 from coursekit.room.export import as_csv, as_json
 from coursekit.room.incoming import Event, event_of
@@ -38,6 +38,7 @@ from coursekit.room.store import Store
 from coursekit.room.votes import all_quizzes
 
 GUESSES = 20  # exchanges without a right proof, after which the code changes
+WAIT = 25  # seconds that a copy of 0.2 may wait for another question
 PATIENCE = 60  # seconds that an exchange may take
 BODY = 64 * 1024  # bytes of a request
 MANY = 120  # requests of one learner in a minute
@@ -73,6 +74,8 @@ class Room:
     store: Store
     on_code: Callable[[str], None] = lambda code: None
     submitted: Path | None = None  # where hand-ins go
+    address: str = "127.0.0.1"  # where learners find it
+    port: int = PORT
     board: Board = field(default_factory=Board)
 
     def __post_init__(self) -> None:
@@ -99,6 +102,12 @@ class Room:
     def _keep(self) -> None:
         self.store.keep_room(self.certificate.pem, self.code, self.secret)
 
+    @property
+    def line(self) -> str:
+        """Return what learners type into a cell, now that the code is this one."""
+        place = self.address if self.port == PORT else f"{self.address}:{self.port}"
+        return JOIN.format(place=place, code=self.code)
+
     def begin_exchange(self, message: bytes) -> tuple[str, Host]:
         """Answer the first half of a join; each exchange is a guess of the code until it is proven. Raises Mismatch."""
         now = time.monotonic()
@@ -113,17 +122,17 @@ class Room:
         self._exchanges[key] = (host, now)
         return key, host
 
-    def join(self, exchange: str, proof: bytes, nickname: str) -> tuple[str, str]:
-        """Return the id and the token of somebody who has proven to know the code; raises Mismatch."""
+    def join(self, exchange: str, proof: bytes, nickname: str) -> tuple[str, str, str]:
+        """Return the id, the token and the name on the board of somebody who has proven to know the code; raises Mismatch."""
         host, _ = self._exchanges.pop(exchange, (None, 0.0))
         if host is None or not host.accepts(proof):
             raise Mismatch
         self._guesses -= 1
         id, token = secrets.token_hex(8), new_token()
         self.store.add_person(id, nickname, hidden(token))
-        self.board.people[id] = Person(nickname)
+        self.board.people[id] = Person(self.store.people()[id])
         self.changed.ring()
-        return id, token
+        return id, token, self.board.people[id].nickname
 
     def too_many(self, person: str) -> bool:
         """Return whether somebody sends more than a person could cause."""
@@ -183,10 +192,10 @@ def public(room: Room) -> Starlette:
         if len(room.board.people) >= PEOPLE:
             return _no(503, f"the room is full: {PEOPLE} people")
         try:
-            id, token = room.join(str(data.get("exchange", "")), as_bytes(data.get("proof")), nickname)
+            id, token, shown = room.join(str(data.get("exchange", "")), as_bytes(data.get("proof")), nickname)
         except Mismatch:
             return _no(403, "this is not the code of this room")
-        return JSONResponse({"id": id, "token": token})
+        return JSONResponse({"id": id, "token": token, "nickname": shown})
 
     async def take(request: Request) -> Response:
         person = _known(room, request)
@@ -196,10 +205,10 @@ def public(room: Room) -> Starlette:
         except (ValueError, TypeError) as error:
             return _no(422, str(error))
         room.take(person, found)
-        return JSONResponse({"taken": len(found)})
+        return JSONResponse({"taken": len(found), "nickname": room.board.people[person].nickname})
 
     async def asked(request: Request) -> Response:
-        """Answer when the question before the room is another than the one that this learner has seen, or after a while."""
+        """Answer which question is before the room; a copy of 0.2 that has seen one waits until it is another, or for a while."""
         _known(room, request)
         data = await _json(request)
         deadline = time.monotonic() + WAIT
@@ -274,7 +283,7 @@ def private(room: Room) -> Starlette:
 
         async def stream() -> AsyncIterator[str]:
             while not room.closing and not await request.is_disconnected():
-                view = room.board.view(names) | {"code": room.code}
+                view = room.board.view(names) | {"line": room.line}
                 yield f"data: {json.dumps(view)}\n\n"
                 await room.changed.wait(15)
                 await asyncio.sleep(0.2)  # thirty who check at once make one picture

@@ -4,6 +4,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, fields
+from itertools import count
 from pathlib import Path
 
 from coursekit.room.incoming import Event
@@ -53,12 +54,19 @@ class Store:
         return row[0] if row else None
 
     def people(self) -> dict[str, str]:
-        """Return the nicknames of all who are here, by id, in the order in which they joined."""
-        return dict(self._file.execute("select id, nickname from people where gone is null order by joined"))
+        """Return the names of all who are here, by id, in the order in which they joined."""
+        here = {id for (id,) in self._file.execute("select id from people where gone is null")}
+        return {id: name for id, name in self.everybody().items() if id in here}
 
     def everybody(self) -> dict[str, str]:
-        """Return the nicknames of all who ever joined, by id."""
-        return dict(self._file.execute("select id, nickname from people order by joined"))
+        """Return the names of all who ever joined, by id: their nicknames, of which a second one is `Ada (2)`, and stays so."""
+        names: dict[str, str] = {}
+        taken = set[str]()
+        for id, nickname in self._file.execute("select id, nickname from people order by joined, rowid"):
+            numbered = (nickname if number == 1 else f"{nickname} ({number})" for number in count(1))
+            names[id] = next(name for name in numbered if name.casefold() not in taken)
+            taken.add(names[id].casefold())
+        return names
 
     def add_doing(self, at: float, doing: str, chapter: str, name: str) -> None:
         """Keep what the instructor did."""

@@ -2,10 +2,12 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from coursekit.basics.errors import chapter_names
 from coursekit.judging import exercise
+from coursekit.room.incoming import Event
 
 GRACE = 5  # seconds after a round in which a vote that was cast in it may still arrive
 # What the instructor may do in each phase.
@@ -61,12 +63,15 @@ class Questions:
             self.now.polls[self._rounds] = Poll()
         self.now.phase = phase
 
-    def vote(self, person: str, chapter: str, name: str, poll: int, choice: str, at: float) -> None:
-        """Count a vote that came while its round was open, or was on its way."""
-        if self.now and (self.now.chapter, self.now.name) == (chapter, name) and poll in self.now.polls:
-            found = self.now.polls[poll]
-            if found.ended is None or at < found.ended + GRACE:
-                found.votes[person] = choice
+    def vote(self, person: str, event: Event, at: float) -> None:
+        """Count a vote for the round that it names, or else for the first that was not over when it was cast, however late it comes."""
+        if self.now is None or (self.now.chapter, self.now.name) != (event.chapter, event.exercise):
+            return
+        cast, polls = at - event.seconds, [poll for number, poll in self.now.polls.items() if event.poll in (0, number)]
+        for grace, poll in product((0, GRACE), polls):
+            if poll.ended is None or cast < poll.ended + grace:
+                poll.votes[person] = event.choice
+                return
 
     def told(self) -> dict[str, Any] | None:
         """Return what learners' machines hear: which verdict is held back, and which round is open, 0 for none."""

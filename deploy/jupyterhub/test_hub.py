@@ -363,8 +363,8 @@ def test_instructors_see_the_board_by_the_hubs_sign_in_and_learners_do_not(hub: 
     assert hub.ada.session.get(board, timeout=30).status_code == 403
     page = hub.lovelace.session.get(board, timeout=30)
     assert (page.status_code, page.url) == (200, board), page.text
-    code = seen(hub)["code"]
-    hub.kernels[hub.ada.name].run(f"from coursekit import join; join('127.0.0.1:{hub.join_port} {code}', 'Ada')")
+    line = seen(hub)["line"]
+    hub.kernels[hub.ada.name].run(line.replace('")', '", "Ada")'))
     hub.kernels[hub.ada.name].run(CHECK)
     wait_until(lambda: [each for each in seen(hub)["people"] if "as_task" in each["cells"]], 60)
     (person,) = seen(hub)["people"]

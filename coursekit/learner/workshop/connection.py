@@ -1,7 +1,4 @@
-"""The learner's side of a room: what is sent after `join`, and nothing else, by a thread that no check waits for.
-
-An event is written into a folder first and sent from there, so what could not be sent goes later, also from another notebook.
-"""
+"""The room that a learner has joined: how it is found, known again, and asked."""
 
 import contextlib
 import hashlib
@@ -10,24 +7,20 @@ import json
 import os
 import re
 import ssl
-import threading
 import time
-import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from coursekit.basics.cards import Note
 from coursekit.basics.files import write_whole
-from coursekit.judging.result import Result
 from coursekit.learner.progress import home
 from coursekit.learner.workshop.pairing import Joiner, Mismatch, as_bytes, as_text
 
 PORT = 8765
-SECONDS = 5  # that the room may take to answer
+SECONDS = 4  # that the room may take to answer
+OVER = 3 * 3600  # seconds after which a room that has not answered is taken to be over
 LINE = 200  # characters of the line that a learner may write beside a raised hand
-WAITING = 2_000  # events that wait at most
-LONGEST_PAUSE = 60  # seconds between two tries
+JOIN = 'from coursekit import join; join("{place} {code}")'  # works in any cell of any edition
 NO_WAY = (
     "Nothing answers at {place} ({reason}). Is `coursekit room` running there, and are you in the same network? Guest networks often "
     "keep laptops apart: then ask for a hotspot or a router of the room's own, or for a server that all can reach."
@@ -37,7 +30,10 @@ WRONG = (
     "Compare the code with the one on the screen; codes change after many wrong ones."
 )
 
-OUTSIDE = Note("You are in no room", 'Your instructor shows what to type: join("192.168.1.7 QUIET-FALCON").')
+OUTSIDE = Note(
+    "You are in no room",
+    f"Your instructor shows what to type: {JOIN.format(place='192.168.1.7', code='QUIET-FALCON')}",
+)
 
 
 class NoRoom(Exception):
@@ -71,7 +67,13 @@ class Link:
             raise NoRoom("The room does not know you any more: join again.")
         if status != 200:
             raise Refused(status, str(answer.get("reason", "")))
+        with contextlib.suppress(OSError):  # it was left in the meantime
+            os.utime(_file())  # says when the room was heard last
         return answer
+
+    def shown(self) -> str:
+        """Return what the board calls this learner; raises as `post` does."""
+        return str(self.post("/records", {"records": []}).get("nickname", self.nickname))
 
 
 def pair(room: str) -> tuple[str, int, str]:
@@ -85,9 +87,13 @@ def pair(room: str) -> tuple[str, int, str]:
     return host, int(port or PORT), code.upper()
 
 
-def enter(room: str, nickname: str) -> Link:
-    """Join a room and keep the link; raises NoRoom."""
+def enter(room: str, nickname: str) -> tuple[Link, str]:
+    """Join a room and keep the link, or find that one is in it; return it with the name that the board shows. Raises NoRoom."""
     host, port, code = pair(room)
+    before = current()
+    if before and (before.host, before.port, before.nickname) == (host, port, nickname):
+        with contextlib.suppress(OSError, NoRoom, http.client.HTTPException, ValueError):
+            return before, before.shown()
     joiner = Joiner(code)
     try:
         status, answer, seen = _post(host, port, "/join", {"message": as_text(joiner.message)})
@@ -103,11 +109,9 @@ def enter(room: str, nickname: str) -> Link:
     if status != 200:
         raise NoRoom(f"The room refuses: {answer.get('reason', status)}")
     link = Link(host, port, seen.hex(), answer["id"], answer["token"], nickname)
-    _outbox().mkdir(parents=True, exist_ok=True)
-    for path in _outbox().iterdir():  # for another room
-        path.unlink(missing_ok=True)
+    home().mkdir(parents=True, exist_ok=True)
     write_whole(_file(), json.dumps(asdict(link)), private=True)
-    return link
+    return link, str(answer.get("nickname", nickname))
 
 
 def current() -> Link | None:
@@ -118,107 +122,26 @@ def current() -> Link | None:
         return None
 
 
-def part() -> bool:
-    """Leave the room and forget it; return whether the room heard of it."""
-    link = current()
-    heard = False
-    if link:
-        with contextlib.suppress(OSError, NoRoom, http.client.HTTPException, ValueError):
-            deliver(link)
-            link.post("/leave", {})
-            heard = True
-    _file().unlink(missing_ok=True)
-    return heard
-
-
-def event(kind: str, chapter: str, **more: Any) -> dict:
-    """Return what is sent: a dozen words at most, never code, values, outputs, paths or names of accounts."""
-    return {"id": uuid.uuid4().hex, "kind": kind, "chapter": chapter} | more
-
-
-def of_result(result: Result, attempts: int, hints: int) -> dict:
-    """Return what is sent of a check."""
-    more = {"outcome": result.status, "attempts": attempts, "hints": hints, "message_id": result.message_id}
-    return event("check", result.chapter, exercise=result.name, seconds=round(result.seconds, 1), **more)
-
-
 def joined() -> bool:
     """Return whether there is a room to tell; costs next to nothing. In grading there is none."""
     return not os.environ.get("NBGRADER_EXECUTION") and _file().exists()
 
 
-def tell(data: dict) -> Note | None:
-    """Have an event sent soon; return a note when the room has just stopped answering. Costs a small file."""
-    folder = _outbox()
-    with contextlib.suppress(OSError):  # a full disk is no reason to fail a check
-        if len(os.listdir(folder)) < WAITING:
-            write_whole(folder / f"{time.time_ns():020d}-{data['id']}", json.dumps(data))
-    return _sender().nudge()
+def over() -> bool:
+    """Return whether the room has been silent for so long that nobody there waits for an answer."""
+    try:
+        return time.time() - _file().stat().st_mtime > OVER
+    except OSError:
+        return True
 
 
-def deliver(link: Link) -> None:
-    """Send all that waits; what the room has taken goes away here. Raises OSError or NoRoom."""
-    while paths := sorted(path for path in _outbox().iterdir() if not path.suffix)[:100]:
-        link.post("/records", {"records": [json.loads(path.read_text(encoding="utf-8")) for path in paths]})
-        for path in paths:
-            path.unlink(missing_ok=True)
-
-
-class Sender(threading.Thread):
-    """Sends what waits, and tries again, less and less often, while the room does not answer."""
-
-    def __init__(self) -> None:
-        super().__init__(name="coursekit-room", daemon=True)
-        self._wanted = threading.Event()
-        self._trouble = ""  # not yet told
-        self._silent = False
-
-    def nudge(self) -> Note | None:
-        """Have what waits sent; return a note on trouble, once."""
-        self._wanted.set()
-        text, self._trouble = self._trouble, ""
-        return Note("The room", text, "#64748b") if text else None
-
-    def run(self) -> None:
-        """Work until the notebook ends."""
-        pause = 1.0
-        while True:
-            self._wanted.wait(None if pause == 1 else pause)
-            self._wanted.clear()
-            link = current()
-            if link is None:
-                continue
-            try:
-                deliver(link)
-                pause, self._silent = 1.0, False
-            except NoRoom as refused:
-                _file().unlink(missing_ok=True)
-                self._trouble = str(refused)
-            except Exception as error:
-                if not self._silent:
-                    self._trouble = f"It does not answer ({error}). Your work goes on here, and what is missing there is sent later."
-                pause, self._silent = min(2 * pause, LONGEST_PAUSE), True
-                time.sleep(min(pause, 2))  # nudges do not hurry it
-
-
-_senders: dict[int, Sender] = {}
-
-
-def _sender() -> Sender:
-    """Return this process's thread."""
-    me = os.getpid()
-    if me not in _senders or not _senders[me].is_alive():
-        _senders[me] = Sender()
-        _senders[me].start()
-    return _senders[me]
+def forget() -> None:
+    """Be in no room from now on."""
+    _file().unlink(missing_ok=True)
 
 
 def _file() -> Path:
     return home() / "room.json"
-
-
-def _outbox() -> Path:
-    return home() / "room-outbox"
 
 
 def _post(

@@ -9,14 +9,10 @@ from typing import Any
 
 from coursekit.basics.cards import Note
 from coursekit.basics.files import MAX_BYTES
-from coursekit.basics.journal import Journal
 from coursekit.learner import shell as notebook
-from coursekit.learner.progress import home
-from coursekit.learner.workshop import connection
+from coursekit.learner.workshop import connection, outbox
 from coursekit.learner.workshop.pairing import as_text
 
-SECONDS = 30  # that one try may take
-PATIENCE = 60  # seconds in which a room that does not answer may come back
 SENT = """\
 {path}, as it was saved at {saved}: its text, your code and {outputs}, {size} kB. It goes to your instructor's machine alone,
 where it is kept as {student}'s. Save it first if you have changed something since."""
@@ -52,23 +48,14 @@ def hand_in(path: str = "", *, student: str = "", sure: bool = False) -> Note:
 
 
 def _sent(room: connection.Link, data: dict[str, str]) -> Note:
-    """Send until there is a receipt: the room takes the same notebook only once."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            receipt = room.post("/handin", data, SECONDS)
-            break
-        except (connection.NoRoom, connection.Refused) as refused:
-            return Note("Not handed in", f"The room refuses it: {refused}", "#dc2626")
-        except Exception as error:
-            if time.monotonic() > deadline:
-                text = f"The room does not answer ({error}). Try again, or hand it in another way."
-                return Note("Not handed in", text)
-            time.sleep(1)
-    Journal(home() / "receipts.jsonl").add(receipt)
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(receipt["at"])))
-    text = f"{receipt['chapter']} as {receipt['student']}, {at}. The SHA-256 of what arrived:"
-    return Note("Handed in", text, "#16a34a", str(receipt["sha256"]))
+    """Return the receipt, or what is known within seconds: the notebook is kept until there is one."""
+    kept = outbox.keep_notebook(data)
+    try:
+        return outbox.hand_over(room, data)
+    except Exception as error:
+        outbox.resume()
+        text = f"{outbox.SILENT.format(error=error)} {outbox.LATER if kept else outbox.AGAIN}"
+        return Note("Not handed in yet", f"{text} You have handed in once you get a receipt.", "#d97706")
 
 
 def _chapter(document: dict[str, Any]) -> str:
