@@ -69,6 +69,36 @@ def test_who_joins_is_on_the_board_and_who_leaves_is_not(room):
     assert not link.joined()
 
 
+def test_two_of_one_name_can_be_told_apart_on_the_board_and_in_what_is_saved(room, tmp_path, monkeypatch):
+    said = {}
+    for machine, nickname in enumerate(["Ada", "ada", "Ada (2)", "Grace"]):
+        monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / f"home of machine {machine}"))
+        said[nickname] = str(attendance.join(room.words, nickname))
+        attendance.stuck(nickname)
+    assert "You are in, Ada\n" in said["Ada"]
+    assert "You are in, ada (2)\nSomebody else is called ada" in said["ada"]
+    seen = {row["nickname"]: row["hand"] for row in room.watch()["people"]}
+    assert seen == {"Ada": "Ada", "ada (2)": "ada", "Ada (2) (2)": "Ada (2)", "Grace": "Grace"}
+    rows = csv.DictReader(fetched(room, "/export.csv")[1].splitlines())
+    assert {row["nickname"]: row["line"] for row in rows} == seen
+    assert [each["nickname"] for each in json.loads(fetched(room, "/export.json")[1])["people"]] == list(seen)
+
+
+def test_who_leaves_leaves_their_namesake_as_they_are(room, tmp_path, monkeypatch):
+    for machine in (1, 2):
+        monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / f"home of machine {machine}"))
+        attendance.join(room.words, "Ada")
+    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home of machine 1"))
+    attendance.leave()
+    assert [row["nickname"] for row in room.watch()["people"]] == ["Ada (2)"]
+
+
+def test_who_types_the_line_twice_is_on_the_board_once(room, ada):
+    assert "You are in, Ada" in str(attendance.join(room.words, "Ada"))
+    assert link.current() == ada
+    assert len(room.watch()["people"]) == 1
+
+
 def test_a_check_is_on_the_board(room, ada):
     outbox.tell(check())
     until(lambda: room.person("Ada")["cells"])
