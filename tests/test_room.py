@@ -9,6 +9,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -219,6 +220,13 @@ def test_vote_talk_vote_again_and_both_votes_are_on_the_board_at_the_end(room, a
     assert [option["letter"] for option in shown["question"]["options"] if option["right"]] == ["b"]
     ask(room, "hide")
     assert room.watch()["question"] is None
+
+
+def test_a_copy_of_0_2_that_listens_hears_of_a_question_when_it_is_opened(room, ada):
+    with ThreadPoolExecutor() as pool:
+        heard = pool.submit(ada.post, "/asked", {"seen": None}, seconds=60)
+        ask(room, "open")
+        assert heard.result()["question"] == {"chapter": "ch01_tasks", "name": "order_of_get", "poll": 1}
 
 
 def test_the_projector_shows_how_many_voted_and_before_the_end_neither_how_nor_the_key(room, ada):

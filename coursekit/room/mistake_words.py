@@ -44,7 +44,7 @@ def _message(chapter: str, message_id: str) -> str:
                 text = literal.template
                 for placeholder in literal.placeholders:
                     text = text.replace(f"{{{placeholder}}}", "…")
-                return f"“{text}”"
+                return f"“{text}”".replace("….", "…")
     return ""
 
 

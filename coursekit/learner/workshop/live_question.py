@@ -24,7 +24,7 @@ def vote(chapter: str, name: str, choice: str) -> Note | None:
         if connection.over():
             return None
         kept = outbox.LATER if outbox.tell(cast) else outbox.AGAIN
-        text = UNKNOWN.format(silent=outbox.SILENT.format(error=error), kept=kept)
+        text = UNKNOWN.format(silent=outbox.silent(error), kept=kept)
         return Note(f"Your answer: {choice}", text, "#64748b")
     if question is None or (question.get("chapter"), question.get("name")) != (chapter, name):
         return None

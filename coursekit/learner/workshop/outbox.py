@@ -18,12 +18,11 @@ from coursekit.basics.journal import Journal
 from coursekit.judging.result import Result
 from coursekit.learner import shell
 from coursekit.learner.progress import home
-from coursekit.learner.workshop.connection import Link, NoRoom, Refused, current, forget, joined
+from coursekit.learner.workshop.connection import SECONDS, Link, NoRoom, Refused, current, forget, joined
 
 WAITING = 2_000  # events that wait at most
-LONGEST_PAUSE = 15  # seconds between two tries
+LONGEST_PAUSE = 15  # seconds between two looks at what waits
 NOTEBOOK_SECONDS = 30  # that a room which answers may take for a notebook
-SILENT = "The room does not answer ({error})."
 LATER = "It is kept here, and sent as soon as the room answers, while a notebook of the course is open."
 AGAIN = "It could not be kept here either: run this again later."
 
@@ -61,8 +60,14 @@ def send(data: dict) -> str:
         return f"{refused} Then run this again."
     except Exception as error:
         _sender().wake()
-        return f"{SILENT.format(error=error)} {LATER if kept else AGAIN}"
+        return f"{silent(error)} {LATER if kept else AGAIN}"
     return ""
+
+
+def silent(error: Exception) -> str:
+    """Return what is known of a room that gave no answer."""
+    known = f"nothing came within {SECONDS} s" if isinstance(error, TimeoutError) else getattr(error, "strerror", None)
+    return f"The room does not answer ({known or error})."
 
 
 def resume() -> None:
@@ -138,9 +143,9 @@ class Sender(threading.Thread):
 
     def run(self) -> None:
         """Work until the notebook ends."""
-        pause = 1.0
+        pause = LONGEST_PAUSE
         while True:
-            self._wanted.wait(None if pause == 1 else pause)
+            self._wanted.wait(pause)  # a terminal may have kept something, and ended
             self._wanted.clear()
             room = current()
             if room is None:
@@ -150,17 +155,17 @@ class Sender(threading.Thread):
                 for path in _waiting(".notebook"):
                     if data := _read(path):
                         self._news.append(hand_over(room, data))
-                pause, self._silent = 1.0, False
+                pause, self._silent = LONGEST_PAUSE, False
             except NoRoom as refused:
-                forget()
+                if current() == room:  # no other was joined in the meantime
+                    forget()
                 self._say(str(refused))
             except Exception as error:
                 if not self._silent:
-                    self._say(
-                        f"{SILENT.format(error=error)} Your work goes on here, and what is missing there is sent later."
-                    )
-                pause, self._silent = min(2 * pause, LONGEST_PAUSE), True
-                time.sleep(min(pause, 2))  # being woken does not hurry it
+                    self._say(f"{silent(error)} Your work goes on here, and what is missing there is sent later.")
+                pause = min(2 * pause, LONGEST_PAUSE) if self._silent else 1
+                self._silent = True
+                time.sleep(1)  # being woken does not hurry it more
 
     def _say(self, text: str) -> None:
         self._news.append(Note("The room", text, "#64748b"))
