@@ -26,9 +26,8 @@ def words(chapter: str, name: str, message_id: str) -> str:
     kind, _, more = message_id.partition("-")
     if kind == "quiz" and more:
         return f"{more}) {_options(chapter, name).get(more, '')}".rstrip()
-    usual = " or ".join(
-        each.replace("_", " ") for each in _mistakes().get(chapter, {}).get(name, {}).get(message_id, [])[:2]
-    )
+    mistakes = _mistakes().get(chapter, {}).get(name, {}).get(message_id, [])
+    usual = ", or ".join(mistake.replace("_", " ") for mistake in mistakes[:2])
     common = COMMON.get("crashed" if kind == "crashed" else message_id, "").format(kind=more or "an exception")
     if common and usual:
         return f"{common} (for example: {usual})"
